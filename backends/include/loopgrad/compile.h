@@ -1,0 +1,70 @@
+// Running programs and gradients on a target.
+#pragma once
+
+#include <loopgrad/arrays.h>
+#include <loopgrad/autodiff.h>
+
+#include <memory>
+
+namespace loopgrad {
+
+enum class Target { Interpreter, OpenMP };
+const char* name_of(Target target);  // "interpreter", "openmp"
+
+struct CompileOptions {
+  Target target = Target::OpenMP;
+  bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
+  bool f64 = false;      // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
+  int threads = 0;       // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+};
+
+/// A program ready to run. Copyable; safe to use from one thread at a time.
+class Executable {
+ public:
+  /// Checks all arguments first (names, types, ranks, extents, layout, overlap) and only then runs.
+  /// Throws UsageError with nothing written, or RuntimeError from checked execution.
+  void run(const Arguments& arguments, const Sizes& sizes = {}) const;
+  /// The generated C++ (empty for the interpreter).
+  const std::string& source() const;
+  /// Milliseconds spent generating and compiling (or fetching from the cache), and whether the cache had it.
+  double build_ms() const;
+  bool from_cache() const;
+
+  struct Impl;
+  explicit Executable(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+/// Finds parallel loops, lowers and compiles a program. Throws CompileError.
+Executable compile(const Program& program, const CompileOptions& options = {});
+
+/// A gradient ready to run; owns the tape between forward and backward and reuses it from call to call.
+class GradientExecutable {
+ public:
+  /// Runs the primal program and fills the tape.
+  void forward(const Arguments& arguments, const Sizes& sizes = {}) const;
+  /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays that
+  /// the backward program reads (others may be given too and are ignored).
+  void backward(const Arguments& arguments, const Sizes& sizes = {}) const;
+  /// Bytes of tape (arrays, or the peak of the stack) after the last `forward`.
+  std::int64_t tape_bytes() const;
+  const Gradient& gradient() const;
+  const std::string& source() const;
+  double build_ms() const;
+  bool from_cache() const;
+
+  struct Impl;
+  explicit GradientExecutable(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+GradientExecutable compile(const Gradient& gradient, const CompileOptions& options = {});
+/// **Example:** `auto g = compile_gradient(program, {.wrt = {"x"}}); g.forward(args); g.backward(args);`
+GradientExecutable compile_gradient(const Program& program, const GradientOptions& gradient = {},
+                                    const CompileOptions& options = {});
+
+}  // namespace loopgrad

@@ -1,0 +1,34 @@
+# How this project's libraries and tests are declared, in one place.
+
+find_package(fmt 9 REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_path(LOOPGRAD_ISL_INCLUDE isl/cpp.h REQUIRED)
+find_library(LOOPGRAD_ISL_LIBRARY isl REQUIRED)
+find_library(LOOPGRAD_GMP_LIBRARY gmp REQUIRED)
+
+# loopgrad_library(NAME SOURCES ... [DEPENDS ...]): a static library whose private headers are included from the root.
+function(loopgrad_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE fmt::fmt)
+  loopgrad_warnings(${name})
+endfunction()
+
+function(loopgrad_warnings name)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+  if(LOOPGRAD_WERROR)
+    target_compile_options(${name} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# loopgrad_test(NAME LABEL ... SOURCES ... [DEPENDS ...]): one GoogleTest executable, registered test by test.
+function(loopgrad_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main fmt::fmt)
+  loopgrad_warnings(${name})
+  gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600 DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,186 @@
+// Writing a loop program. The body of every loop runs once, while recording.
+#pragma once
+
+#include <loopgrad/value.h>
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace loopgrad {
+
+namespace ir {
+struct Program;
+class ProgramRecorder;
+}  // namespace ir
+
+/// A finished program. Cheap to copy; immutable.
+class Program {
+ public:
+  explicit Program(std::shared_ptr<const ir::Program> program) : program_(std::move(program)) {}
+  const std::string& name() const;
+  /// Readable pseudo-code.
+  std::string str() const;
+  const ir::Program& ir() const { return *program_; }
+  const std::shared_ptr<const ir::Program>& ptr() const { return program_; }
+
+ private:
+  std::shared_ptr<const ir::Program> program_;
+};
+
+/// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`.
+class ArrayHandle {
+ public:
+  Element operator()() const;
+  Element operator()(const Operand& i) const { return at({i}); }
+  Element operator()(const Operand& i, const Operand& j) const { return at({i, j}); }
+  Element operator()(const Operand& i, const Operand& j, const Operand& k) const { return at({i, j, k}); }
+  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
+    return at({i, j, k, l});
+  }
+  /// Any rank.
+  Element at(std::initializer_list<Operand> indices) const;
+  /// The declared extent of a dimension.
+  Value extent(int dimension) const;
+
+ private:
+  friend class ProgramBuilder;
+  std::shared_ptr<const ir::ArrayDecl> array_;
+  std::weak_ptr<ir::ProgramRecorder> recorder_;
+};
+
+/// A loop being recorded: iterating over it once yields the iterator as a Value.
+class LoopRange {
+ public:
+  class Iterator {
+   public:
+    Value operator*() const;
+    Iterator& operator++();
+    bool operator!=(const Iterator&) const { return !done_; }
+
+   private:
+    friend class LoopRange;
+    LoopRange* range_ = nullptr;
+    bool done_ = false;
+  };
+  Iterator begin();
+  Iterator end() { return {}; }
+  LoopRange(LoopRange&&) = default;
+  LoopRange(const LoopRange&) = delete;
+
+ private:
+  friend class ProgramBuilder;
+  LoopRange() = default;
+  std::function<Value()> open_;
+  std::function<void()> close_;
+};
+
+/// Options of a loop.
+struct LoopOptions {
+  /// A promise that the loop makes at most this many trips (an expression in sizes). Lets a gradient size its tape when
+  /// the bounds are computed by the program itself.
+  std::vector<Value> at_most = {};
+};
+
+/// Lets `p.when(c, [&]{...}).otherwise([&]{...})` read as if/else.
+class Branch {
+ public:
+  void otherwise(const std::function<void()>& body) const;
+
+ private:
+  friend class ProgramBuilder;
+  std::weak_ptr<ir::ProgramRecorder> recorder_;
+};
+
+/// Records one program. Throws UsageError at the line of the mistake.
+///
+/// **Example**
+/// ```
+/// lg::ProgramBuilder p("scale");
+/// auto n = p.size("n");
+/// auto x = p.input<float>("x", {n});
+/// auto y = p.output<float>("y", {n});
+/// for (auto i : p.loop("i", 0, n)) y(i) = 2 * x(i);
+/// lg::Program program = p.build();
+/// ```
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(std::string name, std::source_location where = std::source_location::current());
+
+  /// A symbolic size, a non-negative i64 fixed when the program is run.
+  Value size(const std::string& name, std::source_location where = std::source_location::current());
+
+  /// A read-only array. `shape` holds expressions in sizes.
+  template <class T>
+  ArrayHandle input(const std::string& name, std::vector<Value> shape,
+                    std::source_location where = std::source_location::current()) {
+    return input(scalar_type<T>(), name, std::move(shape), where);
+  }
+  /// A write-first array: reading an element that the program has not written is an error in checked execution.
+  template <class T>
+  ArrayHandle output(const std::string& name, std::vector<Value> shape,
+                     std::source_location where = std::source_location::current()) {
+    return output(scalar_type<T>(), name, std::move(shape), where);
+  }
+  /// An array updated in place.
+  template <class T>
+  ArrayHandle inout(const std::string& name, std::vector<Value> shape,
+                    std::source_location where = std::source_location::current()) {
+    return inout(scalar_type<T>(), name, std::move(shape), where);
+  }
+  /// An array that lives until the end of the enclosing loop body (or branch); starts uninitialised each time. Its
+  /// shape may use sizes and the iterators of enclosing loops.
+  template <class T>
+  ArrayHandle local(const std::string& name, std::vector<Value> shape = {},
+                    std::source_location where = std::source_location::current()) {
+    return local(scalar_type<T>(), name, std::move(shape), where);
+  }
+  /// A local of rank 0. **Example:** `auto s = p.scalar<float>("s"); s = 0; s += x(i);`
+  template <class T>
+  Element scalar(const std::string& name, std::source_location where = std::source_location::current()) {
+    return local(scalar_type<T>(), name, {}, where)();
+  }
+  ArrayHandle input(ScalarType type, const std::string& name, std::vector<Value> shape,
+                    std::source_location where = std::source_location::current());
+  ArrayHandle output(ScalarType type, const std::string& name, std::vector<Value> shape,
+                     std::source_location where = std::source_location::current());
+  ArrayHandle inout(ScalarType type, const std::string& name, std::vector<Value> shape,
+                    std::source_location where = std::source_location::current());
+  ArrayHandle local(ScalarType type, const std::string& name, std::vector<Value> shape,
+                    std::source_location where = std::source_location::current());
+
+  /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
+  LoopRange loop(const std::string& name, const Value& lower, const Value& upper, const LoopOptions& options = {},
+                 std::source_location where = std::source_location::current());
+
+  /// A loop of at most `max_trips` trips that ends when the condition is false; `condition` is recorded once and
+  /// evaluated before each trip, with the iterator (0, 1, ...) as its argument.
+  LoopRange loop_while(const std::string& name, const Value& max_trips,
+                       const std::function<Value(const Value&)>& condition,
+                       std::source_location where = std::source_location::current());
+
+  /// if (condition) then. **Example:** `p.when(x(i) > 0, [&] { y(i) = x(i); }).otherwise([&] { y(i) = 0; });`
+  Branch when(const Value& condition, const std::function<void()>& then,
+              std::source_location where = std::source_location::current());
+
+  /// Facts about arrays that a compiler cannot see; checked execution verifies them.
+  void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
+                std::source_location where = std::source_location::current());
+  void sorted(const ArrayHandle& array, std::source_location where = std::source_location::current());
+  void injective(const ArrayHandle& array, std::source_location where = std::source_location::current());
+  /// `ptr` holds the row starts of a CSR structure with `total` entries: ptr[0] = 0, never decreasing, ptr[last] = total.
+  void csr(const ArrayHandle& ptr, const Value& total, std::source_location where = std::source_location::current());
+  /// The two arrays may share memory. Without this, overlapping arguments are refused.
+  void may_alias(const ArrayHandle& a, const ArrayHandle& b,
+                 std::source_location where = std::source_location::current());
+
+  /// Ends recording and checks the whole program.
+  Program build();
+
+ private:
+  std::shared_ptr<ir::ProgramRecorder> recorder_;
+};
+
+}  // namespace loopgrad

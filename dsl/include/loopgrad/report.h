@@ -1,0 +1,50 @@
+// What loopgrad decided and why: filled by the passes, printed by `explain`.
+#pragma once
+
+#include <loopgrad/types.h>
+
+#include <string>
+#include <vector>
+
+namespace loopgrad {
+
+/// One needed value of the primal program and where the gradient gets it from.
+struct TapeDecision {
+  std::string value;     // the read as in the source, e.g. "x[i + j]"
+  SourceLocation where;  // the user's line that reads it
+  std::string decision;  // "direct", "tape (writer's index)", "tape (reader's index)", "stack", "recomputed"
+  std::string storage;   // the tape array and index, e.g. "x_tape[t, i]"; empty when direct
+  std::string elements;  // the number of elements saved as an expression in sizes; empty when direct
+  std::string reason;
+};
+
+/// One sum and how it is done without (or with) atomics.
+struct SumDecision {
+  std::string sum;       // "d_x[i + j] += d_y[i]*w[j]"
+  SourceLocation where;
+  std::string plan;      // "none", "gather", "tree", "serial", "atomic"
+  std::string reason;
+};
+
+/// One loop and whether it runs in parallel.
+struct LoopDecision {
+  std::string loop;
+  SourceLocation where;
+  bool parallel = false;
+  std::string reason;
+};
+
+/// Anything else worth telling, e.g. a budget that ran out.
+struct Remark {
+  std::string text;
+  SourceLocation where;
+};
+
+struct Report {
+  std::vector<TapeDecision> tape;
+  std::vector<SumDecision> sums;
+  std::vector<LoopDecision> loops;
+  std::vector<Remark> remarks;
+};
+
+}  // namespace loopgrad

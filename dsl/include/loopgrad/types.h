@@ -1,0 +1,62 @@
+// Scalar types and source locations: the vocabulary shared by every other public header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <type_traits>
+
+namespace loopgrad {
+
+/// Element types of arrays. `F16` and `BF16` are storage types only: loading one gives an `F32` value
+/// and storing rounds to nearest even, so arithmetic never happens in 16 bits.
+enum class ScalarType : std::uint8_t { Bool, I32, I64, F16, BF16, F32, F64 };
+
+/// Tag types that name the 16-bit storage formats in `input<half>("x", ...)`.
+struct half {};
+struct bfloat16 {};
+
+/// "f32", "i64", ... as printed in programs, errors and JSON.
+const char* name_of(ScalarType type);
+
+/// Bytes of one element as stored in memory.
+std::size_t bytes_of(ScalarType type);
+
+/// True for f16, bf16, f32 and f64.
+bool is_float(ScalarType type);
+
+/// True for i32 and i64 (not bool).
+bool is_integer(ScalarType type);
+
+/// The type of a value loaded from an array of `storage`: f16 and bf16 become f32, the rest stay.
+ScalarType value_type(ScalarType storage);
+
+/// The ScalarType of a C++ type. **Example:** `scalar_type<float>() == ScalarType::F32`.
+template <class T>
+constexpr ScalarType scalar_type() {
+  if constexpr (std::is_same_v<T, bool>) return ScalarType::Bool;
+  else if constexpr (std::is_same_v<T, half>) return ScalarType::F16;
+  else if constexpr (std::is_same_v<T, bfloat16>) return ScalarType::BF16;
+  else if constexpr (std::is_same_v<T, float>) return ScalarType::F32;
+  else if constexpr (std::is_same_v<T, double>) return ScalarType::F64;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return ScalarType::I32;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return ScalarType::I64;
+  else static_assert(!sizeof(T), "loopgrad has bool, i32, i64, half, bfloat16, float and double");
+}
+
+/// The line of the user's source that made a node. `file` points at a string literal.
+struct SourceLocation {
+  const char* file = "";
+  std::uint32_t line = 0;
+
+  SourceLocation() = default;
+  SourceLocation(const std::source_location& where) : file(where.file_name()), line(where.line()) {}
+
+  bool known() const { return line != 0; }
+
+  /// "conv1d.cpp:31", without folders; empty when unknown.
+  std::string str() const;
+};
+
+}  // namespace loopgrad

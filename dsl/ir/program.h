@@ -1,0 +1,41 @@
+// A whole program: sizes, arrays, the user's facts and one body.
+#pragma once
+
+#include "dsl/ir/stmt.h"
+
+namespace loopgrad::ir {
+
+/// A property of an array that the user states and checked execution verifies.
+enum class FactKind : std::uint8_t {
+  InRange,     // every element e has lower <= e < upper
+  Sorted,      // rank 1, never decreasing
+  Injective,   // no value occurs twice
+  CsrPointer,  // rank 1 of extent rows+1, never decreasing, first element 0, last element `upper`
+  MayAlias,    // `array` and `other` may share memory
+};
+const char* name_of(FactKind kind);
+
+struct Fact {
+  FactKind kind;
+  Array array;
+  Expr lower, upper;  // in sizes; null where the kind has none
+  Array other;        // MayAlias only
+  SourceLocation location;
+};
+
+/// Immutable once shared. `arrays` holds everything but locals, in declaration order; locals appear as Allocate.
+struct Program {
+  std::string name;
+  std::vector<Symbol> sizes;
+  std::vector<Array> arrays;
+  std::vector<Fact> facts;
+  Stmt body;
+  SourceLocation location;
+};
+
+/// The array of that name among `arrays`, or null.
+Array find_array(const Program& program, const std::string& name);
+/// The same program with another body.
+Program with_body(const Program& program, Stmt body);
+
+}  // namespace loopgrad::ir

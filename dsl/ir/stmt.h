@@ -1,0 +1,152 @@
+// Statements. A program's meaning is its sequential execution in textual order; loop modes only say which other orders
+// give the same result.
+#pragma once
+
+#include "dsl/ir/expr.h"
+
+namespace loopgrad::ir {
+
+struct StmtNode {
+  const Kind kind;
+  std::int64_t id = next_id();  // identity of this copy; not part of equality
+  SourceLocation location;      // the user's line that this statement stems from; not part of equality
+
+ protected:
+  StmtNode(Kind kind, SourceLocation location) : kind(kind), location(location) {}
+};
+
+template <Kind K>
+struct StmtOf : StmtNode {
+  static constexpr Kind static_kind = K;
+  explicit StmtOf(SourceLocation location) : StmtNode(K, location) {}
+};
+
+inline Kind Stmt::kind() const { return node_->kind; }
+template <class T>
+const T* Stmt::as() const {
+  return node_ && node_->kind == T::static_kind ? static_cast<const T*>(node_.get()) : nullptr;
+}
+
+struct Block : StmtOf<Kind::Block> {
+  std::vector<Stmt> body;
+  explicit Block(std::vector<Stmt> body) : StmtOf(SourceLocation{}), body(std::move(body)) {}
+  static constexpr auto fields() { return std::tuple{&Block::body}; }
+};
+
+enum class LoopMode : std::uint8_t {
+  Forward,   // iterator runs lower, lower+1, ..., upper-1
+  Backward,  // iterator runs upper-1, ..., lower
+  Parallel,  // any order or all at once gives the same bits (atomic Reduces excepted)
+};
+
+/// for iterator in [lower, upper): body. Bounds are evaluated once, on entry; empty when upper <= lower.
+struct For : StmtOf<Kind::For> {
+  Symbol iterator;
+  Expr lower, upper;  // i64
+  Stmt body;
+  LoopMode mode;
+  Expr at_most;  // user's promise upper - lower <= at_most (in sizes only), or null
+  For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, SourceLocation location)
+      : StmtOf(location), iterator(std::move(iterator)), lower(std::move(lower)), upper(std::move(upper)),
+        body(std::move(body)), mode(mode), at_most(std::move(at_most)) {}
+  static constexpr auto fields() {
+    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode, &For::at_most};
+  }
+};
+
+/// for iterator = 0; iterator < max_trips && condition; ++iterator: body. The condition is evaluated before each trip.
+struct While : StmtOf<Kind::While> {
+  Symbol iterator;
+  Expr max_trips;  // i64, in sizes, constants and outer iterators
+  Expr condition;  // bool
+  Stmt body;
+  While(Symbol iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location)
+      : StmtOf(location), iterator(std::move(iterator)), max_trips(std::move(max_trips)),
+        condition(std::move(condition)), body(std::move(body)) {}
+  static constexpr auto fields() {
+    return std::tuple{&While::iterator, &While::max_trips, &While::condition, &While::body};
+  }
+};
+
+struct If : StmtOf<Kind::If> {
+  Expr condition;  // bool
+  Stmt then_body;
+  Stmt else_body;  // may be null
+  If(Expr condition, Stmt then_body, Stmt else_body, SourceLocation location)
+      : StmtOf(location), condition(std::move(condition)), then_body(std::move(then_body)),
+        else_body(std::move(else_body)) {}
+  static constexpr auto fields() { return std::tuple{&If::condition, &If::then_body, &If::else_body}; }
+};
+
+/// array[indices] = value. The value has type value_type(array->type).
+struct Assign : StmtOf<Kind::Assign> {
+  Array array;
+  std::vector<Expr> indices;
+  Expr value;
+  Assign(Array array, std::vector<Expr> indices, Expr value, SourceLocation location)
+      : StmtOf(location), array(std::move(array)), indices(std::move(indices)), value(std::move(value)) {}
+  static constexpr auto fields() { return std::tuple{&Assign::array, &Assign::indices, &Assign::value}; }
+};
+
+enum class ReduceOp : std::uint8_t { Add, Mul, Min, Max };
+const char* name_of(ReduceOp op);       // "+=", "*=", "min=", "max="
+BinaryOp binary_of(ReduceOp op);        // the operation that combines old value and operand
+Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest integer), -inf (or the smallest)
+
+/// array[indices] = array[indices] op value. Two Reduces with one op on one element commute (up to rounding); `atomic`
+/// says that iterations of a parallel loop may do so at the same time.
+struct Reduce : StmtOf<Kind::Reduce> {
+  Array array;
+  std::vector<Expr> indices;
+  ReduceOp op;
+  Expr value;
+  bool atomic;
+  Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, SourceLocation location)
+      : StmtOf(location), array(std::move(array)), indices(std::move(indices)), op(op), value(std::move(value)),
+        atomic(atomic) {}
+  static constexpr auto fields() {
+    return std::tuple{&Reduce::array, &Reduce::indices, &Reduce::op, &Reduce::value, &Reduce::atomic};
+  }
+};
+
+/// Declares a local array for the extent of `body`; its elements start uninitialised on every entry.
+struct Allocate : StmtOf<Kind::Allocate> {
+  Array array;
+  Stmt body;
+  Allocate(Array array, Stmt body, SourceLocation location)
+      : StmtOf(location), array(std::move(array)), body(std::move(body)) {}
+  static constexpr auto fields() { return std::tuple{&Allocate::array, &Allocate::body}; }
+};
+
+/// Pushes a value on the run-time stack (naive tape only; never inside a parallel loop).
+struct Push : StmtOf<Kind::Push> {
+  Expr value;
+  Push(Expr value, SourceLocation location) : StmtOf(location), value(std::move(value)) {}
+  static constexpr auto fields() { return std::tuple{&Push::value}; }
+};
+
+/// Pops the value that was pushed last into array[indices]; types must agree.
+struct Pop : StmtOf<Kind::Pop> {
+  Array array;
+  std::vector<Expr> indices;
+  Pop(Array array, std::vector<Expr> indices, SourceLocation location)
+      : StmtOf(location), array(std::move(array)), indices(std::move(indices)) {}
+  static constexpr auto fields() { return std::tuple{&Pop::array, &Pop::indices}; }
+};
+
+/// Flattens nested blocks and drops null statements and empty blocks; one statement stands for itself.
+Stmt block(std::vector<Stmt> body);
+bool is_empty(const Stmt& s);  // null or an empty block
+
+Stmt for_loop(const Symbol& iterator, Expr lower, Expr upper, Stmt body, LoopMode mode = LoopMode::Forward,
+              SourceLocation location = {}, Expr at_most = {});
+Stmt while_loop(const Symbol& iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location = {});
+Stmt if_then(Expr condition, Stmt then_body, Stmt else_body = {}, SourceLocation location = {});
+Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLocation location = {});
+Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr value, SourceLocation location = {},
+            bool atomic = false);
+Stmt allocate(const Array& array, Stmt body, SourceLocation location = {});
+Stmt push(Expr value, SourceLocation location = {});
+Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
+
+}  // namespace loopgrad::ir

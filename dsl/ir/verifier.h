@@ -1,0 +1,13 @@
+// Checks that a program is well formed. Run after every pass in Debug builds and in the tests.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::ir {
+
+/// Checks: every variable is a size or an iterator of an enclosing loop; every array is declared by the program or an
+/// enclosing Allocate; ranks and types agree; inputs are never written; parallel loops contain no Push or Pop;
+/// iterators and local arrays are declared once. Throws InternalError naming `after` and the offending node.
+void verify(const Program& program, const std::string& after);
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,49 @@
+// Gradients of loop programs.
+#pragma once
+
+#include <loopgrad/program.h>
+#include <loopgrad/report.h>
+
+#include <string>
+#include <vector>
+
+namespace loopgrad {
+
+/// How a gradient is generated.
+enum class Variant {
+  NaiveTape,     // run-time stack, exact reverse order, one thread: the baseline and an oracle
+  Atomic,        // direct-indexed tape; parallel loops of the primal stay parallel, sums become atomics
+  Restructured,  // direct-indexed tape; sums restructured so that no atomics are needed (the default)
+};
+const char* name_of(Variant variant);  // "naive-tape", "atomic", "restructured"
+
+struct GradientOptions {
+  std::vector<std::string> wrt;  // inputs and in-outs whose gradient is asked for; empty: every one of float type
+  std::vector<std::string> of;   // outputs and in-outs that are given an incoming gradient; empty: every one of float type
+  Variant variant = Variant::Restructured;
+};
+
+/// A program and its gradient as ordinary programs.
+///
+/// `forward` computes the outputs and fills the arrays of role Tape. `backward` takes every array of `forward` that it
+/// still needs (same names), the tape, the incoming gradient `d_<output>` as inputs, and gives `d_<input>` as outputs;
+/// for an in-out `a` there is one in-out `d_a`, incoming gradient on entry and gradient w.r.t. the initial value on
+/// return. Gradients have the type of their array, except that f16 and bf16 arrays have f32 gradients.
+/// `sizing`, when its body is not empty, must run first: its rank-0 i64 outputs are sizes (of the same names) of the two
+/// others, for tapes whose extent depends on data.
+struct Gradient {
+  Program sizing;
+  Program forward;
+  Program backward;
+  Variant variant = Variant::Restructured;
+  Report report;
+};
+
+/// Differentiates `program`. Throws DifferentiationError, naming the line, where no correct gradient can be guaranteed.
+Gradient differentiate(const Program& program, const GradientOptions& options = {});
+
+/// Forward mode: a program with an extra input `t_<x>` for each x in `wrt` and an extra output `t_<y>` for each y in
+/// `of` (in-outs: one in-out `t_<a>`), the directional derivative of y along t. The oracle of the tests.
+Program tangent(const Program& program, const GradientOptions& options = {});
+
+}  // namespace loopgrad

@@ -1,0 +1,23 @@
+// The passes between a program and its emission, as one list: see `passes()` in pipeline.cpp.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <loopgrad/report.h>
+
+namespace loopgrad::transforms {
+
+/// What becomes of sums that several iterations share.
+enum class SumMode {
+  Restructured,  // gather, tree or serial: bitwise repeatable for any number of threads, no atomics
+  Atomic,        // loops that carry only sums are parallel as they stand, their sums atomic
+  Serial,        // no parallel loops at all (the naive tape; the oracle's order)
+};
+
+/// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets
+/// like any other program, and computes the same up to the rounding of reordered sums. Never throws for the sake of
+/// speed: what cannot be improved stays in its order, with an entry in `report` saying why.
+/// LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of each.
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report);
+
+}  // namespace loopgrad::transforms
