@@ -17,7 +17,7 @@ function(loopgrad_library name)
 endfunction()
 
 function(loopgrad_warnings name)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor)
   if(LOOPGRAD_WERROR)
     target_compile_options(${name} PRIVATE -Werror)
   endif()

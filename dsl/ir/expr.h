@@ -1,7 +1,8 @@
 // Expressions. Semantics that every pass and backend keeps:
 //   - Integers are i32 or i64 in two's complement; index arithmetic is i64. `FloorDiv` and `Mod` round towards minus
 //     infinity (as in isl and Python), so `Mod` by a positive number is never negative.
-//   - Floating point is IEEE f32 or f64, evaluated as written: no reassociation, no contraction of what is written as two
+//   - Floating point is IEEE f32 or f64, evaluated as written: no reassociation, no contraction of what is written as
+//   two
 //     operations is relied upon. Loads of f16 and bf16 give f32.
 //   - `Select`, `And` and `Or` evaluate only the operands they need: a load in a branch not taken does not happen.
 //   - `Min`, `Max` return the first operand when the two are equal or unordered: min(a,b) = b < a ? b : a.
@@ -29,12 +30,48 @@ struct ExprOf : ExprNode {
 };
 
 enum class UnaryOp : std::uint8_t {
-  Neg, Not, Abs, Sqrt, Exp, Log, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Sigmoid, Erf, Log1p, Expm1, Floor,
+  Neg,
+  Not,
+  Abs,
+  Sqrt,
+  Exp,
+  Log,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Log1p,
+  Expm1,
+  Floor,
   Ceil,
 };
 
 enum class BinaryOp : std::uint8_t {
-  Add, Sub, Mul, Div, FloorDiv, Mod, Min, Max, Pow, Atan2, Lt, Le, Gt, Ge, Eq, Ne, And, Or,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Min,
+  Max,
+  Pow,
+  Atan2,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  Eq,
+  Ne,
+  And,
+  Or,
 };
 
 const char* name_of(UnaryOp op);   // "exp", "neg", ...

@@ -47,8 +47,13 @@ struct For : StmtOf<Kind::For> {
   LoopMode mode;
   Expr at_most;  // user's promise upper - lower <= at_most (in sizes only), or null
   For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, SourceLocation location)
-      : StmtOf(location), iterator(std::move(iterator)), lower(std::move(lower)), upper(std::move(upper)),
-        body(std::move(body)), mode(mode), at_most(std::move(at_most)) {}
+      : StmtOf(location),
+        iterator(std::move(iterator)),
+        lower(std::move(lower)),
+        upper(std::move(upper)),
+        body(std::move(body)),
+        mode(mode),
+        at_most(std::move(at_most)) {}
   static constexpr auto fields() {
     return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode, &For::at_most};
   }
@@ -61,8 +66,11 @@ struct While : StmtOf<Kind::While> {
   Expr condition;  // bool
   Stmt body;
   While(Symbol iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location)
-      : StmtOf(location), iterator(std::move(iterator)), max_trips(std::move(max_trips)),
-        condition(std::move(condition)), body(std::move(body)) {}
+      : StmtOf(location),
+        iterator(std::move(iterator)),
+        max_trips(std::move(max_trips)),
+        condition(std::move(condition)),
+        body(std::move(body)) {}
   static constexpr auto fields() {
     return std::tuple{&While::iterator, &While::max_trips, &While::condition, &While::body};
   }
@@ -73,7 +81,9 @@ struct If : StmtOf<Kind::If> {
   Stmt then_body;
   Stmt else_body;  // may be null
   If(Expr condition, Stmt then_body, Stmt else_body, SourceLocation location)
-      : StmtOf(location), condition(std::move(condition)), then_body(std::move(then_body)),
+      : StmtOf(location),
+        condition(std::move(condition)),
+        then_body(std::move(then_body)),
         else_body(std::move(else_body)) {}
   static constexpr auto fields() { return std::tuple{&If::condition, &If::then_body, &If::else_body}; }
 };
@@ -89,8 +99,8 @@ struct Assign : StmtOf<Kind::Assign> {
 };
 
 enum class ReduceOp : std::uint8_t { Add, Mul, Min, Max };
-const char* name_of(ReduceOp op);       // "+=", "*=", "min=", "max="
-BinaryOp binary_of(ReduceOp op);        // the operation that combines old value and operand
+const char* name_of(ReduceOp op);                // "+=", "*=", "min=", "max="
+BinaryOp binary_of(ReduceOp op);                 // the operation that combines old value and operand
 Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest integer), -inf (or the smallest)
 
 /// array[indices] = array[indices] op value. Two Reduces with one op on one element commute (up to rounding); `atomic`
@@ -102,7 +112,11 @@ struct Reduce : StmtOf<Kind::Reduce> {
   Expr value;
   bool atomic;
   Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, SourceLocation location)
-      : StmtOf(location), array(std::move(array)), indices(std::move(indices)), op(op), value(std::move(value)),
+      : StmtOf(location),
+        array(std::move(array)),
+        indices(std::move(indices)),
+        op(op),
+        value(std::move(value)),
         atomic(atomic) {}
   static constexpr auto fields() {
     return std::tuple{&Reduce::array, &Reduce::indices, &Reduce::op, &Reduce::value, &Reduce::atomic};

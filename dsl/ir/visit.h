@@ -55,7 +55,8 @@ void for_each_child(const Node& node, F&& f) {
   std::apply([&](auto... member) { (one(node.*member), ...); }, Node::fields());
 }
 
-/// Calls `f(const Expr&)` on `root` and everything below it, parents first. `f` may return bool: false skips the children.
+/// Calls `f(const Expr&)` on `root` and everything below it, parents first. `f` may return bool: false skips the
+/// children.
 template <class F>
 void walk(const Expr& root, F&& f) {
   if constexpr (std::is_same_v<std::invoke_result_t<F&, const Expr&>, bool>) {
@@ -73,8 +74,8 @@ void walk(const Stmt& root, OnStmt&& on_stmt, OnExpr&& on_expr) {
   if (!root) return;
   on_stmt(root);
   visit(root, [&](const auto& node) {
-    for_each_child(node, overloaded{[&](const Expr& e) { walk(e, on_expr); },
-                                    [&](const Stmt& s) { walk(s, on_stmt, on_expr); }});
+    for_each_child(
+        node, overloaded{[&](const Expr& e) { walk(e, on_expr); }, [&](const Stmt& s) { walk(s, on_stmt, on_expr); }});
   });
 }
 template <class OnStmt>

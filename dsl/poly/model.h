@@ -24,20 +24,20 @@ struct Access {
   ir::Expr load;  // Read: the Load expression (identity matters); null for writes
 };
 
-/// A leaf statement (Assign, Reduce, Push, Pop), or the header of a For, While or If whose bounds or condition load data
-/// (reads only, executed where the header is evaluated: for For and If once before the body; for While before each
+/// A leaf statement (Assign, Reduce, Push, Pop), or the header of a For, While or If whose bounds or condition load
+/// data (reads only, executed where the header is evaluated: for For and If once before the body; for While before each
 /// trip, its own iterator included in `iterators`).
 struct Statement {
   ir::Stmt stmt;
-  std::string name;                    // isl tuple name, "S0", "S1", ... in textual order
-  std::vector<ir::Symbol> iterators;   // enclosing loops inside the region, outermost first
-  isl::set domain;                     // over those iterators; parameters are sizes and symbols from outside the region
-  bool exact = true;                   // the domain is exact: all bounds and conditions around it are affine
-  std::vector<Access> accesses;        // reads in evaluation order, then the write; a Reduce is one Reduce access (no Read)
-  isl::map schedule;                   // instance -> time: all statements map into one common space, executed in
-                                       // lexicographic order ([position, iterator, position, iterator, ...], padded)
-  std::vector<ir::Stmt> loops;         // the enclosing For/While statements, one per iterator
-  std::vector<int> loop_dims;          // for each of `iterators` its dimension in the schedule space
+  std::string name;                   // isl tuple name, "S0", "S1", ... in textual order
+  std::vector<ir::Symbol> iterators;  // enclosing loops inside the region, outermost first
+  isl::set domain;                    // over those iterators; parameters are sizes and symbols from outside the region
+  bool exact = true;                  // the domain is exact: all bounds and conditions around it are affine
+  std::vector<Access> accesses;  // reads in evaluation order, then the write; a Reduce is one Reduce access (no Read)
+  isl::map schedule;             // instance -> time: all statements map into one common space, executed in
+                                 // lexicographic order ([position, iterator, position, iterator, ...], padded)
+  std::vector<ir::Stmt> loops;   // the enclosing For/While statements, one per iterator
+  std::vector<int> loop_dims;    // for each of `iterators` its dimension in the schedule space
 };
 
 struct Model {
@@ -46,12 +46,11 @@ struct Model {
   int schedule_dims = 0;
 };
 
-/// Builds the model of `region`, which is `program.body` or any statement below it (then iterators of loops around it are
-/// parameters, of unknown value, and arrays allocated around it are ordinary arrays).
-/// Backward loops are ordered by descending iterator, parallel loops as if forward.
-/// Facts are used: a loop over [ptr(r), ptr(r+1)) of a CsrPointer array has domain entries in [0, total), and different r
-/// never share an entry (kept in `disjoint`: see below); InRange bounds what an indirect index can reach; Injective index
-/// arrays are described in `docs/design/poly.md`.
+/// Builds the model of `region`, which is `program.body` or any statement below it (then iterators of loops around it
+/// are parameters, of unknown value, and arrays allocated around it are ordinary arrays). Backward loops are ordered by
+/// descending iterator, parallel loops as if forward. Facts are used: a loop over [ptr(r), ptr(r+1)) of a CsrPointer
+/// array has domain entries in [0, total), and different r never share an entry (kept in `disjoint`: see below);
+/// InRange bounds what an indirect index can reach; Injective index arrays are described in `docs/design/poly.md`.
 /// Throws BudgetError (isl_bridge.h) when isl's operation budget is spent.
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context);
 

@@ -38,7 +38,7 @@ class HostArray {
   View view() const;
   ScalarType type() const { return type_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::int64_t size() const;   // elements
+  std::int64_t size() const;  // elements
   std::int64_t bytes() const;
   void* data() const { return data_.get(); }
   template <class T>

@@ -14,8 +14,8 @@ const char* name_of(Target target);  // "interpreter", "openmp"
 struct CompileOptions {
   Target target = Target::OpenMP;
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
-  bool f64 = false;      // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
-  int threads = 0;       // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
+  int threads = 0;   // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
 };
 
 /// A program ready to run. Copyable; safe to use from one thread at a time.
@@ -45,8 +45,8 @@ class GradientExecutable {
  public:
   /// Runs the primal program and fills the tape.
   void forward(const Arguments& arguments, const Sizes& sizes = {}) const;
-  /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays that
-  /// the backward program reads (others may be given too and are ignored).
+  /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays
+  /// that the backward program reads (others may be given too and are ignored).
   void backward(const Arguments& arguments, const Sizes& sizes = {}) const;
   /// Bytes of tape (arrays, or the peak of the stack) after the last `forward`.
   std::int64_t tape_bytes() const;

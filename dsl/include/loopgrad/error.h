@@ -29,7 +29,7 @@ enum class ErrorCode {
   CompileFailed,      // the JIT compiler refused the generated code
   BadCache,           // the cache folder cannot be used
   OutOfMemory,
-  BadInput,           // command line or data file
+  BadInput,  // command line or data file
 };
 
 /// The name of a code as it appears in JSON, e.g. "bad_shape".

@@ -170,7 +170,8 @@ class ProgramBuilder {
                 std::source_location where = std::source_location::current());
   void sorted(const ArrayHandle& array, std::source_location where = std::source_location::current());
   void injective(const ArrayHandle& array, std::source_location where = std::source_location::current());
-  /// `ptr` holds the row starts of a CSR structure with `total` entries: ptr[0] = 0, never decreasing, ptr[last] = total.
+  /// `ptr` holds the row starts of a CSR structure with `total` entries: ptr[0] = 0, never decreasing, ptr[last] =
+  /// total.
   void csr(const ArrayHandle& ptr, const Value& total, std::source_location where = std::source_location::current());
   /// The two arrays may share memory. Without this, overlapping arguments are refused.
   void may_alias(const ArrayHandle& a, const ArrayHandle& b,

@@ -20,9 +20,9 @@ struct TapeDecision {
 
 /// One sum and how it is done without (or with) atomics.
 struct SumDecision {
-  std::string sum;       // "d_x[i + j] += d_y[i]*w[j]"
+  std::string sum;  // "d_x[i + j] += d_y[i]*w[j]"
   SourceLocation where;
-  std::string plan;      // "none", "gather", "tree", "serial", "atomic"
+  std::string plan;  // "none", "gather", "tree", "serial", "atomic"
   std::string reason;
 };
 

@@ -19,7 +19,8 @@ const char* name_of(Variant variant);  // "naive-tape", "atomic", "restructured"
 
 struct GradientOptions {
   std::vector<std::string> wrt;  // inputs and in-outs whose gradient is asked for; empty: every one of float type
-  std::vector<std::string> of;   // outputs and in-outs that are given an incoming gradient; empty: every one of float type
+  std::vector<std::string>
+      of;  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
   Variant variant = Variant::Restructured;
 };
 
@@ -29,8 +30,8 @@ struct GradientOptions {
 /// still needs (same names), the tape, the incoming gradient `d_<output>` as inputs, and gives `d_<input>` as outputs;
 /// for an in-out `a` there is one in-out `d_a`, incoming gradient on entry and gradient w.r.t. the initial value on
 /// return. Gradients have the type of their array, except that f16 and bf16 arrays have f32 gradients.
-/// `sizing`, when its body is not empty, must run first: its rank-0 i64 outputs are sizes (of the same names) of the two
-/// others, for tapes whose extent depends on data.
+/// `sizing`, when its body is not empty, must run first: its rank-0 i64 outputs are sizes (of the same names) of the
+/// two others, for tapes whose extent depends on data.
 struct Gradient {
   Program sizing;
   Program forward;

@@ -1,0 +1,210 @@
+#include "dsl/ir/expr.h"
+
+#include <loopgrad/error.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+namespace loopgrad::ir {
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+
+/// Folds an operation on two i64 constants; nullopt where the result overflows or is undefined.
+std::optional<std::int64_t> fold_int(BinaryOp op, std::int64_t a, std::int64_t b) {
+  std::int64_t r = 0;
+  constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
+  switch (op) {
+    case BinaryOp::Add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case BinaryOp::Sub: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case BinaryOp::Mul: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case BinaryOp::FloorDiv: return b == 0 || a == lowest ? std::nullopt : std::optional(floor_div(a, b));
+    case BinaryOp::Mod: return b == 0 || a == lowest ? std::nullopt : std::optional(a - b * floor_div(a, b));
+    case BinaryOp::Min: return b < a ? b : a;
+    case BinaryOp::Max: return a < b ? b : a;
+    case BinaryOp::Lt: return a < b;
+    case BinaryOp::Le: return a <= b;
+    case BinaryOp::Gt: return a > b;
+    case BinaryOp::Ge: return a >= b;
+    case BinaryOp::Eq: return a == b;
+    case BinaryOp::Ne: return a != b;
+    case BinaryOp::And: return a && b;
+    case BinaryOp::Or: return a || b;
+    default: return std::nullopt;
+  }
+}
+
+ScalarType result_type(BinaryOp op, ScalarType operand) {
+  if (is_comparison(op) || op == BinaryOp::And || op == BinaryOp::Or) return ScalarType::Bool;
+  return operand;
+}
+
+/// `x + c` with c folded into an existing constant: (x + 1) - 1 is x. Integers only.
+std::optional<Expr> fold_offset(BinaryOp op, const Expr& a, std::int64_t c) {
+  const std::int64_t delta = op == BinaryOp::Add ? c : -c;
+  const auto* inner = a.as<Binary>();
+  if (!inner || (inner->op != BinaryOp::Add && inner->op != BinaryOp::Sub)) return std::nullopt;
+  const auto offset = as_int(inner->b);
+  if (!offset) return std::nullopt;
+  const std::int64_t total = (inner->op == BinaryOp::Add ? *offset : -*offset) + delta;
+  if (total >= 0) return inner->a + int_const(total, a.type());
+  return inner->a - int_const(-total, a.type());
+}
+
+std::optional<Expr> simplify_int(BinaryOp op, const Expr& a, const Expr& b) {
+  const auto ca = as_int(a), cb = as_int(b);
+  if (ca && cb && (a.type() == ScalarType::I64 || is_comparison(op) || a.type() == ScalarType::Bool)) {
+    if (const auto folded = fold_int(op, *ca, *cb)) return int_const(*folded, result_type(op, a.type()));
+  }
+  switch (op) {
+    case BinaryOp::Add:
+      if (ca == 0) return b;
+      if (cb == 0) return a;
+      if (cb && *cb < 0 && *cb > -(1LL << 40)) return a - int_const(-*cb, b.type());
+      if (cb && a.type() == ScalarType::I64) return fold_offset(op, a, *cb);
+      if (ca && a.type() == ScalarType::I64) return b + a;  // constants to the right
+      return std::nullopt;
+    case BinaryOp::Sub:
+      if (cb == 0) return a;
+      if (cb && *cb < 0 && *cb > -(1LL << 40)) return a + int_const(-*cb, b.type());
+      if (cb && a.type() == ScalarType::I64) return fold_offset(op, a, *cb);
+      if (a.same_as(b)) return int_const(0, a.type());
+      return std::nullopt;
+    case BinaryOp::Mul:
+      if (ca == 1) return b;
+      if (cb == 1) return a;
+      if (ca == 0) return a;
+      if (cb == 0) return b;
+      return std::nullopt;
+    case BinaryOp::FloorDiv: return cb == 1 ? std::optional(a) : std::nullopt;
+    case BinaryOp::Mod: return cb == 1 ? std::optional(int_const(0, a.type())) : std::nullopt;
+    case BinaryOp::And:
+      if (ca) return *ca ? b : a;
+      if (cb == 1) return a;
+      return std::nullopt;
+    case BinaryOp::Or:
+      if (ca) return *ca ? a : b;
+      if (cb == 0) return a;
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+/// Only rewrites that keep every bit: x*1, 1*x, x/1, x*-1, and a double negation.
+std::optional<Expr> simplify_float(BinaryOp op, const Expr& a, const Expr& b) {
+  if (op == BinaryOp::Mul) {
+    if (is_const(a, 1)) return b;
+    if (is_const(b, 1)) return a;
+    if (is_const(a, -1)) return -b;
+    if (is_const(b, -1)) return -a;
+  }
+  if (op == BinaryOp::Div && is_const(b, 1)) return a;
+  return std::nullopt;
+}
+
+[[noreturn]] void bad_types(const char* what, const Expr& a, const Expr& b) {
+  throw InternalError(std::string("operands of '") + what + "' have types " + name_of(a.type()) + " and " +
+                      name_of(b.type()));
+}
+
+}  // namespace
+
+std::int64_t next_id() {
+  static std::atomic<std::int64_t> counter{0};
+  return ++counter;
+}
+
+Symbol make_symbol(std::string name) { return {next_id(), std::move(name)}; }
+
+Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location) {
+  return std::make_shared<const ArrayDecl>(
+      ArrayDecl{next_id(), std::move(name), type, std::move(shape), role, location});
+}
+
+Load::Load(Array array_in, std::vector<Expr> indices_in, SourceLocation location_in)
+    : ExprOf(value_type(array_in->type)),
+      array(std::move(array_in)),
+      indices(std::move(indices_in)),
+      location(location_in) {}
+
+const char* name_of(UnaryOp op) {
+  static const char* const names[] = {"neg",  "not",     "abs",  "sqrt",  "exp",   "log",   "sin",
+                                      "cos",  "tan",     "asin", "acos",  "atan",  "sinh",  "cosh",
+                                      "tanh", "sigmoid", "erf",  "log1p", "expm1", "floor", "ceil"};
+  return names[static_cast<int>(op)];
+}
+
+const char* name_of(BinaryOp op) {
+  static const char* const names[] = {"add",   "sub", "mul", "div", "floordiv", "mod", "min", "max", "pow",
+                                      "atan2", "lt",  "le",  "gt",  "ge",       "eq",  "ne",  "and", "or"};
+  return names[static_cast<int>(op)];
+}
+
+bool is_comparison(BinaryOp op) { return op >= BinaryOp::Lt && op <= BinaryOp::Ne; }
+
+std::optional<std::int64_t> as_int(const Expr& e) {
+  if (const auto* c = e.as<IntConst>()) return c->value;
+  return std::nullopt;
+}
+
+bool is_const(const Expr& e, double value) {
+  if (const auto* c = e.as<IntConst>()) return static_cast<double>(c->value) == value;
+  if (const auto* c = e.as<FloatConst>()) return c->value == value;
+  return false;
+}
+
+Expr int_const(std::int64_t value, ScalarType type) { return {std::make_shared<IntConst>(type, value)}; }
+Expr bool_const(bool value) { return int_const(value, ScalarType::Bool); }
+Expr float_const(double value, ScalarType type) {
+  if (type == ScalarType::F32) value = static_cast<float>(value);
+  return {std::make_shared<FloatConst>(type, value)};
+}
+Expr const_of(double value, ScalarType type) {
+  return is_float(type) ? float_const(value, value_type(type)) : int_const(static_cast<std::int64_t>(value), type);
+}
+Expr var(const Symbol& symbol) { return {std::make_shared<Var>(symbol)}; }
+
+Expr load(const Array& array, std::vector<Expr> indices, SourceLocation location) {
+  if (indices.size() != array->shape.size()) throw InternalError("rank of load from '" + array->name + "'");
+  return {std::make_shared<Load>(array, std::move(indices), location)};
+}
+
+Expr unary(UnaryOp op, const Expr& a) {
+  if ((op == UnaryOp::Not) != (a.type() == ScalarType::Bool)) bad_types(name_of(op), a, a);
+  if (const auto c = as_int(a)) {
+    if (op == UnaryOp::Not) return bool_const(!*c);
+    if (op == UnaryOp::Neg && *c != std::numeric_limits<std::int64_t>::min()) return int_const(-*c, a.type());
+  }
+  if (op == UnaryOp::Neg) {
+    if (const auto* c = a.as<FloatConst>()) return float_const(-c->value, c->type);
+    if (const auto* inner = a.as<Unary>(); inner && inner->op == UnaryOp::Neg) return inner->a;
+  }
+  return {std::make_shared<Unary>(a.type(), op, a)};
+}
+
+Expr binary(BinaryOp op, const Expr& a, const Expr& b) {
+  if (a.type() != b.type()) bad_types(name_of(op), a, b);
+  const auto simpler = is_float(a.type()) ? simplify_float(op, a, b) : simplify_int(op, a, b);
+  if (simpler) return *simpler;
+  return {std::make_shared<Binary>(result_type(op, a.type()), op, a, b)};
+}
+
+Expr select(const Expr& condition, const Expr& a, const Expr& b) {
+  if (condition.type() != ScalarType::Bool || a.type() != b.type()) bad_types("select", a, b);
+  if (const auto c = as_int(condition)) return *c ? a : b;
+  return {std::make_shared<Select>(condition, a, b)};
+}
+
+Expr cast(ScalarType type, const Expr& a) {
+  if (type == a.type()) return a;
+  if (const auto c = as_int(a)) {
+    if (is_float(type)) return float_const(static_cast<double>(*c), type);
+    if (type == ScalarType::Bool) return bool_const(*c != 0);
+    if (type == ScalarType::I64 || *c == static_cast<std::int32_t>(*c)) return int_const(*c, type);
+  }
+  if (const auto* c = a.as<FloatConst>(); c && is_float(type)) return float_const(c->value, type);
+  return {std::make_shared<Cast>(type, a)};
+}
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,219 @@
+#include "dsl/ir/rewriter.h"
+
+namespace loopgrad::ir {
+namespace {
+
+/// Rewrites one field; true when it changed.
+template <class Field>
+bool rewrite_field(Rewriter& rewriter, Field& field) {
+  if constexpr (std::is_same_v<Field, Expr> || std::is_same_v<Field, Stmt>) {
+    if (!field) return false;
+    Field next = rewriter.rewrite(field);
+    const bool changed = !next.same_as(field);
+    field = std::move(next);
+    return changed;
+  } else if constexpr (std::is_same_v<Field, std::vector<Expr>> || std::is_same_v<Field, std::vector<Stmt>>) {
+    bool changed = false;
+    for (auto& child : field) changed |= rewrite_field(rewriter, child);
+    return changed;
+  } else {
+    return false;
+  }
+}
+
+/// A copy of the node with rewritten children, or nullopt when none changed.
+template <class Node>
+std::optional<Node> rewritten_copy(Rewriter& rewriter, const Node& node) {
+  Node copy = node;
+  bool changed = false;
+  std::apply([&](auto... member) { ((changed |= rewrite_field(rewriter, copy.*member)), ...); }, Node::fields());
+  return changed ? std::optional<Node>(std::move(copy)) : std::nullopt;
+}
+
+// Rebuilding goes through the factories, so that constants fold and empty statements vanish.
+Expr rebuild(const IntConst& n) { return int_const(n.value, n.type); }
+Expr rebuild(const FloatConst& n) { return float_const(n.value, n.type); }
+Expr rebuild(const Var& n) { return var(n.symbol); }
+Expr rebuild(const Load& n) { return load(n.array, n.indices, n.location); }
+Expr rebuild(const Unary& n) { return unary(n.op, n.a); }
+Expr rebuild(const Binary& n) { return binary(n.op, n.a, n.b); }
+Expr rebuild(const Select& n) { return select(n.condition, n.a, n.b); }
+Expr rebuild(const Cast& n) { return cast(n.type, n.a); }
+Stmt rebuild(const Block& n) { return block(n.body); }
+Stmt rebuild(const For& n) { return for_loop(n.iterator, n.lower, n.upper, n.body, n.mode, n.location, n.at_most); }
+Stmt rebuild(const While& n) { return while_loop(n.iterator, n.max_trips, n.condition, n.body, n.location); }
+Stmt rebuild(const If& n) { return if_then(n.condition, n.then_body, n.else_body, n.location); }
+Stmt rebuild(const Assign& n) { return assign(n.array, n.indices, n.value, n.location); }
+Stmt rebuild(const Reduce& n) { return reduce(n.array, n.indices, n.op, n.value, n.location, n.atomic); }
+Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location); }
+Stmt rebuild(const Push& n) { return push(n.value, n.location); }
+Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
+
+class LambdaRewriter final : public Rewriter {
+ public:
+  LambdaRewriter(const ExprRewrite& on_expr, const StmtRewrite& on_stmt) : on_expr_(on_expr), on_stmt_(on_stmt) {}
+  Expr rewrite(const Expr& e) override {
+    if (on_expr_)
+      if (auto replacement = on_expr_(e)) return *replacement;
+    return rewrite_children(e);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (on_stmt_)
+      if (auto replacement = on_stmt_(s)) return *replacement;
+    return rewrite_children(s);
+  }
+
+ private:
+  const ExprRewrite& on_expr_;
+  const StmtRewrite& on_stmt_;
+};
+
+/// Gives every bound iterator and local array below a statement a new identity.
+class FreshNames final : public Rewriter {
+ public:
+  Expr rewrite(const Expr& e) override {
+    if (const auto* v = e.as<Var>()) {
+      const auto it = symbols_.find(v->symbol);
+      return it == symbols_.end() ? e : var(it->second);
+    }
+    if (const auto* l = e.as<Load>()) {
+      const auto it = arrays_.find(l->array);
+      if (it != arrays_.end()) return load(it->second, indices(l->indices), l->location);
+    }
+    return rewrite_children(e);
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    return visit(
+        s,
+        overloaded{
+            [&](const For& n) {
+              Expr lower = rewrite(n.lower), upper = rewrite(n.upper);
+              const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
+              return for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most);
+            },
+            [&](const While& n) {
+              Expr max_trips = rewrite(n.max_trips);
+              const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
+              return while_loop(fresh, max_trips, rewrite(n.condition), rewrite(n.body), n.location);
+            },
+            [&](const Allocate& n) {
+              const Array& old = n.array;
+              const Array fresh = arrays_[old] =
+                  make_array(old->name, old->type, indices(old->shape), old->role, old->location);
+              return allocate(fresh, rewrite(n.body), n.location);
+            },
+            [&](const Assign& n) { return assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location); },
+            [&](const Reduce& n) {
+              return reduce(renamed(n.array), indices(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
+            },
+            [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
+            [&](const auto&) { return rewrite_children(s); },
+        });
+  }
+
+ private:
+  std::vector<Expr> indices(const std::vector<Expr>& list) {
+    std::vector<Expr> out;
+    for (const Expr& e : list) out.push_back(rewrite(e));
+    return out;
+  }
+  Array renamed(const Array& array) const {
+    const auto it = arrays_.find(array);
+    return it == arrays_.end() ? array : it->second;
+  }
+  std::map<Symbol, Symbol> symbols_;
+  std::map<Array, Array> arrays_;
+};
+
+}  // namespace
+
+Expr Rewriter::rewrite_children(const Expr& e) {
+  return visit(e, [&](const auto& node) {
+    const auto copy = rewritten_copy(*this, node);
+    return copy ? rebuild(*copy) : e;
+  });
+}
+
+Stmt Rewriter::rewrite_children(const Stmt& s) {
+  return visit(s, [&](const auto& node) {
+    const auto copy = rewritten_copy(*this, node);
+    return copy ? rebuild(*copy) : s;
+  });
+}
+
+Expr rewrite(const Expr& e, const ExprRewrite& f) {
+  const StmtRewrite none;
+  return LambdaRewriter(f, none).rewrite(e);
+}
+
+Stmt rewrite(const Stmt& s, const ExprRewrite& on_expr, const StmtRewrite& on_stmt) {
+  return s ? LambdaRewriter(on_expr, on_stmt).rewrite(s) : s;
+}
+
+namespace {
+ExprRewrite substitution(const Substitution& values) {
+  return [&values](const Expr& e) -> std::optional<Expr> {
+    const auto* v = e.as<Var>();
+    if (!v) return std::nullopt;
+    const auto it = values.find(v->symbol);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  };
+}
+}  // namespace
+
+Expr substitute(const Expr& e, const Substitution& values) { return rewrite(e, substitution(values)); }
+
+Stmt substitute(const Stmt& s, const Substitution& values) {
+  // Local arrays whose shape mentions a replaced symbol become new arrays, as declarations are immutable.
+  std::map<Array, Array> reshaped;
+  walk_stmts(s, [&](const Stmt& t) {
+    const auto* a = t.as<Allocate>();
+    if (!a) return;
+    std::vector<Expr> shape;
+    bool changed = false;
+    for (const Expr& extent : a->array->shape) {
+      shape.push_back(substitute(extent, values));
+      changed |= !shape.back().same_as(extent);
+    }
+    if (changed)
+      reshaped[a->array] = make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
+  });
+  Stmt result = rewrite(s, substitution(values));
+  return reshaped.empty() ? result : replace_arrays(result, reshaped);
+}
+
+Stmt with_fresh_names(const Stmt& s) { return s ? FreshNames().rewrite(s) : s; }
+
+Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
+  auto renamed = [&](const Array& array) {
+    const auto it = arrays.find(array);
+    return it == arrays.end() ? array : it->second;
+  };
+  ExprRewrite on_expr;
+  StmtRewrite on_stmt;
+  auto list = [&](const std::vector<Expr>& es) {
+    std::vector<Expr> out;
+    for (const Expr& e : es) out.push_back(rewrite(e, on_expr));
+    return out;
+  };
+  on_expr = [&](const Expr& e) -> std::optional<Expr> {
+    const auto* l = e.as<Load>();
+    if (!l || !arrays.count(l->array)) return std::nullopt;
+    return load(renamed(l->array), list(l->indices), l->location);
+  };
+  on_stmt = [&](const Stmt& t) -> std::optional<Stmt> {
+    if (const auto* n = t.as<Assign>(); n && arrays.count(n->array))
+      return assign(renamed(n->array), list(n->indices), rewrite(n->value, on_expr), n->location);
+    if (const auto* n = t.as<Reduce>(); n && arrays.count(n->array))
+      return reduce(renamed(n->array), list(n->indices), n->op, rewrite(n->value, on_expr), n->location, n->atomic);
+    if (const auto* n = t.as<Pop>(); n && arrays.count(n->array))
+      return pop(renamed(n->array), list(n->indices), n->location);
+    if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))
+      return allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location);
+    return std::nullopt;
+  };
+  return rewrite(s, on_expr, on_stmt);
+}
+
+}  // namespace loopgrad::ir

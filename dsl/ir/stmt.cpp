@@ -1,0 +1,113 @@
+#include "dsl/ir/stmt.h"
+
+#include <loopgrad/error.h>
+
+#include <limits>
+
+namespace loopgrad::ir {
+
+const char* name_of(ReduceOp op) {
+  static const char* const names[] = {"+=", "*=", "min=", "max="};
+  return names[static_cast<int>(op)];
+}
+
+BinaryOp binary_of(ReduceOp op) {
+  static const BinaryOp ops[] = {BinaryOp::Add, BinaryOp::Mul, BinaryOp::Min, BinaryOp::Max};
+  return ops[static_cast<int>(op)];
+}
+
+Expr identity_of(ReduceOp op, ScalarType type) {
+  const bool floating = is_float(type);
+  switch (op) {
+    case ReduceOp::Add: return const_of(0, type);
+    case ReduceOp::Mul: return const_of(1, type);
+    case ReduceOp::Min:
+    case ReduceOp::Max: {
+      const bool largest = op == ReduceOp::Min;
+      if (floating) {
+        const double infinity = std::numeric_limits<double>::infinity();
+        return float_const(largest ? infinity : -infinity, value_type(type));
+      }
+      if (type == ScalarType::I32) {
+        using Limits = std::numeric_limits<std::int32_t>;
+        return int_const(largest ? Limits::max() : Limits::min(), type);
+      }
+      using Limits = std::numeric_limits<std::int64_t>;
+      return int_const(largest ? Limits::max() : Limits::min(), type);
+    }
+  }
+  throw InternalError("unknown reduction");
+}
+
+Stmt block(std::vector<Stmt> body) {
+  std::vector<Stmt> flat;
+  for (Stmt& s : body) {
+    if (is_empty(s)) continue;
+    if (const auto* inner = s.as<Block>()) flat.insert(flat.end(), inner->body.begin(), inner->body.end());
+    else flat.push_back(std::move(s));
+  }
+  if (flat.size() == 1) return flat.front();
+  return {std::make_shared<Block>(std::move(flat))};
+}
+
+bool is_empty(const Stmt& s) {
+  if (!s) return true;
+  const auto* b = s.as<Block>();
+  return b && b->body.empty();
+}
+
+Stmt for_loop(const Symbol& iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, SourceLocation location,
+              Expr at_most) {
+  if (is_empty(body)) return block({});
+  return {std::make_shared<For>(iterator, std::move(lower), std::move(upper), std::move(body), mode, std::move(at_most),
+                                location)};
+}
+
+Stmt while_loop(const Symbol& iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location) {
+  if (!body) body = block({});
+  return {std::make_shared<While>(iterator, std::move(max_trips), std::move(condition), std::move(body), location)};
+}
+
+Stmt if_then(Expr condition, Stmt then_body, Stmt else_body, SourceLocation location) {
+  if (is_empty(else_body)) else_body = {};
+  if (is_empty(then_body)) {
+    if (!else_body) return block({});
+    return if_then(unary(UnaryOp::Not, condition), std::move(else_body), {}, location);
+  }
+  if (const auto c = as_int(condition)) return *c ? then_body : (else_body ? else_body : block({}));
+  return {std::make_shared<If>(std::move(condition), std::move(then_body), std::move(else_body), location)};
+}
+
+namespace {
+
+void check_store(const Array& array, const std::vector<Expr>& indices, const Expr& value) {
+  if (indices.size() != array->shape.size()) throw InternalError("rank of store to '" + array->name + "'");
+  if (value && value.type() != value_type(array->type)) throw InternalError("type of store to '" + array->name + "'");
+}
+
+}  // namespace
+
+Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLocation location) {
+  check_store(array, indices, value);
+  return {std::make_shared<Assign>(array, std::move(indices), std::move(value), location)};
+}
+
+Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr value, SourceLocation location,
+            bool atomic) {
+  check_store(array, indices, value);
+  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, location)};
+}
+
+Stmt allocate(const Array& array, Stmt body, SourceLocation location) {
+  if (is_empty(body)) return block({});
+  return {std::make_shared<Allocate>(array, std::move(body), location)};
+}
+
+Stmt push(Expr value, SourceLocation location) { return {std::make_shared<Push>(std::move(value), location)}; }
+
+Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location) {
+  check_store(array, indices, {});
+  return {std::make_shared<Pop>(array, std::move(indices), location)};
+}
+
+}  // namespace loopgrad::ir
