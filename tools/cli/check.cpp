@@ -1,0 +1,161 @@
+#include "tools/cli/commands.h"
+#include "tools/cli/directions.h"
+#include "tools/cli/table.h"
+
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace loopgrad::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
+
+struct Row {
+  std::string target, variant;
+  double output = 0, forward_mode = 0, difference = 0;  // largest relative errors
+  std::optional<bool> same_bits;                        // for 1, 2 and 3 threads; none where that is not promised
+  double tolerance = 0;
+  std::string failure;  // of a checked run
+
+  bool ok() const {
+    return failure.empty() && output <= tolerance && forward_mode <= tolerance &&
+           difference <= std::max(tolerance, kDifferenceTolerance) && same_bits.value_or(true);
+  }
+};
+
+/// What rounding may do to a gradient, for programs of order-one numbers at check sizes.
+double tolerance_of(const Program& program, Target target) {
+  if (target == Target::Interpreter) return 1e-9;  // computes in f64
+  std::size_t narrowest = 8;
+  auto look = [&](const ir::Array& array) {
+    if (is_float(array->type)) narrowest = std::min(narrowest, bytes_of(array->type));
+  };
+  for (const ir::Array& array : program.ir().arrays) look(array);
+  ir::walk_stmts(program.ir().body, [&](const ir::Stmt& s) {
+    if (const auto* local = s.as<ir::Allocate>()) look(local->array);
+  });
+  return narrowest == 8 ? 1e-9 : narrowest == 4 ? 2e-4 : 5e-2;
+}
+
+std::vector<std::string> results_of(const Problem& problem) {
+  std::vector<std::string> names = problem.of;
+  for (const std::string& name : problem.wrt) names.push_back("d_" + name);
+  return names;
+}
+
+/// Results of one run of a variant. The in-outs' `d_a` is both incoming and result: `inputs` has it for the first.
+Buffers run_variant(const Problem& problem, Variant variant, const CompileOptions& options) {
+  GradientExecutable gradient =
+      compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+  Arrays initial = problem.inputs;
+  initial.insert(problem.incoming.begin(), problem.incoming.end());
+  Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, problem.sizes, initial, options.f64);
+  gradient.forward(buffers.arguments(0), problem.sizes);
+  gradient.backward(buffers.arguments(1), problem.sizes);
+  return buffers;
+}
+
+Row check_variant(const Problem& problem, const std::vector<Direction>& directions, const Arrays& outputs,
+                  Target target, Variant variant) {
+  Row row{.target = name_of(target), .variant = name_of(variant), .tolerance = tolerance_of(problem.program, target)};
+  const bool interpreted = target == Target::Interpreter;
+  CompileOptions options{.target = target, .checked = interpreted, .f64 = interpreted, .threads = 1};
+  try {
+    Buffers buffers = run_variant(problem, variant, options);
+    for (const auto& [name, expected] : outputs)
+      row.output = std::max(row.output, relative_error(buffers.at(name), expected));
+    for (const Direction& d : directions) {
+      const double value = along(problem, d, buffers);
+      if (!std::isfinite(value)) row.failure = fmt::format("the gradient by '{}' is not finite", d.array);
+      row.forward_mode = std::max(row.forward_mode, std::abs(value - d.forward_mode) / d.scale);
+      row.difference = std::max(row.difference, std::abs(value - d.difference) / d.scale);
+    }
+    if (!interpreted) {
+      bool same = true;
+      for (int threads : {2, 3}) {
+        options.threads = threads;
+        Buffers other = run_variant(problem, variant, options);
+        same = same && hash_bits(other, results_of(problem)) == hash_bits(buffers, results_of(problem));
+      }
+      if (variant != Variant::Atomic) row.same_bits = same;
+    }
+  } catch (const RuntimeError& error) {
+    row.failure = error.what();
+  }
+  return row;
+}
+
+std::string text_of(const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> cells = {
+      {"target", "variant", "outputs", "forward mode", "differences", "1, 2, 3 threads", "verdict"}};
+  std::string failures;
+  for (const Row& row : rows) {
+    const bool ran = row.failure.empty();
+    auto figure = [&](double value) { return ran ? fmt::format("{:.1e}", value) : "-"; };
+    cells.push_back({row.target, row.variant, figure(row.output), figure(row.forward_mode), figure(row.difference),
+                     row.same_bits ? (*row.same_bits ? "same bits" : "DIFFERENT") : "", row.ok() ? "ok" : "FAIL"});
+    if (!ran) failures += fmt::format("{} {}: {}\n", row.target, row.variant, row.failure);
+  }
+  return table(cells) + failures;
+}
+
+Json json_of(const Row& row) {
+  const bool ran = row.failure.empty();
+  auto figure = [&](double value) { return ran ? Json(value) : Json(nullptr); };
+  return {{"target", row.target},
+          {"variant", row.variant},
+          {"output_error", figure(row.output)},
+          {"forward_mode_error", figure(row.forward_mode)},
+          {"difference_error", figure(row.difference)},
+          {"tolerance", row.tolerance},
+          {"same_bits", row.same_bits ? Json(*row.same_bits) : Json(nullptr)},
+          {"ok", row.ok()},
+          {"failure", ran ? Json(nullptr) : Json(row.failure)}};
+}
+
+}  // namespace
+
+int check_program(const Options& options) {
+  const ProgramEntry& entry = *options.program;
+  const Sizes sizes = sizes_of(options, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes);
+  const Problem problem = make_problem(entry, sizes, options.seed);
+  std::vector<Target> targets = {Target::Interpreter, Target::OpenMP};
+  if (options.target) targets = {*options.target};
+
+  std::vector<Direction> directions = choose_directions(problem);
+  std::vector<Row> rows;
+  Row oracle{.target = "interpreter", .variant = "forward mode", .tolerance = kDifferenceTolerance};
+  {
+    tools::Progress progress(static_cast<double>(directions.size() + targets.size() * variants().size()));
+    measure_directions(problem, directions, [&] { progress.next("forward mode and differences"); });
+    for (const Direction& d : directions)
+      oracle.difference = std::max(oracle.difference, std::abs(d.forward_mode - d.difference) / d.scale);
+    rows.push_back(oracle);
+    const Arrays outputs = reference_outputs(problem);
+    for (Target target : targets) {
+      for (Variant variant : variants()) {
+        progress.next(fmt::format("{} {}", name_of(target), name_of(variant)));
+        rows.push_back(check_variant(problem, directions, outputs, target, variant));
+      }
+    }
+  }
+  const bool ok = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.ok(); });
+  std::string text = fmt::format("{}: largest relative errors along {} directions, by {}\n", entry.name,
+                                 directions.size(), fmt::join(problem.wrt, ", "));
+  Json json_rows = Json::array();
+  for (const Row& row : rows) json_rows.push_back(json_of(row));
+  report(
+      options, text + text_of(rows) + (ok ? "" : "MISMATCH\n"),
+      {{"program", entry.name}, {"sizes", sizes}, {"directions", directions.size()}, {"rows", json_rows}, {"ok", ok}});
+  return ok ? 0 : 1;
+}
+
+}  // namespace loopgrad::cli

@@ -1,0 +1,21 @@
+// The commands. Each prints a text report to standard output, writes JSON where it was asked for, and returns the exit
+// status; mistakes are thrown as Error.
+#pragma once
+
+#include "tools/cli/options.h"
+
+#include <nlohmann/json.hpp>
+
+namespace loopgrad::cli {
+
+int list_programs(const Options& options, const std::vector<ProgramEntry>& programs);
+int show_program(const Options& options);
+int explain_program(const Options& options);
+int check_program(const Options& options);
+int compare_variants(const Options& options);
+
+/// Writes `text` to standard output and `json` to the file that --json names; with `--json -` only the JSON is written.
+/// Throws UsageError(BadInput) when the file cannot be written.
+void report(const Options& options, const std::string& text, const nlohmann::ordered_json& json);
+
+}  // namespace loopgrad::cli

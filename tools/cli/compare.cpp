@@ -1,0 +1,258 @@
+#include "tools/cli/ceilings.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/directions.h"
+#include "tools/cli/lowered.h"
+#include "tools/cli/promote.h"
+#include "tools/cli/table.h"
+#include "tools/cli/work.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace loopgrad::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kRuns = 5;       // compared bit by bit; timed too
+constexpr int kMostRuns = 30;  // when they are short
+constexpr double kEnoughSeconds = 0.5;
+constexpr std::int64_t kMostReferenceTape = 4ll << 30;  // bytes of f64 stack that the reference may take
+
+struct Row {
+  Variant variant = Variant::Restructured;
+  double forward_ms = 0, backward_ms = 0;
+  std::int64_t tape_bytes = 0;
+  int atomics = 0, parallel_loops = 0;
+  double error = 0;
+  bool bitwise = true;
+  double roofline = 0;
+  std::string failure;  // then nothing above counts
+  Arrays results;       // outputs and gradients
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+template <class F>
+double milliseconds(F&& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Names of everything that a gradient computes.
+std::vector<std::string> result_names(const Problem& problem) {
+  std::vector<std::string> names;
+  for (const std::string& name : problem.of)  // an in-out may be overwritten by nothing but the forward program
+    names.push_back(name);
+  for (const std::string& name : problem.wrt) names.push_back("d_" + name);
+  return names;
+}
+
+Arrays results_of(const Problem& problem, const Buffers& buffers) {
+  Arrays results;
+  for (const std::string& name : result_names(problem)) results[name] = copy_of(buffers.at(name));
+  return results;
+}
+
+Buffers make_buffers(const Problem& problem, const Gradient& gradient, bool f64) {
+  Arrays initial = problem.inputs;
+  initial.insert(problem.incoming.begin(), problem.incoming.end());
+  return Buffers({gradient.forward, gradient.backward}, problem.sizes, initial, f64);
+}
+
+double largest_error(const Arrays& results, const Arrays& reference) {
+  double error = 0;
+  for (const auto& [name, expected] : reference) error = std::max(error, relative_error(results.at(name), expected));
+  return error;
+}
+
+void time_runs(const Problem& problem, const GradientExecutable& gradient, Row& row, tools::Progress& progress) {
+  Buffers buffers = make_buffers(problem, gradient.gradient(), false);
+  const Arguments forward = buffers.arguments(0), backward = buffers.arguments(1);
+  std::vector<double> forward_ms, backward_ms;
+  std::uint64_t first_bits = 0;
+  double total_ms = 0;
+  for (int run = -1; run < kMostRuns && (run < kRuns || total_ms < 1e3 * kEnoughSeconds); ++run) {  // -1 warms up
+    if (run < kRuns) progress.next(fmt::format("{} run {}", name_of(row.variant), run + 1));
+    buffers.reset();
+    const double f = milliseconds([&] { gradient.forward(forward, problem.sizes); });
+    const double b = milliseconds([&] { gradient.backward(backward, problem.sizes); });
+    if (run < 0) continue;
+    forward_ms.push_back(f);
+    backward_ms.push_back(b);
+    total_ms += f + b;
+    if (run >= kRuns) continue;
+    const std::uint64_t bits = hash_bits(buffers, result_names(problem));
+    if (run == 0) first_bits = bits;
+    row.bitwise = row.bitwise && bits == first_bits;
+  }
+  row.forward_ms = median(forward_ms);
+  row.backward_ms = median(backward_ms);
+  row.tape_bytes = gradient.tape_bytes();
+  row.results = results_of(problem, buffers);
+}
+
+Row measure(const Problem& problem, Variant variant, const CompileOptions& options, tools::Progress& progress) {
+  Row row;
+  row.variant = variant;
+  progress.next(fmt::format("{} compile", name_of(variant)));
+  try {
+    GradientExecutable gradient =
+        compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+    Report decisions;
+    ir::Program lowered = transforms::lower(gradient.gradient().backward.ir(), sum_mode(variant), decisions);
+    row.atomics = count_atomics(lowered);
+    row.parallel_loops = count_parallel_loops(lowered);
+    time_runs(problem, gradient, row, progress);
+  } catch (const RuntimeError& error) {
+    row.failure = error.what();
+  }
+  return row;
+}
+
+Arrays run_once(const Problem& problem, const Program& program, Variant variant, const CompileOptions& options,
+                bool f64) {
+  GradientExecutable gradient =
+      compile_gradient(program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+  Buffers buffers = make_buffers(problem, gradient.gradient(), f64);
+  gradient.forward(buffers.arguments(0), problem.sizes);
+  gradient.backward(buffers.arguments(1), problem.sizes);
+  return results_of(problem, buffers);
+}
+
+std::string sizes_text(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [name, value] : sizes) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  return text;
+}
+
+/// Fills in the error of every row and returns what it is measured against.
+///
+/// The naive tape in f64 is the reference. Compiled, it runs at the sizes that were measured as long as its stack fits
+/// the memory granted; otherwise the interpreter runs it at the program's check sizes, and the variants once more
+/// there.
+std::string fill_errors(const Problem& problem, const Options& options, const CompileOptions& compile_options,
+                        std::vector<Row>& rows) {
+  const CompileOptions interpret{.target = Target::Interpreter, .checked = false, .f64 = true, .threads = 0};
+  if (compile_options.target == Target::Interpreter) {
+    Arrays reference = run_once(problem, problem.program, Variant::NaiveTape, interpret, true);
+    for (Row& row : rows)
+      if (row.failure.empty()) row.error = largest_error(row.results, reference);
+    return "the naive tape in f64, interpreted, at these sizes";
+  }
+  const Row& naive = rows.front();
+  if (naive.failure.empty() && 2 * naive.tape_bytes <= kMostReferenceTape) {
+    Arrays reference = run_once(problem, promote_to_f64(problem.program), Variant::NaiveTape, compile_options, true);
+    for (Row& row : rows)
+      if (row.failure.empty()) row.error = largest_error(row.results, reference);
+    return "the naive tape in f64, compiled, at these sizes";
+  }
+  const ProgramEntry& entry = *options.program;
+  const Problem small = make_problem(entry, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes, options.seed);
+  Arrays reference = run_once(small, small.program, Variant::NaiveTape, interpret, true);
+  for (Row& row : rows)
+    if (row.failure.empty())
+      row.error = largest_error(run_once(small, small.program, row.variant, compile_options, false), reference);
+  return fmt::format("the naive tape in f64, interpreted, at {} (its stack at full size is too large)",
+                     sizes_text(small.sizes));
+}
+
+double floor_ms(const Work& work, const Ceilings& ceilings) {
+  return 1e3 * std::max(work.bytes / ceilings.bytes_per_second, work.flops / ceilings.flops_per_second);
+}
+
+/// Fills in the roofline fractions and returns what they are measured against.
+std::string fill_roofline(const Problem& problem, const CompileOptions& compile_options, std::vector<Row>& rows) {
+  Gradient gradient = differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of});
+  const Work forward = count_work(problem.program, problem.sizes, problem.inputs);
+  const Work backward = count_work(gradient.backward, problem.sizes, problem.inputs);
+  const Ceilings ceilings = measure_ceilings(compile_options.threads, std::max(forward.bytes, backward.bytes));
+  const double least = floor_ms(forward, ceilings) + floor_ms(backward, ceilings);
+  for (Row& row : rows)
+    if (row.failure.empty()) row.roofline = least / (row.forward_ms + row.backward_ms);
+  return fmt::format(
+      "floor {:.3g} ms = {} and {:.3g} operations at {:.3g} GB/s (copy) and {:.3g} GFLOP/s (f32 FMA), measured now",
+      least, human_bytes(forward.bytes + backward.bytes), forward.flops + backward.flops,
+      ceilings.bytes_per_second / 1e9, ceilings.flops_per_second / 1e9);
+}
+
+std::string text_of(const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> cells = {{"variant", "forward ms", "backward ms", "tape", "atomics",
+                                                  "parallel loops", "max rel error", "5 runs", "roofline"}};
+  std::string failures;
+  for (const Row& row : rows) {
+    if (!row.failure.empty()) {
+      cells.push_back({name_of(row.variant), "-", "-", "-", "-", "-", "-", "-", "-"});
+      failures += fmt::format("{}: {}\n", name_of(row.variant), row.failure);
+      continue;
+    }
+    cells.push_back({name_of(row.variant), fmt::format("{:.3f}", row.forward_ms),
+                     fmt::format("{:.3f}", row.backward_ms), human_bytes(static_cast<double>(row.tape_bytes)),
+                     std::to_string(row.atomics), std::to_string(row.parallel_loops), fmt::format("{:.1e}", row.error),
+                     row.bitwise ? "same bits" : "differ", fmt::format("{:.1f} %", 100 * row.roofline)});
+  }
+  return table(cells) + failures;
+}
+
+Json json_of(const Row& row) {
+  if (!row.failure.empty())
+    return {{"name", name_of(row.variant)},  {"forward_ms", nullptr},       {"backward_ms", nullptr},
+            {"tape_bytes", nullptr},         {"atomics", nullptr},          {"max_rel_error", nullptr},
+            {"bitwise_repeatable", nullptr}, {"roofline_fraction", nullptr}};
+  return {{"name", name_of(row.variant)},
+          {"forward_ms", row.forward_ms},
+          {"backward_ms", row.backward_ms},
+          {"tape_bytes", row.tape_bytes},
+          {"atomics", row.atomics},
+          {"max_rel_error", std::isfinite(row.error) ? Json(row.error) : Json(nullptr)},
+          {"bitwise_repeatable", row.bitwise},
+          {"roofline_fraction", row.roofline}};
+}
+
+}  // namespace
+
+int compare_variants(const Options& options) {
+  const ProgramEntry& entry = *options.program;
+  const CompileOptions compile_options{
+      .target = options.target.value_or(Target::OpenMP), .checked = false, .f64 = false, .threads = options.threads};
+  const bool interpreted = compile_options.target == Target::Interpreter;
+  const Sizes& defaults = interpreted && !entry.check_sizes.empty() ? entry.check_sizes : entry.sizes;
+  const Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);
+
+  std::vector<Row> rows;
+  std::string reference, roofline;
+  {
+    tools::Progress progress(static_cast<double>(variants().size()) * (2 + kRuns) + 2);
+    for (Variant variant : variants()) rows.push_back(measure(problem, variant, compile_options, progress));
+    progress.next("reference");
+    reference = fill_errors(problem, options, compile_options, rows);
+    progress.next("ceilings");
+    roofline = fill_roofline(problem, compile_options, rows);
+  }
+  std::string text =
+      fmt::format("{} on {}: {}\n", entry.name, name_of(compile_options.target), sizes_text(problem.sizes));
+  text += text_of(rows);
+  text += fmt::format(
+      "medians of {} runs or more; atomics and parallel loops are those of the backward program\n"
+      "errors against {}\nroofline: {}\n",
+      kRuns, reference, roofline);
+  Json json_rows = Json::array();
+  for (const Row& row : rows) json_rows.push_back(json_of(row));
+  report(options, text,
+         {{"program", entry.name},
+          {"target", name_of(compile_options.target)},
+          {"sizes", problem.sizes},
+          {"variants", json_rows}});
+  return 0;
+}
+
+}  // namespace loopgrad::cli

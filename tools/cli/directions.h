@@ -1,0 +1,44 @@
+// What the gradient must be along chosen directions, by two methods that share no code with it.
+#pragma once
+
+#include "tools/cli/buffers.h"
+#include "tools/support/progress.h"
+
+#include <functional>
+
+namespace loopgrad::cli {
+
+/// A direction in the space of the inputs: one element, or all elements at random.
+struct Direction {
+  std::string array;  // empty: all of `wrt`, with the weights of `random_tangent`
+  std::int64_t element = 0;
+  double forward_mode = 0;  // derivative of <incoming, outputs>, by the tangent program in f64
+  double difference = 0;    // the same by a central difference in f64
+  double scale = 1;         // what an error is relative to: the largest derivative by that array's elements
+};
+
+/// A program with inputs and an incoming gradient, to be differentiated by `wrt`.
+struct Problem {
+  Program program;
+  std::vector<std::string> wrt, of;
+  Sizes sizes;
+  Arrays inputs, incoming;
+  std::uint64_t seed = 1;
+};
+
+Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_t seed);
+
+/// All elements of small arrays, a random choice of large ones, and two dense directions; figures not filled in.
+std::vector<Direction> choose_directions(const Problem& problem);
+
+/// Fills in the figures by running the tangent program and the program itself in the checked interpreter. `step` is
+/// called before each direction. Throws what checked execution finds.
+void measure_directions(const Problem& problem, std::vector<Direction>& directions, const std::function<void()>& step);
+
+/// The derivative along a direction according to a gradient: `d_<x>` for each x in wrt.
+double along(const Problem& problem, const Direction& direction, const Buffers& gradient);
+
+/// The outputs according to the checked interpreter in f64.
+Arrays reference_outputs(const Problem& problem);
+
+}  // namespace loopgrad::cli

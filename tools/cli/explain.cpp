@@ -1,0 +1,130 @@
+#include "tools/cli/commands.h"
+#include "tools/cli/lowered.h"
+#include "tools/cli/table.h"
+#include "tools/cli/work.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+struct Part {  // one of the programs of a gradient
+  std::string name;
+  Work work;
+  Report decisions;  // sums and loops, from lowering
+};
+
+std::string titled(const std::string& title, const Rows& rows) {
+  if (rows.size() < 2) return fmt::format("{}: none\n\n", title);
+  return fmt::format("{}:\n{}\n", title, table(rows, "  "));
+}
+
+std::string tape_text(const Report& decisions) {
+  Rows rows = {{"value", "line", "decision", "storage", "elements", "reason"}};
+  for (const TapeDecision& d : decisions.tape)
+    rows.push_back({d.value, d.where.str(), d.decision, d.storage, d.elements, d.reason});
+  return titled("Needed values and where the gradient gets them from", rows);
+}
+
+std::string sums_text(const Part& part) {
+  Rows rows = {{"sum", "line", "plan", "reason"}};
+  for (const SumDecision& d : part.decisions.sums) rows.push_back({d.sum, d.where.str(), d.plan, d.reason});
+  return titled(fmt::format("Sums of the {} program", part.name), rows);
+}
+
+std::string loops_text(const Part& part) {
+  Rows rows = {{"loop", "line", "runs", "reason"}};
+  for (const LoopDecision& d : part.decisions.loops)
+    rows.push_back({d.loop, d.where.str(), d.parallel ? "parallel" : "in order", d.reason});
+  return titled(fmt::format("Loops of the {} program", part.name), rows);
+}
+
+std::string remarks_text(const std::vector<Remark>& remarks) {
+  std::string text;
+  for (const Remark& r : remarks) text += fmt::format("Remark: {}: {}\n", r.where.str(), r.text);
+  return text;
+}
+
+std::string work_text(const std::vector<Part>& parts) {
+  Rows rows = {{"program", "operations", "array bytes", "tape bytes"}};
+  bool exact = true;
+  for (const Part& part : parts) {
+    rows.push_back({part.name, fmt::format("{:.4g}", part.work.flops), human_bytes(part.work.bytes),
+                    human_bytes(part.work.tape_bytes)});
+    exact = exact && part.work.exact;
+  }
+  std::string text = titled("Work", rows);
+  if (!exact) text += "  Lower bounds: branches or bounds depend on computed data.\n";
+  return text;
+}
+
+Json json_of(const SourceLocation& where) { return where.known() ? Json(where.str()) : Json(nullptr); }
+
+Json json_of(const Part& part) {
+  Json sums = Json::array(), loops = Json::array();
+  for (const SumDecision& d : part.decisions.sums)
+    sums.push_back({{"sum", d.sum}, {"where", json_of(d.where)}, {"plan", d.plan}, {"reason", d.reason}});
+  for (const LoopDecision& d : part.decisions.loops)
+    loops.push_back({{"loop", d.loop}, {"where", json_of(d.where)}, {"parallel", d.parallel}, {"reason", d.reason}});
+  return {{"name", part.name},
+          {"operations", part.work.flops},
+          {"array_bytes", part.work.bytes},
+          {"tape_bytes", part.work.tape_bytes},
+          {"exact", part.work.exact},
+          {"sums", sums},
+          {"loops", loops}};
+}
+
+Json json_of_tape(const Report& decisions) {
+  Json tape = Json::array();
+  for (const TapeDecision& d : decisions.tape)
+    tape.push_back({{"value", d.value},
+                    {"where", json_of(d.where)},
+                    {"decision", d.decision},
+                    {"storage", d.storage},
+                    {"elements", d.elements},
+                    {"reason", d.reason}});
+  return tape;
+}
+
+}  // namespace
+
+int explain_program(const Options& options) {
+  const ProgramEntry& entry = *options.program;
+  Program program = entry.build();
+  Sizes sizes = sizes_of(options, entry.sizes);
+  Arrays inputs = make_inputs(entry, program, sizes, options.seed);
+  Gradient gradient = differentiate(program, {.wrt = entry.wrt, .of = {}, .variant = options.variant});
+
+  std::vector<Part> parts;
+  std::vector<Remark> remarks = gradient.report.remarks;
+  for (const auto& [name, part_program] : {std::pair{"forward", gradient.forward}, {"backward", gradient.backward}}) {
+    Part part{name, count_work(part_program, sizes, inputs), {}};
+    transforms::lower(part_program.ir(), sum_mode(options.variant), part.decisions);
+    remarks.insert(remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
+    parts.push_back(std::move(part));
+  }
+
+  std::string text = fmt::format("{} ({})", entry.name, name_of(options.variant));
+  for (const auto& [name, value] : sizes) text += fmt::format(" {}={}", name, value);
+  text += "\n\n" + tape_text(gradient.report);
+  Json programs = Json::array(), remark_list = Json::array();
+  for (const Part& part : parts) {
+    text += sums_text(part) + loops_text(part);
+    programs.push_back(json_of(part));
+  }
+  for (const Remark& r : remarks) remark_list.push_back({{"text", r.text}, {"where", json_of(r.where)}});
+  report(options, text + work_text(parts) + remarks_text(remarks),
+         {{"program", entry.name},
+          {"variant", name_of(options.variant)},
+          {"sizes", sizes},
+          {"tape", json_of_tape(gradient.report)},
+          {"programs", programs},
+          {"remarks", remark_list}});
+  return 0;
+}
+
+}  // namespace loopgrad::cli

@@ -1,0 +1,34 @@
+#include "tools/cli/lowered.h"
+
+#include "dsl/ir/visit.h"
+
+namespace loopgrad::cli {
+
+transforms::SumMode sum_mode(Variant variant) {
+  switch (variant) {
+    case Variant::NaiveTape: return transforms::SumMode::Serial;
+    case Variant::Atomic: return transforms::SumMode::Atomic;
+    case Variant::Restructured: break;
+  }
+  return transforms::SumMode::Restructured;
+}
+
+int count_parallel_loops(const ir::Program& program) {
+  int count = 0;
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    count += loop && loop->mode == ir::LoopMode::Parallel;
+  });
+  return count;
+}
+
+int count_atomics(const ir::Program& program) {
+  int count = 0;
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    count += sum && sum->atomic;
+  });
+  return count;
+}
+
+}  // namespace loopgrad::cli

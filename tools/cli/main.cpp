@@ -1,0 +1,65 @@
+#include "tools/cli/commands.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <cstdio>
+#include <new>
+#include <set>
+
+namespace loopgrad {
+namespace cli {
+namespace {
+
+constexpr int kFinding = 1, kMistake = 2;
+
+int run(const Options& options, const std::vector<ProgramEntry>& programs) {
+  switch (options.command) {
+    case Command::List: return list_programs(options, programs);
+    case Command::Show: return show_program(options);
+    case Command::Explain: return explain_program(options);
+    case Command::Check: return check_program(options);
+    case Command::Compare: return compare_variants(options);
+  }
+  throw InternalError("unknown command");
+}
+
+/// What checked execution finds in a program is a finding; everything else is a mistake in the request.
+int status_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::BadIndex:
+    case ErrorCode::BadFact:
+    case ErrorCode::UninitialisedRead:
+    case ErrorCode::Race:
+    case ErrorCode::NotANumber: return kFinding;
+    default: return kMistake;
+  }
+}
+
+void refuse_duplicates(const std::vector<ProgramEntry>& programs) {
+  std::set<std::string> names;
+  for (const ProgramEntry& entry : programs)
+    if (!names.insert(entry.name).second) bad_input(fmt::format("two programs are registered as '{}'", entry.name));
+}
+
+}  // namespace
+}  // namespace cli
+
+int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
+  try {
+    cli::refuse_duplicates(programs);
+    auto options = cli::parse(argc, argv, programs);
+    return options ? cli::run(*options, programs) : 0;
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return cli::status_of(error);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory. Hint: use smaller sizes\n");
+    return cli::kMistake;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return cli::kFinding;
+  }
+}
+
+}  // namespace loopgrad

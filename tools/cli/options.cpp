@@ -1,0 +1,193 @@
+#include "tools/cli/options.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace loopgrad::cli {
+namespace {
+
+struct Raw {  // as typed
+  std::string program, stage = "program", target, variant = "restructured", json;
+  std::vector<std::string> sizes;
+  std::string threads = "0", seed = "1";
+};
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+std::int64_t whole_number(const std::string& text, const std::string& what, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    bad_input(fmt::format("{} is not a whole number: '{}'", what, text));
+  if (value < least || value > most)
+    bad_input(fmt::format("{} is {}, which is not in {}..{}", what, value, least, most));
+  return value;
+}
+
+/// The value that goes with a name, e.g. of a stage.
+template <class T>
+T named(const std::string& typed, const std::string& what, const std::vector<std::pair<std::string, T>>& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) {
+    if (name == typed) return value;
+    names.push_back(name);
+  }
+  bad_input(fmt::format("there is no {} '{}'", what, typed), suggest(typed, names));
+}
+
+Sizes parse_sizes(const std::vector<std::string>& typed, const ProgramEntry& program) {
+  std::vector<std::string> names;
+  for (const auto& size : program.sizes) names.push_back(size.first);
+  Sizes sizes;
+  for (const std::string& item : typed) {
+    auto equals = item.find('=');
+    if (equals == std::string::npos) bad_input(fmt::format("'{}' is not a size", item), "write --size n=1000,k=16");
+    std::string name = item.substr(0, equals);
+    if (!program.sizes.contains(name))
+      bad_input(fmt::format("program '{}' has no size '{}'", program.name, name), suggest(name, names));
+    if (sizes.contains(name)) bad_input(fmt::format("size '{}' is given twice", name));
+    sizes[name] = whole_number(item.substr(equals + 1), fmt::format("size '{}'", name), 0, std::int64_t{1} << 40);
+  }
+  return sizes;
+}
+
+Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>& programs) {
+  Options options;
+  options.command = command;
+  options.json = raw.json;
+  if (command == Command::List) return options;
+  std::vector<std::pair<std::string, const ProgramEntry*>> entries;
+  for (const ProgramEntry& entry : programs) entries.emplace_back(entry.name, &entry);
+  options.program = named(raw.program, "program", entries);
+  options.stage = named<Stage>(raw.stage, "stage",
+                               {{"program", Stage::Program},
+                                {"adjoint", Stage::Adjoint},
+                                {"summation", Stage::Summation},
+                                {"schedule", Stage::Schedule},
+                                {"code", Stage::Code}});
+  if (!raw.target.empty())
+    options.target =
+        named<Target>(raw.target, "target",
+                      {{name_of(Target::Interpreter), Target::Interpreter}, {name_of(Target::OpenMP), Target::OpenMP}});
+  std::vector<std::pair<std::string, Variant>> by_name;
+  for (Variant variant : variants()) by_name.emplace_back(name_of(variant), variant);
+  options.variant = named(raw.variant, "variant", by_name);
+  options.sizes = parse_sizes(raw.sizes, *options.program);
+  options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
+  options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
+  return options;
+}
+
+void add_run_options(CLI::App& sub, Raw& raw) {
+  sub.add_option("--size", raw.sizes, "sizes, e.g. --size n=1000,k=16")->delimiter(',');
+  sub.add_option("--threads", raw.threads, "OpenMP threads (0: as OMP_NUM_THREADS says)");
+  sub.add_option("--seed", raw.seed, "seed of the inputs");
+}
+
+struct CommandRow {
+  Command command;
+  const char* name;
+  const char* help;
+};
+constexpr CommandRow kCommands[] = {
+    {Command::List, "list", "the programs, with a line each and their sizes"},
+    {Command::Show, "show", "a program, its gradient at any stage, or the generated code"},
+    {Command::Explain, "explain", "tape, sums, parallel loops, bytes and operations, with the reasons"},
+    {Command::Check, "check", "gradients against forward mode and differences; exit status 1 on a mismatch"},
+    {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"}};
+
+void refuse_unknown_command(int argc, char** argv) {
+  if (argc < 2) bad_input("no command given", "loopgrad --help lists them");
+  std::string typed = argv[1];
+  std::vector<std::string> names;
+  for (const CommandRow& row : kCommands) names.push_back(row.name);
+  if (typed.starts_with("-") || std::find(names.begin(), names.end(), typed) != names.end()) return;
+  bad_input(fmt::format("there is no command '{}'", typed), suggest(typed, names));
+}
+
+}  // namespace
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = {Variant::NaiveTape, Variant::Atomic, Variant::Restructured};
+  return all;
+}
+
+void bad_input(const std::string& message, const std::string& hint) {
+  ErrorInfo info;
+  info.code = ErrorCode::BadInput;
+  info.message = message;
+  info.hint = hint;
+  throw UsageError(info);
+}
+
+std::string suggest(const std::string& typed, const std::vector<std::string>& names) {
+  std::vector<std::string> near;
+  for (const std::string& name : names) {
+    bool prefix = !typed.empty() && (name.starts_with(typed) || typed.starts_with(name));
+    if (prefix || edit_distance(typed, name) <= 1 + name.size() / 4) near.push_back("'" + name + "'");
+  }
+  if (near.empty()) return fmt::format("one of {}", fmt::join(names, ", "));
+  return fmt::format("did you mean {}?", fmt::join(near, " or "));
+}
+
+Sizes sizes_of(const Options& options, const Sizes& defaults) {
+  Sizes sizes = options.sizes;
+  sizes.insert(defaults.begin(), defaults.end());
+  return sizes;
+}
+
+std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
+  CLI::App app{"Gradients of loop programs without stack tapes and atomics"};
+  app.require_subcommand(1);
+  Raw raw;
+  for (const CommandRow& row : kCommands) {
+    CLI::App& sub = *app.add_subcommand(row.name, row.help);
+    sub.add_option("--json", raw.json, "write JSON to this file ('-': standard output, instead of the text)");
+    if (row.command == Command::List) continue;
+    sub.add_option("program", raw.program, "a name that `list` prints")->required();
+    sub.add_option("--target", raw.target, "interpreter or openmp");
+    if (row.command == Command::Show) {
+      sub.add_option("--stage", raw.stage, "program, adjoint, summation, schedule or code");
+      sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+    } else {
+      add_run_options(sub, raw);
+    }
+    if (row.command == Command::Explain) sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+  }
+  try {
+    refuse_unknown_command(argc, argv);
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::CallForAllHelp& help) {
+    app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    bad_input(error.what(), "--help lists commands and options");
+  }
+  for (const CommandRow& row : kCommands)
+    if (app.got_subcommand(row.name)) return checked(row.command, raw, programs);
+  bad_input("no command given", "--help lists them");
+}
+
+}  // namespace loopgrad::cli

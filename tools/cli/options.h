@@ -1,0 +1,43 @@
+// What the user asked for on the command line, checked.
+#pragma once
+
+#include <loopgrad/compile.h>
+#include <loopgrad/main.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace loopgrad::cli {
+
+enum class Command { List, Show, Explain, Check, Compare };
+enum class Stage { Program, Adjoint, Summation, Schedule, Code };
+
+struct Options {
+  Command command = Command::List;
+  const ProgramEntry* program = nullptr;  // null for `list` only
+  Stage stage = Stage::Program;
+  std::optional<Target> target;  // not given: each command has its own default
+  Variant variant = Variant::Restructured;
+  Sizes sizes;  // those given; see `sizes_of`
+  int threads = 0;
+  std::uint64_t seed = 1;
+  std::string json;  // a file name, "-" for standard output, empty for none
+};
+
+/// All variants, in the order of tables.
+const std::vector<Variant>& variants();
+
+/// Parses and checks a command line. Throws UsageError(BadInput) with a hint for anything that is not understood. When
+/// the user asked for help, prints it and returns nothing.
+std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEntry>& programs);
+
+/// `defaults` overridden by the sizes of the command line.
+Sizes sizes_of(const Options& options, const Sizes& defaults);
+
+/// The hint "did you mean 'conv1d'?" or, when nothing is near, "one of a, b, c".
+std::string suggest(const std::string& typed, const std::vector<std::string>& names);
+
+[[noreturn]] void bad_input(const std::string& message, const std::string& hint = {});
+
+}  // namespace loopgrad::cli

@@ -1,0 +1,62 @@
+#include "tools/cli/promote.h"
+
+#include "dsl/ir/program.h"
+#include "dsl/ir/rewriter.h"
+
+namespace loopgrad::cli {
+namespace {
+
+using namespace ir;
+
+class Promoter final : public Rewriter {
+ public:
+  Array promoted(const Array& array) {
+    if (!is_float(array->type) || array->type == ScalarType::F64) return array;
+    Array& copy = arrays_[array->id];
+    if (!copy) copy = make_array(array->name, ScalarType::F64, array->shape, array->role, array->location);
+    return copy;
+  }
+
+  Expr rewrite(const Expr& e) override {
+    if (const auto* n = e.as<FloatConst>()) return float_const(n->value, ScalarType::F64);
+    if (const auto* n = e.as<Load>()) return load(promoted(n->array), all(n->indices), n->location);
+    if (const auto* n = e.as<Cast>()) return cast(is_float(n->type) ? ScalarType::F64 : n->type, rewrite(n->a));
+    return rewrite_children(e);
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    return visit(
+        s, overloaded{
+               [&](const Assign& n) { return assign(promoted(n.array), all(n.indices), rewrite(n.value), n.location); },
+               [&](const Reduce& n) {
+                 return reduce(promoted(n.array), all(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
+               },
+               [&](const Allocate& n) { return allocate(promoted(n.array), rewrite(n.body), n.location); },
+               [&](const auto&) { return rewrite_children(s); }});
+  }
+
+ private:
+  std::vector<Expr> all(const std::vector<Expr>& list) {
+    std::vector<Expr> out;
+    for (const Expr& e : list) out.push_back(rewrite(e));
+    return out;
+  }
+
+  std::map<std::int64_t, Array> arrays_;
+};
+
+}  // namespace
+
+Program promote_to_f64(const Program& program) {
+  Promoter promoter;
+  ir::Program copy = program.ir();
+  for (Array& array : copy.arrays) array = promoter.promoted(array);
+  for (Fact& fact : copy.facts) {
+    if (fact.array) fact.array = promoter.promoted(fact.array);
+    if (fact.other) fact.other = promoter.promoted(fact.other);
+  }
+  copy.body = promoter.rewrite(copy.body);
+  return Program(std::make_shared<const ir::Program>(std::move(copy)));
+}
+
+}  // namespace loopgrad::cli

@@ -1,0 +1,16 @@
+// Text tables with aligned columns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace loopgrad::cli {
+
+/// The first row is the header. Columns whose cells below the header all start with a digit, '-' or '<' are aligned
+/// right.
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+
+/// "1.5 MiB".
+std::string human_bytes(double bytes);
+
+}  // namespace loopgrad::cli
