@@ -19,8 +19,13 @@ class NameTable {
   const std::string& of(const Array& array);
   /// A name that nothing else has, starting from `wish`.
   std::string fresh(const std::string& wish);
+  /// The scope has ended: its name may be given out again, so that two loops in a row are both called `i`.
+  void release(const Symbol& symbol) { release(symbol.id); }
+  void release(const Array& array) { release(array->id); }
 
  private:
+  void release(std::int64_t id);
+
   std::map<std::int64_t, std::string> names_;
   std::set<std::string> used_;
 };

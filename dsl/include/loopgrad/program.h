@@ -33,48 +33,61 @@ class Program {
 /// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`.
 class ArrayHandle {
  public:
-  Element operator()() const;
-  Element operator()(const Operand& i) const { return at({i}); }
-  Element operator()(const Operand& i, const Operand& j) const { return at({i, j}); }
-  Element operator()(const Operand& i, const Operand& j, const Operand& k) const { return at({i, j, k}); }
+  Element operator()(std::source_location where = std::source_location::current()) const { return element({}, where); }
+  Element operator()(const Operand& i) const { return element({i}, i.location); }
+  Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
+  Element operator()(const Operand& i, const Operand& j, const Operand& k) const {
+    return element({i, j, k}, i.location);
+  }
   Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
-    return at({i, j, k, l});
+    return element({i, j, k, l}, i.location);
   }
   /// Any rank.
-  Element at(std::initializer_list<Operand> indices) const;
+  Element at(const std::vector<Operand>& indices, std::source_location where = std::source_location::current()) const {
+    return element(indices, where);
+  }
   /// The declared extent of a dimension.
-  Value extent(int dimension) const;
+  Value extent(int dimension, std::source_location where = std::source_location::current()) const;
 
  private:
   friend class ProgramBuilder;
+  ArrayHandle(std::shared_ptr<const ir::ArrayDecl> array, std::weak_ptr<ir::ProgramRecorder> recorder)
+      : array_(std::move(array)), recorder_(std::move(recorder)) {}
+  Element element(const std::vector<Operand>& indices, const SourceLocation& where) const;
+
   std::shared_ptr<const ir::ArrayDecl> array_;
   std::weak_ptr<ir::ProgramRecorder> recorder_;
 };
 
-/// A loop being recorded: iterating over it once yields the iterator as a Value.
+/// A loop being recorded: iterating over it once yields the iterator as a Value. Lives in a range-based `for` only:
+/// leaving that with `break` or `return` makes `build()` refuse the program.
 class LoopRange {
  public:
   class Iterator {
    public:
     Value operator*() const;
     Iterator& operator++();
-    bool operator!=(const Iterator&) const { return !done_; }
+    bool operator!=(const Iterator&) const { return range_ != nullptr; }
 
    private:
     friend class LoopRange;
-    LoopRange* range_ = nullptr;
-    bool done_ = false;
+    LoopRange* range_ = nullptr;  // null at the end
   };
   Iterator begin();
   Iterator end() { return {}; }
-  LoopRange(LoopRange&&) = default;
   LoopRange(const LoopRange&) = delete;
+  LoopRange& operator=(const LoopRange&) = delete;
+  /// Drops the loop when its body was left before the end, for example by an exception.
+  ~LoopRange();
 
  private:
   friend class ProgramBuilder;
-  LoopRange() = default;
-  std::function<Value()> open_;
-  std::function<void()> close_;
+  LoopRange(std::function<std::size_t()> open, std::weak_ptr<ir::ProgramRecorder> recorder)
+      : open_(std::move(open)), recorder_(std::move(recorder)) {}
+  std::function<std::size_t()> open_;  // opens the loop and gives its depth among the scopes
+  std::weak_ptr<ir::ProgramRecorder> recorder_;
+  std::vector<Value> iterator_;  // one entry once the loop is open
+  std::size_t depth_ = 0;        // while the loop is open, else 0
 };
 
 /// Options of a loop.
@@ -87,14 +100,20 @@ struct LoopOptions {
 /// Lets `p.when(c, [&]{...}).otherwise([&]{...})` read as if/else.
 class Branch {
  public:
-  void otherwise(const std::function<void()>& body) const;
+  void otherwise(const std::function<void()>& body, std::source_location where = std::source_location::current()) const;
 
  private:
   friend class ProgramBuilder;
+  Branch(std::weak_ptr<ir::ProgramRecorder> recorder, std::int64_t branch)
+      : recorder_(std::move(recorder)), branch_(branch) {}
   std::weak_ptr<ir::ProgramRecorder> recorder_;
+  std::int64_t branch_;  // identity among the recorder's branches
 };
 
 /// Records one program. Throws UsageError at the line of the mistake.
+///
+/// Names are C identifiers. Sizes, inputs, outputs and in-outs have names of their own; locals and iterators may reuse
+/// names (the printer numbers them), so that a C++ function that declares some can be called twice.
 ///
 /// **Example**
 /// ```
@@ -152,20 +171,22 @@ class ProgramBuilder {
                     std::source_location where = std::source_location::current());
 
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
-  LoopRange loop(const std::string& name, const Value& lower, const Value& upper, const LoopOptions& options = {},
-                 std::source_location where = std::source_location::current());
+  [[nodiscard]] LoopRange loop(const std::string& name, const Value& lower, const Value& upper,
+                               const LoopOptions& options = {},
+                               std::source_location where = std::source_location::current());
 
   /// A loop of at most `max_trips` trips that ends when the condition is false; `condition` is recorded once and
   /// evaluated before each trip, with the iterator (0, 1, ...) as its argument.
-  LoopRange loop_while(const std::string& name, const Value& max_trips,
-                       const std::function<Value(const Value&)>& condition,
-                       std::source_location where = std::source_location::current());
+  [[nodiscard]] LoopRange loop_while(const std::string& name, const Value& max_trips,
+                                     const std::function<Value(const Value&)>& condition,
+                                     std::source_location where = std::source_location::current());
 
   /// if (condition) then. **Example:** `p.when(x(i) > 0, [&] { y(i) = x(i); }).otherwise([&] { y(i) = 0; });`
   Branch when(const Value& condition, const std::function<void()>& then,
               std::source_location where = std::source_location::current());
 
-  /// Facts about arrays that a compiler cannot see; checked execution verifies them.
+  /// Facts about arrays that a compiler cannot see; checked execution verifies them. All but `may_alias` are about
+  /// inputs of integer type.
   void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
                 std::source_location where = std::source_location::current());
   void sorted(const ArrayHandle& array, std::source_location where = std::source_location::current());
@@ -177,8 +198,8 @@ class ProgramBuilder {
   void may_alias(const ArrayHandle& a, const ArrayHandle& b,
                  std::source_location where = std::source_location::current());
 
-  /// Ends recording and checks the whole program.
-  Program build();
+  /// Ends recording and checks the whole program. Arrays and values of the builder cannot be used afterwards.
+  Program build(std::source_location where = std::source_location::current());
 
  private:
   std::shared_ptr<ir::ProgramRecorder> recorder_;

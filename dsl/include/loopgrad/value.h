@@ -13,6 +13,7 @@ namespace ir {
 struct ExprNode;
 struct ArrayDecl;
 class ProgramRecorder;
+enum class ReduceOp : std::uint8_t;
 }  // namespace ir
 
 class Element;
@@ -20,19 +21,23 @@ class Element;
 /// A recorded expression: a constant, a size, a loop iterator, an array element or an operation on those.
 ///
 /// C++ literals are *weak*: in `x(i) * 0.5` the literal takes the type of `x(i)`. Otherwise operands are promoted as
-/// bool < i32 < i64 < f32 < f64. Integer `/` and `%` round towards minus infinity.
+/// bool < i32 < i64 < f32 < f64; a floating literal next to an integer gives f32, and so does a math function of an
+/// integer. Integer `/` and `%` round towards minus infinity.
+///
+/// A Value is never a C++ bool, because it decides nothing at recording time: use `p.when(condition, ...)` or `select`.
+/// A Value made from an element is evaluated where it is *used*: `Value old = x(i); x(i) = 0; y(i) = old;` is refused,
+/// because the program would read the new `x(i)`. Keep the old one in a `p.scalar<T>()`.
 class Value {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Value(T constant) : Value(from_constant(constant)) {}
-  Value(const Element& element);  // reads the element
-  Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
+  /// Reads the element, on the line where the conversion is written.
+  Value(const Element& element, std::source_location where = std::source_location::current());
+  explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
 
   ScalarType type() const;
   const std::shared_ptr<const ir::ExprNode>& node() const { return node_; }
   bool weak() const { return weak_; }
-  /// A Value decides nothing at recording time: use `p.when(condition, ...)` or `select`.
-  explicit operator bool() const = delete;
 
  private:
   template <class T>
@@ -49,20 +54,31 @@ class Value {
   bool weak_ = false;
 };
 
-/// An operand together with the source line it was written on; made implicitly.
+/// An operand together with the source line it was written on; made implicitly from a Value, an Element or a number.
 struct Operand {
   Value value;
   SourceLocation location;
   template <class T, class = std::enable_if_t<std::is_convertible_v<const T&, Value>>>
-  Operand(const T& v, std::source_location where = std::source_location::current()) : value(v), location(where) {}
+  Operand(const T& v, std::source_location where = std::source_location::current())
+      : value(value_of(v, where)), location(where) {}
+
+ private:
+  template <class T>
+  static Value value_of(const T& v, const std::source_location& where) {
+    if constexpr (std::is_base_of_v<Element, T>) return Value(v, where);
+    else return v;
+  }
 };
 
 /// One element of an array. Reads when used as a Value, writes when assigned to.
+/// What is assigned is converted to the array's type, except from a float to an integer or to bool: that needs a
+/// `cast`.
 class Element {
  public:
   Element(const Element&) = default;
   void operator=(const Operand& value) const;
-  void operator=(const Element& value) const { *this = Operand(Value(value), where()); }
+  /// `x(i) = y(i)`. Only for temporaries, whose line is the statement's own; `s = t` takes the overload above.
+  void operator=(const Element& value) &&;
   void operator+=(const Operand& value) const;
   void operator-=(const Operand& value) const;
   void operator*=(const Operand& value) const;
@@ -78,61 +94,61 @@ class Element {
   Element(std::shared_ptr<const ir::ArrayDecl> array, std::vector<Value> indices, SourceLocation location,
           std::weak_ptr<ir::ProgramRecorder> recorder)
       : array_(std::move(array)), indices_(std::move(indices)), location_(location), recorder_(std::move(recorder)) {}
-  std::source_location where() const { return {}; }
+  void reduce(ir::ReduceOp op, const Operand& value) const;
 
   std::shared_ptr<const ir::ArrayDecl> array_;
-  std::vector<Value> indices_;
+  std::vector<Value> indices_;  // i64
   SourceLocation location_;
   std::weak_ptr<ir::ProgramRecorder> recorder_;
 };
 
-Value operator+(const Value& a, const Value& b);
-Value operator-(const Value& a, const Value& b);
-Value operator*(const Value& a, const Value& b);
-Value operator/(const Value& a, const Value& b);
-Value operator%(const Value& a, const Value& b);
-Value operator-(const Value& a);
-Value operator<(const Value& a, const Value& b);
-Value operator<=(const Value& a, const Value& b);
-Value operator>(const Value& a, const Value& b);
-Value operator>=(const Value& a, const Value& b);
-Value operator==(const Value& a, const Value& b);
-Value operator!=(const Value& a, const Value& b);
-Value operator&&(const Value& a, const Value& b);
-Value operator||(const Value& a, const Value& b);
-Value operator!(const Value& a);
+Value operator+(const Operand& a, const Operand& b);
+Value operator-(const Operand& a, const Operand& b);
+Value operator*(const Operand& a, const Operand& b);
+Value operator/(const Operand& a, const Operand& b);
+Value operator%(const Operand& a, const Operand& b);
+Value operator-(const Operand& a);
+Value operator<(const Operand& a, const Operand& b);
+Value operator<=(const Operand& a, const Operand& b);
+Value operator>(const Operand& a, const Operand& b);
+Value operator>=(const Operand& a, const Operand& b);
+Value operator==(const Operand& a, const Operand& b);
+Value operator!=(const Operand& a, const Operand& b);
+Value operator&&(const Operand& a, const Operand& b);
+Value operator||(const Operand& a, const Operand& b);
+Value operator!(const Operand& a);
 
 /// min(a, b) is `b < a ? b : a`, max(a, b) is `a < b ? b : a`; on a tie the gradient goes to `a`.
-Value min(const Value& a, const Value& b);
-Value max(const Value& a, const Value& b);
-Value pow(const Value& base, const Value& exponent);
-Value atan2(const Value& y, const Value& x);
-Value abs(const Value& a);
-Value sqrt(const Value& a);
-Value exp(const Value& a);
-Value log(const Value& a);
-Value log1p(const Value& a);
-Value expm1(const Value& a);
-Value sin(const Value& a);
-Value cos(const Value& a);
-Value tan(const Value& a);
-Value asin(const Value& a);
-Value acos(const Value& a);
-Value atan(const Value& a);
-Value sinh(const Value& a);
-Value cosh(const Value& a);
-Value tanh(const Value& a);
+Value min(const Operand& a, const Operand& b);
+Value max(const Operand& a, const Operand& b);
+Value pow(const Operand& base, const Operand& exponent);
+Value atan2(const Operand& y, const Operand& x);
+Value abs(const Operand& a);
+Value sqrt(const Operand& a);
+Value exp(const Operand& a);
+Value log(const Operand& a);
+Value log1p(const Operand& a);
+Value expm1(const Operand& a);
+Value sin(const Operand& a);
+Value cos(const Operand& a);
+Value tan(const Operand& a);
+Value asin(const Operand& a);
+Value acos(const Operand& a);
+Value atan(const Operand& a);
+Value sinh(const Operand& a);
+Value cosh(const Operand& a);
+Value tanh(const Operand& a);
 /// 1 / (1 + exp(-a)).
-Value sigmoid(const Value& a);
-Value erf(const Value& a);
-Value floor(const Value& a);
-Value ceil(const Value& a);
+Value sigmoid(const Operand& a);
+Value erf(const Operand& a);
+Value floor(const Operand& a);
+Value ceil(const Operand& a);
 /// `condition ? a : b`; only the chosen side is evaluated.
-Value select(const Value& condition, const Value& a, const Value& b);
+Value select(const Operand& condition, const Operand& a, const Operand& b);
 /// Conversion to another type. **Example:** `cast<std::int64_t>(x(i))` truncates.
-Value cast(ScalarType type, const Value& a);
+Value cast(ScalarType type, const Operand& a);
 template <class T>
-Value cast(const Value& a) {
+Value cast(const Operand& a) {
   return cast(value_type(scalar_type<T>()), a);
 }
 

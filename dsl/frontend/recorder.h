@@ -1,0 +1,123 @@
+// What a ProgramBuilder has recorded so far: open scopes, declared arrays and sizes, facts. All checks of the user's
+// program happen here, at the line of the mistake, so that later stages may rely on well-formed IR.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <loopgrad/error.h>
+#include <loopgrad/value.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace loopgrad::ir {
+
+/// A statement that opens a scope, before its body is known.
+struct ScopeHeader {
+  Kind kind = Kind::Block;  // Block (the program), For, While or If
+  Symbol iterator;          // For, While
+  Expr lower, upper;        // For; `upper` is max_trips of a While
+  Expr at_most;             // For
+  Expr condition;           // While, If
+  SourceLocation location;
+};
+
+class ProgramRecorder {
+ public:
+  ProgramRecorder(std::string name, SourceLocation location);
+
+  Symbol declare_size(const std::string& name, SourceLocation where);
+  /// Declares an array of any role; a Local belongs to the innermost open scope from here on.
+  Array declare(ArrayRole role, ScalarType type, const std::string& name, const std::vector<Value>& shape,
+                SourceLocation where);
+  void state(Fact fact);
+  /// Throws unless a fact of that kind can be stated about the array.
+  void check_fact(FactKind kind, const Array& array, SourceLocation where) const;
+  /// An expression in sizes and constants, as i64; `what` names it in the error otherwise.
+  Expr size_expr(const Value& value, const std::string& what, SourceLocation where) const;
+
+  /// A Load, after checking that the array can be read here.
+  Expr read(const Array& array, std::vector<Expr> indices, SourceLocation where);
+  /// Indices as i64, after checking rank and types.
+  std::vector<Expr> indices(const Array& array, const std::vector<Operand>& operands, SourceLocation where) const;
+  void assign(const Array& array, std::vector<Expr> indices, const Value& value, SourceLocation where);
+  void reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, const Value& value, SourceLocation where);
+
+  /// Scopes nest; `depth()` identifies the innermost one. All return the depth of the scope that they opened.
+  std::size_t open_for(const std::string& name, const Value& lower, const Value& upper,
+                       const std::vector<Value>& at_most, SourceLocation where);
+  std::size_t open_while(const std::string& name, const Value& max_trips,
+                         const std::function<Value(const Value&)>& condition, SourceLocation where);
+  std::size_t open_if(const Value& condition, SourceLocation where);
+  /// Reopens the branch recorded last for its else body. Throws unless `branch` is that one and has none yet.
+  std::size_t open_else(std::int64_t branch, SourceLocation where);
+  /// Ends the scope and records its statement. Returns the identity of a branch for `open_else`, 0 for loops.
+  std::int64_t close(std::size_t depth);
+  /// Drops the scope and everything in it: its body was left before the end. `build` will refuse the program.
+  void abandon(std::size_t depth);
+  Symbol iterator() const { return scopes_.back().header.iterator; }
+
+  std::shared_ptr<const Program> build(SourceLocation where);
+
+  /// Throws UsageError(BadProgram) naming the program and the innermost loop.
+  [[noreturn]] void fail(SourceLocation where, std::string message, std::string hint, std::string array = {}) const;
+
+ private:
+  struct Item {  // a statement, or the declaration of a local whose Allocate holds the items after it
+    Stmt stmt;
+    Array local;
+    // A branch, so that an else body can be added.
+    std::int64_t branch = 0;
+    bool has_else = false;
+    ScopeHeader header;
+    Stmt then_body;
+  };
+  struct Touch {
+    std::int64_t time = 0;
+    SourceLocation where;
+  };
+  struct Scope {
+    ScopeHeader header;
+    std::vector<Item> items;
+    std::int64_t opened = 0;                    // time
+    std::map<std::int64_t, Touch> early_reads;  // loops: arrays whose loads, older than the loop, are used inside
+    std::int64_t branch = 0;                    // If: its identity
+    bool in_else = false;                       // If: the else body is being recorded; `then_body` is complete
+    Stmt then_body;
+  };
+
+  void require_recording(SourceLocation where) const;
+  void check_name(const std::string& name, const std::string& what, SourceLocation where) const;
+  void check_new_name(const std::string& name, const std::string& what, SourceLocation where);
+  Expr shape_expr(const Value& value, const std::string& array, bool local, SourceLocation where) const;
+  Expr bound(const Value& value, const std::string& what, SourceLocation where);
+  Expr condition(const Value& value, const std::string& what, SourceLocation where);
+  void check_write(const Array& array, SourceLocation where) const;
+  void check_use(const Expr& e, SourceLocation where);
+  void check_load(const Load& load, const std::shared_ptr<const ExprNode>& node, SourceLocation where);
+  void note_write(const Array& array, SourceLocation where);
+  [[noreturn]] void fail_stale(const Load& load, SourceLocation where, SourceLocation written) const;
+  Expr stored(const Array& array, const Value& value, SourceLocation where) const;
+  std::size_t open(ScopeHeader header);
+  void append(Stmt s);
+  void forget_names(const Scope& scope);
+  static Stmt fold(const std::vector<Item>& items);
+  std::string innermost_loop() const;
+
+  Program program_;
+  std::vector<Scope> scopes_;
+  std::set<std::string> names_;     // of sizes and program arrays
+  std::set<std::int64_t> visible_;  // ids of sizes, open iterators and arrays in scope
+  std::int64_t time_ = 0;           // counts loads, scopes and writes in the order of recording
+  std::map<std::shared_ptr<const ExprNode>, std::int64_t> load_times_;
+  std::map<std::int64_t, Touch> last_writes_;  // by array
+  std::optional<SourceLocation> abandoned_;
+  bool finished_ = false;
+};
+
+/// The recorder behind a handle; throws UsageError when the program is finished or its builder is gone.
+std::shared_ptr<ProgramRecorder> recorder_of(const std::weak_ptr<ProgramRecorder>& recorder, SourceLocation where);
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,185 @@
+// Loops, branches and the end of recording.
+#include "dsl/frontend/promotion.h"
+#include "dsl/frontend/recorder.h"
+#include "dsl/ir/verifier.h"
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::ir {
+namespace {
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& node) { found |= node.kind() == Kind::Load; });
+  return found;
+}
+
+bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
+
+}  // namespace
+
+Expr ProgramRecorder::bound(const Value& value, const std::string& what, SourceLocation where) {
+  require_recording(where);
+  if (!is_integer(value.type()))
+    fail(where, fmt::format("{} is {}, not an integer", what, name_of(value.type())),
+         "convert it with cast<std::int64_t>(...)");
+  check_use(Expr(value.node()), where);
+  return converted(value, ScalarType::I64);
+}
+
+Expr ProgramRecorder::condition(const Value& value, const std::string& what, SourceLocation where) {
+  require_recording(where);
+  if (value.type() != ScalarType::Bool)
+    fail(where, fmt::format("{} is {}, not bool", what, name_of(value.type())), "compare it, for example with `!= 0`");
+  check_use(Expr(value.node()), where);
+  return Expr(value.node());
+}
+
+std::size_t ProgramRecorder::open(ScopeHeader header) {
+  if (is_loop(header.kind)) visible_.insert(header.iterator.id);
+  Scope scope;
+  scope.header = std::move(header);
+  scope.opened = ++time_;
+  scopes_.push_back(std::move(scope));
+  return scopes_.size();
+}
+
+std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lower, const Value& upper,
+                                      const std::vector<Value>& at_most, SourceLocation where) {
+  check_name(name, "loop", where);
+  ScopeHeader header;
+  header.kind = Kind::For;
+  header.location = where;
+  header.lower = bound(lower, fmt::format("the lower bound of loop '{}'", name), where);
+  header.upper = bound(upper, fmt::format("the upper bound of loop '{}'", name), where);
+  if (at_most.size() > 1) fail(where, fmt::format("loop '{}' states at_most twice", name), "state one bound");
+  if (!at_most.empty()) header.at_most = size_expr(at_most[0], fmt::format("at_most of loop '{}'", name), where);
+  header.iterator = make_symbol(name);
+  return open(std::move(header));
+}
+
+std::size_t ProgramRecorder::open_while(const std::string& name, const Value& max_trips,
+                                        const std::function<Value(const Value&)>& condition_of, SourceLocation where) {
+  check_name(name, "loop", where);
+  ScopeHeader header;
+  header.kind = Kind::While;
+  header.location = where;
+  header.upper = bound(max_trips, fmt::format("max_trips of loop '{}'", name), where);
+  if (has_load(header.upper))
+    fail(where, fmt::format("max_trips of loop '{}' depends on data", name), "put data into the condition");
+  header.iterator = make_symbol(name);
+  const Value iterator_value(var(header.iterator).ptr());
+  const std::size_t depth = open(std::move(header));
+  try {
+    const Value value = condition_of(iterator_value);
+    if (scopes_.size() != depth || !scopes_.back().items.empty())
+      fail(where, fmt::format("the condition of loop '{}' records statements", name), "put them into the body");
+    scopes_.back().header.condition = condition(value, fmt::format("the condition of loop '{}'", name), where);
+  } catch (...) {
+    abandon(depth);
+    throw;
+  }
+  return depth;
+}
+
+std::size_t ProgramRecorder::open_if(const Value& value, SourceLocation where) {
+  ScopeHeader header;
+  header.kind = Kind::If;
+  header.location = where;
+  header.condition = condition(value, "the condition", where);
+  const std::size_t depth = open(std::move(header));
+  scopes_.back().branch = next_id();
+  return depth;
+}
+
+std::size_t ProgramRecorder::open_else(std::int64_t branch, SourceLocation where) {
+  require_recording(where);
+  std::vector<Item>& items = scopes_.back().items;
+  if (items.empty() || items.back().branch != branch)
+    fail(where, "otherwise() does not follow its when()", "write p.when(c, ...).otherwise(...)");
+  if (items.back().has_else)
+    fail(where, "this when() already has an otherwise()", "put everything into one otherwise()");
+  const Item item = items.back();
+  items.pop_back();
+  const std::size_t depth = open(item.header);
+  scopes_.back().branch = branch;
+  scopes_.back().in_else = true;
+  scopes_.back().then_body = item.then_body;
+  return depth;
+}
+
+/// Nests each local's Allocate around the items that follow its declaration.
+Stmt ProgramRecorder::fold(const std::vector<Item>& items) {
+  std::vector<Stmt> reversed;  // statements of the innermost open Allocate, last first
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    if (item->stmt) {
+      reversed.push_back(item->stmt);
+      continue;
+    }
+    Stmt body = block({reversed.rbegin(), reversed.rend()});
+    reversed.assign(1, allocate(item->local, std::move(body), item->local->location));
+  }
+  return block({reversed.rbegin(), reversed.rend()});
+}
+
+std::int64_t ProgramRecorder::close(std::size_t depth) {
+  if (scopes_.size() != depth)
+    fail(scopes_.back().header.location, "loops and branches are closed in another order than opened",
+         "use p.loop() in a range-based for only");
+  const Scope scope = std::move(scopes_.back());
+  forget_names(scope);
+  scopes_.pop_back();
+  Stmt body = fold(scope.items);
+  const ScopeHeader& header = scope.header;
+  Item item;
+  switch (header.kind) {
+    case Kind::For:
+      item.stmt = for_loop(header.iterator, header.lower, header.upper, body, LoopMode::Forward, header.location,
+                           header.at_most);
+      break;
+    case Kind::While:
+      item.stmt = while_loop(header.iterator, header.upper, header.condition, body, header.location);
+      break;
+    case Kind::If:
+      item.branch = scope.branch;
+      item.has_else = scope.in_else;
+      item.header = header;
+      item.then_body = scope.in_else ? scope.then_body : body;
+      item.stmt = if_then(header.condition, item.then_body, scope.in_else ? body : Stmt(), header.location);
+      break;
+    default: throw InternalError("a scope of no known kind");
+  }
+  scopes_.back().items.push_back(item);
+  return item.branch;
+}
+
+/// What the scope declared is not visible any more.
+void ProgramRecorder::forget_names(const Scope& scope) {
+  for (const Item& item : scope.items) {
+    if (item.local) visible_.erase(item.local->id);
+  }
+  visible_.erase(scope.header.iterator.id);
+}
+
+void ProgramRecorder::abandon(std::size_t depth) {
+  while (scopes_.size() >= depth && scopes_.size() > 1) {
+    forget_names(scopes_.back());
+    if (!abandoned_) abandoned_ = scopes_.back().header.location;
+    scopes_.pop_back();
+  }
+}
+
+std::shared_ptr<const Program> ProgramRecorder::build(SourceLocation where) {
+  if (finished_) fail(where, "build() was called before", "keep the Program that it returned");
+  if (scopes_.size() > 1) fail(where, "build() inside a loop or branch", "call it after the last statement");
+  if (abandoned_)
+    fail(where, fmt::format("the body at {} was left before its end", abandoned_->str()),
+         "leave bodies neither by break or return nor by an exception; use p.when() for conditions on data");
+  program_.body = fold(scopes_.back().items);
+  verify(program_, "build");
+  finished_ = true;
+  return std::make_shared<const Program>(program_);
+}
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,199 @@
+#include <loopgrad/value.h>
+
+#include "dsl/frontend/promotion.h"
+#include "dsl/frontend/recorder.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+
+namespace loopgrad {
+namespace {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::UnaryOp;
+
+[[noreturn]] void fail(const Operand& where, std::string message, std::string hint) {
+  ErrorInfo info;
+  info.code = ErrorCode::BadProgram;
+  info.message = std::move(message);
+  info.hint = std::move(hint);
+  info.location = where.location;
+  throw UsageError(std::move(info));
+}
+
+Value value_of(const Expr& e, bool weak = false) { return Value(e.ptr(), weak); }
+
+/// Two floating literals: computed here, so that the result is a literal again.
+std::optional<double> fold(BinaryOp op, const Expr& a, const Expr& b) {
+  const auto* x = a.as<ir::FloatConst>();
+  const auto* y = b.as<ir::FloatConst>();
+  if (!x || !y) return std::nullopt;
+  switch (op) {
+    case BinaryOp::Add: return x->value + y->value;
+    case BinaryOp::Sub: return x->value - y->value;
+    case BinaryOp::Mul: return x->value * y->value;
+    case BinaryOp::Div: return x->value / y->value;
+    default: return std::nullopt;
+  }
+}
+
+/// Booleans take part in arithmetic and comparisons as 0 and 1.
+ScalarType arithmetic_type(const Operand& a, const Operand& b) {
+  const ScalarType type = ir::promoted_type(a.value, b.value);
+  return type == ScalarType::Bool ? ScalarType::I32 : type;
+}
+
+Value arithmetic(BinaryOp op, const Operand& a, const Operand& b) {
+  const ScalarType type = arithmetic_type(a, b);
+  const bool weak = a.value.weak() && b.value.weak();
+  const Expr x = ir::converted(a.value, type), y = ir::converted(b.value, type);
+  if (weak) {
+    if (const auto folded = fold(op, x, y)) return value_of(ir::float_const(*folded, type), true);
+  }
+  return value_of(ir::binary(op, x, y), weak);
+}
+
+Value comparison(BinaryOp op, const Operand& a, const Operand& b) {
+  const ScalarType type = arithmetic_type(a, b);
+  return value_of(ir::binary(op, ir::converted(a.value, type), ir::converted(b.value, type)));
+}
+
+Value logical(BinaryOp op, const char* spelled, const Operand& a, const Operand& b) {
+  for (const Operand* operand : {&a, &b}) {
+    if (operand->value.type() == ScalarType::Bool) continue;
+    fail(*operand, fmt::format("'{}' needs bool operands, this one is {}", spelled, name_of(operand->value.type())),
+         "compare it, for example with `!= 0`");
+  }
+  return value_of(ir::binary(op, Expr(a.value.node()), Expr(b.value.node())));
+}
+
+/// Integers become f32 (literals stay weak), as for a floating literal next to an integer.
+Value as_floating(const Value& a) {
+  if (is_float(a.type())) return a;
+  return value_of(ir::converted(a, a.weak() ? ScalarType::F64 : ScalarType::F32), a.weak());
+}
+
+Value math(UnaryOp op, const Operand& a) {
+  const Value x = as_floating(a.value);
+  return value_of(ir::unary(op, Expr(x.node())), x.weak());
+}
+
+Value math(BinaryOp op, const Operand& a, const Operand& b) {
+  const Value x = as_floating(a.value), y = as_floating(b.value);
+  const ScalarType type = ir::promoted_type(x, y);
+  return value_of(ir::binary(op, ir::converted(x, type), ir::converted(y, type)), x.weak() && y.weak());
+}
+
+/// Neg and Abs keep integers.
+Value numeric(UnaryOp op, const Operand& a) {
+  const Expr x = a.value.type() == ScalarType::Bool ? ir::converted(a.value, ScalarType::I32) : Expr(a.value.node());
+  return value_of(ir::unary(op, x), a.value.weak());
+}
+
+std::vector<Expr> exprs_of(const std::vector<Value>& values) {
+  std::vector<Expr> result;
+  for (const Value& value : values) result.emplace_back(value.node());
+  return result;
+}
+
+}  // namespace
+
+Value Value::of_bool(bool constant) { return value_of(ir::bool_const(constant)); }
+Value Value::of_int(std::int64_t constant) { return value_of(ir::int_const(constant), true); }
+Value Value::of_float(double constant) { return value_of(ir::float_const(constant, ScalarType::F64), true); }
+
+Value::Value(const Element& element, std::source_location where)
+    : node_(ir::recorder_of(element.recorder_, where)->read(element.array_, exprs_of(element.indices_), where).ptr()) {}
+
+ScalarType Value::type() const { return node_->type; }
+
+void Element::operator=(const Operand& value) const {
+  ir::recorder_of(recorder_, value.location)->assign(array_, exprs_of(indices_), value.value, value.location);
+}
+void Element::operator=(const Element& value) && {
+  const Expr read =
+      ir::recorder_of(value.recorder_, location_)->read(value.array_, exprs_of(value.indices_), location_);
+  ir::recorder_of(recorder_, location_)->assign(array_, exprs_of(indices_), value_of(read), location_);
+}
+void Element::reduce(ir::ReduceOp op, const Operand& value) const {
+  ir::recorder_of(recorder_, value.location)->reduce(array_, exprs_of(indices_), op, value.value, value.location);
+}
+void Element::operator+=(const Operand& value) const { reduce(ir::ReduceOp::Add, value); }
+void Element::operator-=(const Operand& value) const {
+  Operand negated = value;
+  negated.value = -value;
+  reduce(ir::ReduceOp::Add, negated);
+}
+void Element::operator*=(const Operand& value) const { reduce(ir::ReduceOp::Mul, value); }
+void Element::operator/=(const Operand& value) const {
+  const auto recorder = ir::recorder_of(recorder_, value.location);
+  const Value old = value_of(recorder->read(array_, exprs_of(indices_), value.location));
+  recorder->assign(array_, exprs_of(indices_), old / value, value.location);
+}
+void Element::min_with(const Operand& value) const { reduce(ir::ReduceOp::Min, value); }
+void Element::max_with(const Operand& value) const { reduce(ir::ReduceOp::Max, value); }
+
+Value operator+(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Add, a, b); }
+Value operator-(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Sub, a, b); }
+Value operator*(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Mul, a, b); }
+Value operator/(const Operand& a, const Operand& b) {
+  return arithmetic(is_float(arithmetic_type(a, b)) ? BinaryOp::Div : BinaryOp::FloorDiv, a, b);
+}
+Value operator%(const Operand& a, const Operand& b) {
+  if (is_float(arithmetic_type(a, b)))
+    fail(a, "'%' needs integer operands", "write a - floor(a / b) * b for floating operands");
+  return arithmetic(BinaryOp::Mod, a, b);
+}
+Value operator-(const Operand& a) { return numeric(UnaryOp::Neg, a); }
+Value operator<(const Operand& a, const Operand& b) { return comparison(BinaryOp::Lt, a, b); }
+Value operator<=(const Operand& a, const Operand& b) { return comparison(BinaryOp::Le, a, b); }
+Value operator>(const Operand& a, const Operand& b) { return comparison(BinaryOp::Gt, a, b); }
+Value operator>=(const Operand& a, const Operand& b) { return comparison(BinaryOp::Ge, a, b); }
+Value operator==(const Operand& a, const Operand& b) { return comparison(BinaryOp::Eq, a, b); }
+Value operator!=(const Operand& a, const Operand& b) { return comparison(BinaryOp::Ne, a, b); }
+Value operator&&(const Operand& a, const Operand& b) { return logical(BinaryOp::And, "&&", a, b); }
+Value operator||(const Operand& a, const Operand& b) { return logical(BinaryOp::Or, "||", a, b); }
+Value operator!(const Operand& a) {
+  if (a.value.type() != ScalarType::Bool)
+    fail(a, fmt::format("'!' needs a bool operand, this one is {}", name_of(a.value.type())), "compare it with 0");
+  return value_of(ir::unary(UnaryOp::Not, Expr(a.value.node())));
+}
+
+Value min(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Min, a, b); }
+Value max(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Max, a, b); }
+Value pow(const Operand& base, const Operand& exponent) { return math(BinaryOp::Pow, base, exponent); }
+Value atan2(const Operand& y, const Operand& x) { return math(BinaryOp::Atan2, y, x); }
+Value abs(const Operand& a) { return numeric(UnaryOp::Abs, a); }
+Value sqrt(const Operand& a) { return math(UnaryOp::Sqrt, a); }
+Value exp(const Operand& a) { return math(UnaryOp::Exp, a); }
+Value log(const Operand& a) { return math(UnaryOp::Log, a); }
+Value log1p(const Operand& a) { return math(UnaryOp::Log1p, a); }
+Value expm1(const Operand& a) { return math(UnaryOp::Expm1, a); }
+Value sin(const Operand& a) { return math(UnaryOp::Sin, a); }
+Value cos(const Operand& a) { return math(UnaryOp::Cos, a); }
+Value tan(const Operand& a) { return math(UnaryOp::Tan, a); }
+Value asin(const Operand& a) { return math(UnaryOp::Asin, a); }
+Value acos(const Operand& a) { return math(UnaryOp::Acos, a); }
+Value atan(const Operand& a) { return math(UnaryOp::Atan, a); }
+Value sinh(const Operand& a) { return math(UnaryOp::Sinh, a); }
+Value cosh(const Operand& a) { return math(UnaryOp::Cosh, a); }
+Value tanh(const Operand& a) { return math(UnaryOp::Tanh, a); }
+Value sigmoid(const Operand& a) { return math(UnaryOp::Sigmoid, a); }
+Value erf(const Operand& a) { return math(UnaryOp::Erf, a); }
+Value floor(const Operand& a) { return math(UnaryOp::Floor, a); }
+Value ceil(const Operand& a) { return math(UnaryOp::Ceil, a); }
+
+Value select(const Operand& condition, const Operand& a, const Operand& b) {
+  if (condition.value.type() != ScalarType::Bool)
+    fail(condition, fmt::format("the condition of select is {}, not bool", name_of(condition.value.type())),
+         "compare it, for example with `!= 0`");
+  const ScalarType type = ir::promoted_type(a.value, b.value);
+  return value_of(ir::select(Expr(condition.value.node()), ir::converted(a.value, type), ir::converted(b.value, type)),
+                  a.value.weak() && b.value.weak());
+}
+
+Value cast(ScalarType type, const Operand& a) { return value_of(ir::converted(a.value, value_type(type))); }
+
+}  // namespace loopgrad

@@ -1,0 +1,270 @@
+#include "dsl/ir/printer.h"
+
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace loopgrad::ir {
+namespace {
+
+/// How tightly an expression binds; an operand that binds less tightly than its place needs parentheses.
+enum Precedence { Lowest, OrLevel, AndLevel, CompareLevel, SumLevel, ProductLevel, SignLevel, Primary };
+
+struct Spelling {
+  const char* infix;  // null: printed as a function
+  Precedence level;
+};
+
+Spelling spelling_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::Add: return {" + ", SumLevel};
+    case BinaryOp::Sub: return {" - ", SumLevel};
+    case BinaryOp::Mul: return {"*", ProductLevel};
+    case BinaryOp::Div: return {"/", ProductLevel};
+    case BinaryOp::FloorDiv: return {"//", ProductLevel};
+    case BinaryOp::Mod: return {"%", ProductLevel};
+    case BinaryOp::Lt: return {" < ", CompareLevel};
+    case BinaryOp::Le: return {" <= ", CompareLevel};
+    case BinaryOp::Gt: return {" > ", CompareLevel};
+    case BinaryOp::Ge: return {" >= ", CompareLevel};
+    case BinaryOp::Eq: return {" == ", CompareLevel};
+    case BinaryOp::Ne: return {" != ", CompareLevel};
+    case BinaryOp::And: return {" && ", AndLevel};
+    case BinaryOp::Or: return {" || ", OrLevel};
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+    case BinaryOp::Pow:
+    case BinaryOp::Atan2: return {nullptr, Primary};
+  }
+  throw InternalError("unknown binary operation");
+}
+
+std::string number(const FloatConst& c) {
+  return c.type == ScalarType::F32 ? fmt::format("{}", static_cast<float>(c.value)) : fmt::format("{}", c.value);
+}
+
+class ExprPrinter {
+ public:
+  explicit ExprPrinter(NameTable& names) : names_(names) {}
+
+  std::string text(const Expr& e, int place = Lowest) {
+    if (!e) return "<none>";
+    int level = Primary;
+    std::string result = visit(e, [&](const auto& node) { return text_of(node, level); });
+    return level < place ? "(" + result + ")" : result;
+  }
+
+  std::string element(const Array& array, const std::vector<Expr>& indices) {
+    std::string result = names_.of(array);
+    if (indices.empty()) return result;
+    std::vector<std::string> texts;
+    for (const Expr& index : indices) texts.push_back(text(index));
+    return fmt::format("{}[{}]", result, fmt::join(texts, ", "));
+  }
+
+ private:
+  std::string text_of(const IntConst& c, int& level) {
+    if (c.type == ScalarType::Bool) return c.value ? "true" : "false";
+    if (c.value < 0) level = SignLevel;
+    return fmt::format("{}", c.value);
+  }
+  std::string text_of(const FloatConst& c, int& level) {
+    std::string result = number(c);
+    if (result[0] == '-') level = SignLevel;
+    return result;
+  }
+  std::string text_of(const Var& v, int&) { return names_.of(v.symbol); }
+  std::string text_of(const Load& load, int&) { return element(load.array, load.indices); }
+  std::string text_of(const Unary& u, int& level) {
+    if (u.op != UnaryOp::Neg && u.op != UnaryOp::Not) return fmt::format("{}({})", name_of(u.op), text(u.a));
+    level = SignLevel;
+    return (u.op == UnaryOp::Neg ? "-" : "!") + text(u.a, SignLevel + 1);
+  }
+  std::string text_of(const Binary& b, int& level) {
+    const Spelling spelling = spelling_of(b.op);
+    if (!spelling.infix) return fmt::format("{}({}, {})", name_of(b.op), text(b.a), text(b.b));
+    level = spelling.level;
+    // All operators group to the left; comparisons do not chain.
+    const int left = spelling.level == CompareLevel ? spelling.level + 1 : static_cast<int>(spelling.level);
+    const int right = b.op == BinaryOp::And || b.op == BinaryOp::Or ? left : spelling.level + 1;
+    return text(b.a, left) + spelling.infix + text(b.b, right);
+  }
+  std::string text_of(const Select& s, int&) {
+    return fmt::format("select({}, {}, {})", text(s.condition), text(s.a), text(s.b));
+  }
+  std::string text_of(const Cast& c, int& level) {
+    if (c.type == ScalarType::I64 && c.a.type() == ScalarType::I32)  // widening an index is noise
+      return visit(c.a, [&](const auto& node) { return text_of(node, level); });
+    return fmt::format("{}({})", name_of(c.type), text(c.a));
+  }
+
+  NameTable& names_;
+};
+
+class StmtPrinter {
+ public:
+  StmtPrinter(NameTable& names, const PrintOptions& options) : names_(names), exprs_(names), options_(options) {}
+
+  void print_stmt(const Stmt& s, int indent) {
+    visit(s, [&](const auto& node) { print_node(node, indent); });
+  }
+  void print_body(const Stmt& s, int indent) {
+    if (!s || (s.as<Block>() && s.as<Block>()->body.empty())) line(indent, "pass", {});
+    else print_stmt(s, indent);
+  }
+  std::string declaration(const Array& array) {
+    std::vector<std::string> extents;
+    for (const Expr& extent : array->shape) extents.push_back(exprs_.text(extent));
+    const std::string shape = extents.empty() ? "" : fmt::format("[{}]", fmt::join(extents, ", "));
+    return fmt::format("{} {}{}", name_of(array->type), names_.of(array), shape);
+  }
+  void print_fact(const Fact& fact) {
+    std::string text = names_.of(fact.array);
+    switch (fact.kind) {
+      case FactKind::InRange:
+        text += fmt::format(" in {}..{}", exprs_.text(fact.lower), exprs_.text(fact.upper));
+        break;
+      case FactKind::Sorted: text += " sorted"; break;
+      case FactKind::Injective: text += " injective"; break;
+      case FactKind::CsrPointer: text += " csr pointer of " + exprs_.text(fact.upper); break;
+      case FactKind::MayAlias: text += " may alias " + names_.of(fact.other); break;
+    }
+    line(1, "fact   " + text, fact.location);
+  }
+  void line(int indent, const std::string& text, const SourceLocation& location) {
+    text_.append(static_cast<std::size_t>(2 * indent), ' ').append(text);
+    if (options_.locations && location.known()) text_ += "  // " + location.str();
+    text_ += '\n';
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void print_node(const Block& b, int indent) {
+    for (const Stmt& s : b.body) print_stmt(s, indent);
+  }
+  void print_node(const For& f, int indent) {
+    std::string text = f.mode == LoopMode::Parallel ? "parallel for " : "for ";
+    text += fmt::format("{} in {}..{}", names_.of(f.iterator), exprs_.text(f.lower), exprs_.text(f.upper));
+    if (f.mode == LoopMode::Backward) text += " reversed";
+    if (f.at_most) text += fmt::format(" (at most {})", exprs_.text(f.at_most));
+    line(indent, text + ":", f.location);
+    print_body(f.body, indent + 1);
+    names_.release(f.iterator);
+  }
+  void print_node(const While& w, int indent) {
+    line(indent,
+         fmt::format("for {} in 0..{} while {}:", names_.of(w.iterator), exprs_.text(w.max_trips),
+                     exprs_.text(w.condition)),
+         w.location);
+    print_body(w.body, indent + 1);
+    names_.release(w.iterator);
+  }
+  void print_node(const If& branch, int indent, const char* keyword) {
+    line(indent, fmt::format("{} {}:", keyword, exprs_.text(branch.condition)), branch.location);
+    print_body(branch.then_body, indent + 1);
+    if (!branch.else_body) return;
+    if (const auto* chained = branch.else_body.as<If>()) {
+      print_node(*chained, indent, "else if");
+      return;
+    }
+    line(indent, "else:", {});
+    print_body(branch.else_body, indent + 1);
+  }
+  void print_node(const If& branch, int indent) { print_node(branch, indent, "if"); }
+  void print_node(const Assign& a, int indent) {
+    line(indent, exprs_.element(a.array, a.indices) + " = " + exprs_.text(a.value), a.location);
+  }
+  void print_node(const Reduce& r, int indent) {
+    line(indent,
+         fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), r.atomic ? "(atomic) " : "",
+                     exprs_.text(r.value)),
+         r.location);
+  }
+  void print_node(const Allocate& a, int indent) {
+    line(indent, "local " + declaration(a.array), a.location);
+    print_body(a.body, indent);
+    names_.release(a.array);
+  }
+  void print_node(const Push& p, int indent) {
+    line(indent, fmt::format("push({})", exprs_.text(p.value)), p.location);
+  }
+  void print_node(const Pop& p, int indent) {
+    line(indent, exprs_.element(p.array, p.indices) + " = pop()", p.location);
+  }
+
+  NameTable& names_;
+  ExprPrinter exprs_;
+  PrintOptions options_;
+  std::string text_;
+};
+
+const char* keyword_of(ArrayRole role) {
+  switch (role) {
+    case ArrayRole::Input: return "input ";
+    case ArrayRole::Output: return "output";
+    case ArrayRole::InOut: return "inout ";
+    case ArrayRole::Tape: return "tape  ";
+    case ArrayRole::Local: return "local ";
+  }
+  return "?";
+}
+
+}  // namespace
+
+const std::string& NameTable::of(const Symbol& symbol) {
+  const auto [entry, is_new] = names_.try_emplace(symbol.id);
+  if (is_new) entry->second = fresh(symbol.name);
+  return entry->second;
+}
+
+const std::string& NameTable::of(const Array& array) {
+  const auto [entry, is_new] = names_.try_emplace(array->id);
+  if (is_new) entry->second = fresh(array->name);
+  return entry->second;
+}
+
+void NameTable::release(std::int64_t id) {
+  const auto entry = names_.find(id);
+  if (entry == names_.end()) return;
+  used_.erase(entry->second);
+  names_.erase(entry);
+}
+
+std::string NameTable::fresh(const std::string& wish) {
+  std::string name = wish;
+  for (int number = 1; !used_.insert(name).second; ++number) name = fmt::format("{}_{}", wish, number);
+  return name;
+}
+
+std::string print(const Expr& e) {
+  NameTable names;
+  return print(e, names);
+}
+
+std::string print(const Expr& e, NameTable& names) { return ExprPrinter(names).text(e); }
+
+std::string print(const Stmt& s, const PrintOptions& options) {
+  NameTable names;
+  StmtPrinter printer(names, options);
+  printer.print_body(s, 0);
+  return printer.take();
+}
+
+std::string print(const Program& program, const PrintOptions& options) {
+  NameTable names;
+  StmtPrinter printer(names, options);
+  std::vector<std::string> sizes;
+  for (const Symbol& size : program.sizes) sizes.push_back(names.of(size));
+  for (const Array& array : program.arrays) names.of(array);  // arguments keep their names, locals give way
+  printer.line(0, fmt::format("program {}({})", program.name, fmt::join(sizes, ", ")), program.location);
+  for (const Array& array : program.arrays)
+    printer.line(1, fmt::format("{} {}", keyword_of(array->role), printer.declaration(array)), array->location);
+  for (const Fact& fact : program.facts) printer.print_fact(fact);
+  printer.print_body(program.body, 0);
+  return printer.take();
+}
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,29 @@
+#include "dsl/ir/program.h"
+
+namespace loopgrad::ir {
+
+const char* name_of(FactKind kind) {
+  switch (kind) {
+    case FactKind::InRange: return "in_range";
+    case FactKind::Sorted: return "sorted";
+    case FactKind::Injective: return "injective";
+    case FactKind::CsrPointer: return "csr";
+    case FactKind::MayAlias: return "may_alias";
+  }
+  return "?";
+}
+
+Array find_array(const Program& program, const std::string& name) {
+  for (const Array& array : program.arrays) {
+    if (array->name == name) return array;
+  }
+  return nullptr;
+}
+
+Program with_body(const Program& program, Stmt body) {
+  Program result = program;
+  result.body = std::move(body);
+  return result;
+}
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,221 @@
+#include "dsl/ir/verifier.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace loopgrad::ir {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Program& program, const std::string& after) : program_(program), after_(after) {}
+
+  void run() {
+    for (const Symbol& size : program_.sizes) declare(size.id, size.name);
+    for (const Array& array : program_.arrays) {
+      if (array->role == ArrayRole::Local) fail("a local among the arguments", array->name);
+      check_shape(array);
+      declare(array->id, array->name);
+    }
+    for (const Fact& fact : program_.facts) check_fact(fact);
+    if (!program_.body) fail("no body", program_.name);
+    check(program_.body);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what, const std::string& node) const {
+    throw InternalError(fmt::format("after {}: program '{}': {} in `{}`", after_, program_.name, what, node));
+  }
+
+  void declare(std::int64_t id, const std::string& name) {
+    if (!declared_.insert(id).second) fail("declared twice", name);
+    visible_.insert(id);
+  }
+
+  void require_type(const Expr& e, ScalarType type, const Expr& parent) const {
+    if (!e) fail("a missing operand", print(parent));
+    if (e.type() != type)
+      fail(fmt::format("an operand of type {}, not {}", name_of(e.type()), name_of(type)), print(parent));
+  }
+
+  // ---- expressions ----
+
+  /// `place` is the text of what contains the expression.
+  void check(const Expr& e, ScalarType type, const std::string& place) const {
+    if (!e) fail("a missing expression", place);
+    if (e.type() != type)
+      fail(fmt::format("`{}` has type {}, not {}", print(e), name_of(e.type()), name_of(type)), place);
+    check(e);
+  }
+
+  void check(const Expr& e) const {
+    if (value_type(e.type()) != e.type()) fail("a value of a storage type", print(e));
+    visit(e, overloaded{[&](const IntConst& c) {
+                          if (is_float(c.type)) fail("an integer constant of float type", print(e));
+                        },
+                        [&](const FloatConst& c) {
+                          if (!is_float(c.type)) fail("a float constant of integer type", print(e));
+                        },
+                        [&](const Var& v) {
+                          if (!visible_.contains(v.symbol.id)) fail("a variable out of scope", print(e));
+                        },
+                        [&](const Load& load) { check_access(load.array, load.indices, print(e)); },
+                        [&](const Unary& u) { check_unary(u, e); }, [&](const Binary& b) { check_binary(b, e); },
+                        [&](const Select& s) {
+                          require_type(s.condition, ScalarType::Bool, e);
+                          require_type(s.a, e.type(), e);
+                          require_type(s.b, e.type(), e);
+                        },
+                        [&](const Cast& c) {
+                          if (!c.a) fail("a missing operand", print(e));
+                        }});
+    visit(e, [&](const auto& node) { for_each_child(node, [&](const Expr& child) { check(child); }); });
+  }
+
+  void check_unary(const Unary& u, const Expr& e) const {
+    require_type(u.a, e.type(), e);
+    const bool fits = u.op == UnaryOp::Not                           ? e.type() == ScalarType::Bool
+                      : u.op == UnaryOp::Neg || u.op == UnaryOp::Abs ? e.type() != ScalarType::Bool
+                                                                     : is_float(e.type());
+    if (!fits) fail(fmt::format("'{}' on {}", name_of(u.op), name_of(e.type())), print(e));
+  }
+
+  void check_binary(const Binary& b, const Expr& e) const {
+    if (!b.a) fail("a missing operand", print(e));
+    const ScalarType type = b.a.type();
+    require_type(b.b, type, e);
+    const bool logical = b.op == BinaryOp::And || b.op == BinaryOp::Or;
+    bool fits = logical || is_comparison(b.op) ? e.type() == ScalarType::Bool : e.type() == type;
+    switch (b.op) {
+      case BinaryOp::Div:
+      case BinaryOp::Pow:
+      case BinaryOp::Atan2: fits &= is_float(type); break;
+      case BinaryOp::FloorDiv:
+      case BinaryOp::Mod: fits &= is_integer(type); break;
+      default: fits &= is_comparison(b.op) || logical == (type == ScalarType::Bool); break;
+    }
+    if (!fits) fail(fmt::format("'{}' on {}", name_of(b.op), name_of(type)), print(e));
+  }
+
+  void check_access(const Array& array, const std::vector<Expr>& indices, const std::string& place) const {
+    if (!array || !visible_.contains(array->id)) fail("an array out of scope", place);
+    if (indices.size() != array->shape.size()) fail("a wrong number of indices", place);
+    for (const Expr& index : indices) {
+      if (!index || index.type() != ScalarType::I64) fail("an index that is no i64", place);
+    }
+  }
+
+  /// An expression of variables in scope, without loads.
+  void check_without_loads(const Expr& e, const std::string& place) const {
+    check(e, ScalarType::I64, place);
+    walk(e, [&](const Expr& node) {
+      if (node.kind() == Kind::Load) fail("a load", place);
+    });
+  }
+
+  void check_shape(const Array& array) const {
+    for (const Expr& extent : array->shape) check_without_loads(extent, "the shape of " + array->name);
+  }
+
+  void check_fact(const Fact& fact) const {
+    const std::string place = fmt::format("a fact '{}'", name_of(fact.kind));
+    const bool alias = fact.kind == FactKind::MayAlias, range = fact.kind == FactKind::InRange;
+    if (!fact.array || !visible_.contains(fact.array->id)) fail("an unknown array", place);
+    if (alias && (!fact.other || !visible_.contains(fact.other->id))) fail("an unknown array", place);
+    if (range) check_without_loads(fact.lower, place);
+    if (range || fact.kind == FactKind::CsrPointer) check_without_loads(fact.upper, place);
+  }
+
+  // ---- statements ----
+
+  void check(const Stmt& s) {
+    visit(s, [&](const auto& node) { check_node(node, s); });
+  }
+
+  /// Only the first line of the statement, so that a message about a loop does not quote its body.
+  static std::string headline(const Stmt& s) {
+    const std::string text = print(s);
+    return text.substr(0, text.find('\n'));
+  }
+
+  void check_node(const Block& b, const Stmt&) {
+    for (const Stmt& s : b.body) {
+      if (!s) fail("a missing statement", "a block");
+      check(s);
+    }
+  }
+  void check_node(const For& f, const Stmt& s) {
+    check(f.lower, ScalarType::I64, headline(s));
+    check(f.upper, ScalarType::I64, headline(s));
+    if (f.at_most) check_without_loads(f.at_most, headline(s));
+    if (!f.body) fail("a missing body", headline(s));
+    declare(f.iterator.id, f.iterator.name);
+    const bool outer = in_parallel_;
+    in_parallel_ |= f.mode == LoopMode::Parallel;
+    check(f.body);
+    in_parallel_ = outer;
+    visible_.erase(f.iterator.id);
+  }
+  void check_node(const While& w, const Stmt& s) {
+    check_without_loads(w.max_trips, headline(s));
+    if (!w.body) fail("a missing body", headline(s));
+    declare(w.iterator.id, w.iterator.name);
+    check(w.condition, ScalarType::Bool, headline(s));
+    check(w.body);
+    visible_.erase(w.iterator.id);
+  }
+  void check_node(const If& branch, const Stmt& s) {
+    check(branch.condition, ScalarType::Bool, headline(s));
+    if (!branch.then_body) fail("a missing body", headline(s));
+    check(branch.then_body);
+    if (branch.else_body) check(branch.else_body);
+  }
+  void check_node(const Assign& a, const Stmt& s) { check_write(a.array, a.indices, a.value, s); }
+  void check_node(const Reduce& r, const Stmt& s) {
+    check_write(r.array, r.indices, r.value, s);
+    if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
+  }
+  void check_node(const Allocate& a, const Stmt& s) {
+    if (a.array->role != ArrayRole::Local) fail("an allocation of an argument", headline(s));
+    if (!a.body) fail("a missing body", headline(s));
+    check_shape(a.array);
+    declare(a.array->id, a.array->name);
+    check(a.body);
+    visible_.erase(a.array->id);
+  }
+  void check_node(const Push& p, const Stmt& s) {
+    if (!p.value) fail("a missing value", headline(s));
+    check(p.value);
+    if (in_parallel_) fail("a push inside a parallel loop", headline(s));
+  }
+  void check_node(const Pop& p, const Stmt& s) {
+    check_write(p.array, p.indices, {}, s);
+    if (in_parallel_) fail("a pop inside a parallel loop", headline(s));
+  }
+
+  /// `value` is null for a Pop.
+  void check_write(const Array& array, const std::vector<Expr>& indices, const Expr& value, const Stmt& s) const {
+    check_access(array, indices, headline(s));
+    if (array->role == ArrayRole::Input) fail("an input is written", headline(s));
+    for (const Expr& index : indices) check(index);
+    if (s.kind() != Kind::Pop) check(value, value_type(array->type), headline(s));
+  }
+
+  const Program& program_;
+  const std::string& after_;
+  std::set<std::int64_t> declared_;  // every symbol and array ever seen
+  std::set<std::int64_t> visible_;   // those in scope
+  bool in_parallel_ = false;
+};
+
+}  // namespace
+
+void verify(const Program& program, const std::string& after) { Verifier(program, after).run(); }
+
+}  // namespace loopgrad::ir
