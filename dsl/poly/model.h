@@ -1,6 +1,6 @@
 // The polyhedral view of a program region: statements with their iteration domains, order and accesses as isl objects.
 // Everything that is not affine is over-approximated and marked inexact, so that what is built on the model (dependence
-// tests, scheduling, dataflow) stays right for every program of the language.
+// tests, scheduling, dataflow) stays right for every program of the language. See docs/design/poly.md.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -10,18 +10,36 @@ namespace loopgrad::poly {
 
 enum class AccessKind { Read, Write, Reduce };
 
+/// An index of the form a[f(iterators)] with f affine and `a` an index array that the program never writes.
+struct Indirect {
+  int dim = 0;  // which index of the access
+  ir::Array index_array;
+  isl::map subscript;      // statement instance -> element of the index array
+  bool injective = false;  // stated by the user: different elements hold different values
+};
+
 /// One access of one statement. `relation`: statement instance -> element. The element space is named after the array
 /// (one unique tuple name per array id); for a local array allocated inside the region its first dimensions are the
 /// iterators of the loops of the region that enclose the Allocate, then the indices: separate entries are separate
-/// storage. `exact` is false when an index was not affine (that dimension is then unconstrained except for declared
-/// extents where affine) or when an enclosing bound or condition was not.
+/// storage. `exact` is false when an index was not affine (that dimension is then unconstrained except for facts and
+/// declared extents where affine) or when an enclosing bound or condition was not.
 struct Access {
   AccessKind kind = AccessKind::Read;
   ir::Array array;
+  std::vector<ir::Expr> indices;        // as in the program
   ir::ReduceOp op = ir::ReduceOp::Add;  // Reduce only
   isl::map relation;
   bool exact = true;
-  ir::Expr load;  // Read: the Load expression (identity matters); null for writes
+  ir::Expr load;                   // Read: the Load expression (identity matters); null for writes
+  std::vector<Indirect> indirect;  // the indices that are themselves read from arrays
+};
+
+/// "Iterator `dim` enumerates the entries of row `row` of the CSR structure `pointer`", i.e. it runs over
+/// [pointer[row], pointer[row + 1]). Rows own consecutive, disjoint ranges of entries in rising order.
+struct CsrEntry {
+  ir::Array pointer;
+  int dim = 0;
+  isl::map key;  // statement instance -> [row, entry]
 };
 
 /// A leaf statement (Assign, Reduce, Push, Pop), or the header of a For, While or If whose bounds or condition load
@@ -33,6 +51,8 @@ struct Statement {
   std::vector<ir::Symbol> iterators;  // enclosing loops inside the region, outermost first
   isl::set domain;                    // over those iterators; parameters are sizes and symbols from outside the region
   bool exact = true;                  // the domain is exact: all bounds and conditions around it are affine
+  bool exact_but_csr = true;          // as `exact`, not counting loops over CSR rows, which `entries` describes exactly
+  std::vector<CsrEntry> entries;      // one for each enclosing loop (inside the region) over a CSR row
   std::vector<Access> accesses;  // reads in evaluation order, then the write; a Reduce is one Reduce access (no Read)
   isl::map schedule;             // instance -> time: all statements map into one common space, executed in
                                  // lexicographic order ([position, iterator, position, iterator, ...], padded)
@@ -44,14 +64,31 @@ struct Model {
   std::shared_ptr<Context> context;  // owns the isl context; must outlive every isl object
   std::vector<Statement> statements;
   int schedule_dims = 0;
+  isl::set
+      assumptions;  // on parameters: sizes and extents are >= 0, iterators of loops around the region are in bounds.
+                    // Not part of the domains: intersect with it (intersect_params) before testing for emptiness.
+  std::vector<ir::Fact> aliases;  // the program's MayAlias facts
 };
 
 /// Builds the model of `region`, which is `program.body` or any statement below it (then iterators of loops around it
-/// are parameters, of unknown value, and arrays allocated around it are ordinary arrays). Backward loops are ordered by
-/// descending iterator, parallel loops as if forward. Facts are used: a loop over [ptr(r), ptr(r+1)) of a CsrPointer
-/// array has domain entries in [0, total), and different r never share an entry (kept in `disjoint`: see below);
-/// InRange bounds what an indirect index can reach; Injective index arrays are described in `docs/design/poly.md`.
+/// are parameters, and arrays allocated around it are ordinary arrays). Backward loops are ordered by descending
+/// iterator, parallel loops as if forward. Facts are used where the array is never written by the program: InRange
+/// bounds what an indirect index can reach, CsrPointer gives `entries`, Injective is noted in `Access::indirect`.
 /// Throws BudgetError (isl_bridge.h) when isl's operation budget is spent.
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context);
+
+/// Pairs (instance of a, instance of b) that can never both be executed, because one entry would belong to two rows of
+/// one CSR structure (or rows and entries would be in opposite orders). Subtract it from every relation between
+/// instances: dependences, flow.
+isl::map impossible_pairs(const Statement& a, const Statement& b);
+
+/// Pairs that both treat the same entry of the same row of a CSR structure: if one of them is executed then so is the
+/// other, as far as that loop decides. Empty when the two share no CSR structure.
+isl::map same_entry(const Statement& a, const Statement& b);
+
+/// Pairs (instance of a's statement, instance of b's) that may touch the same element: through equal elements of one
+/// array, minus what Injective facts exclude, or any pair when MayAlias relates the two arrays. Not yet minus
+/// `impossible_pairs`. `sa`, `sb` are the statements that the accesses belong to.
+isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb, const Access& b);
 
 }  // namespace loopgrad::poly

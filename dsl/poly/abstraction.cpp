@@ -1,0 +1,155 @@
+#include "dsl/poly/abstraction.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
+
+namespace loopgrad::poly {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::UnaryOp;
+
+namespace {
+
+BinaryOp negated(BinaryOp comparison) {
+  switch (comparison) {
+    case BinaryOp::Lt: return BinaryOp::Ge;
+    case BinaryOp::Le: return BinaryOp::Gt;
+    case BinaryOp::Gt: return BinaryOp::Le;
+    case BinaryOp::Ge: return BinaryOp::Lt;
+    case BinaryOp::Eq: return BinaryOp::Ne;
+    default: return BinaryOp::Eq;
+  }
+}
+
+bool widens(const ir::Cast& node) {
+  return is_integer(node.type) && is_integer(node.a.type()) && bytes_of(node.a.type()) <= bytes_of(node.type);
+}
+
+}  // namespace
+
+Facts::Facts(const ir::Program& program) {
+  auto note = [this](const ir::Array& array) { written_.insert(array->id); };
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+    if (auto* node = s.as<ir::Assign>()) note(node->array);
+    if (auto* node = s.as<ir::Reduce>()) note(node->array);
+    if (auto* node = s.as<ir::Pop>()) note(node->array);
+  });
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind != ir::FactKind::MayAlias) continue;
+    // A write to one of two aliases may change the other.
+    if (!is_constant(fact.array) || !is_constant(fact.other)) {
+      note(fact.array);
+      note(fact.other);
+    }
+  }
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind == ir::FactKind::MayAlias || !is_constant(fact.array)) continue;
+    if (fact.kind == ir::FactKind::Injective) injective_.insert(fact.array->id);
+    if (fact.kind == ir::FactKind::InRange) ranges_[fact.array->id] = {fact.lower, fact.upper};
+    if (fact.kind == ir::FactKind::CsrPointer) {
+      csr_.insert(fact.array->id);
+      ranges_[fact.array->id] = {ir::int_const(0), fact.upper + ir::int_const(1)};
+    }
+  }
+}
+
+const std::pair<Expr, Expr>* Facts::range_of(const ir::Array& array) const {
+  auto found = ranges_.find(array->id);
+  return found == ranges_.end() ? nullptr : &found->second;
+}
+
+const ir::Load* as_indirect(const Expr& index) {
+  if (auto* node = index.as<ir::Cast>()) return widens(*node) ? as_indirect(node->a) : nullptr;
+  auto* node = index.as<ir::Load>();
+  return node && is_integer(node->type) ? node : nullptr;
+}
+
+Expr Abstraction::opaque(const Expr& e, const Expr& lower, const Expr& upper) {
+  exact_ = false;
+  for (std::size_t k = 0; k < originals_.size(); ++k) {
+    if (ir::equal(originals_[k], e)) return ir::var(symbols_[k]);
+  }
+  symbols_.push_back(ir::make_symbol("v"));
+  originals_.push_back(e);
+  Expr symbol = ir::var(symbols_.back());
+  if (lower) constraints_.push_back(ir::binary(BinaryOp::Ge, symbol, ir::cast(ScalarType::I64, lower)));
+  if (upper) constraints_.push_back(ir::binary(BinaryOp::Lt, symbol, ir::cast(ScalarType::I64, upper)));
+  return symbol;
+}
+
+Expr Abstraction::value_of_load(const ir::Load& node, const Expr& e) {
+  auto* range = facts_.range_of(node.array);
+  return range ? opaque(e, range->first, range->second) : opaque(e);
+}
+
+Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
+  switch (node.op) {
+    case BinaryOp::Add:
+    case BinaryOp::Sub:
+    case BinaryOp::Min:
+    case BinaryOp::Max: return ir::binary(node.op, value(node.a), value(node.b));
+    case BinaryOp::Mul:
+      if (ir::as_int(node.a) || ir::as_int(node.b)) return value(node.a) * value(node.b);
+      return opaque(e);
+    case BinaryOp::FloorDiv: {
+      auto divisor = ir::as_int(node.b);
+      return divisor && *divisor > 0 ? ir::binary(node.op, value(node.a), ir::int_const(*divisor)) : opaque(e);
+    }
+    case BinaryOp::Mod: {
+      auto divisor = ir::as_int(node.b);
+      if (divisor && *divisor > 0) return ir::binary(node.op, value(node.a), ir::int_const(*divisor));
+      return opaque(e, ir::int_const(0), value(node.b));  // by a size: it is positive, or the program is in error
+    }
+    default: return opaque(e);
+  }
+}
+
+// Everything below is i64: symbols are, and widening casts are dropped.
+Expr Abstraction::value(const Expr& e) {
+  if (!is_integer(e.type())) return opaque(e);
+  return ir::visit(
+      e, ir::overloaded{[&](const ir::IntConst& node) { return ir::int_const(node.value); },
+                        [&](const ir::Var&) { return e; }, [&](const ir::Load& node) { return value_of_load(node, e); },
+                        [&](const ir::Unary& node) {
+                          bool affine = node.op == UnaryOp::Neg || node.op == UnaryOp::Abs;
+                          return affine ? ir::unary(node.op, value(node.a)) : opaque(e);
+                        },
+                        [&](const ir::Binary& node) { return value_of_binary(node, e); },
+                        [&](const ir::Select& node) {
+                          Abstraction probe(facts_);
+                          probe.condition(node.condition, true);
+                          if (probe.exact()) return ir::select(node.condition, value(node.a), value(node.b));
+                          Expr result = opaque(e), a = value(node.a), b = value(node.b);
+                          constraints_.push_back(ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Eq, result, a),
+                                                            ir::binary(BinaryOp::Eq, result, b)));
+                          return result;
+                        },
+                        [&](const ir::Cast& node) {
+                          if (widens(node)) return value(node.a);
+                          if (node.a.type() == ScalarType::Bool) return opaque(e, ir::int_const(0), ir::int_const(2));
+                          return opaque(e);
+                        },
+                        [&](const auto&) { return opaque(e); }});
+}
+
+Expr Abstraction::condition(const Expr& e, bool expected) {
+  if (auto constant = ir::as_int(e)) return ir::bool_const((*constant != 0) == expected);
+  if (auto* node = e.as<ir::Unary>()) {
+    if (node->op == UnaryOp::Not) return condition(node->a, !expected);
+  }
+  if (auto* node = e.as<ir::Binary>()) {
+    if (node->op == BinaryOp::And || node->op == BinaryOp::Or) {
+      bool both = (node->op == BinaryOp::And) == expected;
+      return ir::binary(both ? BinaryOp::And : BinaryOp::Or, condition(node->a, expected),
+                        condition(node->b, expected));
+    }
+    if (ir::is_comparison(node->op) && is_integer(node->a.type())) {
+      return ir::binary(expected ? node->op : negated(node->op), value(node->a), value(node->b));
+    }
+  }
+  exact_ = false;
+  return ir::bool_const(true);
+}
+
+}  // namespace loopgrad::poly

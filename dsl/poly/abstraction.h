@@ -1,0 +1,64 @@
+// Over-approximation of expressions that isl cannot express: each non-affine part becomes a fresh, bounded symbol.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <map>
+#include <set>
+#include <vector>
+
+namespace loopgrad::poly {
+
+/// The user's facts about arrays that the program never writes (facts are checked before the first statement, so they
+/// say nothing about arrays that change later).
+class Facts {
+ public:
+  explicit Facts(const ir::Program& program);
+
+  bool is_constant(const ir::Array& array) const { return !written_.count(array->id); }
+  bool is_injective(const ir::Array& array) const { return injective_.count(array->id) > 0; }
+  bool is_csr_pointer(const ir::Array& array) const { return csr_.count(array->id) > 0; }
+  /// Bounds lower <= element < upper of the array's values, or null.
+  const std::pair<ir::Expr, ir::Expr>* range_of(const ir::Array& array) const;
+
+ private:
+  std::set<std::int64_t> written_, injective_, csr_;
+  std::map<std::int64_t, std::pair<ir::Expr, ir::Expr>> ranges_;
+};
+
+/// The Load that an index consists of, looking through integer casts, or null.
+const ir::Load* as_indirect(const ir::Expr& index);
+
+/// Rewrites integer expressions and conditions into affine ones over additional `symbols`. Read the result as "for some
+/// values of the symbols that satisfy `constraints`". One abstraction serves expressions evaluated at one moment: equal
+/// loads get the same symbol.
+///
+/// **Example:** `x[2 * idx[i] + j]` with idx in [0, m) gives index `2 * s + j`, symbols {s}, constraints {s >= 0, s <
+/// m}.
+class Abstraction {
+ public:
+  explicit Abstraction(const Facts& facts) : facts_(facts) {}
+
+  /// An affine expression that takes the value of `e` for the right choice of symbols.
+  ir::Expr value(const ir::Expr& e);
+  /// A condition that holds whenever `e` is `expected` (it may hold more often when `exact` turns false).
+  ir::Expr condition(const ir::Expr& e, bool expected);
+
+  const std::vector<ir::Symbol>& symbols() const { return symbols_; }
+  const std::vector<ir::Expr>& constraints() const { return constraints_; }
+  /// False once anything had to be over-approximated.
+  bool exact() const { return exact_; }
+
+ private:
+  ir::Expr opaque(const ir::Expr& e, const ir::Expr& lower = {}, const ir::Expr& upper = {});
+  ir::Expr value_of_binary(const ir::Binary& node, const ir::Expr& e);
+  ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);
+
+  const Facts& facts_;
+  std::vector<ir::Symbol> symbols_;
+  std::vector<ir::Expr> originals_;  // what each symbol stands for
+  std::vector<ir::Expr> constraints_;
+  bool exact_ = true;
+};
+
+}  // namespace loopgrad::poly

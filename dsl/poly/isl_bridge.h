@@ -1,0 +1,123 @@
+// The only door to isl: includes its C++ interface, owns its context, turns its errors into ours, and converts between
+// ir expressions and isl objects. Include it from .cpp files and from headers of dsl/poly only (isl/cpp.h is large).
+//
+// In isl objects every symbol is a parameter or a set dimension. A parameter's id is unique per symbol (not per name),
+// so two loops that are both called `i` never mix. Ids are numbered per Context in order of first use: the same program
+// gives the same isl objects in every process.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <loopgrad/error.h>
+
+#include <isl/cpp.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace loopgrad::poly {
+
+/// isl's operation budget is spent. Whoever asked for the analysis falls back to the conservative answer.
+struct BudgetError : Error {
+  BudgetError();
+};
+
+/// One isl context with an operation budget. Shared by everything built in it, which must not outlive it: objects that
+/// hold isl objects keep a `shared_ptr<Context>` declared before them.
+class Context {
+ public:
+  static constexpr unsigned long default_budget = 2'000'000;
+
+  /// `budget` is a number of isl operations; 0 means no limit.
+  explicit Context(unsigned long budget = default_budget);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  isl::ctx isl() const { return isl::ctx(ctx_.get()); }
+  /// Starts counting operations anew. Call it at the start of each independent piece of work.
+  void restart_budget(unsigned long budget = default_budget);
+
+  /// The id that stands for a symbol (as a parameter) or an array (as a tuple).
+  isl::id id_of(const ir::Symbol& symbol);
+  isl::id id_of(const ir::Array& array);
+  /// The symbol or array of an id made here; throws InternalError otherwise.
+  const ir::Symbol& symbol_of(const isl::id& id) const;
+  const ir::Array& array_of(const isl::id& id) const;
+  /// A new id that stands for nothing else.
+  isl::id fresh_id(const std::string& name);
+
+ private:
+  struct Free {
+    void operator()(isl_ctx* ctx) const { isl_ctx_free(ctx); }
+  };
+  std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
+  int count_ = 0;
+  std::map<std::int64_t, isl::id> ids_;  // symbols and arrays share one numbering
+  std::map<std::string, ir::Symbol> symbols_;
+  std::map<std::string, ir::Array> arrays_;
+};
+
+/// Runs `work`; isl's quota error becomes BudgetError, any other isl error InternalError. Wrap every direct use of isl.
+template <class Work>
+decltype(auto) guarded(Work&& work) {
+  try {
+    return work();
+  } catch (const isl::exception_quota&) {
+    throw BudgetError();
+  } catch (const isl::exception& e) {
+    throw InternalError(std::string("isl: ") + e.what());
+  }
+}
+
+/// Takes over the result of an isl C function. isl's C++ interface lacks many functions; their null results become
+/// exceptions here. **Example:** `checked(context, isl_set_sample_point(set.copy()))`.
+template <class Pointer>
+auto checked(const Context& context, Pointer* result) {
+  if (!result) isl::exception::throw_last_error(context.isl());
+  return isl::manage(result);
+}
+
+/// Where expressions live: symbols in `iterators` are set dimensions (in that order), all others parameters.
+struct Scope {
+  std::shared_ptr<Context> context;
+  std::vector<ir::Symbol> iterators;
+  std::string tuple;  // name of the set's tuple, or empty
+
+  isl::space space() const;
+  isl::set universe() const;
+};
+
+// From ir to isl
+// -------------------------------------------------------------------------------------------------------
+
+/// The expression as a piecewise quasi-affine function of the scope; nullopt when it is not one. Understood: constants,
+/// variables, + - neg, * with a constant factor, floordiv and mod by positive constants, min, max, abs, select on
+/// affine conditions, and casts that cannot change the value. Arithmetic is taken as exact (no overflow).
+std::optional<isl::pw_aff> to_pw_aff(const ir::Expr& e, const Scope& scope);
+
+/// The points of the scope where a bool expression holds; nullopt when it is not made of affine comparisons.
+std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope);
+
+// From isl to ir
+// -------------------------------------------------------------------------------------------------------
+
+/// What the ids in an isl AST stand for, by id name. Ids not listed are looked up as symbols of the context.
+using Names = std::map<std::string, ir::Expr>;
+
+/// An AST expression of isl as an i64 or bool expression. Comparisons and logic give bool.
+ir::Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context);
+
+/// The function as an i64 expression, where set dimension k is `dims[k]`. Outside its domain the result is arbitrary.
+/// `known`, when given, is a set in the domain's space that is known to hold, used to simplify.
+ir::Expr to_expr(const isl::pw_aff& value, const std::vector<ir::Expr>& dims, Context& context,
+                 const std::optional<isl::set>& known = {});
+/// One expression per output dimension.
+std::vector<ir::Expr> to_exprs(const isl::multi_pw_aff& value, const std::vector<ir::Expr>& dims, Context& context,
+                               const std::optional<isl::set>& known = {});
+/// A bool expression that holds exactly on the set (given `known`).
+ir::Expr to_condition(const isl::set& set, const std::vector<ir::Expr>& dims, Context& context,
+                      const std::optional<isl::set>& known = {});
+
+}  // namespace loopgrad::poly

@@ -1,0 +1,469 @@
+#include "dsl/poly/model.h"
+
+#include "dsl/ir/visit.h"
+#include "dsl/poly/abstraction.h"
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+using ir::BinaryOp;
+using ir::Expr;
+
+namespace {
+
+// One dimension of a schedule: a textual position, or plus or minus an iterator.
+struct TimeDim {
+  enum Kind { Position, Rising, Falling } kind;
+  int value;  // the position, or the iterator's number
+};
+
+Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
+
+Expr in_bounds(const Expr& index, const Expr& lower, const Expr& upper) {
+  return both(ir::binary(BinaryOp::Ge, index, lower), ir::binary(BinaryOp::Lt, index, upper));
+}
+
+// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols.
+isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction& abstraction) {
+  Scope wide = scope;
+  wide.iterators.insert(wide.iterators.end(), abstraction.symbols().begin(), abstraction.symbols().end());
+  wide.tuple.clear();
+  Expr all = condition;
+  for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
+  auto points = to_set(all, wide);
+  if (!points) throw InternalError("an abstracted condition is not affine");
+  auto first = static_cast<unsigned>(scope.iterators.size());
+  auto count = static_cast<unsigned>(abstraction.symbols().size());
+  return checked(*scope.context, isl_set_project_out(points->release(), isl_dim_set, first, count));
+}
+
+class Builder {
+ public:
+  Builder(const ir::Program& program, const std::shared_ptr<Context>& context) : program_(program), facts_(program) {
+    model_.context = context;
+    for (const ir::Fact& fact : program.facts) {
+      if (fact.kind == ir::FactKind::MayAlias) model_.aliases.push_back(fact);
+    }
+  }
+
+  Model build(const ir::Stmt& region) {
+    model_.assumptions = checked(*model_.context, isl_set_params(outside().universe().release()));
+    assume_sizes();
+    std::vector<ir::Stmt> path;
+    if (find(program_.body, region, path)) assume_path(path, region);
+    domain_ = outside().universe();
+    statement(region);
+    finish_schedules();
+    return std::move(model_);
+  }
+
+ private:
+  struct State {  // what an If or a loop changes for its body
+    isl::set domain;
+    bool exact, exact_but_csr;
+  };
+
+  Scope outside() const { return {model_.context, {}, ""}; }
+  Scope here() const { return {model_.context, iterators_, ""}; }
+
+  // Assumptions on parameters
+  // ------------------------------------------------------------------------------------------
+
+  void assume(const Expr& condition, const Abstraction& abstraction) {
+    isl::set set = points_of(outside(), condition, abstraction);
+    model_.assumptions = model_.assumptions.intersect(set.params());
+  }
+
+  void assume_sizes() {
+    auto at_least_zero = [&](const Expr& e) {
+      Abstraction abstraction(facts_);
+      Expr value = abstraction.value(e);
+      if (abstraction.exact()) assume(ir::binary(BinaryOp::Ge, value, ir::int_const(0)), abstraction);
+    };
+    for (const ir::Symbol& size : program_.sizes) at_least_zero(ir::var(size));
+    for (const ir::Array& array : program_.arrays) {
+      for (const Expr& extent : array->shape) {
+        if (!extent.as<ir::Var>()) at_least_zero(extent);
+      }
+    }
+  }
+
+  static bool find(const ir::Stmt& at, const ir::Stmt& region, std::vector<ir::Stmt>& path) {
+    if (at.get() == region.get()) return true;
+    path.push_back(at);
+    bool found = false;
+    ir::visit(at, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
+                                              [&](const ir::Stmt& child) {
+                                                if (!found) found = find(child, region, path);
+                                              }});
+    });
+    if (!found) path.pop_back();
+    return found;
+  }
+
+  void assume_path(const std::vector<ir::Stmt>& path, const ir::Stmt& region) {
+    for (std::size_t k = 0; k < path.size(); ++k) {
+      Abstraction abstraction(facts_);
+      if (auto* loop = path[k].as<ir::For>()) assume(trip_condition(*loop, abstraction), abstraction);
+      if (auto* loop = path[k].as<ir::While>()) assume(trip_condition(*loop, abstraction), abstraction);
+      if (auto* branch = path[k].as<ir::If>()) {
+        const ir::Stmt& child = k + 1 < path.size() ? path[k + 1] : region;
+        assume(abstraction.condition(branch->condition, child.get() == branch->then_body.get()), abstraction);
+      }
+    }
+  }
+
+  // Domains
+  // --------------------------------------------------------------------------------------------------------------
+
+  static Expr trip_condition(const ir::For& loop, Abstraction& abstraction) {
+    Expr lower = abstraction.value(loop.lower), upper = abstraction.value(loop.upper);
+    Expr iterator = ir::var(loop.iterator);
+    Expr result = in_bounds(iterator, lower, upper);
+    if (loop.at_most) {
+      result = both(result, ir::binary(BinaryOp::Lt, iterator, lower + abstraction.value(loop.at_most)));
+    }
+    return result;
+  }
+
+  static Expr trip_condition(const ir::While& loop, Abstraction& abstraction) {
+    return in_bounds(ir::var(loop.iterator), ir::int_const(0), abstraction.value(loop.max_trips));
+  }
+
+  void restrict(const Expr& condition, const Abstraction& abstraction) {
+    domain_ = domain_.intersect(points_of(here(), condition, abstraction)).coalesce();
+    exact_ = exact_ && abstraction.exact();
+  }
+
+  State save() const { return {domain_, exact_, exact_but_csr_}; }
+  void restore(const State& state) {
+    domain_ = state.domain;
+    exact_ = state.exact;
+    exact_but_csr_ = state.exact_but_csr;
+  }
+
+  void open_loop(const ir::Stmt& s, const ir::Symbol& iterator, TimeDim::Kind direction) {
+    time_.push_back({TimeDim::Position, positions_.back()++});
+    time_.push_back({direction, static_cast<int>(iterators_.size())});
+    positions_.push_back(0);
+    loop_dims_.push_back(static_cast<int>(time_.size()) - 1);
+    loops_.push_back(s);
+    iterators_.push_back(iterator);
+    domain_ = checked(*model_.context, isl_set_add_dims(domain_.release(), isl_dim_set, 1));
+  }
+
+  void close_loop(const State& state) {
+    iterators_.pop_back();
+    loops_.pop_back();
+    loop_dims_.pop_back();
+    positions_.pop_back();
+    time_.resize(time_.size() - 2);
+    restore(state);
+  }
+
+  // Statements
+  // -----------------------------------------------------------------------------------------------------------
+
+  void statement(const ir::Stmt& s) {
+    if (!s) return;
+    ir::visit(s, ir::overloaded{[&](const ir::Block& node) {
+                                  for (const ir::Stmt& child : node.body) statement(child);
+                                },
+                                [&](const ir::Allocate& node) {
+                                  local_depth_[node.array->id] = iterators_.size();
+                                  statement(node.body);
+                                },
+                                [&](const ir::For& node) { for_loop(s, node); },
+                                [&](const ir::While& node) { while_loop(s, node); },
+                                [&](const ir::If& node) { branch(s, node); }, [&](const auto&) { leaf(s); }});
+  }
+
+  void for_loop(const ir::Stmt& s, const ir::For& node) {
+    header(s, {node.lower, node.upper});
+    State state = save();
+    open_loop(s, node.iterator, node.mode == ir::LoopMode::Backward ? TimeDim::Falling : TimeDim::Rising);
+    Abstraction abstraction(facts_);
+    restrict(trip_condition(node, abstraction), abstraction);
+    bool csr = note_csr(node);
+    exact_but_csr_ = exact_but_csr_ && (csr || abstraction.exact());
+    statement(node.body);
+    if (csr) entries_.pop_back();
+    close_loop(state);
+  }
+
+  // Recognises `for e in [pointer[row], pointer[row + 1])`.
+  bool note_csr(const ir::For& node) {
+    const ir::Load *lower = as_indirect(node.lower), *upper = as_indirect(node.upper);
+    if (!lower || !upper || lower->array != upper->array || !facts_.is_csr_pointer(lower->array)) return false;
+    Abstraction abstraction(facts_);
+    Expr row = abstraction.value(lower->indices[0]), next = abstraction.value(upper->indices[0]);
+    if (!abstraction.exact()) return false;
+    auto row_value = to_pw_aff(row, here()), next_value = to_pw_aff(next - ir::int_const(1), here());
+    if (!row_value || !next_value || !isl_pw_aff_is_equal(row_value->get(), next_value->get())) return false;
+    entries_.push_back({lower->array, static_cast<int>(iterators_.size()) - 1, row});
+    return true;
+  }
+
+  void while_loop(const ir::Stmt& s, const ir::While& node) {
+    State state = save();
+    open_loop(s, node.iterator, TimeDim::Rising);
+    Abstraction abstraction(facts_);
+    restrict(trip_condition(node, abstraction), abstraction);
+    exact_ = exact_but_csr_ = false;  // how many trips is up to the data
+    header(s, {node.condition});
+    statement(node.body);
+    close_loop(state);
+  }
+
+  void branch(const ir::Stmt& s, const ir::If& node) {
+    header(s, {node.condition});
+    for (bool side : {true, false}) {
+      State state = save();
+      Abstraction abstraction(facts_);
+      restrict(abstraction.condition(node.condition, side), abstraction);
+      exact_but_csr_ = exact_but_csr_ && abstraction.exact();
+      statement(side ? node.then_body : node.else_body);
+      restore(state);
+    }
+  }
+
+  Statement& add(const ir::Stmt& s) {
+    Statement result;
+    result.stmt = s;
+    result.name = "S" + std::to_string(model_.statements.size());
+    result.iterators = iterators_;
+    result.domain = checked(*model_.context, isl_set_set_tuple_name(domain_.copy(), result.name.c_str()));
+    // isl's C++ objects cannot be copied while null: a placeholder until finish_schedules.
+    result.schedule = checked(*model_.context, isl_map_from_domain(result.domain.copy()));
+    result.exact = exact_;
+    result.exact_but_csr = exact_but_csr_;
+    result.loops = loops_;
+    result.loop_dims = loop_dims_;
+    for (const Entry& entry : entries_) result.entries.push_back(csr_entry(entry, result));
+    times_.push_back(time_);
+    times_.back().push_back({TimeDim::Position, positions_.back()++});
+    model_.statements.push_back(std::move(result));
+    return model_.statements.back();
+  }
+
+  void header(const ir::Stmt& s, const std::vector<Expr>& expressions) {
+    bool loads = false;
+    for (const Expr& e : expressions) ir::walk(e, [&](const Expr& child) { loads |= child.kind() == ir::Kind::Load; });
+    if (!loads) return;
+    Statement& result = add(s);
+    for (const Expr& e : expressions) reads(e, result, ir::bool_const(true));
+  }
+
+  void leaf(const ir::Stmt& s) {
+    Statement& result = add(s);
+    Expr always = ir::bool_const(true);
+    auto write = [&](AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices, ir::ReduceOp op) {
+      Access access = make_access(kind, array, indices, result, always);
+      access.op = op;
+      result.accesses.push_back(std::move(access));
+    };
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node,
+                         ir::overloaded{[&](const Expr& e) { reads(e, result, always); }, [](const ir::Stmt&) {}});
+    });
+    if (auto* node = s.as<ir::Assign>()) write(AccessKind::Write, node->array, node->indices, {});
+    if (auto* node = s.as<ir::Pop>()) write(AccessKind::Write, node->array, node->indices, {});
+    if (auto* node = s.as<ir::Reduce>()) write(AccessKind::Reduce, node->array, node->indices, node->op);
+  }
+
+  // Accesses
+  // -------------------------------------------------------------------------------------------------------------
+
+  // Loads below `e` in evaluation order; `guard` holds when `e` is evaluated (operands of select, && and || may not
+  // be).
+  void reads(const Expr& e, Statement& result, const Expr& guard) {
+    if (auto* node = e.as<ir::Select>()) {
+      reads(node->condition, result, guard);
+      reads(node->a, result, both(guard, node->condition));
+      reads(node->b, result, both(guard, ir::unary(ir::UnaryOp::Not, node->condition)));
+      return;
+    }
+    if (auto* node = e.as<ir::Binary>(); node && (node->op == BinaryOp::And || node->op == BinaryOp::Or)) {
+      reads(node->a, result, guard);
+      bool conjunction = node->op == BinaryOp::And;
+      reads(node->b, result, both(guard, conjunction ? node->a : ir::unary(ir::UnaryOp::Not, node->a)));
+      return;
+    }
+    ir::visit(e, [&](const auto& node) {
+      ir::for_each_child(node, [&](const Expr& child) { reads(child, result, guard); });
+    });
+    if (auto* node = e.as<ir::Load>()) {
+      Access access = make_access(AccessKind::Read, node->array, node->indices, result, guard);
+      access.load = e;
+      result.accesses.push_back(std::move(access));
+    }
+  }
+
+  Access make_access(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
+                     const Statement& statement, const Expr& guard) {
+    Access access;
+    access.kind = kind;
+    access.array = array;
+    access.indices = indices;
+    Abstraction abstraction(facts_);
+    std::vector<Expr> element = local_prefix(array);
+    Expr condition = abstraction.condition(guard, true);
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      bool was_exact = abstraction.exact();
+      element.push_back(abstraction.value(indices[k]));
+      if (was_exact && abstraction.exact()) continue;
+      // Programs keep their indices in bounds, which is worth knowing where nothing better is.
+      Abstraction extent(facts_);
+      Expr upper = extent.value(array->shape[k]);
+      if (extent.exact()) condition = both(condition, in_bounds(element.back(), ir::int_const(0), upper));
+    }
+    access.relation = relation_of(statement, element, condition, abstraction, model_.context->id_of(array));
+    access.exact = statement.exact && abstraction.exact();
+    for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
+    return access;
+  }
+
+  std::vector<Expr> local_prefix(const ir::Array& array) const {
+    std::vector<Expr> prefix;
+    auto found = local_depth_.find(array->id);
+    if (found == local_depth_.end()) return prefix;
+    for (std::size_t k = 0; k < found->second; ++k) prefix.push_back(ir::var(iterators_[k]));
+    return prefix;
+  }
+
+  void note_indirect(Access& access, int dim, const Statement& statement) {
+    const ir::Load* load = as_indirect(access.indices[static_cast<std::size_t>(dim)]);
+    if (!load || !facts_.is_constant(load->array) || local_depth_.count(load->array->id)) return;
+    Abstraction abstraction(facts_);
+    std::vector<Expr> subscript;
+    for (const Expr& index : load->indices) subscript.push_back(abstraction.value(index));
+    if (!abstraction.exact()) return;
+    isl::map map =
+        relation_of(statement, subscript, ir::bool_const(true), abstraction, model_.context->id_of(load->array));
+    access.indirect.push_back({dim, load->array, map, facts_.is_injective(load->array)});
+  }
+
+  // statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds.
+  isl::map relation_of(const Statement& statement, const std::vector<Expr>& values, const Expr& condition,
+                       const Abstraction& abstraction, const std::optional<isl::id>& tuple) {
+    Context& context = *model_.context;
+    // The values become symbols themselves: the relation is the set [iterators, values, symbols] seen as a map.
+    Scope scope = here();
+    Expr all = condition;
+    for (const Expr& value : values) {
+      scope.iterators.push_back(ir::make_symbol("e"));
+      all = both(all, ir::binary(BinaryOp::Eq, ir::var(scope.iterators.back()), value));
+    }
+    isl_map* map = isl_map_from_range(points_of(scope, all, abstraction).release());
+    map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(iterators_.size()));
+    map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
+    if (tuple) map = isl_map_set_tuple_id(map, isl_dim_out, tuple->copy());
+    return checked(context, map).intersect_domain(statement.domain).coalesce();
+  }
+
+  // CSR and schedules
+  // ------------------------------------------------------------------------------------------------------
+
+  struct Entry {
+    ir::Array pointer;
+    int dim;
+    Expr row;
+  };
+
+  CsrEntry csr_entry(const Entry& entry, const Statement& statement) {
+    Abstraction abstraction(facts_);
+    Expr iterator = ir::var(iterators_[static_cast<std::size_t>(entry.dim)]);
+    isl::map key = relation_of(statement, {entry.row, iterator}, ir::bool_const(true), abstraction, {});
+    return {entry.pointer, entry.dim, key};
+  }
+
+  void finish_schedules() {
+    std::size_t length = 0;
+    for (const auto& time : times_) length = std::max(length, time.size());
+    model_.schedule_dims = static_cast<int>(length);
+    for (std::size_t k = 0; k < times_.size(); ++k) {
+      Statement& statement = model_.statements[k];
+      iterators_ = statement.iterators;
+      std::vector<Expr> values;
+      for (const TimeDim& dim : times_[k]) {
+        if (dim.kind == TimeDim::Position) values.push_back(ir::int_const(dim.value));
+        else {
+          Expr iterator = ir::var(iterators_[static_cast<std::size_t>(dim.value)]);
+          values.push_back(dim.kind == TimeDim::Rising ? iterator : -iterator);
+        }
+      }
+      values.resize(length, ir::int_const(0));
+      Abstraction none(facts_);
+      statement.schedule = relation_of(statement, values, ir::bool_const(true), none, {});
+    }
+    iterators_.clear();
+  }
+
+  const ir::Program& program_;
+  Facts facts_;
+  Model model_;
+  // The current place in the program.
+  std::vector<ir::Symbol> iterators_;
+  std::vector<ir::Stmt> loops_;
+  std::vector<int> loop_dims_;
+  std::vector<Entry> entries_;
+  isl::set domain_;
+  bool exact_ = true, exact_but_csr_ = true;
+  std::map<std::int64_t, std::size_t> local_depth_;  // local array -> number of loops around its Allocate
+  std::vector<TimeDim> time_;
+  std::vector<int> positions_ = {0};
+  std::vector<std::vector<TimeDim>> times_;  // per statement
+};
+
+isl::map pairs_by_key(const Statement& a, const Statement& b, const char* condition) {
+  isl::ctx ctx = a.domain.ctx();
+  isl::map result = isl::map::empty(
+      isl::manage(isl_space_map_from_domain_and_range(a.domain.space().release(), b.domain.space().release())));
+  for (const CsrEntry& x : a.entries) {
+    for (const CsrEntry& y : b.entries) {
+      if (x.pointer != y.pointer) continue;
+      result = result.unite(x.key.apply_range(isl::map(ctx, condition)).apply_range(y.key.reverse()));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context) {
+  return guarded([&] { return Builder(program, context).build(region); });
+}
+
+isl::map impossible_pairs(const Statement& a, const Statement& b) {
+  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [q, f] : (r < q and e >= f) or (r > q and e <= f) }"); });
+}
+
+isl::map same_entry(const Statement& a, const Statement& b) {
+  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [r, e] }"); });
+}
+
+isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,
+                        const Access& b) {
+  return guarded([&] {
+    if (a.array != b.array) {
+      bool alias = std::any_of(model.aliases.begin(), model.aliases.end(), [&](const ir::Fact& fact) {
+        return (fact.array == a.array && fact.other == b.array) || (fact.array == b.array && fact.other == a.array);
+      });
+      if (alias) return checked(*model.context, isl_map_from_domain_and_range(sa.domain.copy(), sb.domain.copy()));
+      isl_space* space = isl_space_map_from_domain_and_range(sa.domain.space().release(), sb.domain.space().release());
+      return isl::map::empty(isl::manage(space));
+    }
+    isl::map result = a.relation.apply_range(b.relation.reverse());
+    for (const Indirect& x : a.indirect) {
+      for (const Indirect& y : b.indirect) {
+        if (x.dim != y.dim || x.index_array != y.index_array || !x.injective) continue;
+        result = result.intersect(x.subscript.apply_range(y.subscript.reverse()));
+      }
+    }
+    return result;
+  });
+}
+
+}  // namespace loopgrad::poly
