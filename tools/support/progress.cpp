@@ -12,8 +12,9 @@ constexpr int kWidth = 30;
 
 }  // namespace
 
-Progress::~Progress() {
+void Progress::clear() {
   if (shown_) std::fputs("\r\033[K", stderr);
+  shown_ = false;
 }
 
 void Progress::show(double done, const std::string& text) {

@@ -12,11 +12,13 @@ class Progress {
   explicit Progress(double total) : total_(total) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();
+  ~Progress() { clear(); }
   /// `done` of `total` is finished and `text` is going on now.
   void show(double done, const std::string& text);
   /// As `show`, one further than the last time.
   void next(const std::string& text);
+  /// Removes the line, so that something else can be printed.
+  void clear();
 
  private:
   double total_;

@@ -1,0 +1,11 @@
+// Everything that a program using loopgrad includes: `namespace lg = loopgrad;` and go.
+#pragma once
+
+#include <loopgrad/arrays.h>
+#include <loopgrad/autodiff.h>
+#include <loopgrad/compile.h>
+#include <loopgrad/error.h>
+#include <loopgrad/program.h>
+#include <loopgrad/report.h>
+#include <loopgrad/types.h>
+#include <loopgrad/value.h>
