@@ -100,7 +100,7 @@ lg::Arguments primal_arguments(const Samples& batch, const Tensors& parameters) 
 
 Trained train(const Samples& samples, const TrainingOptions& options, const Observer& observer) {
   lg::GradientExecutable gradient =
-      lg::compile_gradient(loss(), {.wrt = kParameters, .of = {}, .variant = options.variant}, options.compile);
+      lg::compile_gradient(loss(), {.wrt = kParameters, .variant = options.variant}, options.compile);
   Random random(options.seed);
   Trained result{.parameters = initial_parameters(random), .losses = {}};
   result.compile_ms = gradient.build_ms();

@@ -97,7 +97,7 @@ int explain_program(const Options& options) {
   Program program = entry.build();
   Sizes sizes = sizes_of(options, entry.sizes);
   Arrays inputs = make_inputs(entry, program, sizes, options.seed);
-  Gradient gradient = differentiate(program, {.wrt = entry.wrt, .of = {}, .variant = options.variant});
+  Gradient gradient = differentiate(program, {.wrt = entry.wrt, .variant = options.variant});
 
   std::vector<Part> parts;
   std::vector<Remark> remarks = gradient.report.remarks;

@@ -21,7 +21,7 @@ std::string programs_of(const Gradient& gradient, const std::function<std::strin
 std::string text_of(const Options& options) {
   Program program = options.program->build();
   if (options.stage == Stage::Program) return program.str();
-  GradientOptions gradient_options{.wrt = options.program->wrt, .of = {}, .variant = options.variant};
+  GradientOptions gradient_options{.wrt = options.program->wrt, .variant = options.variant};
   if (options.stage == Stage::Code) {
     CompileOptions compile_options;
     compile_options.target = options.target.value_or(Target::OpenMP);
