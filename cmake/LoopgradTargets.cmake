@@ -1,6 +1,14 @@
 # How this project's libraries and tests are declared, in one place.
 
+# Executables that run on machines without the libraries: what has an archive is linked in, fmt as headers.
+option(LOOPGRAD_STATIC "Link isl, gmp, fmt and libstdc++ statically" OFF)
+if(LOOPGRAD_STATIC)
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
+
 find_package(fmt 9 REQUIRED)
+set(LOOPGRAD_FMT $<IF:$<BOOL:${LOOPGRAD_STATIC}>,fmt::fmt-header-only,fmt::fmt>)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_path(LOOPGRAD_ISL_INCLUDE isl/cpp.h REQUIRED)
 find_library(LOOPGRAD_ISL_LIBRARY isl REQUIRED)
@@ -12,7 +20,7 @@ function(loopgrad_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE fmt::fmt)
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})
 endfunction()
 
@@ -28,7 +36,7 @@ function(loopgrad_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main fmt::fmt)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})
   gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600 DISCOVERY_TIMEOUT 60)
 endfunction()
