@@ -17,20 +17,34 @@ isl::map time_order(const isl::space& time, Order order) {
   throw InternalError("unknown order");
 }
 
-/// Whether some write of the array conflicts with `access`, at a time in `order` relative to it.
+/// Whether some write conflicts with `access`, at a time in `order` relative to it.
 bool conflicts(const Model& model, int index, const Access& access, Order order) {
   const Statement& subject = model.statements[index];
-  const isl::map own = access.relation.intersect_domain(subject.domain);
+  const isl::map in_order = time_order(subject.schedule.space().range(), order);
   for (const Statement& other : model.statements) {
     for (const Access& write : other.accesses) {
-      if (!writes(write) || write.array != access.array) continue;
-      const isl::map theirs = write.relation.intersect_domain(other.domain);
-      isl::map pairs = own.apply_range(theirs.reverse());  // own instance -> their instance, one element
+      if (!writes(write)) continue;
+      if (write.array != access.array && model.aliases.empty()) continue;
+      isl::map pairs = touching_pairs(model, subject, access, other, write);
+      pairs = pairs.intersect_domain(subject.domain).intersect_range(other.domain);
+      pairs = pairs.subtract(impossible_pairs(subject, other)).intersect_params(model.assumptions);
+      if (pairs.is_empty()) continue;
       pairs = pairs.apply_domain(subject.schedule).apply_range(other.schedule);
-      if (!pairs.intersect(time_order(subject.schedule.space().range(), order)).is_empty()) return true;
+      if (!pairs.intersect(in_order).is_empty()) return true;
     }
   }
   return false;
+}
+
+/// Whether the element that is read is an exact function of the instance (its domain need not be exact).
+bool subscripts_are_exact(const Model& model, const Statement& statement, const Access& read) {
+  if (read.exact) return true;
+  if (statement.exact) return false;
+  const Scope scope{model.context, statement.iterators, statement.name};
+  for (const ir::Expr& index : read.indices) {
+    if (!to_pw_aff(index, scope)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -50,7 +64,7 @@ bool may_be_written_after(const Model& model, int index, const Access& access) {
 Dataflow last_writes(const Model& model, int reader, const Access& read) {
   return guarded([&]() -> Dataflow {
     const Statement& sink = model.statements[reader];
-    if (!read.exact) return {};
+    if (!subscripts_are_exact(model, sink, read) || !model.aliases.empty()) return {};
     isl::union_map sources = isl::union_map::empty(model.context->isl());
     isl::union_map schedule(sink.schedule.intersect_domain(sink.domain));
     for (const Statement& s : model.statements) {
@@ -73,11 +87,12 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
       const Statement& source = model.statements[w];
       const isl::union_map from_here = producers.intersect_domain(isl::union_set(source.domain));
       if (from_here.is_empty()) continue;
-      const isl::map instance = from_here.reverse().as_map().coalesce();
+      const isl::map instance = from_here.reverse().as_map().intersect_params(model.assumptions).coalesce();
+      if (instance.is_empty()) continue;
       if (!instance.is_single_valued()) return {};
       result.sources.push_back({w, instance, instance.domain()});
     }
-    const isl::union_map from_entry = flow.must_no_source();
+    const isl::union_map from_entry = flow.must_no_source().intersect_params(model.assumptions);
     if (!from_entry.is_empty()) result.sources.push_back({-1, {}, from_entry.as_map().domain().coalesce()});
     return result;
   });

@@ -38,12 +38,12 @@ const char* name_of(ErrorCode code);
 /// Everything an error knows. Empty fields are left out of the message.
 struct ErrorInfo {
   ErrorCode code = ErrorCode::BadProgram;
-  std::string message;  // what happened, in one sentence without a full stop
-  std::string program;
-  std::string loop;
-  std::string array;
-  std::string hint;  // what to do about it
-  SourceLocation location;
+  std::string message = {};  // what happened, in one sentence without a full stop
+  std::string program = {};
+  std::string loop = {};
+  std::string array = {};
+  std::string hint = {};  // what to do about it
+  SourceLocation location = {};
 };
 
 /// Base of all errors that a user can cause or meet.

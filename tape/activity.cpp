@@ -1,0 +1,73 @@
+#include "tape/activity.h"
+
+#include "dsl/ir/visit.h"
+
+namespace loopgrad::tape {
+namespace {
+
+/// Arrays that `value` depends on differentiably (not through indices, conditions, casts to integers or floor).
+void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& out) {
+  ir::visit(value, ir::overloaded{
+                       [&](const ir::Load& n) {
+                         if (is_float(n.array->type)) out.insert(n.array);
+                       },
+                       [&](const ir::Unary& n) {
+                         if (n.op != ir::UnaryOp::Floor && n.op != ir::UnaryOp::Ceil) differentiable_reads(n.a, out);
+                       },
+                       [&](const ir::Binary& n) {
+                         if (!is_float(n.type) || n.op == ir::BinaryOp::FloorDiv) return;
+                         differentiable_reads(n.a, out);
+                         differentiable_reads(n.b, out);
+                       },
+                       [&](const ir::Select& n) {
+                         differentiable_reads(n.a, out);
+                         differentiable_reads(n.b, out);
+                       },
+                       [&](const ir::Cast& n) {
+                         if (is_float(n.type) && is_float(n.a.type())) differentiable_reads(n.a, out);
+                       },
+                       [&](const auto&) {},
+                   });
+}
+
+struct Flow {
+  ir::Array target;
+  std::set<ir::Array> sources;
+};
+
+std::vector<Flow> flows_of(const ir::Stmt& body) {
+  std::vector<Flow> flows;
+  auto add = [&](const ir::Array& target, const ir::Expr& value) {
+    if (!is_float(target->type)) return;
+    Flow flow{target, {}};
+    differentiable_reads(value, flow.sources);
+    flows.push_back(std::move(flow));
+  };
+  ir::walk_stmts(body, [&](const ir::Stmt& s) {
+    if (const auto* a = s.as<ir::Assign>()) add(a->array, a->value);
+    if (const auto* r = s.as<ir::Reduce>()) add(r->array, r->value);
+  });
+  return flows;
+}
+
+}  // namespace
+
+Activity analyze_activity(const ir::Program& program, const std::vector<ir::Array>& wrt,
+                          const std::vector<ir::Array>& of) {
+  Activity result;
+  result.varied.insert(wrt.begin(), wrt.end());
+  result.useful.insert(of.begin(), of.end());
+  const std::vector<Flow> flows = flows_of(program.body);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Flow& flow : flows) {
+      for (const ir::Array& source : flow.sources) {
+        if (result.varied.count(source)) changed |= result.varied.insert(flow.target).second;
+        if (result.useful.count(flow.target)) changed |= result.useful.insert(source).second;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,93 @@
+#include "tape/adjoint_statement.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+
+namespace loopgrad::tape {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+/// The parts that Assign and Reduce share.
+struct Store {
+  ir::Array array;
+  std::vector<Expr> indices;
+  Expr value;
+  SourceLocation location;
+  bool overwrites = false;  // Assign
+};
+
+bool targets(const Contribution& c, const Store& store) { return c.target->array == store.array; }
+
+bool targets_same_element(const Contribution& c, const Store& store) {
+  return targets(c, store) && c.guards.empty() && ir::equal(c.target->indices, store.indices);
+}
+
+Stmt emit(const Contribution& c, const ArrayMap& adjoints, SourceLocation location) {
+  Stmt sum = ir::reduce(adjoints.at(c.target->array), c.target->indices, ir::ReduceOp::Add, c.value, location);
+  for (auto guard = c.guards.rbegin(); guard != c.guards.rend(); ++guard) sum = ir::if_then(*guard, sum, {}, location);
+  return sum;
+}
+
+/// t = d_A[f]; d_A[f] = 0 (Assign only); terms in t.
+Stmt adjoint_through_copy(const Store& store, const ArrayMap& adjoints, const IsActive& active, const Expr& result) {
+  const ir::Array& adjoint = adjoints.at(store.array);
+  const ir::Array t = ir::make_array("seed", adjoint->type, {}, ir::ArrayRole::Local, store.location);
+  std::vector<Stmt> body{ir::assign(t, {}, ir::load(adjoint, store.indices), store.location)};
+  if (store.overwrites)
+    body.push_back(ir::assign(adjoint, store.indices, ir::const_of(0, adjoint->type), store.location));
+  for (const Contribution& c : contributions(store.value, ir::load(t, {}), active, result))
+    body.push_back(emit(c, adjoints, store.location));
+  return ir::allocate(t, ir::block(std::move(body)), store.location);
+}
+
+Stmt adjoint_of_store(const Store& store, const ArrayMap& adjoints, const AdjointOptions& options) {
+  const IsActive active = [&](const ir::Array& a) { return adjoints.count(a) != 0; };
+  if (!active(store.array)) return ir::block({});
+  const ir::Array& adjoint = adjoints.at(store.array);
+  const Expr seed = ir::load(adjoint, store.indices, store.location);
+  const std::vector<Contribution> terms = contributions(store.value, seed, active, options.result);
+
+  std::vector<Stmt> body;
+  const Contribution* to_itself = nullptr;
+  for (const Contribution& c : terms) {
+    if (!targets(c, store)) {
+      body.push_back(emit(c, adjoints, store.location));
+    } else if (store.overwrites && targets_same_element(c, store) && !to_itself) {
+      to_itself = &c;
+    } else if (!store.overwrites && terms.size() == 1) {
+      body.push_back(emit(c, adjoints, store.location));
+    } else {
+      return adjoint_through_copy(store, adjoints, active, options.result);
+    }
+  }
+  if (to_itself) {
+    if (!to_itself->value.same_as(seed))
+      body.push_back(ir::assign(adjoint, store.indices, to_itself->value, store.location));
+  } else if (store.overwrites && options.clear) {
+    body.push_back(ir::assign(adjoint, store.indices, ir::const_of(0, adjoint->type), store.location));
+  }
+  return ir::block(std::move(body));
+}
+
+}  // namespace
+
+Stmt adjoint_of(const Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options) {
+  if (const auto* a = statement.as<ir::Assign>())
+    return adjoint_of_store({a->array, a->indices, a->value, a->location, true}, adjoints, options);
+  if (const auto* r = statement.as<ir::Reduce>(); r && r->op == ir::ReduceOp::Add)
+    return adjoint_of_store({r->array, r->indices, r->value, r->location, false}, adjoints, options);
+  return ir::block({});
+}
+
+Stmt expand_reductions(const Stmt& body, const IsActive& active) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* r = s.as<ir::Reduce>();
+    if (!r || r->op == ir::ReduceOp::Add || !active(r->array)) return std::nullopt;
+    const Expr old_value = ir::load(r->array, r->indices, r->location);
+    return ir::assign(r->array, r->indices, ir::binary(ir::binary_of(r->op), old_value, r->value), r->location);
+  });
+}
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,223 @@
+#include "tape/direct_tape.h"
+
+#include "dsl/ir/rewriter.h"
+#include "tape/tape_plan.h"
+
+namespace loopgrad::tape {
+namespace {
+
+using ir::Array;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+bool uses_array(const Stmt& s, const Array& array) {
+  bool found = false;
+  ir::walk(
+      s, [](const Stmt&) {},
+      [&](const Expr& e) {
+        if (const auto* l = e.as<ir::Load>()) found |= l->array == array;
+      });
+  return found;
+}
+
+/// The rules that reuse their result: only for these is the stored value worth asking for.
+bool reuses_result(const Expr& value) {
+  if (const auto* u = value.as<ir::Unary>()) {
+    switch (u->op) {
+      case ir::UnaryOp::Exp:
+      case ir::UnaryOp::Sqrt:
+      case ir::UnaryOp::Tan:
+      case ir::UnaryOp::Tanh:
+      case ir::UnaryOp::Sigmoid:
+      case ir::UnaryOp::Expm1: return true;
+      default: return false;
+    }
+  }
+  return false;
+}
+
+/// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it.
+Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent) {
+  const auto* n = loop.as<ir::For>();
+  if (!n || !extent.lower_local || !uses_array(n->body, extent.lower_local)) return loop;
+  const Stmt from_local = ir::for_loop(n->iterator, extent.origin, n->upper, n->body, n->mode, n->location, n->at_most);
+  return ir::allocate(extent.lower_local,
+                      ir::block({ir::assign(extent.lower_local, {}, n->lower, n->location), from_local}), n->location);
+}
+
+class Backward {
+ public:
+  Backward(const Prepared& prepared, TapePlan& plan) : prepared_(prepared), plan_(plan) {}
+
+  Stmt generate(const Stmt& s) {
+    return ir::visit(s, ir::overloaded{
+                            [&](const ir::Block& n) {
+                              std::vector<Stmt> reversed;
+                              for (auto child = n.body.rbegin(); child != n.body.rend(); ++child)
+                                reversed.push_back(generate(*child));
+                              return ir::block(std::move(reversed));
+                            },
+                            [&](const ir::For& n) { return of_for(n, s); },
+                            [&](const ir::While& n) { return of_while(n, s); },
+                            [&](const ir::If& n) { return of_if(n, s); },
+                            [&](const ir::Allocate& n) { return of_allocate(n); },
+                            [&](const auto&) { return of_store(s); },
+                        });
+  }
+
+ private:
+  Stmt of_for(const ir::For& n, const Stmt& self) {
+    const Stmt body = generate(n.body);
+    if (ir::is_empty(body)) return body;
+    const LoopMode mode = n.mode == LoopMode::Backward ? LoopMode::Forward : LoopMode::Backward;
+    const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, self), plan_.provide(n.upper, self), body, mode,
+                                   n.location, n.at_most);
+    return plan_.extents().knows(self) ? with_lower_local(loop, plan_.extents().of(self)) : loop;
+  }
+
+  Stmt of_while(const ir::While& n, const Stmt& self) {
+    const Stmt body = generate(n.body);
+    if (ir::is_empty(body)) return body;
+    return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location);
+  }
+
+  Stmt of_if(const ir::If& n, const Stmt& self) {
+    const Stmt then_part = generate(n.then_body);
+    const Stmt else_part = n.else_body ? generate(n.else_body) : Stmt{};
+    if (ir::is_empty(then_part) && ir::is_empty(else_part)) return ir::block({});
+    return ir::if_then(plan_.provide_condition(self), then_part, else_part, n.location);
+  }
+
+  Stmt of_allocate(const ir::Allocate& n) {
+    const Stmt body = generate(n.body);
+    const auto it = prepared_.adjoints.find(n.array);
+    if (it == prepared_.adjoints.end() || ir::is_empty(body)) return body;
+    return ir::allocate(it->second, ir::block({zero_fill(it->second), body}), n.location);
+  }
+
+  Stmt of_store(const Stmt& s) {
+    const auto* a = s.as<ir::Assign>();
+    AdjointOptions options;
+    Array placeholder;
+    Expr stored;
+    if (a && prepared_.adjoints.count(a->array)) {
+      options.clear = plan_.adjoint_is_read_later(s);
+      const bool rounds = value_type(a->array->type) != a->array->type;  // f16 and bf16 hold less than was computed
+      if (reuses_result(a->value) && !rounds) {
+        if (const auto value = plan_.stored_value(s)) {
+          stored = *value;
+          placeholder = ir::make_array("result", a->array->type, {}, ir::ArrayRole::Local, s->location);
+          options.result = ir::load(placeholder, {});
+        }
+      }
+    }
+    const Stmt adjoint = plan_.provide(adjoint_of(s, prepared_.adjoints, options), s);
+    if (!placeholder) return adjoint;
+    return ir::rewrite(adjoint, [&](const Expr& e) -> std::optional<Expr> {
+      const auto* l = e.as<ir::Load>();
+      return l && l->array == placeholder ? std::optional(stored) : std::nullopt;
+    });
+  }
+
+  const Prepared& prepared_;
+  TapePlan& plan_;
+};
+
+/// The primal program with the plan's stores inserted and kept arrays expanded.
+class Forward {
+ public:
+  explicit Forward(const TapePlan& plan) : plan_(plan) {}
+
+  Stmt generate(const Stmt& body) {
+    std::vector<Stmt> all = plan_.additions().prologue;
+    all.push_back(insert(body));
+    return expand_kept(ir::block(std::move(all)));
+  }
+
+ private:
+  Stmt insert(const Stmt& s) const {
+    std::vector<Stmt> all = list_at(plan_.additions().before, s);
+    Stmt self = ir::visit(s, [&](const auto& node) { return with_children(node, s); });
+    if (plan_.extents().knows(s)) self = with_lower_local(self, plan_.extents().of(s));
+    all.push_back(self);
+    for (const Stmt& after : list_at(plan_.additions().after, s)) all.push_back(after);
+    return ir::block(std::move(all));
+  }
+
+  // The statement itself with its children treated; the statement's own additions are the caller's.
+  Stmt with_children(const ir::Block& n, const Stmt&) const {
+    std::vector<Stmt> all;
+    for (const Stmt& child : n.body) all.push_back(insert(child));
+    return ir::block(std::move(all));
+  }
+  Stmt with_children(const ir::For& n, const Stmt&) const {
+    return ir::for_loop(n.iterator, n.lower, n.upper, insert(n.body), n.mode, n.location, n.at_most);
+  }
+  Stmt with_children(const ir::While& n, const Stmt& s) const {
+    std::vector<Stmt> all = list_at(plan_.additions().at_body_start, s);
+    all.push_back(insert(n.body));
+    return ir::while_loop(n.iterator, n.max_trips, n.condition, ir::block(std::move(all)), n.location);
+  }
+  Stmt with_children(const ir::If& n, const Stmt&) const {
+    return ir::if_then(n.condition, insert(n.then_body), n.else_body ? insert(n.else_body) : Stmt{}, n.location);
+  }
+  Stmt with_children(const ir::Allocate& n, const Stmt&) const {
+    return ir::allocate(n.array, insert(n.body), n.location);
+  }
+  template <class Leaf>
+  Stmt with_children(const Leaf&, const Stmt& s) const {
+    return s;
+  }
+
+  static std::vector<Stmt> list_at(const std::map<const ir::StmtNode*, std::vector<Stmt>>& lists, const Stmt& s) {
+    const auto it = lists.find(s.get());
+    return it == lists.end() ? std::vector<Stmt>{} : it->second;
+  }
+
+  Stmt expand_kept(const Stmt& body) const {
+    const auto& kept = plan_.additions().kept;
+    if (kept.empty()) return body;
+    ir::ExprRewrite on_expr;
+    ir::StmtRewrite on_stmt;
+    auto index = [&](const KeptArray& k, const std::vector<Expr>& inner) {
+      std::vector<Expr> all = k.leading;
+      for (const Expr& e : inner) all.push_back(ir::rewrite(e, on_expr));
+      return all;
+    };
+    on_expr = [&](const Expr& e) -> std::optional<Expr> {
+      const auto* l = e.as<ir::Load>();
+      const auto it = l ? kept.find(l->array) : kept.end();
+      if (it == kept.end()) return std::nullopt;
+      return ir::load(it->second.tape, index(it->second, l->indices), l->location);
+    };
+    on_stmt = [&](const Stmt& s) -> std::optional<Stmt> {
+      auto entry = [&](const Array& array) { return kept.find(array); };
+      if (const auto* n = s.as<ir::Allocate>(); n && entry(n->array) != kept.end())
+        return ir::rewrite(n->body, on_expr, on_stmt);
+      if (const auto* n = s.as<ir::Assign>(); n && entry(n->array) != kept.end()) {
+        const KeptArray& k = entry(n->array)->second;
+        return ir::assign(k.tape, index(k, n->indices), ir::rewrite(n->value, on_expr), n->location);
+      }
+      if (const auto* n = s.as<ir::Reduce>(); n && entry(n->array) != kept.end()) {
+        const KeptArray& k = entry(n->array)->second;
+        return ir::reduce(k.tape, index(k, n->indices), n->op, ir::rewrite(n->value, on_expr), n->location, n->atomic);
+      }
+      return std::nullopt;
+    };
+    return ir::rewrite(body, on_expr, on_stmt);
+  }
+
+  const TapePlan& plan_;
+};
+
+}  // namespace
+
+DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
+  TapePlan plan(prepared, report);
+  const Stmt backward = Backward(prepared, plan).generate(prepared.program.body);
+  const Stmt forward = Forward(plan).generate(prepared.program.body);
+  return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};
+}
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,42 @@
+// The frame around both generators of gradients: which arrays get adjoints, their roles, seeds and zeros.
+#pragma once
+
+#include "tape/activity.h"
+#include "tape/adjoint_statement.h"
+
+#include <loopgrad/autodiff.h>
+
+namespace loopgrad::tape {
+
+/// What a gradient is asked for, resolved and checked.
+struct Request {
+  std::vector<ir::Array> wrt, of;
+  bool wants(const ir::Array& array) const;  // in `wrt`
+  bool given(const ir::Array& array) const;  // in `of`
+};
+
+/// Throws UsageError for unknown names, wrong roles and non-float arrays.
+Request resolve_request(const ir::Program& program, const GradientOptions& options);
+
+/// A program made ready for differentiation: products, minima and maxima of active arrays spelled out.
+struct Prepared {
+  ir::Program program;
+  Request request;
+  Activity activity;
+  ArrayMap adjoints;  // active array -> its adjoint, named d_<name>; a Local unless the array is a program array
+};
+
+/// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.
+Prepared prepare(const ir::Program& program, const GradientOptions& options);
+
+/// Wraps the reverse sweep: allocates or declares every adjoint of a program array, zeroes results, copies incoming
+/// gradients that the sweep changes, and declares those primal and tape arrays that the sweep reads as inputs.
+ir::Program backward_program(const Prepared& prepared, const ir::Stmt& sweep, const std::vector<ir::Array>& tape,
+                             const std::vector<ir::Symbol>& extra_sizes);
+
+/// array[...] = 0 for every element; a nest of loops over the shape.
+ir::Stmt zero_fill(const ir::Array& array);
+/// to[...] = from[...] for every element.
+ir::Stmt copy_all(const ir::Array& to, const ir::Array& from);
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,254 @@
+#include "tape/loop_extents.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+
+#include <loopgrad/error.h>
+
+namespace loopgrad::tape {
+namespace {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+Expr smaller(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Min, a, b); }
+Expr larger(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Max, a, b); }
+
+/// Sizes, non-negative constants, and sums and products of those.
+bool surely_non_negative(const Expr& e) {
+  if (const auto c = ir::as_int(e)) return *c >= 0;
+  if (e.kind() == ir::Kind::Var) return true;  // only called on expressions in sizes
+  const auto* b = e.as<ir::Binary>();
+  return b && (b->op == BinaryOp::Add || b->op == BinaryOp::Mul || b->op == BinaryOp::Max) &&
+         surely_non_negative(b->a) && surely_non_negative(b->b);
+}
+
+bool loads_data(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& node) { found |= node.kind() == ir::Kind::Load; });
+  return found;
+}
+
+std::optional<Range> product(const Range& a, const Range& b) {
+  if (!ir::equal(b.lowest, b.highest)) return std::nullopt;
+  const Expr& factor = b.lowest;
+  if (surely_non_negative(factor)) return Range{a.lowest * factor, a.highest * factor};
+  if (const auto c = ir::as_int(factor); c && *c < 0) return Range{a.highest * factor, a.lowest * factor};
+  return std::nullopt;
+}
+
+std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& program) {
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.array != load.array) continue;
+    if (fact.kind == ir::FactKind::InRange) return Range{fact.lower, fact.upper - ir::int_const(1)};
+    if (fact.kind == ir::FactKind::CsrPointer) return Range{ir::int_const(0), fact.upper};
+  }
+  return std::nullopt;
+}
+
+std::optional<Range> range_of_binary(const ir::Binary& n, const Ranges& iterators, const ir::Program& program) {
+  const auto a = range_of(n.a, iterators, program), b = range_of(n.b, iterators, program);
+  if (!b) return std::nullopt;
+  if (n.op == BinaryOp::Mod) {  // needs no bounds of the dividend
+    const bool positive = ir::equal(b->lowest, b->highest) && surely_non_negative(b->lowest);
+    return positive ? std::optional(Range{ir::int_const(0), b->highest - ir::int_const(1)}) : std::nullopt;
+  }
+  if (!a) return std::nullopt;
+  switch (n.op) {
+    case BinaryOp::Add: return Range{a->lowest + b->lowest, a->highest + b->highest};
+    case BinaryOp::Sub: return Range{a->lowest - b->highest, a->highest - b->lowest};
+    case BinaryOp::Mul: {
+      const auto r = product(*a, *b);
+      return r ? r : product(*b, *a);
+    }
+    case BinaryOp::Min: return Range{smaller(a->lowest, b->lowest), smaller(a->highest, b->highest)};
+    case BinaryOp::Max: return Range{larger(a->lowest, b->lowest), larger(a->highest, b->highest)};
+    case BinaryOp::FloorDiv: {
+      const auto c = ir::as_int(b->lowest);
+      if (!c || *c <= 0 || !ir::equal(b->lowest, b->highest)) return std::nullopt;
+      return Range{ir::binary(BinaryOp::FloorDiv, a->lowest, b->lowest),
+                   ir::binary(BinaryOp::FloorDiv, a->highest, b->lowest)};
+    }
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Range> range_of(const Expr& e, const Ranges& iterators, const ir::Program& program) {
+  using Result = std::optional<Range>;
+  return ir::visit(
+      e, ir::overloaded{
+             [&](const ir::IntConst& n) {
+               const Expr c = ir::int_const(n.value);
+               return Result(Range{c, c});
+             },
+             [&](const ir::Var& n) {
+               const auto it = iterators.find(n.symbol);
+               if (it != iterators.end()) return Result(it->second);
+               for (const ir::Symbol& size : program.sizes)
+                 if (size == n.symbol) return Result(Range{e, e});
+               return Result();
+             },
+             [&](const ir::Load& n) { return range_of_load(n, program); },
+             [&](const ir::Unary& n) {
+               const auto a = n.op == ir::UnaryOp::Neg ? range_of(n.a, iterators, program) : Result();
+               return a ? Result(Range{-a->highest, -a->lowest}) : Result();
+             },
+             [&](const ir::Binary& n) { return range_of_binary(n, iterators, program); },
+             [&](const ir::Select& n) {
+               const auto a = range_of(n.a, iterators, program), b = range_of(n.b, iterators, program);
+               if (!a || !b) return Result();
+               return Result(Range{smaller(a->lowest, b->lowest), larger(a->highest, b->highest)});
+             },
+             [&](const ir::Cast& n) { return is_integer(n.a.type()) ? range_of(n.a, iterators, program) : Result(); },
+             [&](const auto&) { return Result(); },
+         });
+}
+
+LoopExtents::LoopExtents(const ir::Program& program) : program_(program) {
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<ir::Assign>()) written_.insert(a->array);
+    if (const auto* r = s.as<ir::Reduce>()) written_.insert(r->array);
+  });
+  std::vector<Stmt> around;
+  visit(program.body, around);
+}
+
+void LoopExtents::visit(const Stmt& s, std::vector<Stmt>& around) {
+  if (s.kind() == ir::Kind::For) {
+    extents_[s.get()] = extent_of_for(s, around);
+  } else if (const auto* w = s.as<ir::While>()) {
+    if (const auto trips = range_of(w->max_trips, ranges_, program_)) {
+      ranges_[w->iterator] = {ir::int_const(0), trips->highest - ir::int_const(1)};
+      extents_[s.get()] = {ir::int_const(0), trips->highest, {}, nullptr};
+    }
+  }
+  around.push_back(s);
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit(child, around); }});
+  });
+  around.pop_back();
+}
+
+LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>& around) {
+  const ir::For& n = *loop.as<ir::For>();
+  const auto lower = range_of(n.lower, ranges_, program_), upper = range_of(n.upper, ranges_, program_);
+  if (lower && upper) {
+    ranges_[n.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    const Expr extent = upper->highest - lower->lowest;
+    const Expr zero = ir::int_const(0);
+    return {lower->lowest, surely_non_negative(extent) ? extent : larger(extent, zero), {}, replaced_by(n, around)};
+  }
+  std::optional<Expr> trips;
+  if (n.at_most) trips = n.at_most;
+  else trips = measured_trips(loop, around);
+  if (!trips) return {};
+  LoopExtent result{n.lower, *trips, {}, nullptr};
+  if (loads_data(n.lower)) {
+    result.lower_local =
+        ir::make_array(n.iterator.name + "_first", ScalarType::I64, {}, ir::ArrayRole::Local, n.location);
+    result.origin = ir::load(result.lower_local, {});
+  }
+  return result;
+}
+
+/// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart.
+const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector<Stmt>& around) const {
+  const auto *first = n.lower.as<ir::Load>(), *last = n.upper.as<ir::Load>();
+  // i32 pointers are widened to i64.
+  if (const auto* c = n.lower.as<ir::Cast>()) first = c->a.as<ir::Load>();
+  if (const auto* c = n.upper.as<ir::Cast>()) last = c->a.as<ir::Load>();
+  if (!first || !last || first->array != last->array || first->indices.size() != 1) return nullptr;
+  bool is_csr = false;
+  for (const ir::Fact& fact : program_.facts)
+    is_csr |= fact.kind == ir::FactKind::CsrPointer && fact.array == first->array && !written_.count(fact.array);
+  if (!is_csr || !ir::equal(last->indices[0], first->indices[0] + ir::int_const(1))) return nullptr;
+  const auto* row = first->indices[0].as<ir::Var>();
+  if (!row) return nullptr;
+  for (const Stmt& outer : around) {
+    const auto* f = outer.as<ir::For>();
+    if (f && f->iterator == row->symbol) return outer.get();
+  }
+  return nullptr;
+}
+
+/// Trip counts that depend on inputs that are never written: a loop nest that takes their maximum, run beforehand.
+std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vector<Stmt>& around) {
+  const ir::For& n = *loop.as<ir::For>();
+  auto known_beforehand = [&](const Expr& e) {
+    bool ok = true;
+    ir::walk(e, [&](const Expr& node) {
+      if (const auto* l = node.as<ir::Load>())
+        ok &= l->array->role == ir::ArrayRole::Input && !written_.count(l->array);
+    });
+    return ok;
+  };
+  if (!known_beforehand(n.lower) || !known_beforehand(n.upper)) return std::nullopt;
+  const ir::Symbol symbol = ir::make_symbol("most_" + n.iterator.name);
+  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, n.location);
+  Stmt s = ir::reduce(output, {}, ir::ReduceOp::Max, n.upper - n.lower, n.location);
+  Stmt inner = loop;
+  for (auto it = around.rbegin(); it != around.rend(); inner = *it++) {
+    if (const auto* f = it->as<ir::For>()) {
+      if (!known_beforehand(f->lower) || !known_beforehand(f->upper)) return std::nullopt;
+      s = ir::for_loop(f->iterator, f->lower, f->upper, s, f->mode, f->location);
+    } else if (const auto* branch = it->as<ir::If>()) {
+      if (!known_beforehand(branch->condition)) return std::nullopt;
+      const bool in_then = branch->then_body.same_as(inner);
+      s = ir::if_then(in_then ? branch->condition : ir::unary(ir::UnaryOp::Not, branch->condition), s);
+    } else if (it->kind() == ir::Kind::While) {
+      return std::nullopt;
+    }
+  }
+  symbols_.push_back(symbol);
+  outputs_.push_back(output);
+  measurements_.push_back(ir::assign(output, {}, ir::int_const(0), n.location));
+  measurements_.push_back(ir::with_fresh_names(s));
+  return ir::var(symbol);
+}
+
+const LoopExtent& LoopExtents::of(const Stmt& loop) const {
+  const auto it = extents_.find(loop.get());
+  if (it != extents_.end() && it->second.extent) return it->second;
+  const auto* f = loop.as<ir::For>();
+  throw DifferentiationError(
+      {.code = ErrorCode::NotDifferentiable,
+       .message =
+           "values computed inside this loop must be saved, but how often it runs is computed by the program itself",
+       .program = program_.name,
+       .loop = f ? f->iterator.name : loop.as<ir::While>()->iterator.name,
+       .hint = "state a bound: p.loop(name, lower, upper, {.at_most = {n}})",
+       .location = loop->location});
+}
+
+bool LoopExtents::knows(const Stmt& loop) const {
+  const auto it = extents_.find(loop.get());
+  return it != extents_.end() && it->second.extent;
+}
+
+std::vector<Stmt> LoopExtents::dimensions(const std::vector<Stmt>& around) const {
+  std::set<const ir::StmtNode*> replaced;
+  for (const Stmt& loop : around) {
+    const auto it = extents_.find(loop.get());
+    if (it != extents_.end() && it->second.replaces) replaced.insert(it->second.replaces);
+  }
+  std::vector<Stmt> result;
+  for (const Stmt& loop : around) {
+    if (!replaced.count(loop.get())) result.push_back(loop);
+  }
+  return result;
+}
+
+ir::Program LoopExtents::sizing() const {
+  ir::Program result{program_.name + "_sizing", program_.sizes, {}, {}, ir::block(measurements_), program_.location};
+  if (measurements_.empty()) return result;
+  for (const ir::Array& array : program_.arrays) {
+    if (array->role == ir::ArrayRole::Input && is_integer(array->type)) result.arrays.push_back(array);
+  }
+  result.arrays.insert(result.arrays.end(), outputs_.begin(), outputs_.end());
+  return result;
+}
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,65 @@
+// How many values a tape indexed by loop iterators must hold: every enclosing loop gets an origin and an extent, so
+// that `iterator - origin` lies in [0, extent) and the extent is known before the program runs.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <map>
+#include <set>
+
+namespace loopgrad::tape {
+
+/// Inclusive bounds, as expressions in sizes.
+struct Range {
+  ir::Expr lowest, highest;
+};
+using Ranges = std::map<ir::Symbol, Range>;
+
+/// Bounds of an integer expression by interval arithmetic: triangular bounds give the bounding box, loads use the facts
+/// InRange and CsrPointer. nullopt where data decides.
+std::optional<Range> range_of(const ir::Expr& e, const Ranges& iterators, const ir::Program& program);
+
+/// The tape dimension of one loop.
+struct LoopExtent {
+  ir::Expr
+      origin;  // in sizes, or `iterator's lower bound` (a load of `lower_local`) where only the trip count is known
+  ir::Expr extent;        // in sizes (and in `sizing` symbols)
+  ir::Array lower_local;  // when set: both sweeps store the loop's lower bound here on entry; `origin` loads it
+  const ir::StmtNode* replaces = nullptr;  // an outer loop whose iterations this one already tells apart (CSR rows)
+};
+
+/// Extents of all loops of a program, by loop statement.
+class LoopExtents {
+ public:
+  explicit LoopExtents(const ir::Program& program);
+
+  /// Throws DifferentiationError when data that the program itself computes decides how often the loop runs and no
+  /// `at_most` was stated.
+  const LoopExtent& of(const ir::Stmt& loop) const;
+  bool knows(const ir::Stmt& loop) const;
+
+  /// Those of the loops `around` a statement (outermost first) that a tape filled there needs as dimensions.
+  std::vector<ir::Stmt> dimensions(const std::vector<ir::Stmt>& around) const;
+  const Ranges& ranges() const { return ranges_; }
+
+  /// A program whose rank-0 i64 outputs are named like `symbols()` and hold trip counts that depend on input data; an
+  /// empty body when there are none.
+  ir::Program sizing() const;
+  const std::vector<ir::Symbol>& symbols() const { return symbols_; }
+
+ private:
+  void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
+  LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+  const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
+  std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+
+  const ir::Program& program_;
+  std::set<ir::Array> written_;
+  Ranges ranges_;
+  std::map<const ir::StmtNode*, LoopExtent> extents_;
+  std::vector<ir::Symbol> symbols_;
+  std::vector<ir::Array> outputs_;
+  std::vector<ir::Stmt> measurements_;
+};
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,91 @@
+// Forward mode: every store is preceded by the store of its tangent.
+#include "tape/gradient_program.h"
+
+#include "dsl/ir/rewriter.h"
+
+#include <loopgrad/autodiff.h>
+
+namespace loopgrad {
+namespace {
+
+using ir::Array;
+using ir::Expr;
+using ir::Stmt;
+
+class TangentRewriter final : public ir::Rewriter {
+ public:
+  explicit TangentRewriter(tape::ArrayMap tangents) : tangents_(std::move(tangents)) {}
+  using Rewriter::rewrite;
+
+  Stmt rewrite(const Stmt& s) override {
+    if (const auto* a = s.as<ir::Assign>(); a && tangents_.count(a->array)) {
+      const Array& t = tangents_.at(a->array);
+      Expr value = tangent_of(a->value);
+      if (!value) value = ir::const_of(0, t->type);
+      return ir::block({ir::assign(t, a->indices, value, a->location), s});
+    }
+    if (const auto* r = s.as<ir::Reduce>(); r && tangents_.count(r->array)) {
+      const Expr value = tangent_of(r->value);
+      if (!value) return s;
+      return ir::block({ir::reduce(tangents_.at(r->array), r->indices, r->op, value, r->location), s});
+    }
+    if (const auto* l = s.as<ir::Allocate>(); l && tangents_.count(l->array))
+      return ir::allocate(tangents_.at(l->array), rewrite_children(s), l->location);
+    return rewrite_children(s);
+  }
+
+ private:
+  Expr tangent_of(const Expr& value) const {
+    return tape::push_forward(value, [this](const ir::Load& load) {
+      const auto it = tangents_.find(load.array);
+      return it == tangents_.end() ? Expr{} : ir::load(it->second, load.indices, load.location);
+    });
+  }
+
+  tape::ArrayMap tangents_;
+};
+
+}  // namespace
+
+Program tangent(const Program& program, const GradientOptions& options) {
+  const tape::Prepared prepared = tape::prepare(program.ir(), options);
+  ir::Program result = prepared.program;
+  result.name += "_tangent";
+
+  tape::ArrayMap tangents;
+  std::vector<Stmt> prologue;
+  std::vector<Array> locals;
+  for (const Array& array : prepared.program.arrays) {
+    const bool wanted = prepared.request.wants(array), given = prepared.request.given(array);
+    const bool active = prepared.activity.active(array);
+    if (!wanted && !given && !active) continue;
+    const ir::ArrayRole role = wanted && given ? ir::ArrayRole::InOut
+                               : wanted        ? ir::ArrayRole::Input
+                               : given         ? ir::ArrayRole::Output
+                                               : ir::ArrayRole::Local;
+    // A wanted in-out that is not an output of interest is written by the program but only read by the caller.
+    const bool copied = role == ir::ArrayRole::Input && array->role == ir::ArrayRole::InOut && active;
+    const Array t = ir::make_array("t_" + array->name, value_type(array->type), array->shape, role, array->location);
+    if (role != ir::ArrayRole::Local) result.arrays.push_back(t);
+    Array used = t;
+    if (copied) {
+      used = ir::make_array("t_" + array->name + "_now", t->type, t->shape, ir::ArrayRole::Local, t->location);
+      prologue.push_back(tape::copy_all(used, t));
+    }
+    if (used->role == ir::ArrayRole::Local) locals.push_back(used);
+    if (active) tangents[array] = used;
+    const bool starts_at_zero = !wanted && array->role == ir::ArrayRole::InOut;
+    if (starts_at_zero || (given && !wanted && !active)) prologue.push_back(tape::zero_fill(used));
+  }
+  for (const auto& [array, adjoint] : prepared.adjoints) {
+    if (tangents.count(array)) continue;
+    tangents[array] =
+        ir::make_array("t_" + array->name, adjoint->type, array->shape, ir::ArrayRole::Local, array->location);
+  }
+  prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(prepared.program.body));
+  result.body = ir::block(std::move(prologue));
+  for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
+  return Program(std::make_shared<const ir::Program>(std::move(result)));
+}
+
+}  // namespace loopgrad

@@ -1,0 +1,112 @@
+// The tape plan: for every value of the primal program that the backward sweep needs, where it comes from.
+//
+// In order of preference, decided per read from the polyhedral model of the primal program:
+//   direct        the array still holds the value when the backward sweep runs: read it there
+//   recomputed    a local scalar that is assigned once from values that are themselves direct, by a short expression
+//   kept          a local array that is not overwritten within its scope: the forward sweep keeps one copy per
+//   iteration of
+//                 the loops around its declaration, and that copy is the tape
+//   writer's tape the element is overwritten, but isl's dataflow says exactly which statement instance wrote the value:
+//   each
+//                 writer saves what it writes at its own iterators, the read gets the index from the flow relation
+//   reader's tape otherwise: saved where it is read, at the reader's own iterators, so that an index always exists
+// A branch condition that would need a tape is saved itself, as one bool; a `while` saves its trip count.
+#pragma once
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/poly/dataflow.h"
+#include "tape/gradient_program.h"
+#include "tape/loop_extents.h"
+
+namespace loopgrad::tape {
+
+/// A local array whose storage is expanded by the iterators of the loops around its declaration.
+struct KeptArray {
+  ir::Array tape;
+  std::vector<ir::Expr> leading;  // index of this iteration's copy
+};
+
+/// What the forward sweep does in addition to the primal program.
+struct ForwardAdditions {
+  std::vector<ir::Stmt> prologue;                                      // before everything: initial contents
+  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> before, after;  // around a statement
+  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> at_body_start;  // of a while loop
+  std::map<ir::Array, KeptArray> kept;
+};
+
+/// Fills itself on demand: the backward generator asks for values, and what the forward sweep must save accumulates in
+/// `additions()`. The primal program must not change in between.
+class TapePlan {
+ public:
+  TapePlan(const Prepared& prepared, Report& report);
+
+  /// `e`, a primal expression evaluated at statement `site`, as an expression of the backward sweep at the same
+  /// iteration.
+  ir::Expr provide(const ir::Expr& e, const ir::Stmt& site);
+  ir::Stmt provide(const ir::Stmt& adjoint, const ir::Stmt& site);
+  /// The same for the condition of the If `site`: saved as a whole when it would need a tape otherwise.
+  ir::Expr provide_condition(const ir::Stmt& site);
+  /// The trip count of the While `site`.
+  ir::Expr provide_trips(const ir::Stmt& site);
+  /// The value stored by the Assign or Reduce `site`, when the array that it was stored to still holds it.
+  std::optional<ir::Expr> stored_value(const ir::Stmt& site);
+  /// Whether the adjoint of the element stored by `site` is looked at again by the rest of the backward sweep.
+  bool adjoint_is_read_later(const ir::Stmt& site);
+
+  const ForwardAdditions& additions() const { return additions_; }
+  const std::vector<ir::Array>& tape() const { return tape_; }
+  const LoopExtents& extents() const { return extents_; }
+
+ private:
+  struct Site {
+    std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
+    std::vector<ir::Stmt> loops;   // the loops among them
+    int model_index = -1;
+    int position = 0;  // textual order
+  };
+  struct Supplied {
+    ir::Expr load, value;
+  };
+
+  void collect_sites(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
+  void build_model();
+  const Site& site_of(const ir::Stmt& s) const { return sites_.at(s.get()); }
+  const poly::Access* find_access(const ir::Load& load, const Site& site) const;
+  const poly::Access* find_write(const Site& site) const;
+  bool is_overwritten(const ir::Load& load, const Site& site);
+
+  ir::Expr supply(const ir::Expr& load, const ir::Stmt& site);
+  std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
+  std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
+  std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site);
+  std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site);
+  ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& site, const std::string& why);
+  const KeptArray* keep(const ir::Array& array);
+  std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site);
+
+  bool can_index(const std::vector<ir::Stmt>& loops) const;
+  std::vector<ir::Expr> tape_index(const std::vector<ir::Stmt>& loops, const ir::Substitution& at = {}) const;
+  ir::Array new_tape(const std::string& name, ScalarType type, const std::vector<ir::Stmt>& loops,
+                     const std::vector<ir::Expr>& inner_shape, SourceLocation where);
+  void note(const ir::Expr& value, SourceLocation where, const std::string& decision, const ir::Expr& storage,
+            const ir::Array& tape, const std::string& reason);
+
+  const Prepared& prepared_;
+  Report& report_;
+  LoopExtents extents_;
+  std::optional<poly::Model> model_;
+  std::map<const ir::StmtNode*, Site> sites_;
+  std::set<ir::Array> primal_, written_;
+  std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
+  std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
+  std::map<ir::Array, int> read_count_;
+  std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
+  std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
+  std::map<ir::Array, ir::Array> initial_tapes_;
+  std::map<const ir::StmtNode*, ir::Expr> saved_controls_;  // branch conditions and trip counts
+  ForwardAdditions additions_;
+  std::vector<ir::Array> tape_;
+  std::set<std::string> names_;
+};
+
+}  // namespace loopgrad::tape
