@@ -3,6 +3,8 @@
 #include "dsl/ir/visit.h"
 #include "dsl/poly/abstraction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace loopgrad::poly {
@@ -232,7 +234,7 @@ class Builder {
   Statement& add(const ir::Stmt& s) {
     Statement result;
     result.stmt = s;
-    result.name = "S" + std::to_string(model_.statements.size());
+    result.name = fmt::format("S{}", model_.statements.size());
     result.iterators = iterators_;
     result.domain = checked(*model_.context, isl_set_set_tuple_name(domain_.copy(), result.name.c_str()));
     // isl's C++ objects cannot be copied while null: a placeholder until finish_schedules.
@@ -419,8 +421,9 @@ class Builder {
 
 isl::map pairs_by_key(const Statement& a, const Statement& b, const char* condition) {
   isl::ctx ctx = a.domain.ctx();
-  isl::map result = isl::map::empty(
-      isl::manage(isl_space_map_from_domain_and_range(a.domain.space().release(), b.domain.space().release())));
+  // Aligns the parameters of both domains, which isl's space constructor requires to be equal already.
+  isl::map result = isl::manage(isl_map_from_domain_and_range(a.domain.copy(), b.domain.copy()));
+  result = isl::map::empty(result.space());
   for (const CsrEntry& x : a.entries) {
     for (const CsrEntry& y : b.entries) {
       if (x.pointer != y.pointer) continue;
@@ -452,8 +455,8 @@ isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a
         return (fact.array == a.array && fact.other == b.array) || (fact.array == b.array && fact.other == a.array);
       });
       if (alias) return checked(*model.context, isl_map_from_domain_and_range(sa.domain.copy(), sb.domain.copy()));
-      isl_space* space = isl_space_map_from_domain_and_range(sa.domain.space().release(), sb.domain.space().release());
-      return isl::map::empty(isl::manage(space));
+      const isl::map all = isl::manage(isl_map_from_domain_and_range(sa.domain.copy(), sb.domain.copy()));
+      return isl::map::empty(all.space());
     }
     isl::map result = a.relation.apply_range(b.relation.reverse());
     for (const Indirect& x : a.indirect) {

@@ -1,0 +1,192 @@
+#include "dsl/poly/dependences.h"
+
+#include "dsl/ir/printer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+namespace {
+
+bool uses_stack(const Statement& s) { return s.stmt.kind() == ir::Kind::Push || s.stmt.kind() == ir::Kind::Pop; }
+
+bool is_sum(const Access& a, const Access& b) {
+  return a.kind == AccessKind::Reduce && b.kind == AccessKind::Reduce && a.op == b.op && a.array == b.array;
+}
+
+isl::map all_pairs(const Model& model, const Statement& a, const Statement& b) {
+  return checked(*model.context, isl_map_from_domain_and_range(a.domain.copy(), b.domain.copy()));
+}
+
+// Pairs of instances of a and b that agree in the iterators before `depth`, where a's iterator `depth` is smaller.
+isl::map rising_at(const Model& model, const Statement& a, const Statement& b, unsigned depth) {
+  isl_map* map =
+      isl_map_universe(isl_space_map_from_domain_and_range(a.domain.space().release(), b.domain.space().release()));
+  for (unsigned k = 0; k < depth; ++k)
+    map = isl_map_equate(map, isl_dim_in, static_cast<int>(k), isl_dim_out, static_cast<int>(k));
+  map = isl_map_order_lt(map, isl_dim_in, static_cast<int>(depth), isl_dim_out, static_cast<int>(depth));
+  return checked(*model.context, map);
+}
+
+// Pairs of instances of a and b where a's is executed first.
+isl::map in_order(const Model& model, const Statement& a, const Statement& b) {
+  isl_space* time = isl_space_set_alloc(model.context->isl().get(), 0, static_cast<unsigned>(model.schedule_dims));
+  isl::map before = checked(*model.context, isl_map_lex_lt(time));
+  return a.schedule.apply_range(before).apply_range(b.schedule.reverse());
+}
+
+// Collects the conflicts among `pairs_in_order`-related instances of two statements.
+class Collector {
+ public:
+  Collector(const Model& model, Search search) : model_(model), search_(search) {}
+
+  template <class Order>  // Order: isl::map()
+  void collect(int first, int second, Order order) {
+    const Statement& s = model_.statements[static_cast<std::size_t>(first)];
+    const Statement& t = model_.statements[static_cast<std::size_t>(second)];
+    if (uses_stack(s) && uses_stack(t)) add({first, second, nullptr, nullptr, false, all_pairs(model_, s, t)}, order());
+    for (const Access& a : s.accesses) {
+      for (const Access& b : t.accesses) {
+        if (done_) return;
+        if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
+        if (a.array != b.array && model_.aliases.empty()) continue;
+        add({first, second, &a, &b, is_sum(a, b), touching_pairs(model_, s, a, t, b)}, order());
+      }
+    }
+  }
+
+  bool done() const { return done_; }
+  std::vector<Conflict> take() { return std::move(conflicts_); }
+
+ private:
+  void add(Conflict conflict, const isl::map& order) {
+    conflict.pairs = conflict.pairs.intersect(order).intersect_params(model_.assumptions);
+    if (conflict.pairs.is_empty()) return;
+    const Statement& s = model_.statements[static_cast<std::size_t>(conflict.first)];
+    const Statement& t = model_.statements[static_cast<std::size_t>(conflict.second)];
+    if (!s.entries.empty() && !t.entries.empty()) {
+      conflict.pairs = conflict.pairs.subtract(impossible_pairs(s, t)).coalesce();
+      if (conflict.pairs.is_empty()) return;
+    }
+    done_ = search_ == Search::UntilNotASum && !conflict.sum;
+    conflicts_.push_back(std::move(conflict));
+  }
+
+  const Model& model_;
+  Search search_;
+  std::vector<Conflict> conflicts_;
+  bool done_ = false;
+};
+
+// The number of `loop` among the loops around a statement, or -1.
+int depth_of(const Statement& s, const ir::Stmt& loop) {
+  for (std::size_t k = 0; k < s.loops.size(); ++k) {
+    if (s.loops[k].get() == loop.get()) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+// isl::map cannot be copied while null, so a lazily made map lives in an optional.
+template <class Make>
+auto lazily(Make make) {
+  return [make, made = std::optional<isl::map>()]() mutable -> const isl::map& {
+    if (!made) made = make();
+    return *made;
+  };
+}
+
+std::string coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
+  isl::val value = isl::manage(isl_point_get_coordinate_val(point.get(), type, static_cast<int>(k)));
+  return std::to_string(value.num_si());
+}
+
+std::string access_text(const Statement& s, const Access* access) {
+  if (!access) return "the run-time stack";
+  std::string text = access->array->name;
+  for (std::size_t k = 0; k < access->indices.size(); ++k) text += (k ? ", " : "[") + ir::print(access->indices[k]);
+  if (!access->indices.empty()) text += "]";
+  SourceLocation where = s.stmt->location;
+  if (access->load && access->load.as<ir::Load>()->location.known()) where = access->load.as<ir::Load>()->location;
+  return where.known() ? text + " at " + where.str() : text;
+}
+
+}  // namespace
+
+std::vector<Conflict> dependences(const Model& model) {
+  return guarded([&] {
+    Collector collector(model, Search::All);
+    auto n = static_cast<int>(model.statements.size());
+    for (int first = 0; first < n; ++first) {
+      for (int second = 0; second < n; ++second) {
+        collector.collect(first, second, lazily([&] {
+                            return in_order(model, model.statements[static_cast<std::size_t>(first)],
+                                            model.statements[static_cast<std::size_t>(second)]);
+                          }));
+      }
+    }
+    return collector.take();
+  });
+}
+
+std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Search search) {
+  return guarded([&] {
+    Collector collector(model, search);
+    auto n = static_cast<int>(model.statements.size());
+    for (int first = 0; first < n && !collector.done(); ++first) {
+      const Statement& s = model.statements[static_cast<std::size_t>(first)];
+      int depth = depth_of(s, loop);
+      if (depth < 0) continue;
+      for (int second = 0; second < n && !collector.done(); ++second) {
+        const Statement& t = model.statements[static_cast<std::size_t>(second)];
+        if (depth_of(t, loop) < 0) continue;
+        collector.collect(first, second, lazily([&] { return rising_at(model, s, t, static_cast<unsigned>(depth)); }));
+      }
+    }
+    return collector.take();
+  });
+}
+
+std::string witness(const Model& model, const Conflict& conflict) {
+  return guarded([&]() -> std::string {
+    isl::set wrapped = conflict.pairs.wrap();
+    isl::point point = checked(*model.context, isl_set_sample_point(wrapped.copy()));
+    const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];
+    const Statement& t = model.statements[static_cast<std::size_t>(conflict.second)];
+    auto shown = [&](const std::vector<ir::Symbol>& iterators, unsigned offset, const auto& keep) {
+      std::string text;
+      for (unsigned k = 0; k < iterators.size(); ++k) {
+        if (!keep(k)) continue;
+        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", iterators[k].name,
+                            coordinate(point, isl_dim_set, offset + k));
+      }
+      return text;
+    };
+    auto split = static_cast<unsigned>(s.iterators.size());
+    auto differs = [&](unsigned k) {
+      return k >= s.iterators.size() || k >= t.iterators.size() || s.loops[k].get() != t.loops[k].get() ||
+             coordinate(point, isl_dim_set, k) != coordinate(point, isl_dim_set, split + k);
+    };
+    std::string text = shown(s.iterators, 0, differs) + " and " + shown(t.iterators, split, differs);
+    std::string sizes;
+    isl::space space = wrapped.space();
+    auto count = static_cast<unsigned>(isl_space_dim(space.get(), isl_dim_param));
+    for (unsigned k = 0; k < count; ++k) {
+      isl::id id = isl::manage(isl_space_get_dim_id(space.get(), isl_dim_param, k));
+      sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", model.context->symbol_of(id).name,
+                           coordinate(point, isl_dim_param, k));
+    }
+    return sizes.empty() ? text : text + " (" + sizes + ")";
+  });
+}
+
+std::string describe(const Model& model, const Conflict& conflict) {
+  std::string a = access_text(model.statements[static_cast<std::size_t>(conflict.first)], conflict.a);
+  std::string b = access_text(model.statements[static_cast<std::size_t>(conflict.second)], conflict.b);
+  std::string where = witness(model, conflict);
+  if (a == b) return fmt::format("{} may be one element in several iterations, as for {}", a, where);
+  return fmt::format("{} and {} may be the same element, as for {}", a, b, where);
+}
+
+}  // namespace loopgrad::poly

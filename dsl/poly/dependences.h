@@ -1,0 +1,40 @@
+// Memory-based dependences of a model, and which loop carries them. Over-approximate: what cannot be excluded is there.
+#pragma once
+
+#include "dsl/poly/model.h"
+
+namespace loopgrad::poly {
+
+/// Two accesses that may touch the same element, at least one of them changing it, or two operations on the run-time
+/// stack. A `sum` is a pair of Reduces with one operation on one array: it forbids running the two at once, but not
+/// exchanging them.
+struct Conflict {
+  int first = 0, second = 0;  // numbers of the statements
+  const Access* a = nullptr;  // of `first`, inside the model; null for a stack operation
+  const Access* b = nullptr;  // of `second`
+  bool sum = false;
+  isl::map pairs;  // instance of first -> instance of second
+};
+
+/// All pairs of instances in conflict where `first` is executed before `second`: RAW, WAR and WAW dependences.
+std::vector<Conflict> dependences(const Model& model);
+
+enum class Search {
+  All,           // every conflict
+  UntilNotASum,  // stop at the first conflict that is no sum: the loop cannot be parallel then
+};
+
+/// Conflicts between different iterations of `loop` (a For or While inside the model's region) within one iteration of
+/// the loops around it. Empty: its iterations may run in any order or at once. `first` is in the iteration with the
+/// smaller iterator.
+std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Search search = Search::All);
+
+/// A concrete pair of instances for messages, e.g. "i = 0 and i = 1 (n = 2)": the values of the iterators in which the
+/// two instances differ, and of the parameters.
+std::string witness(const Model& model, const Conflict& conflict);
+
+/// The conflict in words, e.g. "y[i] at f.cpp:12 and y[i - 1] at f.cpp:13 may be the same element, as for i = 0 and
+/// i = 1 (n = 2)".
+std::string describe(const Model& model, const Conflict& conflict);
+
+}  // namespace loopgrad::poly

@@ -1,0 +1,127 @@
+#include "dsl/poly/dependences.h"
+
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/program.h>
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::poly {
+namespace {
+
+struct Loops {
+  Model model;
+  std::vector<ir::Stmt> loops;  // in textual order
+};
+
+Loops loops_of(const Program& program) {
+  Loops result{build_model(program.ir(), program.ir().body, std::make_shared<Context>()), {}};
+  ir::walk_stmts(program.ir().body, [&](const ir::Stmt& s) {
+    if (s.kind() == ir::Kind::For) result.loops.push_back(s);
+  });
+  return result;
+}
+
+std::vector<Conflict> carried(const Loops& l, std::size_t loop) { return carried_by(l.model, l.loops[loop]); }
+
+TEST(Dependences, SumsAreToldFromOrdinaryOnes) {
+  ProgramBuilder p("adjoint");
+  auto n = p.size("n"), k = p.size("k");
+  auto dy = p.input<float>("dy", {n});
+  auto dx = p.output<float>("dx", {n + k - 1});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, k)) dx(i + j) += dy(i);
+  Loops l = loops_of(p.build());
+  auto outer = carried(l, 0);
+  ASSERT_EQ(outer.size(), 1u);
+  EXPECT_TRUE(outer[0].sum);
+  EXPECT_TRUE(carried(l, 1).empty());
+}
+
+TEST(Dependences, RecurrenceHasAWitness) {
+  ProgramBuilder p("prefix");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  for (auto i : p.loop("i", 1, n)) x(i) = x(i - 1) * 2.0f;
+  Loops l = loops_of(p.build());
+  auto outer = carried_by(l.model, l.loops[0], Search::UntilNotASum);
+  ASSERT_EQ(outer.size(), 1u);
+  EXPECT_FALSE(outer[0].sum);
+  std::string text = describe(l.model, outer[0]);
+  EXPECT_NE(text.find("x[i]"), std::string::npos) << text;
+  EXPECT_NE(text.find("x[i - 1]"), std::string::npos) << text;
+  EXPECT_NE(text.find("i = 1 and i = 2"), std::string::npos) << text;
+  auto all = dependences(l.model);
+  ASSERT_EQ(all.size(), 1u);  // write then read of the next iteration; nothing else
+  EXPECT_EQ(all[0].b->kind, AccessKind::Read);
+}
+
+TEST(Dependences, CsrRowsAreDisjoint) {
+  ProgramBuilder p("csr");
+  auto rows = p.size("rows"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {rows + 1});
+  auto y = p.inout<float>("y", {entries});
+  p.csr(ptr, entries);
+  for (auto r : p.loop("r", 0, rows))
+    for (auto e : p.loop("e", ptr(r), ptr(r + 1))) y(e) = y(e) * 2.0f;
+  Loops l = loops_of(p.build());
+  EXPECT_TRUE(carried(l, 0).empty());
+  EXPECT_TRUE(carried(l, 1).empty());
+}
+
+TEST(Dependences, WithoutTheFactRowsMayOverlap) {
+  ProgramBuilder p("no_csr");
+  auto rows = p.size("rows"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {rows + 1});
+  auto y = p.inout<float>("y", {entries});
+  for (auto r : p.loop("r", 0, rows))
+    for (auto e : p.loop("e", ptr(r), ptr(r + 1))) y(e) = y(e) * 2.0f;
+  EXPECT_FALSE(carried(loops_of(p.build()), 0).empty());
+}
+
+Program scatter(bool injective) {
+  ProgramBuilder p("scatter");
+  auto n = p.size("n");
+  auto perm = p.input<int>("perm", {n});
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  if (injective) p.injective(perm);
+  for (auto i : p.loop("i", 0, n)) y(perm(i)) = x(i);
+  return p.build();
+}
+
+TEST(Dependences, InjectiveIndicesDoNotCollide) {
+  EXPECT_TRUE(carried(loops_of(scatter(true)), 0).empty());
+  EXPECT_FALSE(carried(loops_of(scatter(false)), 0).empty());
+}
+
+TEST(Dependences, AliasesConflictEverywhere) {
+  for (bool alias : {false, true}) {
+    ProgramBuilder p("alias");
+    auto n = p.size("n");
+    auto x = p.input<float>("x", {n});
+    auto y = p.output<float>("y", {n});
+    if (alias) p.may_alias(x, y);
+    for (auto i : p.loop("i", 0, n)) y(i) = x(i);
+    EXPECT_EQ(carried(loops_of(p.build()), 0).empty(), !alias);
+  }
+}
+
+TEST(Dependences, DoubleBufferedTimeLoop) {
+  ProgramBuilder p("stencil");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto u = p.inout<float>("u", {n});
+  auto v = p.inout<float>("v", {n});
+  for (auto t : p.loop("t", 0, steps)) {
+    (void)t;
+    for (auto i : p.loop("i", 1, n - 1)) v(i) = u(i - 1) + u(i + 1);
+    for (auto i : p.loop("i", 0, n)) u(i) = v(i);
+  }
+  Loops l = loops_of(p.build());
+  EXPECT_FALSE(carried(l, 0).empty());
+  EXPECT_TRUE(carried(l, 1).empty());
+  EXPECT_TRUE(carried(l, 2).empty());
+}
+
+}  // namespace
+}  // namespace loopgrad::poly

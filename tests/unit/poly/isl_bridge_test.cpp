@@ -1,0 +1,74 @@
+#include "dsl/poly/isl_bridge.h"
+
+#include "dsl/ir/printer.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::poly {
+namespace {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::int_const;
+using ir::var;
+
+struct IslBridge : testing::Test {
+  std::shared_ptr<Context> context = std::make_shared<Context>();
+  ir::Symbol n = ir::make_symbol("n"), i = ir::make_symbol("i"), j = ir::make_symbol("j");
+  Scope scope{context, {i, j}, "S0"};
+
+  std::int64_t value_at(const isl::pw_aff& f, long n_value, long i_value, long j_value) const {
+    std::string id = context->id_of(n).name();
+    isl::set point(context->isl(), "[" + id + "] -> { S0[" + std::to_string(i_value) + ", " + std::to_string(j_value) +
+                                       "] : " + id + " = " + std::to_string(n_value) + " }");
+    return f.intersect_domain(point).max_val().num_si();
+  }
+};
+
+TEST_F(IslBridge, ExpressionsMeanTheSameInIsl) {
+  Expr e = ir::select(ir::binary(BinaryOp::Lt, var(i), var(n)),
+                      ir::binary(BinaryOp::FloorDiv, var(i) - int_const(2) * var(j), int_const(3)),
+                      ir::binary(BinaryOp::Mod, var(j) - int_const(1), int_const(4)));
+  auto f = to_pw_aff(e, scope);
+  ASSERT_TRUE(f);
+  EXPECT_EQ(value_at(*f, 10, 1, 5), -3);  // floor(-9 / 3)
+  EXPECT_EQ(value_at(*f, 10, 1, 4), -3);  // floor(-7 / 3) rounds down
+  EXPECT_EQ(value_at(*f, 0, 1, 0), 3);    // -1 mod 4
+  auto extrema = to_pw_aff(ir::binary(BinaryOp::Min, var(i), ir::binary(BinaryOp::Max, var(j), var(n))), scope);
+  EXPECT_EQ(value_at(*extrema, 3, 7, 2), 3);
+}
+
+TEST_F(IslBridge, RefusesWhatIsNotAffine) {
+  EXPECT_FALSE(to_pw_aff(var(i) * var(j), scope));
+  EXPECT_FALSE(to_pw_aff(ir::binary(BinaryOp::FloorDiv, var(i), var(n)), scope));
+  EXPECT_FALSE(to_pw_aff(ir::cast(ScalarType::I32, var(i)), scope));
+  EXPECT_TRUE(to_pw_aff(ir::cast(ScalarType::I64, int_const(3, ScalarType::I32)) + var(i), scope));
+}
+
+TEST_F(IslBridge, SymbolsOfOneNameStayApart) {
+  ir::Symbol other = ir::make_symbol("n");
+  auto f = to_set(ir::binary(BinaryOp::Eq, var(n), var(other)), scope);
+  ASSERT_TRUE(f);
+  EXPECT_FALSE(f->is_equal(scope.universe()));
+}
+
+TEST_F(IslBridge, ExpressionsComeBack) {
+  auto f = to_pw_aff(ir::binary(BinaryOp::FloorDiv, var(i), int_const(3)) + var(n), scope);
+  EXPECT_EQ(ir::print(to_expr(*f, {var(i), var(j)}, *context)),
+            ir::print(var(n) + ir::binary(BinaryOp::FloorDiv, var(i), int_const(3))));
+  auto set = to_set(ir::binary(BinaryOp::Lt, var(i), var(j)), scope);
+  Expr back = to_condition(*set, {var(i), var(j)}, *context);
+  EXPECT_TRUE(to_set(back, scope)->is_equal(*set));
+  EXPECT_EQ(ir::as_int(to_condition(*set, {var(i), var(j)}, *context, set)), 1);
+}
+
+TEST_F(IslBridge, BudgetIsAnErrorThatCanBeRecoveredFrom) {
+  auto a = *to_set(ir::binary(BinaryOp::Ne, var(i), var(j)), scope);
+  context->restart_budget(3);
+  EXPECT_THROW(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }), BudgetError);
+  context->restart_budget();
+  EXPECT_FALSE(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }));
+}
+
+}  // namespace
+}  // namespace loopgrad::poly
