@@ -21,9 +21,9 @@ constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
 struct Row {
   std::string target, variant;
   double output = 0, forward_mode = 0, difference = 0;  // largest relative errors
-  std::optional<bool> same_bits;                        // for 1, 2 and 3 threads; none where that is not promised
+  std::optional<bool> same_bits = {};                   // for 1, 2 and 3 threads; none where that is not promised
   double tolerance = 0;
-  std::string failure;  // of a checked run
+  std::string failure = {};  // of a checked run
 
   bool ok() const {
     return failure.empty() && output <= tolerance && forward_mode <= tolerance &&

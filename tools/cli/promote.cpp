@@ -6,32 +6,34 @@
 namespace loopgrad::cli {
 namespace {
 
-using namespace ir;
+using ir::Allocate, ir::Array, ir::Assign, ir::Cast, ir::Expr, ir::Fact, ir::FloatConst, ir::Load, ir::Reduce, ir::Stmt;
 
-class Promoter final : public Rewriter {
+class Promoter final : public ir::Rewriter {
  public:
   Array promoted(const Array& array) {
     if (!is_float(array->type) || array->type == ScalarType::F64) return array;
     Array& copy = arrays_[array->id];
-    if (!copy) copy = make_array(array->name, ScalarType::F64, array->shape, array->role, array->location);
+    if (!copy) copy = ir::make_array(array->name, ScalarType::F64, array->shape, array->role, array->location);
     return copy;
   }
 
   Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<FloatConst>()) return float_const(n->value, ScalarType::F64);
-    if (const auto* n = e.as<Load>()) return load(promoted(n->array), all(n->indices), n->location);
-    if (const auto* n = e.as<Cast>()) return cast(is_float(n->type) ? ScalarType::F64 : n->type, rewrite(n->a));
+    if (const auto* n = e.as<FloatConst>()) return ir::float_const(n->value, ScalarType::F64);
+    if (const auto* n = e.as<Load>()) return ir::load(promoted(n->array), all(n->indices), n->location);
+    if (const auto* n = e.as<Cast>()) return ir::cast(is_float(n->type) ? ScalarType::F64 : n->type, rewrite(n->a));
     return rewrite_children(e);
   }
 
   Stmt rewrite(const Stmt& s) override {
-    return visit(
-        s, overloaded{
-               [&](const Assign& n) { return assign(promoted(n.array), all(n.indices), rewrite(n.value), n.location); },
-               [&](const Reduce& n) {
-                 return reduce(promoted(n.array), all(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
+    return ir::visit(
+        s, ir::overloaded{
+               [&](const Assign& n) {
+                 return ir::assign(promoted(n.array), all(n.indices), rewrite(n.value), n.location);
                },
-               [&](const Allocate& n) { return allocate(promoted(n.array), rewrite(n.body), n.location); },
+               [&](const Reduce& n) {
+                 return ir::reduce(promoted(n.array), all(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
+               },
+               [&](const Allocate& n) { return ir::allocate(promoted(n.array), rewrite(n.body), n.location); },
                [&](const auto&) { return rewrite_children(s); }});
   }
 

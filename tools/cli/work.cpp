@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace loopgrad::cli {
 namespace {
 
-using namespace ir;
+using ir::Array, ir::ArrayRole, ir::Assign, ir::Binary, ir::Block, ir::Cast, ir::Expr, ir::For, ir::If, ir::Load,
+    ir::Reduce, ir::Select, ir::Stmt, ir::Symbol, ir::Unary, ir::Var, ir::While;
 using Integer = std::optional<std::int64_t>;
 
 /// What one execution of a statement costs; `loads` counts elements read per program array.
@@ -24,7 +26,7 @@ struct Cost {
 
 bool mentions(const Expr& e, const Symbol& symbol) {
   bool found = false;
-  walk(e, [&](const Expr& x) {
+  ir::walk(e, [&](const Expr& x) {
     if (const auto* v = x.as<Var>()) found = found || v->symbol == symbol;
   });
   return found;
@@ -43,25 +45,26 @@ class Counter {
 
   Cost cost(const Stmt& s) {
     if (!s) return {};
-    return visit(s, overloaded{[&](const Block& n) {
-                                 Cost sum;
-                                 for (const Stmt& child : n.body) sum.add(cost(child));
-                                 return sum;
-                               },
-                               [&](const For& n) { return cost_of_loop(n); },
-                               [&](const While&) {
-                                 exact = false;
-                                 return Cost{};
-                               },
-                               [&](const If& n) { return cost_of_branch(n); },
-                               [&](const Assign& n) { return cost_of_store(n.indices, n.value); },
-                               [&](const Reduce& n) {
-                                 Cost c = cost_of_store(n.indices, n.value);
-                                 c.flops += weight(n.value.type());
-                                 return c;
-                               },
-                               [&](const Allocate& n) { return cost(n.body); },
-                               [&](const Push& n) { return cost(n.value); }, [&](const Pop&) { return Cost{}; }});
+    return ir::visit(
+        s, ir::overloaded{[&](const Block& n) {
+                            Cost sum;
+                            for (const Stmt& child : n.body) sum.add(cost(child));
+                            return sum;
+                          },
+                          [&](const For& n) { return cost_of_loop(n); },
+                          [&](const While&) {
+                            exact = false;
+                            return Cost{};
+                          },
+                          [&](const If& n) { return cost_of_branch(n); },
+                          [&](const Assign& n) { return cost_of_store(n.indices, n.value); },
+                          [&](const Reduce& n) {
+                            Cost c = cost_of_store(n.indices, n.value);
+                            c.flops += weight(n.value.type());
+                            return c;
+                          },
+                          [&](const ir::Allocate& n) { return cost(n.body); },
+                          [&](const ir::Push& n) { return cost(n.value); }, [&](const ir::Pop&) { return Cost{}; }});
   }
 
  private:
@@ -76,10 +79,10 @@ class Counter {
       sum.add(a.flops <= b.flops ? a : b);
       return sum;
     }
-    visit(e, [&](const auto& node) { for_each_child(node, [&](const Expr& child) { sum.add(cost(child)); }); });
+    ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& child) { sum.add(cost(child)); }); });
     if (const auto* n = e.as<Load>()) sum.loads[n->array->id] += 1;
-    if (const auto* n = e.as<Binary>(); n && !is_comparison(n->op)) sum.flops += weight(n->type);
-    if (const auto* n = e.as<Unary>(); n && n->op != UnaryOp::Neg) sum.flops += weight(n->type);
+    if (const auto* n = e.as<Binary>(); n && !ir::is_comparison(n->op)) sum.flops += weight(n->type);
+    if (const auto* n = e.as<Unary>(); n && n->op != ir::UnaryOp::Neg) sum.flops += weight(n->type);
     return sum;
   }
 
@@ -104,7 +107,7 @@ class Counter {
   /// True when some bound or condition below makes the cost of the body depend on the iterator.
   bool cost_varies(const For& loop) const {
     bool varies = false;
-    walk_stmts(loop.body, [&](const Stmt& s) {
+    ir::walk_stmts(loop.body, [&](const Stmt& s) {
       if (const auto* n = s.as<For>())
         varies = varies || mentions(n->lower, loop.iterator) || mentions(n->upper, loop.iterator);
       if (const auto* n = s.as<If>()) varies = varies || mentions(n->condition, loop.iterator);
@@ -135,7 +138,7 @@ class Counter {
 
   /// The value of an integer or bool expression, when sizes, iterators being walked and input arrays decide it.
   Integer evaluate(const Expr& e) const {
-    if (Integer constant = as_int(e)) return constant;
+    if (Integer constant = ir::as_int(e)) return constant;
     if (const auto* n = e.as<Var>()) {
       auto it = values_.find(n->symbol);
       return it == values_.end() ? Integer{} : it->second;
@@ -143,7 +146,7 @@ class Counter {
     if (const auto* n = e.as<Cast>()) return is_float(n->a.type()) ? Integer{} : evaluate(n->a);
     if (const auto* n = e.as<Load>()) return evaluate_load(*n);
     if (const auto* n = e.as<Binary>()) return evaluate_binary(*n);
-    if (const auto* n = e.as<Unary>(); n && n->op == UnaryOp::Not) {
+    if (const auto* n = e.as<Unary>(); n && n->op == ir::UnaryOp::Not) {
       Integer a = evaluate(n->a);
       return a ? Integer{*a == 0} : Integer{};
     }
@@ -169,7 +172,7 @@ class Counter {
     Integer a = evaluate(n.a), b = evaluate(n.b);
     if (!a || !b) return {};
     // The factory folds constants by the IR's own rules (floor division, wrap-around).
-    return as_int(binary(n.op, int_const(*a, n.a.type()), int_const(*b, n.b.type())));
+    return ir::as_int(ir::binary(n.op, ir::int_const(*a, n.a.type()), ir::int_const(*b, n.b.type())));
   }
 
   const Arrays& inputs_;
@@ -190,7 +193,7 @@ double bytes_moved(const Array& array, const backend::SizeValues& sizes, const C
 bool sized_by(const Array& array, const backend::SizeValues& sizes) {
   bool known = true;
   for (const Expr& extent : array->shape)
-    walk(extent, [&](const Expr& e) {
+    ir::walk(extent, [&](const Expr& e) {
       if (const auto* v = e.as<Var>()) known = known && sizes.contains(v->symbol);
     });
   return known;

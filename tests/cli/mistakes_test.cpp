@@ -1,0 +1,66 @@
+// Every mistake on the command line: exit status 2, a reason on standard error, nothing on standard output.
+#include "tests/cli/run_cli.h"
+#include "tools/programs/programs.h"
+
+namespace loopgrad::test {
+namespace {
+
+struct Mistake {
+  std::vector<std::string> words;
+  std::vector<std::string> said;  // each part of the message
+};
+
+class Mistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, ExitWithTwoAndSayWhy) {
+  const CliResult result = run_cli(programs::all(), GetParam().words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  for (const std::string& part : GetParam().said) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLine, Mistakes,
+    testing::Values(Mistake{{}, {"no command", "--help"}}, Mistake{{"shwo", "conv1d"}, {"no command 'shwo'", "'show'"}},
+                    Mistake{{"show"}, {"program"}},
+                    Mistake{{"show", "convld"}, {"no program 'convld'", "did you mean 'conv1d'"}},
+                    Mistake{{"show", "zzzzzz"}, {"no program 'zzzzzz'", "one of conv1d, matmul"}},
+                    Mistake{{"show", "conv1d", "--stage", "adjoin"}, {"no stage 'adjoin'", "'adjoint'"}},
+                    Mistake{{"show", "conv1d", "--stage", "code", "--target", "interpreter"}, {"no generated code"}},
+                    Mistake{{"show", "conv1d", "--variant", "atomics"}, {"no variant 'atomics'", "'atomic'"}},
+                    Mistake{{"check", "conv1d", "--target", "cuda"}, {"no target 'cuda'", "interpreter, openmp"}},
+                    Mistake{{"compare", "conv1d", "--size", "m=3"}, {"no size 'm'", "one of k, n"}},
+                    Mistake{{"compare", "conv1d", "--size", "n"}, {"'n' is not a size", "n=1000"}},
+                    Mistake{{"compare", "conv1d", "--size", "n=1e3"}, {"not a whole number", "1e3"}},
+                    Mistake{{"compare", "conv1d", "--size", "n="}, {"not a whole number"}},
+                    Mistake{{"compare", "conv1d", "--size", "n=-1"}, {"-1"}},
+                    Mistake{{"compare", "conv1d", "--size", "n=99999999999999999999"}, {"not a whole number"}},
+                    Mistake{{"compare", "conv1d", "--size", "n=3,n=4"}, {"twice"}},
+                    Mistake{{"compare", "conv1d", "--threads", "two"}, {"not a whole number", "two"}},
+                    Mistake{{"compare", "conv1d", "--threads", "-1"}, {"-1"}},
+                    Mistake{{"check", "conv1d", "--seed", "x"}, {"--seed"}},
+                    Mistake{{"list", "--json", "/nowhere/at/all.json"}, {"cannot write '/nowhere/at/all.json'"}},
+                    Mistake{{"list", "--sise"}, {"--sise"}}, Mistake{{"list", "conv1d"}, {"conv1d"}}));
+
+TEST(CommandLine, RefusesTwoProgramsOfOneName) {
+  const CliResult result = run_cli({programs::conv1d(), programs::conv1d()}, {"list"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("conv1d"), std::string::npos);
+}
+
+TEST(CommandLine, RefusesAnEntryWithoutASize) {
+  ProgramEntry entry = programs::conv1d();
+  entry.check_sizes.erase("k");
+  const CliResult result = run_cli({entry}, {"check", "conv1d"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("size 'k'"), std::string::npos) << result.err;
+}
+
+TEST(CommandLine, HelpIsNoMistake) {
+  const CliResult result = run_cli(programs::all(), {"--help"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find("compare"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loopgrad::test
