@@ -30,7 +30,8 @@ struct BindOptions {
 /// rank, extents, contiguous, no overlap with another one that is written unless `may_alias` was stated. Throws
 /// UsageError naming program, array and the array's line; nothing has been touched then.
 /// Arrays of role Tape must be among `arguments` like any other.
-Binding bind(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options = {});
+Binding bind(const ir::Program& program, const Arguments& arguments, const Sizes& sizes,
+             const BindOptions& options = {});
 
 /// The concrete shape of an array under `sizes`; throws UsageError(BadSize) when negative or overflowing.
 std::vector<std::int64_t> shape_of(const ir::Array& array, const SizeValues& sizes);

@@ -38,20 +38,22 @@ class HostArray {
   View view() const;
   ScalarType type() const { return type_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::int64_t size() const;  // elements
+  std::int64_t size() const { return size_; }  // elements
   std::int64_t bytes() const;
   void* data() const { return data_.get(); }
   template <class T>
   T* as() const {
     return static_cast<T*>(data_.get());
   }
-  /// Element access with conversion, for tests and tools: any type read or written as double.
+  /// Element access with conversion, for tests and tools: any type read or written as double. Throws
+  /// UsageError (BadIndex; BadArgument when an integer element cannot hold the value).
   double get(std::int64_t index) const;
   void set(std::int64_t index, double value);
 
  private:
   ScalarType type_ = ScalarType::F32;
   std::vector<std::int64_t> shape_;
+  std::int64_t size_ = 0;
   std::shared_ptr<void> data_;
 };
 

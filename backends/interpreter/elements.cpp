@@ -1,0 +1,64 @@
+#include "backends/interpreter/elements.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::backend::interpreter {
+namespace {
+
+const char* verb(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::Read: return "reads";
+    case AccessKind::Write: return "writes";
+    case AccessKind::AtomicReduce: return "atomically updates";
+  }
+  return "?";
+}
+
+}  // namespace
+
+void Place::bad_index(std::size_t dimension, std::int64_t index) const {
+  fail(site, ErrorCode::BadIndex,
+       fmt::format("index {} is outside of [0, {}), dimension {} of {}", index, slot.shape[dimension], dimension,
+                   slot.decl->name),
+       "check the bounds of the loops and the contents of index arrays");
+}
+
+void Place::check_initialised(std::int64_t offset) const {
+  if (slot.shadow->initialised(slot.shadow_offset + offset)) return;
+  fail(site, ErrorCode::UninitialisedRead, fmt::format("{} is read before it is written", slot.element(offset)),
+       parallel.frames.empty() ? "write the element first"
+                               : "write the element first, in this iteration or before the parallel loop");
+}
+
+void Place::check_access(std::int64_t offset, AccessKind kind, ir::ReduceOp op) const {
+  const auto conflict = slot.shadow->access(slot.shadow_offset + offset, kind, op, site, parallel);
+  if (!conflict) return;
+  const SourceLocation other = conflict->other_site->location;
+  fail(site, ErrorCode::Race,
+       fmt::format("{0} = {1} {2} {3}, {0} = {4} {5} it{6}, though the loop is parallel;", conflict->loop->name,
+                   conflict->this_iteration, verb(kind), slot.element(offset), conflict->other_iteration,
+                   verb(conflict->other_kind), other.known() ? fmt::format(" (line {})", other.str()) : ""),
+       "run the loop in order, or give each iteration elements of its own", conflict->loop);
+}
+
+void Place::check_read(std::int64_t offset) const {
+  check_access(offset, AccessKind::Read, {});
+  check_initialised(offset);
+}
+
+void Place::check_write(std::int64_t offset) const {
+  check_access(offset, AccessKind::Write, {});
+  slot.shadow->set_initialised(slot.shadow_offset + offset);
+}
+
+void Place::check_reduce(std::int64_t offset, ir::ReduceOp op, bool atomic) const {
+  if (atomic) {
+    check_access(offset, AccessKind::AtomicReduce, op);
+  } else {
+    check_access(offset, AccessKind::Read, {});
+    check_access(offset, AccessKind::Write, {});
+  }
+  check_initialised(offset);
+}
+
+}  // namespace loopgrad::backend::interpreter

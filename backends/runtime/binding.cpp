@@ -1,0 +1,203 @@
+#include "backends/runtime/binding.h"
+
+#include "backends/runtime/solve_sizes.h"
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+namespace loopgrad::backend {
+namespace {
+
+class Binder {
+ public:
+  Binder(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options)
+      : program_(program), arguments_(arguments), given_sizes_(sizes), options_(options) {}
+
+  Binding run() {
+    check_names();
+    for (const ir::Array& array : program_.arrays) binding_.arrays.push_back(find_view(array));
+    binding_.sizes = solve_sizes(program_, binding_.arrays, given_sizes_);
+    // Extents that are a size alone come first: their errors say what is wrong most directly.
+    for (const bool lone : {true, false}) {
+      for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
+        check_extents(program_.arrays[i], binding_.arrays[i], lone);
+      }
+    }
+    for (std::size_t i = 0; i < program_.arrays.size(); ++i) check_memory(program_.arrays[i], binding_.arrays[i]);
+    check_overlaps();
+    return std::move(binding_);
+  }
+
+ private:
+  [[noreturn]] void fail(const ir::Array& array, ErrorCode code, std::string message, std::string hint) const {
+    throw UsageError({code, std::move(message), program_.name, "", array->name, std::move(hint), array->location});
+  }
+
+  void check_names() const {
+    if (options_.ignore_unknown) return;
+    for (const auto& [name, view] : arguments_) {
+      if (find_array(program_, name)) continue;
+      std::vector<std::string> known;
+      for (const ir::Array& array : program_.arrays) known.push_back(array->name);
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = fmt::format("there is no array '{}'", name),
+                        .program = program_.name,
+                        .array = name,
+                        .hint = fmt::format("the arrays are: {}", fmt::join(known, ", ")),
+                        .location = program_.location});
+    }
+  }
+
+  /// The argument for `array` with type, rank, own extents and strides checked: all that needs no sizes.
+  View find_view(const ir::Array& array) const {
+    const auto found = arguments_.find(array->name);
+    if (found == arguments_.end()) fail(array, ErrorCode::BadArgument, "the argument is missing", "pass a view of it");
+    View view = found->second;
+    const ScalarType type = options_.all_f64 && is_float(array->type) ? ScalarType::F64 : array->type;
+    if (view.type != type) {
+      fail(array, ErrorCode::BadType,
+           fmt::format("the argument has type {}, expected {}", name_of(view.type), name_of(type)),
+           "convert the argument, or declare the array with its type");
+    }
+    if (view.shape.size() != array->shape.size()) {
+      fail(array, ErrorCode::BadShape,
+           fmt::format("the argument has {} dimensions, expected {}", view.shape.size(), array->shape.size()),
+           "give one extent for each declared dimension");
+    }
+    count_elements(array, view);
+    check_strides(array, view);
+    view.strides.clear();
+    return view;
+  }
+
+  std::int64_t count_elements(const ir::Array& array, const View& view) const {
+    try {
+      return element_count(view.shape, view.type, array->name);
+    } catch (const UsageError& e) {  // add what only this class knows
+      fail(array, e.code(),
+           fmt::format("the argument's extents [{}] are negative or its bytes do not fit in 64 bits",
+                       fmt::join(view.shape, ", ")),
+           "check the shape of the view");
+    }
+  }
+
+  void check_strides(const ir::Array& array, const View& view) const {
+    if (view.strides.empty() || count_elements(array, view) == 0) return;
+    std::int64_t expected = 1;
+    bool contiguous = view.strides.size() == view.shape.size();
+    for (std::size_t d = view.shape.size(); contiguous && d-- > 0;) {
+      contiguous = view.shape[d] == 1 || view.strides[d] == expected;  // the stride of a single element is never used
+      expected *= view.shape[d];
+    }
+    if (contiguous) return;
+    fail(array, ErrorCode::BadLayout,
+         fmt::format("the argument with extents [{}] and strides [{}] is not contiguous", fmt::join(view.shape, ", "),
+                     fmt::join(view.strides, ", ")),
+         "copy it to row-major memory without gaps");
+  }
+
+  void check_extents(const ir::Array& array, const View& view, bool lone) const {
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      if ((array->shape[d].kind() == ir::Kind::Var) != lone) continue;
+      const auto extent = try_evaluate(array->shape[d], binding_.sizes);
+      if (extent == view.shape[d]) continue;
+      std::vector<std::string> values;
+      for (const auto& [symbol, value] : binding_.sizes) values.push_back(fmt::format("{} = {}", symbol.name, value));
+      const std::string declared = ir::print(array->shape[d]);
+      const std::string with = values.empty() ? "" : fmt::format(" with {}", fmt::join(values, ", "));
+      if (!extent) {
+        fail(array, ErrorCode::BadSize, fmt::format("extent {} of dimension {} overflows{}", declared, d, with),
+             "use smaller sizes");
+      }
+      const std::string expected =
+          declared == std::to_string(*extent) ? declared : fmt::format("{} = {}", declared, *extent);
+      fail(array, *extent < 0 ? ErrorCode::BadSize : ErrorCode::BadShape,
+           fmt::format("the argument has extent {} in dimension {}, expected {}{}", view.shape[d], d, expected, with),
+           "pass arrays and sizes that agree");
+    }
+  }
+
+  void check_memory(const ir::Array& array, const View& view) const {
+    if (count_elements(array, view) == 0) return;
+    if (!view.data) fail(array, ErrorCode::BadArgument, "the argument's data is null", "pass allocated memory");
+    if (reinterpret_cast<std::uintptr_t>(view.data) % bytes_of(view.type) != 0) {
+      fail(array, ErrorCode::BadLayout,
+           fmt::format("the argument's data is not aligned to its element size {}", bytes_of(view.type)),
+           "copy it to aligned memory");
+    }
+  }
+
+  /// Inputs never are written; tapes only in the program that fills them.
+  std::set<ir::Array> written_arrays() const {
+    std::set<ir::Array> written;
+    for (const ir::Array& array : program_.arrays) {
+      if (array->role == ir::ArrayRole::Output || array->role == ir::ArrayRole::InOut) written.insert(array);
+    }
+    ir::walk_stmts(program_.body, [&](const ir::Stmt& s) {
+      if (const auto* assign = s.as<ir::Assign>()) written.insert(assign->array);
+      if (const auto* reduce = s.as<ir::Reduce>()) written.insert(reduce->array);
+      if (const auto* pop = s.as<ir::Pop>()) written.insert(pop->array);
+    });
+    return written;
+  }
+
+  bool may_alias(const ir::Array& a, const ir::Array& b) const {
+    return std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
+      return fact.kind == ir::FactKind::MayAlias &&
+             ((fact.array == a && fact.other == b) || (fact.array == b && fact.other == a));
+    });
+  }
+
+  void check_overlaps() const {
+    const std::set<ir::Array> written = written_arrays();
+    for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const ir::Array &a = program_.arrays[j], &b = program_.arrays[i];
+        if (written.count(a) || written.count(b)) check_overlap(a, binding_.arrays[j], b, binding_.arrays[i]);
+      }
+    }
+  }
+
+  void check_overlap(const ir::Array& a, const View& view_a, const ir::Array& b, const View& view_b) const {
+    const auto bytes = [&](const ir::Array& array, const View& view) {
+      return static_cast<std::uintptr_t>(count_elements(array, view)) * bytes_of(view.type);
+    };
+    const auto begin_a = reinterpret_cast<std::uintptr_t>(view_a.data), end_a = begin_a + bytes(a, view_a);
+    const auto begin_b = reinterpret_cast<std::uintptr_t>(view_b.data), end_b = begin_b + bytes(b, view_b);
+    if (begin_a == end_a || begin_b == end_b || begin_a >= end_b || begin_b >= end_a) return;
+    if (!may_alias(a, b)) {
+      fail(b, ErrorCode::Aliasing,
+           fmt::format("the argument shares memory with '{}' and one of them is written", a->name),
+           fmt::format("pass separate memory, or state may_alias({}, {}) in the program", a->name, b->name));
+    }
+    // An element of one that is a part of an element of the other has no meaning in the language.
+    if (view_a.type != view_b.type || (begin_a - begin_b) % bytes_of(view_a.type) != 0) {
+      fail(b, ErrorCode::Aliasing,
+           fmt::format("the argument shares memory with '{}', but not whole elements of one "
+                       "type",
+                       a->name),
+           "pass separate memory");
+    }
+  }
+
+  const ir::Program& program_;
+  const Arguments& arguments_;
+  const Sizes& given_sizes_;
+  const BindOptions& options_;
+  Binding binding_;
+};
+
+}  // namespace
+
+Binding bind(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options) {
+  return Binder(program, arguments, sizes, options).run();
+}
+
+}  // namespace loopgrad::backend
