@@ -1,0 +1,201 @@
+// Where the modules meet: programs are lowered, emitted and made callable.
+#include <loopgrad/compile.h>
+
+#include "backends/stage.h"
+#include "transforms/pipeline.h"
+
+#include <loopgrad/error.h>
+
+#include <chrono>
+
+namespace loopgrad {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+const char* name_of(Target target) { return target == Target::Interpreter ? "interpreter" : "openmp"; }
+
+struct Executable::Impl {
+  backend::Build build;
+};
+
+Executable compile(const Program& program, const CompileOptions& options) {
+  const auto start = Clock::now();
+  Report report;
+  const ir::Program lowered = transforms::lower(program.ir(), transforms::SumMode::Restructured, report);
+  auto impl = std::make_shared<Executable::Impl>();
+  impl->build = backend::build_stages({lowered}, options);
+  impl->build.milliseconds = milliseconds_since(start);
+  return Executable(std::move(impl));
+}
+
+void Executable::run(const Arguments& arguments, const Sizes& sizes) const {
+  const backend::Stage& stage = impl_->build.stages.front();
+  stage.run(stage.bind(arguments, sizes), {}, nullptr);
+}
+
+const std::string& Executable::source() const { return impl_->build.source; }
+double Executable::build_ms() const { return impl_->build.milliseconds; }
+bool Executable::from_cache() const { return impl_->build.from_cache; }
+
+// Gradients.
+
+namespace {
+
+transforms::SumMode mode_of(Variant variant) {
+  switch (variant) {
+    case Variant::NaiveTape: return transforms::SumMode::Serial;
+    case Variant::Atomic: return transforms::SumMode::Atomic;
+    case Variant::Restructured: return transforms::SumMode::Restructured;
+  }
+  throw InternalError("unknown variant");
+}
+
+bool declares(const ir::Program& program, const std::string& array) {
+  return ir::find_array(program, array) != nullptr;
+}
+
+}  // namespace
+
+struct GradientExecutable::Impl {
+  explicit Impl(Gradient g) : gradient(std::move(g)) {}
+
+  const backend::Stage& sizing() const { return build.stages[0]; }
+  const backend::Stage& forward() const { return build.stages[1]; }
+  const backend::Stage& backward() const { return build.stages[2]; }
+
+  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes) const;
+  void allocate_tape(const backend::SizeValues& sizes);
+  Sizes sizes_of_last_forward(const Sizes& given) const;
+
+  Gradient gradient;
+  CompileOptions options;
+  backend::Build build;
+  // The state that forward() leaves to backward().
+  bool has_run_forward = false;
+  Sizes sizes;
+  std::map<std::string, HostArray> tape;
+  backend::TapeStack stack;
+  std::int64_t stack_size = 0;
+};
+
+/// Runs the sizing program; its rank-0 results are sizes of the others.
+Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given) const {
+  const ir::Program& program = sizing().program();
+  Sizes results = given;
+  if (ir::is_empty(program.body)) return results;
+  std::map<std::string, std::int64_t> values;
+  Arguments all = arguments;
+  for (const ir::Array& array : program.arrays)
+    if (array->role == ir::ArrayRole::Output) all[array->name] = view(&values[array->name], {});
+  sizing().run(sizing().bind(all, given, true), {}, nullptr);
+  for (const auto& [name, value] : values) results[name] = value;
+  return results;
+}
+
+/// Keeps what fits from the last call.
+void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) {
+  for (const ir::Array& array : forward().program().arrays) {
+    if (array->role != ir::ArrayRole::Tape) continue;
+    const auto shape = backend::shape_of(array, values);
+    const ScalarType type = options.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
+    HostArray& memory = tape[array->name];
+    if (memory.data() && memory.shape() == shape) continue;
+    memory = HostArray();  // released before the new one is asked for
+    memory = HostArray(type, shape);
+  }
+}
+
+/// The sizes for backward(): those of forward(), which `given` may repeat but not contradict.
+Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const {
+  Sizes all = given;
+  for (const ir::Symbol& size : backward().program().sizes) {
+    const auto known = sizes.find(size.name);
+    if (known == sizes.end()) continue;
+    const auto [it, added] = all.insert(*known);
+    if (!added && it->second != known->second)
+      throw UsageError({.code = ErrorCode::BadSize,
+                        .message = "backward() is given size '" + size.name + "' = " + std::to_string(it->second) +
+                                   ", but forward() ran with " + std::to_string(known->second),
+                        .program = backward().program().name,
+                        .hint = "run forward() with these sizes first"});
+  }
+  return all;
+}
+
+void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes) const {
+  Impl& impl = *impl_;
+  const Sizes all = impl.computed_sizes(arguments, sizes);
+  const backend::Binding bound = impl.forward().bind(arguments, all);
+  impl.has_run_forward = false;
+  impl.allocate_tape(bound.sizes);
+  impl.sizes.clear();
+  for (const auto& [symbol, value] : bound.sizes) impl.sizes[symbol.name] = value;
+  impl.stack.kernel.size = impl.stack.kernel.peak = 0;
+  impl.stack.interpreter = {};
+  impl.forward().run(bound, impl.tape, &impl.stack);
+  impl.stack_size = impl.stack.kernel.size;
+  impl.has_run_forward = true;
+}
+
+void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes) const {
+  Impl& impl = *impl_;
+  const ir::Program& program = impl.backward().program();
+  if (!impl.has_run_forward)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "backward() is called before forward()",
+                      .program = program.name,
+                      .hint = "call forward() first: it fills the tape"});
+  for (const auto& [name, array] : arguments)
+    if (!declares(program, name) && !declares(impl.forward().program(), name))
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = "there is no array of this name",
+                        .program = program.name,
+                        .array = name,
+                        .hint = "gradients are named d_<array>"});
+  const backend::Binding bound = impl.backward().bind(arguments, impl.sizes_of_last_forward(sizes), true);
+  // Popping leaves the data where it is, so that backward() can be repeated.
+  impl.stack.kernel.size = impl.stack_size;
+  const backend::ValueStack kept = impl.stack.interpreter;
+  impl.backward().run(bound, impl.tape, &impl.stack);
+  impl.stack.interpreter = kept;
+}
+
+std::int64_t GradientExecutable::tape_bytes() const {
+  std::int64_t bytes = impl_->stack.kernel.peak + impl_->stack.interpreter.peak_bytes;
+  for (const auto& [name, array] : impl_->tape) bytes += array.bytes();
+  return bytes;
+}
+
+const Gradient& GradientExecutable::gradient() const { return impl_->gradient; }
+const std::string& GradientExecutable::source() const { return impl_->build.source; }
+double GradientExecutable::build_ms() const { return impl_->build.milliseconds; }
+bool GradientExecutable::from_cache() const { return impl_->build.from_cache; }
+
+GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
+  const auto start = Clock::now();
+  auto impl = std::make_shared<GradientExecutable::Impl>(gradient);
+  const transforms::SumMode mode = mode_of(gradient.variant);
+  std::vector<ir::Program> lowered;
+  Report ignored;  // how the sizing program runs interests nobody
+  lowered.push_back(transforms::lower(gradient.sizing.ir(), mode, ignored));
+  lowered.push_back(transforms::lower(gradient.forward.ir(), mode, impl->gradient.report));
+  lowered.push_back(transforms::lower(gradient.backward.ir(), mode, impl->gradient.report));
+  impl->options = options;
+  impl->build = backend::build_stages(lowered, options);
+  impl->build.milliseconds = milliseconds_since(start);
+  return GradientExecutable(std::move(impl));
+}
+
+GradientExecutable compile_gradient(const Program& program, const GradientOptions& gradient,
+                                    const CompileOptions& options) {
+  return compile(differentiate(program, gradient), options);
+}
+
+}  // namespace loopgrad

@@ -1,0 +1,121 @@
+#include "backends/jit/host_compiler.h"
+
+#include "backends/jit/files.h"
+#include "backends/jit/process.h"
+#include "backends/openmp/emitter.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <loopgrad/error.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+namespace loopgrad::backend {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void no_compiler(const std::string& program, const std::string& what) {
+  throw CompileError({.code = ErrorCode::NoCompiler,
+                      .message = what,
+                      .program = program,
+                      .hint = "install g++ 12 or newer, or set LOOPGRAD_CXX to a C++20 compiler with OpenMP"});
+}
+
+bool is_executable_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// Looks a name up as a shell would: a path stands for itself, a plain name is searched in PATH.
+std::optional<fs::path> resolve(const std::string& name) {
+  if (name.find('/') != std::string::npos)
+    return is_executable_file(name) ? std::optional(fs::absolute(name)) : std::nullopt;
+  const char* const search = std::getenv("PATH");
+  std::istringstream folders(search ? search : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
+    if (is_executable_file(candidate)) return fs::absolute(candidate);
+  }
+  return std::nullopt;
+}
+
+fs::path compiler_path(const std::string& program) {
+  if (const char* const chosen = std::getenv("LOOPGRAD_CXX"); chosen && *chosen) {
+    if (const auto found = resolve(chosen)) return *found;
+    no_compiler(program, fmt::format("the compiler '{}' named by LOOPGRAD_CXX cannot be found or executed", chosen));
+  }
+  for (const char* const name : {LOOPGRAD_DEFAULT_CXX, "c++"})
+    if (const auto found = resolve(name)) return *found;
+  no_compiler(program, fmt::format("no C++ compiler: neither '{}' nor 'c++' can be found", LOOPGRAD_DEFAULT_CXX));
+}
+
+/// The file in which the version of this very compiler is remembered.
+fs::path version_file(const fs::path& cache_folder, const fs::path& compiler) {
+  struct stat status {};
+  ::stat(compiler.c_str(), &status);
+  const std::string identity =
+      fmt::format("{}\n{}\n{}.{}", compiler.string(), status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  return cache_folder / fmt::format("compiler-{:016x}.txt", XXH3_64bits(identity.data(), identity.size()));
+}
+
+std::vector<std::string> flag_list() {
+  std::istringstream words(fmt::format("-std=c++20 -fopenmp -shared -fPIC -w {} {}", required_flags, speed_flags));
+  std::vector<std::string> flags;
+  for (std::string word; words >> word;) flags.push_back(word);
+  return flags;
+}
+
+void check_started(const ProcessResult& result, const fs::path& compiler, const std::string& program) {
+  if (result.start_error != 0)
+    no_compiler(program, fmt::format("the compiler '{}' cannot be started ({})", compiler.string(),
+                                     std::strerror(result.start_error)));
+}
+
+}  // namespace
+
+std::string host_compiler_flags() { return fmt::format("{}", fmt::join(flag_list(), " ")); }
+
+HostCompiler find_host_compiler(const fs::path& cache_folder, const std::string& program) {
+  HostCompiler compiler;
+  compiler.path = compiler_path(program);
+  const fs::path remembered = version_file(cache_folder, compiler.path);
+  if (auto version = read_file(remembered); version && !version->empty()) {
+    compiler.version = std::move(*version);
+    return compiler;
+  }
+  const ProcessResult result = run_process({compiler.path.string(), "--version"});
+  check_started(result, compiler.path, program);
+  compiler.version = result.output;
+  // A failure to remember only costs time; whether the folder can be written is checked where it must be.
+  if (result.succeeded) publish_file(remembered, compiler.version);
+  return compiler;
+}
+
+void compile_shared_library(const HostCompiler& compiler, const fs::path& source, const fs::path& output,
+                            const std::string& program) {
+  std::vector<std::string> command = {compiler.path.string()};
+  for (std::string& flag : flag_list()) command.push_back(std::move(flag));
+  command.insert(command.end(), {"-o", output.string(), source.string()});
+  const ProcessResult result = run_process(command);
+  check_started(result, compiler.path, program);
+  std::error_code ignored;
+  if (result.succeeded && fs::exists(output, ignored)) return;
+  fs::remove(output, ignored);
+  const std::string ending = result.succeeded ? "no output file" : result.ending;
+  throw CompileError({.code = ErrorCode::CompileFailed,
+                      .message = fmt::format("the compiler '{}' failed on the generated source '{}' ({}):\n{}",
+                                             compiler.path.string(), source.string(), ending, result.output),
+                      .program = program,
+                      .hint = "check LOOPGRAD_CXX; the command was: " + fmt::format("{}", fmt::join(command, " "))});
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,195 @@
+#include "backends/openmp/accumulate_in_registers.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+/// All accesses to one array below a loop.
+struct Uses {
+  std::vector<const Reduce*> sums;
+  bool other = false;
+};
+
+struct LoopFacts {
+  std::map<Array, Uses> uses;
+  std::set<Symbol> bound;   // iterators of the loop and of loops inside
+  std::set<Array> written;  // and allocated
+};
+
+LoopFacts facts_of(const Stmt& loop) {
+  LoopFacts facts;
+  auto on_stmt = [&](const Stmt& s) {
+    visit(s, overloaded{
+                 [&](const For& n) { facts.bound.insert(n.iterator); },
+                 [&](const While& n) { facts.bound.insert(n.iterator); },
+                 [&](const Assign& n) {
+                   facts.uses[n.array].other = true;
+                   facts.written.insert(n.array);
+                 },
+                 [&](const Reduce& n) {
+                   facts.uses[n.array].sums.push_back(&n);
+                   facts.written.insert(n.array);
+                 },
+                 [&](const Pop& n) {
+                   facts.uses[n.array].other = true;
+                   facts.written.insert(n.array);
+                 },
+                 [&](const Allocate& n) {
+                   facts.uses[n.array].other = true;
+                   facts.written.insert(n.array);
+                 },
+                 [](const Block&) {},
+                 [](const If&) {},
+                 [](const Push&) {},
+             });
+  };
+  walk(loop, on_stmt, [&](const Expr& e) {
+    if (const auto* l = e.as<Load>()) facts.uses[l->array].other = true;
+  });
+  return facts;
+}
+
+bool is_invariant(const Expr& e, const LoopFacts& facts) {
+  bool invariant = true;
+  walk(e, [&](const Expr& x) {
+    if (const auto* v = x.as<Var>()) invariant &= !facts.bound.count(v->symbol);
+    if (const auto* l = x.as<Load>()) invariant &= !facts.written.count(l->array);
+  });
+  return invariant;
+}
+
+/// The Reduce statements that every iteration of a loop with this body executes (nested loops may be empty, so no).
+void unconditional_sums(const Stmt& body, std::vector<const Reduce*>& out) {
+  if (const auto* r = body.as<Reduce>()) out.push_back(r);
+  if (const auto* a = body.as<Allocate>()) unconditional_sums(a->body, out);
+  if (const auto* b = body.as<Block>())
+    for (const Stmt& s : b->body) unconditional_sums(s, out);
+}
+
+bool writes_element(const Stmt& s, const Array& array, const std::vector<Expr>& indices) {
+  if (const auto* a = s.as<Assign>()) return a->array == array && equal(a->indices, indices);
+  if (const auto* r = s.as<Reduce>()) return r->array == array && equal(r->indices, indices);
+  return false;
+}
+
+bool has_load(const std::vector<Expr>& indices) {
+  bool found = false;
+  for (const Expr& index : indices) walk(index, [&](const Expr& e) { found |= e.kind() == Kind::Load; });
+  return found;
+}
+
+/// The sums over one loop that go into a scalar: one Reduce for each array, and whether its element surely exists.
+struct Candidate {
+  const Reduce* sum;
+  bool exists;
+};
+
+class Accumulator final : public Rewriter {
+ public:
+  explicit Accumulator(const Program& program) {
+    for (const Fact& fact : program.facts)
+      if (fact.kind == FactKind::MayAlias) aliased_.insert({fact.array, fact.other});
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    if (const auto* b = s.as<Block>()) return rewrite_block(s, *b);
+    if (is_sequential_loop(s)) return rewrite_loop(s, {});
+    return rewrite_children(s);
+  }
+
+ private:
+  static bool is_sequential_loop(const Stmt& s) {
+    const auto* loop = s.as<For>();
+    return loop && loop->mode != LoopMode::Parallel;
+  }
+
+  Stmt rewrite_block(const Stmt& s, const Block& n) {
+    std::vector<Stmt> body, before;
+    bool changed = false;
+    for (const Stmt& child : n.body) {
+      body.push_back(is_sequential_loop(child) ? rewrite_loop(child, before) : rewrite(child));
+      changed |= !body.back().same_as(child);
+      before.push_back(child);
+    }
+    return changed ? block(std::move(body)) : s;
+  }
+
+  Stmt rewrite_loop(const Stmt& s, const std::vector<Stmt>& before) {
+    const std::vector<Candidate> candidates = candidates_of(s, before);
+    if (candidates.empty()) return rewrite_children(s);
+
+    const auto& loop = *s.as<For>();
+    std::map<Array, Array> scalars;
+    std::vector<Stmt> all, epilogue;
+    bool exist = true;
+    for (const auto& [r, exists] : candidates) {
+      const Array scalar = make_array(r->array->name + "_sum", r->array->type, {}, ArrayRole::Local, r->location);
+      scalars[r->array] = scalar;
+      all.push_back(assign(scalar, {}, load(r->array, r->indices, r->location), r->location));
+      epilogue.push_back(assign(r->array, r->indices, load(scalar, {}), r->location));
+      exist &= exists;
+    }
+    const Stmt body = ir::rewrite(loop.body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
+      const auto* r = t.as<Reduce>();
+      if (!r || !scalars.count(r->array)) return std::nullopt;
+      return reduce(scalars[r->array], {}, r->op, r->value, r->location);
+    });
+    all.push_back(rewrite_children(
+        for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most)));
+    all.insert(all.end(), epilogue.begin(), epilogue.end());
+    Stmt result = block(std::move(all));
+    for (const Candidate& c : candidates) result = allocate(scalars[c.sum->array], result, c.sum->location);
+    // An empty loop must not touch the element, which may not even exist then.
+    return exist ? result : if_then(binary(BinaryOp::Lt, loop.lower, loop.upper), result, {}, loop.location);
+  }
+
+  std::vector<Candidate> candidates_of(const Stmt& loop, const std::vector<Stmt>& before) const {
+    const LoopFacts facts = facts_of(loop);
+    std::vector<const Reduce*> always;
+    unconditional_sums(loop.as<For>()->body, always);
+    std::vector<Candidate> out;
+    for (const auto& [array, uses] : facts.uses) {
+      if (!fits(array, uses, facts)) continue;
+      const Reduce* r = uses.sums.front();
+      const bool exists = std::any_of(before.begin(), before.end(), [&](const Stmt& s) {
+        return writes_element(s, array, r->indices) && !has_load(r->indices);
+      });
+      const bool every_trip =
+          std::any_of(always.begin(), always.end(), [&](const Reduce* x) { return x->array == array; });
+      if (exists || every_trip) out.push_back({r, exists});
+    }
+    std::sort(out.begin(), out.end(),
+              [](const Candidate& a, const Candidate& b) { return a.sum->array->id < b.sum->array->id; });
+    return out;
+  }
+
+  bool fits(const Array& array, const Uses& uses, const LoopFacts& facts) const {
+    if (uses.other || uses.sums.empty() || array->type != value_type(array->type) || aliased_.count(array))
+      return false;
+    if (array->role == ArrayRole::Local && array->shape.empty()) return false;  // is a scalar already
+    const Reduce& first = *uses.sums.front();
+    for (const Reduce* r : uses.sums)
+      if (r->atomic || r->op != first.op || !equal(r->indices, first.indices)) return false;
+    return std::all_of(first.indices.begin(), first.indices.end(),
+                       [&](const Expr& index) { return is_invariant(index, facts); });
+  }
+
+  std::set<Array> aliased_;
+};
+
+}  // namespace
+
+Program accumulate_in_registers(const Program& program) {
+  return program.body ? with_body(program, Accumulator(program).rewrite(program.body)) : program;
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,170 @@
+#include "backends/openmp/emitter.h"
+
+#include "backends/openmp/accumulate_in_registers.h"
+#include "backends/openmp/stmt_text.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+constexpr const char* shared_types = R"(
+#ifndef LOOPGRAD_KERNEL_TYPES
+#define LOOPGRAD_KERNEL_TYPES
+/* What the functions return. */
+enum loopgrad_status { loopgrad_ok = 0, loopgrad_out_of_memory = 1, loopgrad_bad_stack = 2 };
+/* The run-time stack of a naive tape. Start with zeros; `data` comes from realloc and is the caller's to free. */
+struct loopgrad_stack {
+  unsigned char* data;
+  int64_t size, capacity, peak; /* bytes */
+};
+/* Memory that is kept from call to call. Start with zeros; `data` is the caller's to free. */
+struct loopgrad_block {
+  void* data;
+  int64_t bytes;
+};
+#endif
+)";
+
+/// Everything about one function that its declaration and definition share.
+struct FunctionText {
+  EmittedFunction function;
+  std::string declaration;  // the argument struct and the prototype, in C
+  std::string definition;   // in C++
+  std::set<Helper> helpers;
+};
+
+bool is_const(const Array& array) { return array->role == ArrayRole::Input; }
+
+const char* describe(ArrayRole role) {
+  switch (role) {
+    case ArrayRole::Input: return "in";
+    case ArrayRole::Output: return "out";
+    case ArrayRole::InOut: return "in-out";
+    case ArrayRole::Tape: return "tape";
+    case ArrayRole::Local: break;
+  }
+  return "local";
+}
+
+std::string shape_text(const Array& array, EmitState& state) {
+  std::string out;
+  for (const Expr& extent : array->shape) out += (out.empty() ? "" : ", ") + text_of(extent, state);
+  return "[" + out + "]";
+}
+
+std::string declaration_text(const Program& program, const EmittedFunction& function, EmitState& state) {
+  std::string out = fmt::format("\nstruct {}_args {{\n", function.name);
+  for (const Symbol& size : program.sizes) out += fmt::format("  int64_t {};\n", state.names.of(size));
+  for (const Array& array : program.arrays) {
+    const bool bits = array->type == ScalarType::F16 || array->type == ScalarType::BF16;
+    out += fmt::format("  {}{}* {}; /* {}: {}{} */\n", is_const(array) ? "const " : "", storage_cpp_type(array->type),
+                       state.names.of(array), describe(array->role),
+                       bits ? std::string(name_of(array->type)) + " " : "", shape_text(array, state));
+  }
+  out += fmt::format("  struct loopgrad_stack* stack; /* {} */\n", function.uses_stack ? "required" : "unused");
+  out += fmt::format("  struct loopgrad_block* workspace; /* {} kept, or null: memory is freed on return */\n",
+                     function.workspace_blocks);
+  out += "  int64_t num_threads; /* 0: the OpenMP default */\n};\n";
+  out += fmt::format("int {0}(const struct {0}_args* args);\n", function.name);
+  return out;
+}
+
+/// A comma-separated list, on several lines where it is long.
+std::string joined(const std::vector<std::string>& list) {
+  std::string out;
+  std::size_t column = 20;
+  for (const std::string& item : list) {
+    if (!out.empty()) out += ",";
+    const bool wrap = column + item.size() > 100;
+    if (!out.empty()) out += wrap ? "\n    " : " ";
+    column = wrap ? 4 : column + item.size() + 2;
+    out += item;
+  }
+  return out;
+}
+
+/// Parameters of the function that does the work; restrict counts on parameters only.
+std::string parameters(const Program& program, const FunctionPlan& plan, EmitState& state) {
+  std::set<Array> aliased;
+  for (const Fact& fact : program.facts)
+    if (fact.kind == FactKind::MayAlias) aliased.insert({fact.array, fact.other});
+  std::vector<std::string> list;
+  for (const Symbol& size : program.sizes) list.push_back("int64_t " + state.names.of(size));
+  for (const Array& array : program.arrays)
+    list.push_back(fmt::format("{}{}* {}{}", is_const(array) ? "const " : "", storage_cpp_type(array->type),
+                               aliased.count(array) ? "" : "__restrict ", state.names.of(array)));
+  if (plan.has_stack) list.push_back("loopgrad_stack* home");
+  if (plan.has_heap) list.push_back("loopgrad_block* workspace");
+  if (plan.has_threads) list.push_back("int threads");
+  return joined(list);
+}
+
+std::string arguments(const Program& program, const FunctionPlan& plan, EmitState& state) {
+  std::vector<std::string> list;
+  for (const Symbol& size : program.sizes) list.push_back("args->" + state.names.of(size));
+  for (const Array& array : program.arrays) list.push_back("args->" + state.names.of(array));
+  if (plan.has_stack) list.push_back("args->stack");
+  if (plan.has_heap) list.push_back("args->workspace");
+  if (plan.has_threads) list.push_back("threads");
+  return joined(list);
+}
+
+FunctionText function_text(const Program& source, const std::string& name) {
+  const Program program = accumulate_in_registers(source);
+  const FunctionPlan plan = plan_function(program);
+  EmitState state(program);
+  // Sizes and arrays come first, so that they keep their names.
+  for (const Symbol& size : program.sizes) state.names.of(size);
+  for (const Array& array : program.arrays) state.names.of(array);
+
+  const BodyText body = body_text(program, plan, state);
+  FunctionText out;
+  out.function = {name, body.workspace_blocks, plan.has_stack};
+  out.declaration = declaration_text(program, out.function, state);
+  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
+                               parameters(program, plan, state), body.text);
+  out.definition += fmt::format("\nextern \"C\" int {0}(const {0}_args* args) {{\n", name);
+  if (plan.has_threads)
+    out.definition +=
+        "  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();\n";
+  out.definition += fmt::format("  return run_{}({});\n}}\n", name, arguments(program, plan, state));
+  out.helpers = std::move(state.helpers);
+  if (plan.has_stack) out.helpers.insert(Helper::Stack);
+  return out;
+}
+
+}  // namespace
+
+EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string& header_name) {
+  EmittedUnit unit;
+  NameTable names(reserved_names());
+  std::set<Helper> helpers;
+  std::string declarations, definitions;
+  for (const Program& program : programs) {
+    const FunctionText text = function_text(program, names.fresh(identifier(program.name)));
+    unit.functions.push_back(text.function);
+    declarations += text.declaration;
+    definitions += text.definition;
+    helpers.insert(text.helpers.begin(), text.helpers.end());
+  }
+  declarations = fmt::format(
+      "#include <stdbool.h>\n#include <stdint.h>\n{}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n{}"
+      "\n#ifdef __cplusplus\n}}\n#endif\n",
+      shared_types, declarations);
+  const std::string title = fmt::format("Generated by loopgrad from '{}'. Arrays are row-major and contiguous.",
+                                        programs.empty() ? "" : programs.front().name);
+  unit.header = fmt::format("/* {} */\n#pragma once\n{}", title, declarations);
+  unit.source =
+      fmt::format("// {}\n// Build with: g++ -std=c++20 -fopenmp {} {}\n", title, required_flags, speed_flags);
+  unit.source += header_name.empty() ? declarations : fmt::format("#include \"{}\"\n", header_name);
+  unit.source +=
+      "\n#include <omp.h>\n\n#include <cmath>\n#include <cstdlib>\n#include <cstring>\n#include <initializer_list>\n";
+  if (!helpers.empty()) unit.source += "\nnamespace {\n" + helper_definitions(helpers) + "\n}  // namespace\n";
+  unit.source += definitions;
+  return unit;
+}
+
+}  // namespace loopgrad::backend

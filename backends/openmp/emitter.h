@@ -1,0 +1,51 @@
+// Readable, self-contained C++ with OpenMP from programs whose parallel loops are marked.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <string>
+#include <vector>
+
+namespace loopgrad::backend {
+
+/// One generated function, `extern "C" int NAME(const struct NAME_args*)`. It returns a KernelStatus.
+///
+/// Every member of the argument struct takes 8 bytes, in this order: the sizes (int64_t), the arrays (pointers), then
+/// `stack` (loopgrad_stack*, used by programs that push or pop), `workspace` (loopgrad_block[workspace_blocks] that
+/// keeps the memory of local arrays from call to call, or null) and `num_threads` (0: the OpenMP default).
+struct EmittedFunction {
+  std::string name;
+  int workspace_blocks = 0;
+  bool uses_stack = false;
+};
+
+/// What a generated function returns.
+enum class KernelStatus { Ok = 0, OutOfMemory = 1, BadStack = 2 };
+
+/// The C structs that generated functions take, as the runtime sees them.
+struct KernelStack {
+  unsigned char* data = nullptr;
+  std::int64_t size = 0, capacity = 0, peak = 0;  // bytes
+};
+struct KernelBlock {
+  void* data = nullptr;  // from aligned_alloc; release with free
+  std::int64_t bytes = 0;
+};
+
+/// One translation unit.
+struct EmittedUnit {
+  std::string header;                      // C declarations of the functions and their argument structs
+  std::string source;                      // C++20 that includes standard headers only (and `header_name`, if given)
+  std::vector<EmittedFunction> functions;  // one per program, in order
+};
+
+/// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around.
+inline constexpr const char* required_flags = "-fwrapv";
+/// Flags that make it fast and change no result.
+inline constexpr const char* speed_flags = "-O3 -march=native -fno-math-errno -fno-trapping-math";
+
+/// Emits one function per program, named after it. With a `header_name` the source includes that file instead of
+/// repeating the declarations. Throws nothing but InternalError.
+EmittedUnit emit_openmp(const std::vector<ir::Program>& programs, const std::string& header_name = {});
+
+}  // namespace loopgrad::backend

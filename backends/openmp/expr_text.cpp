@@ -1,0 +1,252 @@
+#include "backends/openmp/expr_text.h"
+
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+#include <loopgrad/error.h>
+
+#include <cmath>
+#include <limits>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+std::string wrapped(std::string text, Level own, Level surrounding) {
+  return own < surrounding ? "(" + text + ")" : text;
+}
+
+std::string int_text(const IntConst& c) {
+  if (c.type == ScalarType::Bool) return c.value ? "true" : "false";
+  if (c.value == std::numeric_limits<std::int64_t>::min()) return "INT64_MIN";
+  if (c.type == ScalarType::I32 && c.value == std::numeric_limits<std::int32_t>::min()) return "INT32_MIN";
+  return std::to_string(c.value);
+}
+
+/// The shortest decimal that reads back as the same bits.
+std::string float_text(const FloatConst& c) {
+  const bool single = c.type == ScalarType::F32;
+  if (std::isnan(c.value)) return single ? "NAN" : "double(NAN)";
+  if (std::isinf(c.value)) {
+    const std::string infinity = single ? "INFINITY" : "double(INFINITY)";
+    return c.value < 0 ? "-" + infinity : infinity;
+  }
+  std::string digits = single ? fmt::format("{}", static_cast<float>(c.value)) : fmt::format("{}", c.value);
+  if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
+  return single ? digits + "f" : digits;
+}
+
+std::string call(const char* function, const Expr& a, EmitState& state) {
+  return fmt::format("{}({})", function, argument_text(a, state));
+}
+
+std::string call(const char* function, const Expr& a, const Expr& b, EmitState& state) {
+  return fmt::format("{}({}, {})", function, argument_text(a, state), argument_text(b, state));
+}
+
+std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
+  if (n.op == UnaryOp::Neg || n.op == UnaryOp::Not) {
+    // A literal or a second sign after the minus is put in parentheses: -(-1) is not --1.
+    std::string operand = text_of(n.a, state, Level::Prefix);
+    if (operand[0] == '-') operand = "(" + operand + ")";
+    return wrapped((n.op == UnaryOp::Neg ? "-" : "!") + operand, Level::Prefix, surrounding);
+  }
+  if (n.op == UnaryOp::Sigmoid) {
+    state.helpers.insert(Helper::Sigmoid);
+    return call("sigmoid", n.a, state);
+  }
+  if (n.op == UnaryOp::Abs && !is_float(n.type)) {
+    state.helpers.insert(Helper::AbsOf);
+    return call("abs_of", n.a, state);
+  }
+  return call(fmt::format("std::{}", name_of(n.op)).c_str(), n.a, state);
+}
+
+struct Infix {
+  const char* symbol;
+  Level level;
+};
+
+Infix infix_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::Add: return {"+", Level::Sum};
+    case BinaryOp::Sub: return {"-", Level::Sum};
+    case BinaryOp::Mul: return {"*", Level::Product};
+    case BinaryOp::Div: return {"/", Level::Product};
+    case BinaryOp::Lt: return {"<", Level::Relation};
+    case BinaryOp::Le: return {"<=", Level::Relation};
+    case BinaryOp::Gt: return {">", Level::Relation};
+    case BinaryOp::Ge: return {">=", Level::Relation};
+    case BinaryOp::Eq: return {"==", Level::Equality};
+    case BinaryOp::Ne: return {"!=", Level::Equality};
+    case BinaryOp::And: return {"&&", Level::And};
+    case BinaryOp::Or: return {"||", Level::Or};
+    default: throw InternalError(std::string("no infix operator for ") + name_of(op));
+  }
+}
+
+Level above(Level level) { return static_cast<Level>(static_cast<int>(level) + 1); }
+
+std::string infix_text(Infix infix, const Expr& a, const Expr& b, EmitState& state, Level surrounding) {
+  // Two literals would be computed in int: the first one fixes the type.
+  const bool literals = a.kind() == Kind::IntConst && b.kind() == Kind::IntConst;
+  const std::string left = literals ? argument_text(a, state) : text_of(a, state, infix.level);
+  return wrapped(fmt::format("{} {} {}", left, infix.symbol, text_of(b, state, above(infix.level))), infix.level,
+                 surrounding);
+}
+
+/// Integer division and remainder; the operators of C++ do where no sign is in play.
+std::string division_text(const Binary& n, EmitState& state, Level surrounding) {
+  const auto divisor = as_int(n.b);
+  const bool quotient = n.op == BinaryOp::FloorDiv;
+  if (divisor && *divisor > 0 && is_non_negative(n.a, state))
+    return infix_text({quotient ? "/" : "%", Level::Product}, n.a, n.b, state, surrounding);
+  state.helpers.insert(quotient ? Helper::FloorDiv : Helper::FloorMod);
+  return call(quotient ? "floor_div" : "floor_mod", n.a, n.b, state);
+}
+
+std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
+  switch (n.op) {
+    case BinaryOp::FloorDiv:
+    case BinaryOp::Mod: return division_text(n, state, surrounding);
+    case BinaryOp::Min: state.helpers.insert(Helper::MinOf); return call("min_of", n.a, n.b, state);
+    case BinaryOp::Max: state.helpers.insert(Helper::MaxOf); return call("max_of", n.a, n.b, state);
+    case BinaryOp::Pow: return call("std::pow", n.a, n.b, state);
+    case BinaryOp::Atan2: return call("std::atan2", n.a, n.b, state);
+    default: return infix_text(infix_of(n.op), n.a, n.b, state, surrounding);
+  }
+}
+
+std::string select_text(const Select& n, EmitState& state, Level surrounding) {
+  const bool literals = n.a.kind() == Kind::IntConst && n.b.kind() == Kind::IntConst;
+  return wrapped(fmt::format("{} ? {} : {}", text_of(n.condition, state, Level::Or),
+                             literals ? argument_text(n.a, state) : text_of(n.a, state, Level::Or),
+                             text_of(n.b, state, Level::Ternary)),
+                 Level::Ternary, surrounding);
+}
+
+std::string cast_text(const Cast& n, EmitState& state, Level surrounding) {
+  if (n.type == ScalarType::Bool)
+    return wrapped(text_of(n.a, state, Level::Equality) + " != 0", Level::Equality, surrounding);
+  return fmt::format("{}({})", value_cpp_type(n.type), text_of(n.a, state));
+}
+
+/// True for a text with an operator outside of all parentheses.
+bool is_compound(const std::string& text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    if (c == ' ' && depth == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+EmitState::EmitState(const Program& program) : names(reserved_names()) {
+  non_negative.insert(program.sizes.begin(), program.sizes.end());
+  for (const Fact& fact : program.facts) {
+    const auto lower = fact.lower ? as_int(fact.lower) : std::nullopt;
+    if (fact.kind == FactKind::CsrPointer || (fact.kind == FactKind::InRange && lower && *lower >= 0))
+      non_negative_data.insert(fact.array);
+  }
+}
+
+std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
+  return visit(e,
+               overloaded{
+                   [&](const IntConst& n) {
+                     return wrapped(int_text(n), n.value < 0 ? Level::Prefix : Level::Postfix, surrounding);
+                   },
+                   [&](const FloatConst& n) {
+                     return wrapped(float_text(n), std::signbit(n.value) ? Level::Prefix : Level::Postfix, surrounding);
+                   },
+                   [&](const Var& n) { return state.names.of(n.symbol); },
+                   [&](const Load& n) { return loaded(n.array->type, element_text(n.array, n.indices, state), state); },
+                   [&](const Unary& n) { return unary_text(n, state, surrounding); },
+                   [&](const Binary& n) { return binary_text(n, state, surrounding); },
+                   [&](const Select& n) { return select_text(n, state, surrounding); },
+                   [&](const Cast& n) { return cast_text(n, state, surrounding); },
+               });
+}
+
+std::string argument_text(const Expr& e, EmitState& state) {
+  const std::string text = text_of(e, state);
+  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64 ? "int64_t(" + text + ")" : text;
+}
+
+std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
+  const std::string name = state.names.of(array);
+  if (indices.empty()) return array->role == ArrayRole::Local ? name : name + "[0]";
+  // Row-major position by Horner's rule: (i * m + j) * k + l.
+  std::string position;
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const bool last = d + 1 == indices.size();
+    std::string index = text_of(indices[d], state, position.empty() && last ? Level::Any : Level::Sum);
+    if (!position.empty()) position = as_int(indices[d]) == 0 ? position : position + " + " + index;
+    else if (as_int(indices[d]) != 0 || last) position = index;
+    if (last || position.empty() || as_int(array->shape[d + 1]) == 1) continue;
+    position = fmt::format("{} * {}", is_compound(position) ? "(" + position + ")" : position,
+                           text_of(array->shape[d + 1], state, Level::Prefix));
+  }
+  return fmt::format("{}[{}]", name, position);
+}
+
+std::string stored(ScalarType storage, const std::string& value, EmitState& state) {
+  if (storage != ScalarType::F16 && storage != ScalarType::BF16) return value;
+  const bool half = storage == ScalarType::F16;
+  state.helpers.insert(half ? Helper::F16 : Helper::BF16);
+  return fmt::format("{}({})", half ? "to_f16" : "to_bf16", value);
+}
+
+std::string loaded(ScalarType storage, const std::string& element, EmitState& state) {
+  if (storage != ScalarType::F16 && storage != ScalarType::BF16) return element;
+  const bool half = storage == ScalarType::F16;
+  state.helpers.insert(half ? Helper::F16 : Helper::BF16);
+  return fmt::format("{}({})", half ? "from_f16" : "from_bf16", element);
+}
+
+const char* value_cpp_type(ScalarType type) { return storage_cpp_type(value_type(type)); }
+
+const char* storage_cpp_type(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool: return "bool";
+    case ScalarType::I32: return "int32_t";
+    case ScalarType::I64: return "int64_t";
+    case ScalarType::F16:
+    case ScalarType::BF16: return "uint16_t";
+    case ScalarType::F32: return "float";
+    case ScalarType::F64: return "double";
+  }
+  throw InternalError("unknown scalar type");
+}
+
+bool is_non_negative(const Expr& e, const EmitState& state) {
+  auto both = [&](const Expr& a, const Expr& b) { return is_non_negative(a, state) && is_non_negative(b, state); };
+  return visit(e, overloaded{
+                      [&](const IntConst& n) { return n.value >= 0; },
+                      [&](const FloatConst&) { return false; },
+                      [&](const Var& n) { return state.non_negative.count(n.symbol) > 0; },
+                      [&](const Load& n) { return state.non_negative_data.count(n.array) > 0; },
+                      [&](const Unary&) { return false; },
+                      [&](const Binary& n) {
+                        switch (n.op) {
+                          case BinaryOp::Add:
+                          case BinaryOp::Mul: return n.type == ScalarType::I64 && both(n.a, n.b);  // i32 may wrap
+                          case BinaryOp::FloorDiv:
+                          case BinaryOp::Min: return both(n.a, n.b);
+                          case BinaryOp::Max: return is_non_negative(n.a, state) || is_non_negative(n.b, state);
+                          case BinaryOp::Mod: return as_int(n.b).value_or(0) > 0;
+                          default: return false;
+                        }
+                      },
+                      [&](const Select& n) { return both(n.a, n.b); },
+                      [&](const Cast& n) {
+                        return !is_float(n.a.type()) && n.type == ScalarType::I64 && is_non_negative(n.a, state);
+                      },
+                  });
+}
+
+}  // namespace loopgrad::backend

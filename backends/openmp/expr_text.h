@@ -1,0 +1,42 @@
+// Expressions of the IR as C++ text.
+#pragma once
+
+#include "backends/openmp/prelude.h"
+#include "dsl/ir/printer.h"
+
+namespace loopgrad::backend {
+
+/// What the emission of one function knows and collects.
+struct EmitState {
+  explicit EmitState(const ir::Program& program);
+
+  ir::NameTable names;
+  std::set<Helper> helpers;
+  std::set<ir::Symbol> non_negative;      // sizes and the iterators in scope that start at zero or above
+  std::set<ir::Array> non_negative_data;  // integer arrays whose elements are stated to be non-negative
+};
+
+/// How tightly a C++ operator binds; a text is wrapped in parentheses where its surroundings bind tighter.
+enum class Level { Any, Ternary, Or, And, Equality, Relation, Sum, Product, Prefix, Postfix };
+
+/// The expression as C++ that has the same value and the C++ type `cpp_type(e.type())` (an i64 constant may be an int).
+std::string text_of(const ir::Expr& e, EmitState& state, Level surrounding = Level::Any);
+
+/// The same, of exactly the C++ type, for template arguments that are deduced.
+std::string argument_text(const ir::Expr& e, EmitState& state);
+
+/// `x[i * m + j]`, or the variable itself for a local of rank 0. Has the storage type.
+std::string element_text(const ir::Array& array, const std::vector<ir::Expr>& indices, EmitState& state);
+
+/// The text of a value on its way into an array of type `storage`, given the text of the value.
+std::string stored(ScalarType storage, const std::string& value, EmitState& state);
+/// And back: the text of the value of an element.
+std::string loaded(ScalarType storage, const std::string& element, EmitState& state);
+
+const char* value_cpp_type(ScalarType type);    // of values: f16 and bf16 are float
+const char* storage_cpp_type(ScalarType type);  // of array elements: f16 and bf16 are uint16_t
+
+/// True when the expression can be shown to be zero or above.
+bool is_non_negative(const ir::Expr& e, const EmitState& state);
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,323 @@
+#include "backends/openmp/loop_plan.h"
+
+#include "dsl/ir/visit.h"
+
+#include <algorithm>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+constexpr std::int64_t max_stack_bytes = 16 * 1024;
+
+std::set<Symbol> symbols_in(const Expr& e) {
+  std::set<Symbol> out;
+  walk(e, [&](const Expr& x) {
+    if (const auto* v = x.as<Var>()) out.insert(v->symbol);
+  });
+  return out;
+}
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) { found |= x.kind() == Kind::Load; });
+  return found;
+}
+
+/// Bytes of a local of constant extents, or nullopt.
+std::optional<std::int64_t> constant_bytes(const Array& array) {
+  std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
+  for (const Expr& extent : array->shape) {
+    const auto n = as_int(extent);
+    if (!n || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+/// What decides whether a loop body can run in vector lanes.
+struct BodyTraits {
+  bool simple = true;   // straight-line code and branches only
+  int contiguous = 0;   // accesses that move by one element (or none) from one iteration to the next
+  int scattered = 0;    // all others
+  std::set<Array> own;  // rank-0 locals declared inside
+};
+
+void count_access(const std::vector<Expr>& indices, const Symbol& iterator, BodyTraits& traits) {
+  bool contiguous = true;
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const bool moves = symbols_in(indices[d]).count(iterator) > 0;
+    if (!moves) continue;
+    // The last index may be the iterator plus or minus something that does not move.
+    const Expr* e = &indices[d];
+    while (const auto* b = e->as<Binary>()) {
+      if (b->op != BinaryOp::Add && b->op != BinaryOp::Sub) break;
+      const bool left = symbols_in(b->a).count(iterator) > 0, right = symbols_in(b->b).count(iterator) > 0;
+      if (left == right) break;
+      e = left ? &b->a : &b->b;
+    }
+    contiguous &= d + 1 == indices.size() && e->kind() == Kind::Var;
+  }
+  ++(contiguous ? traits.contiguous : traits.scattered);
+}
+
+BodyTraits traits_of(const Stmt& body, const Symbol& iterator) {
+  BodyTraits traits;
+  auto on_expr = [&](const Expr& e) {
+    if (const auto* l = e.as<Load>()) count_access(l->indices, iterator, traits);
+  };
+  auto on_stmt = [&](const Stmt& s) {
+    visit(s, overloaded{
+                 [](const Block&) {},
+                 [](const If&) {},
+                 [&](const Assign& n) { count_access(n.indices, iterator, traits); },
+                 [&](const Reduce& n) {
+                   count_access(n.indices, iterator, traits);
+                   if (n.atomic) traits.simple = false;
+                 },
+                 [&](const Allocate& n) {
+                   if (n.array->shape.empty()) traits.own.insert(n.array);
+                   else traits.simple = false;
+                 },
+                 [&](const For& n) {
+                   const auto lower = as_int(n.lower), upper = as_int(n.upper);
+                   if (!lower || !upper || *upper - *lower > 4) traits.simple = false;
+                 },
+                 [&](const auto&) { traits.simple = false; },
+             });
+  };
+  walk(body, on_stmt, on_expr);
+  return traits;
+}
+
+/// A sequential loop whose only effect is to sum into scalars: `for j: s += x[j]*w[j]`. Fills in what it sums into.
+bool is_scalar_sum(const For& loop, const BodyTraits& traits, LoopPlan& plan) {
+  std::set<Array> sums, products, other_writes, reads;
+  bool fits = true;
+  auto on_stmt = [&](const Stmt& s) {
+    if (const auto* a = s.as<Assign>()) other_writes.insert(a->array);
+    if (s.kind() == Kind::Pop || s.kind() == Kind::Push) fits = false;
+    const auto* r = s.as<Reduce>();
+    if (!r) return;
+    const bool scalar = r->array->role == ArrayRole::Local && r->array->shape.empty() && !traits.own.count(r->array);
+    const bool wide = r->array->type == ScalarType::F32 || r->array->type == ScalarType::F64;
+    if (!scalar) other_writes.insert(r->array);
+    else if (wide && r->op == ReduceOp::Add) sums.insert(r->array);
+    else if (wide && r->op == ReduceOp::Mul) products.insert(r->array);
+    else fits = false;
+  };
+  walk(loop.body, on_stmt, [&](const Expr& e) {
+    if (const auto* l = e.as<Load>()) reads.insert(l->array);
+  });
+  for (const Array& array : other_writes) fits &= traits.own.count(array) > 0;
+  for (const Array& array : sums) fits &= !reads.count(array) && !products.count(array);
+  for (const Array& array : products) fits &= !reads.count(array);
+  if (!fits || (sums.empty() && products.empty())) return false;
+  plan.simd_sums.assign(sums.begin(), sums.end());
+  plan.simd_products.assign(products.begin(), products.end());
+  return true;
+}
+
+/// Sets are ordered by pointer; what is printed must follow the program.
+void order_by_id(std::vector<Array>& arrays) {
+  std::sort(arrays.begin(), arrays.end(), [](const Array& a, const Array& b) { return a->id < b->id; });
+}
+
+void plan_simd(const For& loop, LoopPlan& plan) {
+  const BodyTraits traits = traits_of(loop.body, loop.iterator);
+  if (!traits.simple || traits.scattered > traits.contiguous) return;
+  if (loop.mode == LoopMode::Parallel) plan.simd = true;
+  else plan.simd = is_scalar_sum(loop, traits, plan);
+  order_by_id(plan.simd_sums);
+  order_by_id(plan.simd_products);
+}
+
+bool contains_loop(const Stmt& s) {
+  bool found = false;
+  walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::For || t.kind() == Kind::While; });
+  return found;
+}
+
+/// Perfectly nested parallel loops with bounds of their own, as long as some loop is left inside for one thread to do.
+int collapsible(const For& outer) {
+  std::set<Symbol> iterators = {outer.iterator};
+  int count = 1;
+  for (Stmt inner = outer.body; const auto* loop = inner.as<For>(); inner = loop->body) {
+    if (loop->mode != LoopMode::Parallel || !contains_loop(loop->body)) break;
+    if (has_load(loop->lower) || has_load(loop->upper)) break;
+    bool rectangular = true;
+    for (const Expr& bound : {loop->lower, loop->upper})
+      for (const Symbol& s : symbols_in(bound)) rectangular &= !iterators.count(s);
+    if (!rectangular) break;
+    iterators.insert(loop->iterator);
+    ++count;
+  }
+  return count;
+}
+
+class Planner {
+ public:
+  explicit Planner(FunctionPlan& plan) : plan_(plan) {}
+
+  void visit_stmt(const Stmt& s) {
+    if (!s) return;
+    visit(s, overloaded{
+                 [&](const Block& n) {
+                   for (const Stmt& child : n.body) visit_stmt(child);
+                 },
+                 [&](const For& n) { visit_loop(s, n); },
+                 [&](const While& n) {
+                   loops_.push_back({s, n.iterator});
+                   visit_stmt(n.body);
+                   loops_.pop_back();
+                 },
+                 [&](const If& n) {
+                   visit_stmt(n.then_body);
+                   visit_stmt(n.else_body);
+                 },
+                 [&](const Allocate& n) {
+                   place(s, n);
+                   visit_stmt(n.body);
+                 },
+                 [&](const Push&) { plan_.has_stack = true; },
+                 [&](const Pop&) { plan_.has_stack = true; },
+                 [](const Assign&) {},
+                 [](const Reduce&) {},
+             });
+  }
+
+ private:
+  struct OpenLoop {
+    Stmt stmt;
+    Symbol iterator;
+  };
+
+  void visit_loop(const Stmt& s, const For& n) {
+    LoopPlan& loop = plan_.loops[s.get()];
+    const auto lower = as_int(n.lower), upper = as_int(n.upper);
+    const bool one_trip = lower && upper && *upper - *lower <= 1;
+    if (n.mode == LoopMode::Parallel && parallel_ < 0 && !one_trip) {
+      loop.threads = plan_.has_threads = true;
+      loop.collapse = collapsible(n);
+      parallel_ = static_cast<int>(loops_.size());
+    }
+    if (loop.collapse == 1 && !contains_loop_of_many_trips(n.body)) plan_simd(n, loop);
+    loops_.push_back({s, n.iterator});
+    visit_stmt(n.body);
+    loops_.pop_back();
+    if (parallel_ == static_cast<int>(loops_.size())) parallel_ = -1;
+  }
+
+  static bool contains_loop_of_many_trips(const Stmt& s) {
+    bool found = false;
+    walk_stmts(s, [&](const Stmt& t) {
+      found |= t.kind() == Kind::While;
+      const auto* loop = t.as<For>();
+      if (!loop) return;
+      const auto lower = as_int(loop->lower), upper = as_int(loop->upper);
+      found |= !lower || !upper || *upper - *lower > 4;
+    });
+    return found;
+  }
+
+  void place(const Stmt& s, const Allocate& n) {
+    LocalPlan& local = plan_.locals[s.get()];
+    if (n.array->shape.empty()) return;
+    const auto bytes = constant_bytes(n.array);
+    if (bytes && *bytes <= max_stack_bytes) {
+      local.storage = Storage::Stack;
+      return;
+    }
+    // The outermost position at which the extents are known.
+    std::size_t level = 0;
+    for (const Expr& extent : n.array->shape)
+      for (const Symbol& symbol : symbols_in(extent))
+        for (std::size_t i = 0; i < loops_.size(); ++i)
+          if (loops_[i].iterator == symbol) level = std::max(level, i + 1);
+    if (parallel_ >= 0) local.parallel = loops_[static_cast<std::size_t>(parallel_)].stmt.get();
+    const bool known_outside = parallel_ < 0 || level <= static_cast<std::size_t>(parallel_);
+    local.storage = parallel_ < 0 ? Storage::Shared : known_outside ? Storage::PerThread : Storage::InIteration;
+    plan_.has_heap |= known_outside;
+    if (known_outside && level < loops_.size()) {
+      local.before = loops_[level].stmt.get();
+      plan_.reserved_before[local.before].push_back(s);
+    }
+    if (local.parallel) plan_.used_in[local.parallel].push_back(s);
+  }
+
+  FunctionPlan& plan_;
+  std::vector<OpenLoop> loops_;
+  int parallel_ = -1;  // position in loops_ of the loop that runs on threads
+};
+
+// Work estimates.
+
+constexpr std::int64_t unknown_trips = 8;
+
+std::int64_t operations(const Expr& e) {
+  std::int64_t count = 0;
+  walk(e, [&](const Expr& x) {
+    if (x.kind() == Kind::Load || x.kind() == Kind::Binary || x.kind() == Kind::Select) count += 1;
+    if (const auto* u = x.as<Unary>()) {
+      const bool cheap = u->op == UnaryOp::Neg || u->op == UnaryOp::Not || u->op == UnaryOp::Abs;
+      count += cheap ? 1 : 10;
+    }
+  });
+  return count;
+}
+
+Expr work_below(const Stmt& s, std::set<Symbol>& inner);
+
+Expr trips_work(const Expr& lower, const Expr& upper, const Symbol& iterator, const Stmt& body,
+                std::set<Symbol>& inner) {
+  bool known = !has_load(lower) && !has_load(upper);
+  for (const Expr& bound : {lower, upper})
+    for (const Symbol& s : symbols_in(bound)) known &= !inner.count(s);
+  inner.insert(iterator);
+  const Expr one = work_below(body, inner) + int_const(2);
+  return (known ? upper - lower : int_const(unknown_trips)) * one;
+}
+
+Expr work_below(const Stmt& s, std::set<Symbol>& inner) {
+  if (!s) return int_const(0);
+  return visit(
+      s,
+      overloaded{
+          [&](const Block& n) {
+            // Constants are summed apart, so that the expression stays short.
+            std::int64_t constant = 0;
+            Expr sum = int_const(0);
+            for (const Stmt& child : n.body) {
+              const Expr work = work_below(child, inner);
+              if (const auto c = as_int(work)) constant += *c;
+              else sum = sum + work;
+            }
+            return sum + int_const(constant);
+          },
+          [&](const For& n) { return trips_work(n.lower, n.upper, n.iterator, n.body, inner); },
+          [&](const While& n) { return trips_work(int_const(0), int_const(unknown_trips), n.iterator, n.body, inner); },
+          [&](const If& n) {
+            return int_const(operations(n.condition)) + work_below(n.then_body, inner) + work_below(n.else_body, inner);
+          },
+          [&](const Allocate& n) { return work_below(n.body, inner); },
+          [](const Assign& n) { return int_const(1 + operations(n.value)); },
+          [](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
+          [](const Push&) { return int_const(2); },
+          [](const Pop&) { return int_const(2); },
+      });
+}
+
+}  // namespace
+
+FunctionPlan plan_function(const Program& program) {
+  FunctionPlan plan;
+  Planner(plan).visit_stmt(program.body);
+  return plan;
+}
+
+Expr work_of(const Stmt& body) {
+  std::set<Symbol> inner;
+  return work_below(body, inner);
+}
+
+}  // namespace loopgrad::backend

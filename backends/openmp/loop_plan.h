@@ -1,0 +1,52 @@
+// How each loop of a program runs: on threads, in vector lanes, or as it stands; and where the memory of locals comes
+// from.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <map>
+#include <set>
+
+namespace loopgrad::backend {
+
+/// Where the elements of an Allocate live.
+enum class Storage {
+  Variable,     // rank 0: a C++ variable
+  Stack,        // small and of constant extent: a C++ array
+  Shared,       // from the heap, reserved once before `before` (or in place)
+  PerThread,    // one part for each thread, reserved before `before`
+  InIteration,  // inside a parallel loop, of an extent that only the iteration knows
+};
+
+struct LocalPlan {
+  Storage storage = Storage::Variable;
+  const ir::StmtNode* before = nullptr;    // the loop before which the memory is reserved; null: at the Allocate
+  const ir::StmtNode* parallel = nullptr;  // the parallel loop around it; null: none
+};
+
+struct LoopPlan {
+  bool threads = false;              // the outermost parallel loop: runs on all threads
+  int collapse = 1;                  // loops shared out together, this one included
+  bool simd = false;                 // iterations may run in vector lanes
+  std::vector<ir::Array> simd_sums;  // scalars that a simd loop sums into, by +=
+  std::vector<ir::Array> simd_products;
+};
+
+struct FunctionPlan {
+  std::map<const ir::StmtNode*, LoopPlan> loops;
+  std::map<const ir::StmtNode*, LocalPlan> locals;
+  /// Reserved before a loop, and used inside a parallel loop, in textual order.
+  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> reserved_before;
+  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> used_in;
+  bool has_stack = false;    // pushes or pops
+  bool has_threads = false;  // runs something in parallel
+  bool has_heap = false;     // reserves memory from the workspace
+};
+
+FunctionPlan plan_function(const ir::Program& program);
+
+/// An estimate of the operations that `body` executes, as an expression in symbols that are not bound inside it. Trip
+/// counts that depend on data or on iterators inside count as a constant.
+ir::Expr work_of(const ir::Stmt& body);
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,202 @@
+#include "backends/openmp/prelude.h"
+
+#include <cctype>
+#include <map>
+#include <sstream>
+
+namespace loopgrad::backend {
+namespace {
+
+const std::map<Helper, const char*>& definitions() {
+  static const std::map<Helper, const char*> texts = {
+      {Helper::FloorDiv, R"(
+// Division that rounds towards minus infinity; division by zero gives 0 instead of a trap.
+template <class T>
+inline T floor_div(T a, T b) {
+  if (b == 0) return 0;
+  if (b == -1) return -a;
+  return a / b - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+)"},
+      {Helper::FloorMod, R"(
+// What floor division leaves: never negative for a positive divisor.
+template <class T>
+inline T floor_mod(T a, T b) {
+  if (b == 0 || b == -1) return 0;
+  const T rest = a % b;
+  return rest + (((rest != 0) & ((rest < 0) != (b < 0))) ? b : 0);
+}
+)"},
+      {Helper::MinOf, R"(
+template <class T>
+inline T min_of(T a, T b) { return b < a ? b : a; }
+)"},
+      {Helper::MaxOf, R"(
+template <class T>
+inline T max_of(T a, T b) { return a < b ? b : a; }
+)"},
+      {Helper::AbsOf, R"(
+template <class T>
+inline T abs_of(T a) { return a < 0 ? -a : a; }
+)"},
+      {Helper::Sigmoid, R"(
+// 1 / (1 + exp(-a)) without overflow.
+template <class T>
+inline T sigmoid(T a) {
+  const T z = std::exp(-std::abs(a));
+  const T s = 1 / (1 + z);
+  return a >= 0 ? s : z * s;
+}
+)"},
+      {Helper::F16, R"(
+// IEEE half precision as it is stored: 16 bits, rounded to nearest even.
+inline float from_f16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
+inline uint16_t to_f16(float value) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value)); }
+)"},
+      {Helper::BF16, R"(
+// bfloat16 as it is stored: the upper half of a float, rounded to nearest even.
+inline float from_bf16(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+inline uint16_t to_bf16(float value) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>(value == value ? rounded : (bits >> 16) | 0x40);
+}
+)"},
+      {Helper::AtomicUpdate, R"(
+// target = update(target), as one step for all threads.
+template <class T, class Update>
+inline void atomic_update(T& target, Update update) {
+  T before, after;
+  __atomic_load(&target, &before, __ATOMIC_RELAXED);
+  do after = update(before);
+  while (!__atomic_compare_exchange(&target, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+)"},
+      {Helper::Scratch, R"(
+// Memory of a local array: kept in the caller's workspace if there is one, else freed at the end of the scope.
+template <class T>
+class Scratch {
+ public:
+  Scratch() : block_(&own_) {}
+  Scratch(loopgrad_block* workspace, int slot) : block_(workspace ? workspace + slot : &own_) {}
+  Scratch(const Scratch&) = delete;
+  ~Scratch() {
+    if (block_ == &own_) std::free(own_.data);
+  }
+  // Room for `parts` arrays of these extents, each on cache lines of its own; false when there is no memory.
+  bool reserve(int64_t parts, std::initializer_list<int64_t> extents) {
+    int64_t bytes = sizeof(T);
+    for (const int64_t extent : extents)
+      if (__builtin_mul_overflow(bytes, extent < 0 ? 0 : extent, &bytes)) return false;
+    if (__builtin_add_overflow(bytes, 127, &bytes)) return false;
+    stride_ = bytes / 64 * 64;
+    if (__builtin_mul_overflow(stride_, parts, &bytes)) return false;
+    if (bytes <= block_->bytes) return true;
+    std::free(block_->data);
+    block_->data = std::aligned_alloc(64, bytes);
+    block_->bytes = block_->data ? bytes : 0;
+    return block_->data != nullptr;
+  }
+  T* part(int64_t index) const { return reinterpret_cast<T*>(static_cast<char*>(block_->data) + index * stride_); }
+
+ private:
+  loopgrad_block own_ = {nullptr, 0};
+  loopgrad_block* block_;
+  int64_t stride_ = 0;
+};
+)"},
+      {Helper::Stack, R"(
+// The run-time stack that a forward program leaves to its backward program, in registers while a program runs.
+class Stack {
+ public:
+  explicit Stack(loopgrad_stack* home)
+      : home_(home), data_(home->data), top_(data_ + home->size), end_(data_ + home->capacity), peak_(home->peak) {}
+  Stack(const Stack&) = delete;
+  ~Stack() { *home_ = {data_, top_ - data_, end_ - data_, peak()}; }
+  template <class T>
+  bool push(T value) {
+    if (end_ - top_ < static_cast<int64_t>(sizeof(T))) {
+      const int64_t size = top_ - data_, capacity = 2 * (end_ - data_) + 65536;
+      unsigned char* const larger = enlarge(data_, capacity);
+      if (!larger) return false;
+      data_ = larger;
+      top_ = larger + size;
+      end_ = larger + capacity;
+    }
+    std::memcpy(top_, &value, sizeof(T));
+    top_ += sizeof(T);
+    return true;
+  }
+  template <class T>
+  bool pop(T& value) {
+    peak_ = peak();
+    if (top_ - data_ < static_cast<int64_t>(sizeof(T))) return false;
+    top_ -= sizeof(T);
+    std::memcpy(&value, top_, sizeof(T));
+    return true;
+  }
+
+ private:
+  int64_t peak() const { return peak_ < top_ - data_ ? top_ - data_ : peak_; }
+  // Takes and gives plain values: a Stack whose address is passed on would have to live in memory.
+  [[gnu::noinline, gnu::cold]] static unsigned char* enlarge(unsigned char* data, int64_t capacity) {
+    return static_cast<unsigned char*>(std::realloc(data, capacity));
+  }
+  loopgrad_stack* home_;
+  unsigned char *data_, *top_, *end_;
+  int64_t peak_;
+};
+)"},
+  };
+  return texts;
+}
+
+constexpr const char* reserved_words =
+    // Keywords and alternative tokens of C++20 and C.
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class "
+    "co_await "
+    "co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete "
+    "do "
+    "double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable "
+    "namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast "
+    "requires restrict return short signed sizeof static static_assert static_cast struct switch template this "
+    "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
+    "xor_eq "
+    // Names that system headers put into the global namespace as macros or as functions that may be macros.
+    "std size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t NULL NAN INFINITY INT32_MIN "
+    "INT64_MIN "
+    "HUGE_VAL EOF errno assert linux unix i386 main y0 y1 yn j0 j1 jn "
+    // The frame of a generated function and the helpers.
+    "args threads workspace stack home before status num_threads floor_div floor_mod min_of max_of abs_of sigmoid "
+    "from_f16 "
+    "to_f16 "
+    "from_bf16 to_bf16 atomic_update Scratch Stack loopgrad_stack loopgrad_block loopgrad_ok loopgrad_out_of_memory "
+    "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num";
+
+}  // namespace
+
+std::string helper_definitions(const std::set<Helper>& used) {
+  std::string out;
+  for (const Helper helper : used) out += definitions().at(helper);
+  return out;
+}
+
+const std::set<std::string>& reserved_names() {
+  static const std::set<std::string> names = [] {
+    std::istringstream words(reserved_words);
+    std::set<std::string> set;
+    for (std::string word; words >> word;) set.insert(word);
+    return set;
+  }();
+  return names;
+}
+
+std::string identifier(const std::string& name) {
+  std::string out = name;
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "p_");
+  return out;
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,364 @@
+#include "backends/openmp/stmt_text.h"
+
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+#include <loopgrad/error.h>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+/// Below this many operations a parallel loop costs more than it gains.
+constexpr std::int64_t least_parallel_work = 20000;
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& x) { found |= x.kind() == Kind::Load; });
+  return found;
+}
+
+class StmtWriter {
+ public:
+  StmtWriter(const FunctionPlan& plan, EmitState& state) : plan_(plan), state_(state) {}
+
+  BodyText write(const Program& program) {
+    for (const auto& [node, local] : plan_.locals) fails_in_iteration_ |= local.storage == Storage::InIteration;
+    if (fails_in_iteration_) line("int status = loopgrad_ok;");
+    if (plan_.has_stack) line("Stack stack(home);");
+    emit(program.body);
+    return {std::move(out_), blocks_};
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    out_.append(static_cast<std::size_t>(2 * depth_), ' ');
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+  void pragma(const std::string& text) { line("#pragma {}", text); }
+
+  std::string text(const Expr& e, Level surrounding = Level::Any) { return text_of(e, state_, surrounding); }
+  std::string element(const Array& array, const std::vector<Expr>& indices) {
+    return element_text(array, indices, state_);
+  }
+
+  /// The user's line, where it differs from that of the statement before.
+  void comment(const SourceLocation& where) {
+    if (!where.known() || where.str() == last_comment_) return;
+    last_comment_ = where.str();
+    line("// {}", last_comment_);
+  }
+
+  void emit(const Stmt& s) {
+    if (!s) return;
+    visit(s, overloaded{
+                 [&](const Block& n) {
+                   for (const Stmt& child : n.body) emit(child);
+                 },
+                 [&](const For& n) { emit_loop(s, n); },
+                 [&](const While& n) { emit_while(s, n); },
+                 [&](const If& n) { emit_if(n); },
+                 [&](const Assign& n) {
+                   comment(n.location);
+                   line("{} = {};", element(n.array, n.indices), stored(n.array->type, text(n.value), state_));
+                 },
+                 [&](const Reduce& n) { emit_reduce(n); },
+                 [&](const Allocate& n) { emit_allocate(s, n); },
+                 [&](const Push& n) {
+                   comment(n.location);
+                   line("if (!stack.push<{}>({})) return loopgrad_out_of_memory;", value_cpp_type(n.value.type()),
+                        text(n.value));
+                 },
+                 [&](const Pop& n) { emit_pop(n); },
+             });
+  }
+
+  void emit_body(const Stmt& body) {
+    ++depth_;
+    emit(body);
+    --depth_;
+  }
+
+  // Loops.
+
+  /// Bounds are evaluated once: those that read data get a constant of their own.
+  std::string bound(const Expr& e, const Symbol& iterator, const char* which) {
+    if (!has_load(e)) return text(e, Level::Sum);
+    const std::string name = state_.names.fresh(state_.names.of(iterator) + which);
+    line("const int64_t {} = {};", name, text(e));
+    return name;
+  }
+
+  std::string loop_header(const For& n) {
+    const std::string name = state_.names.of(n.iterator);
+    if (n.mode == LoopMode::Backward) {
+      const std::string lower = bound(n.lower, n.iterator, "_begin");
+      return fmt::format("for (int64_t {0} = {1}; {0} >= {2}; --{0})", name, text(n.upper - int_const(1)), lower);
+    }
+    const std::string upper = bound(n.upper, n.iterator, "_end");
+    return fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, text(n.lower), upper);
+  }
+
+  void emit_loop(const Stmt& s, const For& n) {
+    reserve_before(s);
+    comment(n.location);
+    if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
+    const LoopPlan& plan = plan_.loops.at(s.get());
+    if (plan.threads) return emit_parallel(s, n, plan);
+    const std::string header = loop_header(n);
+    if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
+    line("{} {{", header);
+    emit_body(n.body);
+    line("}}");
+  }
+
+  std::string reduction_clauses(const LoopPlan& plan) {
+    std::string out;
+    for (const auto& [op, arrays] : {std::pair("+", plan.simd_sums), std::pair("*", plan.simd_products)}) {
+      std::string list;
+      for (const Array& array : arrays) list += (list.empty() ? "" : ", ") + state_.names.of(array);
+      if (!list.empty()) out += fmt::format(" reduction({} : {})", op, list);
+    }
+    return out;
+  }
+
+  void emit_while(const Stmt& s, const While& n) {
+    reserve_before(s);
+    comment(n.location);
+    state_.non_negative.insert(n.iterator);
+    const std::string limit = bound(n.max_trips, n.iterator, "_limit");
+    line("for (int64_t {0} = 0; {0} < {1} && {2}; ++{0}) {{", state_.names.of(n.iterator), limit,
+         text(n.condition, Level::Equality));
+    emit_body(n.body);
+    line("}}");
+  }
+
+  void emit_parallel(const Stmt& s, const For& n, const LoopPlan& plan) {
+    // Constants for bounds must precede the pragma, and inner bounds of collapsed loops read no data.
+    const std::string header = loop_header(n);
+    const bool own_memory = plan_.used_in.count(s.get()) > 0;
+    const std::string region = fmt::format(" num_threads(threads){}", worthwhile(n));
+    std::string sharing = plan.simd ? "for simd schedule(static)" : "for schedule(static)";
+    if (plan.collapse > 1) sharing += fmt::format(" collapse({})", plan.collapse);
+    if (own_memory) {
+      pragma("omp parallel" + region);
+      line("{{");
+      ++depth_;
+      declare_thread_memory(s);
+      pragma("omp " + sharing);
+    } else {
+      pragma("omp parallel " + sharing + region);
+    }
+    line("{} {{", header);
+    emit_collapsed(n.body, plan.collapse - 1);
+    line("}}");
+    if (own_memory) {
+      --depth_;
+      line("}}");
+      if (fails_in_iteration_) line("if (status != loopgrad_ok) return status;");
+    }
+  }
+
+  /// The loops that share one pragma, then the body of the innermost.
+  void emit_collapsed(const Stmt& body, int count) {
+    if (count == 0) return emit_body(body);
+    const auto& n = *body.as<For>();
+    ++depth_;
+    if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
+    line("{} {{", loop_header(n));
+    emit_collapsed(n.body, count - 1);
+    line("}}");
+    --depth_;
+  }
+
+  /// The clause that keeps tiny loops on one thread; empty when the loop is known to be large.
+  std::string worthwhile(const For& n) {
+    const Expr trips = has_load(n.lower) || has_load(n.upper) ? Expr() : n.upper - n.lower;
+    const Expr work = work_of(n.body);
+    if (!trips) return "";
+    const Expr total = trips * work;
+    if (const auto known = as_int(total); known && *known >= least_parallel_work) return "";
+    return fmt::format(" if (parallel : {} >= {})", text(total, Level::Relation), least_parallel_work);
+  }
+
+  // Branches and stores.
+
+  void emit_if(const If& n) {
+    comment(n.location);
+    line("if ({}) {{", text(n.condition));
+    emit_body(n.then_body);
+    if (n.else_body) {
+      line("}} else {{");
+      emit_body(n.else_body);
+    }
+    line("}}");
+  }
+
+  void emit_reduce(const Reduce& n) {
+    comment(n.location);
+    const std::string target = element(n.array, n.indices);
+    const bool plain_storage = value_type(n.array->type) == n.array->type;
+    const bool arithmetic = (n.op == ReduceOp::Add || n.op == ReduceOp::Mul) && n.array->type != ScalarType::Bool;
+    if (plain_storage && arithmetic) {
+      if (n.atomic) pragma("omp atomic");
+      line("{} {} {};", target, name_of(n.op), text(n.value));
+    } else if (n.atomic) {
+      state_.helpers.insert(Helper::AtomicUpdate);
+      const char* const type = storage_cpp_type(n.array->type);
+      line("atomic_update({}, [&]({} before) -> {} {{ return {}; }});", target, type, type, combined(n, "before"));
+    } else {
+      line("{} = {};", target, combined(n, target));
+    }
+  }
+
+  /// The new stored value of a Reduce, given the text of the old one.
+  std::string combined(const Reduce& n, const std::string& before) {
+    const std::string old = loaded(n.array->type, before, state_);
+    if (n.op == ReduceOp::Add || n.op == ReduceOp::Mul)
+      return stored(n.array->type,
+                    fmt::format("{} {} {}", old, n.op == ReduceOp::Add ? "+" : "*", text(n.value, Level::Product)),
+                    state_);
+    const bool least = n.op == ReduceOp::Min;
+    state_.helpers.insert(least ? Helper::MinOf : Helper::MaxOf);
+    return stored(n.array->type,
+                  fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, argument_text(n.value, state_)), state_);
+  }
+
+  void emit_pop(const Pop& n) {
+    comment(n.location);
+    const std::string target = element(n.array, n.indices);
+    if (value_type(n.array->type) == n.array->type) {
+      line("if (!stack.pop({})) return loopgrad_bad_stack;", target);
+      return;
+    }
+    const std::string popped = state_.names.fresh("popped");
+    line("{} {};", value_cpp_type(value_type(n.array->type)), popped);
+    line("if (!stack.pop({})) return loopgrad_bad_stack;", popped);
+    line("{} = {};", target, stored(n.array->type, popped, state_));
+  }
+
+  // Local arrays.
+
+  std::string extents(const Array& array) {
+    std::string out;
+    for (const Expr& extent : array->shape) out += (out.empty() ? "" : ", ") + argument_text(extent, state_);
+    return out;
+  }
+
+  std::string& memory_name(const Array& array) {
+    std::string& name = memory_names_[array];
+    if (name.empty()) name = state_.names.fresh(state_.names.of(array) + "_memory");
+    return name;
+  }
+
+  void reserve(const Allocate& n, const char* parts) {
+    state_.helpers.insert(Helper::Scratch);
+    const std::string& memory = memory_name(n.array);
+    line("Scratch<{}> {}(workspace, {});", storage_cpp_type(n.array->type), memory, blocks_++);
+    line("if (!{}.reserve({}, {{{}}})) return loopgrad_out_of_memory;", memory, parts, extents(n.array));
+  }
+
+  void declare_pointer(const Array& array, const char* part) {
+    const char* const type = storage_cpp_type(array->type);
+    line("{}* const {} = {}.part({});", type, state_.names.of(array), memory_name(array), part);
+  }
+
+  void reserve_before(const Stmt& loop) {
+    const auto it = plan_.reserved_before.find(loop.get());
+    if (it == plan_.reserved_before.end()) return;
+    for (const Stmt& s : it->second) {
+      const auto& n = *s.as<Allocate>();
+      comment(n.location);
+      const bool per_thread = plan_.locals.at(s.get()).storage == Storage::PerThread;
+      reserve(n, per_thread ? "threads" : "1");
+      if (!per_thread) declare_pointer(n.array, "0");
+    }
+  }
+
+  void declare_thread_memory(const Stmt& loop) {
+    for (const Stmt& s : plan_.used_in.at(loop.get())) {
+      const auto& n = *s.as<Allocate>();
+      if (plan_.locals.at(s.get()).storage == Storage::PerThread) {
+        declare_pointer(n.array, "omp_get_thread_num()");
+      } else {
+        state_.helpers.insert(Helper::Scratch);
+        line("Scratch<{}> {};", storage_cpp_type(n.array->type), memory_name(n.array));
+      }
+    }
+  }
+
+  void emit_allocate(const Stmt& s, const Allocate& n) {
+    const LocalPlan& local = plan_.locals.at(s.get());
+    const char* const type = storage_cpp_type(n.array->type);
+    switch (local.storage) {
+      case Storage::Variable: return emit_variable(n);
+      case Storage::Stack: {
+        comment(n.location);
+        std::int64_t count = 1;
+        for (const Expr& extent : n.array->shape) count *= *as_int(extent);
+        line("alignas(64) {} {}[{}];", type, state_.names.of(n.array), std::max<std::int64_t>(count, 1));
+        break;
+      }
+      case Storage::Shared:
+        if (!local.before) {
+          comment(n.location);
+          reserve(n, "1");
+          declare_pointer(n.array, "0");
+        }
+        break;
+      case Storage::PerThread: break;
+      case Storage::InIteration: return emit_in_iteration(n);
+    }
+    emit(n.body);
+  }
+
+  /// `float s = 0.0f;` where the first statement is the first value, else `float s;`.
+  void emit_variable(const Allocate& n) {
+    comment(n.location);
+    const char* const type = storage_cpp_type(n.array->type);
+    const auto* statements = n.body.as<Block>();
+    const Stmt& first = statements ? statements->body.front() : n.body;
+    const auto* value = first.as<Assign>();
+    if (!value || value->array != n.array) {
+      line("{} {};", type, state_.names.of(n.array));
+      return emit(n.body);
+    }
+    line("{} {} = {};", type, state_.names.of(n.array), stored(n.array->type, text(value->value), state_));
+    for (std::size_t i = 1; statements && i < statements->body.size(); ++i) emit(statements->body[i]);
+  }
+
+  /// No exception and no return may leave a parallel region: a failure is noted and the body skipped.
+  void emit_in_iteration(const Allocate& n) {
+    comment(n.location);
+    line("if (!{}.reserve(1, {{{}}})) {{", memory_name(n.array), extents(n.array));
+    ++depth_;
+    pragma("omp atomic write");
+    line("status = loopgrad_out_of_memory;");
+    --depth_;
+    line("}} else {{");
+    ++depth_;
+    declare_pointer(n.array, "0");
+    emit(n.body);
+    --depth_;
+    line("}}");
+  }
+
+  const FunctionPlan& plan_;
+  EmitState& state_;
+  std::string out_, last_comment_;
+  int depth_ = 1;
+  int blocks_ = 0;
+  bool fails_in_iteration_ = false;
+  std::map<Array, std::string> memory_names_;
+};
+
+}  // namespace
+
+BodyText body_text(const Program& program, const FunctionPlan& plan, EmitState& state) {
+  return StmtWriter(plan, state).write(program);
+}
+
+}  // namespace loopgrad::backend
