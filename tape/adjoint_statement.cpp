@@ -3,6 +3,8 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 
+#include <loopgrad/error.h>
+
 namespace loopgrad::tape {
 namespace {
 
@@ -71,20 +73,39 @@ Stmt adjoint_of_store(const Store& store, const ArrayMap& adjoints, const Adjoin
   return ir::block(std::move(body));
 }
 
+/// Only the operand that became the value has a derivative: it gets the adjoint, and what was there before gets none.
+Stmt adjoint_of_extremum(const ir::Reduce& r, const ArrayMap& adjoints, const AdjointOptions& options) {
+  if (!adjoints.count(r.array)) return ir::block({});
+  Expr taken = options.taken;
+  if (!taken) {
+    const Expr old_value = ir::load(r.array, r.indices, r.location);
+    taken = r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, r.value, old_value)
+                                      : ir::binary(ir::BinaryOp::Lt, old_value, r.value);
+  }
+  AdjointOptions as_assign = options;
+  as_assign.result = {};
+  const Store store{r.array, r.indices, r.value, r.location, true};
+  return ir::if_then(taken, adjoint_of_store(store, adjoints, as_assign), {}, r.location);
+}
+
 }  // namespace
 
 Stmt adjoint_of(const Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options) {
   if (const auto* a = statement.as<ir::Assign>())
     return adjoint_of_store({a->array, a->indices, a->value, a->location, true}, adjoints, options);
-  if (const auto* r = statement.as<ir::Reduce>(); r && r->op == ir::ReduceOp::Add)
-    return adjoint_of_store({r->array, r->indices, r->value, r->location, false}, adjoints, options);
+  if (const auto* r = statement.as<ir::Reduce>()) {
+    if (r->op == ir::ReduceOp::Add)
+      return adjoint_of_store({r->array, r->indices, r->value, r->location, false}, adjoints, options);
+    if (r->op != ir::ReduceOp::Mul) return adjoint_of_extremum(*r, adjoints, options);
+    if (adjoints.count(r->array)) throw InternalError("the adjoint of '*=' on '" + r->array->name + "'");
+  }
   return ir::block({});
 }
 
-Stmt expand_reductions(const Stmt& body, const IsActive& active) {
+Stmt expand_reductions(const Stmt& body, const std::set<ir::ReduceOp>& ops, const IsActive& active) {
   return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto* r = s.as<ir::Reduce>();
-    if (!r || r->op == ir::ReduceOp::Add || !active(r->array)) return std::nullopt;
+    if (!r || !ops.count(r->op) || !active(r->array)) return std::nullopt;
     const Expr old_value = ir::load(r->array, r->indices, r->location);
     return ir::assign(r->array, r->indices, ir::binary(ir::binary_of(r->op), old_value, r->value), r->location);
   });

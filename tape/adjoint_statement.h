@@ -6,6 +6,7 @@
 #include "tape/adjoint_rules.h"
 
 #include <map>
+#include <set>
 
 namespace loopgrad::tape {
 
@@ -15,6 +16,7 @@ using ArrayMap = std::map<ir::Array, ir::Array>;
 struct AdjointOptions {
   bool clear = true;  // an Assign zeroes the adjoint of its target; false when nobody reads that adjoint afterwards
   ir::Expr result;    // an expression for the stored value that is cheaper than recomputing it, or null
+  ir::Expr taken;     // min= and max=: whether this operand became the value; null: compare with the old value
 };
 
 /// Before -> after, for `A[f] = x[g] * 2`:
@@ -26,8 +28,8 @@ struct AdjointOptions {
 /// an empty statement. A statement that reads its own target array first copies d_A[f] to a local scalar when needed.
 ir::Stmt adjoint_of(const ir::Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options = {});
 
-/// Rewrites `A *= e`, `A min= e`, `A max= e` on arrays for which `active` holds into `A = A op e`, whose adjoint needs
-/// the old value of A explicitly. Statements keep their source lines.
-ir::Stmt expand_reductions(const ir::Stmt& body, const IsActive& active);
+/// Rewrites `A op= e` for the given operations, on arrays for which `active` holds, into `A = A op e`, which reads the
+/// old value of A explicitly. Statements keep their source lines.
+ir::Stmt expand_reductions(const ir::Stmt& body, const std::set<ir::ReduceOp>& ops, const IsActive& active);
 
 }  // namespace loopgrad::tape

@@ -34,7 +34,8 @@ bool reuses_result(const Expr& value) {
       default: return false;
     }
   }
-  return false;
+  const auto* b = value.as<ir::Binary>();
+  return b && b->op == ir::BinaryOp::Div;
 }
 
 /// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it.
@@ -99,8 +100,15 @@ class Backward {
   Stmt of_store(const Stmt& s) {
     const auto* a = s.as<ir::Assign>();
     AdjointOptions options;
-    Array placeholder;
+    Array placeholder;  // stands for a value of the backward sweep in the adjoint, which is written in primal values
     Expr stored;
+    const auto* r = s.as<ir::Reduce>();
+    if (r && prepared_.adjoints.count(r->array) && (r->op == ir::ReduceOp::Min || r->op == ir::ReduceOp::Max)) {
+      options.clear = plan_.adjoint_is_read_later(s);
+      stored = plan_.provide_taken(s);
+      placeholder = ir::make_array("taken", ScalarType::Bool, {}, ir::ArrayRole::Local, s->location);
+      options.taken = ir::load(placeholder, {});
+    }
     if (a && prepared_.adjoints.count(a->array)) {
       options.clear = plan_.adjoint_is_read_later(s);
       const bool rounds = value_type(a->array->type) != a->array->type;  // f16 and bf16 hold less than was computed
@@ -163,7 +171,11 @@ class Forward {
     return ir::if_then(n.condition, insert(n.then_body), n.else_body ? insert(n.else_body) : Stmt{}, n.location);
   }
   Stmt with_children(const ir::Allocate& n, const Stmt&) const {
-    return ir::allocate(n.array, insert(n.body), n.location);
+    const auto kept = plan_.additions().kept.find(n.array);
+    std::vector<Stmt> body{insert(n.body)};
+    if (kept != plan_.additions().kept.end() && kept->second.at_scope_end)
+      body.push_back(ir::assign(kept->second.tape, kept->second.leading, ir::load(n.array, {}), n.location));
+    return ir::allocate(n.array, ir::block(std::move(body)), n.location);
   }
   template <class Leaf>
   Stmt with_children(const Leaf&, const Stmt& s) const {
@@ -176,7 +188,9 @@ class Forward {
   }
 
   Stmt expand_kept(const Stmt& body) const {
-    const auto& kept = plan_.additions().kept;
+    std::map<Array, KeptArray> kept;
+    for (const auto& [array, how] : plan_.additions().kept)
+      if (!how.at_scope_end) kept[array] = how;
     if (kept.empty()) return body;
     ir::ExprRewrite on_expr;
     ir::StmtRewrite on_stmt;

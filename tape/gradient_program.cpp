@@ -118,7 +118,8 @@ Prepared prepare(const ir::Program& program, const GradientOptions& options) {
   Prepared prepared{program, resolve_request(program, options), {}, {}};
   prepared.activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
   const Activity& activity = prepared.activity;
-  prepared.program.body = expand_reductions(program.body, [&](const Array& a) { return activity.active(a); });
+  prepared.program.body =
+      expand_reductions(program.body, {ir::ReduceOp::Mul}, [&](const Array& a) { return activity.active(a); });
   auto add = [&](const Array& a) {
     if (!activity.active(a)) return;
     prepared.adjoints[a] = ir::make_array("d_" + a->name, value_type(a->type), a->shape, ArrayRole::Local, a->location);

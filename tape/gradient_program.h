@@ -18,7 +18,7 @@ struct Request {
 /// Throws UsageError for unknown names, wrong roles and non-float arrays.
 Request resolve_request(const ir::Program& program, const GradientOptions& options);
 
-/// A program made ready for differentiation: products, minima and maxima of active arrays spelled out.
+/// A program made ready for differentiation: products of active arrays spelled out.
 struct Prepared {
   ir::Program program;
   Request request;

@@ -82,7 +82,9 @@ Program tangent(const Program& program, const GradientOptions& options) {
     tangents[array] =
         ir::make_array("t_" + array->name, adjoint->type, array->shape, ir::ArrayRole::Local, array->location);
   }
-  prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(prepared.program.body));
+  const Stmt body = tape::expand_reductions(prepared.program.body, {ir::ReduceOp::Min, ir::ReduceOp::Max},
+                                            [&](const Array& a) { return tangents.count(a) != 0; });
+  prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(body));
   result.body = ir::block(std::move(prologue));
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
   return Program(std::make_shared<const ir::Program>(std::move(result)));

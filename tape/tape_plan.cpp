@@ -17,7 +17,11 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int longest_recomputation = 24;  // operations; a load costs about as much as a few of them
+constexpr int longest_copy = 3;            // what replaces a writer's tape: little more than a load
 constexpr int operation_cost_of_function = 6;
+
+/// Stores to f16 and bf16 round.
+bool stores_as_computed(const Array& array) { return value_type(array->type) == array->type; }
 
 int cost_of(const Expr& e) {
   return ir::visit(e,
@@ -186,6 +190,52 @@ Expr TapePlan::provide_condition(const Stmt& site) {
   return saved;
 }
 
+Expr TapePlan::provide_taken(const Stmt& site) {
+  auto& saved = saved_controls_[site.get()];
+  if (saved) return saved;
+  const auto& n = *site.as<ir::Reduce>();
+  if (keeps_intermediate_extrema_secret(n)) {
+    if (const auto final_value = stored_value(site)) {
+      saved = ir::binary(ir::BinaryOp::Eq, provide(n.value, site), *final_value);
+      return saved;
+    }
+  }
+  const Expr old_value = ir::load(n.array, n.indices, n.location);
+  const Expr taken = n.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, n.value, old_value)
+                                               : ir::binary(ir::BinaryOp::Lt, old_value, n.value);
+  saved = from_reader(taken, n.array->name + "_taken", site, "whether this line changed the extremum");
+  return saved;
+}
+
+/// Every read of the array sees the final value, and nothing but the same operation follows: then `operand == final
+/// value` tells which operand was taken.
+bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
+  if (!model_) return false;
+  for (const Stmt& writer : writers_.at(n.array)) {
+    const auto* other = writer.as<ir::Reduce>();
+    if (other && other->op == n.op) continue;
+    const Site& where = site_of(writer);
+    const poly::Access* write = find_write(where);
+    // An Assign must not come after one of the Reduces.
+    if (other || !write) return false;
+    for (const Stmt& earlier : writers_.at(n.array)) {
+      if (earlier.kind() != ir::Kind::Reduce) continue;
+      const Site& reducing = site_of(earlier);
+      const bool resets = ask(*model_, true, [&] {
+        return poly::may_follow(*model_, reducing.model_index, *find_write(reducing), where.model_index, *write);
+      });
+      if (resets) return false;
+    }
+  }
+  for (int i = 0; i < static_cast<int>(model_->statements.size()); ++i) {
+    for (const poly::Access& access : model_->statements[i].accesses) {
+      if (access.kind != poly::AccessKind::Read || access.array != n.array) continue;
+      if (ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, i, access); })) return false;
+    }
+  }
+  return true;
+}
+
 Expr TapePlan::provide_trips(const Stmt& site) {
   auto& saved = saved_controls_[site.get()];
   if (saved) return saved;
@@ -206,14 +256,17 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   const Site& where = site_of(site);
   const poly::Access* write = find_write(where);
   if (!write) return std::nullopt;
-  if (ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
+  const bool extremum = site.kind() == ir::Kind::Reduce;  // then the caller has looked at later writes
+  if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
     return std::nullopt;
   if (array->role == ArrayRole::Local) {
-    const auto kept = additions_.kept.find(array);  // not worth keeping for this alone
-    if (kept == additions_.kept.end()) return std::nullopt;
-    std::vector<Expr> index = kept->second.leading;
+    const auto known = additions_.kept.find(array);
+    // For the sake of a cheaper rule alone it is not worth keeping; an extremum costs a tape otherwise.
+    const KeptArray* kept = known != additions_.kept.end() ? &known->second : extremum ? keep(array) : nullptr;
+    if (!kept) return std::nullopt;
+    std::vector<Expr> index = kept->leading;
     for (const Expr& e : stored_indices(site)) index.push_back(provide(e, site));
-    return ir::load(kept->second.tape, std::move(index));
+    return ir::load(kept->tape, std::move(index));
   }
   std::vector<Expr> index;
   for (const Expr& e : stored_indices(site)) index.push_back(provide(e, site));
@@ -300,8 +353,7 @@ std::optional<Expr> TapePlan::recomputed(const ir::Load& load, const Stmt& site,
   if (writers == writers_.end() || writers->second.size() != 1) return std::nullopt;
   const Stmt& writer = writers->second.front();
   const auto* assign = writer.as<ir::Assign>();
-  const bool stored_as_computed = value_type(load.array->type) == load.array->type;  // f16 and bf16 stores round
-  if (!assign || !stored_as_computed) return std::nullopt;
+  if (!assign || !stores_as_computed(load.array)) return std::nullopt;
   const Site &from = site_of(writer), &to = site_of(site);
   const Site& declared = site_of(allocations_.at(load.array));
   if (from.loops.size() != declared.loops.size() || from.position >= to.position) return std::nullopt;
@@ -322,7 +374,20 @@ const KeptArray* TapePlan::keep(const Array& array) {
     inner_shape.push_back(range->highest);
   }
   const Array tape = new_tape(array->name + "_kept", array->type, loops, inner_shape, array->location);
-  return &(additions_.kept[array] = {tape, tape_index(loops)});
+  // A scalar that is surely assigned stays a scalar in the forward sweep and is copied once.
+  const Stmt& scope = allocation.as<ir::Allocate>()->body;
+  bool surely_assigned = false;
+  auto assigns = [&](const Stmt& s) {
+    const auto* a = s.as<ir::Assign>();
+    return a && a->array == array;
+  };
+  surely_assigned |= assigns(scope);
+  const Stmt* inner = &scope;
+  while (const auto* nested = inner->as<ir::Allocate>()) inner = &nested->body;
+  if (const auto* b = inner->as<ir::Block>())
+    for (const Stmt& s : b->body) surely_assigned |= assigns(s);
+  const bool at_scope_end = array->shape.empty() && surely_assigned;
+  return &(additions_.kept[array] = {tape, tape_index(loops), at_scope_end});
 }
 
 std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site) {
@@ -407,6 +472,15 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   });
   ir::Substitution at;
   for (std::size_t k = 0; k < writer.iterators.size(); ++k) at[writer.iterators[k]] = instance[k];
+  int budget = longest_copy;
+  const auto* assign = writer.stmt.as<ir::Assign>();
+  if (assign && stores_as_computed(assign->array)) {
+    if (const auto same = without_tape(assign->value, writer.stmt, budget)) {
+      note(read, site->location, "recomputed", {}, {},
+           "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));
+      return ir::substitute(*same, at);
+    }
+  }
   Array& tape = writer_tapes_[writer.stmt.get()];
   if (!tape) {
     const Array& array = *stored_array(writer.stmt);
@@ -420,14 +494,63 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   return value;
 }
 
-Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& site, const std::string& why) {
+/// The outermost loop that the read can be moved in front of: on the way there are only loops and declarations, and
+/// nothing that the value depends on changes. `site` itself when there is none.
+Stmt TapePlan::hoisted(const Expr& value, const Stmt& site) const {
+  std::set<Array> arrays;
+  std::set<ir::Symbol> symbols;
+  ir::walk(value, [&](const Expr& e) {
+    if (const auto* l = e.as<ir::Load>()) arrays.insert(l->array);
+    if (const auto* v = e.as<ir::Var>()) symbols.insert(v->symbol);
+  });
+  auto changes_inside = [&](const Stmt& loop) {
+    bool changes = false;
+    ir::walk_stmts(loop, [&](const Stmt& s) {
+      if (const Array* stored = stored_array(s)) changes |= arrays.count(*stored) != 0;
+      if (const auto* local = s.as<ir::Allocate>()) changes |= arrays.count(local->array) != 0;
+    });
+    return changes;
+  };
+  Stmt best = site;
+  const Site& where = site_of(site);
+  for (auto scope = where.scopes.rbegin(); scope != where.scopes.rend(); ++scope) {
+    if (scope->kind() == ir::Kind::If || scope->kind() == ir::Kind::While) break;
+    const auto* loop = scope->as<ir::For>();
+    if (!loop) continue;
+    if (symbols.count(loop->iterator) || changes_inside(*scope)) break;
+    best = *scope;
+    // The loops left behind decide, in front of this one, whether the value is read at all.
+    bool bounds_are_plain = true;
+    for (const Expr& bound : {loop->lower, loop->upper}) {
+      ir::walk(bound, [&](const Expr& e) {
+        bounds_are_plain &= e.kind() != ir::Kind::Load;
+        if (const auto* v = e.as<ir::Var>()) symbols.insert(v->symbol);
+      });
+    }
+    if (!bounds_are_plain) break;
+  }
+  return best;
+}
+
+Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& reader, const std::string& why) {
+  const Stmt site = hoisted(value, reader);
+  for (const Supplied& known : supplied_[site.get()])
+    if (!site.same_as(reader) && ir::equal(known.load, value)) return known.value;
   const std::vector<Stmt> loops = extents_.dimensions(site_of(site).loops);
   const ScalarType type = value.as<ir::Load>() ? value.as<ir::Load>()->array->type : value.type();
   const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
   const std::vector<Expr> index = tape_index(loops);
-  additions_.before[site.get()].push_back(ir::assign(tape, index, value, site->location));
+  Stmt save = ir::assign(tape, index, value, site->location);
+  // In front of loops the value is only read when it would have been: all loops it was moved out of run.
+  for (const Stmt& around : site_of(reader).loops) {
+    const auto* loop = around.as<ir::For>();
+    if (!site.same_as(reader) && loop && site_of(around).position >= site_of(site).position)
+      save = ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper), save);
+  }
+  additions_.before[site.get()].push_back(save);
   const Expr result = ir::load(tape, index);
-  note(value, site->location, "tape (reader's index)", result, tape, why);
+  if (!site.same_as(reader)) supplied_[site.get()].push_back({value, result});
+  note(value, reader->location, "tape (reader's index)", result, tape, why);
   return result;
 }
 

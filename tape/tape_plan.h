@@ -9,8 +9,11 @@
 //   writer's tape the element is overwritten, but isl's dataflow says exactly which statement instance wrote the value:
 //   each
 //                 writer saves what it writes at its own iterators, the read gets the index from the flow relation
-//   reader's tape otherwise: saved where it is read, at the reader's own iterators, so that an index always exists
-// A branch condition that would need a tape is saved itself, as one bool; a `while` saves its trip count.
+//   reader's tape otherwise: saved where it is read, at the reader's own iterators, so that an index always exists;
+//   moved
+//                 out of inner loops that do not change the value
+// A branch condition that would need a tape is saved itself, as one bool; so is whether a `min=` or `max=` took its
+// operand, unless the final value tells; a `while` saves its trip count.
 #pragma once
 
 #include "dsl/ir/rewriter.h"
@@ -20,10 +23,11 @@
 
 namespace loopgrad::tape {
 
-/// A local array whose storage is expanded by the iterators of the loops around its declaration.
+/// A local array that survives the iteration it belongs to.
 struct KeptArray {
   ir::Array tape;
   std::vector<ir::Expr> leading;  // index of this iteration's copy
+  bool at_scope_end = false;      // the array stays as it is and is copied at the end of its scope
 };
 
 /// What the forward sweep does in addition to the primal program.
@@ -50,6 +54,9 @@ class TapePlan {
   ir::Expr provide_trips(const ir::Stmt& site);
   /// The value stored by the Assign or Reduce `site`, when the array that it was stored to still holds it.
   std::optional<ir::Expr> stored_value(const ir::Stmt& site);
+  /// Whether the `min=` or `max=` of `site` took its operand. From the final value where nothing reads intermediate
+  /// ones (of equal operands the last is then taken), else saved as a bool.
+  ir::Expr provide_taken(const ir::Stmt& site);
   /// Whether the adjoint of the element stored by `site` is looked at again by the rest of the backward sweep.
   bool adjoint_is_read_later(const ir::Stmt& site);
 
@@ -80,6 +87,8 @@ class TapePlan {
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site);
   std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site);
+  bool keeps_intermediate_extrema_secret(const ir::Reduce& site);
+  ir::Stmt hoisted(const ir::Expr& value, const ir::Stmt& site) const;
   ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& site, const std::string& why);
   const KeptArray* keep(const ir::Array& array);
   std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site);

@@ -17,20 +17,23 @@ isl::map time_order(const isl::space& time, Order order) {
   throw InternalError("unknown order");
 }
 
+/// Whether two accesses may touch one element, the second at a time in `order` relative to the first.
+bool touch(const Model& model, const Statement& first, const Access& a, const Statement& second, const Access& b,
+           Order order) {
+  isl::map pairs = touching_pairs(model, first, a, second, b);
+  pairs = pairs.intersect_domain(first.domain).intersect_range(second.domain);
+  pairs = pairs.subtract(impossible_pairs(first, second)).intersect_params(model.assumptions);
+  if (pairs.is_empty()) return false;
+  pairs = pairs.apply_domain(first.schedule).apply_range(second.schedule);
+  return !pairs.intersect(time_order(first.schedule.space().range(), order)).is_empty();
+}
+
 /// Whether some write conflicts with `access`, at a time in `order` relative to it.
 bool conflicts(const Model& model, int index, const Access& access, Order order) {
-  const Statement& subject = model.statements[index];
-  const isl::map in_order = time_order(subject.schedule.space().range(), order);
   for (const Statement& other : model.statements) {
     for (const Access& write : other.accesses) {
-      if (!writes(write)) continue;
-      if (write.array != access.array && model.aliases.empty()) continue;
-      isl::map pairs = touching_pairs(model, subject, access, other, write);
-      pairs = pairs.intersect_domain(subject.domain).intersect_range(other.domain);
-      pairs = pairs.subtract(impossible_pairs(subject, other)).intersect_params(model.assumptions);
-      if (pairs.is_empty()) continue;
-      pairs = pairs.apply_domain(subject.schedule).apply_range(other.schedule);
-      if (!pairs.intersect(in_order).is_empty()) return true;
+      if (!writes(write) || (write.array != access.array && model.aliases.empty())) continue;
+      if (touch(model, model.statements[index], access, other, write, order)) return true;
     }
   }
   return false;
@@ -59,6 +62,12 @@ bool may_be_written_before(const Model& model, int index, const Access& access) 
 
 bool may_be_written_after(const Model& model, int index, const Access& access) {
   return guarded([&] { return conflicts(model, index, access, Order::After); });
+}
+
+bool may_follow(const Model& model, int first_index, const Access& first, int second_index, const Access& second) {
+  return guarded([&] {
+    return touch(model, model.statements[first_index], first, model.statements[second_index], second, Order::After);
+  });
 }
 
 Dataflow last_writes(const Model& model, int reader, const Access& read) {
@@ -93,7 +102,10 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
       result.sources.push_back({w, instance, instance.domain()});
     }
     const isl::union_map from_entry = flow.must_no_source().intersect_params(model.assumptions);
-    if (!from_entry.is_empty()) result.sources.push_back({-1, {}, from_entry.as_map().domain().coalesce()});
+    if (!from_entry.is_empty()) {
+      const isl::map reads = from_entry.as_map();
+      result.sources.push_back({-1, reads, reads.domain().coalesce()});
+    }
     return result;
   });
 }

@@ -10,7 +10,7 @@ namespace loopgrad::poly {
 /// writer < 0, what the element held before the region.
 struct Source {
   int writer = -1;
-  isl::map instance;  // reader instance -> writer instance; for writer < 0 only `domain` is meaningful
+  isl::map instance;  // reader instance -> writer instance; for writer < 0: -> element
   isl::set domain;    // the reader instances concerned
 };
 
@@ -31,5 +31,8 @@ bool may_be_overwritten(const Model& model, int index, const Access& access);
 /// later one. Over-approximate.
 bool may_be_written_before(const Model& model, int index, const Access& access);
 bool may_be_written_after(const Model& model, int index, const Access& access);
+
+/// True when `second` may touch an element after `first` has touched it. Over-approximate.
+bool may_follow(const Model& model, int first_index, const Access& first, int second_index, const Access& second);
 
 }  // namespace loopgrad::poly
