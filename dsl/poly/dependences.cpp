@@ -22,8 +22,7 @@ isl::map all_pairs(const Model& model, const Statement& a, const Statement& b) {
 
 // Pairs of instances of a and b that agree in the iterators before `depth`, where a's iterator `depth` is smaller.
 isl::map rising_at(const Model& model, const Statement& a, const Statement& b, unsigned depth) {
-  isl_map* map =
-      isl_map_universe(isl_space_map_from_domain_and_range(a.domain.space().release(), b.domain.space().release()));
+  isl_map* map = unrelated_pairs(a, b, true).release();
   for (unsigned k = 0; k < depth; ++k)
     map = isl_map_equate(map, isl_dim_in, static_cast<int>(k), isl_dim_out, static_cast<int>(k));
   map = isl_map_order_lt(map, isl_dim_in, static_cast<int>(depth), isl_dim_out, static_cast<int>(depth));
@@ -70,7 +69,7 @@ class Collector {
       conflict.pairs = conflict.pairs.subtract(impossible_pairs(s, t)).coalesce();
       if (conflict.pairs.is_empty()) return;
     }
-    done_ = search_ == Search::UntilNotASum && !conflict.sum;
+    done_ = search_ == Search::UntilAny || (search_ == Search::UntilNotASum && !conflict.sum);
     conflicts_.push_back(std::move(conflict));
   }
 
@@ -100,6 +99,24 @@ auto lazily(Make make) {
 std::string coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
   isl::val value = isl::manage(isl_point_get_coordinate_val(point.get(), type, static_cast<int>(k)));
   return std::to_string(value.num_si());
+}
+
+// The values of the parameters that matter to the two statements.
+std::string parameters(const Model& model, const isl::space& space, const isl::point& point,
+                       const std::vector<const isl::set*>& domains) {
+  std::string text;
+  auto count = static_cast<unsigned>(isl_space_dim(space.get(), isl_dim_param));
+  for (unsigned k = 0; k < count; ++k) {
+    isl::id id = isl::manage(isl_space_get_dim_id(space.get(), isl_dim_param, k));
+    bool matters = std::any_of(domains.begin(), domains.end(), [&](const isl::set* domain) {
+      int position = isl_set_find_dim_by_id(domain->get(), isl_dim_param, id.get());
+      return position >= 0 && isl_set_involves_dims(domain->get(), isl_dim_param, static_cast<unsigned>(position), 1);
+    });
+    if (!matters) continue;
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", model.context->symbol_of(id).name,
+                        coordinate(point, isl_dim_param, k));
+  }
+  return text;
 }
 
 std::string access_text(const Statement& s, const Access* access) {
@@ -169,14 +186,7 @@ std::string witness(const Model& model, const Conflict& conflict) {
              coordinate(point, isl_dim_set, k) != coordinate(point, isl_dim_set, split + k);
     };
     std::string text = shown(s.iterators, 0, differs) + " and " + shown(t.iterators, split, differs);
-    std::string sizes;
-    isl::space space = wrapped.space();
-    auto count = static_cast<unsigned>(isl_space_dim(space.get(), isl_dim_param));
-    for (unsigned k = 0; k < count; ++k) {
-      isl::id id = isl::manage(isl_space_get_dim_id(space.get(), isl_dim_param, k));
-      sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", model.context->symbol_of(id).name,
-                           coordinate(point, isl_dim_param, k));
-    }
+    std::string sizes = parameters(model, wrapped.space(), point, {&s.domain, &t.domain});
     return sizes.empty() ? text : text + " (" + sizes + ")";
   });
 }

@@ -21,6 +21,7 @@ std::vector<Conflict> dependences(const Model& model);
 
 enum class Search {
   All,           // every conflict
+  UntilAny,      // stop at the first conflict
   UntilNotASum,  // stop at the first conflict that is no sum: the loop cannot be parallel then
 };
 

@@ -419,54 +419,10 @@ class Builder {
   std::vector<std::vector<TimeDim>> times_;  // per statement
 };
 
-isl::map pairs_by_key(const Statement& a, const Statement& b, const char* condition) {
-  isl::ctx ctx = a.domain.ctx();
-  // Aligns the parameters of both domains, which isl's space constructor requires to be equal already.
-  isl::map result = isl::manage(isl_map_from_domain_and_range(a.domain.copy(), b.domain.copy()));
-  result = isl::map::empty(result.space());
-  for (const CsrEntry& x : a.entries) {
-    for (const CsrEntry& y : b.entries) {
-      if (x.pointer != y.pointer) continue;
-      result = result.unite(x.key.apply_range(isl::map(ctx, condition)).apply_range(y.key.reverse()));
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context) {
   return guarded([&] { return Builder(program, context).build(region); });
-}
-
-isl::map impossible_pairs(const Statement& a, const Statement& b) {
-  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [q, f] : (r < q and e >= f) or (r > q and e <= f) }"); });
-}
-
-isl::map same_entry(const Statement& a, const Statement& b) {
-  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [r, e] }"); });
-}
-
-isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,
-                        const Access& b) {
-  return guarded([&] {
-    if (a.array != b.array) {
-      bool alias = std::any_of(model.aliases.begin(), model.aliases.end(), [&](const ir::Fact& fact) {
-        return (fact.array == a.array && fact.other == b.array) || (fact.array == b.array && fact.other == a.array);
-      });
-      if (alias) return checked(*model.context, isl_map_from_domain_and_range(sa.domain.copy(), sb.domain.copy()));
-      const isl::map all = isl::manage(isl_map_from_domain_and_range(sa.domain.copy(), sb.domain.copy()));
-      return isl::map::empty(all.space());
-    }
-    isl::map result = a.relation.apply_range(b.relation.reverse());
-    for (const Indirect& x : a.indirect) {
-      for (const Indirect& y : b.indirect) {
-        if (x.dim != y.dim || x.index_array != y.index_array || !x.injective) continue;
-        result = result.intersect(x.subscript.apply_range(y.subscript.reverse()));
-      }
-    }
-    return result;
-  });
 }
 
 }  // namespace loopgrad::poly

@@ -77,6 +77,9 @@ struct Model {
 /// Throws BudgetError (isl_bridge.h) when isl's operation budget is spent.
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context);
 
+/// All pairs of (instance of a, instance of b), in the domains or not, or none of them: something to start from.
+isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all);
+
 /// Pairs (instance of a, instance of b) that can never both be executed, because one entry would belong to two rows of
 /// one CSR structure (or rows and entries would be in opposite orders). Subtract it from every relation between
 /// instances: dependences, flow.
@@ -87,8 +90,8 @@ isl::map impossible_pairs(const Statement& a, const Statement& b);
 isl::map same_entry(const Statement& a, const Statement& b);
 
 /// Pairs (instance of a's statement, instance of b's) that may touch the same element: through equal elements of one
-/// array, minus what Injective facts exclude, or any pair when MayAlias relates the two arrays. Not yet minus
-/// `impossible_pairs`. `sa`, `sb` are the statements that the accesses belong to.
+/// array, minus what Injective facts exclude, or any pair when MayAlias relates the two arrays (in the domains or not).
+/// Not yet minus `impossible_pairs`. `sa`, `sb` are the statements that the accesses belong to.
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb, const Access& b);
 
 }  // namespace loopgrad::poly

@@ -1,0 +1,63 @@
+// Relations between instances of two statements: see model.h.
+#include "dsl/poly/model.h"
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+namespace {
+
+isl::map pairs_by_key(const Statement& a, const Statement& b, const char* condition) {
+  isl::map result = unrelated_pairs(a, b, false);
+  for (const CsrEntry& x : a.entries) {
+    for (const CsrEntry& y : b.entries) {
+      if (x.pointer != y.pointer) continue;
+      isl::map keys(a.domain.ctx(), condition);
+      result = result.unite(x.key.apply_range(keys).apply_range(y.key.reverse()));
+    }
+  }
+  return result;
+}
+
+bool may_alias(const Model& model, const ir::Array& a, const ir::Array& b) {
+  return std::any_of(model.aliases.begin(), model.aliases.end(), [&](const ir::Fact& fact) {
+    return (fact.array == a && fact.other == b) || (fact.array == b && fact.other == a);
+  });
+}
+
+}  // namespace
+
+isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all) {
+  return guarded([&] {
+    auto in = static_cast<unsigned>(a.iterators.size()), out = static_cast<unsigned>(b.iterators.size());
+    isl_space* space = isl_space_alloc(a.domain.ctx().get(), 0, in, out);
+    space = isl_space_set_tuple_name(space, isl_dim_in, a.name.c_str());
+    space = isl_space_set_tuple_name(space, isl_dim_out, b.name.c_str());
+    return isl::manage(all ? isl_map_universe(space) : isl_map_empty(space));
+  });
+}
+
+isl::map impossible_pairs(const Statement& a, const Statement& b) {
+  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [q, f] : (r < q and e >= f) or (r > q and e <= f) }"); });
+}
+
+isl::map same_entry(const Statement& a, const Statement& b) {
+  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [r, e] }"); });
+}
+
+isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,
+                        const Access& b) {
+  return guarded([&] {
+    if (a.array != b.array) return unrelated_pairs(sa, sb, may_alias(model, a.array, b.array));
+    isl::map result = a.relation.apply_range(b.relation.reverse());
+    for (const Indirect& x : a.indirect) {
+      for (const Indirect& y : b.indirect) {
+        if (x.dim != y.dim || x.index_array != y.index_array || !x.injective) continue;
+        result = result.intersect(x.subscript.apply_range(y.subscript.reverse()));
+      }
+    }
+    return result;
+  });
+}
+
+}  // namespace loopgrad::poly

@@ -1,0 +1,118 @@
+#include "transforms/parallelize_loops.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/poly/dependences.h"
+
+#include <set>
+
+namespace loopgrad::transforms {
+
+using ir::LoopMode;
+using ir::Stmt;
+using poly::Conflict;
+
+namespace {
+
+std::string sum_text(const ir::Reduce& node) {
+  std::string text = node.array->name;
+  for (std::size_t k = 0; k < node.indices.size(); ++k) text += (k ? ", " : "[") + ir::print(node.indices[k]);
+  if (!node.indices.empty()) text += "]";
+  return text + " " + ir::name_of(node.op) + " " + ir::print(node.value);
+}
+
+class Parallelizer {
+ public:
+  Parallelizer(const ir::Program& program, PassContext& context) : program_(program), context_(context) {}
+
+  Stmt run() {
+    Stmt body = visit(program_.body, false);
+    return atomic_.empty() ? body : make_atomic(body);
+  }
+
+ private:
+  // `inside`: within a loop that was just marked or was marked before.
+  Stmt visit(const Stmt& s, bool inside) {
+    if (!s) return s;
+    if (auto* node = s.as<ir::Block>()) {
+      std::vector<Stmt> body;
+      for (const Stmt& child : node->body) body.push_back(visit(child, inside));
+      return ir::block(std::move(body));
+    }
+    if (auto* node = s.as<ir::Allocate>()) return ir::allocate(node->array, visit(node->body, inside), node->location);
+    if (auto* node = s.as<ir::If>()) {
+      return ir::if_then(node->condition, visit(node->then_body, inside), visit(node->else_body, inside),
+                         node->location);
+    }
+    if (auto* node = s.as<ir::While>()) {
+      decide(node->iterator.name, s, false, "the number of trips is known only by running them");
+      return ir::while_loop(node->iterator, node->max_trips, node->condition, visit(node->body, inside),
+                            node->location);
+    }
+    if (auto* node = s.as<ir::For>()) {
+      bool parallel = node->mode == LoopMode::Parallel || can_run_in_parallel(s, *node, inside);
+      return ir::for_loop(node->iterator, node->lower, node->upper, visit(node->body, inside || parallel),
+                          parallel ? LoopMode::Parallel : node->mode, node->location, node->at_most);
+    }
+    return s;
+  }
+
+  bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
+    try {
+      auto isl = std::make_shared<poly::Context>();
+      poly::Model model = poly::build_model(program_, loop, isl);
+      bool atomics = context_.mode == SumMode::Atomic && !inside;
+      auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
+      std::vector<Conflict> conflicts = poly::carried_by(model, loop, search);
+      if (conflicts.empty()) {
+        return decide(node.iterator.name, loop, true, "no iteration touches what another one changes");
+      }
+      const Conflict& last = conflicts.back();
+      if (atomics && last.sum) {
+        note_atomic_sums(model, conflicts);
+        return decide(node.iterator.name, loop, true, "iterations share sums only, which are atomic");
+      }
+      return decide(node.iterator.name, loop, false,
+                    std::string(last.sum ? "a sum is shared: " : "") + describe(model, last));
+    } catch (const poly::BudgetError& e) {
+      context_.report.remarks.push_back({"loop '" + node.iterator.name + "': " + e.info().message, loop->location});
+      return decide(node.iterator.name, loop, false, e.info().message);
+    }
+  }
+
+  bool decide(const std::string& name, const Stmt& loop, bool parallel, const std::string& reason) {
+    context_.report.loops.push_back({name, loop->location, parallel, reason});
+    return parallel;
+  }
+
+  void note_atomic_sums(const poly::Model& model, const std::vector<Conflict>& conflicts) {
+    for (const Conflict& conflict : conflicts) {
+      for (int index : {conflict.first, conflict.second}) {
+        const Stmt& s = model.statements[static_cast<std::size_t>(index)].stmt;
+        if (!atomic_.insert(s.get()).second) continue;
+        context_.report.sums.push_back({sum_text(*s.as<ir::Reduce>()), s->location, "atomic",
+                                        "several iterations of a parallel loop add to one element"});
+      }
+    }
+  }
+
+  Stmt make_atomic(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (!atomic_.count(s.get())) return std::nullopt;
+      const ir::Reduce& node = *s.as<ir::Reduce>();
+      return ir::reduce(node.array, node.indices, node.op, node.value, node.location, true);
+    });
+  }
+
+  const ir::Program& program_;
+  PassContext& context_;
+  std::set<const ir::StmtNode*> atomic_;
+};
+
+}  // namespace
+
+ir::Program parallelize_loops(const ir::Program& program, PassContext& context) {
+  return ir::with_body(program, Parallelizer(program, context).run());
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,61 @@
+#include "transforms/pipeline.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/verifier.h"
+#include "transforms/parallelize_loops.h"
+#include "transforms/pass.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+
+namespace loopgrad::transforms {
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool verifies() {
+#ifdef NDEBUG
+  return environment("LOOPGRAD_VERIFY") == "1";
+#else
+  return true;
+#endif
+}
+
+ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& context) {
+  auto start = std::chrono::steady_clock::now();
+  ir::Program result = pass.run(program, context);
+  if (environment("LOOPGRAD_TIME") == "1") {
+    std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
+    fmt::print(stderr, "{:8.2f} ms  {} ({})\n", ms.count(), pass.name, program.name);
+  }
+  if (verifies()) ir::verify(result, pass.name);
+  if (environment("LOOPGRAD_DUMP") == std::string("after:") + pass.name) {
+    bool same = result.body.same_as(program.body);
+    fmt::print(stderr, "{}\n", same ? program.name + ": unchanged by " + pass.name : ir::print(result));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Pass> passes(SumMode mode) {
+  std::vector<Pass> list;
+  if (mode == SumMode::Serial) return list;
+  list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});
+  return list;
+}
+
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report) {
+  PassContext context{mode, report};
+  ir::Program result = program;
+  for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
+  return result;
+}
+
+}  // namespace loopgrad::transforms
