@@ -23,7 +23,7 @@ class Binder {
   Binding run() {
     check_names();
     for (const ir::Array& array : program_.arrays) binding_.arrays.push_back(find_view(array));
-    binding_.sizes = solve_sizes(program_, binding_.arrays, given_sizes_);
+    binding_.sizes = solve_sizes(program_, binding_.arrays, known_sizes());
     // Extents that are a size alone come first: their errors say what is wrong most directly.
     for (const bool lone : {true, false}) {
       for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
@@ -53,6 +53,16 @@ class Binder {
                         .hint = fmt::format("the arrays are: {}", fmt::join(known, ", ")),
                         .location = program_.location});
     }
+  }
+
+  Sizes known_sizes() const {
+    if (!options_.ignore_unknown) return given_sizes_;
+    Sizes known;
+    for (const ir::Symbol& symbol : program_.sizes) {
+      const auto found = given_sizes_.find(symbol.name);
+      if (found != given_sizes_.end()) known.insert(*found);
+    }
+    return known;
   }
 
   /// The argument for `array` with type, rank, own extents and strides checked: all that needs no sizes.

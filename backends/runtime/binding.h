@@ -22,14 +22,16 @@ struct Binding {
 };
 
 struct BindOptions {
-  bool ignore_unknown = false;  // arguments that the program does not declare are skipped instead of refused
-  bool all_f64 = false;         // arrays of any float type are expected as f64 (the interpreter's f64 mode)
+  /// Arguments and sizes that the program does not declare are skipped instead of refused.
+  bool ignore_unknown = false;
+  /// Arrays of any float type are expected as f64 (the interpreter's f64 mode).
+  bool all_f64 = false;
 };
 
-/// Solves for sizes that stand alone as an extent, checks the others, then checks every argument: present, known, type,
-/// rank, extents, contiguous, no overlap with another one that is written unless `may_alias` was stated. Throws
-/// UsageError naming program, array and the array's line; nothing has been touched then.
-/// Arrays of role Tape must be among `arguments` like any other.
+/// Solves for sizes from extents that are a size alone or affine with one unknown size left, checks the others, then
+/// checks every argument: present, known, type, rank, extents, contiguous, no overlap with another one that is written
+/// unless `may_alias` was stated. Throws UsageError naming program, array and the array's line; nothing has been
+/// touched then. Arrays of role Tape must be among `arguments` like any other.
 Binding bind(const ir::Program& program, const Arguments& arguments, const Sizes& sizes,
              const BindOptions& options = {});
 

@@ -96,6 +96,7 @@ TEST(Binding, RefusesUnknownAndNegativeSizes) {
   EXPECT_EQ(error.code, ErrorCode::BadSize);
   EXPECT_CONTAINS(error.message, "there is no size 'm'");
   EXPECT_CONTAINS(error.hint, "n, k");
+  EXPECT_NO_THROW(bind(conv.program, conv.arguments(), {{"m", 4}}, {.ignore_unknown = true}));
   error = conv.error(conv.arguments(), {{"n", -1}});
   EXPECT_EQ(error.code, ErrorCode::BadSize);
   EXPECT_CONTAINS(error.message, "negative");

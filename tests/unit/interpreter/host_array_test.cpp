@@ -4,6 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#ifdef __SANITIZE_ADDRESS__
+// Asking for more memory than there is must reach our own error under the address sanitizer too.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 namespace loopgrad::test {
 namespace {
 
