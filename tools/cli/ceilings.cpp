@@ -13,18 +13,27 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The least time of one call of `f` within about a tenth of a second, after one call to warm up.
+/// Work per second of `threads` threads that each repeat `f(thread)` for about a tenth of a second: the sum of what
+/// each one reached at its best, so that a thread that has to wait for a core now and then does not hide what the
+/// machine can.
 template <class F>
-double best_time(F&& f) {
-  f();
-  double best = 1e30;
-  const auto begin = Clock::now();
-  do {
-    const auto start = Clock::now();
-    f();
-    best = std::min(best, seconds_since(start));
-  } while (seconds_since(begin) < 0.1);
-  return best;
+double best_rate(int threads, double work, F&& f) {
+  double rate = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : rate)
+  {
+    const int thread = omp_get_thread_num();
+    double best = 1e30;
+    f(thread);
+#pragma omp barrier
+    const auto begin = Clock::now();
+    do {
+      const auto start = Clock::now();
+      f(thread);
+      best = std::min(best, seconds_since(start));
+    } while (seconds_since(begin) < 0.1);
+    rate += work / best;
+  }
+  return rate;
 }
 
 // One thread's share of the arithmetic: enough independent chains to fill the pipelines of any current core, in as wide
@@ -48,34 +57,26 @@ multiply_add(float a, float b) {
 
 double copy_rate(int threads, std::size_t bytes) {
   const std::size_t part = bytes / 2 / static_cast<std::size_t>(threads) / 64 * 64 + 64;
-  std::unique_ptr<char[]> from(new char[part * static_cast<std::size_t>(threads)]);
-  std::unique_ptr<char[]> to(new char[part * static_cast<std::size_t>(threads)]);
-  auto each = [&](auto&& work) {
-#pragma omp parallel num_threads(threads)
-    work(static_cast<std::size_t>(omp_get_thread_num()) * part);
-  };
-  each([&](std::size_t begin) { std::memset(from.get() + begin, 1, part); });
+  const std::size_t all = part * static_cast<std::size_t>(threads);
+  std::unique_ptr<char[]> from(new char[all]), to(new char[all]);
   const int repeats = std::max(1, static_cast<int>(4e6 / static_cast<double>(part)));
-  double time = best_time([&] {
-    each([&](std::size_t begin) {
-      for (int r = 0; r < repeats; ++r) {
-        std::memcpy(to.get() + begin, from.get() + begin, part);
-        asm volatile("" ::: "memory");
-      }
-    });
-  });
-  return 2.0 * static_cast<double>(part) * threads * repeats / time;
+  auto copy = [&](int thread) {
+    const std::size_t begin = static_cast<std::size_t>(thread) * part;
+    for (int r = 0; r < repeats; ++r) {
+      std::memcpy(to.get() + begin, from.get() + begin, part);
+      asm volatile("" ::: "memory");  // each copy happens
+    }
+  };
+#pragma omp parallel num_threads(threads)
+  std::memset(from.get() + static_cast<std::size_t>(omp_get_thread_num()) * part, 1, part);
+  return best_rate(threads, 2.0 * static_cast<double>(part) * repeats, copy);
 }
 
 double arithmetic_rate(int threads) {
-  volatile float sink = 0;
-  double time = best_time([&] {
-    float sum = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-    sum += multiply_add(0.999f, 0.001f);
-    sink = sum;
+  return best_rate(threads, 2.0 * kChains * kRounds, [](int thread) {
+    volatile float sink = multiply_add(0.999f, 0.001f * static_cast<float>(thread + 1));
+    (void)sink;
   });
-  return 2.0 * kChains * kRounds * threads / time;
 }
 
 }  // namespace

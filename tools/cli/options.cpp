@@ -143,7 +143,8 @@ std::string suggest(const std::string& typed, const std::vector<std::string>& na
   std::vector<std::string> near;
   for (const std::string& name : names) {
     bool prefix = !typed.empty() && (name.starts_with(typed) || typed.starts_with(name));
-    if (prefix || edit_distance(typed, name) <= 1 + name.size() / 4) near.push_back("'" + name + "'");
+    const std::size_t distance = edit_distance(typed, name);
+    if (prefix || (distance < name.size() && distance <= 1 + name.size() / 4)) near.push_back("'" + name + "'");
   }
   if (near.empty()) return fmt::format("one of {}", fmt::join(names, ", "));
   return fmt::format("did you mean {}?", fmt::join(near, " or "));
