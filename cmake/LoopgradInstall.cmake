@@ -1,0 +1,26 @@
+# The names that users link, loopgrad::loopgrad and loopgrad::main, in this build and after `cmake --install`.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+add_library(loopgrad::loopgrad ALIAS loopgrad_backends)
+add_library(loopgrad::main ALIAS loopgrad_main)
+
+set(LOOPGRAD_LIBRARIES loopgrad_dsl loopgrad_poly loopgrad_interpreter loopgrad_tape loopgrad_transforms
+  loopgrad_backends loopgrad_support loopgrad_main)
+foreach(library ${LOOPGRAD_LIBRARIES})
+  string(REPLACE loopgrad_ "" name ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+endforeach()
+set_target_properties(loopgrad_backends PROPERTIES EXPORT_NAME loopgrad)
+
+install(TARGETS ${LOOPGRAD_LIBRARIES} EXPORT loopgrad ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS loopgrad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY dsl/include/ tape/include/ backends/include/ tools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(LOOPGRAD_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/loopgrad)
+install(EXPORT loopgrad NAMESPACE loopgrad:: FILE loopgradTargets.cmake DESTINATION ${LOOPGRAD_CONFIG_DIR})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/loopgradConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/loopgradConfig.cmake INSTALL_DESTINATION ${LOOPGRAD_CONFIG_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/loopgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/loopgradConfig.cmake ${PROJECT_BINARY_DIR}/loopgradConfigVersion.cmake
+  DESTINATION ${LOOPGRAD_CONFIG_DIR})
