@@ -3,6 +3,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "tape/guarded_loads.h"
 
 namespace loopgrad::tape {
 namespace {
@@ -118,12 +119,13 @@ class Generator {
     const Stmt adjoint = adjoint_of(s, prepared_.adjoints);
     if (ir::is_empty(adjoint)) return {s, {}};
     std::vector<std::pair<Expr, Array>> saved;
-    const Stmt from_stack = ir::rewrite(adjoint, [&](const Expr& e) -> std::optional<Expr> {
+    const Stmt from_stack = rewrite_loads(adjoint, [&](const Expr& e, const Expr& guard) -> std::optional<Expr> {
       const auto* load = e.as<ir::Load>();
-      if (!load || !is_primal(load->array)) return std::nullopt;
+      if (!is_primal(load->array)) return std::nullopt;
+      const Expr pushed = guard ? ir::select(guard, e, ir::const_of(0, load->type)) : e;
       for (const auto& [value, local] : saved)
-        if (ir::equal(value, e)) return ir::load(local, {});
-      saved.emplace_back(e, scalar(load->array->name + "_value", load->type, s->location));
+        if (ir::equal(value, e) || ir::equal(value, pushed)) return ir::load(local, {});
+      saved.emplace_back(pushed, scalar(load->array->name + "_value", load->type, s->location));
       return ir::load(saved.back().second, {});
     });
     std::vector<Stmt> forward, backward;

@@ -65,6 +65,8 @@ class TapePlan {
   const LoopExtents& extents() const { return extents_; }
 
  private:
+  static constexpr int longest_recomputation = 24;  // operations; a load costs about as much as a few of them
+
   struct Site {
     std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
     std::vector<ir::Stmt> loops;   // the loops among them
@@ -72,7 +74,7 @@ class TapePlan {
     int position = 0;  // textual order
   };
   struct Supplied {
-    ir::Expr load, value;
+    ir::Expr load, guard, value;
   };
 
   void collect_sites(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
@@ -82,16 +84,23 @@ class TapePlan {
   const poly::Access* find_write(const Site& site) const;
   bool is_overwritten(const ir::Load& load, const Site& site);
 
-  ir::Expr supply(const ir::Expr& load, const ir::Stmt& site);
+  // `guard`: the condition under which `site` reads the value, over primal values, or null (see guarded_loads.h).
+  ir::Expr provide(const ir::Expr& e, const ir::Stmt& site, const ir::Expr& guard);
+  std::vector<ir::Expr> provide_all(const std::vector<ir::Expr>& list, const ir::Stmt& site,
+                                    const ir::Expr& guard = {});
+  ir::Expr supply(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard);
+  const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard) const;
   std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
-  std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site);
-  std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site);
+  std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
+  std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   bool keeps_intermediate_extrema_secret(const ir::Reduce& site);
   ir::Stmt hoisted(const ir::Expr& value, const ir::Stmt& site) const;
-  ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& site, const std::string& why);
+  ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& reader, const ir::Expr& guard,
+                       const std::string& why);
   const KeptArray* keep(const ir::Array& array);
-  std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site);
+  std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site,
+                                     const ir::Expr& guard);
 
   bool can_index(const std::vector<ir::Stmt>& loops) const;
   std::vector<ir::Expr> tape_index(const std::vector<ir::Stmt>& loops, const ir::Substitution& at = {}) const;

@@ -35,4 +35,15 @@ bool may_be_written_after(const Model& model, int index, const Access& access);
 /// True when `second` may touch an element after `first` has touched it. Over-approximate.
 bool may_follow(const Model& model, int first_index, const Access& first, int second_index, const Access& second);
 
+/// Asks one question with a fresh budget; beyond it the answer is `when_over_budget`, which must always be right.
+template <class Result, class Question>
+Result ask(const Model& model, const Result& when_over_budget, const Question& question) {
+  try {
+    model.context->restart_budget();
+    return question();
+  } catch (const BudgetError&) {
+    return when_over_budget;
+  }
+}
+
 }  // namespace loopgrad::poly
