@@ -25,7 +25,8 @@ function(loopgrad_library name)
 endfunction()
 
 function(loopgrad_warnings name)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor)
+  # -Wrestrict: g++ 12 warns falsely inside std::string (GCC bug 105651).
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor -Wno-restrict)
   if(LOOPGRAD_WERROR)
     target_compile_options(${name} PRIVATE -Werror)
   endif()

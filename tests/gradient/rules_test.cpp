@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RULE(pow, pow(a, b)), RULE(square, pow(a, 2.0)), RULE(cube, pow(a, 3.0)),
                       RULE(atan2, atan2(a, b)), RULE(select, select(a < b, a* a, b* a)),
                       RULE(cast, cast<double>(cast<float>(a) * 2.0f) * b), RULE(twice, a* a + a * b + a)),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& rule) { return std::string(rule.param.name); });
 
 }  // namespace
 }  // namespace loopgrad::test
