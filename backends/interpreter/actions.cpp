@@ -66,11 +66,10 @@ void ShuffledForAction::run() const {
   check_trips(from, to);
   if (from >= to) return;
   const std::int64_t instance = ++parallel->entries;
-  const std::size_t level = parallel->frames.size();
   parallel->frames.push_back({instance, 0, slot});
   for (const std::int64_t i : shuffled_range(from, to, seed ^ (static_cast<std::uint64_t>(instance) << 32))) {
     slot->value = i;
-    parallel->frames[level].iteration = i;  // by index: inner loops push and pop above
+    parallel->frames.back().iteration = i;
     body->run();
   }
   parallel->frames.pop_back();

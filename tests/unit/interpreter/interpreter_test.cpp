@@ -416,10 +416,15 @@ TEST(Work, IsCountedExactly) {
   const Array x = f32("x", {var(n)}, ArrayRole::Input), y = f32("y", {}, ArrayRole::InOut);
   const Array index = i32("index", {var(n)}, ArrayRole::Input), t = f32("t", {}, ArrayRole::Local);
   const Expr at = cast(ScalarType::I64, load(index, {var(i)})) + c(0);
-  // Per trip: 2 loads and exp, mul, negation for t; then t is added to y: 3 flops, 3 loads, 1 store.
+  // Per trip: 2 loads and exp, mul, negation for t; then t is added to y: 3 flops, 3 loads, 1 store. The counter is an
+  // integer and a local.
+  const Array counter = i32("counter", {}, ArrayRole::Local);
   const Stmt trip = allocate(
       t, block({assign(t, {}, -unary(UnaryOp::Exp, load(x, {at})) * f(3)), reduce(y, {}, ReduceOp::Add, load(t, {}))}));
-  const ir::Program program = make_program({n}, {x, y, index}, for_loop(i, c(0), var(n), trip));
+  const Stmt count = reduce(counter, {}, ReduceOp::Add, int_const(1, ScalarType::I32));
+  const Stmt body = allocate(counter, block({assign(counter, {}, int_const(0, ScalarType::I32)),
+                                             for_loop(i, c(0), var(n), block({trip, count}))}));
+  const ir::Program program = make_program({n}, {x, y, index}, body);
   std::vector<float> data(5);
   std::vector<std::int32_t> zeros(5);
   float result = 0;
