@@ -74,6 +74,12 @@ std::vector<std::string> flag_list() {
   return flags;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out.append(out.empty() ? "" : " ").append(word);
+  return out;
+}
+
 void check_started(const ProcessResult& result, const fs::path& compiler, const std::string& program) {
   if (result.start_error != 0)
     no_compiler(program, fmt::format("the compiler '{}' cannot be started ({})", compiler.string(),
@@ -82,7 +88,7 @@ void check_started(const ProcessResult& result, const fs::path& compiler, const 
 
 }  // namespace
 
-std::string host_compiler_flags() { return fmt::format("{}", fmt::join(flag_list(), " ")); }
+std::string host_compiler_flags() { return joined(flag_list()); }
 
 HostCompiler find_host_compiler(const fs::path& cache_folder, const std::string& program) {
   HostCompiler compiler;
@@ -115,7 +121,7 @@ void compile_shared_library(const HostCompiler& compiler, const fs::path& source
                       .message = fmt::format("the compiler '{}' failed on the generated source '{}' ({}):\n{}",
                                              compiler.path.string(), source.string(), ending, result.output),
                       .program = program,
-                      .hint = "check LOOPGRAD_CXX; the command was: " + fmt::format("{}", fmt::join(command, " "))});
+                      .hint = "check LOOPGRAD_CXX; the command was: " + joined(command)});
 }
 
 }  // namespace loopgrad::backend

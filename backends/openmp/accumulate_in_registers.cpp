@@ -87,6 +87,11 @@ bool has_load(const std::vector<Expr>& indices) {
   return found;
 }
 
+const char* suffix_of(ReduceOp op) {
+  static const char* const suffixes[] = {"_sum", "_product", "_min", "_max"};
+  return suffixes[static_cast<int>(op)];
+}
+
 /// The sums over one loop that go into a scalar: one Reduce for each array, and whether its element surely exists.
 struct Candidate {
   const Reduce* sum;
@@ -132,7 +137,7 @@ class Accumulator final : public Rewriter {
     std::vector<Stmt> all, epilogue;
     bool exist = true;
     for (const auto& [r, exists] : candidates) {
-      const Array scalar = make_array(r->array->name + "_sum", r->array->type, {}, ArrayRole::Local, r->location);
+      const Array scalar = make_array(r->array->name + suffix_of(r->op), r->array->type, {}, ArrayRole::Local, r->location);
       scalars[r->array] = scalar;
       all.push_back(assign(scalar, {}, load(r->array, r->indices, r->location), r->location));
       epilogue.push_back(assign(r->array, r->indices, load(scalar, {}), r->location));

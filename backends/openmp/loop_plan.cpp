@@ -315,9 +315,9 @@ FunctionPlan plan_function(const Program& program) {
   return plan;
 }
 
-Expr work_of(const Stmt& body) {
-  std::set<Symbol> inner;
-  return work_below(body, inner);
+Expr work_of_trip(const For& loop) {
+  std::set<Symbol> inner = {loop.iterator};
+  return work_below(loop.body, inner);
 }
 
 }  // namespace loopgrad::backend

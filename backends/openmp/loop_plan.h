@@ -45,8 +45,8 @@ struct FunctionPlan {
 
 FunctionPlan plan_function(const ir::Program& program);
 
-/// An estimate of the operations that `body` executes, as an expression in symbols that are not bound inside it. Trip
-/// counts that depend on data or on iterators inside count as a constant.
-ir::Expr work_of(const ir::Stmt& body);
+/// An estimate of the operations that one trip of a loop executes, as an expression in symbols bound outside of the
+/// loop. Trip counts of inner loops that depend on data or on the iterators in between count as a constant.
+ir::Expr work_of_trip(const ir::For& loop);
 
 }  // namespace loopgrad::backend

@@ -92,14 +92,26 @@ class StmtWriter {
     return name;
   }
 
-  std::string loop_header(const For& n) {
+  struct Header {
+    std::string open;  // for (...)
+    std::string lower, upper;
+  };
+
+  Header loop_header(const For& n) {
     const std::string name = state_.names.of(n.iterator);
+    Header header;
+    // C++ reads the start of a loop once as it is; a parallel loop also states its trip count.
+    const bool parallel = n.mode == LoopMode::Parallel;
     if (n.mode == LoopMode::Backward) {
-      const std::string lower = bound(n.lower, n.iterator, "_begin");
-      return fmt::format("for (int64_t {0} = {1}; {0} >= {2}; --{0})", name, text(n.upper - int_const(1)), lower);
+      header.lower = bound(n.lower, n.iterator, "_begin");
+      header.open =
+          fmt::format("for (int64_t {0} = {1}; {0} >= {2}; --{0})", name, text(n.upper - int_const(1)), header.lower);
+    } else {
+      header.lower = parallel ? bound(n.lower, n.iterator, "_begin") : text(n.lower);
+      header.upper = bound(n.upper, n.iterator, "_end");
+      header.open = fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, header.lower, header.upper);
     }
-    const std::string upper = bound(n.upper, n.iterator, "_end");
-    return fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, text(n.lower), upper);
+    return header;
   }
 
   void emit_loop(const Stmt& s, const For& n) {
@@ -108,9 +120,9 @@ class StmtWriter {
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
     const LoopPlan& plan = plan_.loops.at(s.get());
     if (plan.threads) return emit_parallel(s, n, plan);
-    const std::string header = loop_header(n);
+    const Header header = loop_header(n);
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
-    line("{} {{", header);
+    line("{} {{", header.open);
     emit_body(n.body);
     line("}}");
   }
@@ -138,9 +150,9 @@ class StmtWriter {
 
   void emit_parallel(const Stmt& s, const For& n, const LoopPlan& plan) {
     // Constants for bounds must precede the pragma, and inner bounds of collapsed loops read no data.
-    const std::string header = loop_header(n);
+    const Header header = loop_header(n);
     const bool own_memory = plan_.used_in.count(s.get()) > 0;
-    const std::string region = fmt::format(" num_threads(threads){}", worthwhile(n));
+    const std::string region = fmt::format(" num_threads(threads){}", worthwhile(n, header));
     std::string sharing = plan.simd ? "for simd schedule(static)" : "for schedule(static)";
     if (plan.collapse > 1) sharing += fmt::format(" collapse({})", plan.collapse);
     if (own_memory) {
@@ -152,7 +164,7 @@ class StmtWriter {
     } else {
       pragma("omp parallel " + sharing + region);
     }
-    line("{} {{", header);
+    line("{} {{", header.open);
     emit_collapsed(n.body, plan.collapse - 1);
     line("}}");
     if (own_memory) {
@@ -168,20 +180,24 @@ class StmtWriter {
     const auto& n = *body.as<For>();
     ++depth_;
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
-    line("{} {{", loop_header(n));
+    line("{} {{", loop_header(n).open);
     emit_collapsed(n.body, count - 1);
     line("}}");
     --depth_;
   }
 
   /// The clause that keeps tiny loops on one thread; empty when the loop is known to be large.
-  std::string worthwhile(const For& n) {
-    const Expr trips = has_load(n.lower) || has_load(n.upper) ? Expr() : n.upper - n.lower;
-    const Expr work = work_of(n.body);
-    if (!trips) return "";
-    const Expr total = trips * work;
-    if (const auto known = as_int(total); known && *known >= least_parallel_work) return "";
-    return fmt::format(" if (parallel : {} >= {})", text(total, Level::Relation), least_parallel_work);
+  std::string worthwhile(const For& n, const Header& header) {
+    const Expr work = work_of_trip(n);
+    std::string total;
+    if (has_load(n.lower) || has_load(n.upper)) {
+      total = fmt::format("({} - {}) * {}", header.upper, header.lower, text(work, Level::Prefix));
+    } else {
+      const Expr operations = (n.upper - n.lower) * work;
+      if (const auto known = as_int(operations); known && *known >= least_parallel_work) return "";
+      total = text(operations, Level::Relation);
+    }
+    return fmt::format(" if (parallel : {} >= {})", total, least_parallel_work);
   }
 
   // Branches and stores.

@@ -1,0 +1,114 @@
+// Gradients called in the wrong order, with the wrong sizes or arrays.
+#include "tests/error/expect_error.h"
+
+#include <loopgrad/compile.h>
+
+#include <cstdlib>
+
+namespace loopgrad::test {
+namespace {
+
+const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
+
+/// x is overwritten by its square, twice: both values are needed, so there is a tape.
+Program squares() {
+  ProgramBuilder p("squares");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  for (auto i : p.loop("i", 0, n)) x(i) = x(i) * x(i);
+  for (auto i : p.loop("j", 0, n)) x(i) = x(i) * x(i);
+  return p.build();
+}
+
+struct Case {
+  Target target;
+  Variant variant;
+};
+
+class GradientCalls : public testing::TestWithParam<Case> {
+ protected:
+  GradientExecutable build() const {
+    GradientOptions gradient;
+    gradient.variant = GetParam().variant;
+    CompileOptions options;
+    options.target = GetParam().target;
+    return compile_gradient(squares(), gradient, options);
+  }
+  std::vector<float> x = {1, 2, 3, 4}, d = {1, 1, 1, 1};
+};
+
+TEST_P(GradientCalls, ForwardBackwardAndBackwardAgain) {
+  const GradientExecutable g = build();
+  for (int round = 0; round < 2; ++round) {
+    x = {1, 2, 3, 4};
+    g.forward({{"x", view(x.data(), {4})}});
+    EXPECT_EQ(x, (std::vector<float>{1, 16, 81, 256}));
+    EXPECT_GT(g.tape_bytes(), 0);
+    for (int repeat = 0; repeat < 2; ++repeat) {  // the tape outlives a backward run
+      d = {1, 1, 1, 1};
+      g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}});
+      EXPECT_EQ(d, (std::vector<float>{4, 32, 108, 256}));
+    }
+  }
+  // Another size: the tape is resized.
+  std::vector<float> x2(1000, 2), d2(1000, 1);
+  g.forward({{"x", view(x2.data(), {1000})}});
+  g.backward({{"x", view(x2.data(), {1000})}, {"d_x", view(d2.data(), {1000})}});
+  EXPECT_EQ(d2, std::vector<float>(1000, 32));
+}
+
+TEST_P(GradientCalls, BackwardBeforeForward) {
+  const GradientExecutable g = build();
+  expect_error<UsageError>(ErrorCode::BadArgument, {"squares", "before forward()"}, [&] {
+    g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}});
+  });
+  EXPECT_EQ(d, std::vector<float>(4, 1));
+}
+
+TEST_P(GradientCalls, BackwardWithOtherSizes) {
+  const GradientExecutable g = build();
+  g.forward({{"x", view(x.data(), {4})}});
+  const auto after_forward = x;
+  expect_error<UsageError>(ErrorCode::BadSize, {"squares", "'n' = 3", "forward() ran with 4"}, [&] {
+    g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}}, {{"n", 3}});
+  });
+  expect_error<UsageError>(ErrorCode::BadShape, {"squares", "'d_x'", "expected 4"}, [&] {
+    g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {3})}});
+  });
+  EXPECT_EQ(x, after_forward);
+  EXPECT_EQ(d, std::vector<float>(4, 1));
+}
+
+TEST_P(GradientCalls, UnknownAndMissingArrays) {
+  const GradientExecutable g = build();
+  g.forward({{"x", view(x.data(), {4})}});
+  expect_error<UsageError>(ErrorCode::BadArgument, {"squares", "'dx'"}, [&] {
+    g.backward({{"dx", view(d.data(), {4})}, {"d_x", view(d.data(), {4})}});
+  });
+  expect_error<UsageError>(ErrorCode::BadArgument, {"squares", "'d_x'", "missing"}, [&] {
+    g.backward({{"x", view(x.data(), {4})}});
+  });
+}
+
+TEST_P(GradientCalls, AFailedForwardLeavesTheLastOneInPlace) {
+  const GradientExecutable g = build();
+  g.forward({{"x", view(x.data(), {4})}});
+  expect_error<UsageError>(ErrorCode::BadArgument, {"squares", "'x'", "missing"}, [&] { g.forward({}); });
+  g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}});
+  EXPECT_EQ(d, (std::vector<float>{4, 32, 108, 256}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Targets, GradientCalls,
+    testing::Values(Case{Target::OpenMP, Variant::NaiveTape}, Case{Target::OpenMP, Variant::Atomic},
+                    Case{Target::OpenMP, Variant::Restructured}, Case{Target::Interpreter, Variant::NaiveTape},
+                    Case{Target::Interpreter, Variant::Restructured}),
+    [](const auto& info) {
+      std::string name = std::string(name_of(info.param.target)) + "_" + name_of(info.param.variant);
+      for (char& c : name)
+        if (c == '-') c = '_';
+      return name;
+    });
+
+}  // namespace
+}  // namespace loopgrad::test

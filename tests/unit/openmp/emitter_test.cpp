@@ -1,0 +1,111 @@
+// The generated text of a few programs, as a whole.
+#include "tests/unit/openmp/kernels.h"
+
+namespace loopgrad::test {
+namespace {
+
+/// Only what follows the helpers: they are the same for all.
+std::string functions_of(const backend::EmittedUnit& unit) {
+  return unit.source.substr(unit.source.find("static int run_"));
+}
+
+TEST(Emitter, SumsInRegisters) {
+  lg::ProgramBuilder p("conv1d");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<float>("x", {n + k - 1});
+  auto w = p.input<float>("w", {k});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0;
+    for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
+  }
+  const backend::EmittedUnit unit = backend::emit_openmp({parallel(p.build(), {"i"})});
+  expect_golden("conv1d.cpp", unit.source);
+  expect_golden("conv1d.h", unit.header);
+}
+
+TEST(Emitter, RowsOfASparseMatrix) {
+  lg::ProgramBuilder p("graph_max");
+  auto v = p.size("v"), e = p.size("e"), d = p.size("d");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  auto col = p.input<std::int32_t>("col", {e});
+  auto h = p.input<float>("h", {v, d});
+  auto y = p.output<float>("y", {v, d});
+  p.csr(ptr, e);
+  p.in_range(col, 0, v);
+  for (auto r : p.loop("r", 0, v)) {
+    for (auto f : p.loop("f", 0, d)) y(r, f) = 0;
+    for (auto j : p.loop("j", ptr(r), ptr(r + 1)))
+      for (auto f : p.loop("f", 0, d)) y(r, f).max_with(h(col(j), f));
+  }
+  expect_golden("graph_max.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"r", "f"})})));
+}
+
+TEST(Emitter, LocalsOfEveryKind) {
+  lg::ProgramBuilder p("locals");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<half>("y", {n});
+  auto all = p.local<float>("all", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    auto small = p.local<float>("small", {4});
+    auto row = p.local<double>("row", {m});
+    auto part = p.local<float>("part", {i + 1});
+    s = 1;
+    small(0) = s;
+    for (auto j : p.loop("j", 0, m)) row(j) = lg::cast<double>(x(i, j));
+    part(i) = lg::cast<float>(row(m - 1)) + small(0);
+    all(i) = part(i);
+    y(i) = all(i);
+  }
+  expect_golden("locals.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"i", "j"})})));
+}
+
+TEST(Emitter, StackOfANaiveTape) {
+  using namespace ir;
+  const Symbol n = make_symbol("n"), i = make_symbol("i"), j = make_symbol("i");
+  const Array x = make_array("x", ScalarType::F32, {var(n)}, ArrayRole::InOut, {});
+  const ir::Program forward{
+      "step_forward",
+      {n},
+      {x},
+      {},
+      for_loop(i, int_const(0), var(n),
+               block({push(load(x, {var(i)})), assign(x, {var(i)}, float_const(0, ScalarType::F32))})),
+      {}};
+  const ir::Program backward{
+      "step_backward", {n}, {x}, {}, for_loop(j, int_const(0), var(n), pop(x, {var(j)}), LoopMode::Backward), {}};
+  const backend::EmittedUnit unit = backend::emit_openmp({forward, backward});
+  EXPECT_TRUE(unit.functions[0].uses_stack);
+  EXPECT_EQ(unit.functions[1].name, "step_backward");
+  expect_golden("stack.cpp", functions_of(unit));
+}
+
+TEST(Emitter, NestsAreSharedOutTogether) {
+  lg::ProgramBuilder p("heads");
+  auto h = p.size("h"), n = p.size("n"), d = p.size("d");
+  auto q = p.input<float>("q", {h, n, d});
+  auto y = p.output<float>("y", {h, n});
+  for (auto a : p.loop("a", 0, h))
+    for (auto i : p.loop("i", 0, n)) {
+      y(a, i) = 0;
+      for (auto k : p.loop("k", 0, d)) y(a, i) += q(a, i, k) * q(a, i, k);
+    }
+  expect_golden("heads.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"a", "i"})})));
+}
+
+TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {
+  lg::ProgramBuilder p("double");  // a keyword: the function needs another name
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  for (auto i : p.loop("i", 0, n)) x(i) *= 2.0f;
+  const backend::EmittedUnit unit = backend::emit_openmp({p.build().ir()}, "double.h");
+  EXPECT_EQ(unit.functions[0].name, "double_1");
+  EXPECT_NE(unit.source.find("#include \"double.h\""), std::string::npos);
+  EXPECT_EQ(unit.source.find("struct double_1_args {"), std::string::npos);
+  EXPECT_NE(unit.header.find("struct double_1_args {"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loopgrad::test
