@@ -31,7 +31,7 @@ class StmtCompiler {
   }
 
   ActionPtr make(const ir::For& node) {
-    const bool parallel = node.mode == ir::LoopMode::Parallel;
+    const bool parallel = is_parallel(node.mode);
     if (!parallel || !machine_.options.checked) return loop(node, std::make_unique<ForAction>());
     auto action = std::make_unique<ShuffledForAction>();
     action->parallel = &machine_.parallel;

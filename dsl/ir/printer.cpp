@@ -146,7 +146,11 @@ class StmtPrinter {
     for (const Stmt& s : b.body) print_stmt(s, indent);
   }
   void print_node(const For& f, int indent) {
-    std::string text = f.mode == LoopMode::Parallel ? "parallel for " : "for ";
+    std::string text;
+    if (f.mode == LoopMode::Parallel) text = "parallel ";
+    if (f.mode == LoopMode::Grid) text = "grid ";
+    if (f.mode == LoopMode::Threads) text = "threads ";
+    text += "for ";
     text += fmt::format("{} in {}..{}", names_.of(f.iterator), exprs_.text(f.lower), exprs_.text(f.upper));
     if (f.mode == LoopMode::Backward) text += " reversed";
     if (f.at_most) text += fmt::format(" (at most {})", exprs_.text(f.at_most));

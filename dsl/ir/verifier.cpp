@@ -157,7 +157,7 @@ class Verifier {
     if (!f.body) fail("a missing body", headline(s));
     declare(f.iterator.id, f.iterator.name);
     const bool outer = in_parallel_;
-    in_parallel_ |= f.mode == LoopMode::Parallel;
+    in_parallel_ |= is_parallel(f.mode);
     check(f.body);
     in_parallel_ = outer;
     visible_.erase(f.iterator.id);
