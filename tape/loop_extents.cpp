@@ -12,30 +12,10 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
 
-Expr smaller(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Min, a, b); }
-Expr larger(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Max, a, b); }
-
-/// Sizes, non-negative constants, and sums and products of those.
-bool surely_non_negative(const Expr& e) {
-  if (const auto c = ir::as_int(e)) return *c >= 0;
-  if (e.kind() == ir::Kind::Var) return true;  // only called on expressions in sizes
-  const auto* b = e.as<ir::Binary>();
-  return b && (b->op == BinaryOp::Add || b->op == BinaryOp::Mul || b->op == BinaryOp::Max) &&
-         surely_non_negative(b->a) && surely_non_negative(b->b);
-}
-
 bool loads_data(const Expr& e) {
   bool found = false;
   ir::walk(e, [&](const Expr& node) { found |= node.kind() == ir::Kind::Load; });
   return found;
-}
-
-std::optional<Range> product(const Range& a, const Range& b) {
-  if (!ir::equal(b.lowest, b.highest)) return std::nullopt;
-  const Expr& factor = b.lowest;
-  if (surely_non_negative(factor)) return Range{a.lowest * factor, a.highest * factor};
-  if (const auto c = ir::as_int(factor); c && *c < 0) return Range{a.highest * factor, a.lowest * factor};
-  return std::nullopt;
 }
 
 std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& program) {
@@ -47,64 +27,23 @@ std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& prog
   return std::nullopt;
 }
 
-std::optional<Range> range_of_binary(const ir::Binary& n, const Ranges& iterators, const ir::Program& program) {
-  const auto a = range_of(n.a, iterators, program), b = range_of(n.b, iterators, program);
-  if (!b) return std::nullopt;
-  if (n.op == BinaryOp::Mod) {  // needs no bounds of the dividend
-    const bool positive = ir::equal(b->lowest, b->highest) && surely_non_negative(b->lowest);
-    return positive ? std::optional(Range{ir::int_const(0), b->highest - ir::int_const(1)}) : std::nullopt;
-  }
-  if (!a) return std::nullopt;
-  switch (n.op) {
-    case BinaryOp::Add: return Range{a->lowest + b->lowest, a->highest + b->highest};
-    case BinaryOp::Sub: return Range{a->lowest - b->highest, a->highest - b->lowest};
-    case BinaryOp::Mul: {
-      const auto r = product(*a, *b);
-      return r ? r : product(*b, *a);
-    }
-    case BinaryOp::Min: return Range{smaller(a->lowest, b->lowest), smaller(a->highest, b->highest)};
-    case BinaryOp::Max: return Range{larger(a->lowest, b->lowest), larger(a->highest, b->highest)};
-    case BinaryOp::FloorDiv: {
-      const auto c = ir::as_int(b->lowest);
-      if (!c || *c <= 0 || !ir::equal(b->lowest, b->highest)) return std::nullopt;
-      return Range{ir::binary(BinaryOp::FloorDiv, a->lowest, b->lowest),
-                   ir::binary(BinaryOp::FloorDiv, a->highest, b->lowest)};
-    }
-    default: return std::nullopt;
-  }
-}
-
 }  // namespace
 
+ir::RangeContext range_context(const ir::Program& program, Ranges iterators) {
+  ir::RangeContext context;
+  context.variables = std::move(iterators);
+  context.non_negative = [](const ir::Symbol&) { return true; };  // bounds are made of sizes
+  context.leaf = [&program](const Expr& leaf) -> std::optional<Range> {
+    if (const auto* load = leaf.as<ir::Load>()) return range_of_load(*load, program);
+    for (const ir::Symbol& size : program.sizes)
+      if (size == leaf.as<ir::Var>()->symbol) return Range{leaf, leaf};
+    return std::nullopt;
+  };
+  return context;
+}
+
 std::optional<Range> range_of(const Expr& e, const Ranges& iterators, const ir::Program& program) {
-  using Result = std::optional<Range>;
-  return ir::visit(
-      e, ir::overloaded{
-             [&](const ir::IntConst& n) {
-               const Expr c = ir::int_const(n.value);
-               return Result(Range{c, c});
-             },
-             [&](const ir::Var& n) {
-               const auto it = iterators.find(n.symbol);
-               if (it != iterators.end()) return Result(it->second);
-               for (const ir::Symbol& size : program.sizes)
-                 if (size == n.symbol) return Result(Range{e, e});
-               return Result();
-             },
-             [&](const ir::Load& n) { return range_of_load(n, program); },
-             [&](const ir::Unary& n) {
-               const auto a = n.op == ir::UnaryOp::Neg ? range_of(n.a, iterators, program) : Result();
-               return a ? Result(Range{-a->highest, -a->lowest}) : Result();
-             },
-             [&](const ir::Binary& n) { return range_of_binary(n, iterators, program); },
-             [&](const ir::Select& n) {
-               const auto a = range_of(n.a, iterators, program), b = range_of(n.b, iterators, program);
-               if (!a || !b) return Result();
-               return Result(Range{smaller(a->lowest, b->lowest), larger(a->highest, b->highest)});
-             },
-             [&](const ir::Cast& n) { return is_integer(n.a.type()) ? range_of(n.a, iterators, program) : Result(); },
-             [&](const auto&) { return Result(); },
-         });
+  return ir::range_of(e, range_context(program, iterators));
 }
 
 LoopExtents::LoopExtents(const ir::Program& program) : program_(program) {
@@ -139,7 +78,10 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
     ranges_[n.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
     const Expr extent = upper->highest - lower->lowest;
     const Expr zero = ir::int_const(0);
-    return {lower->lowest, surely_non_negative(extent) ? extent : larger(extent, zero), {}, replaced_by(n, around)};
+    return {lower->lowest,
+            ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, zero),
+            {},
+            replaced_by(n, around)};
   }
   std::optional<Expr> trips;
   if (n.at_most) trips = n.at_most;

@@ -3,19 +3,17 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/ir/ranges.h"
 
 #include <map>
 #include <set>
 
 namespace loopgrad::tape {
 
-/// Inclusive bounds, as expressions in sizes.
-struct Range {
-  ir::Expr lowest, highest;
-};
+using ir::Range;
 using Ranges = std::map<ir::Symbol, Range>;
 
-/// Bounds of an integer expression by interval arithmetic: triangular bounds give the bounding box, loads use the facts
+/// Bounds of an integer expression, in sizes: triangular bounds give the bounding box, loads use the facts
 /// InRange and CsrPointer. nullopt where data decides.
 std::optional<Range> range_of(const ir::Expr& e, const Ranges& iterators, const ir::Program& program);
 

@@ -1,0 +1,36 @@
+// Interval arithmetic on integer expressions.
+#pragma once
+
+#include "dsl/ir/expr.h"
+
+#include <functional>
+#include <map>
+
+namespace loopgrad::ir {
+
+/// Inclusive bounds.
+struct Range {
+  Expr lowest, highest;
+};
+
+/// What is known about the leaves of an expression.
+struct RangeContext {
+  std::map<Symbol, Range> variables;
+  /// The range of a variable that is not listed, or of a load; nullopt where nothing is known.
+  std::function<std::optional<Range>(const Expr& leaf)> leaf;
+  /// Whether a variable that bounds may contain is never negative (sizes are).
+  std::function<bool(const Symbol&)> non_negative;
+};
+
+/// Bounds of `e`, as expressions in what the context's ranges are made of; correlations between operands are lost, as
+/// always in interval arithmetic. nullopt where no bounds follow.
+std::optional<Range> range_of(const Expr& e, const RangeContext& context);
+
+/// The smaller (larger) of two integers; `a` itself when both are the same expression.
+Expr smaller(const Expr& a, const Expr& b);
+Expr larger(const Expr& a, const Expr& b);
+
+/// Non-negative constants and variables, and sums, products and maxima of those.
+bool surely_non_negative(const Expr& e, const RangeContext& context);
+
+}  // namespace loopgrad::ir
