@@ -56,13 +56,13 @@ TEST_P(Arguments_, GoodOnesRun) {
 }
 
 TEST_P(Arguments_, WrongExtent) {
-  expect(ErrorCode::BadShape, "'w'", "expected 5", [&](Arguments& a, Sizes&) { a["w"] = view(w.data(), {4}); });
+  expect(ErrorCode::BadShape, "'w'", "expected m = 5", [&](Arguments& a, Sizes&) { a["w"] = view(w.data(), {4}); });
 }
 TEST_P(Arguments_, WrongExtentOfTheOutput) {
-  expect(ErrorCode::BadShape, "'y'", "expected 3", [&](Arguments& a, Sizes&) { a["y"] = view(y.data(), {2, 5}); });
+  expect(ErrorCode::BadShape, "'y'", "expected n = 3", [&](Arguments& a, Sizes&) { a["y"] = view(y.data(), {2, 5}); });
 }
 TEST_P(Arguments_, ExtentsThatContradictAGivenSize) {
-  expect(ErrorCode::BadShape, "'x'", "expected 4", [&](Arguments&, Sizes& s) { s["n"] = 4; });
+  expect(ErrorCode::BadShape, "'x'", "expected n = 4", [&](Arguments&, Sizes& s) { s["n"] = 4; });
 }
 TEST_P(Arguments_, WrongType) {
   expect(ErrorCode::BadType, "'w'", "type f32, expected f64",
@@ -80,7 +80,7 @@ TEST_P(Arguments_, ExtraArgument) {
          [&](Arguments& a, Sizes&) { a["z"] = view(x.data(), {1}); });
 }
 TEST_P(Arguments_, ExtraSize) {
-  expect(ErrorCode::BadArgument, "'k'", "size", [](Arguments&, Sizes& s) { s["k"] = 1; });
+  expect(ErrorCode::BadSize, "'k'", "the sizes are: n, m", [](Arguments&, Sizes& s) { s["k"] = 1; });
 }
 TEST_P(Arguments_, NonContiguousView) {
   expect(ErrorCode::BadLayout, "'x'", "strides [1, 3]", [&](Arguments& a, Sizes&) { a["x"].strides = {1, 3}; });
@@ -103,7 +103,7 @@ TEST_P(Arguments_, OverlapWithAnOutput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Arguments_, testing::Values(Target::OpenMP, Target::Interpreter),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+                         [](const auto& which) { return std::string(name_of(which.param)); });
 
 TEST(CompileOptions_, MustFitTheTarget) {
   ProgramBuilder p("options");

@@ -72,7 +72,7 @@ TEST_P(GradientCalls, BackwardWithOtherSizes) {
   expect_error<UsageError>(ErrorCode::BadSize, {"squares", "'n' = 3", "forward() ran with 4"}, [&] {
     g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}}, {{"n", 3}});
   });
-  expect_error<UsageError>(ErrorCode::BadShape, {"squares", "'d_x'", "expected 4"}, [&] {
+  expect_error<UsageError>(ErrorCode::BadShape, {"squares", "'d_x'", "expected n = 4"}, [&] {
     g.backward({{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {3})}});
   });
   EXPECT_EQ(x, after_forward);
@@ -103,8 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{Target::OpenMP, Variant::NaiveTape}, Case{Target::OpenMP, Variant::Atomic},
                     Case{Target::OpenMP, Variant::Restructured}, Case{Target::Interpreter, Variant::NaiveTape},
                     Case{Target::Interpreter, Variant::Restructured}),
-    [](const auto& info) {
-      std::string name = std::string(name_of(info.param.target)) + "_" + name_of(info.param.variant);
+    [](const auto& which) {
+      std::string name = std::string(name_of(which.param.target)) + "_" + name_of(which.param.variant);
       for (char& c : name)
         if (c == '-') c = '_';
       return name;
