@@ -1,0 +1,150 @@
+#include "transforms/cpu/tile_lanes.h"
+
+#include "backends/interpreter/interpreter.h"
+#include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/verifier.h"
+
+#include <loopgrad/program.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace loopgrad::transforms {
+namespace {
+
+/// Marks the loops with this iterator name parallel, as parallelize_loops would.
+ir::Program with_parallel(const Program& program, const std::string& name) {
+  const auto mark = [&](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+    const auto* n = s.as<ir::For>();
+    if (!n || n->iterator.name != name) return std::nullopt;
+    return ir::for_loop(n->iterator, n->lower, n->upper, n->body, ir::LoopMode::Parallel, n->location, n->at_most);
+  };
+  return ir::with_body(program.ir(), ir::rewrite(program.ir().body, {}, mark));
+}
+
+using Buffers = std::map<std::string, HostArray>;
+
+/// Runs in f32, checked for races and bad indices, on inputs that are the same for every call with the same sizes.
+Buffers run(const ir::Program& program, const Sizes& sizes) {
+  backend::SizeValues values;
+  for (const ir::Symbol& s : program.sizes) values[s] = sizes.at(s.name);
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  Buffers buffers;
+  Arguments arguments;
+  for (const ir::Array& a : program.arrays) {
+    HostArray& b = buffers[a->name] = HostArray(a->type, backend::shape_of(a, values));
+    for (std::int64_t i = 0; i < b.size(); ++i) b.set(i, uniform(random));
+    arguments[a->name] = b.view();
+  }
+  backend::InterpreterOptions options;
+  options.checked = true;
+  backend::interpret(program, backend::bind(program, arguments, sizes), options);
+  return buffers;
+}
+
+void expect_same_bits(const ir::Program& before, const ir::Program& after, const Sizes& sizes) {
+  const Buffers a = run(before, sizes), b = run(after, sizes);
+  for (const auto& [name, buffer] : a)
+    EXPECT_EQ(std::memcmp(buffer.data(), b.at(name).data(), buffer.bytes()), 0) << name << "\n" << ir::print(after);
+}
+
+Program convolution() {
+  ProgramBuilder p("convolution");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<float>("x", {n + k});
+  auto w = p.input<float>("w", {k});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = 0;
+    for (auto j : p.loop("j", 0, k)) s += x(i + j) * w(j);
+    y(i) = s;
+  }
+  return p.build();
+}
+
+TEST(TileLanes, GivesEveryIterationALane) {
+  const ir::Program before = with_parallel(convolution(), "i");
+  const ir::Program after = tile_lanes(before);
+  ir::verify(after, "tile_lanes");
+  const std::string text = ir::print(after);
+  EXPECT_NE(text.find("local f32 s[64]"), std::string::npos) << text;
+  EXPECT_NE(text.find("s[lane] += x[i_tile*64 + lane + j]*w[j]"), std::string::npos) << text;
+  for (const std::int64_t n : {0, 1, 63, 64, 65, 200}) expect_same_bits(before, after, {{"n", n}, {"k", 5}});
+}
+
+TEST(TileLanes, SplitsLoopsWhoseBoundsMoveWithTheLane) {
+  ProgramBuilder p("gather");
+  auto n = p.size("n"), k = p.size("k");
+  auto g = p.input<float>("g", {n});
+  auto w = p.input<float>("w", {k});
+  auto y = p.output<float>("y", {n + k - 1});
+  for (auto c : p.loop("c", 0, n + k - 1)) {
+    auto s = p.scalar<float>("s");
+    s = 0;
+    for (auto j : p.loop("j", max(0, c - n + 1), min(k, c + 1))) s += g(c - j) * w(j);
+    y(c) = s;
+  }
+  const ir::Program before = with_parallel(p.build(), "c");
+  const ir::Program after = tile_lanes(before);
+  ir::verify(after, "tile_lanes");
+  EXPECT_NE(ir::print(after).find("if "), std::string::npos) << ir::print(after);
+  for (const auto& [n_value, k_value] :
+       std::vector<std::pair<int, int>>{{1, 1}, {5, 3}, {64, 64}, {100, 7}, {7, 100}, {130, 70}, {300, 1}})
+    expect_same_bits(before, after, {{"n", n_value}, {"k", k_value}});
+}
+
+TEST(TileLanes, KeepsBackwardLoopsInOrder) {
+  ProgramBuilder p("backward");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n, n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0;
+    for (auto j : p.loop("j", i, n)) y(i) += a(j, i) * 0.3f;
+  }
+  const auto reversed = [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || loop->iterator.name != "j") return std::nullopt;
+    return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward);
+  };
+  ir::Program before = with_parallel(p.build(), "i");
+  before = ir::with_body(before, ir::rewrite(before.body, {}, reversed));
+  const ir::Program after = tile_lanes(before);
+  EXPECT_FALSE(after.body.same_as(before.body));
+  for (const std::int64_t n_value : {1, 64, 150}) expect_same_bits(before, after, {{"n", n_value}});
+}
+
+TEST(TileLanes, LeavesAloneWhatWouldNotBeContiguous) {
+  ProgramBuilder p("rows");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n, n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0;
+    for (auto j : p.loop("j", 0, n)) y(i) += x(i, j);
+  }
+  const ir::Program before = with_parallel(p.build(), "i");
+  EXPECT_TRUE(tile_lanes(before).body.same_as(before.body));
+}
+
+TEST(TileLanes, LeavesAloneBoundsThatDependOnData) {
+  ProgramBuilder p("data");
+  auto n = p.size("n");
+  auto count = p.input<std::int32_t>("count", {n});
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0;
+    for ([[maybe_unused]] auto j : p.loop("j", 0, count(i))) y(i) += x(i);
+  }
+  const ir::Program before = with_parallel(p.build(), "i");
+  EXPECT_TRUE(tile_lanes(before).body.same_as(before.body));
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

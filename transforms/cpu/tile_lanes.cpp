@@ -1,0 +1,293 @@
+#include "transforms/cpu/tile_lanes.h"
+
+#include "dsl/ir/ranges.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/linear_form.h"
+
+#include <algorithm>
+#include <set>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Array;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+constexpr std::int64_t bytes_of_lanes = 256;          // four vector registers of 64 bytes
+constexpr std::int64_t largest_private_bytes = 8192;  // of one local array after expansion by lanes
+
+bool is_sequential_for(const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  return loop && loop->mode != LoopMode::Parallel;
+}
+
+bool contains_loop(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == ir::Kind::For || t.kind() == ir::Kind::While; });
+  return found;
+}
+
+/// What depends on the lane: the iterator itself, scalars of the iteration, and reads at lane-dependent places.
+class LaneDependence {
+ public:
+  LaneDependence(const ir::Symbol& lane, const Stmt& body) : lane_(lane) {
+    ir::walk_stmts(body, [&](const Stmt& s) {
+      if (const auto* a = s.as<ir::Allocate>()) private_.insert(a->array);
+    });
+  }
+  bool on_iterator(const Expr& e) const { return mentions(e, lane_); }
+  bool on_data(const Expr& e) const {
+    bool found = false;
+    ir::walk(e, [&](const Expr& x) {
+      const auto* l = x.as<ir::Load>();
+      if (!l) return;
+      found |= private_.count(l->array) != 0;
+      for (const Expr& index : l->indices) found |= on_iterator(index);
+    });
+    return found;
+  }
+  bool any(const Expr& e) const { return on_iterator(e) || on_data(e); }
+
+ private:
+  ir::Symbol lane_;
+  std::set<Array> private_;
+};
+
+/// The smallest and largest value of a bound over lanes first, ..., first + count - 1.
+std::optional<ir::Range> over_lanes(const Expr& e, const ir::Symbol& lane, const Expr& first, std::int64_t count) {
+  ir::RangeContext context;
+  context.variables[lane] = {first, first + ir::int_const(count - 1)};
+  context.leaf = [](const Expr& leaf) { return std::optional(ir::Range{leaf, leaf}); };
+  return ir::range_of(e, context);
+}
+
+/// Whether the body can be run in lanes, and whether that pays.
+class Eligibility {
+ public:
+  explicit Eligibility(const ir::For& loop) : loop_(loop), depends_(loop.iterator, loop.body) {}
+
+  bool check() {
+    if (!contains_loop(loop_.body) || !legal(loop_.body)) return false;
+    bool all_pay = true, some_contiguous = false;
+    for_each_innermost(loop_.body, [&](const Stmt& s) { all_pay &= pays(s, some_contiguous); });
+    return all_pay && some_contiguous;
+  }
+  std::int64_t widest() const { return widest_; }
+
+ private:
+  bool legal(const Stmt& s) const {
+    return ir::visit(s, ir::overloaded{
+                            [&](const ir::Block& n) {
+                              return std::all_of(n.body.begin(), n.body.end(), [&](const Stmt& t) { return legal(t); });
+                            },
+                            [&](const ir::For& n) { return legal_loop(n); },
+                            [&](const ir::If& n) {
+                              if (!contains_loop(s)) return true;
+                              return !depends_.any(n.condition) && legal(n.then_body) &&
+                                     (!n.else_body || legal(n.else_body));
+                            },
+                            [&](const ir::Allocate& n) { return constant_bytes(n.array) >= 0 && legal(n.body); },
+                            [&](const ir::Assign&) { return true; },
+                            [&](const ir::Reduce& n) { return !n.atomic; },
+                            [&](const auto&) { return false; },
+                        });
+  }
+
+  bool legal_loop(const ir::For& n) const {
+    if (n.mode == LoopMode::Parallel || depends_.on_data(n.lower) || depends_.on_data(n.upper)) return false;
+    const bool ragged = depends_.on_iterator(n.lower) || depends_.on_iterator(n.upper);
+    if (!ragged) return legal(n.body);
+    return !contains_loop(n.body) && bounds_over_lanes(n.lower) && bounds_over_lanes(n.upper) && legal(n.body);
+  }
+  bool bounds_over_lanes(const Expr& e) const {
+    const Expr somewhere = ir::var(loop_.iterator);
+    return over_lanes(e, loop_.iterator, somewhere, 2).has_value();
+  }
+
+  static std::int64_t constant_bytes(const Array& array) {
+    std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type)) * 64;
+    for (const Expr& extent : array->shape) {
+      const auto c = ir::as_int(extent);
+      if (!c || *c < 0 || *c > largest_private_bytes) return -1;
+      bytes *= *c;
+      if (bytes > largest_private_bytes) return -1;
+    }
+    return bytes;
+  }
+
+  template <class F>
+  void for_each_innermost(const Stmt& s, const F& f) const {
+    ir::walk_stmts(s, [&](const Stmt& t) {
+      if (!is_sequential_for(t) || contains_loop(t.as<ir::For>()->body)) return;
+      ir::walk_stmts(t.as<ir::For>()->body, [&](const Stmt& leaf) {
+        if (leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce) f(leaf);
+      });
+    });
+  }
+
+  /// Every access stays in place or moves to the neighbour from lane to lane.
+  bool pays(const Stmt& s, bool& some_contiguous) {
+    bool ok = true;
+    auto access = [&](const Array& array, const std::vector<Expr>& indices) {
+      widest_ = std::max<std::int64_t>(widest_, bytes_of(value_type(array->type)));
+      for (std::size_t d = 0; d < indices.size(); ++d) {
+        const auto stride = coefficient_of(indices[d], loop_.iterator);
+        const bool last = d + 1 == indices.size();
+        if (!stride || (*stride != 0 && !(last && std::abs(*stride) == 1)) || depends_.on_data(indices[d])) ok = false;
+        else some_contiguous |= *stride == 1;
+      }
+    };
+    if (const auto* a = s.as<ir::Assign>()) access(a->array, a->indices);
+    if (const auto* r = s.as<ir::Reduce>()) access(r->array, r->indices);
+    ir::walk(
+        s, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* l = e.as<ir::Load>()) access(l->array, l->indices);
+        });
+    return ok;
+  }
+
+  const ir::For& loop_;
+  LaneDependence depends_;
+  std::int64_t widest_ = 1;
+};
+
+/// Rewrites the body of one tile.
+class Lanes {
+ public:
+  Lanes(const ir::For& loop, Expr first, std::int64_t count)
+      : iterator_(loop.iterator), first_(std::move(first)), count_(count) {}
+
+  Stmt distribute(const Stmt& s) {
+    if (const auto* b = s.as<ir::Block>()) return distribute_block(*b);
+    if (const auto* a = s.as<ir::Allocate>()) {
+      std::vector<Expr> shape = a->array->shape;
+      shape.push_back(ir::int_const(count_));
+      expanded_[a->array] = ir::make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
+      return ir::allocate(expanded_[a->array], distribute(a->body), a->location);
+    }
+    if (!contains_loop(s)) return in_lanes(s, {});
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(n->condition, distribute(n->then_body), n->else_body ? distribute(n->else_body) : Stmt{},
+                         n->location);
+    const auto& loop = *s.as<ir::For>();
+    if (mentions(loop.lower, iterator_) || mentions(loop.upper, iterator_)) return distribute_ragged(loop);
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, distribute(loop.body), loop.mode, loop.location,
+                        loop.at_most);
+  }
+
+ private:
+  /// Neighbouring statements without loops share one loop over lanes.
+  Stmt distribute_block(const ir::Block& b) {
+    std::vector<Stmt> all, group;
+    auto flush = [&] {
+      if (!group.empty()) all.push_back(in_lanes(ir::block(group), {}));
+      group.clear();
+    };
+    for (const Stmt& child : b.body) {
+      if (contains_loop(child) || child.kind() == ir::Kind::Allocate) {
+        flush();
+        all.push_back(distribute(child));
+      } else {
+        group.push_back(child);
+      }
+    }
+    flush();
+    return ir::block(std::move(all));
+  }
+
+  /// [lower, upper) differs from lane to lane: [a, b) and [c, d) are run under each lane's own bounds, [b, c) by all.
+  Stmt distribute_ragged(const ir::For& loop) {
+    const ir::Range lower = *over_lanes(loop.lower, iterator_, first_, count_);
+    const ir::Range upper = *over_lanes(loop.upper, iterator_, first_, count_);
+    const Expr a = lower.lowest, d = ir::larger(a, upper.highest);
+    const Expr b = ir::smaller(ir::larger(lower.highest, a), d);
+    const Expr c = ir::smaller(ir::larger(upper.lowest, b), d);
+    const Expr j = ir::var(loop.iterator);
+    const Expr mine = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, loop.lower, j),
+                                 ir::binary(ir::BinaryOp::Lt, j, loop.upper));
+    auto part = [&](const Expr& from, const Expr& to, const Expr& condition) {
+      const Stmt body = in_lanes(loop.body, condition);
+      return ir::with_fresh_names(ir::for_loop(loop.iterator, from, to, body, loop.mode, loop.location));
+    };
+    std::vector<Stmt> parts{part(a, b, mine), part(b, c, {}), part(c, d, mine)};
+    if (loop.mode == LoopMode::Backward) std::reverse(parts.begin(), parts.end());
+    return ir::block(std::move(parts));
+  }
+
+  /// One loop over lanes around loop-free code.
+  Stmt in_lanes(const Stmt& s, const Expr& condition) {
+    const ir::Symbol lane = ir::make_symbol("lane");
+    const Expr l = ir::var(lane);
+    ir::Substitution here{{iterator_, first_ + l}};
+    Stmt body = expand_privates(condition ? ir::if_then(condition, s) : s, l);
+    body = ir::substitute(body, here);
+    return ir::with_fresh_names(
+        ir::for_loop(lane, ir::int_const(0), ir::int_const(count_), body, LoopMode::Parallel, s->location));
+  }
+
+  Stmt expand_privates(const Stmt& s, const Expr& lane) const {
+    ir::ExprRewrite on_expr;
+    ir::StmtRewrite on_stmt;
+    auto index = [&](const std::vector<Expr>& inner) {
+      std::vector<Expr> all;
+      for (const Expr& e : inner) all.push_back(ir::rewrite(e, on_expr));
+      all.push_back(lane);
+      return all;
+    };
+    on_expr = [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      const auto it = load ? expanded_.find(load->array) : expanded_.end();
+      if (it == expanded_.end()) return std::nullopt;
+      return ir::load(it->second, index(load->indices), load->location);
+    };
+    on_stmt = [&](const Stmt& t) -> std::optional<Stmt> {
+      if (const auto* n = t.as<ir::Assign>(); n && expanded_.count(n->array))
+        return ir::assign(expanded_.at(n->array), index(n->indices), ir::rewrite(n->value, on_expr), n->location);
+      if (const auto* n = t.as<ir::Reduce>(); n && expanded_.count(n->array))
+        return ir::reduce(expanded_.at(n->array), index(n->indices), n->op, ir::rewrite(n->value, on_expr),
+                          n->location);
+      return std::nullopt;
+    };
+    return ir::rewrite(s, on_expr, on_stmt);
+  }
+
+  const ir::Symbol& iterator_;
+  Expr first_;
+  std::int64_t count_;
+  std::map<Array, Array> expanded_;
+};
+
+Stmt tile(const ir::For& loop, std::int64_t lanes, const ir::RangeContext& sizes) {
+  Expr trips = loop.upper - loop.lower;
+  if (!ir::surely_non_negative(trips, sizes)) trips = ir::larger(trips, ir::int_const(0));
+  const Expr tiles = ir::binary(ir::BinaryOp::FloorDiv, trips, ir::int_const(lanes));
+  const ir::Symbol t = ir::make_symbol(loop.iterator.name + "_tile");
+  const Expr first = loop.lower + ir::var(t) * ir::int_const(lanes);
+  const Stmt body = Lanes(loop, first, lanes).distribute(loop.body);
+  const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, LoopMode::Parallel, loop.location);
+  const Stmt rest = ir::for_loop(loop.iterator, loop.lower + tiles * ir::int_const(lanes), loop.upper, loop.body,
+                                 LoopMode::Parallel, loop.location);
+  return ir::block({full, ir::with_fresh_names(rest)});
+}
+
+}  // namespace
+
+ir::Program tile_lanes(const ir::Program& program) {
+  ir::RangeContext sizes;
+  sizes.non_negative = [&](const ir::Symbol& symbol) {
+    return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
+  };
+  const ir::StmtRewrite on_stmt = [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || loop->mode != LoopMode::Parallel) return std::nullopt;
+    Eligibility eligibility(*loop);
+    if (!eligibility.check()) return std::nullopt;
+    return tile(*loop, bytes_of_lanes / eligibility.widest(), sizes);
+  };
+  return program.body ? ir::with_body(program, ir::rewrite(program.body, {}, on_stmt)) : program;
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,31 @@
+// Vectorises a parallel loop that has sequential loops inside: the iterations of a tile advance through the inner loops
+// side by side, one lane each.
+//
+// before                               after (64 lanes of f32)
+//   parallel for i in 0..n:              parallel for t in 0..n/64:
+//     local s                              local s[64]
+//     s = 0                                parallel for l in 0..64: s[l] = 0
+//     for j in 0..k:                       for j in 0..k:
+//       s += x[i + j]*w[j]                   parallel for l in 0..64: s[l] += x[64*t + l + j]*w[j]
+//     y[i] = s                             parallel for l in 0..64: y[64*t + l] = s[l]
+//                                        parallel for i in n/64*64..n: (as before)
+//
+// Lanes keep the order of their own sums, so the result has the same bits as before; w[j] is loaded once for all lanes,
+// and no sum has to be added up across lanes. Inner loops whose bounds vary from lane to lane by affine functions
+// (gathers near a border, triangles) are split into a part that all lanes run and two in which each lane checks its own
+// bounds.
+//
+// Requires: parallel loops marked; sums in scalars where possible (accumulate_in_registers).
+// Guarantees: same bits.
+// Leaves alone: loops in which an innermost statement would not move through memory with stride 0 or 1 from lane to
+// lane, whose inner bounds or branches around loops depend on data of the iteration, with `while`, or without inner
+// loops.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program tile_lanes(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
