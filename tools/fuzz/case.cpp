@@ -1,0 +1,86 @@
+#include "tools/fuzz/case.h"
+
+#include "backends/runtime/binding.h"
+#include "dsl/ir/printer.h"
+#include "tools/support/random.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+
+namespace loopgrad::fuzz {
+namespace {
+
+backend::SizeValues values_of(const Case& c) {
+  backend::SizeValues values;
+  for (const ir::Symbol& size : c.program.ir().sizes) values[size] = c.sizes.at(size.name);
+  return values;
+}
+
+/// Seeded by the name, so that an array keeps its contents while others are dropped from the program.
+tools::Random random_for(const Case& c, const std::string& name) {
+  std::uint64_t seed = c.seed * 0x9e3779b97f4a7c15u + 1;
+  for (char letter : name) seed = seed * 131 + static_cast<unsigned char>(letter);
+  return tools::Random(seed);
+}
+
+void fill_indices(HostArray& array, const IndexContents& contents, std::int64_t bound, tools::Random& random) {
+  const std::int64_t count = array.size();
+  switch (contents.kind) {
+    case IndexContents::Kind::Below:
+      if (count > 0 && bound <= 0) {
+        throw UsageError(
+            {.code = ErrorCode::BadSize, .message = "an index array has no value to hold", .hint = "seed"});
+      }
+      for (std::int64_t i = 0; i < count; ++i) array.set(i, static_cast<double>(random.below(bound)));
+      return;
+    case IndexContents::Kind::Permutation:
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t j = random.below(i + 1);
+        array.set(i, array.get(j));
+        array.set(j, static_cast<double>(i));
+      }
+      return;
+    case IndexContents::Kind::CsrPointer: {
+      const std::int64_t rows = count - 1;
+      if (rows <= 0 && bound != 0) {
+        throw UsageError({.code = ErrorCode::BadSize, .message = "entries without rows", .hint = "seed"});
+      }
+      for (std::int64_t e = 0; e < bound; ++e) {  // each entry goes to a random row
+        const std::int64_t row = random.below(rows);
+        array.set(row + 1, array.get(row + 1) + 1);
+      }
+      for (std::int64_t row = 0; row < rows; ++row) array.set(row + 1, array.get(row + 1) + array.get(row));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Arrays make_arrays(const Case& c, bool f64) {
+  const backend::SizeValues sizes = values_of(c);
+  Arrays arrays;
+  for (const ir::Array& declared : c.program.ir().arrays) {
+    const bool floating = is_float(declared->type);
+    HostArray array(f64 && floating ? ScalarType::F64 : declared->type, backend::shape_of(declared, sizes));
+    tools::Random random = random_for(c, declared->name);
+    const auto contents = c.contents.find(declared->name);
+    if (contents != c.contents.end()) {
+      const ir::Expr& bound = contents->second.bound;
+      fill_indices(array, contents->second, bound ? backend::evaluate(bound, sizes) : 0, random);
+    } else if (floating && declared->role != ir::ArrayRole::Output) {
+      for (std::int64_t i = 0; i < array.size(); ++i) array.set(i, random.uniform(-1, 1));
+    }
+    arrays.emplace(declared->name, std::move(array));
+  }
+  return arrays;
+}
+
+std::string describe(const Case& c) {
+  std::string text = fmt::format("seed {}\n", c.seed);
+  for (const auto& [name, value] : c.sizes) text += fmt::format("{} = {}\n", name, value);
+  return text + c.program.str();
+}
+
+}  // namespace loopgrad::fuzz

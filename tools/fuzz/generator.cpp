@@ -1,0 +1,9 @@
+#include "tools/fuzz/generator.h"
+
+#include "tools/fuzz/writer.h"
+
+namespace loopgrad::fuzz {
+
+Case generate(std::uint64_t seed, const GeneratorOptions& options) { return Writer(seed, options).write(); }
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,273 @@
+// Shapes of programs that gradients have got wrong before: in-place time steps, recurrences, indirect writes, sums over
+// edges, loops whose trip count depends on data.
+#include "tools/fuzz/writer.h"
+
+namespace loopgrad::fuzz {
+
+void Writer::pattern() {
+  using Pattern = void (Writer::*)();
+  static const Pattern patterns[] = {&Writer::double_buffered_time_loop,
+                                     &Writer::time_indexed_array,
+                                     &Writer::ping_pong,
+                                     &Writer::carried_scalar,
+                                     &Writer::recurrence,
+                                     &Writer::softmax_row,
+                                     &Writer::csr_sum,
+                                     &Writer::csr_sum,
+                                     &Writer::indirect_scatter,
+                                     &Writer::compaction,
+                                     &Writer::bounded_while,
+                                     &Writer::convolution,
+                                     &Writer::triangular_solve,
+                                     &Writer::argmax,
+                                     &Writer::data_dependent_loop,
+                                     &Writer::shaped_local};
+  (this->*patterns[below(std::size(patterns))])();
+}
+
+/// Adds a value to some output element.
+void Writer::sink(const Value& value) {
+  auto element = random_element([](const ArrayInfo& a) { return a.writable && a.readable; });
+  if (element) *element += tanh(value);
+}
+
+/// A local that is written everywhere and can be read by what follows.
+ArrayInfo Writer::filled_local(const char* stem, std::vector<Extent> extents) {
+  ArrayInfo array = declare(ir::ArrayRole::Local, stem, std::move(extents));
+  initialise(array);
+  arrays_.push_back(array);
+  return array;
+}
+
+// u -> next -> u, keeping only the last step.
+void Writer::double_buffered_time_loop() {
+  const Extent space{.size = some_size()};
+  const Extent time = chance(50) ? Extent{.pad = 3} : Extent{.size = some_size()};
+  const ArrayInfo u = filled_local("u", {space});
+  const ArrayInfo next = filled_local("next", {space});
+  const bool interior = chance(50);
+  each(time, [&](const Value&) {
+    each(interior ? 1 : 0, value_of(space) - (interior ? 1 : 0), space, [&](const Value& i) {
+      const Value left = u.handle(max(i - 1, 0)), right = u.handle(min(i + 1, value_of(space) - 1));
+      const Value middle = u.handle(i);
+      next.handle(i) = 0.5 * middle + 0.2 * left + 0.2 * right - 0.1 * middle * tanh(middle) + 0.1 * read_input();
+    });
+    each(space, [&](const Value& i) { u.handle(i) = next.handle(i); });
+  });
+  each(space, [&](const Value& i) { sink(u.handle(i)); });
+}
+
+// u[t + 1, i] from u[t, ...].
+void Writer::time_indexed_array() {
+  const Extent space{.size = some_size()}, time{.size = some_size()};
+  const Extent steps{.size = time.size, .pad = 1};
+  const ArrayInfo u = filled_local("u", {steps, space});
+  each(time, [&](const Value& t) {
+    each(space, [&](const Value& i) {
+      const Value here = u.handle(t, i), left = u.handle(t, max(i - 1, 0));
+      u.handle(t + 1, i) = 0.7 * here + 0.3 * sin(here * left) + 0.1 * read_input();
+    });
+  });
+  each(space, [&](const Value& i) { sink(u.handle(value_of(time), i)); });
+}
+
+// u[t % 2, i].
+void Writer::ping_pong() {
+  const Extent space{.size = some_size()}, time{.pad = 3};
+  const ArrayInfo u = filled_local("u", {Extent{.pad = 2}, space});
+  each(time, [&](const Value& t) {
+    each(space, [&](const Value& i) {
+      const Value old = u.handle(t % 2, i), other = u.handle(t % 2, value_of(space) - 1 - i);
+      u.handle((t + 1) % 2, i) = 0.6 * old + 0.3 * sin(other) * read_input();
+    });
+  });
+  each(space, [&](const Value& i) { sink(u.handle(1, i)); });
+}
+
+void Writer::carried_scalar() {
+  const ArrayInfo s = filled_local("s", {});
+  each({.size = some_size()}, [&](const Value&) {
+    if (chance(50)) sink(s.handle());
+    const Value next = 0.8 * s.handle() + 0.3 * bounded(1);
+    if (chance(30)) {
+      builder_.when(condition(), [&] { s.handle() = next; });
+    } else if (chance(40)) {
+      s.handle() *= 1 + 0.3 * tanh(tame(1));
+    } else {
+      s.handle() = next;
+    }
+  });
+  sink(s.handle());
+}
+
+// x(i) from x(i - 1), forwards or backwards, in place.
+void Writer::recurrence() {
+  const Extent space{.size = some_size()};
+  const ArrayInfo x = filled_local("x", {space});
+  const bool backwards = chance(40);
+  each(1, value_of(space), space, [&](const Value& i) {
+    const Value at = backwards ? value_of(space) - 1 - i : i;
+    const Value before = x.handle(backwards ? at + 1 : at - 1);
+    const Value here = x.handle(at);
+    if (chance(50)) x.handle(at) = 0.6 * here + 0.4 * sin(before) * read_input();
+    else x.handle(at) += 0.3 * here * tanh(before);
+  });
+  each(space, [&](const Value& i) { sink(x.handle(i)); });
+}
+
+void Writer::softmax_row() {
+  const Extent rows{.size = some_size()}, columns{.size = some_size()};
+  const ArrayInfo z = filled_local("z", {rows, columns});
+  each(rows, [&](const Value& i) {
+    const ArrayInfo largest = declare(ir::ArrayRole::Local, "largest", {});
+    const ArrayInfo sum = declare(ir::ArrayRole::Local, "sum", {});
+    largest.handle() = -1e30;
+    each(columns, [&](const Value& j) { largest.handle().max_with(z.handle(i, j)); });
+    sum.handle() = 0;
+    each(columns, [&](const Value& j) {
+      z.handle(i, j) = exp(z.handle(i, j) - largest.handle());
+      sum.handle() += z.handle(i, j);
+    });
+    each(columns, [&](const Value& j) { sink(z.handle(i, j) / sum.handle()); });
+  });
+}
+
+void Writer::csr_sum() {
+  if (pointers_.empty()) return indirect_scatter();
+  const IndexInfo& ptr = pointers_[0];
+  const Extent rows{.size = ptr.extent.size};
+  const int kind = static_cast<int>(below(4));
+  each(rows, [&](const Value& v) {
+    const ArrayInfo s = declare(ir::ArrayRole::Local, "s", {});
+    s.handle() = bounded(0);
+    arrays_.push_back(s);
+    each(ptr.handle(v), ptr.handle(v + 1), ptr.target, [&](const Value&) {
+      if (kind == 0) s.handle() = 0.8 * s.handle() + 0.3 * bounded(1);
+      else if (kind == 1) s.handle().max_with(tame(1));
+      else s.handle() += bounded(1);
+      if (chance(40)) update();
+    });
+    sink(s.handle());
+  });
+}
+
+// Writes through an index array: sums, overwrites and in-place updates.
+void Writer::indirect_scatter() {
+  if (indices_.empty()) return convolution();
+  const IndexInfo& index = indices_[static_cast<std::size_t>(below(static_cast<std::int64_t>(indices_.size())))];
+  const ArrayInfo bins = filled_local("bins", {index.target});
+  const int kind = static_cast<int>(below(4));
+  each(index.extent, [&](const Value& e) {
+    const Element bin = bins.handle(index.handle(e));
+    if (kind == 0) bin = tame(1);
+    else if (kind == 1) bin *= 1 + 0.3 * tanh(tame(1));
+    else if (kind == 2) bin = 0.7 * bin + 0.3 * sin(bin) * read_input();
+    else bin += bounded(1);
+  });
+  each(index.target, [&](const Value& i) { sink(bins.handle(i)); });
+}
+
+// Keeps the elements that pass a test, at positions counted by the program.
+void Writer::compaction() {
+  const Extent space{.size = some_size()};
+  const ArrayInfo kept = filled_local("kept", {space});
+  const ArrayHandle count = builder_.local<int>(fresh("count"), {});
+  count() = 0;
+  each(space, [&](const Value&) {
+    const Value candidate = tame(1);
+    builder_.when(candidate > constant() - 0.5, [&] {
+      kept.handle(count()) = 0.8 * candidate;
+      count() += 1;
+    });
+  });
+  each(space, [&](const Value& i) { sink(kept.handle(i)); });
+}
+
+void Writer::bounded_while() {
+  const ArrayInfo s = filled_local("s", {});
+  const Extent trips{.pad = 4};
+  const double limit = constant();
+  const auto loop = [&] {
+    for (const Value t : builder_.loop_while("t", 4, [&](const Value&) { return abs(s.handle() + 0.0191) > limit; })) {
+      iterators_.push_back({t, trips});
+      scope([&] {
+        s.handle() = 0.6 * s.handle() + 0.1 * sin(s.handle());
+        if (chance(50)) update();
+      });
+      iterators_.pop_back();
+    }
+  };
+  if (chance(50)) {
+    each({.size = some_size()}, [&](const Value&) {
+      s.handle() += bounded(0);
+      loop();
+    });
+  } else {
+    loop();
+  }
+  sink(s.handle());
+}
+
+void Writer::convolution() {
+  const Extent n{.size = some_size()}, k{.size = some_size()};
+  const ArrayInfo x = filled_local("x", {Extent{.size = n.size, .second = k.size}});
+  const ArrayInfo w = filled_local("w", {k});
+  each(n, [&](const Value& i) { each(k, [&](const Value& j) { sink(x.handle(i + j) * w.handle(j)); }); });
+}
+
+// Forward substitution in place.
+void Writer::triangular_solve() {
+  const Extent n{.size = some_size()};
+  const ArrayInfo l = filled_local("l", {n, n}), x = filled_local("x", {n});
+  each(n, [&](const Value& i) {
+    each(0, i, n, [&](const Value& j) { x.handle(i) -= 0.2 * tanh(l.handle(i, j)) * x.handle(j); });
+    x.handle(i) /= 1.5 + 0.3 * sin(l.handle(i, i));
+  });
+  each(n, [&](const Value& i) { sink(x.handle(i)); });
+}
+
+// The position of the largest element, then a read at that position.
+void Writer::argmax() {
+  const Extent n{.size = some_size()};
+  const ArrayInfo x = filled_local("x", {Extent{.size = n.size, .pad = 1}});
+  const ArrayInfo largest = filled_local("largest", {});
+  const ArrayHandle at = builder_.local<std::int64_t>(fresh("at"), {});
+  at() = 0;
+  each(n, [&](const Value& i) {
+    builder_.when(x.handle(i) > largest.handle() + 0.0123, [&] {
+      largest.handle() = x.handle(i);
+      at() = i;
+    });
+  });
+  sink(largest.handle() + 0.5 * x.handle(at()));
+}
+
+// for j in 0..idx(i), with and without a promise about the trip count.
+void Writer::data_dependent_loop() {
+  if (indices_.empty()) return triangular_solve();
+  const IndexInfo& index = indices_[static_cast<std::size_t>(below(static_cast<std::int64_t>(indices_.size())))];
+  LoopOptions options;
+  if (chance(50)) options.at_most = {value_of(index.target)};
+  each(index.extent, [&](const Value& i) {
+    each(
+        0, index.handle(i), index.target,
+        [&](const Value&) {
+          update();
+          if (chance(50)) update();
+        },
+        options);
+  });
+}
+
+// A local whose shape depends on the iterator.
+void Writer::shaped_local() {
+  const Extent n{.size = some_size()};
+  each(n, [&](const Value& i) {
+    const ArrayHandle t = builder_.local(main_type_, fresh("t"), {i + 1});
+    each(0, i + 1, n, [&](const Value& j) { t(j) = tame(1); });
+    each(1, i + 1, n, [&](const Value& j) { t(j) = 0.7 * t(j) + 0.3 * sin(t(j - 1)); });
+    sink(t(i));
+  });
+}
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,15 @@
+// Makes a failing program small enough to read.
+#pragma once
+
+#include "tools/fuzz/case.h"
+
+#include <functional>
+
+namespace loopgrad::fuzz {
+
+/// Drops statements, loops, branches, operands, arrays, facts and sizes as long as `still_fails` says so, until nothing
+/// more can go or the predicate was asked `attempts` times. Candidates may be programs that read what they have not
+/// written; the predicate has to tell those from the failure that it looks for.
+Case shrink(Case c, const std::function<bool(const Case&)>& still_fails, int attempts = 2000);
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,122 @@
+// Random statements: updates, loops, branches and locals.
+#include "tools/fuzz/writer.h"
+
+namespace loopgrad::fuzz {
+
+Writer::Writer(std::uint64_t seed, const GeneratorOptions& options)
+    : options_(options), seed_(seed), random_(seed), builder_("random") {
+  for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
+  if (!options.double_only && chance(50)) main_type_ = ScalarType::F32;
+}
+
+Case Writer::write() {
+  declare_sizes();
+  declare_arguments();
+  budget_ = 6 + static_cast<int>(below(12));
+  const std::int64_t segments = 1 + below(3);
+  for (std::int64_t i = 0; i < segments; ++i) {
+    scope([&] {
+      if (chance(45)) pattern();
+      else loop(0);
+    });
+    if (chance(10)) update();
+  }
+  const Sizes sizes = choose_sizes();
+  return {seed_, builder_.build(), sizes, contents_};
+}
+
+void Writer::scope(const std::function<void()>& f) {
+  const std::size_t arrays = arrays_.size();
+  f();
+  arrays_.erase(arrays_.begin() + static_cast<std::ptrdiff_t>(arrays), arrays_.end());
+}
+
+void Writer::each(const Value& lower, const Value& upper, const Extent& extent,
+                  const std::function<void(const Value&)>& f, const LoopOptions& options) {
+  static const char* const names[] = {"i", "j", "k", "l", "q"};
+  for (const Value i : builder_.loop(names[iterators_.size() % 5], lower, upper, options)) {
+    iterators_.push_back({i, extent});
+    scope([&] { f(i); });
+    iterators_.pop_back();
+  }
+}
+
+void Writer::body(int depth, int statements) {
+  for (int i = 0; i < statements; ++i) statement(depth);
+}
+
+void Writer::statement(int depth) {
+  if (--budget_ < 0) return update();
+  const std::int64_t dice = below(100);
+  if (dice < 48 || depth >= 3) return update();
+  if (dice < 68) return loop(depth);
+  if (dice < 82) return branch(depth);
+  if (dice < 90) return local_scalar();
+  if (dice < 95) return local_array(depth);
+  if (depth >= 2) return update();
+  scope([&] { pattern(); });
+}
+
+void Writer::update() {
+  if (chance(12)) {
+    const auto element = random_element([](const ArrayInfo& a) { return a.writable && !a.readable; });
+    if (element) *element = tame(2);
+  }
+  const auto element = random_element([](const ArrayInfo& a) { return a.writable && a.readable; });
+  if (!element) return;
+  const std::int64_t dice = below(20);
+  if (dice < 7) *element = tame(2);
+  else if (dice < 13) *element += bounded(1);
+  else if (dice < 15) *element -= bounded(1);
+  else if (dice == 15) *element *= 1 + 0.3 * tanh(tame(1));
+  else if (dice == 16) *element /= 1.5 + 0.4 * sin(tame(1));
+  else if (dice == 17) element->min_with(tame(1) + 0.0313);
+  else if (dice == 18) element->max_with(tame(1) - 0.0173);
+  else *element = 0.7 * Value(*element) + 0.2 * bounded(1);  // in place, not written as a sum
+}
+
+void Writer::loop(int depth) {
+  const int statements = 1 + static_cast<int>(below(3));
+  const auto nested = [&](const Value&) { body(depth + 1, statements); };
+  if (!iterators_.empty() && chance(40)) {
+    const IteratorInfo outer =
+        iterators_[static_cast<std::size_t>(below(static_cast<std::int64_t>(iterators_.size())))];
+    switch (below(4)) {
+      case 0: return each(0, outer.value + 1, outer.upper, nested);
+      case 1: return each(0, outer.value, outer.upper, nested);
+      case 2: return each(outer.value, value_of(outer.upper), outer.upper, nested);
+      default: return each(outer.value + 1, value_of(outer.upper), outer.upper, nested);
+    }
+  }
+  const Extent extent{.size = some_size(), .pad = chance(15) ? 1 : 0};
+  switch (below(12)) {
+    case 0: return each(1, value_of(extent), extent, nested);
+    case 1: return each(1, value_of(extent) - 1, extent, nested);
+    case 2: return each({.pad = 1 + static_cast<int>(below(3))}, nested);
+    case 3: return each(0, value_of(extent) / 2, extent, nested);
+    default: return each(extent, nested);
+  }
+}
+
+void Writer::branch(int depth) {
+  const int statements = 1 + static_cast<int>(below(2));
+  const auto nested = [&] { scope([&] { body(depth + 1, statements); }); };
+  const Branch branch = builder_.when(condition(), nested);
+  if (chance(45)) branch.otherwise(nested);
+}
+
+void Writer::local_scalar() {
+  const ArrayInfo scalar = declare(ir::ArrayRole::Local, "s", {});
+  scalar.handle() = tame(2);
+  arrays_.push_back(scalar);
+  update();
+}
+
+void Writer::local_array(int depth) {
+  const ArrayInfo array = declare(ir::ArrayRole::Local, "t", {random_extent()});
+  initialise(array);
+  arrays_.push_back(array);
+  if (depth < 2) loop(depth);
+}
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,143 @@
+// The random writer of one program: what is in scope, and random indices, conditions, expressions and statements.
+#pragma once
+
+#include "tools/fuzz/case.h"
+#include "tools/fuzz/generator.h"
+#include "tools/support/random.h"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace loopgrad::fuzz {
+
+/// An extent or exclusive upper bound: scale * size + second size + pad. Sizes are indices into Writer::sizes, or -1.
+struct Extent {
+  int size = -1;
+  int second = -1;
+  int scale = 1;
+  int pad = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+struct SizeInfo {
+  std::string name;
+  Value value;
+};
+
+/// A loop iterator in scope: 0 <= value < upper.
+struct IteratorInfo {
+  Value value;
+  Extent upper;
+};
+
+struct ArrayInfo {
+  ArrayHandle handle;
+  std::vector<Extent> extents;
+  bool input = false;  // never written, elements in [-1, 1)
+  bool writable = false;
+  bool readable = true;  // every element has been written
+};
+
+/// An integer input: each element is below `target`, or it is the row pointer of entries numbered below `target`.
+struct IndexInfo {
+  ArrayHandle handle;
+  Extent extent;
+  Extent target;
+};
+
+class Writer {
+ public:
+  Writer(std::uint64_t seed, const GeneratorOptions& options);
+  Case write();
+
+ private:
+  // ---- choices ----
+  std::int64_t below(std::int64_t n) { return random_.below(n); }
+  bool chance(int percent) { return random_.below(100) < percent; }
+  double constant();  // never such that ties or exact zeros are likely
+
+  // ---- declarations (declarations.cpp) ----
+  void declare_sizes();
+  void declare_arguments();
+  ArrayInfo declare(ir::ArrayRole role, const char* stem, std::vector<Extent> extents);
+  void declare_indices();
+  Extent random_extent();
+  std::vector<Extent> random_extents();
+  Value value_of(const Extent& extent);
+  ScalarType float_type();
+  std::vector<Value> shape_of(const std::vector<Extent>& extents);
+  /// Writes every element of the array: a nest over its extents.
+  void initialise(const ArrayInfo& array);
+  std::string fresh(const char* stem);
+  Sizes choose_sizes();
+
+  // ---- terms (terms.cpp) ----
+  /// A valid index for a dimension, from the iterators in scope; nothing where none is known to fit.
+  std::optional<Value> index_for(const Extent& extent, bool allow_indirect = true);
+  std::optional<Value> indirect_index(const Extent& extent);
+  std::optional<Value> affine_index(const IteratorInfo& iterator, const Extent& extent);
+  bool known_positive(int size) const;
+  std::optional<Element> element_of(const ArrayInfo& array);
+  std::optional<Element> random_element(const std::function<bool(const ArrayInfo&)>& wanted);
+  Value read();        // of anything, or a constant
+  Value read_input();  // of an input, or a constant
+  Value condition(int depth = 1);
+  /// An expression that does not exceed its operands by much.
+  Value tame(int depth);
+  /// An expression in [-1, 1] or little more.
+  Value bounded(int depth);
+  Value smooth_function(const Value& a, const Value& b);
+
+  // ---- statements (statements.cpp) ----
+  void body(int depth, int statements);
+  void statement(int depth);
+  void update();
+  void loop(int depth);
+  void branch(int depth);
+  void local_scalar();
+  void local_array(int depth);
+  /// Records a loop over [lower, upper) with the iterator in scope as below `extent`.
+  void each(const Value& lower, const Value& upper, const Extent& extent, const std::function<void(const Value&)>& f,
+            const LoopOptions& options = {});
+  void each(const Extent& extent, const std::function<void(const Value&)>& f) { each(0, value_of(extent), extent, f); }
+  /// Runs `f` and forgets the locals that it declared.
+  void scope(const std::function<void()>& f);
+
+  // ---- shapes known to be hard (patterns.cpp) ----
+  void pattern();
+  void double_buffered_time_loop();
+  void time_indexed_array();
+  void ping_pong();
+  void carried_scalar();
+  void recurrence();
+  void softmax_row();
+  void csr_sum();
+  void indirect_scatter();
+  void compaction();
+  void bounded_while();
+  void convolution();
+  void triangular_solve();
+  void argmax();
+  void data_dependent_loop();
+  void shaped_local();
+  int some_size();
+  ArrayInfo filled_local(const char* stem, std::vector<Extent> extents);
+  void sink(const Value& value);
+
+  GeneratorOptions options_;
+  std::uint64_t seed_;
+  tools::Random random_;
+  ProgramBuilder builder_;
+  ScalarType main_type_ = ScalarType::F64;
+  std::vector<SizeInfo> sizes_;
+  std::vector<ArrayInfo> arrays_;  // floats in scope
+  std::vector<IndexInfo> indices_;
+  std::vector<IndexInfo> pointers_;  // extents rows + 1
+  std::vector<IteratorInfo> iterators_;
+  std::map<std::string, IndexContents> contents_;
+  int names_ = 0;
+  int budget_ = 0;  // statements left
+};
+
+}  // namespace loopgrad::fuzz
