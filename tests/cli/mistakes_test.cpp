@@ -40,6 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"compare", "conv1d", "--threads", "-1"}, {"-1"}},
                     Mistake{{"check", "conv1d", "--seed", "x"}, {"--seed"}},
                     Mistake{{"list", "--json", "/nowhere/at/all.json"}, {"cannot write '/nowhere/at/all.json'"}},
+                    Mistake{{"fuzz", "--seconds", "0"}, {"--seconds is 0"}}, Mistake{{"fuzz", "conv1d"}, {"conv1d"}},
                     Mistake{{"list", "--sise"}, {"--sise"}}, Mistake{{"list", "conv1d"}, {"conv1d"}}));
 
 TEST(CommandLine, RefusesTwoProgramsOfOneName) {

@@ -1,4 +1,5 @@
 #include "tools/cli/commands.h"
+#include "tools/cli/device_buffers.h"
 #include "tools/cli/directions.h"
 #include "tools/cli/table.h"
 
@@ -21,7 +22,7 @@ constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
 struct Row {
   std::string target, variant;
   double output = 0, forward_mode = 0, difference = 0;  // largest relative errors
-  std::optional<bool> same_bits = {};                   // for 1, 2 and 3 threads; none where that is not promised
+  std::optional<bool> same_bits = {};                   // for 1, 2 and 3 threads or three runs; none where not promised
   double tolerance = 0;
   std::string failure = {};  // of a checked run
 
@@ -58,16 +59,32 @@ Buffers run_variant(const Problem& problem, Variant variant, const CompileOption
   Arrays initial = problem.inputs;
   initial.insert(problem.incoming.begin(), problem.incoming.end());
   Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, problem.sizes, initial, options.f64);
+  if (options.target == Target::Cuda) {
+    DeviceBuffers device(buffers, 2);
+    device.upload();
+    gradient.forward(device.arguments(0), problem.sizes);
+    gradient.backward(device.arguments(1), problem.sizes);
+    device.download();
+    return buffers;
+  }
   gradient.forward(buffers.arguments(0), problem.sizes);
   gradient.backward(buffers.arguments(1), problem.sizes);
   return buffers;
 }
 
+/// What a row of the table runs on: a target, or the interpreter on what a GPU would run.
+struct Where {
+  Target target;
+  bool gpu_mapped = false;
+  std::string name() const { return gpu_mapped ? "gpu mapping" : name_of(target); }
+};
+
 Row check_variant(const Problem& problem, const std::vector<Direction>& directions, const Arrays& outputs,
-                  Target target, Variant variant) {
-  Row row{.target = name_of(target), .variant = name_of(variant), .tolerance = tolerance_of(problem.program, target)};
+                  const Where& where, Variant variant) {
+  const Target target = where.target;
+  Row row{.target = where.name(), .variant = name_of(variant), .tolerance = tolerance_of(problem.program, target)};
   const bool interpreted = target == Target::Interpreter;
-  CompileOptions options{.target = target, .checked = interpreted, .f64 = interpreted, .threads = 1};
+  CompileOptions options{.target = target, .checked = interpreted, .f64 = interpreted, .gpu_mapped = where.gpu_mapped, .threads = 1};
   try {
     Buffers buffers = run_variant(problem, variant, options);
     for (const auto& [name, expected] : outputs)
@@ -81,7 +98,7 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
     if (!interpreted) {
       bool same = true;
       for (int threads : {2, 3}) {
-        options.threads = threads;
+        if (target == Target::OpenMP) options.threads = threads;
         Buffers other = run_variant(problem, variant, options);
         same = same && hash_bits(other, results_of(problem)) == hash_bits(buffers, results_of(problem));
       }
@@ -95,7 +112,7 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
 
 std::string text_of(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells = {
-      {"target", "variant", "outputs", "forward mode", "differences", "1, 2, 3 threads", "verdict"}};
+      {"target", "variant", "outputs", "forward mode", "differences", "repeated", "verdict"}};
   std::string failures;
   for (const Row& row : rows) {
     const bool ran = row.failure.empty();
@@ -127,8 +144,9 @@ int check_program(const Options& options) {
   const ProgramEntry& entry = *options.program;
   const Sizes sizes = sizes_of(options, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes);
   const Problem problem = make_problem(entry, sizes, options.seed);
-  std::vector<Target> targets = {Target::Interpreter, Target::OpenMP};
-  if (options.target) targets = {*options.target};
+  std::vector<Where> targets = {{Target::Interpreter}, {Target::Interpreter, true}, {Target::OpenMP}};
+  if (has_cuda()) targets.push_back({Target::Cuda});
+  if (options.target) targets = {{*options.target}};
 
   std::vector<Direction> directions = choose_directions(problem);
   std::vector<Row> rows;
@@ -140,10 +158,11 @@ int check_program(const Options& options) {
       oracle.difference = std::max(oracle.difference, std::abs(d.forward_mode - d.difference) / d.scale);
     rows.push_back(oracle);
     const Arrays outputs = reference_outputs(problem);
-    for (Target target : targets) {
+    for (const Where& where : targets) {
       for (Variant variant : variants()) {
-        progress.next(fmt::format("{} {}", name_of(target), name_of(variant)));
-        rows.push_back(check_variant(problem, directions, outputs, target, variant));
+        progress.next(fmt::format("{} {}", where.name(), name_of(variant)));
+        if (where.gpu_mapped && variant == Variant::NaiveTape) continue;  // has no loops to map
+        rows.push_back(check_variant(problem, directions, outputs, where, variant));
       }
     }
   }

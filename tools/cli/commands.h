@@ -13,6 +13,7 @@ int show_program(const Options& options);
 int explain_program(const Options& options);
 int check_program(const Options& options);
 int compare_variants(const Options& options);
+int fuzz_programs(const Options& options);
 
 /// Writes `text` to standard output and `json` to the file that --json names; with `--json -` only the JSON is written.
 /// Throws UsageError(BadInput) when the file cannot be written.

@@ -20,6 +20,7 @@ int run(const Options& options, const std::vector<ProgramEntry>& programs) {
     case Command::Explain: return explain_program(options);
     case Command::Check: return check_program(options);
     case Command::Compare: return compare_variants(options);
+    case Command::Fuzz: return fuzz_programs(options);
   }
   throw InternalError("unknown command");
 }

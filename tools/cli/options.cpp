@@ -15,7 +15,7 @@ namespace {
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", json;
   std::vector<std::string> sizes;
-  std::string threads = "0", seed = "1";
+  std::string threads = "0", seed = "1", seconds = "30";
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -74,7 +74,15 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   Options options;
   options.command = command;
   options.json = raw.json;
-  if (command == Command::List) return options;
+  if (!raw.target.empty())
+    options.target =
+        named<Target>(raw.target, "target",
+                      {{name_of(Target::Interpreter), Target::Interpreter},
+                       {name_of(Target::OpenMP), Target::OpenMP},
+                       {name_of(Target::Cuda), Target::Cuda}});
+  options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
+  options.seconds = static_cast<double>(whole_number(raw.seconds, "--seconds", 1, 1'000'000));
+  if (command == Command::List || command == Command::Fuzz) return options;
   std::vector<std::pair<std::string, const ProgramEntry*>> entries;
   for (const ProgramEntry& entry : programs) entries.emplace_back(entry.name, &entry);
   options.program = named(raw.program, "program", entries);
@@ -84,16 +92,11 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                 {"summation", Stage::Summation},
                                 {"schedule", Stage::Schedule},
                                 {"code", Stage::Code}});
-  if (!raw.target.empty())
-    options.target =
-        named<Target>(raw.target, "target",
-                      {{name_of(Target::Interpreter), Target::Interpreter}, {name_of(Target::OpenMP), Target::OpenMP}});
   std::vector<std::pair<std::string, Variant>> by_name;
   for (Variant variant : variants()) by_name.emplace_back(name_of(variant), variant);
   options.variant = named(raw.variant, "variant", by_name);
   options.sizes = parse_sizes(raw.sizes, *options.program);
   options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
-  options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
   return options;
 }
 
@@ -113,7 +116,8 @@ constexpr CommandRow kCommands[] = {
     {Command::Show, "show", "a program, its gradient at any stage, or the generated code"},
     {Command::Explain, "explain", "tape, sums, parallel loops, bytes and operations, with the reasons"},
     {Command::Check, "check", "gradients against forward mode and differences; exit status 1 on a mismatch"},
-    {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"}};
+    {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"},
+    {Command::Fuzz, "fuzz", "random loop programs, every variant against every other; exit status 1 on a mismatch"}};
 
 void refuse_unknown_command(int argc, char** argv) {
   if (argc < 2) bad_input("no command given", "loopgrad --help lists them");
@@ -164,8 +168,13 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     CLI::App& sub = *app.add_subcommand(row.name, row.help);
     sub.add_option("--json", raw.json, "write JSON to this file ('-': standard output, instead of the text)");
     if (row.command == Command::List) continue;
+    sub.add_option("--target", raw.target, "interpreter, openmp or cuda");
+    if (row.command == Command::Fuzz) {
+      sub.add_option("--seconds", raw.seconds, "how long to go on");
+      sub.add_option("--seed", raw.seed, "seed of the first program");
+      continue;
+    }
     sub.add_option("program", raw.program, "a name that `list` prints")->required();
-    sub.add_option("--target", raw.target, "interpreter or openmp");
     if (row.command == Command::Show) {
       sub.add_option("--stage", raw.stage, "program, adjoint, summation, schedule or code");
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");

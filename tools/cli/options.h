@@ -10,18 +10,19 @@
 
 namespace loopgrad::cli {
 
-enum class Command { List, Show, Explain, Check, Compare };
+enum class Command { List, Show, Explain, Check, Compare, Fuzz };
 enum class Stage { Program, Adjoint, Summation, Schedule, Code };
 
 struct Options {
   Command command = Command::List;
-  const ProgramEntry* program = nullptr;  // null for `list` only
+  const ProgramEntry* program = nullptr;  // null for `list` and `fuzz`
   Stage stage = Stage::Program;
   std::optional<Target> target;  // not given: each command has its own default
   Variant variant = Variant::Restructured;
   Sizes sizes;  // those given; see `sizes_of`
   int threads = 0;
   std::uint64_t seed = 1;
+  double seconds = 30;  // of `fuzz`
   std::string json;  // a file name, "-" for standard output, empty for none
 };
 

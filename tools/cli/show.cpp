@@ -1,7 +1,9 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/lowered.h"
 
+#include "backends/cuda/emitter.h"
 #include "dsl/ir/printer.h"
+#include "transforms/gpu/map_to_gpu.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +20,23 @@ std::string programs_of(const Gradient& gradient, const std::function<std::strin
   return text + section("backward", print(gradient.backward));
 }
 
+/// A program of the gradient as it is handed to the target's emitter.
+ir::Program scheduled(const Options& options, const Program& program) {
+  Report decisions;
+  const transforms::SumMode mode = sum_mode(options.variant);
+  ir::Program lowered = transforms::lower(program.ir(), mode, decisions);
+  const bool gpu = options.target == Target::Cuda && mode != transforms::SumMode::Serial;
+  return gpu ? transforms::map_to_gpu(lowered) : lowered;
+}
+
+/// Generated without a GPU and without a compiler.
+std::string cuda_source(const Options& options, const Gradient& gradient) {
+  std::vector<ir::Program> programs;
+  for (const Program* program : {&gradient.sizing, &gradient.forward, &gradient.backward})
+    programs.push_back(scheduled(options, *program));
+  return backend::emit_cuda(programs).source;
+}
+
 std::string text_of(const Options& options) {
   Program program = options.program->build();
   if (options.stage == Stage::Program) return program.str();
@@ -27,14 +46,12 @@ std::string text_of(const Options& options) {
     compile_options.target = options.target.value_or(Target::OpenMP);
     if (compile_options.target == Target::Interpreter)
       bad_input("the interpreter has no generated code", "use --target openmp, or --stage schedule");
+    if (compile_options.target == Target::Cuda) return cuda_source(options, differentiate(program, gradient_options));
     return compile_gradient(program, gradient_options, compile_options).source();
   }
   Gradient gradient = differentiate(program, gradient_options);
   if (options.stage == Stage::Adjoint) return programs_of(gradient, [](const Program& p) { return p.str(); });
-  return programs_of(gradient, [&](const Program& p) {
-    Report decisions;
-    return ir::print(transforms::lower(p.ir(), sum_mode(options.variant), decisions));
-  });
+  return programs_of(gradient, [&](const Program& p) { return ir::print(scheduled(options, p)); });
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+# The first C++ block of the README is examples/quickstart.cpp, which the tests compile and run.
+file(READ ${ROOT}/README.md readme)
+file(READ ${ROOT}/examples/quickstart.cpp example)
+string(FIND "${readme}" "```cpp\n${example}```" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "README.md does not show examples/quickstart.cpp as it is")
+endif()
+string(REGEX MATCHALL "\n" lines "${readme}")
+list(LENGTH lines count)
+if(count GREATER 200)
+  message(FATAL_ERROR "README.md has ${count} lines; it should fit in 200")
+endif()
