@@ -17,6 +17,16 @@ ProgramEntry embedding();
 ProgramEntry gat();
 ProgramEntry cholesky();
 ProgramEntry recurrence();
+ProgramEntry conv2d();
+ProgramEntry layernorm();
+ProgramEntry wave3d();
+ProgramEntry burgers();
+ProgramEntry tanh_chain();
+ProgramEntry window_attention();
+ProgramEntry lstm();
+ProgramEntry csr_sum();
+/// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
+std::vector<ProgramEntry> ops();
 
 /// All of them, in the order of `loopgrad list`.
 std::vector<ProgramEntry> all();
