@@ -2,8 +2,10 @@
 #include <loopgrad/compile.h>
 
 #include "backends/stage.h"
+#include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
 
+#include <loopgrad/device_array.h>
 #include <loopgrad/error.h>
 
 #include <chrono>
@@ -17,9 +19,24 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+/// The passes that every target shares, then those of the target.
+ir::Program lower_for(const CompileOptions& options, const ir::Program& program, transforms::SumMode mode,
+                      Report& report) {
+  ir::Program lowered = transforms::lower(program, mode, report);
+  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
+  return map ? transforms::map_to_gpu(lowered) : lowered;
+}
+
 }  // namespace
 
-const char* name_of(Target target) { return target == Target::Interpreter ? "interpreter" : "openmp"; }
+const char* name_of(Target target) {
+  switch (target) {
+    case Target::Interpreter: return "interpreter";
+    case Target::OpenMP: return "openmp";
+    case Target::Cuda: return "cuda";
+  }
+  return "?";
+}
 
 struct Executable::Impl {
   backend::Build build;
@@ -28,16 +45,16 @@ struct Executable::Impl {
 Executable compile(const Program& program, const CompileOptions& options) {
   const auto start = Clock::now();
   Report report;
-  const ir::Program lowered = transforms::lower(program.ir(), transforms::SumMode::Restructured, report);
+  const ir::Program lowered = lower_for(options, program.ir(), transforms::SumMode::Restructured, report);
   auto impl = std::make_shared<Executable::Impl>();
   impl->build = backend::build_stages({lowered}, options);
   impl->build.milliseconds = milliseconds_since(start);
   return Executable(std::move(impl));
 }
 
-void Executable::run(const Arguments& arguments, const Sizes& sizes) const {
+void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   const backend::Stage& stage = impl_->build.stages.front();
-  stage.run(stage.bind(arguments, sizes), {}, nullptr);
+  stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream);
 }
 
 const std::string& Executable::source() const { return impl_->build.source; }
@@ -57,6 +74,14 @@ transforms::SumMode mode_of(Variant variant) {
   throw InternalError("unknown variant");
 }
 
+/// One tape array, where the target works.
+struct TapeArray {
+  HostArray host;
+  DeviceArray device;
+  View view() const { return device.data() ? device.view() : host.view(); }
+  std::int64_t bytes() const { return device.data() ? device.bytes() : host.bytes(); }
+};
+
 bool declares(const ir::Program& program, const std::string& array) {
   return ir::find_array(program, array) != nullptr;
 }
@@ -70,7 +95,8 @@ struct GradientExecutable::Impl {
   const backend::Stage& forward() const { return build.stages[1]; }
   const backend::Stage& backward() const { return build.stages[2]; }
 
-  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes) const;
+  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
+  std::map<std::string, View> tape_views() const;
   void allocate_tape(const backend::SizeValues& sizes);
   Sizes sizes_of_last_forward(const Sizes& given) const;
 
@@ -80,23 +106,36 @@ struct GradientExecutable::Impl {
   // The state that forward() leaves to backward().
   bool has_run_forward = false;
   Sizes sizes;
-  std::map<std::string, HostArray> tape;
+  std::map<std::string, TapeArray> tape;
   backend::TapeStack stack;
   std::int64_t stack_size = 0;
 };
 
 /// Runs the sizing program; its rank-0 results are sizes of the others.
-Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given) const {
+Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given, void* stream) const {
   const ir::Program& program = sizing().program();
   Sizes results = given;
   if (ir::is_empty(program.body)) return results;
   std::map<std::string, std::int64_t> values;
   Arguments all = arguments;
-  for (const ir::Array& array : program.arrays)
-    if (array->role == ir::ArrayRole::Output) all[array->name] = view(&values[array->name], {});
-  sizing().run(sizing().bind(all, given, true), {}, nullptr);
+  std::map<std::string, DeviceArray> on_device;
+  for (const ir::Array& array : program.arrays) {
+    if (array->role != ir::ArrayRole::Output) continue;
+    all[array->name] = view(&values[array->name], {});
+    if (options.target != Target::Cuda) continue;
+    on_device[array->name] = DeviceArray(ScalarType::I64, {});
+    all[array->name] = on_device[array->name].view();
+  }
+  sizing().run(sizing().bind(all, given, true), {}, nullptr, stream);
+  for (const auto& [name, array] : on_device) array.download(&values[name]);
   for (const auto& [name, value] : values) results[name] = value;
   return results;
+}
+
+std::map<std::string, View> GradientExecutable::Impl::tape_views() const {
+  std::map<std::string, View> views;
+  for (const auto& [name, array] : tape) views[name] = array.view();
+  return views;
 }
 
 /// Keeps what fits from the last call.
@@ -105,10 +144,12 @@ void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) 
     if (array->role != ir::ArrayRole::Tape) continue;
     const auto shape = backend::shape_of(array, values);
     const ScalarType type = options.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
-    HostArray& memory = tape[array->name];
-    if (memory.data() && memory.shape() == shape) continue;
-    memory = HostArray();  // released before the new one is asked for
-    memory = HostArray(type, shape);
+    TapeArray& memory = tape[array->name];
+    const View last = memory.view();
+    if (last.data && last.shape == shape) continue;
+    memory = {};  // released before the new one is asked for
+    if (options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
+    else memory.host = HostArray(type, shape);
   }
 }
 
@@ -129,9 +170,9 @@ Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const 
   return all;
 }
 
-void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes) const {
+void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   Impl& impl = *impl_;
-  const Sizes all = impl.computed_sizes(arguments, sizes);
+  const Sizes all = impl.computed_sizes(arguments, sizes, options.stream);
   const backend::Binding bound = impl.forward().bind(arguments, all);
   impl.has_run_forward = false;
   impl.allocate_tape(bound.sizes);
@@ -139,12 +180,12 @@ void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes)
   for (const auto& [symbol, value] : bound.sizes) impl.sizes[symbol.name] = value;
   impl.stack.kernel.size = impl.stack.kernel.peak = 0;
   impl.stack.interpreter = {};
-  impl.forward().run(bound, impl.tape, &impl.stack);
+  impl.forward().run(bound, impl.tape_views(), &impl.stack, options.stream);
   impl.stack_size = impl.stack.kernel.size;
   impl.has_run_forward = true;
 }
 
-void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes) const {
+void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   Impl& impl = *impl_;
   const ir::Program& program = impl.backward().program();
   if (!impl.has_run_forward)
@@ -163,7 +204,7 @@ void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes
   // Popping leaves the data where it is, so that backward() can be repeated.
   impl.stack.kernel.size = impl.stack_size;
   const backend::ValueStack kept = impl.stack.interpreter;
-  impl.backward().run(bound, impl.tape, &impl.stack);
+  impl.backward().run(bound, impl.tape_views(), &impl.stack, options.stream);
   impl.stack.interpreter = kept;
 }
 
@@ -171,6 +212,10 @@ std::int64_t GradientExecutable::tape_bytes() const {
   std::int64_t bytes = impl_->stack.kernel.peak + impl_->stack.interpreter.peak_bytes;
   for (const auto& [name, array] : impl_->tape) bytes += array.bytes();
   return bytes;
+}
+
+int GradientExecutable::kernel_count() const {
+  return impl_->forward().kernel_count() + impl_->backward().kernel_count();
 }
 
 const Gradient& GradientExecutable::gradient() const { return impl_->gradient; }
@@ -184,9 +229,9 @@ GradientExecutable compile(const Gradient& gradient, const CompileOptions& optio
   const transforms::SumMode mode = mode_of(gradient.variant);
   std::vector<ir::Program> lowered;
   Report ignored;  // how the sizing program runs interests nobody
-  lowered.push_back(transforms::lower(gradient.sizing.ir(), mode, ignored));
-  lowered.push_back(transforms::lower(gradient.forward.ir(), mode, impl->gradient.report));
-  lowered.push_back(transforms::lower(gradient.backward.ir(), mode, impl->gradient.report));
+  lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
+  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report));
+  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report));
   impl->options = options;
   impl->build = backend::build_stages(lowered, options);
   impl->build.milliseconds = milliseconds_since(start);

@@ -1,5 +1,7 @@
 #include "backends/stage.h"
 
+#include "backends/cuda/nvrtc.h"
+
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
@@ -18,8 +20,8 @@ void check_options(const CompileOptions& options, const std::string& program) {
   auto refuse = [&](const char* message, const char* hint) {
     throw UsageError({.code = ErrorCode::BadArgument, .message = message, .program = program, .hint = hint});
   };
-  if (options.target == Target::OpenMP && (options.checked || options.f64))
-    refuse("'checked' and 'f64' are options of the interpreter", "use Target::Interpreter");
+  if (options.target != Target::Interpreter && (options.checked || options.f64 || options.gpu_mapped))
+    refuse("'checked', 'f64' and 'gpu_mapped' are options of the interpreter", "use Target::Interpreter");
   if (options.threads < 0) refuse("the number of threads is negative", "use 0 for the OpenMP default");
 }
 
@@ -40,6 +42,23 @@ void check_status(int status, const std::string& program) {
            .hint = "do not change arrays that steer loops or branches between forward() and backward()"});
   }
   throw InternalError("unknown kernel status " + std::to_string(status));
+}
+
+void check_device(const ir::ArrayDecl& array, const View& view, Device due, const std::string& program) {
+  auto refuse = [&](const std::string& message, const char* hint) {
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = message,
+                      .program = program,
+                      .array = array.name,
+                      .hint = hint,
+                      .location = array.location});
+  };
+  if (view.device != due)
+    refuse(fmt::format("this is {} memory, and the target works on {} memory", name_of(view.device), name_of(due)),
+           due == Device::Cuda ? "copy it into a DeviceArray, or use device_view() for memory of the device"
+                               : "use Target::Cuda, or copy it to the host");
+  if (due == Device::Cuda && element_count(view.shape, view.type, array.name) > 0 && !cuda::is_device_memory(view.data))
+    refuse("the pointer is not memory of a CUDA device", "copy the array into a DeviceArray");
 }
 
 void report_time(const char* what, const std::string& program, double milliseconds) {
@@ -65,16 +84,33 @@ Stage::Stage(ir::Program program, const CompileOptions& options, const KernelLib
   workspace_ = std::make_shared<Workspace>(function.workspace_blocks);
 }
 
+Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options,
+             std::shared_ptr<const CudaUnit> unit, std::size_t index, const cuda::Module& module)
+    : Stage(*mapped, options) {
+  mapped_ = std::move(mapped);
+  unit_ = std::move(unit);
+  index_ = index;
+  executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], module);
+}
+
+int Stage::kernel_count() const { return unit_ ? static_cast<int>(unit_->kernels[index_].size()) : 0; }
+
 Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown) const {
+  const Device due = options_.target == Target::Cuda ? Device::Cuda : Device::Host;
+  for (const auto& [name, view] : arguments) {
+    const ir::Array array = ir::find_array(without_tape_, name);
+    if (array) check_device(*array, view, due, program_.name);
+  }
   return backend::bind(without_tape_, arguments, sizes, {.ignore_unknown = ignore_unknown, .all_f64 = options_.f64});
 }
 
-void Stage::run(const Binding& bound, const std::map<std::string, HostArray>& tape, TapeStack* stack) const {
+void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack, void* stream) const {
   Binding all{bound.sizes, {}};
   auto next = bound.arrays.begin();
   for (const ir::Array& array : program_.arrays)
-    all.arrays.push_back(array->role == ir::ArrayRole::Tape ? tape.at(array->name).view() : *next++);
+    all.arrays.push_back(array->role == ir::ArrayRole::Tape ? tape.at(array->name) : *next++);
   if (function_) return run_kernel(all, stack);
+  if (executor_) return run_on_device(all, stack, stream);
   const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
   interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
 }
@@ -91,6 +127,39 @@ void Stage::run_kernel(const Binding& binding, TapeStack* stack) const {
   check_status(function_(words.data()), program_.name);
 }
 
+void Stage::run_on_device(const Binding& binding, TapeStack* stack, void* stream) const {
+  if (!stack) return executor_->run(binding, stream, nullptr, nullptr);
+  cuda::StackUse use{stack->kernel.size, stack->kernel.peak};
+  executor_->run(binding, stream, &stack->device, &use);
+  stack->kernel.size = use.size;
+  stack->kernel.peak = use.peak;
+}
+
+namespace {
+
+/// Device machine code of the unit, from the cache or compiled for the device found.
+Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOptions& options) {
+  const std::string& name = mapped.front().name;
+  Build build;
+  auto start = std::chrono::steady_clock::now();
+  auto programs = std::make_shared<const std::vector<ir::Program>>(mapped);
+  auto unit = std::make_shared<const CudaUnit>(emit_cuda(*programs));
+  report_time("emit CUDA C++", name, milliseconds_since(start));
+  start = std::chrono::steady_clock::now();
+  const std::string architecture = cuda::device(name).architecture;
+  const CachedBytes cubin = cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags()}, ".cubin",
+                                         name, [&] { return compile_cubin(unit->source, architecture, name); });
+  report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name, milliseconds_since(start));
+  const cuda::Module module(cubin.bytes, name);
+  for (std::size_t i = 0; i < programs->size(); ++i)
+    build.stages.emplace_back(std::shared_ptr<const ir::Program>(programs, &(*programs)[i]), options, unit, i, module);
+  build.source = unit->source;
+  build.from_cache = cubin.from_cache;
+  return build;
+}
+
+}  // namespace
+
 Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options) {
   Build build;
   const std::string& name = lowered.front().name;
@@ -99,6 +168,7 @@ Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions
     for (const ir::Program& program : lowered) build.stages.emplace_back(program, options);
     return build;
   }
+  if (options.target == Target::Cuda) return build_for_device(lowered, options);
   auto start = std::chrono::steady_clock::now();
   EmittedUnit unit = emit_openmp(lowered);
   report_time("emit OpenMP C++", name, milliseconds_since(start));

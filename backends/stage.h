@@ -1,6 +1,7 @@
 // One lowered program, ready to run on its target; and how a few of them are built together.
 #pragma once
 
+#include "backends/cuda/executor.h"
 #include "backends/interpreter/interpreter.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
@@ -18,8 +19,9 @@ struct TapeStack {
   TapeStack(const TapeStack&) = delete;
   ~TapeStack() { std::free(kernel.data); }
 
-  KernelStack kernel;
+  KernelStack kernel;  // with CUDA only its size and peak
   ValueStack interpreter;
+  cuda::DeviceStack device;
 };
 
 /// The memory of a kernel's local arrays.
@@ -42,15 +44,22 @@ class Stage {
   Stage(ir::Program program, const CompileOptions& options);
   Stage(ir::Program program, const CompileOptions& options, const KernelLibrary& library,
         const EmittedFunction& function);
+  /// For CUDA. `mapped` and `unit` are kept alive.
+  Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options, std::shared_ptr<const CudaUnit> unit,
+        std::size_t index, const cuda::Module& module);
 
   const ir::Program& program() const { return program_; }
   /// Sizes and all arrays but the tape, checked; nothing is written.
   Binding bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown = false) const;
   /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError.
-  void run(const Binding& bound, const std::map<std::string, HostArray>& tape, TapeStack* stack) const;
+  void run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack,
+           void* stream = nullptr) const;
+  /// Kernels of the CUDA program.
+  int kernel_count() const;
 
  private:
   void run_kernel(const Binding& binding, TapeStack* stack) const;
+  void run_on_device(const Binding& binding, TapeStack* stack, void* stream) const;
 
   ir::Program program_;
   ir::Program without_tape_;  // for binding
@@ -58,6 +67,10 @@ class Stage {
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
   std::shared_ptr<Workspace> workspace_;
+  std::shared_ptr<const ir::Program> mapped_;  // CUDA only, like the rest
+  std::shared_ptr<const CudaUnit> unit_;
+  std::size_t index_ = 0;  // in the unit
+  std::shared_ptr<cuda::Executor> executor_;
 };
 
 /// Stages of one compilation: for OpenMP one translation unit.

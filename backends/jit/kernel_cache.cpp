@@ -64,11 +64,9 @@ const std::string& processor() {
   return text;
 }
 
-std::string key_of(const std::string& source, const HostCompiler& compiler) {
+std::string key_of(const std::vector<std::string>& parts) {
   std::string all;
-  for (const std::string& part : {source, host_compiler_flags(), compiler.path.string(), compiler.version, processor(),
-                                  std::to_string(interface_version)})
-    all += std::to_string(part.size()) + ":" + part;
+  for (const std::string& part : parts) all += std::to_string(part.size()) + ":" + part;
   const XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
@@ -126,6 +124,25 @@ fs::path cache_folder(const std::string& program) {
   bad_cache("", program, "neither LOOPGRAD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
 }
 
+CachedBytes cached_bytes(const std::vector<std::string>& key, const std::string& extension, const std::string& program,
+                         const std::function<std::string()>& build) {
+  const fs::path folder = cache_folder(program);
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) bad_cache(folder, program, failure.message());
+  const fs::path entry = folder / (key_of(key) + extension);
+  auto found = read_file(entry);
+  if (found && is_complete(*found)) {
+    found->resize(found->size() - sizeof(Trailer));
+    return {std::move(*found), true};
+  }
+  CachedBytes built{build(), false};
+  const Trailer trailer = trailer_of(built.bytes);
+  const std::string all = built.bytes + std::string(reinterpret_cast<const char*>(&trailer), sizeof trailer);
+  require_written(publish_file(entry, all), folder, program);
+  return built;
+}
+
 KernelLibrary load_kernels(const std::string& source, const std::string& program) {
   const fs::path folder = cache_folder(program);
   std::error_code failure;
@@ -133,7 +150,8 @@ KernelLibrary load_kernels(const std::string& source, const std::string& program
   if (failure) bad_cache(folder, program, failure.message());
 
   const HostCompiler compiler = find_host_compiler(folder, program);
-  const std::string key = key_of(source, compiler);
+  const std::string key = key_of({source, host_compiler_flags(), compiler.path.string(), compiler.version, processor(),
+                                  std::to_string(interface_version)});
   const fs::path entry = folder / (key + ".so");
   const auto found = read_file(entry);
   KernelLibrary kernels;

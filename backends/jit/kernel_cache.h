@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace loopgrad::backend {
 
@@ -23,6 +25,15 @@ class KernelLibrary {
 /// LOOPGRAD_CACHE_DIR, else XDG_CACHE_HOME/loopgrad, else HOME/.cache/loopgrad.
 /// Throws CompileError(BadCache) when none is set.
 std::filesystem::path cache_folder(const std::string& program);
+
+/// Other compiled code, kept in the same way: what `build` gives for a key (a list of everything that it depends on).
+/// Throws CompileError(BadCache) and what `build` throws.
+struct CachedBytes {
+  std::string bytes;
+  bool from_cache = false;
+};
+CachedBytes cached_bytes(const std::vector<std::string>& key, const std::string& extension, const std::string& program,
+                         const std::function<std::string()>& build);
 
 /// The library that `source` compiles to: from the cache when a complete entry is there, else compiled and added to it.
 ///

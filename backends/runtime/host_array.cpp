@@ -11,6 +11,8 @@
 #include <limits>
 
 namespace loopgrad {
+
+const char* name_of(Device device) { return device == Device::Host ? "host" : "cuda"; }
 namespace {
 
 using backend::BF16Format;
@@ -78,7 +80,7 @@ HostArray::HostArray(ScalarType type, std::vector<std::int64_t> shape)
   data_ = allocate_zeroed(bytes());
 }
 
-View HostArray::view() const { return {data_.get(), type_, shape_, {}}; }
+View HostArray::view() const { return {data_.get(), type_, shape_, {}, Device::Host}; }
 
 std::int64_t HostArray::bytes() const { return size_ * static_cast<std::int64_t>(bytes_of(type_)); }
 

@@ -39,6 +39,8 @@ const char* name_of(ErrorCode code) {
     case ErrorCode::CompileFailed: return "compile_failed";
     case ErrorCode::BadCache: return "bad_cache";
     case ErrorCode::OutOfMemory: return "out_of_memory";
+    case ErrorCode::NoDevice: return "no_device";
+    case ErrorCode::DeviceFailed: return "device_failed";
     case ErrorCode::BadInput: return "bad_input";
   }
   return "?";

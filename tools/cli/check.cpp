@@ -84,7 +84,8 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
   const Target target = where.target;
   Row row{.target = where.name(), .variant = name_of(variant), .tolerance = tolerance_of(problem.program, target)};
   const bool interpreted = target == Target::Interpreter;
-  CompileOptions options{.target = target, .checked = interpreted, .f64 = interpreted, .gpu_mapped = where.gpu_mapped, .threads = 1};
+  CompileOptions options{
+      .target = target, .checked = interpreted, .f64 = interpreted, .gpu_mapped = where.gpu_mapped, .threads = 1};
   try {
     Buffers buffers = run_variant(problem, variant, options);
     for (const auto& [name, expected] : outputs)

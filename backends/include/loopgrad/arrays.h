@@ -11,18 +11,35 @@
 
 namespace loopgrad {
 
+/// Where memory is.
+enum class Device { Host, Cuda };
+const char* name_of(Device device);  // "host", "cuda"
+
 /// A view of the caller's memory: row-major unless strides are given. Never owns.
 struct View {
   void* data = nullptr;
   ScalarType type = ScalarType::F32;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements; empty means contiguous
+  Device device = Device::Host;
 };
 
 /// **Example:** `view(x.data(), {n})`.
 template <class T>
 View view(T* data, std::vector<std::int64_t> shape) {
-  return {const_cast<std::remove_const_t<T>*>(data), scalar_type<std::remove_const_t<T>>(), std::move(shape), {}};
+  return {const_cast<std::remove_const_t<T>*>(data),
+          scalar_type<std::remove_const_t<T>>(),
+          std::move(shape),
+          {},
+          Device::Host};
+}
+
+/// The same for memory of the GPU, such as cudaMalloc gives.
+template <class T>
+View device_view(T* data, std::vector<std::int64_t> shape) {
+  View result = view(data, std::move(shape));
+  result.device = Device::Cuda;
+  return result;
 }
 
 /// Arguments of a run, by array name, and sizes, by size name. Sizes that occur alone as an extent need not be given.

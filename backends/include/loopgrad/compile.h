@@ -8,14 +8,21 @@
 
 namespace loopgrad {
 
-enum class Target { Interpreter, OpenMP };
-const char* name_of(Target target);  // "interpreter", "openmp"
+enum class Target { Interpreter, OpenMP, Cuda };
+const char* name_of(Target target);  // "interpreter", "openmp", "cuda"
 
 struct CompileOptions {
   Target target = Target::OpenMP;
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
-  int threads = 0;   // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  bool gpu_mapped = false;  // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  int threads = 0;          // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+};
+
+struct RunOptions {
+  /// Cuda: the cudaStream_t to work on (null: the default stream). A run only starts the work and returns; it may be
+  /// captured into a CUDA graph once a run with the same arguments has been made. Arguments are memory of the device.
+  void* stream = nullptr;
 };
 
 /// A program ready to run. Copyable; safe to use from one thread at a time.
@@ -23,8 +30,8 @@ class Executable {
  public:
   /// Checks all arguments first (names, types, ranks, extents, layout, overlap) and only then runs.
   /// Throws UsageError with nothing written, or RuntimeError from checked execution.
-  void run(const Arguments& arguments, const Sizes& sizes = {}) const;
-  /// The generated C++ (empty for the interpreter).
+  void run(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
+  /// The generated C++ or CUDA C++ (empty for the interpreter).
   const std::string& source() const;
   /// Milliseconds spent generating and compiling (or fetching from the cache), and whether the cache had it.
   double build_ms() const;
@@ -44,12 +51,14 @@ Executable compile(const Program& program, const CompileOptions& options = {});
 class GradientExecutable {
  public:
   /// Runs the primal program and fills the tape.
-  void forward(const Arguments& arguments, const Sizes& sizes = {}) const;
+  void forward(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
   /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays
   /// that the backward program reads (others may be given too and are ignored).
-  void backward(const Arguments& arguments, const Sizes& sizes = {}) const;
+  void backward(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
   /// Bytes of tape (arrays, or the peak of the stack) after the last `forward`.
   std::int64_t tape_bytes() const;
+  /// Cuda: the kernels that the forward and the backward program consist of (each may be launched many times).
+  int kernel_count() const;
   const Gradient& gradient() const;
   const std::string& source() const;
   double build_ms() const;

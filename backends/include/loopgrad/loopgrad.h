@@ -4,6 +4,7 @@
 #include <loopgrad/arrays.h>
 #include <loopgrad/autodiff.h>
 #include <loopgrad/compile.h>
+#include <loopgrad/device_array.h>
 #include <loopgrad/error.h>
 #include <loopgrad/program.h>
 #include <loopgrad/report.h>

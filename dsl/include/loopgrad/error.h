@@ -29,6 +29,8 @@ enum class ErrorCode {
   CompileFailed,      // the JIT compiler refused the generated code
   BadCache,           // the cache folder cannot be used
   OutOfMemory,
+  NoDevice,      // there is no GPU, driver or toolkit, or the GPU is too old
+  DeviceFailed,  // a call to the GPU's runtime or a kernel failed
   BadInput,  // command line or data file
 };
 

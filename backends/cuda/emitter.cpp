@@ -1,0 +1,51 @@
+#include "backends/cuda/emitter.h"
+
+#include "backends/cuda/kernel_text.h"
+#include "backends/cuda/prelude.h"
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::backend {
+namespace {
+
+using namespace ir;
+
+/// The outermost Grid loops, in textual order.
+void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
+  if (!s) return;
+  if (const auto* loop = s.as<For>(); loop && loop->mode == LoopMode::Grid) return out.push_back(s);
+  visit(s, [&](const auto& node) {
+    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_kernels(child, out); }});
+  });
+}
+
+}  // namespace
+
+CudaUnit emit_cuda(const std::vector<Program>& programs) {
+  CudaUnit unit;
+  NameTable names(reserved_names());
+  std::set<Helper> helpers;
+  std::string definitions;
+  bool block_reduce = false, stack = false;
+  for (const Program& program : programs) {
+    std::vector<CudaKernel>& kernels = unit.kernels.emplace_back();
+    std::vector<Stmt> roots;
+    collect_kernels(program.body, roots);
+    if (roots.empty() && !is_empty(program.body)) roots.push_back(program.body);
+    const std::string prefix = identifier(program.name);
+    for (std::size_t k = 0; k < roots.size(); ++k) {
+      KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", prefix, k)));
+      definitions += text.definition;
+      helpers.insert(text.helpers.begin(), text.helpers.end());
+      block_reduce |= text.uses_block_reduce;
+      stack |= text.kernel.uses_stack;
+      kernels.push_back(std::move(text.kernel));
+    }
+  }
+  unit.source = cuda_prelude(helpers, block_reduce, stack) + definitions;
+  return unit;
+}
+
+}  // namespace loopgrad::backend

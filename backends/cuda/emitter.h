@@ -1,0 +1,47 @@
+// Readable, self-contained CUDA C++ from programs that transforms::map_to_gpu has mapped.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <string>
+#include <vector>
+
+namespace loopgrad::backend {
+
+/// A local array of a kernel whose memory comes with the launch: one part for each block, or for each thread.
+///
+/// Its two parameters are a pointer and an int64_t. Pointer not null: part k begins at `pointer + k * number`
+/// (elements). Pointer null (blocks only): the array begins at byte `number` of the block's dynamic shared memory.
+struct KernelLocal {
+  std::string name;
+  ScalarType type = ScalarType::F32;
+  std::vector<ir::Expr> shape;  // of symbols around the kernel
+  bool per_thread = false;
+};
+
+/// One __global__ function. Its parameters, in this order: the symbols (int64_t), the arrays (pointers), the locals
+/// (two each), and for a program that pushes or pops the stack: bytes (unsigned char*), capacity (int64_t) and state
+/// (int64_t[2]: size and peak; on return the size that was wanted may exceed the capacity, or be negative when more was
+/// popped than pushed; what was computed then is void).
+struct CudaKernel {
+  std::string name;
+  const ir::StmtNode* node = nullptr;  // the statement that it executes
+  std::vector<ir::Symbol> symbols;
+  std::vector<ir::Array> arrays;  // arguments, tapes and locals of the host
+  std::vector<KernelLocal> locals;
+  std::vector<const ir::For*> grid;  // outermost first; the last three are blockIdx.z, y and x
+  std::vector<ir::Expr> threads;     // extents of the block, x first; empty: one thread
+  bool uses_stack = false;
+  bool uses_atomics = false;
+};
+
+struct CudaUnit {
+  std::string source;
+  std::vector<std::vector<CudaKernel>> kernels;  // of each program; what the host does around them is in its IR
+};
+
+/// `programs` must outlive the result, which points into their IR. Throws CompileError for a local array whose extents
+/// are known inside a kernel only.
+CudaUnit emit_cuda(const std::vector<ir::Program>& programs);
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,19 @@
+// One kernel of a mapped program as CUDA C++.
+#pragma once
+
+#include "backends/cuda/emitter.h"
+#include "backends/openmp/prelude.h"
+
+namespace loopgrad::backend {
+
+struct KernelText {
+  CudaKernel kernel;
+  std::string definition;
+  std::set<Helper> helpers;
+  bool uses_block_reduce = false;
+};
+
+/// `s` is a nest of Grid loops, or any statement for a kernel of one thread.
+KernelText kernel_text(const ir::Program& program, const ir::Stmt& s, const std::string& name);
+
+}  // namespace loopgrad::backend

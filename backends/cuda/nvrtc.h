@@ -1,0 +1,22 @@
+// NVIDIA's run-time compiler, found when it is first needed: this binary also runs where there is none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace loopgrad::backend {
+
+/// "13.0" of the NVRTC that will be used. Throws CompileError(NoCompiler) naming `program` when there is none.
+std::string nvrtc_version(const std::string& program);
+
+/// Whether NVRTC can be opened.
+bool has_nvrtc();
+
+/// Machine code for an architecture such as "sm_90". Needs no GPU. Throws CompileError: NoCompiler, or CompileFailed
+/// with the compiler's log.
+std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program);
+
+/// The flags, as one line for hashing.
+std::string nvrtc_flags();
+
+}  // namespace loopgrad::backend

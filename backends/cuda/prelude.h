@@ -1,0 +1,10 @@
+// What every generated CUDA source begins with: types and helpers, since NVRTC has no standard headers.
+#pragma once
+
+#include "backends/openmp/prelude.h"
+
+namespace loopgrad::backend {
+
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool stack);
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,301 @@
+#include "transforms/gpu/map_to_gpu.h"
+
+#include "dsl/ir/rewriter.h"
+#include "transforms/gpu/spread_loops.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t flat_threads = 256;          // of a block in which each thread works on its own
+constexpr std::int64_t enough_threads = 64 * 1024;  // fewer leave the device half empty
+constexpr std::int64_t most_host_trips = 4096;      // more launches in a row cost more than one block working alone
+constexpr std::int64_t most_partials = 1024;        // blocks that share one long sum
+
+Expr number(std::int64_t value) { return ir::int_const(value); }
+Expr at_least(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Ge, a, number(b)); }
+Expr ceil_div(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + (b - number(1)), b); }
+
+/// for symbol in value..value + 1: a name for a value that the host computes.
+Stmt let(const ir::Symbol& symbol, const Expr& value, Stmt body) {
+  return ir::for_loop(symbol, value, value + number(1), std::move(body));
+}
+
+Stmt grid_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, Stmt body, const SourceLocation& where) {
+  return ir::for_loop(i, lower, upper, std::move(body), LoopMode::Grid, where);
+}
+
+Stmt threads_loop(const ir::Symbol& i, const Expr& count, Stmt body) {
+  return ir::for_loop(i, number(0), count, std::move(body), LoopMode::Threads);
+}
+
+/// A power of two near `extent`, within bounds.
+Expr threads_for(const Expr& extent, std::int64_t least, std::int64_t most) {
+  Expr result = number(least);
+  for (std::int64_t t = 2 * least; t <= most; t *= 2)
+    result = ir::select(ir::binary(BinaryOp::Gt, extent, number(t / 2)), number(t), result);
+  return result;
+}
+
+bool contains_parallel(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
+  return found;
+}
+
+class Mapper {
+ public:
+  explicit Mapper(const ir::Program& program) : program_(program) {}
+
+  /// Code that the host runs: a sequence of launches.
+  Stmt host(const Stmt& s) {
+    if (ir::is_empty(s)) return s;
+    if (const auto* n = s.as<ir::Block>()) return host_block(*n);
+    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
+    if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition))
+      return ir::if_then(n->condition, host(n->then_body), host(n->else_body), n->location);
+    const auto* loop = s.as<ir::For>();
+    if (!loop || has_load(loop->lower) || has_load(loop->upper)) return one_block(s);
+    if (loop->mode == LoopMode::Parallel) return map_nest(s);
+    return host_loop(s, *loop);
+  }
+
+ private:
+  static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
+
+  /// Single assignments in a row share a kernel.
+  Stmt host_block(const ir::Block& n) {
+    std::vector<Stmt> result;
+    for (std::size_t i = 0; i < n.body.size(); ++i) {
+      std::vector<Stmt> run;
+      for (; i < n.body.size() && is_scalar_work(n.body[i]); ++i) run.push_back(n.body[i]);
+      if (!run.empty()) result.push_back(one_block(ir::block(run)));
+      if (i < n.body.size()) result.push_back(host(n.body[i]));
+    }
+    return ir::block(std::move(result));
+  }
+
+  Stmt host_loop(const Stmt& s, const ir::For& loop) {
+    if (!contains_parallel(loop.body)) {
+      if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : long_sum(loop, *sums);
+      return one_block(s);
+    }
+    const Stmt launches =
+        ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
+    const Expr trips = loop.upper - loop.lower;
+    if (const auto known = ir::as_int(trips); known && *known <= most_host_trips) return launches;
+    return ir::if_then(ir::binary(BinaryOp::Le, trips, number(most_host_trips)), launches,
+                       ir::with_fresh_names(one_block(s)), loop.location);
+  }
+
+  /// Everything at or below `s` by the threads of one block.
+  Stmt one_block(const Stmt& s) {
+    const Expr threads = number(can_spread(program_, s) ? flat_threads : 1);
+    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, s, threads), s->location);
+  }
+
+  // Parallel nests.
+
+  struct Nest {
+    std::vector<const ir::For*> loops;
+    Stmt body;
+    bool has(const ir::Symbol& symbol) const {
+      return std::any_of(loops.begin(), loops.end(), [&](const ir::For* f) { return f->iterator == symbol; });
+    }
+  };
+
+  static bool bounds_fit(const ir::For& loop, const Nest& nest) {
+    for (const Expr& bound : {loop.lower, loop.upper}) {
+      if (has_load(bound)) return false;
+      for (const ir::For* outer : nest.loops)
+        if (mentions(bound, outer->iterator)) return false;
+    }
+    return true;
+  }
+
+  /// The perfectly nested parallel loops whose bounds the host knows.
+  static Nest nest_of(const Stmt& s) {
+    Nest nest;
+    Stmt inner = s;
+    for (const auto* loop = inner.as<ir::For>(); loop; loop = inner.as<ir::For>()) {
+      const bool first = nest.loops.empty();
+      if (!first && (loop->mode != LoopMode::Parallel || !bounds_fit(*loop, nest))) break;
+      nest.loops.push_back(loop);
+      inner = loop->body;
+    }
+    nest.body = inner;
+    return nest;
+  }
+
+  Stmt map_nest(const Stmt& s) {
+    const Nest nest = nest_of(s);
+    if (!can_spread(program_, nest.body)) return flat(nest);
+    int own = std::numeric_limits<int>::min(), inside = own;
+    for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
+    ir::walk_stmts(nest.body, [&](const Stmt& child) {
+      const auto* loop = child.as<ir::For>();
+      if (loop && (loop->mode == LoopMode::Parallel || shared_sums(program_, child)))
+        inside = std::max(inside, coalescing_score(loop->body, loop->iterator));
+    });
+    if (inside > own) return rows(nest);
+    Expr total = number(1);
+    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
+    return ir::if_then(at_least(total, enough_threads), flat(nest), ir::with_fresh_names(rows(nest)));
+  }
+
+  /// One thread for each iteration.
+  Stmt flat(Nest nest) {
+    // Along x runs the loop with the best order, the innermost of equals.
+    auto best = nest.loops.end() - 1;
+    for (auto it = nest.loops.begin(); it != nest.loops.end(); ++it)
+      if (coalescing_score(nest.body, (*it)->iterator) > coalescing_score(nest.body, (*best)->iterator)) best = it;
+    std::rotate(best, best + 1, nest.loops.end());
+
+    const ir::For& x = *nest.loops.back();
+    const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
+    const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");
+    const Expr threads_x = y ? ir::var(tx) : number(flat_threads);
+    Stmt body = nest.body;
+    const ir::Symbol block_x = ir::make_symbol("block_x"), thread_x = ir::make_symbol("thread_x");
+    const ir::Symbol block_y = ir::make_symbol("block_y"), thread_y = ir::make_symbol("thread_y");
+    auto position = [](const ir::For& loop, const ir::Symbol& block, const Expr& threads, const ir::Symbol& thread) {
+      return loop.lower + (ir::var(block) * threads + ir::var(thread));
+    };
+    body = one_trip(x.iterator, position(x, block_x, threads_x, thread_x), x.upper, body, x.location);
+    if (y) body = one_trip(y->iterator, position(*y, block_y, ir::var(ty), thread_y), y->upper, body, y->location);
+    body = threads_loop(thread_x, threads_x, body);
+    if (y) body = threads_loop(thread_y, ir::var(ty), body);
+    body = grid_loop(block_x, number(0), ceil_div(x.upper - x.lower, threads_x), body, x.location);
+    if (y) body = grid_loop(block_y, number(0), ceil_div(y->upper - y->lower, ir::var(ty)), body, y->location);
+    for (std::size_t k = nest.loops.size() - (y ? 2 : 1); k-- > 0;) {
+      const ir::For& loop = *nest.loops[k];
+      body = grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
+    }
+    if (!y) return body;
+    body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads), ir::var(tx)), body);
+    return let(tx, threads_for(x.upper - x.lower, 4, flat_threads), body);
+  }
+
+  /// The longest extent that the host knows of a loop inside; null when there is none.
+  Expr inner_extent(const Nest& nest) const {
+    Expr extent;
+    std::vector<ir::Symbol> inner;
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) return;
+      bool known = bounds_fit(*loop, nest);
+      for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
+      inner.push_back(loop->iterator);
+      if (!known) return;
+      const Expr trips = loop->upper - loop->lower;
+      extent = extent ? ir::binary(BinaryOp::Max, extent, trips) : trips;
+    });
+    return extent;
+  }
+
+  /// One block for each iteration, its threads on the loops inside.
+  Stmt rows(const Nest& nest) {
+    const ir::Symbol threads = ir::make_symbol("threads");
+    const Expr extent = inner_extent(nest);
+    // About four elements for each thread.
+    const Expr count = extent ? threads_for(ceil_div(extent, number(4)), 32, 512) : number(64);
+    Stmt body = spread_loops(program_, nest.body, ir::var(threads));
+    for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
+      body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
+    return let(threads, count, body);
+  }
+
+  // Long sums.
+
+  /// Sums up `body` over a loop, by the threads of one block, into scalars of that block; `then` uses them.
+  static Stmt block_sums(const std::vector<SharedSum>& sums, const std::vector<ir::Array>& parts,
+                         const std::vector<ir::Array>& totals, const ir::Symbol& t, const Stmt& loop, Stmt then) {
+    std::vector<Stmt> own, all;
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const Expr zero = ir::identity_of(sums[k].op, sums[k].array->type);
+      own.push_back(ir::assign(parts[k], {}, zero, sums[k].location));
+      all.push_back(ir::assign(totals[k], {}, zero, sums[k].location));
+    }
+    own.push_back(loop);
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      own.push_back(ir::reduce(totals[k], {}, sums[k].op, ir::load(parts[k], {}), sums[k].location, true));
+    Stmt one_thread = ir::block(std::move(own));
+    for (const ir::Array& part : parts) one_thread = ir::allocate(part, one_thread, part->location);
+    all.push_back(threads_loop(t, number(flat_threads), one_thread));
+    all.push_back(threads_loop(ir::make_symbol("t"), number(1), std::move(then)));
+    Stmt result = ir::block(std::move(all));
+    for (const ir::Array& total : totals) result = ir::allocate(total, result, total->location);
+    return result;
+  }
+
+  static std::vector<ir::Array> arrays_for(const std::vector<SharedSum>& sums, const char* suffix,
+                                           const std::vector<Expr>& shape) {
+    std::vector<ir::Array> arrays;
+    for (const SharedSum& sum : sums)
+      arrays.push_back(
+          ir::make_array(sum.array->name + suffix, sum.array->type, shape, ir::ArrayRole::Local, sum.location));
+    return arrays;
+  }
+
+  /// for i in 0..n: s += f(i): partial sums of many blocks, then one block combines them.
+  Stmt long_sum(const ir::For& loop, const std::vector<SharedSum>& sums) {
+    const ir::Symbol blocks = ir::make_symbol("blocks"), b = ir::make_symbol("b"), t = ir::make_symbol("t");
+    const ir::Symbol t2 = ir::make_symbol("t"), p = ir::make_symbol("p");
+    const auto partials = arrays_for(sums, "_partial", {ir::var(blocks)});
+    const auto totals = arrays_for(sums, "_all", {}), totals2 = arrays_for(sums, "_all", {});
+    const auto parts2 = arrays_for(sums, "_part", {});
+
+    const PartialSums first = redirect_sums(sums, loop.body, "_part");
+    const Expr start = ir::var(b) * number(flat_threads) + ir::var(t);
+    const Stmt own = strided_loop(loop.iterator, loop.lower, loop.upper, start, ir::var(blocks) * number(flat_threads),
+                                  first.body, loop.location);
+    std::vector<Stmt> store, combine, finish;
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const SharedSum& sum = sums[k];
+      store.push_back(ir::assign(partials[k], {ir::var(b)}, ir::load(totals[k], {}), sum.location));
+      combine.push_back(ir::reduce(parts2[k], {}, sum.op, ir::load(partials[k], {ir::var(p)}), sum.location));
+      finish.push_back(ir::reduce(sum.array, sum.indices, sum.op, ir::load(totals2[k], {}), sum.location));
+    }
+    const Stmt partial_kernel = grid_loop(
+        b, number(0), ir::var(blocks), block_sums(sums, first.parts, totals, t, own, ir::block(store)), loop.location);
+    const Stmt over_partials = strided_loop(p, number(0), ir::var(blocks), ir::var(t2), number(flat_threads),
+                                            ir::block(std::move(combine)), loop.location);
+    const Stmt combining_kernel =
+        grid_loop(ir::make_symbol("b"), number(0), number(1),
+                  block_sums(sums, parts2, totals2, t2, over_partials, ir::block(std::move(finish))), loop.location);
+    Stmt both = ir::block({partial_kernel, combining_kernel});
+    for (const ir::Array& partial : partials) both = ir::allocate(partial, both, partial->location);
+    const Expr wanted = ceil_div(loop.upper - loop.lower, number(4 * flat_threads));
+    return let(blocks, ir::binary(BinaryOp::Min, ir::binary(BinaryOp::Max, wanted, number(1)), number(most_partials)),
+               ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), both));
+  }
+
+  const ir::Program& program_;
+};
+
+bool uses_stack(const ir::Program& program) {
+  bool found = false;
+  ir::walk_stmts(program.body,
+                 [&](const Stmt& s) { found |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
+  return found;
+}
+
+}  // namespace
+
+ir::Program map_to_gpu(const ir::Program& program) {
+  if (uses_stack(program) || ir::is_empty(program.body)) return program;
+  return ir::with_body(program, Mapper(program).host(program.body));
+}
+
+}  // namespace loopgrad::transforms

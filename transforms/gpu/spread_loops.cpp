@@ -1,0 +1,295 @@
+#include "transforms/gpu/spread_loops.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/poly/dependences.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+bool has_few_trips(const ir::For& loop) {
+  const auto trips = ir::as_int(loop.upper - loop.lower);
+  return trips && *trips <= 4;
+}
+
+/// True when the loop or anything inside binds one of the symbols, or stores to an array, that `e` depends on.
+bool varies_inside(const Stmt& loop, const Expr& e) {
+  bool varies = false;
+  ir::walk_stmts(loop, [&](const Stmt& s) {
+    if (const auto* f = s.as<ir::For>()) varies |= mentions(e, f->iterator);
+    if (const auto* w = s.as<ir::While>()) varies |= mentions(e, w->iterator);
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { varies |= uses(e, array); });
+  });
+  return varies;
+}
+
+bool reads(const Stmt& s, const ir::Array& array) {
+  bool found = false;
+  ir::walk(
+      s, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        found |= load && load->array == array;
+      });
+  return found;
+}
+
+/// Whether every trip of a loop with this body executes a Reduce on the array.
+bool always_sums(const Stmt& body, const ir::Array& array) {
+  if (const auto* r = body.as<ir::Reduce>()) return r->array == array;
+  if (const auto* a = body.as<ir::Allocate>()) return always_sums(a->body, array);
+  if (const auto* b = body.as<ir::Block>())
+    return std::any_of(b->body.begin(), b->body.end(), [&](const Stmt& s) { return always_sums(s, array); });
+  return false;
+}
+
+/// The one element that the loop sums into, if there is only one and it can be summed up apart.
+std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array) {
+  std::optional<SharedSum> sum;
+  bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool && !reads(loop, array);
+  ir::walk_stmts(loop, [&](const Stmt& s) {
+    const auto* r = s.as<ir::Reduce>();
+    for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
+      if (stored != array) return;
+      fits &= r && !r->atomic;
+      if (fits && !sum) sum = SharedSum{array, indices, r->op, r->location};
+      fits = fits && r->op == sum->op && ir::equal(indices, sum->indices);
+    });
+  });
+  if (!fits || !sum) return std::nullopt;
+  for (const Expr& index : sum->indices)
+    if (varies_inside(loop, index)) return std::nullopt;
+  if (!array->shape.empty() && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
+  return sum;
+}
+
+class Spreader {
+ public:
+  Spreader(const ir::Program& program, Expr threads) : program_(program), threads_(std::move(threads)) {}
+
+  Stmt visit(const Stmt& s) {
+    if (ir::is_empty(s)) return s;
+    if (const auto* n = s.as<ir::Block>()) {
+      std::vector<Stmt> body;
+      for (const Stmt& child : n->body) body.push_back(visit(child));
+      return ir::block(std::move(body));
+    }
+    if (const auto* n = s.as<ir::Allocate>()) {
+      if (n->array->shape.empty()) scalars_.insert(n->array);
+      return ir::allocate(n->array, visit(n->body), n->location);
+    }
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
+    if (const auto* n = s.as<ir::While>()) {
+      if (!can_spread(program_, n->body)) return single(s);
+      return ir::while_loop(n->iterator, n->max_trips, n->condition, visit(n->body), n->location);
+    }
+    if (const auto* n = s.as<ir::For>()) return visit_loop(s, *n);
+    bool scalar = false;
+    for_each_store(s, [&](const ir::Array& a, const std::vector<Expr>&) { scalar = scalars_.count(a) > 0; });
+    return scalar ? s : single(s);
+  }
+
+ private:
+  Stmt visit_loop(const Stmt& s, const ir::For& loop) {
+    if (!has_few_trips(loop) && !prefers_inner(loop)) {
+      if (const auto sums = shared_sums(program_, s)) return spread(loop, *sums);
+    }
+    if (!can_spread(program_, loop.body)) return single(s);
+    const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, visit(loop.body), mode, loop.location, loop.at_most);
+  }
+
+  /// A loop inside touches memory in a better order.
+  bool prefers_inner(const ir::For& loop) const {
+    bool better = false;
+    ir::walk_stmts(loop.body, [&](const Stmt& s) {
+      const auto* inner = s.as<ir::For>();
+      if (!inner || has_few_trips(*inner)) return;
+      const int own = coalescing_score(inner->body, loop.iterator);
+      const int other = coalescing_score(inner->body, inner->iterator);
+      if (other > 0 && other > own && shared_sums(program_, s)) better = true;
+    });
+    return better;
+  }
+
+  Stmt spread(const ir::For& loop, const std::vector<SharedSum>& sums) {
+    const ir::Symbol t = ir::make_symbol("t");
+    const PartialSums partial = redirect_sums(sums, loop.body, "_part");
+    Stmt body = strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, partial.body, loop.location);
+    if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
+
+    // part = identity; loop; all += part (together); target += all
+    std::vector<Stmt> own, before, after;
+    std::vector<ir::Array> totals;
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const SharedSum& sum = sums[k];
+      const ir::Array total =
+          ir::make_array(sum.array->name + "_all", sum.array->type, {}, ir::ArrayRole::Local, sum.location);
+      totals.push_back(total);
+      const Expr zero = ir::identity_of(sum.op, sum.array->type);
+      own.push_back(ir::assign(partial.parts[k], {}, zero, sum.location));
+      before.push_back(ir::assign(total, {}, zero, sum.location));
+      const Stmt add = ir::reduce(sum.array, sum.indices, sum.op, ir::load(total, {}), sum.location);
+      after.push_back(visit(add));
+    }
+    own.push_back(body);
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      own.push_back(ir::reduce(totals[k], {}, sums[k].op, ir::load(partial.parts[k], {}), sums[k].location, true));
+    Stmt one_thread = ir::block(std::move(own));
+    for (const ir::Array& part : partial.parts) one_thread = ir::allocate(part, one_thread, part->location);
+    before.push_back(threads_loop(t, threads_, one_thread, loop.location));
+    // The element of an array need not exist when the loop is empty.
+    const bool elements = std::any_of(sums.begin(), sums.end(), [](const SharedSum& s) { return !s.indices.empty(); });
+    Stmt finish = ir::block(std::move(after));
+    if (elements) finish = ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), finish, {}, loop.location);
+    before.push_back(finish);
+    Stmt all = ir::block(std::move(before));
+    for (const ir::Array& total : totals) all = ir::allocate(total, all, total->location);
+    return all;
+  }
+
+  static Stmt threads_loop(const ir::Symbol& t, const Expr& count, Stmt body, const SourceLocation& location) {
+    return ir::for_loop(t, ir::int_const(0), count, std::move(body), LoopMode::Threads, location);
+  }
+
+  static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
+
+  const ir::Program& program_;
+  const Expr threads_;
+  std::set<ir::Array> scalars_;  // those of the block
+};
+
+/// A scalar of the block that single threads set is no longer each thread's own: whoever else sets it must be one
+/// thread as well.
+Stmt settle_scalars(const Stmt& body) {
+  std::set<ir::Array> shared;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || loop->mode != LoopMode::Threads) return;
+    std::set<ir::Array> own;
+    for (const LocalArray& local : locals_of(loop->body)) own.insert(local.array);
+    for (const Stmt& leaf : leaves(loop->body)) {
+      const auto* sum = leaf.as<ir::Reduce>();
+      if (sum && sum->atomic) continue;
+      for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+        if (indices.empty() && array->role == ir::ArrayRole::Local && !own.count(array)) shared.insert(array);
+      });
+    }
+  });
+  if (shared.empty()) return body;
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* loop = s.as<ir::For>();
+    if (loop && loop->mode == LoopMode::Threads) return s;
+    bool set = false;
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { set |= shared.count(array) > 0; });
+    if (!set) return std::nullopt;
+    return ir::for_loop(ir::make_symbol("t"), ir::int_const(0), ir::int_const(1), s, LoopMode::Threads, s->location);
+  });
+}
+
+bool is_single(const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  return loop && loop->mode == LoopMode::Threads && ir::as_int(loop->upper) == 1;
+}
+
+/// One thread's statements in a row need no barrier between them.
+Stmt merge_singles(const Stmt& body) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* block = s.as<ir::Block>();
+    if (!block) return std::nullopt;
+    std::vector<Stmt> merged;
+    for (const Stmt& child : block->body) {
+      if (is_single(child) && !merged.empty() && is_single(merged.back())) {
+        const ir::For &before = *merged.back().as<ir::For>(), &here = *child.as<ir::For>();
+        merged.back() = with_body(before, ir::block({before.body, here.body}));
+      } else {
+        merged.push_back(is_single(child) ? child : merge_singles(child));
+      }
+    }
+    return ir::block(std::move(merged));
+  });
+}
+
+}  // namespace
+
+std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop) {
+  if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
+  bool stack = false;
+  ir::walk_stmts(loop, [&](const Stmt& s) { stack |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
+  if (stack) return std::nullopt;
+  std::vector<SharedSum> sums;
+  try {
+    auto isl = std::make_shared<poly::Context>();
+    const poly::Model model = poly::build_model(program, loop, isl);
+    for (const poly::Conflict& conflict : poly::carried_by(model, loop, poly::Search::UntilNotASum)) {
+      if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
+      const ir::Array& array = conflict.a->array;
+      if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
+      const auto sum = only_sum(loop, array);
+      if (!sum) return std::nullopt;
+      sums.push_back(*sum);
+    }
+  } catch (const poly::BudgetError&) {
+    return std::nullopt;
+  }
+  return sums;
+}
+
+bool can_spread(const ir::Program& program, const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    const auto* loop = child.as<ir::For>();
+    if (found || !loop || has_few_trips(*loop)) return;
+    found = loop->mode == LoopMode::Parallel || shared_sums(program, child).has_value();
+  });
+  return found;
+}
+
+Stmt one_trip(const ir::Symbol& i, const Expr& value, const Expr& upper, Stmt body, const SourceLocation& location) {
+  const Expr next = value + ir::int_const(1);
+  return ir::for_loop(i, value, ir::binary(BinaryOp::Min, next, upper), std::move(body), LoopMode::Forward, location);
+}
+
+Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, const Expr& first, const Expr& stride,
+                  Stmt body, const SourceLocation& location) {
+  const ir::Symbol step = ir::make_symbol(i.name + "_step");
+  const Expr start = lower + first;
+  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - start + (stride - ir::int_const(1)), stride);
+  return ir::for_loop(step, ir::int_const(0), trips,
+                      one_trip(i, start + ir::var(step) * stride, upper, std::move(body), location), LoopMode::Forward,
+                      location);
+}
+
+PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {
+  PartialSums result;
+  std::map<ir::Array, ir::Array> part_of;
+  for (const SharedSum& sum : sums) {
+    result.parts.push_back(
+        ir::make_array(sum.array->name + suffix, sum.array->type, {}, ir::ArrayRole::Local, sum.location));
+    part_of[sum.array] = result.parts.back();
+  }
+  result.body = ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* r = s.as<ir::Reduce>();
+    if (!r || !part_of.count(r->array)) return std::nullopt;
+    return ir::reduce(part_of[r->array], {}, r->op, r->value, r->location);
+  });
+  return result;
+}
+
+Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads) {
+  return merge_singles(settle_scalars(Spreader(program, threads).visit(s)));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,62 @@
+// The part of a kernel that one block of threads executes together.
+//
+//   local f32 sum                          local f32 sum
+//   sum = 0                                sum = 0
+//   for c in 0..n:                         threads for t in 0..T:
+//     e[c] = exp(x[r, c])                    local f32 sum_part
+//     sum += e[c]                    ->      sum_part = 0
+//   parallel for c in 0..n:                  for c in t..n step T:
+//     y[r, c] = e[c]/sum                       e[c] = exp(x[r, c])
+//                                              sum_part += e[c]
+//                                            sum_all += sum_part           # all threads together
+//                                          sum += sum_all
+//                                          threads for t in 0..T:
+//                                            for c in t..n step T:
+//                                              y[r, c] = e[c]/sum
+//
+// What the result means: statements outside of Threads loops are executed once per block (by every thread on a copy of
+// its own where they only set scalars of the block); a Threads loop is executed by the threads, which wait for each
+// other at its end. An atomic Reduce into a scalar of the block is the block's own: the emitter turns it into a tree of
+// fixed order. "step T" is a loop over steps around a loop of at most one trip, see `strided_loop`.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+/// The arrays and elements that a sequential loop sums into, when these sums are all that its iterations share.
+struct SharedSum {
+  ir::Array array;
+  std::vector<ir::Expr> indices;
+  ir::ReduceOp op = ir::ReduceOp::Add;
+  SourceLocation location;
+};
+
+/// The sums of `loop` if its iterations share nothing else and every element summed into is the same for all
+/// iterations and surely exists; nullopt otherwise. `loop` is a For inside `program`, by identity. An empty list: the
+/// loop is parallel.
+std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const ir::Stmt& loop);
+
+/// `s`, which must be inside `program`, for a block of `threads` threads (an expression of symbols around the kernel).
+/// Legality: parallel loops are taken at their word; sequential ones are spread only where `shared_sums` allows.
+ir::Stmt spread_loops(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads);
+
+/// Whether `spread_loops` would spread anything.
+bool can_spread(const ir::Program& program, const ir::Stmt& s);
+
+/// for i in lower + first, lower + first + stride, ... below upper: body
+ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& first,
+                      const ir::Expr& stride, ir::Stmt body, const SourceLocation& location);
+
+/// if value < upper: i = value: body. Written as a loop of at most one trip.
+ir::Stmt one_trip(const ir::Symbol& i, const ir::Expr& value, const ir::Expr& upper, ir::Stmt body,
+                  const SourceLocation& location);
+
+/// Sums into copies: `sum` is replaced by a fresh scalar in `body`; used for partial results.
+struct PartialSums {
+  std::vector<ir::Array> parts;  // one for each sum, rank 0
+  ir::Stmt body;                 // with the sums redirected into the parts
+};
+PartialSums redirect_sums(const std::vector<SharedSum>& sums, const ir::Stmt& body, const char* suffix);
+
+}  // namespace loopgrad::transforms
