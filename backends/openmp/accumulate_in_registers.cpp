@@ -114,7 +114,7 @@ class Accumulator final : public Rewriter {
  private:
   static bool is_sequential_loop(const Stmt& s) {
     const auto* loop = s.as<For>();
-    return loop && loop->mode != LoopMode::Parallel;
+    return loop && !is_parallel(loop->mode);
   }
 
   Stmt rewrite_block(const Stmt& s, const Block& n) {
@@ -137,7 +137,8 @@ class Accumulator final : public Rewriter {
     std::vector<Stmt> all, epilogue;
     bool exist = true;
     for (const auto& [r, exists] : candidates) {
-      const Array scalar = make_array(r->array->name + suffix_of(r->op), r->array->type, {}, ArrayRole::Local, r->location);
+      const Array scalar =
+          make_array(r->array->name + suffix_of(r->op), r->array->type, {}, ArrayRole::Local, r->location);
       scalars[r->array] = scalar;
       all.push_back(assign(scalar, {}, load(r->array, r->indices, r->location), r->location));
       epilogue.push_back(assign(r->array, r->indices, load(scalar, {}), r->location));

@@ -116,6 +116,7 @@ FunctionText function_text(const Program& source, const std::string& name) {
   const Program program = accumulate_in_registers(source);
   const FunctionPlan plan = plan_function(program);
   EmitState state(program);
+  state.vector_math = true;
   // Sizes and arrays come first, so that they keep their names.
   for (const Symbol& size : program.sizes) state.names.of(size);
   for (const Array& array : program.arrays) state.names.of(array);

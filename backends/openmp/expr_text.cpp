@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace loopgrad::backend {
 namespace {
@@ -51,6 +52,18 @@ std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
     std::string operand = text_of(n.a, state, Level::Prefix);
     if (operand[0] == '-') operand = "(" + operand + ")";
     return wrapped((n.op == UnaryOp::Neg ? "-" : "!") + operand, Level::Prefix, surrounding);
+  }
+  if (state.vector_math && n.type == ScalarType::F32) {
+    static const std::map<UnaryOp, std::pair<Helper, const char*>> functions = {
+        {UnaryOp::Exp, {Helper::ExpF32, "exp_f32"}},
+        {UnaryOp::Log, {Helper::LogF32, "log_f32"}},
+        {UnaryOp::Tanh, {Helper::TanhF32, "tanh_f32"}},
+        {UnaryOp::Sigmoid, {Helper::SigmoidF32, "sigmoid_f32"}},
+    };
+    if (const auto found = functions.find(n.op); found != functions.end()) {
+      state.helpers.insert(found->second.first);
+      return call(found->second.second, n.a, state);
+    }
   }
   if (n.op == UnaryOp::Sigmoid) {
     state.helpers.insert(Helper::Sigmoid);
@@ -206,6 +219,19 @@ std::string loaded(ScalarType storage, const std::string& element, EmitState& st
   const bool half = storage == ScalarType::F16;
   state.helpers.insert(half ? Helper::F16 : Helper::BF16);
   return fmt::format("{}({})", half ? "from_f16" : "from_bf16", element);
+}
+
+std::string updated_text(const Reduce& n, const std::string& before, EmitState& state) {
+  const std::string old = loaded(n.array->type, before, state);
+  if (n.op == ReduceOp::Add || n.op == ReduceOp::Mul)
+    return stored(
+        n.array->type,
+        fmt::format("{} {} {}", old, n.op == ReduceOp::Add ? "+" : "*", text_of(n.value, state, Level::Product)),
+        state);
+  const bool least = n.op == ReduceOp::Min;
+  state.helpers.insert(least ? Helper::MinOf : Helper::MaxOf);
+  return stored(n.array->type,
+                fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, argument_text(n.value, state)), state);
 }
 
 const char* value_cpp_type(ScalarType type) { return storage_cpp_type(value_type(type)); }

@@ -12,6 +12,7 @@ struct EmitState {
 
   ir::NameTable names;
   std::set<Helper> helpers;
+  bool vector_math = false;               // f32 functions from vector_math.h instead of the standard library's
   std::set<ir::Symbol> non_negative;      // sizes and the iterators in scope that start at zero or above
   std::set<ir::Array> non_negative_data;  // integer arrays whose elements are stated to be non-negative
 };
@@ -32,6 +33,9 @@ std::string element_text(const ir::Array& array, const std::vector<ir::Expr>& in
 std::string stored(ScalarType storage, const std::string& value, EmitState& state);
 /// And back: the text of the value of an element.
 std::string loaded(ScalarType storage, const std::string& element, EmitState& state);
+
+/// The new stored value of an element after a Reduce, given the text of the old one.
+std::string updated_text(const ir::Reduce& n, const std::string& before, EmitState& state);
 
 const char* value_cpp_type(ScalarType type);    // of values: f16 and bf16 are float
 const char* storage_cpp_type(ScalarType type);  // of array elements: f16 and bf16 are uint16_t

@@ -3,6 +3,7 @@
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::backend {
 namespace {
@@ -90,46 +91,37 @@ BodyTraits traits_of(const Stmt& body, const Symbol& iterator) {
   return traits;
 }
 
-/// A sequential loop whose only effect is to sum into scalars: `for j: s += x[j]*w[j]`. Fills in what it sums into.
-bool is_scalar_sum(const For& loop, const BodyTraits& traits, LoopPlan& plan) {
-  std::set<Array> sums, products, other_writes, reads;
+/// A sequential loop whose only effect is to reduce into scalars: `for j: s += x[j]*w[j]`. Fills in which.
+bool is_scalar_reduction(const For& loop, const BodyTraits& traits, LoopPlan& plan) {
+  std::map<Array, ReduceOp> targets;
+  std::set<Array> other_writes, reads;
   bool fits = true;
   auto on_stmt = [&](const Stmt& s) {
     if (const auto* a = s.as<Assign>()) other_writes.insert(a->array);
-    if (s.kind() == Kind::Pop || s.kind() == Kind::Push) fits = false;
     const auto* r = s.as<Reduce>();
     if (!r) return;
     const bool scalar = r->array->role == ArrayRole::Local && r->array->shape.empty() && !traits.own.count(r->array);
     const bool wide = r->array->type == ScalarType::F32 || r->array->type == ScalarType::F64;
     if (!scalar) other_writes.insert(r->array);
-    else if (wide && r->op == ReduceOp::Add) sums.insert(r->array);
-    else if (wide && r->op == ReduceOp::Mul) products.insert(r->array);
-    else fits = false;
+    else fits &= wide && targets.emplace(r->array, r->op).first->second == r->op;
   };
   walk(loop.body, on_stmt, [&](const Expr& e) {
     if (const auto* l = e.as<Load>()) reads.insert(l->array);
   });
   for (const Array& array : other_writes) fits &= traits.own.count(array) > 0;
-  for (const Array& array : sums) fits &= !reads.count(array) && !products.count(array);
-  for (const Array& array : products) fits &= !reads.count(array);
-  if (!fits || (sums.empty() && products.empty())) return false;
-  plan.simd_sums.assign(sums.begin(), sums.end());
-  plan.simd_products.assign(products.begin(), products.end());
+  for (const auto& [array, op] : targets) fits &= !reads.count(array);
+  if (!fits || targets.empty()) return false;
+  for (const auto& [array, op] : targets) plan.simd_reductions[op].push_back(array);
+  // Maps are ordered by address; what is printed must follow the program.
+  for (auto& [op, arrays] : plan.simd_reductions)
+    std::sort(arrays.begin(), arrays.end(), [](const Array& a, const Array& b) { return a->id < b->id; });
   return true;
-}
-
-/// Sets are ordered by pointer; what is printed must follow the program.
-void order_by_id(std::vector<Array>& arrays) {
-  std::sort(arrays.begin(), arrays.end(), [](const Array& a, const Array& b) { return a->id < b->id; });
 }
 
 void plan_simd(const For& loop, LoopPlan& plan) {
   const BodyTraits traits = traits_of(loop.body, loop.iterator);
   if (!traits.simple || traits.scattered > traits.contiguous) return;
-  if (loop.mode == LoopMode::Parallel) plan.simd = true;
-  else plan.simd = is_scalar_sum(loop, traits, plan);
-  order_by_id(plan.simd_sums);
-  order_by_id(plan.simd_products);
+  plan.simd = is_parallel(loop.mode) || is_scalar_reduction(loop, traits, plan);
 }
 
 bool contains_loop(const Stmt& s) {
@@ -138,12 +130,49 @@ bool contains_loop(const Stmt& s) {
   return found;
 }
 
+/// Whether iterations of a parallel loop may differ much in work: inner trip counts or branches that depend on data, or
+/// triangles. A trip count cut off by min and max (a gather near a border) does not count.
+bool is_uneven(const For& loop) {
+  bool uneven = false;
+  int depth = 0;
+  std::function<void(const Stmt&)> look = [&](const Stmt& s) {
+    if (!s) return;
+    visit(s, overloaded{
+                 [&](const Block& n) {
+                   for (const Stmt& child : n.body) look(child);
+                 },
+                 [&](const For& n) {
+                   const Expr trips = n.upper - n.lower;
+                   bool cut_off = false;
+                   walk(trips, [&](const Expr& e) {
+                     if (const auto* b = e.as<Binary>()) cut_off |= b->op == BinaryOp::Min || b->op == BinaryOp::Max;
+                   });
+                   uneven |= has_load(trips) || (!cut_off && symbols_in(trips).count(loop.iterator));
+                   ++depth;
+                   look(n.body);
+                   --depth;
+                 },
+                 [&](const While&) { uneven = true; },
+                 [&](const If& n) {
+                   uneven |=
+                       has_load(n.condition) && (depth > 0 || contains_loop(n.then_body) || contains_loop(n.else_body));
+                   look(n.then_body);
+                   look(n.else_body);
+                 },
+                 [&](const Allocate& n) { look(n.body); },
+                 [](const auto&) {},
+             });
+  };
+  look(loop.body);
+  return uneven;
+}
+
 /// Perfectly nested parallel loops with bounds of their own, as long as some loop is left inside for one thread to do.
 int collapsible(const For& outer) {
   std::set<Symbol> iterators = {outer.iterator};
   int count = 1;
   for (Stmt inner = outer.body; const auto* loop = inner.as<For>(); inner = loop->body) {
-    if (loop->mode != LoopMode::Parallel || !contains_loop(loop->body)) break;
+    if (!is_parallel(loop->mode) || !contains_loop(loop->body)) break;
     if (has_load(loop->lower) || has_load(loop->upper)) break;
     bool rectangular = true;
     for (const Expr& bound : {loop->lower, loop->upper})
@@ -196,8 +225,9 @@ class Planner {
     LoopPlan& loop = plan_.loops[s.get()];
     const auto lower = as_int(n.lower), upper = as_int(n.upper);
     const bool one_trip = lower && upper && *upper - *lower <= 1;
-    if (n.mode == LoopMode::Parallel && parallel_ < 0 && !one_trip) {
+    if (is_parallel(n.mode) && parallel_ < 0 && !one_trip) {
       loop.threads = plan_.has_threads = true;
+      loop.uneven = is_uneven(n);
       loop.collapse = collapsible(n);
       parallel_ = static_cast<int>(loops_.size());
     }

@@ -25,11 +25,11 @@ struct LocalPlan {
 };
 
 struct LoopPlan {
-  bool threads = false;              // the outermost parallel loop: runs on all threads
-  int collapse = 1;                  // loops shared out together, this one included
-  bool simd = false;                 // iterations may run in vector lanes
-  std::vector<ir::Array> simd_sums;  // scalars that a simd loop sums into, by +=
-  std::vector<ir::Array> simd_products;
+  bool threads = false;  // the outermost parallel loop: runs on all threads
+  bool uneven = false;   // its iterations differ in work, so that threads fetch small shares
+  int collapse = 1;      // loops shared out together, this one included
+  bool simd = false;     // iterations may run in vector lanes
+  std::map<ir::ReduceOp, std::vector<ir::Array>> simd_reductions;  // scalars that a sequential simd loop reduces into
 };
 
 struct FunctionPlan {

@@ -1,5 +1,7 @@
 #include "backends/openmp/prelude.h"
 
+#include "backends/openmp/vector_math.h"
+
 #include <cctype>
 #include <map>
 #include <sstream>
@@ -35,6 +37,14 @@ inline T min_of(T a, T b) { return b < a ? b : a; }
 template <class T>
 inline T max_of(T a, T b) { return a < b ? b : a; }
 )"},
+      {Helper::MinReduction, R"(
+#pragma omp declare reduction(min_of : float : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
+#pragma omp declare reduction(min_of : double : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
+)"},
+      {Helper::MaxReduction, R"(
+#pragma omp declare reduction(max_of : float : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
+#pragma omp declare reduction(max_of : double : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
+)"},
       {Helper::AbsOf, R"(
 template <class T>
 inline T abs_of(T a) { return a < 0 ? -a : a; }
@@ -44,8 +54,7 @@ inline T abs_of(T a) { return a < 0 ? -a : a; }
 template <class T>
 inline T sigmoid(T a) {
   const T z = std::exp(-std::abs(a));
-  const T s = 1 / (1 + z);
-  return a >= 0 ? s : z * s;
+  return (a >= 0 ? 1 : z) / (1 + z);
 }
 )"},
       {Helper::F16, R"(
@@ -62,6 +71,10 @@ inline uint16_t to_bf16(float value) {
   return static_cast<uint16_t>(value == value ? rounded : (bits >> 16) | 0x40);
 }
 )"},
+      {Helper::ExpF32, exp_f32_text},
+      {Helper::LogF32, log_f32_text},
+      {Helper::TanhF32, tanh_f32_text},
+      {Helper::SigmoidF32, sigmoid_f32_text},
       {Helper::AtomicUpdate, R"(
 // target = update(target), as one step for all threads.
 template <class T, class Update>
@@ -170,14 +183,23 @@ constexpr const char* reserved_words =
     "args threads workspace stack home before status num_threads floor_div floor_mod min_of max_of abs_of sigmoid "
     "from_f16 "
     "to_f16 "
-    "from_bf16 to_bf16 atomic_update Scratch Stack loopgrad_stack loopgrad_block loopgrad_ok loopgrad_out_of_memory "
-    "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num";
+    "from_bf16 to_bf16 exp_f32 log_f32 tanh_f32 sigmoid_f32 fused float_of bits_of atomic_update Scratch Stack "
+    "loopgrad_stack loopgrad_block loopgrad_ok loopgrad_out_of_memory "
+    "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num "
+    // CUDA.
+    "threadIdx blockIdx blockDim gridDim warpSize atomicAdd block_reduce block_number thread_number dynamic_shared "
+    "stack_bytes stack_capacity stack_state";
 
 }  // namespace
 
 std::string helper_definitions(const std::set<Helper>& used) {
-  std::string out;
-  for (const Helper helper : used) out += definitions().at(helper);
+  std::set<Helper> all = used;
+  if (all.count(Helper::TanhF32) || all.count(Helper::SigmoidF32)) all.insert(Helper::ExpF32);
+  if (all.count(Helper::MinReduction)) all.insert(Helper::MinOf);
+  if (all.count(Helper::MaxReduction)) all.insert(Helper::MaxOf);
+  const bool vector_math = all.count(Helper::ExpF32) || all.count(Helper::LogF32);
+  std::string out = vector_math ? vector_math_basics : "";
+  for (const Helper helper : all) out += definitions().at(helper);
   return out;
 }
 

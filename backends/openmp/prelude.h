@@ -6,9 +6,27 @@
 
 namespace loopgrad::backend {
 
-enum class Helper { FloorDiv, FloorMod, MinOf, MaxOf, AbsOf, Sigmoid, F16, BF16, AtomicUpdate, Scratch, Stack };
+enum class Helper {
+  FloorDiv,
+  FloorMod,
+  MinOf,
+  MaxOf,
+  MinReduction,
+  MaxReduction,
+  AbsOf,
+  Sigmoid,
+  F16,
+  BF16,
+  ExpF32,
+  LogF32,
+  TanhF32,
+  SigmoidF32,
+  AtomicUpdate,
+  Scratch,
+  Stack,
+};
 
-/// The definitions of `used`, in a fixed order.
+/// The definitions of `used` and of what those use, in a fixed order.
 std::string helper_definitions(const std::set<Helper>& used);
 
 /// Names that generated code must not give to a program's arrays, sizes and iterators: the keywords of C++ and

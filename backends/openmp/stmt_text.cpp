@@ -101,7 +101,7 @@ class StmtWriter {
     const std::string name = state_.names.of(n.iterator);
     Header header;
     // C++ reads the start of a loop once as it is; a parallel loop also states its trip count.
-    const bool parallel = n.mode == LoopMode::Parallel;
+    const bool parallel = is_parallel(n.mode);
     if (n.mode == LoopMode::Backward) {
       header.lower = bound(n.lower, n.iterator, "_begin");
       header.open =
@@ -128,11 +128,14 @@ class StmtWriter {
   }
 
   std::string reduction_clauses(const LoopPlan& plan) {
+    static const char* const operators[] = {"+", "*", "min_of", "max_of"};
     std::string out;
-    for (const auto& [op, arrays] : {std::pair("+", plan.simd_sums), std::pair("*", plan.simd_products)}) {
+    for (const auto& [op, arrays] : plan.simd_reductions) {
       std::string list;
       for (const Array& array : arrays) list += (list.empty() ? "" : ", ") + state_.names.of(array);
-      if (!list.empty()) out += fmt::format(" reduction({} : {})", op, list);
+      out += fmt::format(" reduction({} : {})", operators[static_cast<int>(op)], list);
+      if (op == ReduceOp::Min) state_.helpers.insert(Helper::MinReduction);
+      if (op == ReduceOp::Max) state_.helpers.insert(Helper::MaxReduction);
     }
     return out;
   }
@@ -153,8 +156,7 @@ class StmtWriter {
     const Header header = loop_header(n);
     const bool own_memory = plan_.used_in.count(s.get()) > 0;
     const std::string region = fmt::format(" num_threads(threads){}", worthwhile(n, header));
-    std::string sharing = plan.simd ? "for simd schedule(static)" : "for schedule(static)";
-    if (plan.collapse > 1) sharing += fmt::format(" collapse({})", plan.collapse);
+    const std::string sharing = (plan.simd ? "for simd" : "for") + schedule(n, header, plan);
     if (own_memory) {
       pragma("omp parallel" + region);
       line("{{");
@@ -172,6 +174,21 @@ class StmtWriter {
       line("}}");
       if (fails_in_iteration_) line("if (status != loopgrad_ok) return status;");
     }
+  }
+
+  /// Shares of one size are kept by the same thread from loop to loop, and stay in its cache; uneven work is fetched in
+  /// about 64 shares per thread.
+  std::string schedule(const For& n, const Header& header, const LoopPlan& plan) {
+    const std::string collapse = plan.collapse > 1 ? fmt::format(" collapse({})", plan.collapse) : "";
+    if (!plan.uneven) return " schedule(static)" + collapse;
+    std::string trips = has_load(n.lower) || has_load(n.upper) ? fmt::format("({} - {})", header.upper, header.lower)
+                                                               : text(n.upper - n.lower, Level::Prefix);
+    const For* loop = &n;
+    for (int i = 1; i < plan.collapse; ++i) {
+      loop = loop->body.as<For>();
+      trips += " * " + text(loop->upper - loop->lower, Level::Prefix);
+    }
+    return fmt::format(" schedule(dynamic, {} / (64 * threads) + 1){}", trips, collapse);
   }
 
   /// The loops that share one pragma, then the body of the innermost.
@@ -230,18 +247,7 @@ class StmtWriter {
     }
   }
 
-  /// The new stored value of a Reduce, given the text of the old one.
-  std::string combined(const Reduce& n, const std::string& before) {
-    const std::string old = loaded(n.array->type, before, state_);
-    if (n.op == ReduceOp::Add || n.op == ReduceOp::Mul)
-      return stored(n.array->type,
-                    fmt::format("{} {} {}", old, n.op == ReduceOp::Add ? "+" : "*", text(n.value, Level::Product)),
-                    state_);
-    const bool least = n.op == ReduceOp::Min;
-    state_.helpers.insert(least ? Helper::MinOf : Helper::MaxOf);
-    return stored(n.array->type,
-                  fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, argument_text(n.value, state_)), state_);
-  }
+  std::string combined(const Reduce& n, const std::string& before) { return updated_text(n, before, state_); }
 
   void emit_pop(const Pop& n) {
     comment(n.location);

@@ -1,7 +1,7 @@
 static int run_graph_max(int64_t v, int64_t e, int64_t d, const int32_t* __restrict ptr,
     const int32_t* __restrict col, const float* __restrict h, float* __restrict y, int threads) {
   // emitter_test.cpp:36
-  #pragma omp parallel for schedule(static) num_threads(threads) if (parallel : v * (d * 3 + 8 * (d * 6 + 2)) >= 20000)
+  #pragma omp parallel for schedule(dynamic, v / (64 * threads) + 1) num_threads(threads) if (parallel : v * (d * 3 + 8 * (d * 6 + 2)) >= 20000)
   for (int64_t r = 0; r < v; ++r) {
     // emitter_test.cpp:37
     #pragma omp simd

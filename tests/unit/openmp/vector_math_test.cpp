@@ -1,0 +1,136 @@
+// The f32 functions of generated code: close to the exact values, right at the edges, and the same bits everywhere.
+#include "tests/unit/openmp/kernels.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace loopgrad::test {
+namespace {
+
+/// Distance from the exact value in units of the last place of the nearest float.
+double ulps(float got, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isnan(nearest) && std::isnan(got)) return 0;
+  if (got == nearest) return 0;
+  if (!std::isfinite(nearest) || !std::isfinite(got)) return std::numeric_limits<double>::infinity();
+  int exponent = 0;
+  std::frexp(nearest, &exponent);
+  return std::abs(got - exact) / std::ldexp(1.0, std::max(exponent, -125) - 24);
+}
+
+class VectorMath : public testing::Test {
+ protected:
+  VectorMath() : n(0) {
+    for (std::uint32_t bits = 0; bits < 0xfffff000u; bits += 4099) x.push_back(std::bit_cast<float>(bits));
+    const float edges[] = {0.0f,        -0.0f,      1.0f,      INFINITY,   -INFINITY,
+                           NAN,         88.72283f,  88.72284f, -87.33654f, -103.97208f,
+                           -103.97209f, 0.625f,     -0.625f,   1e-45f,     1.17549435e-38f,
+                           0.70710677f, 0.70710683f};
+    x.insert(x.end(), std::begin(edges), std::end(edges));
+    n = static_cast<std::int64_t>(x.size());
+  }
+
+  static lg::Program program() {
+    lg::ProgramBuilder p("functions");
+    auto size = p.size("n");
+    auto in = p.input<float>("x", {size});
+    auto exp = p.output<float>("exp", {size});
+    auto log = p.output<float>("log", {size});
+    auto tanh = p.output<float>("tanh", {size});
+    auto sigmoid = p.output<float>("sigmoid", {size});
+    for (auto i : p.loop("i", 0, size)) {
+      exp(i) = lg::exp(in(i));
+      log(i) = lg::log(in(i));
+      tanh(i) = lg::tanh(in(i));
+      sigmoid(i) = lg::sigmoid(in(i));
+    }
+    return p.build();
+  }
+
+  /// exp, log, tanh and sigmoid of x[first:].
+  std::vector<std::vector<float>> results(std::int64_t first, int threads) {
+    std::vector<std::vector<float>> out(4, std::vector<float>(static_cast<std::size_t>(n - first)));
+    auto of = [&](int f) { return view(out[static_cast<std::size_t>(f)].data(), {n - first}); };
+    run(parallel(program(), {"i"}),
+        {{"x", view(x.data() + first, {n - first})},
+         {"exp", of(0)},
+         {"log", of(1)},
+         {"tanh", of(2)},
+         {"sigmoid", of(3)}},
+        {}, threads);
+    return out;
+  }
+
+  std::vector<float> x;
+  std::int64_t n;
+};
+
+TEST_F(VectorMath, CloseToTheExactValues) {
+  double (*const exact[4])(double) = {[](double v) { return std::exp(v); }, [](double v) { return std::log(v); },
+                                      [](double v) { return std::tanh(v); },
+                                      [](double v) { return 1 / (1 + std::exp(-v)); }};
+  const double bounds[4] = {1.1, 1.0, 1.5, 2.5};
+  const auto out = results(0, 2);
+  for (std::size_t f = 0; f < 4; ++f)
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_LE(ulps(out[f][i], exact[f](x[i])), bounds[f]) << "function " << f << " of " << x[i];
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(std::signbit(out[2][i]), std::signbit(x[i])) << x[i];
+}
+
+TEST_F(VectorMath, SameBitsInEveryLaneAndOutside) {
+  const auto all = results(0, 1);
+  for (const std::int64_t first : {1, 3, 6}) {
+    const auto shifted = results(first, 3);
+    for (std::size_t f = 0; f < 4; ++f)
+      EXPECT_EQ(std::memcmp(shifted[f].data(), all[f].data() + first, shifted[f].size() * sizeof(float)), 0) << f;
+  }
+}
+
+TEST(SimdReductions, MinimaAndMaximaKeepTheTieRule) {
+  lg::ProgramBuilder p("extremes");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto out = p.inout<float>("out", {2});
+  auto product = p.output<double>("product", {1});
+  auto least = p.scalar<float>("least"), most = p.scalar<float>("most");
+  auto s = p.scalar<double>("s");
+  least = out(0);
+  most = out(1);
+  s = 1.0;
+  for (auto i : p.loop("i", 0, n)) {
+    least.min_with(x(i));
+    most.max_with(x(i));
+    s *= lg::select(i % 2 == 0, 2.0, 0.5);
+  }
+  out(0) = least;
+  out(1) = most;
+  product(0) = s;
+  const lg::Program program = p.build();
+  const std::string source = backend::emit_openmp({program.ir()}).source;
+  EXPECT_NE(source.find("reduction(* : s) reduction(min_of : least) reduction(max_of : most)"), std::string::npos)
+      << source;
+
+  for (const std::int64_t count : {0, 1, 1003}) {
+    for (const float start : {0.25f, NAN, INFINITY}) {
+      auto values = numbers(1003);
+      values[17] = NAN;  // never taken: it compares false
+      std::vector<float> got = {start, start}, expected = got;
+      std::vector<double> factor = {0};
+      run(program.ir(),
+          {{"x", view(values.data(), {count})}, {"out", view(got.data(), {2})}, {"product", view(factor.data(), {1})}});
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float v = values[static_cast<std::size_t>(i)];
+        expected[0] = v < expected[0] ? v : expected[0];
+        expected[1] = expected[1] < v ? v : expected[1];
+      }
+      EXPECT_EQ(std::memcmp(got.data(), expected.data(), 8), 0)
+          << count << ' ' << start << ' ' << got[0] << ' ' << got[1];
+      EXPECT_EQ(factor[0], count % 2 ? 2.0 : 1.0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace loopgrad::test
