@@ -1,8 +1,7 @@
 #include "transforms/parallelize_loops.h"
 
-#include "dsl/ir/printer.h"
-#include "dsl/ir/rewriter.h"
 #include "dsl/poly/dependences.h"
+#include "transforms/nest.h"
 
 #include <set>
 
@@ -13,13 +12,6 @@ using ir::Stmt;
 using poly::Conflict;
 
 namespace {
-
-std::string sum_text(const ir::Reduce& node) {
-  std::string text = node.array->name;
-  for (std::size_t k = 0; k < node.indices.size(); ++k) text += (k ? ", " : "[") + ir::print(node.indices[k]);
-  if (!node.indices.empty()) text += "]";
-  return text + " " + ir::name_of(node.op) + " " + ir::print(node.value);
-}
 
 class Parallelizer {
  public:
@@ -90,7 +82,7 @@ class Parallelizer {
       for (int index : {conflict.first, conflict.second}) {
         const Stmt& s = model.statements[static_cast<std::size_t>(index)].stmt;
         if (!atomic_.insert(s.get()).second) continue;
-        context_.report.sums.push_back({sum_text(*s.as<ir::Reduce>()), s->location, "atomic",
+        context_.report.sums.push_back({text_of(*s.as<ir::Reduce>()), s->location, "atomic",
                                         "several iterations of a parallel loop add to one element"});
       }
     }

@@ -4,11 +4,14 @@
 #include "dsl/ir/program.h"
 #include "transforms/pipeline.h"
 
+#include <set>
+
 namespace loopgrad::transforms {
 
 struct PassContext {
   SumMode mode = SumMode::Restructured;
   Report& report;
+  std::set<std::pair<std::int64_t, std::uint32_t>> planned;  // sums with a decision: array and line
 };
 
 /// A pass: a function from program to program that adds its decisions to the report.

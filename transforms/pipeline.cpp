@@ -4,6 +4,7 @@
 #include "dsl/ir/verifier.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
+#include "transforms/restructure_sums.h"
 
 #include <fmt/format.h>
 
@@ -47,12 +48,15 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
 std::vector<Pass> passes(SumMode mode) {
   std::vector<Pass> list;
   if (mode == SumMode::Serial) return list;
+  if (mode == SumMode::Restructured) {
+    list.push_back({"restructure_sums", restructure_sums, "first: works on the loops as written"});
+  }
   list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});
   return list;
 }
 
 ir::Program lower(const ir::Program& program, SumMode mode, Report& report) {
-  PassContext context{mode, report};
+  PassContext context{mode, report, {}};
   ir::Program result = program;
   for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
   return result;

@@ -127,7 +127,10 @@ Expr Abstraction::value(const Expr& e) {
                         },
                         [&](const ir::Cast& node) {
                           if (widens(node)) return value(node.a);
-                          if (node.a.type() == ScalarType::Bool) return opaque(e, ir::int_const(0), ir::int_const(2));
+                          if (node.a.type() != ScalarType::Bool) return opaque(e);
+                          Abstraction probe(facts_);
+                          probe.condition(node.a, true);
+                          if (probe.exact()) return ir::cast(ScalarType::I64, node.a);
                           return opaque(e);
                         },
                         [&](const auto&) { return opaque(e); }});

@@ -29,13 +29,6 @@ isl::map rising_at(const Model& model, const Statement& a, const Statement& b, u
   return checked(*model.context, map);
 }
 
-// Pairs of instances of a and b where a's is executed first.
-isl::map in_order(const Model& model, const Statement& a, const Statement& b) {
-  isl_space* time = isl_space_set_alloc(model.context->isl().get(), 0, static_cast<unsigned>(model.schedule_dims));
-  isl::map before = checked(*model.context, isl_map_lex_lt(time));
-  return a.schedule.apply_range(before).apply_range(b.schedule.reverse());
-}
-
 // Collects the conflicts among `pairs_in_order`-related instances of two statements.
 class Collector {
  public:
@@ -51,6 +44,7 @@ class Collector {
         if (done_) return;
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
+        if (search_ == Search::SkipSums && is_sum(a, b)) continue;
         add({first, second, &a, &b, is_sum(a, b), touching_pairs(model_, s, a, t, b)}, order());
       }
     }
@@ -69,7 +63,7 @@ class Collector {
       conflict.pairs = conflict.pairs.subtract(impossible_pairs(s, t)).coalesce();
       if (conflict.pairs.is_empty()) return;
     }
-    done_ = search_ == Search::UntilAny || (search_ == Search::UntilNotASum && !conflict.sum);
+    done_ = search_ == Search::UntilAny || (search_ != Search::All && !conflict.sum);
     conflicts_.push_back(std::move(conflict));
   }
 
@@ -138,12 +132,31 @@ std::vector<Conflict> dependences(const Model& model) {
     for (int first = 0; first < n; ++first) {
       for (int second = 0; second < n; ++second) {
         collector.collect(first, second, lazily([&] {
-                            return in_order(model, model.statements[static_cast<std::size_t>(first)],
-                                            model.statements[static_cast<std::size_t>(second)]);
+                            return executed_before(model, model.statements[static_cast<std::size_t>(first)],
+                                                   model.statements[static_cast<std::size_t>(second)]);
                           }));
       }
     }
     return collector.take();
+  });
+}
+
+bool must_precede(const Model& model, int first, int second) {
+  return guarded([&] {
+    Collector collector(model, Search::SkipSums);
+    collector.collect(first, second, lazily([&] {
+                        return executed_before(model, model.statements[static_cast<std::size_t>(first)],
+                                               model.statements[static_cast<std::size_t>(second)]);
+                      }));
+    return collector.done();
+  });
+}
+
+isl::map executed_before(const Model& model, const Statement& a, const Statement& b) {
+  return guarded([&] {
+    isl_space* time = isl_space_set_alloc(model.context->isl().get(), 0, static_cast<unsigned>(model.schedule_dims));
+    isl::map before = checked(*model.context, isl_map_lex_lt(time));
+    return a.schedule.apply_range(before).apply_range(b.schedule.reverse());
   });
 }
 

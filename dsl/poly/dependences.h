@@ -19,10 +19,18 @@ struct Conflict {
 /// All pairs of instances in conflict where `first` is executed before `second`: RAW, WAR and WAW dependences.
 std::vector<Conflict> dependences(const Model& model);
 
+/// Whether some instance of statement `first` must stay before some instance of statement `second` (sums may be
+/// exchanged, so they do not count).
+bool must_precede(const Model& model, int first, int second);
+
+/// Pairs (instance of a, instance of b) where a's is executed first.
+isl::map executed_before(const Model& model, const Statement& a, const Statement& b);
+
 enum class Search {
   All,           // every conflict
   UntilAny,      // stop at the first conflict
   UntilNotASum,  // stop at the first conflict that is no sum: the loop cannot be parallel then
+  SkipSums,      // as UntilNotASum, without looking at sums at all
 };
 
 /// Conflicts between different iterations of `loop` (a For or While inside the model's region) within one iteration of

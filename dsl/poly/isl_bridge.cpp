@@ -42,8 +42,6 @@ isl::pw_aff variable(const ir::Symbol& symbol, const Scope& scope) {
   return checked(context, isl_pw_aff_from_aff(isl_aff_param_on_domain_space_id(space, id.release())));
 }
 
-bool is_constant(const isl::pw_aff& a) { return isl_pw_aff_is_cst(a.get()) == isl_bool_true; }
-
 // A bool expression as 0 or 1.
 std::optional<isl::pw_aff> indicator(const Expr& e, const Scope& scope) {
   auto set = to_set(e, scope);
@@ -68,7 +66,8 @@ std::optional<isl::pw_aff> binary_to_pw_aff(const ir::Binary& node, const Scope&
     case BinaryOp::Add: return a->add(*b);
     case BinaryOp::Sub: return a->sub(*b);
     case BinaryOp::Mul:
-      if (!is_constant(*a) && !is_constant(*b)) return std::nullopt;
+      // As in Abstraction: only a literal counts, whatever isl might find out.
+      if (!ir::as_int(node.a) && !ir::as_int(node.b)) return std::nullopt;
       return a->mul(*b);
     case BinaryOp::Min: return a->min(*b);
     case BinaryOp::Max: return a->max(*b);
@@ -284,8 +283,12 @@ Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context)
 Expr to_expr(const isl::pw_aff& value, const std::vector<Expr>& dims, Context& context,
              const std::optional<isl::set>& known) {
   isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
-  Binder binder(domain, dims, context);
   isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
+  if (isl_space_is_params(domain.get())) {
+    isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
+    return to_expr(build.expr_from(simple), {}, context);
+  }
+  Binder binder(domain, dims, context);
   isl::pw_aff bound = simple.bind_domain(binder.tuple);
   return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
 }

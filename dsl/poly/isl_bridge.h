@@ -110,7 +110,8 @@ using Names = std::map<std::string, ir::Expr>;
 ir::Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context);
 
 /// The function as an i64 expression, where set dimension k is `dims[k]`. Outside its domain the result is arbitrary.
-/// `known`, when given, is a set in the domain's space that is known to hold, used to simplify.
+/// `known`, when given, is a set in the domain's space that is known to hold, used to simplify. A function of
+/// parameters only takes no `dims`.
 ir::Expr to_expr(const isl::pw_aff& value, const std::vector<ir::Expr>& dims, Context& context,
                  const std::optional<isl::set>& known = {});
 /// One expression per output dimension.

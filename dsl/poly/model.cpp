@@ -63,7 +63,7 @@ class Builder {
  private:
   struct State {  // what an If or a loop changes for its body
     isl::set domain;
-    bool exact, exact_but_csr;
+    bool exact, exact_but_csr, exact_bounds;
   };
 
   Scope outside() const { return {model_.context, {}, ""}; }
@@ -139,11 +139,12 @@ class Builder {
     exact_ = exact_ && abstraction.exact();
   }
 
-  State save() const { return {domain_, exact_, exact_but_csr_}; }
+  State save() const { return {domain_, exact_, exact_but_csr_, exact_bounds_}; }
   void restore(const State& state) {
     domain_ = state.domain;
     exact_ = state.exact;
     exact_but_csr_ = state.exact_but_csr;
+    exact_bounds_ = state.exact_bounds;
   }
 
   void open_loop(const ir::Stmt& s, const ir::Symbol& iterator, TimeDim::Kind direction) {
@@ -190,6 +191,7 @@ class Builder {
     restrict(trip_condition(node, abstraction), abstraction);
     bool csr = note_csr(node);
     exact_but_csr_ = exact_but_csr_ && (csr || abstraction.exact());
+    exact_bounds_ = exact_bounds_ && abstraction.exact();
     statement(node.body);
     if (csr) entries_.pop_back();
     close_loop(state);
@@ -213,7 +215,7 @@ class Builder {
     open_loop(s, node.iterator, TimeDim::Rising);
     Abstraction abstraction(facts_);
     restrict(trip_condition(node, abstraction), abstraction);
-    exact_ = exact_but_csr_ = false;  // how many trips is up to the data
+    exact_ = exact_but_csr_ = exact_bounds_ = false;  // how many trips is up to the data
     header(s, {node.condition});
     statement(node.body);
     close_loop(state);
@@ -241,6 +243,7 @@ class Builder {
     result.schedule = checked(*model_.context, isl_map_from_domain(result.domain.copy()));
     result.exact = exact_;
     result.exact_but_csr = exact_but_csr_;
+    result.exact_bounds = exact_bounds_;
     result.loops = loops_;
     result.loop_dims = loop_dims_;
     for (const Entry& entry : entries_) result.entries.push_back(csr_entry(entry, result));
@@ -412,7 +415,7 @@ class Builder {
   std::vector<int> loop_dims_;
   std::vector<Entry> entries_;
   isl::set domain_;
-  bool exact_ = true, exact_but_csr_ = true;
+  bool exact_ = true, exact_but_csr_ = true, exact_bounds_ = true;
   std::map<std::int64_t, std::size_t> local_depth_;  // local array -> number of loops around its Allocate
   std::vector<TimeDim> time_;
   std::vector<int> positions_ = {0};

@@ -52,6 +52,7 @@ struct Statement {
   isl::set domain;                    // over those iterators; parameters are sizes and symbols from outside the region
   bool exact = true;                  // the domain is exact: all bounds and conditions around it are affine
   bool exact_but_csr = true;          // as `exact`, not counting loops over CSR rows, which `entries` describes exactly
+  bool exact_bounds = true;           // the bounds of all loops around it are affine (conditions may not be)
   std::vector<CsrEntry> entries;      // one for each enclosing loop (inside the region) over a CSR row
   std::vector<Access> accesses;  // reads in evaluation order, then the write; a Reduce is one Reduce access (no Read)
   isl::map schedule;             // instance -> time: all statements map into one common space, executed in

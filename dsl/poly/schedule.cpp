@@ -1,0 +1,57 @@
+#include "dsl/poly/schedule.h"
+
+#include "dsl/ir/rewriter.h"
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// statement instance -> time, on the statement's domain.
+isl::map schedule_of(const Model& model, const Statement& s, const std::vector<Expr>& time) {
+  Scope scope{model.context, s.iterators, ""};
+  Expr all = ir::bool_const(true);
+  for (const Expr& value : time) {
+    scope.iterators.push_back(ir::make_symbol("t"));
+    Expr equal = ir::binary(ir::BinaryOp::Eq, ir::var(scope.iterators.back()), value);
+    all = ir::binary(ir::BinaryOp::And, all, equal);
+  }
+  auto points = to_set(all, scope);
+  if (!points) throw InternalError("a schedule is not affine");
+  isl_map* map = isl_map_from_range(points->release());
+  map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(s.iterators.size()));
+  map = isl_map_set_tuple_name(map, isl_dim_in, s.name.c_str());
+  return checked(*model.context, map).intersect_domain(s.domain);
+}
+
+}  // namespace
+
+Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statements,
+                   const std::vector<std::string>& names) {
+  return guarded([&] {
+    isl::union_map schedule = isl::union_map::empty(model.context->isl());
+    std::map<std::string, std::pair<const Statement*, Stmt>> bodies;
+    std::int64_t position = 0;
+    for (const TimedStatement& timed : statements) {
+      const Statement& s = model.statements[static_cast<std::size_t>(timed.statement)];
+      std::vector<Expr> time = timed.time;
+      time.push_back(ir::int_const(position++));
+      schedule = schedule.unite(isl::union_map(schedule_of(model, s, time)));
+      bodies[s.name] = {&s, timed.body};
+    }
+    auto user = [&](const std::string& name, const std::vector<Expr>& arguments) {
+      const auto& [statement, body] = bodies.at(name);
+      ir::Substitution values;
+      for (std::size_t k = 0; k < arguments.size(); ++k) values[statement->iterators[k]] = arguments[k];
+      return ir::with_fresh_names(ir::substitute(body, values));
+    };
+    isl::ast_build build = isl::ast_build::from_context(model.assumptions);
+    return to_stmt(build.node_from_schedule_map(schedule), user, names, *model.context);
+  });
+}
+
+}  // namespace loopgrad::poly

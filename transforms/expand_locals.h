@@ -1,0 +1,26 @@
+// Locals of a loop body that have to outlive it: one element for every iteration.
+//
+//   for i in 0..n:                    local f32 s_all[n]
+//     local f32 s            ->       for i in 0..n:
+//     s = ...                           s_all[i] = ...
+//     y[i] = s                          y[i] = s_all[i]
+#pragma once
+
+#include "dsl/poly/model.h"
+
+namespace loopgrad::transforms {
+
+/// A nest whose chosen locals have become arrays over the loops between it and their Allocate. `arrays` still has to be
+/// allocated around it.
+struct Expansion {
+  ir::Stmt nest;
+  std::vector<ir::Array> arrays;
+};
+
+/// `model` is the nest's. A loop over CSR rows is left out as a dimension where the loop over their entries is one,
+/// since an entry belongs to one row. nullopt when an extent is not known on entry to the nest. Leaves keep their
+/// order, so the k-th leaf of the result is the k-th of `nest`.
+std::optional<Expansion> expand_locals(const poly::Model& model, const ir::Stmt& nest,
+                                       const std::vector<ir::Array>& locals);
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,30 @@
+// Sums in gather form: each element of the target is summed by one iteration of the outermost loop.
+//
+//   for i in 0..n:                          parallel for c0 in 0..n + k - 1:
+//     for j in 0..k:                 ->       for j in max(0, c0 - n + 1)..min(k, c0 + 1):
+//       d_x[i + j] += d_y[i]*w[j]               d_x[c0] += d_y[c0 - j]*w[j]
+#pragma once
+
+#include "dsl/ir/program.h"
+#include "dsl/poly/model.h"
+
+namespace loopgrad::transforms {
+
+/// What can be said about the sums of one nest into one target without transforming anything.
+struct Separators {
+  std::vector<int> dims;      // indices of the target that are affine in all sums and vary, preferred outermost first
+  bool follows_root = false;  // some index depends on the outermost loop (or on data): the target is as large as the
+                              // loop, not a weight that all iterations share
+  bool exact_bounds = true;   // all loops around all sums have affine bounds
+  bool small = false;         // the dims have a small constant number of elements
+};
+Separators separators_of(const poly::Model& model, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums);
+
+/// Rewrites a nest whose leaves are all sums into one target, none of which reads an element that another one changes.
+/// Requires separators (`dims` not empty). Returns null when the loops cannot be rebuilt: bounds read from data, and no
+/// separator that is itself a loop with bounds fixed outside the nest. The order of additions into an element changes;
+/// it does not depend on the number of threads. Throws BudgetError.
+ir::Stmt gather_sums(const poly::Model& model, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums,
+                     const Separators& separators);
+
+}  // namespace loopgrad::transforms

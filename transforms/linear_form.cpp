@@ -1,0 +1,120 @@
+#include "transforms/linear_form.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+
+namespace {
+
+void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {
+  auto found = std::find_if(form.terms.begin(), form.terms.end(),
+                            [&](const LinearForm::Term& term) { return ir::equal(term.atom, atom); });
+  if (found == form.terms.end()) {
+    if (coefficient != 0) form.terms.push_back({atom, coefficient});
+    return;
+  }
+  found->coefficient += coefficient;
+  if (found->coefficient == 0) form.terms.erase(found);
+}
+
+void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
+  if (auto value = ir::as_int(e)) {
+    form.constant += factor * *value;
+    return;
+  }
+  if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return collect(form, node->a, -factor);
+  if (auto* node = e.as<ir::Binary>()) {
+    if (node->op == BinaryOp::Add || node->op == BinaryOp::Sub) {
+      collect(form, node->a, factor);
+      return collect(form, node->b, node->op == BinaryOp::Add ? factor : -factor);
+    }
+    if (node->op == BinaryOp::Mul) {
+      if (auto value = ir::as_int(node->a)) return collect(form, node->b, factor * *value);
+      if (auto value = ir::as_int(node->b)) return collect(form, node->a, factor * *value);
+    }
+  }
+  Expr atom = ir::rewrite(e, [&](const Expr& child) -> std::optional<Expr> {
+    if (child.same_as(e) || child.type() != ScalarType::I64) return std::nullopt;
+    return simplify_indices(child);
+  });
+  add_term(form, atom, factor);
+}
+
+bool is_min_or_max(const Expr& e) {
+  auto* node = e.as<ir::Binary>();
+  return node && (node->op == BinaryOp::Min || node->op == BinaryOp::Max);
+}
+
+Expr scaled(const Expr& atom, std::int64_t coefficient) {
+  return coefficient == 1 ? atom : ir::int_const(coefficient) * atom;
+}
+
+}  // namespace
+
+LinearForm linear_form(const Expr& e) {
+  LinearForm form;
+  collect(form, e, 1);
+  return form;
+}
+
+Expr to_expr(const LinearForm& form) {
+  if (form.terms.size() == 1 && form.terms[0].coefficient == 1 && form.constant != 0 &&
+      is_min_or_max(form.terms[0].atom)) {
+    auto& node = *form.terms[0].atom.as<ir::Binary>();
+    Expr constant = ir::int_const(form.constant);
+    return ir::binary(node.op, simplify_indices(node.a + constant), simplify_indices(node.b + constant));
+  }
+  Expr result;
+  for (const auto& term : form.terms) {
+    if (term.coefficient > 0)
+      result = result ? result + scaled(term.atom, term.coefficient) : scaled(term.atom, term.coefficient);
+  }
+  bool started = static_cast<bool>(result);
+  if (!started) result = ir::int_const(form.constant);
+  for (const auto& term : form.terms) {
+    if (term.coefficient < 0) result = result - scaled(term.atom, -term.coefficient);
+  }
+  return started ? result + ir::int_const(form.constant) : result;
+}
+
+std::optional<std::int64_t> coefficient_of(const Expr& e, const ir::Symbol& symbol) {
+  std::int64_t result = 0;
+  for (const auto& term : linear_form(e).terms) {
+    if (auto* node = term.atom.as<ir::Var>()) {
+      if (node->symbol == symbol) result = term.coefficient;
+    } else if (mentions(term.atom, symbol)) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+bool mentions(const Expr& e, const ir::Symbol& symbol) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) {
+    auto* node = child.as<ir::Var>();
+    found = found || (node && node->symbol == symbol);
+  });
+  return found;
+}
+
+Expr simplify_indices(const Expr& e) {
+  return ir::rewrite(e, [](const Expr& child) -> std::optional<Expr> {
+    bool sum = child.type() == ScalarType::I64 && (child.as<ir::Binary>() || child.as<ir::Unary>());
+    if (!sum) return std::nullopt;
+    Expr simple = to_expr(linear_form(child));
+    return ir::equal(simple, child) ? child : simple;
+  });
+}
+
+ir::Stmt simplify_indices(const ir::Stmt& s) {
+  return ir::rewrite(s, [](const Expr& e) -> std::optional<Expr> { return simplify_indices(e); });
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,127 @@
+#include "transforms/nest.h"
+
+#include "dsl/ir/printer.h"
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+bool is_leaf(const Stmt& s) {
+  switch (s.kind()) {
+    case ir::Kind::Block:
+    case ir::Kind::For:
+    case ir::Kind::While:
+    case ir::Kind::If:
+    case ir::Kind::Allocate: return false;
+    default: return true;
+  }
+}
+
+void collect_locals(const Stmt& s, std::vector<Stmt>& around, std::vector<LocalArray>& result) {
+  if (!s) return;
+  if (auto* node = s.as<ir::Allocate>()) result.push_back({node->array, around});
+  around.push_back(s);
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(
+        node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
+  });
+  around.pop_back();
+}
+
+}  // namespace
+
+std::vector<Stmt> leaves(const Stmt& s) {
+  std::vector<Stmt> result;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    if (is_leaf(child)) result.push_back(child);
+  });
+  return result;
+}
+
+Stmt slice(const Stmt& s, const StmtSet& keep) {
+  if (!s) return s;
+  if (is_leaf(s)) return keep.count(s.get()) ? s : Stmt();
+  if (auto* node = s.as<ir::Block>()) {
+    std::vector<Stmt> body;
+    for (const Stmt& child : node->body) body.push_back(slice(child, keep));
+    return ir::block(std::move(body));
+  }
+  if (auto* node = s.as<ir::If>()) {
+    Stmt then_body = slice(node->then_body, keep), else_body = slice(node->else_body, keep);
+    if (ir::is_empty(then_body) && ir::is_empty(else_body)) return {};
+    if (ir::is_empty(else_body)) else_body = {};
+    if (ir::is_empty(then_body)) {
+      return ir::if_then(ir::unary(ir::UnaryOp::Not, node->condition), else_body, {}, node->location);
+    }
+    return ir::if_then(node->condition, then_body, else_body, node->location);
+  }
+  if (auto* node = s.as<ir::Allocate>()) {
+    Stmt body = slice(node->body, keep);
+    if (ir::is_empty(body)) return {};
+    return uses(body, node->array) ? ir::allocate(node->array, body, node->location) : body;
+  }
+  if (auto* node = s.as<ir::While>()) {
+    Stmt body = slice(node->body, keep);
+    if (ir::is_empty(body)) return {};
+    return ir::while_loop(node->iterator, node->max_trips, node->condition, body, node->location);
+  }
+  const ir::For& node = *s.as<ir::For>();
+  Stmt body = slice(node.body, keep);
+  return ir::is_empty(body) ? Stmt() : with_body(node, body);
+}
+
+Stmt replace(const Stmt& s, const Stmt& old, const Stmt& by) {
+  return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+    return child.get() == old.get() ? std::optional(by) : std::nullopt;
+  });
+}
+
+std::vector<LocalArray> locals_of(const Stmt& s) {
+  std::vector<Stmt> around;
+  std::vector<LocalArray> result;
+  collect_locals(s, around, result);
+  return result;
+}
+
+bool uses(const Expr& e, const ir::Array& array) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) {
+    auto* load = child.as<ir::Load>();
+    found = found || (load && load->array == array);
+  });
+  return found;
+}
+
+bool uses(const Stmt& s, const ir::Array& array) {
+  bool found = false;
+  ir::walk(
+      s,
+      [&](const Stmt& child) {
+        for_each_store(child, [&](const ir::Array& stored, const std::vector<Expr>&) { found |= stored == array; });
+      },
+      [&](const Expr& e) {
+        auto* load = e.as<ir::Load>();
+        found = found || (load && load->array == array);
+      });
+  return found;
+}
+
+Stmt with_body(const ir::For& loop, Stmt body) {
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, std::move(body), loop.mode, loop.location, loop.at_most);
+}
+
+Stmt with_mode(const ir::For& loop, ir::LoopMode mode) {
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, mode, loop.location, loop.at_most);
+}
+
+std::string text_of(const ir::Reduce& sum) {
+  std::string text = sum.array->name;
+  for (std::size_t k = 0; k < sum.indices.size(); ++k) text += (k ? ", " : "[") + ir::print(sum.indices[k]);
+  if (!sum.indices.empty()) text += "]";
+  return text + " " + ir::name_of(sum.op) + " " + ir::print(sum.value);
+}
+
+}  // namespace loopgrad::transforms

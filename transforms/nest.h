@@ -1,0 +1,47 @@
+// Small tools on loop nests.
+#pragma once
+
+#include "dsl/ir/rewriter.h"
+
+#include <set>
+
+namespace loopgrad::transforms {
+
+using StmtSet = std::set<const ir::StmtNode*>;
+
+/// Statements without statements below them, in textual order.
+std::vector<ir::Stmt> leaves(const ir::Stmt& s);
+
+/// The part of `s` that executes the given leaves; loops, branches and allocations that are left empty vanish.
+ir::Stmt slice(const ir::Stmt& s, const StmtSet& keep);
+
+/// `s` with the statement `old` replaced by `by` (by identity).
+ir::Stmt replace(const ir::Stmt& s, const ir::Stmt& old, const ir::Stmt& by);
+
+/// Arrays allocated at or below `s`, with the statements that enclose each Allocate (within `s`, outermost first).
+struct LocalArray {
+  ir::Array array;
+  std::vector<ir::Stmt> around;
+};
+std::vector<LocalArray> locals_of(const ir::Stmt& s);
+
+/// Whether anything at or below `s` loads or stores the array.
+bool uses(const ir::Stmt& s, const ir::Array& array);
+bool uses(const ir::Expr& e, const ir::Array& array);
+
+/// Calls f(array, indices) for every element stored to by a leaf (nothing for other statements).
+template <class F>
+void for_each_store(const ir::Stmt& s, F&& f) {
+  if (auto* assign = s.as<ir::Assign>()) f(assign->array, assign->indices);
+  if (auto* reduce = s.as<ir::Reduce>()) f(reduce->array, reduce->indices);
+  if (auto* pop = s.as<ir::Pop>()) f(pop->array, pop->indices);
+}
+
+/// A For with another body or mode.
+ir::Stmt with_body(const ir::For& loop, ir::Stmt body);
+ir::Stmt with_mode(const ir::For& loop, ir::LoopMode mode);
+
+/// "d_x[i + j] += d_y[i]*w[j]", for reports.
+std::string text_of(const ir::Reduce& sum);
+
+}  // namespace loopgrad::transforms

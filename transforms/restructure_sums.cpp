@@ -1,0 +1,85 @@
+#include "transforms/restructure_sums.h"
+
+#include "dsl/poly/dependences.h"
+#include "transforms/nest.h"
+#include "transforms/sum_plan.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+// Groups of sums connected by conflicts, members and groups in textual order.
+SharedSums connected_sums(const poly::Model& model, const std::vector<poly::Conflict>& conflicts) {
+  std::map<int, int> leader;  // statement -> the first statement of its group
+  for (const poly::Conflict& conflict : conflicts) {
+    int a = leader.emplace(conflict.first, conflict.first).first->second;
+    int b = leader.emplace(conflict.second, conflict.second).first->second;
+    for (auto& entry : leader) {
+      if (entry.second == std::max(a, b)) entry.second = std::min(a, b);
+    }
+  }
+  std::map<int, std::vector<Stmt>> groups;
+  for (const auto& [statement, first] : leader) {
+    groups[first].push_back(model.statements[static_cast<std::size_t>(statement)].stmt);
+  }
+  SharedSums result;
+  for (auto& [first, sums] : groups) result.push_back(std::move(sums));
+  return result;
+}
+
+class Visitor {
+ public:
+  Visitor(const ir::Program& program, PassContext& context) : program_(program), context_(context) {}
+
+  Stmt visit(const Stmt& s) {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      auto* loop = child.as<ir::For>();
+      if (!loop) return std::nullopt;
+      switch (what_it_carries(child)) {
+        case Carries::Nothing: return child;
+        case Carries::SumsOnly: {
+          Stmt result = restructure_nest(program_, child, conflicts_, context_);
+          return result.same_as(child) ? with_body(*loop, visit(loop->body)) : result;
+        }
+        case Carries::Other: return with_body(*loop, visit(loop->body));
+      }
+      return std::nullopt;
+    });
+  }
+
+ private:
+  enum class Carries { Nothing, SumsOnly, Other };
+
+  Carries what_it_carries(const Stmt& loop) {
+    if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
+    try {
+      poly::Model model = poly::build_model(program_, loop, std::make_shared<poly::Context>());
+      auto conflicts = poly::carried_by(model, loop, poly::Search::UntilNotASum);
+      if (conflicts.empty()) return Carries::Nothing;
+      if (!conflicts.back().sum) return Carries::Other;
+      conflicts_ = connected_sums(model, conflicts);
+      return Carries::SumsOnly;
+    } catch (const poly::BudgetError& e) {
+      context_.report.remarks.push_back(
+          {"sums in loop '" + loop.as<ir::For>()->iterator.name + "' keep their order: " + e.info().message,
+           loop->location});
+      return Carries::Other;
+    }
+  }
+
+  const ir::Program& program_;
+  PassContext& context_;
+  SharedSums conflicts_;
+};
+
+}  // namespace
+
+ir::Program restructure_sums(const ir::Program& program, PassContext& context) {
+  return ir::with_body(program, Visitor(program, context).visit(program.body));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,314 @@
+#include "transforms/sum_plan.h"
+
+#include "dsl/ir/printer.h"
+#include "transforms/distribute.h"
+#include "transforms/expand_locals.h"
+#include "transforms/forward_locals.h"
+#include "transforms/gather_sums.h"
+#include "transforms/tree_sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+enum class Plan { Gather, Tree, Serial };
+
+// Sums of a nest that may meet in elements of one target.
+struct Group {
+  ir::Array target;
+  std::vector<Stmt> sums;  // in the current version of the nest
+  Separators separators;
+  Plan plan = Plan::Tree;
+  std::string reason;
+
+  bool gathered() const { return plan == Plan::Gather; }
+};
+
+// A nest within its program, with its model: what every step looks at.
+struct Version {
+  ir::Program program;
+  Stmt nest;
+  poly::Model model;
+};
+
+Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest) {
+  Version result{program, nest, {}};
+  if (!(old.get() == nest.get())) result.program.body = replace(program.body, old, nest);
+  result.model = poly::build_model(result.program, nest, std::make_shared<poly::Context>());
+  return result;
+}
+
+StmtSet set_of(const std::vector<Stmt>& list) {
+  StmtSet result;
+  for (const Stmt& s : list) result.insert(s.get());
+  return result;
+}
+
+// Locals of the nest that are used in more than one part.
+std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestPart>& parts) {
+  std::vector<Stmt> slices;
+  for (const NestPart& part : parts) slices.push_back(slice(nest, part.leaves));
+  std::vector<ir::Array> result;
+  for (const LocalArray& local : locals_of(nest)) {
+    auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
+    if (users > 1) result.push_back(local.array);
+  }
+  return result;
+}
+
+class Planner {
+ public:
+  Planner(const ir::Program& program, const Stmt& nest, const SharedSums& shared, PassContext& context)
+      : original_(program), original_nest_(nest), context_(context), now_(version_of(program, nest, nest)) {
+    for (const auto& sums : shared) groups_.push_back({sums[0].as<ir::Reduce>()->array, sums, {}, Plan::Tree, ""});
+    report_from_ = groups_;
+  }
+
+  Stmt run() {
+    choose();
+    Stmt result = generate();
+    bool unchanged = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.plan == Plan::Serial; });
+    for (std::size_t k = 0; k < groups_.size(); ++k) report(groups_[k], report_from_[k]);
+    return unchanged ? original_nest_ : result;
+  }
+
+ private:
+  // Which groups are gathered
+  // ------------------------------------------------------------------------------------------
+
+  void choose() {
+    forward();
+    LeafOrder order(now_.model, now_.nest);
+    for (Group& group : groups_) {
+      group.separators = separators_of(now_.model, now_.nest, group.sums);
+      consider_gathering(group, order);
+    }
+    // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
+    bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.gathered(); });
+    if (!all) unforward();
+  }
+
+  void consider_gathering(Group& group, const LeafOrder& order) {
+    const Separators& separators = group.separators;
+    if (separators.dims.empty()) {
+      group.reason = group.target->shape.empty() ? "all iterations add to one scalar"
+                                                 : "the elements it adds to are known only at run time";
+      return;
+    }
+    if (separators.small) {
+      group.reason = "the target has too few elements to give each to a thread";
+      return;
+    }
+    if (!separators.follows_root && separators.dims.size() == 1) {
+      group.reason = "all iterations add to every element of a vector";
+      return;
+    }
+    if (order.ordered_within(set_of(group.sums))) {
+      group.reason = "the sum reads elements that it changes";
+      return;
+    }
+    std::vector<StmtSet> separate;
+    for (const Group& other : groups_) {
+      if (other.gathered()) separate.push_back(set_of(other.sums));
+    }
+    separate.push_back(set_of(group.sums));
+    auto parts = order.split(separate);
+    if (!parts) {
+      group.reason = "the loop also uses its result";
+      return;
+    }
+    auto crossing = crossing_locals(now_.nest, *parts);
+    if (!crossing.empty() && !separators.follows_root) {
+      group.reason = fmt::format("all iterations add to every element, and '{}' would have to be kept for all of them",
+                                 crossing[0]->name);
+      return;
+    }
+    if (!crossing.empty() && !expand_locals(now_.model, now_.nest, crossing)) {
+      group.reason = "a local of the loop has an extent that is not known before the loop";
+      return;
+    }
+    if (!separators.exact_bounds && !can_gather_alone(group)) {
+      group.reason = "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
+      return;
+    }
+    group.plan = Plan::Gather;
+  }
+
+  bool can_gather_alone(const Group& group) const {
+    Stmt alone = slice(now_.nest, set_of(group.sums));
+    Version version = version_of(now_.program, now_.nest, alone);
+    return static_cast<bool>(gather_sums(version.model, alone, group.sums, group.separators));
+  }
+
+  // Versions of the nest
+  // -------------------------------------------------------------------------------------------------
+
+  // Gives the nest other sums; `changed` maps old ones to new ones.
+  void adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
+    Stmt nest = ir::rewrite(now_.nest, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      auto found = changed.find(s.get());
+      return found == changed.end() ? std::nullopt : std::optional(found->second);
+    });
+    for (Group& group : groups_) {
+      for (Stmt& sum : group.sums) {
+        if (auto found = changed.find(sum.get()); found != changed.end()) sum = found->second;
+      }
+    }
+    now_ = version_of(original_, original_nest_, nest);
+  }
+
+  void forward() {
+    std::map<const ir::StmtNode*, Stmt> changed;
+    for (const Group& group : groups_) {
+      for (const Stmt& sum : group.sums) {
+        Stmt next = forward_locals(now_.model, now_.nest, sum);
+        if (next.same_as(sum)) continue;
+        changed[sum.get()] = next;
+        before_forwarding_[next.get()] = sum;
+      }
+    }
+    if (!changed.empty()) adopt(changed);
+  }
+
+  void unforward() {
+    std::map<const ir::StmtNode*, Stmt> changed;
+    for (const Group& group : groups_) {
+      if (group.gathered()) continue;
+      for (const Stmt& sum : group.sums) {
+        if (auto found = before_forwarding_.find(sum.get()); found != before_forwarding_.end()) {
+          changed[sum.get()] = found->second;
+        }
+      }
+    }
+    if (!changed.empty()) adopt(changed);
+  }
+
+  // Code
+  // -------------------------------------------------------------------------------------------------------------------
+
+  Stmt generate() {
+    std::vector<std::size_t> numbers;
+    std::vector<StmtSet> separate;
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (!groups_[k].gathered()) continue;
+      numbers.push_back(k);
+      separate.push_back(set_of(groups_[k].sums));
+    }
+    if (separate.empty()) return rest(now_.nest);
+    auto parts = LeafOrder(now_.model, now_.nest).split(separate);
+    auto expansion = parts ? expand(*parts) : std::nullopt;
+    if (!parts || !expansion) {  // putting locals back has closed a circle
+      for (Group& group : groups_) {
+        if (group.gathered()) group.reason = "the rest of the loop needs what it needs";
+        group.plan = Plan::Tree;
+      }
+      return rest(now_.nest);
+    }
+    std::vector<Stmt> code;
+    for (const NestPart& part : *parts) {
+      Stmt piece = slice(now_.nest, part.leaves);
+      if (part.group < 0) code.push_back(rest(piece));
+      else code.push_back(gathered(piece, groups_[numbers[static_cast<std::size_t>(part.group)]]));
+      if (code.size() > 1) code.back() = ir::with_fresh_names(code.back());
+    }
+    Stmt result = ir::block(std::move(code));
+    for (const ir::Array& array : expansion->arrays) result = ir::allocate(array, result, original_nest_->location);
+    return result;
+  }
+
+  // Makes room for the locals that cross between parts, and follows the leaves into the new version of the nest.
+  std::optional<Expansion> expand(std::vector<NestPart>& parts) {
+    auto crossing = crossing_locals(now_.nest, parts);
+    if (crossing.empty()) return Expansion{now_.nest, {}};
+    auto expansion = expand_locals(now_.model, now_.nest, crossing);
+    if (!expansion) return std::nullopt;
+    std::vector<Stmt> before = leaves(now_.nest), after = leaves(expansion->nest);
+    std::map<const ir::StmtNode*, Stmt> moved;
+    for (std::size_t k = 0; k < before.size(); ++k) moved[before[k].get()] = after[k];
+    for (NestPart& part : parts) {
+      StmtSet next;
+      for (auto* leaf : part.leaves) next.insert(moved.at(leaf).get());
+      part.leaves = std::move(next);
+    }
+    for (Group& group : groups_) {
+      for (Stmt& sum : group.sums) sum = moved.at(sum.get());
+    }
+    for (const ir::Array& array : crossing) kept_ += (kept_.empty() ? "" : ", ") + array->name;
+    now_.nest = expansion->nest;
+    return expansion;
+  }
+
+  Stmt gathered(const Stmt& piece, Group& group) {
+    Version version = version_of(original_, original_nest_, piece);
+    Stmt code = gather_sums(version.model, piece, group.sums, group.separators);
+    if (!code) throw InternalError("a sum that was found to be gatherable is not");
+    std::string indices;
+    const ir::Reduce& sum = *group.sums[0].as<ir::Reduce>();
+    for (int dim : group.separators.dims) {
+      indices += (indices.empty() ? "" : ", ") + ir::print(sum.indices[static_cast<std::size_t>(dim)]);
+    }
+    group.reason = fmt::format("the outermost loops enumerate {} of the target, one thread owns each element", indices);
+    return code;
+  }
+
+  // A nest with the sums that were not gathered.
+  Stmt rest(const Stmt& piece) {
+    std::vector<Group*> left;
+    StmtSet here = set_of(leaves(piece));
+    for (Group& group : groups_) {
+      if (!group.gathered() && here.count(group.sums[0].get())) left.push_back(&group);
+    }
+    if (left.empty()) return piece;
+    Version version = version_of(original_, original_nest_, piece);
+    std::vector<std::vector<Stmt>> trees;
+    for (const Group* group : left) {
+      if (can_be_held_back(version.model, group->sums)) trees.push_back(group->sums);
+    }
+    if (trees.size() == left.size()) return tree_sums(version.program, version.model, piece, trees);
+    for (Group* group : left) {
+      group->plan = Plan::Serial;
+      group->reason += ", and the loop uses it before it is complete";
+    }
+    return piece;
+  }
+
+  void report(const Group& group, const Group& written) {
+    for (const Stmt& sum : written.sums) {
+      std::string reason = group.reason;
+      if (group.gathered() && !kept_.empty()) reason += "; kept for all iterations: " + kept_;
+      if (group.plan == Plan::Tree) reason += ": partial results of blocks of iterations, combined in a fixed order";
+      const char* plan = group.gathered() ? "gather" : group.plan == Plan::Tree ? "tree" : "serial";
+      context_.report.sums.push_back({text_of(*sum.as<ir::Reduce>()), sum->location, plan, reason});
+      context_.planned.insert({group.target->id, sum->location.line});
+    }
+  }
+
+  const ir::Program& original_;
+  const Stmt& original_nest_;
+  PassContext& context_;
+  Version now_;
+  std::vector<Group> groups_, report_from_;
+  std::map<const ir::StmtNode*, Stmt> before_forwarding_;
+  std::string kept_;
+};
+
+}  // namespace
+
+Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const SharedSums& shared, PassContext& context) {
+  try {
+    return Planner(program, nest, shared, context).run();
+  } catch (const poly::BudgetError& e) {
+    const ir::For& loop = *nest.as<ir::For>();
+    context.report.remarks.push_back(
+        {"sums in loop '" + loop.iterator.name + "' keep their order: " + e.info().message, nest->location});
+    return nest;
+  }
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,302 @@
+#include "transforms/tree_sums.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Arrays of up to this many elements are accumulated in a local of the block, so that threads do not share cache lines.
+constexpr std::int64_t small_array = 64;
+
+Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
+Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
+Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
+Expr ceiling(const Expr& a, const Expr& b) { return quotient(a + b - ir::int_const(1), b); }
+
+// The number of entries of a CSR structure, or null.
+Expr entries_of(const ir::Program& program, const ir::Array& pointer) {
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer) return fact.upper;
+  }
+  return {};
+}
+
+bool loads(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
+  return found;
+}
+
+// Trips of the loops around a sum as far as they are known on entry to the nest: the product of all extents that depend
+// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows.
+Expr work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
+  auto found = std::find_if(model.statements.begin(), model.statements.end(),
+                            [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
+  if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
+  Expr work = ir::int_const(1);
+  for (std::size_t k = 0; k < found->loops.size(); ++k) {
+    auto* loop = found->loops[k].as<ir::For>();
+    if (!loop) continue;
+    auto entry = std::find_if(found->entries.begin(), found->entries.end(),
+                              [&](const poly::CsrEntry& e) { return e.dim == static_cast<int>(k); });
+    Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
+    if (entries) work = ir::cast(ScalarType::I64, entries);
+    Expr trips = simplify_indices(loop->upper - loop->lower);
+    bool known = !entries && !loads(trips);
+    for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
+    if (known) work = work * trips;
+  }
+  return work;
+}
+
+// The partial results of one group of sums.
+struct Partial {
+  ir::Array target;
+  ir::ReduceOp op;
+  StmtSet sums;
+  std::vector<Expr> fixed;  // per dimension of the target: the index that all sums use, or null where they move
+  std::vector<Expr> shape;  // extents of the dimensions in which they move
+  ir::Array parts;          // [block, moving dimensions...]
+  ir::Array own;            // a block's accumulator, or null when it works in `parts` directly
+
+  // The moving ones of an element's indices.
+  std::vector<Expr> moving(const std::vector<Expr>& indices) const {
+    std::vector<Expr> result;
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      if (!fixed[k]) result.push_back(indices[k]);
+    }
+    return result;
+  }
+  // The element of the target with these moving indices.
+  std::vector<Expr> element(const std::vector<Expr>& moving) const {
+    std::vector<Expr> result = fixed;
+    auto next = moving.begin();
+    for (Expr& index : result) {
+      if (!index) index = *next++;
+    }
+    return result;
+  }
+  Expr elements() const {
+    Expr result = ir::int_const(1);
+    for (const Expr& extent : shape) result = result * extent;
+    return result;
+  }
+  bool is_small() const {
+    auto count = ir::as_int(elements());
+    return count && *count <= small_array;
+  }
+};
+
+// Loops over all elements of an array of that shape; `body` gets the indices.
+template <class Body>
+Stmt for_each_element(const std::vector<Expr>& shape, Body body) {
+  std::vector<ir::Symbol> iterators;
+  std::vector<Expr> indices;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    iterators.push_back(ir::make_symbol("z" + std::to_string(k)));
+    indices.push_back(ir::var(iterators.back()));
+  }
+  Stmt result = body(indices);
+  for (std::size_t k = shape.size(); k-- > 0;) result = ir::for_loop(iterators[k], ir::int_const(0), shape[k], result);
+  return result;
+}
+
+Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
+  const ir::Reduce& first = *sums[0].as<ir::Reduce>();
+  Partial result;
+  result.target = first.array;
+  result.op = first.op;
+  for (const Stmt& sum : sums) result.sums.insert(sum.get());
+  for (std::size_t dim = 0; dim < first.indices.size(); ++dim) {
+    const Expr& index = first.indices[dim];
+    bool fixed = !loads(index);
+    for (const Stmt& sum : sums) fixed = fixed && ir::equal(sum.as<ir::Reduce>()->indices[dim], index);
+    for (const poly::Statement& s : model.statements) {
+      for (const ir::Symbol& iterator : s.iterators) fixed = fixed && !mentions(index, iterator);
+    }
+    result.fixed.push_back(fixed ? index : Expr());
+    if (!fixed) result.shape.push_back(first.array->shape[dim]);
+  }
+  return result;
+}
+
+class Tree {
+ public:
+  Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
+       const std::vector<std::vector<Stmt>>& groups)
+      : root_(*nest.as<ir::For>()), block_(ir::make_symbol("block")), blocks_(ir::int_const(tree_blocks)) {
+    for (const auto& group : groups) {
+      partials_.push_back(partial_of(model, group));
+      const Partial& partial = partials_.back();
+      if (partial.is_small()) continue;
+      Expr cost = ir::int_const(4) * larger(partial.elements(), ir::int_const(1));
+      blocks_ = smaller(blocks_, quotient(work_of(program, model, group[0]), cost));
+    }
+    if (!ir::as_int(blocks_)) blocks_ = larger(blocks_, ir::int_const(1));
+    for (Partial& partial : partials_) make_arrays(partial);
+  }
+
+  Stmt build() {
+    Stmt result = ir::block({block_loop(), combinations()});
+    for (auto partial = partials_.rbegin(); partial != partials_.rend(); ++partial) {
+      result = ir::allocate(partial->parts, result, root_.location);
+    }
+    return with_bounds_kept(result);
+  }
+
+ private:
+  void make_arrays(Partial& partial) const {
+    ScalarType type = value_type(partial.target->type);
+    auto array = [&](const char* suffix, const std::vector<Expr>& shape) {
+      return ir::make_array(partial.target->name + suffix, type, shape, ir::ArrayRole::Local, root_.location);
+    };
+    if (partial.is_small()) partial.own = array("_own", partial.shape);
+    std::vector<Expr> shape = partial.shape;
+    shape.insert(shape.begin(), blocks_);
+    partial.parts = array("_part", shape);
+  }
+
+  std::vector<Expr> in_block(std::vector<Expr> indices) const {
+    indices.insert(indices.begin(), ir::var(block_));
+    return indices;
+  }
+
+  // for block: partial results = identity; the block's iterations; store what was accumulated locally.
+  Stmt block_loop() {
+    std::vector<Stmt> body;
+    for (const Partial& partial : partials_) body.push_back(initialisation(partial));
+    body.push_back(iterations_of_block());
+    for (const Partial& partial : partials_) {
+      if (!partial.own) continue;
+      body.push_back(for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+        return ir::assign(partial.parts, in_block(element), ir::load(partial.own, element), root_.location);
+      }));
+    }
+    Stmt result = ir::block(std::move(body));
+    for (const Partial& partial : partials_) {
+      if (partial.own) result = ir::allocate(partial.own, result, root_.location);
+    }
+    return ir::for_loop(block_, ir::int_const(0), blocks_, result, ir::LoopMode::Parallel, root_.location);
+  }
+
+  Stmt initialisation(const Partial& partial) const {
+    Expr identity = ir::identity_of(partial.op, value_type(partial.target->type));
+    return for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+      return partial.own ? ir::assign(partial.own, element, identity, root_.location)
+                         : ir::assign(partial.parts, in_block(element), identity, root_.location);
+    });
+  }
+
+  Stmt iterations_of_block() {
+    Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end");
+    Expr length = ceiling(upper - lower, blocks_);
+    Expr first = lower + ir::var(block_) * length;
+    return ir::for_loop(root_.iterator, first, smaller(first + length, upper), accumulate(root_.body), root_.mode,
+                        root_.location);
+  }
+
+  Stmt accumulate(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      auto* sum = s.as<ir::Reduce>();
+      if (!sum) return std::nullopt;
+      for (const Partial& partial : partials_) {
+        if (!partial.sums.count(s.get())) continue;
+        std::vector<Expr> element = partial.moving(sum->indices);
+        if (partial.own) return ir::reduce(partial.own, element, sum->op, sum->value, sum->location);
+        return ir::reduce(partial.parts, in_block(element), sum->op, sum->value, sum->location);
+      }
+      return std::nullopt;
+    });
+  }
+
+  Stmt combinations() const {
+    std::vector<Stmt> result;
+    for (const Partial& partial : partials_) result.push_back(combination(partial));
+    return ir::block(std::move(result));
+  }
+
+  // target[z...] op= parts[block, z...], block by block; the last of several dimensions is innermost.
+  Stmt combination(const Partial& partial) const {
+    ir::Symbol block = ir::make_symbol("block");
+    std::size_t rank = partial.shape.size();
+    std::vector<ir::Symbol> iterators;
+    std::vector<Expr> indices;
+    for (std::size_t k = 0; k < rank; ++k) {
+      iterators.push_back(ir::make_symbol("z" + std::to_string(k)));
+      indices.push_back(ir::var(iterators.back()));
+    }
+    std::vector<Expr> part = indices;
+    part.insert(part.begin(), ir::var(block));
+    Stmt result =
+        ir::reduce(partial.target, partial.element(indices), partial.op, ir::load(partial.parts, part), root_.location);
+    auto over = [&](const ir::Symbol& iterator, const Expr& extent) {
+      result = ir::for_loop(iterator, ir::int_const(0), extent, result, ir::LoopMode::Forward, root_.location);
+    };
+    std::size_t inside = rank >= 2 ? 1 : 0;
+    if (inside) over(iterators[rank - 1], partial.shape[rank - 1]);
+    over(block, blocks_);
+    for (std::size_t k = rank - inside; k-- > 0;) over(iterators[k], partial.shape[k]);
+    return result;
+  }
+
+  // Bounds are evaluated once, on entry: those that read data are kept in locals.
+  Expr bound(const Expr& e, const std::string& name) {
+    if (!loads(e)) return e;
+    kept_.push_back(
+        {ir::make_array(root_.iterator.name + "_" + name, ScalarType::I64, {}, ir::ArrayRole::Local, root_.location),
+         e});
+    return ir::load(kept_.back().first, {});
+  }
+
+  Stmt with_bounds_kept(Stmt result) const {
+    for (const auto& [array, value] : kept_) {
+      result = ir::allocate(array, ir::block({ir::assign(array, {}, value, root_.location), result}), root_.location);
+    }
+    return result;
+  }
+
+  const ir::For& root_;
+  ir::Symbol block_;
+  Expr blocks_;
+  std::vector<Partial> partials_;
+  std::vector<std::pair<ir::Array, Expr>> kept_;
+};
+
+}  // namespace
+
+bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
+  return poly::guarded([&] {
+    StmtSet group;
+    for (const Stmt& sum : sums) group.insert(sum.get());
+    const ir::Reduce& first = *sums[0].as<ir::Reduce>();
+    for (const poly::Statement& s : model.statements) {
+      if (!group.count(s.stmt.get())) continue;
+      for (const poly::Statement& other : model.statements) {
+        for (const poly::Access& access : other.accesses) {
+          bool same_sum =
+              access.kind == poly::AccessKind::Reduce && access.array == first.array && access.op == first.op;
+          if (same_sum) continue;
+          isl::map touching = poly::touching_pairs(model, s, s.accesses.back(), other, access);
+          if (!touching.intersect_params(model.assumptions).is_empty()) return false;
+        }
+      }
+    }
+    return true;
+  });
+}
+
+Stmt tree_sums(const ir::Program& program, const poly::Model& model, const Stmt& nest,
+               const std::vector<std::vector<Stmt>>& groups) {
+  return Tree(program, model, nest, groups).build();
+}
+
+}  // namespace loopgrad::transforms
