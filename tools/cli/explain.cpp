@@ -11,6 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
 
+constexpr std::size_t kWidest = 60;  // of an expression in a table; the JSON has all of it
+
 struct Part {  // one of the programs of a gradient
   std::string name;
   Work work;
@@ -25,13 +27,14 @@ std::string titled(const std::string& title, const Rows& rows) {
 std::string tape_text(const Report& decisions) {
   Rows rows = {{"value", "line", "decision", "storage", "elements", "reason"}};
   for (const TapeDecision& d : decisions.tape)
-    rows.push_back({d.value, d.where.str(), d.decision, d.storage, d.elements, d.reason});
+    rows.push_back({shortened(d.value, kWidest), d.where.str(), d.decision, d.storage, d.elements, d.reason});
   return titled("Needed values and where the gradient gets them from", rows);
 }
 
 std::string sums_text(const Part& part) {
   Rows rows = {{"sum", "line", "plan", "reason"}};
-  for (const SumDecision& d : part.decisions.sums) rows.push_back({d.sum, d.where.str(), d.plan, d.reason});
+  for (const SumDecision& d : part.decisions.sums)
+    rows.push_back({shortened(d.sum, kWidest), d.where.str(), d.plan, d.reason});
   return titled(fmt::format("Sums of the {} program", part.name), rows);
 }
 

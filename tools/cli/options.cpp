@@ -75,11 +75,10 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.command = command;
   options.json = raw.json;
   if (!raw.target.empty())
-    options.target =
-        named<Target>(raw.target, "target",
-                      {{name_of(Target::Interpreter), Target::Interpreter},
-                       {name_of(Target::OpenMP), Target::OpenMP},
-                       {name_of(Target::Cuda), Target::Cuda}});
+    options.target = named<Target>(raw.target, "target",
+                                   {{name_of(Target::Interpreter), Target::Interpreter},
+                                    {name_of(Target::OpenMP), Target::OpenMP},
+                                    {name_of(Target::Cuda), Target::Cuda}});
   options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
   options.seconds = static_cast<double>(whole_number(raw.seconds, "--seconds", 1, 1'000'000));
   if (command == Command::List || command == Command::Fuzz) return options;

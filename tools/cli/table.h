@@ -10,6 +10,9 @@ namespace loopgrad::cli {
 /// right.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
 
+/// The text, or its beginning and "..." when it is longer than `most` characters.
+std::string shortened(const std::string& text, std::size_t most);
+
 /// "1.5 MiB".
 std::string human_bytes(double bytes);
 
