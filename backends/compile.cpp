@@ -2,6 +2,7 @@
 #include <loopgrad/compile.h>
 
 #include "backends/stage.h"
+#include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
 
@@ -24,7 +25,8 @@ ir::Program lower_for(const CompileOptions& options, const ir::Program& program,
                       Report& report) {
   ir::Program lowered = transforms::lower(program, mode, report);
   const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
-  return map ? transforms::map_to_gpu(lowered) : lowered;
+  if (map) return transforms::map_to_gpu(lowered);
+  return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
 }  // namespace

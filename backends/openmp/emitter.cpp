@@ -1,6 +1,6 @@
 #include "backends/openmp/emitter.h"
 
-#include "backends/openmp/accumulate_in_registers.h"
+#include "backends/openmp/name_extents.h"
 #include "backends/openmp/stmt_text.h"
 
 #include <fmt/format.h>
@@ -113,7 +113,7 @@ std::string arguments(const Program& program, const FunctionPlan& plan, EmitStat
 }
 
 FunctionText function_text(const Program& source, const std::string& name) {
-  const Program program = accumulate_in_registers(source);
+  const auto [program, extents] = name_extents(source);
   const FunctionPlan plan = plan_function(program);
   EmitState state(program);
   state.vector_math = true;
@@ -121,12 +121,17 @@ FunctionText function_text(const Program& source, const std::string& name) {
   for (const Symbol& size : program.sizes) state.names.of(size);
   for (const Array& array : program.arrays) state.names.of(array);
 
+  std::string constants;
+  for (const auto& [symbol, value] : extents) {
+    constants += fmt::format("  const int64_t {} = {};\n", state.names.of(symbol), text_of(value, state));
+    if (is_non_negative(value, state)) state.non_negative.insert(symbol);
+  }
   const BodyText body = body_text(program, plan, state);
   FunctionText out;
   out.function = {name, body.workspace_blocks, plan.has_stack};
   out.declaration = declaration_text(program, out.function, state);
-  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
-                               parameters(program, plan, state), body.text);
+  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}{}  return loopgrad_ok;\n}}\n", name,
+                               parameters(program, plan, state), constants, body.text);
   out.definition += fmt::format("\nextern \"C\" int {0}(const {0}_args* args) {{\n", name);
   if (plan.has_threads)
     out.definition +=

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/emitter.h"
 #include "dsl/ir/printer.h"
+#include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ ir::Program scheduled(const Options& options, const Program& program) {
   const transforms::SumMode mode = sum_mode(options.variant);
   ir::Program lowered = transforms::lower(program.ir(), mode, decisions);
   const bool gpu = options.target == Target::Cuda && mode != transforms::SumMode::Serial;
-  return gpu ? transforms::map_to_gpu(lowered) : lowered;
+  if (gpu) return transforms::map_to_gpu(lowered);
+  return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
 /// Generated without a GPU and without a compiler.

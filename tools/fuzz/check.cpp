@@ -2,6 +2,7 @@
 
 #include "backends/interpreter/interpreter.h"
 #include "tools/support/random.h"
+#include "transforms/cpu/map_to_cpu.h"
 #include "transforms/pipeline.h"
 
 #include <loopgrad/compile.h>
@@ -119,7 +120,7 @@ class Checker {
     for (const SumMode mode : {SumMode::Serial, SumMode::Atomic, SumMode::Restructured}) {
       stage_ = fmt::format("primal, lowered ({})", static_cast<int>(mode));
       Report report;
-      const ir::Program lowered = transforms::lower(program_, mode, report);
+      const ir::Program lowered = transforms::map_to_cpu(transforms::lower(program_, mode, report));
       Arrays arrays = copy_of(inputs_);
       run(lowered, arrays, case_.sizes, case_.seed + 7);
       expect_outputs(arrays);
@@ -181,7 +182,7 @@ class Checker {
       const char* form = lowered ? ", lowered" : "";
       const auto program_of = [&](const Program& program) {
         Report report;
-        return lowered ? transforms::lower(program.ir(), mode, report) : program.ir();
+        return lowered ? transforms::map_to_cpu(transforms::lower(program.ir(), mode, report)) : program.ir();
       };
       backend::ValueStack stack;
       Arrays arrays = copy_of(inputs_);

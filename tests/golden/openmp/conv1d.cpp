@@ -49,17 +49,14 @@ int conv1d(const struct conv1d_args* args);
 static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const float* __restrict w,
     float* __restrict y, int threads) {
   // emitter_test.cpp:18
-  #pragma omp parallel for schedule(static) num_threads(threads) if (parallel : n * (k * 8 + 5) >= 20000)
+  #pragma omp parallel for schedule(static) num_threads(threads) if (parallel : n * (k * 8 + 1) >= 20000)
   for (int64_t i = 0; i < n; ++i) {
     // emitter_test.cpp:19
     y[i] = 0.0f;
     // emitter_test.cpp:20
-    float y_sum = y[i];
-    #pragma omp simd reduction(+ : y_sum)
     for (int64_t j = 0; j < k; ++j) {
-      y_sum += x[i + j] * w[j];
+      y[i] += x[i + j] * w[j];
     }
-    y[i] = y_sum;
   }
   return loopgrad_ok;
 }

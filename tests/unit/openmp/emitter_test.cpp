@@ -1,5 +1,8 @@
 // The generated text of a few programs, as a whole.
 #include "tests/unit/openmp/kernels.h"
+#include "transforms/cpu/accumulate_in_registers.h"
+
+#include "transforms/cpu/map_to_cpu.h"
 
 namespace loopgrad::test {
 namespace {
@@ -9,7 +12,7 @@ std::string functions_of(const backend::EmittedUnit& unit) {
   return unit.source.substr(unit.source.find("static int run_"));
 }
 
-TEST(Emitter, SumsInRegisters) {
+TEST(Emitter, LanesSideBySide) {
   lg::ProgramBuilder p("conv1d");
   auto n = p.size("n"), k = p.size("k");
   auto x = p.input<float>("x", {n + k - 1});
@@ -19,7 +22,7 @@ TEST(Emitter, SumsInRegisters) {
     y(i) = 0;
     for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
   }
-  const backend::EmittedUnit unit = backend::emit_openmp({parallel(p.build(), {"i"})});
+  const backend::EmittedUnit unit = backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"i"}))});
   expect_golden("conv1d.cpp", unit.source);
   expect_golden("conv1d.h", unit.header);
 }
@@ -92,7 +95,24 @@ TEST(Emitter, NestsAreSharedOutTogether) {
       y(a, i) = 0;
       for (auto k : p.loop("k", 0, d)) y(a, i) += q(a, i, k) * q(a, i, k);
     }
-  expect_golden("heads.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"a", "i"})})));
+  expect_golden("heads.cpp",
+                functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"a", "i"}))})));
+}
+
+TEST(Emitter, RepeatedExtentsAreNamed) {
+  lg::ProgramBuilder p("blocks");
+  auto n = p.size("n");
+  const lg::Value blocks = lg::max(lg::min(64, n / 4), 1), length = (n + blocks - 1) / blocks;
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {1});
+  auto part = p.local<float>("part", {blocks});
+  for (auto b : p.loop("block", 0, blocks)) {
+    part(b) = 0;
+    for (auto i : p.loop("i", b * length, lg::min(n, (b + 1) * length))) part(b) += x(i);
+  }
+  y(0) = 0;
+  for (auto b : p.loop("block", 0, blocks)) y(0) += part(b);
+  expect_golden("blocks.cpp", functions_of(backend::emit_openmp({in_registers(parallel(p.build(), {"block"}))})));
 }
 
 TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {

@@ -15,8 +15,8 @@
 
 #include "dsl/ir/program.h"
 
-namespace loopgrad::backend {
+namespace loopgrad::transforms {
 
 ir::Program accumulate_in_registers(const ir::Program& program);
 
-}  // namespace loopgrad::backend
+}  // namespace loopgrad::transforms

@@ -1,4 +1,4 @@
-#include "backends/openmp/accumulate_in_registers.h"
+#include "transforms/cpu/accumulate_in_registers.h"
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-namespace loopgrad::backend {
+namespace loopgrad::transforms {
 namespace {
 
 using namespace ir;
@@ -198,4 +198,4 @@ Program accumulate_in_registers(const Program& program) {
   return program.body ? with_body(program, Accumulator(program).rewrite(program.body)) : program;
 }
 
-}  // namespace loopgrad::backend
+}  // namespace loopgrad::transforms
