@@ -84,9 +84,13 @@ class StmtWriter {
 
   // Loops.
 
-  /// Bounds are evaluated once: those that read data get a constant of their own.
+  // Loop bounds are evaluated once. Those that read data or are long get a constant of their own.
+
+  static constexpr std::size_t long_bound = 48;
+
   std::string bound(const Expr& e, const Symbol& iterator, const char* which) {
-    if (!has_load(e)) return text(e, Level::Sum);
+    const std::string inline_text = text(e, Level::Sum);
+    if (!has_load(e) && inline_text.size() <= long_bound) return inline_text;
     const std::string name = state_.names.fresh(state_.names.of(iterator) + which);
     line("const int64_t {} = {};", name, text(e));
     return name;
@@ -97,21 +101,22 @@ class StmtWriter {
     std::string lower, upper;
   };
 
-  Header loop_header(const For& n) {
+  Header forward_header(const For& n, std::string lower, std::string upper) {
     const std::string name = state_.names.of(n.iterator);
-    Header header;
-    // C++ reads the start of a loop once as it is; a parallel loop also states its trip count.
-    const bool parallel = is_parallel(n.mode);
-    if (n.mode == LoopMode::Backward) {
-      header.lower = bound(n.lower, n.iterator, "_begin");
-      header.open =
-          fmt::format("for (int64_t {0} = {1}; {0} >= {2}; --{0})", name, text(n.upper - int_const(1)), header.lower);
-    } else {
-      header.lower = parallel ? bound(n.lower, n.iterator, "_begin") : text(n.lower);
-      header.upper = bound(n.upper, n.iterator, "_end");
-      header.open = fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, header.lower, header.upper);
-    }
-    return header;
+    const std::string open = fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, lower, upper);
+    return {open, std::move(lower), std::move(upper)};
+  }
+
+  /// Of a loop in a nest that is shared out as a whole: nothing may stand between its loops.
+  Header inner_header(const For& n) { return forward_header(n, text(n.lower), text(n.upper, Level::Sum)); }
+
+  Header loop_header(const For& n) {
+    if (n.mode != LoopMode::Backward)
+      return forward_header(n, bound(n.lower, n.iterator, "_begin"), bound(n.upper, n.iterator, "_end"));
+    const std::string name = state_.names.of(n.iterator), lower = bound(n.lower, n.iterator, "_begin");
+    const bool is_short = text(n.upper).size() <= long_bound;
+    const std::string last = is_short ? text(n.upper - int_const(1)) : bound(n.upper, n.iterator, "_end") + " - 1";
+    return {fmt::format("for (int64_t {0} = {1}; {0} >= {2}; --{0})", name, last, lower), lower, ""};
   }
 
   void emit_loop(const Stmt& s, const For& n) {
@@ -197,7 +202,7 @@ class StmtWriter {
     const auto& n = *body.as<For>();
     ++depth_;
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
-    line("{} {{", loop_header(n).open);
+    line("{} {{", inner_header(n).open);
     emit_collapsed(n.body, count - 1);
     line("}}");
     --depth_;

@@ -1,7 +1,6 @@
 // The generated text of a few programs, as a whole.
 #include "tests/unit/openmp/kernels.h"
 #include "transforms/cpu/accumulate_in_registers.h"
-
 #include "transforms/cpu/map_to_cpu.h"
 
 namespace loopgrad::test {
@@ -112,7 +111,9 @@ TEST(Emitter, RepeatedExtentsAreNamed) {
   }
   y(0) = 0;
   for (auto b : p.loop("block", 0, blocks)) y(0) += part(b);
-  expect_golden("blocks.cpp", functions_of(backend::emit_openmp({in_registers(parallel(p.build(), {"block"}))})));
+  expect_golden(
+      "blocks.cpp",
+      functions_of(backend::emit_openmp({transforms::accumulate_in_registers(parallel(p.build(), {"block"}))})));
 }
 
 TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {

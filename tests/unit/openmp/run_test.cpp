@@ -261,6 +261,28 @@ TEST(RunOpenMP, BoundsAreReadOnceOnEntry) {
   EXPECT_EQ(L[0], 100);
 }
 
+TEST(RunOpenMP, PartialSumsInBlocks) {
+  lg::ProgramBuilder p("blocks");
+  auto n = p.size("n");
+  const lg::Value blocks = lg::max(lg::min(64, n / 4), 1), length = (n + blocks - 1) / blocks;
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {1});
+  auto part = p.local<double>("part", {blocks});
+  for (auto b : p.loop("block", 0, blocks)) {
+    part(b) = 0;
+    for (auto i : p.loop("i", b * length, lg::min(n, (b + 1) * length))) part(b) += x(i);
+  }
+  y(0) = 0;
+  for (auto b : p.loop("k", 0, blocks)) y(0) += part(b);
+  const ir::Program program = parallel(p.build(), {"block"});
+  for (const std::int64_t count : {0, 1, 3, 5, 257, 10001}) {
+    std::vector<double> X(count), Y = {NAN};
+    for (std::int64_t i = 0; i < count; ++i) X[i] = static_cast<double>(i + 1);
+    run(program, {{"x", view(X.data(), {count})}, {"y", view(Y.data(), {1})}});
+    EXPECT_EQ(Y[0], static_cast<double>(count * (count + 1) / 2));
+  }
+}
+
 TEST(RunOpenMP, LocalsOfEachThreadAndIteration) {
   lg::ProgramBuilder p("scratch");
   auto n = p.size("n"), m = p.size("m");
