@@ -19,7 +19,7 @@ struct Occurrences {
   Expr expr;
   int count = 0;
   int order = 0;
-  std::string name;  // what it is the end of, if anything
+  std::string name;
 };
 
 class Counter {
@@ -41,12 +41,16 @@ class Counter {
   }
 
   /// The largest that is worth a name.
-  std::optional<Occurrences> largest() const {
+  std::optional<Occurrences> largest() {
     std::optional<Occurrences> best;
     for (const auto& [key, found] : found_) {
       if (found.count < 2 || weight(found.expr) < 2) continue;
       auto rank = [](const Occurrences& o) { return std::pair(weight(o.expr), -o.order); };
       if (!best || rank(*best) < rank(found)) best = found;
+    }
+    if (best) {
+      const auto end = loop_ends_.find(text(best->expr));
+      best->name = end == loop_ends_.end() ? "extent" : end->second;
     }
     return best;
   }
@@ -63,8 +67,6 @@ class Counter {
       found.expr = e;
       found.order = static_cast<int>(found_.size());
     }
-    const auto end = loop_ends_.find(key);
-    if (found.name.empty()) found.name = end == loop_ends_.end() ? "extent" : end->second;
   }
   bool of_sizes(const Expr& e) const {
     bool fits = true;

@@ -1,44 +1,44 @@
 static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t* __restrict y,
     loopgrad_block* workspace, int threads) {
   int status = loopgrad_ok;
-  // emitter_test.cpp:49
+  // emitter_test.cpp:51
   Scratch<float> all_memory(workspace, 0);
   if (!all_memory.reserve(1, {n})) return loopgrad_out_of_memory;
   float* const all = all_memory.part(0);
-  // emitter_test.cpp:53
+  // emitter_test.cpp:55
   Scratch<double> row_memory(workspace, 1);
   if (!row_memory.reserve(threads, {m})) return loopgrad_out_of_memory;
-  // emitter_test.cpp:50
+  // emitter_test.cpp:52
   #pragma omp parallel num_threads(threads) if (parallel : n * (m * 4 + 12) >= 20000)
   {
     double* const row = row_memory.part(omp_get_thread_num());
     Scratch<float> part_memory;
     #pragma omp for schedule(static)
     for (int64_t i = 0; i < n; ++i) {
-      // emitter_test.cpp:51
+      // emitter_test.cpp:53
       float s;
-      // emitter_test.cpp:52
-      alignas(64) float small[4];
       // emitter_test.cpp:54
+      alignas(64) float small[4];
+      // emitter_test.cpp:56
       if (!part_memory.reserve(1, {i + 1})) {
         #pragma omp atomic write
         status = loopgrad_out_of_memory;
       } else {
         float* const part = part_memory.part(0);
-        // emitter_test.cpp:55
-        s = 1.0f;
-        // emitter_test.cpp:56
-        small[0] = s;
         // emitter_test.cpp:57
+        s = 1.0f;
+        // emitter_test.cpp:58
+        small[0] = s;
+        // emitter_test.cpp:59
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
           row[j] = double(x[i * m + j]);
         }
-        // emitter_test.cpp:58
-        part[i] = float(row[m - 1]) + small[0];
-        // emitter_test.cpp:59
-        all[i] = part[i];
         // emitter_test.cpp:60
+        part[i] = float(row[m - 1]) + small[0];
+        // emitter_test.cpp:61
+        all[i] = part[i];
+        // emitter_test.cpp:62
         y[i] = to_f16(all[i]);
       }
     }

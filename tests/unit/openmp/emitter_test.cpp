@@ -110,7 +110,7 @@ TEST(Emitter, RepeatedExtentsAreNamed) {
     for (auto i : p.loop("i", b * length, lg::min(n, (b + 1) * length))) part(b) += x(i);
   }
   y(0) = 0;
-  for (auto b : p.loop("block", 0, blocks)) y(0) += part(b);
+  for (auto b : p.loop("k", 0, blocks)) y(0) += part(b);
   expect_golden(
       "blocks.cpp",
       functions_of(backend::emit_openmp({transforms::accumulate_in_registers(parallel(p.build(), {"block"}))})));
