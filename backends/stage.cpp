@@ -162,7 +162,7 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
 
 Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options) {
   Build build;
-  const std::string& name = lowered.front().name;
+  const std::string& name = lowered.back().name;  // of a gradient: the backward program
   check_options(options, name);
   if (options.target == Target::Interpreter) {
     for (const ir::Program& program : lowered) build.stages.emplace_back(program, options);

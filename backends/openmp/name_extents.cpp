@@ -44,7 +44,7 @@ class Counter {
   std::optional<Occurrences> largest() {
     std::optional<Occurrences> best;
     for (const auto& [key, found] : found_) {
-      if (found.count < 2 || weight(found.expr) < 2) continue;
+      if (found.count < 2) continue;
       auto rank = [](const Occurrences& o) { return std::pair(weight(o.expr), -o.order); };
       if (!best || rank(*best) < rank(found)) best = found;
     }
@@ -60,7 +60,7 @@ class Counter {
     walk(root, [&](const Expr& e) { count_one(e); });
   }
   void count_one(const Expr& e) {
-    if (e.type() != ScalarType::I64 || e.kind() != Kind::Binary || !of_sizes(e)) return;
+    if (e.type() != ScalarType::I64 || e.kind() != Kind::Binary || weight(e) < 2 || !of_sizes(e)) return;
     const std::string key = text(e);
     Occurrences& found = found_[key];
     if (found.count++ == 0) {
