@@ -2,6 +2,7 @@
 
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 
 #include <algorithm>
@@ -85,7 +86,8 @@ class Eligibility {
                             [&](const ir::For& n) { return legal_loop(n); },
                             [&](const ir::If& n) {
                               if (!contains_loop(s)) return true;
-                              return !depends_.any(n.condition) && legal(n.then_body) &&
+                              if (depends_.any(n.condition) && bounds_load(s)) return false;
+                              return !depends_.on_data(n.condition) && legal(n.then_body) &&
                                      (!n.else_body || legal(n.else_body));
                             },
                             [&](const ir::Allocate& n) { return constant_bytes(n.array) >= 0 && legal(n.body); },
@@ -93,6 +95,17 @@ class Eligibility {
                             [&](const ir::Reduce& n) { return !n.atomic; },
                             [&](const auto&) { return false; },
                         });
+  }
+
+  /// Bounds below a branch are evaluated for all lanes, also for those that would not get there: they must not fail.
+  static bool bounds_load(const Stmt& s) {
+    bool found = false;
+    ir::walk_stmts(s, [&](const Stmt& t) {
+      if (const auto* loop = t.as<ir::For>())
+        for (const Expr& bound : {loop->lower, loop->upper})
+          ir::walk(bound, [&](const Expr& e) { found |= e.kind() == ir::Kind::Load; });
+    });
+    return found;
   }
 
   bool legal_loop(const ir::For& n) const {
@@ -168,10 +181,8 @@ class Lanes {
       expanded_[a->array] = ir::make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
       return ir::allocate(expanded_[a->array], distribute(a->body), a->location);
     }
-    if (!contains_loop(s)) return in_lanes(s, {});
-    if (const auto* n = s.as<ir::If>())
-      return ir::if_then(n->condition, distribute(n->then_body), n->else_body ? distribute(n->else_body) : Stmt{},
-                         n->location);
+    if (!contains_loop(s)) return in_lanes(s, condition_);
+    if (const auto* n = s.as<ir::If>()) return distribute_branch(*n);
     const auto& loop = *s.as<ir::For>();
     if (mentions(loop.lower, iterator_) || mentions(loop.upper, iterator_)) return distribute_ragged(loop);
     return ir::for_loop(loop.iterator, loop.lower, loop.upper, distribute(loop.body), loop.mode, loop.location,
@@ -183,7 +194,7 @@ class Lanes {
   Stmt distribute_block(const ir::Block& b) {
     std::vector<Stmt> all, group;
     auto flush = [&] {
-      if (!group.empty()) all.push_back(in_lanes(ir::block(group), {}));
+      if (!group.empty()) all.push_back(in_lanes(ir::block(group), condition_));
       group.clear();
     };
     for (const Stmt& child : b.body) {
@@ -198,6 +209,23 @@ class Lanes {
     return ir::block(std::move(all));
   }
 
+  /// A branch around loops that differs from lane to lane becomes a condition on each lane's statements.
+  Stmt distribute_branch(const ir::If& n) {
+    auto side = [&](const Stmt& body, const Expr& condition) {
+      if (!body) return Stmt{};
+      const Expr outer = condition_;
+      if (mentions(n.condition, iterator_))
+        condition_ = outer ? ir::binary(ir::BinaryOp::And, outer, condition) : condition;
+      Stmt result = distribute(body);
+      condition_ = outer;
+      return result;
+    };
+    const Stmt then_body = side(n.then_body, n.condition);
+    const Stmt else_body = side(n.else_body, ir::unary(ir::UnaryOp::Not, n.condition));
+    if (mentions(n.condition, iterator_)) return ir::block({then_body, else_body});
+    return ir::if_then(n.condition, then_body, else_body, n.location);
+  }
+
   /// [lower, upper) differs from lane to lane: [a, b) and [c, d) are run under each lane's own bounds, [b, c) by all.
   Stmt distribute_ragged(const ir::For& loop) {
     const ir::Range lower = *over_lanes(loop.lower, iterator_, first_, count_);
@@ -208,7 +236,11 @@ class Lanes {
     const Expr j = ir::var(loop.iterator);
     const Expr mine = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, loop.lower, j),
                                  ir::binary(ir::BinaryOp::Lt, j, loop.upper));
-    auto part = [&](const Expr& from, const Expr& to, const Expr& condition) {
+    // "The loop is not empty" holds wherever a lane is within its bounds.
+    const bool implied = condition_ && ir::equal(condition_, ir::binary(ir::BinaryOp::Lt, loop.lower, loop.upper));
+    auto part = [&](const Expr& from, const Expr& to, const Expr& within) {
+      const Expr outer = implied ? Expr{} : condition_;
+      const Expr condition = outer && within ? ir::binary(ir::BinaryOp::And, within, outer) : within ? within : outer;
       const Stmt body = in_lanes(loop.body, condition);
       return ir::with_fresh_names(ir::for_loop(loop.iterator, from, to, body, loop.mode, loop.location));
     };
@@ -258,6 +290,7 @@ class Lanes {
   Expr first_;
   std::int64_t count_;
   std::map<Array, Array> expanded_;
+  Expr condition_;  // under which the current lane runs the statement at hand; null: always
 };
 
 Stmt tile(const ir::For& loop, std::int64_t lanes, const ir::RangeContext& sizes) {

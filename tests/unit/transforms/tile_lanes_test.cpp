@@ -98,6 +98,30 @@ TEST(TileLanes, SplitsLoopsWhoseBoundsMoveWithTheLane) {
     expect_same_bits(before, after, {{"n", n_value}, {"k", k_value}});
 }
 
+TEST(TileLanes, BranchesAroundLoopsBecomeConditionsOfLanes) {
+  ProgramBuilder p("branch");
+  auto n = p.size("n"), k = p.size("k");
+  auto g = p.input<float>("g", {n});
+  auto w = p.input<float>("w", {k});
+  auto y = p.inout<float>("y", {n + k});
+  for (auto c : p.loop("c", 0, n + k)) {
+    p.when(max(0, c - n + 1) < min(k, c + 1), [&] {
+       auto s = p.scalar<float>("s");
+       s = y(c);
+       for (auto j : p.loop("j", max(0, c - n + 1), min(k, c + 1))) s += g(c - j) * w(j);
+       y(c) = s;
+     }).otherwise([&] {
+      for (auto j : p.loop("j", 0, k)) y(c) += w(j);
+    });
+  }
+  const ir::Program before = with_parallel(p.build(), "c");
+  const ir::Program after = tile_lanes(before);
+  ir::verify(after, "tile_lanes");
+  EXPECT_FALSE(after.body.same_as(before.body));
+  for (const auto& [n_value, k_value] : std::vector<std::pair<int, int>>{{1, 1}, {100, 7}, {7, 100}, {300, 1}})
+    expect_same_bits(before, after, {{"n", n_value}, {"k", k_value}});
+}
+
 TEST(TileLanes, KeepsBackwardLoopsInOrder) {
   ProgramBuilder p("backward");
   auto n = p.size("n");
