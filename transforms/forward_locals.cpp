@@ -98,9 +98,11 @@ class Forwarder {
     return setter->stmt.as<ir::Assign>()->value;
   }
 
-  const poly::Statement& sum() const {
-    for (const poly::Statement& s : model_.statements) {
-      if (s.stmt.get() == sum_.get()) return s;
+  const poly::Statement& sum() const { return model_.statements[static_cast<std::size_t>(number_of_sum())]; }
+
+  int number_of_sum() const {
+    for (std::size_t k = 0; k < model_.statements.size(); ++k) {
+      if (model_.statements[k].stmt.get() == sum_.get()) return static_cast<int>(k);
     }
     throw InternalError("a sum is missing in the model of its nest");
   }
@@ -122,13 +124,14 @@ class Forwarder {
         same = isl_map_equate(same, isl_dim_in, k, isl_dim_out, k);
       }
       isl::map same_iteration = poly::checked(*model_.context, same);
+      auto number = [&](const poly::Statement& s) { return static_cast<int>(&s - model_.statements.data()); };
       for (const poly::Statement& writer : model_.statements) {
         for (const poly::Access& write : writer.accesses) {
           if (write.kind == poly::AccessKind::Read) continue;
           isl::map touched = poly::touching_pairs(model_, setter, read, writer, write);
           if (touched.is_empty()) continue;
-          touched = touched.intersect(poly::executed_before(model_, setter, writer));
-          isl::map then = touched.apply_range(poly::executed_before(model_, writer, sum()));
+          touched = touched.intersect(poly::executed_before(model_, number(setter), number(writer)));
+          isl::map then = touched.apply_range(poly::executed_before(model_, number(writer), number_of_sum()));
           if (!then.intersect(same_iteration).is_empty()) return true;
         }
       }

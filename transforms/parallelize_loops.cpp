@@ -42,17 +42,22 @@ class Parallelizer {
                             node->location);
     }
     if (auto* node = s.as<ir::For>()) {
-      bool parallel = node->mode == LoopMode::Parallel || can_run_in_parallel(s, *node, inside);
-      return ir::for_loop(node->iterator, node->lower, node->upper, visit(node->body, inside || parallel),
-                          parallel ? LoopMode::Parallel : node->mode, node->location, node->at_most);
+      bool parallel =
+          node->mode == LoopMode::Parallel
+              ? decide(node->iterator.name, s, true, "blocks of iterations with partial results of their own")
+              : can_run_in_parallel(s, *node, inside);
+      if (parallel && !inside) note_sums_without_plan(s, node->iterator.name);
+      Stmt body = visit(node->body, inside || parallel);
+      if (model_root_ == s.get()) model_.reset();
+      return ir::for_loop(node->iterator, node->lower, node->upper, body, parallel ? LoopMode::Parallel : node->mode,
+                          node->location, node->at_most);
     }
     return s;
   }
 
   bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
     try {
-      auto isl = std::make_shared<poly::Context>();
-      poly::Model model = poly::build_model(program_, loop, isl);
+      const poly::Model& model = model_around(loop);
       bool atomics = context_.mode == SumMode::Atomic && !inside;
       auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
       std::vector<Conflict> conflicts = poly::carried_by(model, loop, search);
@@ -72,9 +77,33 @@ class Parallelizer {
     }
   }
 
+  // The model of the outermost loop around `loop`, which serves all loops in it.
+  const poly::Model& model_around(const Stmt& loop) {
+    if (!model_) {
+      auto isl = std::make_shared<poly::Context>();
+      model_ = poly::build_model(program_, loop, isl);
+      model_root_ = loop.get();
+    }
+    model_->context->restart_budget();
+    return *model_;
+  }
+
   bool decide(const std::string& name, const Stmt& loop, bool parallel, const std::string& reason) {
     context_.report.loops.push_back({name, loop->location, parallel, reason});
     return parallel;
+  }
+
+  // Sums in a parallel loop that no plan was needed for.
+  void note_sums_without_plan(const Stmt& loop, const std::string& name) {
+    std::set<ir::Array> own;
+    for (const LocalArray& local : locals_of(loop)) own.insert(local.array);
+    for (const Stmt& leaf : leaves(loop)) {
+      auto* sum = leaf.as<ir::Reduce>();
+      if (!sum || own.count(sum->array) || atomic_.count(leaf.get())) continue;
+      if (!context_.planned.insert({sum->array->id, sum->location.line}).second) continue;
+      context_.report.sums.push_back({text_of(*sum), sum->location, "none",
+                                      "each element is summed in one iteration of the parallel loop '" + name + "'"});
+    }
   }
 
   void note_atomic_sums(const poly::Model& model, const std::vector<Conflict>& conflicts) {
@@ -99,6 +128,8 @@ class Parallelizer {
   const ir::Program& program_;
   PassContext& context_;
   std::set<const ir::StmtNode*> atomic_;
+  std::optional<poly::Model> model_;
+  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
 };
 
 }  // namespace

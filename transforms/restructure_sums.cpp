@@ -39,25 +39,29 @@ class Visitor {
     return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
       auto* loop = child.as<ir::For>();
       if (!loop) return std::nullopt;
-      switch (what_it_carries(child)) {
-        case Carries::Nothing: return child;
-        case Carries::SumsOnly: {
-          Stmt result = restructure_nest(program_, child, conflicts_, context_);
-          return result.same_as(child) ? with_body(*loop, visit(loop->body)) : result;
-        }
-        case Carries::Other: return with_body(*loop, visit(loop->body));
-      }
-      return std::nullopt;
+      Stmt result = loop_nest(child, *loop);
+      if (model_root_ == child.get()) model_.reset();
+      return result;
     });
   }
 
  private:
+  Stmt loop_nest(const Stmt& s, const ir::For& loop) {
+    Carries carries = what_it_carries(s);
+    if (carries == Carries::Nothing) return s;
+    if (carries == Carries::SumsOnly) {
+      Stmt result = restructure_nest(program_, s, conflicts_, context_);
+      if (!result.same_as(s)) return result;
+    }
+    return with_body(loop, visit(loop.body));
+  }
+
   enum class Carries { Nothing, SumsOnly, Other };
 
   Carries what_it_carries(const Stmt& loop) {
     if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
     try {
-      poly::Model model = poly::build_model(program_, loop, std::make_shared<poly::Context>());
+      const poly::Model& model = model_around(loop);
       auto conflicts = poly::carried_by(model, loop, poly::Search::UntilNotASum);
       if (conflicts.empty()) return Carries::Nothing;
       if (!conflicts.back().sum) return Carries::Other;
@@ -71,9 +75,21 @@ class Visitor {
     }
   }
 
+  // The model of the outermost loop around `loop`, which serves all loops in it.
+  const poly::Model& model_around(const Stmt& loop) {
+    if (!model_) {
+      model_ = poly::build_model(program_, loop, std::make_shared<poly::Context>());
+      model_root_ = loop.get();
+    }
+    model_->context->restart_budget();
+    return *model_;
+  }
+
   const ir::Program& program_;
   PassContext& context_;
   SharedSums conflicts_;
+  std::optional<poly::Model> model_;
+  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
 };
 
 }  // namespace

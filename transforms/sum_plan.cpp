@@ -97,8 +97,8 @@ class Planner {
   void consider_gathering(Group& group, const LeafOrder& order) {
     const Separators& separators = group.separators;
     if (separators.dims.empty()) {
-      group.reason = group.target->shape.empty() ? "all iterations add to one scalar"
-                                                 : "the elements it adds to are known only at run time";
+      group.reason = separators.follows_root ? "the elements it adds to are known only at run time"
+                                             : "all iterations add to one element";
       return;
     }
     if (separators.small) {

@@ -36,26 +36,45 @@ bool loads(const Expr& e) {
   return found;
 }
 
-// Trips of the loops around a sum as far as they are known on entry to the nest: the product of all extents that depend
-// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows.
-Expr work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
+// Trips of the loops around a sum as far as they are known on entry to the nest, as factors: all extents that depend on
+// nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows.
+std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
   auto found = std::find_if(model.statements.begin(), model.statements.end(),
                             [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
   if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
-  Expr work = ir::int_const(1);
+  std::vector<Expr> work;
   for (std::size_t k = 0; k < found->loops.size(); ++k) {
     auto* loop = found->loops[k].as<ir::For>();
     if (!loop) continue;
     auto entry = std::find_if(found->entries.begin(), found->entries.end(),
                               [&](const poly::CsrEntry& e) { return e.dim == static_cast<int>(k); });
     Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
-    if (entries) work = ir::cast(ScalarType::I64, entries);
+    if (entries) work = {ir::cast(ScalarType::I64, entries)};
     Expr trips = simplify_indices(loop->upper - loop->lower);
     bool known = !entries && !loads(trips);
     for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
-    if (known) work = work * trips;
+    if (known) work.push_back(trips);
   }
   return work;
+}
+
+Expr product(const std::vector<Expr>& factors) {
+  Expr result = ir::int_const(1);
+  for (const Expr& factor : factors) result = result * factor;
+  return result;
+}
+
+// A quarter of the work for each element.
+Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape) {
+  std::vector<Expr> elements;
+  for (const Expr& extent : shape) {
+    auto same = std::find_if(work.begin(), work.end(), [&](const Expr& e) { return ir::equal(e, extent); });
+    if (same == work.end()) elements.push_back(extent);
+    else work.erase(same);
+  }
+  Expr each = product(elements);
+  if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
+  return quotient(product(work), ir::int_const(4) * each);
 }
 
 // The partial results of one group of sums.
@@ -85,13 +104,8 @@ struct Partial {
     }
     return result;
   }
-  Expr elements() const {
-    Expr result = ir::int_const(1);
-    for (const Expr& extent : shape) result = result * extent;
-    return result;
-  }
   bool is_small() const {
-    auto count = ir::as_int(elements());
+    auto count = ir::as_int(product(shape));
     return count && *count <= small_array;
   }
 };
@@ -138,8 +152,8 @@ class Tree {
       partials_.push_back(partial_of(model, group));
       const Partial& partial = partials_.back();
       if (partial.is_small()) continue;
-      Expr cost = ir::int_const(4) * larger(partial.elements(), ir::int_const(1));
-      blocks_ = smaller(blocks_, quotient(work_of(program, model, group[0]), cost));
+      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape);
+      if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
     }
     if (!ir::as_int(blocks_)) blocks_ = larger(blocks_, ir::int_const(1));
     for (Partial& partial : partials_) make_arrays(partial);
@@ -198,10 +212,11 @@ class Tree {
 
   Stmt iterations_of_block() {
     Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end");
-    Expr length = ceiling(upper - lower, blocks_);
+    Expr length = ceiling(simplify_indices(upper - lower), blocks_);
     Expr first = lower + ir::var(block_) * length;
-    return ir::for_loop(root_.iterator, first, smaller(first + length, upper), accumulate(root_.body), root_.mode,
-                        root_.location);
+    // Only sums are carried, so the direction is free.
+    return ir::for_loop(root_.iterator, first, smaller(first + length, upper), accumulate(root_.body),
+                        ir::LoopMode::Forward, root_.location);
   }
 
   Stmt accumulate(const Stmt& body) const {

@@ -22,7 +22,7 @@ bool touch(const Model& model, const Statement& first, const Access& a, const St
            Order order) {
   isl::map pairs = touching_pairs(model, first, a, second, b);
   pairs = pairs.intersect_domain(first.domain).intersect_range(second.domain);
-  pairs = pairs.subtract(impossible_pairs(first, second)).intersect_params(model.assumptions);
+  pairs = pairs.intersect(possible_pairs(first, second)).intersect_params(model.assumptions);
   if (pairs.is_empty()) return false;
   pairs = pairs.apply_domain(first.schedule).apply_range(second.schedule);
   return !pairs.intersect(time_order(first.schedule.space().range(), order)).is_empty();

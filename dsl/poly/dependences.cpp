@@ -20,32 +20,66 @@ isl::map all_pairs(const Model& model, const Statement& a, const Statement& b) {
   return checked(*model.context, isl_map_from_domain_and_range(a.domain.copy(), b.domain.copy()));
 }
 
-// Pairs of instances of a and b that agree in the iterators before `depth`, where a's iterator `depth` is smaller.
-isl::map rising_at(const Model& model, const Statement& a, const Statement& b, unsigned depth) {
+// Pairs of instances of a and b that agree in the iterators before `depth` and, with a direction, where a's iterator
+// `depth` is smaller (Rising) or larger (Falling).
+enum class Direction { Rising, Falling, None };
+
+isl::map related_at(const Model& model, const Statement& a, const Statement& b, int depth, Direction direction) {
   isl_map* map = unrelated_pairs(a, b, true).release();
-  for (unsigned k = 0; k < depth; ++k)
-    map = isl_map_equate(map, isl_dim_in, static_cast<int>(k), isl_dim_out, static_cast<int>(k));
-  map = isl_map_order_lt(map, isl_dim_in, static_cast<int>(depth), isl_dim_out, static_cast<int>(depth));
+  for (int k = 0; k < depth; ++k) map = isl_map_equate(map, isl_dim_in, k, isl_dim_out, k);
+  if (direction == Direction::Rising) map = isl_map_order_lt(map, isl_dim_in, depth, isl_dim_out, depth);
+  if (direction == Direction::Falling) map = isl_map_order_gt(map, isl_dim_in, depth, isl_dim_out, depth);
   return checked(*model.context, map);
 }
 
-// Collects the conflicts among `pairs_in_order`-related instances of two statements.
+using Relations = std::vector<isl::map>;
+
+// Pairs of instances where a's is executed first, one relation for each loop that may decide and one for the text. The
+// union is what the schedules say; the pieces are conjunctions, which isl tests far faster.
+Relations orders_of(const Model& model, int first, int second) {
+  const Statement& a = model.statements[static_cast<std::size_t>(first)];
+  const Statement& b = model.statements[static_cast<std::size_t>(second)];
+  Relations result;
+  int depth = 0;
+  auto limit = static_cast<int>(std::min(a.loops.size(), b.loops.size()));
+  for (; depth < limit; ++depth) {
+    const ir::Stmt& loop = a.loops[static_cast<std::size_t>(depth)];
+    if (loop.get() != b.loops[static_cast<std::size_t>(depth)].get()) break;
+    auto* node = loop.as<ir::For>();
+    bool falling = node && node->mode == ir::LoopMode::Backward;
+    result.push_back(related_at(model, a, b, depth, falling ? Direction::Falling : Direction::Rising));
+  }
+  // Statements are numbered in textual order.
+  if (first < second) result.push_back(related_at(model, a, b, depth, Direction::None));
+  return result;
+}
+
+// Collects the conflicts among instances of two statements that are in one of some relations.
 class Collector {
  public:
   Collector(const Model& model, Search search) : model_(model), search_(search) {}
 
-  template <class Order>  // Order: isl::map()
-  void collect(int first, int second, Order order) {
+  template <class MakeOrders>  // returns Relations
+  void collect(int first, int second, MakeOrders make_orders) {
+    std::optional<Relations> orders;
     const Statement& s = model_.statements[static_cast<std::size_t>(first)];
     const Statement& t = model_.statements[static_cast<std::size_t>(second)];
-    if (uses_stack(s) && uses_stack(t)) add({first, second, nullptr, nullptr, false, all_pairs(model_, s, t)}, order());
+    auto add_if_ordered = [&](const Conflict& conflict) {
+      if (!orders) orders = make_orders();
+      for (const isl::map& order : *orders) {
+        if (!done_) add(conflict, order);
+      }
+    };
+    if (uses_stack(s) && uses_stack(t)) {
+      add_if_ordered({first, second, nullptr, nullptr, false, all_pairs(model_, s, t)});
+    }
     for (const Access& a : s.accesses) {
       for (const Access& b : t.accesses) {
         if (done_) return;
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
         if (search_ == Search::SkipSums && is_sum(a, b)) continue;
-        add({first, second, &a, &b, is_sum(a, b), touching_pairs(model_, s, a, t, b)}, order());
+        add_if_ordered({first, second, &a, &b, is_sum(a, b), touching_pairs(model_, s, a, t, b)});
       }
     }
   }
@@ -60,7 +94,7 @@ class Collector {
     const Statement& s = model_.statements[static_cast<std::size_t>(conflict.first)];
     const Statement& t = model_.statements[static_cast<std::size_t>(conflict.second)];
     if (!s.entries.empty() && !t.entries.empty()) {
-      conflict.pairs = conflict.pairs.subtract(impossible_pairs(s, t)).coalesce();
+      conflict.pairs = conflict.pairs.intersect(possible_pairs(s, t)).coalesce();
       if (conflict.pairs.is_empty()) return;
     }
     done_ = search_ == Search::UntilAny || (search_ != Search::All && !conflict.sum);
@@ -79,15 +113,6 @@ int depth_of(const Statement& s, const ir::Stmt& loop) {
     if (s.loops[k].get() == loop.get()) return static_cast<int>(k);
   }
   return -1;
-}
-
-// isl::map cannot be copied while null, so a lazily made map lives in an optional.
-template <class Make>
-auto lazily(Make make) {
-  return [make, made = std::optional<isl::map>()]() mutable -> const isl::map& {
-    if (!made) made = make();
-    return *made;
-  };
 }
 
 std::string coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
@@ -131,10 +156,7 @@ std::vector<Conflict> dependences(const Model& model) {
     auto n = static_cast<int>(model.statements.size());
     for (int first = 0; first < n; ++first) {
       for (int second = 0; second < n; ++second) {
-        collector.collect(first, second, lazily([&] {
-                            return executed_before(model, model.statements[static_cast<std::size_t>(first)],
-                                                   model.statements[static_cast<std::size_t>(second)]);
-                          }));
+        collector.collect(first, second, [&] { return orders_of(model, first, second); });
       }
     }
     return collector.take();
@@ -144,19 +166,17 @@ std::vector<Conflict> dependences(const Model& model) {
 bool must_precede(const Model& model, int first, int second) {
   return guarded([&] {
     Collector collector(model, Search::SkipSums);
-    collector.collect(first, second, lazily([&] {
-                        return executed_before(model, model.statements[static_cast<std::size_t>(first)],
-                                               model.statements[static_cast<std::size_t>(second)]);
-                      }));
+    collector.collect(first, second, [&] { return orders_of(model, first, second); });
     return collector.done();
   });
 }
 
-isl::map executed_before(const Model& model, const Statement& a, const Statement& b) {
+isl::map executed_before(const Model& model, int first, int second) {
   return guarded([&] {
-    isl_space* time = isl_space_set_alloc(model.context->isl().get(), 0, static_cast<unsigned>(model.schedule_dims));
-    isl::map before = checked(*model.context, isl_map_lex_lt(time));
-    return a.schedule.apply_range(before).apply_range(b.schedule.reverse());
+    isl::map result = unrelated_pairs(model.statements[static_cast<std::size_t>(first)],
+                                      model.statements[static_cast<std::size_t>(second)], false);
+    for (const isl::map& order : orders_of(model, first, second)) result = result.unite(order);
+    return result;
   });
 }
 
@@ -171,7 +191,7 @@ std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Searc
       for (int second = 0; second < n && !collector.done(); ++second) {
         const Statement& t = model.statements[static_cast<std::size_t>(second)];
         if (depth_of(t, loop) < 0) continue;
-        collector.collect(first, second, lazily([&] { return rising_at(model, s, t, static_cast<unsigned>(depth)); }));
+        collector.collect(first, second, [&] { return Relations{related_at(model, s, t, depth, Direction::Rising)}; });
       }
     }
     return collector.take();

@@ -16,15 +16,17 @@ struct Conflict {
   isl::map pairs;  // instance of first -> instance of second
 };
 
-/// All pairs of instances in conflict where `first` is executed before `second`: RAW, WAR and WAW dependences.
+/// All pairs of instances in conflict where `first` is executed before `second`: RAW, WAR and WAW dependences. A pair
+/// of accesses may give several conflicts, one for each loop that carries them.
 std::vector<Conflict> dependences(const Model& model);
 
 /// Whether some instance of statement `first` must stay before some instance of statement `second` (sums may be
 /// exchanged, so they do not count).
 bool must_precede(const Model& model, int first, int second);
 
-/// Pairs (instance of a, instance of b) where a's is executed first.
-isl::map executed_before(const Model& model, const Statement& a, const Statement& b);
+/// Pairs (instance of statement `first`, instance of statement `second`) where the former is executed first (whether in
+/// the domains or not).
+isl::map executed_before(const Model& model, int first, int second);
 
 enum class Search {
   All,           // every conflict

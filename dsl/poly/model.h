@@ -81,10 +81,9 @@ Model build_model(const ir::Program& program, const ir::Stmt& region, const std:
 /// All pairs of (instance of a, instance of b), in the domains or not, or none of them: something to start from.
 isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all);
 
-/// Pairs (instance of a, instance of b) that can never both be executed, because one entry would belong to two rows of
-/// one CSR structure (or rows and entries would be in opposite orders). Subtract it from every relation between
-/// instances: dependences, flow.
-isl::map impossible_pairs(const Statement& a, const Statement& b);
+/// Pairs (instance of a, instance of b) that can both be executed as far as CSR structures tell: one entry belongs to
+/// one row, and rows and entries rise together. Intersect every relation between instances with it: dependences, flow.
+isl::map possible_pairs(const Statement& a, const Statement& b);
 
 /// Pairs that both treat the same entry of the same row of a CSR structure: if one of them is executed then so is the
 /// other, as far as that loop decides. Empty when the two share no CSR structure.
@@ -92,7 +91,7 @@ isl::map same_entry(const Statement& a, const Statement& b);
 
 /// Pairs (instance of a's statement, instance of b's) that may touch the same element: through equal elements of one
 /// array, minus what Injective facts exclude, or any pair when MayAlias relates the two arrays (in the domains or not).
-/// Not yet minus `impossible_pairs`. `sa`, `sb` are the statements that the accesses belong to.
+/// Not yet restricted to `possible_pairs`. `sa`, `sb` are the statements that the accesses belong to.
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb, const Access& b);
 
 }  // namespace loopgrad::poly

@@ -7,16 +7,10 @@ namespace loopgrad::poly {
 
 namespace {
 
-isl::map pairs_by_key(const Statement& a, const Statement& b, const char* condition) {
-  isl::map result = unrelated_pairs(a, b, false);
-  for (const CsrEntry& x : a.entries) {
-    for (const CsrEntry& y : b.entries) {
-      if (x.pointer != y.pointer) continue;
-      isl::map keys(a.domain.ctx(), condition);
-      result = result.unite(x.key.apply_range(keys).apply_range(y.key.reverse()));
-    }
-  }
-  return result;
+// The relation that `condition` on two keys [row, entry] -> [row, entry] gives between instances.
+isl::map pairs_by_key(const CsrEntry& a, const CsrEntry& b, const char* condition) {
+  isl::map keys(a.key.ctx(), condition);
+  return a.key.apply_range(keys).apply_range(b.key.reverse());
 }
 
 bool may_alias(const Model& model, const ir::Array& a, const ir::Array& b) {
@@ -37,12 +31,30 @@ isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all) {
   });
 }
 
-isl::map impossible_pairs(const Statement& a, const Statement& b) {
-  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [q, f] : (r < q and e >= f) or (r > q and e <= f) }"); });
+isl::map possible_pairs(const Statement& a, const Statement& b) {
+  return guarded([&] {
+    isl::map result = unrelated_pairs(a, b, true);
+    for (const CsrEntry& x : a.entries) {
+      for (const CsrEntry& y : b.entries) {
+        if (x.pointer != y.pointer) continue;
+        result = result.intersect(
+            pairs_by_key(x, y, "{ [r, e] -> [q, f] : (r < q and e < f) or r = q or (r > q and e > f) }"));
+      }
+    }
+    return result;
+  });
 }
 
 isl::map same_entry(const Statement& a, const Statement& b) {
-  return guarded([&] { return pairs_by_key(a, b, "{ [r, e] -> [r, e] }"); });
+  return guarded([&] {
+    isl::map result = unrelated_pairs(a, b, false);
+    for (const CsrEntry& x : a.entries) {
+      for (const CsrEntry& y : b.entries) {
+        if (x.pointer == y.pointer) result = result.unite(pairs_by_key(x, y, "{ [r, e] -> [r, e] }"));
+      }
+    }
+    return result;
+  });
 }
 
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,

@@ -1,0 +1,214 @@
+#include "transforms/cpu/split_loops_at_guards.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::size_t large_body = 64;  // statements
+
+// The conjuncts of a condition as forms that are >= 0; nullopt when it is something else.
+std::optional<std::vector<LinearForm>> inequalities_of(const Expr& condition) {
+  auto* node = condition.as<ir::Binary>();
+  if (!node) return std::nullopt;
+  if (node->op == BinaryOp::And) {
+    auto a = inequalities_of(node->a), b = inequalities_of(node->b);
+    if (!a || !b) return std::nullopt;
+    a->insert(a->end(), b->begin(), b->end());
+    return a;
+  }
+  if (node->a.type() != ScalarType::I64) return std::nullopt;
+  Expr one = ir::int_const(1);
+  switch (node->op) {
+    case BinaryOp::Ge: return std::vector{linear_form(node->a - node->b)};
+    case BinaryOp::Gt: return std::vector{linear_form(node->a - node->b - one)};
+    case BinaryOp::Le: return std::vector{linear_form(node->b - node->a)};
+    case BinaryOp::Lt: return std::vector{linear_form(node->b - node->a - one)};
+    default: return std::nullopt;
+  }
+}
+
+bool same_terms(const LinearForm& a, const LinearForm& b) {
+  if (a.terms.size() != b.terms.size()) return false;
+  return std::all_of(a.terms.begin(), a.terms.end(), [&](const LinearForm::Term& x) {
+    return std::any_of(b.terms.begin(), b.terms.end(), [&](const LinearForm::Term& y) {
+      return x.coefficient == y.coefficient && ir::equal(x.atom, y.atom);
+    });
+  });
+}
+
+// Adds `form >= 0` unless a stronger one is there.
+void add_inequality(std::vector<LinearForm>& list, const LinearForm& form) {
+  for (LinearForm& other : list) {
+    if (!same_terms(other, form)) continue;
+    other.constant = std::min(other.constant, form.constant);
+    return;
+  }
+  list.push_back(form);
+}
+
+// What the conditions of one loop say about its iterator and about everything else.
+class Guards {
+ public:
+  explicit Guards(const ir::For& loop) : loop_(loop) {}
+
+  /// Takes in a condition; false when it is of another kind.
+  bool add(const Expr& condition) {
+    auto forms = inequalities_of(condition);
+    if (!forms) return false;
+    for (const LinearForm& form : *forms) {
+      if (!is_usable(form)) return false;
+    }
+    for (const LinearForm& form : *forms) {
+      std::int64_t c = coefficient(form);
+      add_inequality(c > 0 ? lower_ : c < 0 ? upper_ : outside_, form);
+    }
+    return true;
+  }
+
+  bool restrict_iterator() const { return !lower_.empty() || !upper_.empty(); }
+
+  /// The first and the last but one iteration in which all conditions hold, within the loop's bounds.
+  Expr first() const {
+    Expr result = loop_.lower;
+    for (const LinearForm& form : lower_) {  // c + rest >= 0
+      result = ir::binary(BinaryOp::Max, result, to_expr(scaled(without_iterator(form), -1)));
+    }
+    return result;
+  }
+  Expr end() const {
+    Expr result = loop_.upper;
+    for (const LinearForm& form : upper_) {  // rest - c >= 0
+      LinearForm rest = without_iterator(form);
+      ++rest.constant;
+      result = ir::binary(BinaryOp::Min, result, to_expr(rest));
+    }
+    return result;
+  }
+  /// The conditions that do not depend on the iterator, or null.
+  Expr outside() const {
+    Expr result;
+    for (const LinearForm& form : outside_) {
+      Expr holds = ir::binary(BinaryOp::Ge, to_expr(form), ir::int_const(0));
+      result = result ? ir::binary(BinaryOp::And, result, holds) : holds;
+    }
+    return result;
+  }
+
+ private:
+  std::int64_t coefficient(const LinearForm& form) const {
+    for (const auto& term : form.terms) {
+      auto* node = term.atom.as<ir::Var>();
+      if (node && node->symbol == loop_.iterator) return term.coefficient;
+    }
+    return 0;
+  }
+
+  bool is_usable(const LinearForm& form) const {
+    for (const auto& term : form.terms) {
+      auto* node = term.atom.as<ir::Var>();
+      if (node && node->symbol == loop_.iterator) {
+        if (std::abs(term.coefficient) != 1) return false;
+        continue;
+      }
+      bool loads = false;
+      ir::walk(term.atom, [&](const Expr& e) { loads |= e.kind() == ir::Kind::Load; });
+      if (loads || mentions(term.atom, loop_.iterator)) return false;
+    }
+    return true;
+  }
+
+  LinearForm without_iterator(LinearForm form) const {
+    form.terms.erase(std::remove_if(form.terms.begin(), form.terms.end(),
+                                    [&](const LinearForm::Term& term) {
+                                      auto* node = term.atom.as<ir::Var>();
+                                      return node && node->symbol == loop_.iterator;
+                                    }),
+                     form.terms.end());
+    return form;
+  }
+
+  static LinearForm scaled(LinearForm form, std::int64_t factor) {
+    for (auto& term : form.terms) term.coefficient *= factor;
+    form.constant *= factor;
+    return form;
+  }
+
+  const ir::For& loop_;
+  std::vector<LinearForm> lower_, upper_, outside_;
+};
+
+bool is_innermost(const ir::For& loop) {
+  bool inner = false;
+  std::size_t size = 0;
+  ir::walk_stmts(loop.body, [&](const Stmt& s) {
+    ++size;
+    inner = inner || s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+  });
+  return !inner && size <= large_body;
+}
+
+// The body where all conditions that `guards` has taken in hold.
+Stmt without_guards(const ir::For& loop, Guards& guards) {
+  return ir::rewrite(
+      loop.body,
+      [&](const Expr& e) -> std::optional<Expr> {
+        auto* node = e.as<ir::Select>();
+        if (!node || !mentions(node->condition, loop.iterator) || !guards.add(node->condition)) return std::nullopt;
+        return node->a;
+      },
+      [&](const Stmt& s) -> std::optional<Stmt> {
+        auto* node = s.as<ir::If>();
+        if (!node || node->else_body || !guards.add(node->condition)) return std::nullopt;
+        return node->then_body;
+      });
+}
+
+Stmt copy_over(const ir::For& loop, const Expr& lower, const Expr& upper, const Stmt& body) {
+  return ir::with_fresh_names(
+      ir::for_loop(loop.iterator, simplify_indices(lower), simplify_indices(upper), body, loop.mode, loop.location));
+}
+
+Stmt split(const Stmt& s, const ir::For& loop) {
+  Guards guards(loop);
+  Stmt clean = without_guards(loop, guards);
+  if (!guards.restrict_iterator()) return s;
+  Expr first = guards.first(), end = guards.end(), outside = guards.outside();
+  auto* only = loop.body.as<ir::If>();
+  if (only && !only->else_body && clean.same_as(only->then_body)) {
+    Stmt tight =
+        ir::for_loop(loop.iterator, simplify_indices(first), simplify_indices(end), clean, loop.mode, loop.location);
+    return outside ? ir::if_then(outside, tight, {}, loop.location) : tight;
+  }
+  Expr middle = ir::binary(BinaryOp::Min, first, loop.upper);
+  Expr rest = ir::binary(BinaryOp::Max, middle, end);
+  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, loop.body), copy_over(loop, middle, rest, clean),
+                             copy_over(loop, rest, loop.upper, loop.body)};
+  // The borders of a loop that runs backwards come in the other order.
+  if (loop.mode == ir::LoopMode::Backward) std::swap(parts[0], parts[2]);
+  Stmt result = ir::block(std::move(parts));
+  return outside ? ir::if_then(outside, result, copy_over(loop, loop.lower, loop.upper, loop.body), loop.location)
+                 : result;
+}
+
+}  // namespace
+
+ir::Program split_loops_at_guards(const ir::Program& program) {
+  Stmt body = ir::rewrite(program.body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+    auto* loop = s.as<ir::For>();
+    if (!loop || !is_innermost(*loop)) return std::nullopt;
+    return split(s, *loop);
+  });
+  return ir::with_body(program, body);
+}
+
+}  // namespace loopgrad::transforms
