@@ -14,4 +14,7 @@ struct Ceilings {
 /// program that fits a cache is held against that cache. Takes about a quarter of a second.
 Ceilings measure_ceilings(int threads, double working_set);
 
+/// Of the GPU's memory (a copy far larger than its cache) and its f32 units. Throws RuntimeError(NoDevice).
+Ceilings measure_device_ceilings();
+
 }  // namespace loopgrad::cli

@@ -4,6 +4,7 @@
 #include "tools/cli/lowered.h"
 #include "tools/cli/promote.h"
 #include "tools/cli/table.h"
+#include "tools/cli/timed_gradient.h"
 #include "tools/cli/work.h"
 
 #include <loopgrad/error.h>
@@ -21,13 +22,14 @@ using Json = nlohmann::ordered_json;
 constexpr int kRuns = 5;       // compared bit by bit; timed too
 constexpr int kMostRuns = 30;  // when they are short
 constexpr double kEnoughSeconds = 0.5;
+constexpr double kMostSerialWork = 2e7;                 // operations of a naive tape on a GPU
 constexpr std::int64_t kMostReferenceTape = 4ll << 30;  // bytes of f64 stack that the reference may take
 
 struct Row {
   Variant variant = Variant::Restructured;
   double forward_ms = 0, backward_ms = 0;
   std::int64_t tape_bytes = 0;
-  int atomics = 0, parallel_loops = 0;
+  int atomics = 0, parallel_loops = 0, kernels = 0;
   double error = 0;
   bool bitwise = true;
   double roofline = 0;
@@ -39,13 +41,6 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-template <class F>
-double milliseconds(F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
 /// Names of everything that a gradient computes.
@@ -75,30 +70,44 @@ double largest_error(const Arrays& results, const Arrays& reference) {
   return error;
 }
 
-void time_runs(const Problem& problem, const GradientExecutable& gradient, Row& row, tools::Progress& progress) {
+void time_runs(const Problem& problem, const GradientExecutable& gradient, Target target, Row& row,
+               tools::Progress& progress) {
   Buffers buffers = make_buffers(problem, gradient.gradient(), false);
-  const Arguments forward = buffers.arguments(0), backward = buffers.arguments(1);
+  TimedGradient timed(gradient, buffers, target);
   std::vector<double> forward_ms, backward_ms;
   std::uint64_t first_bits = 0;
   double total_ms = 0;
   for (int run = -1; run < kMostRuns && (run < kRuns || total_ms < 1e3 * kEnoughSeconds); ++run) {  // -1 warms up
     if (run < kRuns) progress.next(fmt::format("{} run {}", name_of(row.variant), run + 1));
-    buffers.reset();
-    const double f = milliseconds([&] { gradient.forward(forward, problem.sizes); });
-    const double b = milliseconds([&] { gradient.backward(backward, problem.sizes); });
+    const TimedGradient::Milliseconds ms = timed.run();
     if (run < 0) continue;
-    forward_ms.push_back(f);
-    backward_ms.push_back(b);
-    total_ms += f + b;
+    forward_ms.push_back(ms.forward);
+    backward_ms.push_back(ms.backward);
+    total_ms += ms.forward + ms.backward;
     if (run >= kRuns) continue;
+    timed.fetch();
     const std::uint64_t bits = hash_bits(buffers, result_names(problem));
     if (run == 0) first_bits = bits;
     row.bitwise = row.bitwise && bits == first_bits;
   }
+  timed.fetch();
   row.forward_ms = median(forward_ms);
   row.backward_ms = median(backward_ms);
   row.tape_bytes = gradient.tape_bytes();
+  row.kernels = gradient.kernel_count();
   row.results = results_of(problem, buffers);
+}
+
+/// Throws when a variant would keep one thread of a GPU busy for minutes.
+void require_short(const Problem& problem, Variant variant, Target target) {
+  if (target != Target::Cuda || variant != Variant::NaiveTape) return;
+  const Work work = count_work(problem.program, problem.sizes, problem.inputs);
+  if (work.flops + work.bytes / 4 <= kMostSerialWork) return;
+  throw RuntimeError(
+      {.code = ErrorCode::BadSize,
+       .message = fmt::format("not measured: {:.1g} operations on the one thread of a stack tape", work.flops),
+       .program = problem.program.name(),
+       .hint = "use smaller sizes"});
 }
 
 Row measure(const Problem& problem, Variant variant, const CompileOptions& options, tools::Progress& progress) {
@@ -106,13 +115,14 @@ Row measure(const Problem& problem, Variant variant, const CompileOptions& optio
   row.variant = variant;
   progress.next(fmt::format("{} compile", name_of(variant)));
   try {
+    require_short(problem, variant, options.target);
     GradientExecutable gradient =
         compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
     Report decisions;
     ir::Program lowered = transforms::lower(gradient.gradient().backward.ir(), sum_mode(variant), decisions);
     row.atomics = count_atomics(lowered);
     row.parallel_loops = count_parallel_loops(lowered);
-    time_runs(problem, gradient, row, progress);
+    time_runs(problem, gradient, options.target, row, progress);
   } catch (const RuntimeError& error) {
     row.failure = error.what();
   }
@@ -124,8 +134,9 @@ Arrays run_once(const Problem& problem, const Program& program, Variant variant,
   GradientExecutable gradient =
       compile_gradient(program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
   Buffers buffers = make_buffers(problem, gradient.gradient(), f64);
-  gradient.forward(buffers.arguments(0), problem.sizes);
-  gradient.backward(buffers.arguments(1), problem.sizes);
+  TimedGradient timed(gradient, buffers, options.target);
+  timed.run();
+  timed.fetch();
   return results_of(problem, buffers);
 }
 
@@ -175,7 +186,9 @@ std::string fill_roofline(const Problem& problem, const CompileOptions& compile_
   Gradient gradient = differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of});
   const Work forward = count_work(problem.program, problem.sizes, problem.inputs);
   const Work backward = count_work(gradient.backward, problem.sizes, problem.inputs);
-  const Ceilings ceilings = measure_ceilings(compile_options.threads, std::max(forward.bytes, backward.bytes));
+  const bool gpu = compile_options.target == Target::Cuda;
+  const Ceilings ceilings = gpu ? measure_device_ceilings()
+                                : measure_ceilings(compile_options.threads, std::max(forward.bytes, backward.bytes));
   const double least = floor_ms(forward, ceilings) + floor_ms(backward, ceilings);
   for (Row& row : rows)
     if (row.failure.empty()) row.roofline = least / (row.forward_ms + row.backward_ms);
@@ -188,10 +201,13 @@ std::string fill_roofline(const Problem& problem, const CompileOptions& compile_
 std::string text_of(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells = {{"variant", "forward ms", "backward ms", "tape", "atomics",
                                                   "parallel loops", "max rel error", "5 runs", "roofline"}};
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.kernels > 0; }))
+    cells.front().push_back("kernels");
   std::string failures;
   for (const Row& row : rows) {
     if (!row.failure.empty()) {
       cells.push_back({name_of(row.variant), "-", "-", "-", "-", "-", "-", "-", "-"});
+      cells.back().resize(cells.front().size(), "-");
       failures += fmt::format("{}: {}\n", name_of(row.variant), row.failure);
       continue;
     }
@@ -199,6 +215,7 @@ std::string text_of(const std::vector<Row>& rows) {
                      fmt::format("{:.3f}", row.backward_ms), human_bytes(static_cast<double>(row.tape_bytes)),
                      std::to_string(row.atomics), std::to_string(row.parallel_loops), fmt::format("{:.1e}", row.error),
                      row.bitwise ? "same bits" : "differ", fmt::format("{:.1f} %", 100 * row.roofline)});
+    if (row.kernels > 0) cells.back().push_back(std::to_string(row.kernels));
   }
   return table(cells) + failures;
 }
@@ -215,7 +232,8 @@ Json json_of(const Row& row) {
           {"atomics", row.atomics},
           {"max_rel_error", std::isfinite(row.error) ? Json(row.error) : Json(nullptr)},
           {"bitwise_repeatable", row.bitwise},
-          {"roofline_fraction", row.roofline}};
+          {"roofline_fraction", row.roofline},
+          {"kernels", row.kernels}};
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// A gradient on its target with arguments of its own, run and timed.
+#pragma once
+
+#include "tools/cli/device_buffers.h"
+
+#include <optional>
+
+namespace loopgrad::cli {
+
+class TimedGradient {
+ public:
+  /// Both must outlive this. Arguments of programs 0 and 1 of `buffers` are those of forward and backward.
+  TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target);
+
+  struct Milliseconds {
+    double forward = 0, backward = 0;
+  };
+  /// Runs both on the initial contents. On a GPU the times are the device's, of several runs in a row where a run does
+  /// not change its own input.
+  Milliseconds run();
+  /// Results to the host's buffers.
+  void fetch() const;
+
+ private:
+  Milliseconds run_on_device();
+
+  const GradientExecutable& gradient_;
+  Buffers& buffers_;
+  std::optional<DeviceBuffers> device_;
+  Arguments forward_, backward_;
+  bool changes_input_ = false, uploaded_ = false;
+};
+
+}  // namespace loopgrad::cli
