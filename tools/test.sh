@@ -7,4 +7,6 @@ preset=${1:-release}
 bash tools/setup.sh
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$(nproc)"
+# Tests share the cores, so threads that wait should not spin.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 ctest --preset "$preset" --parallel "$(nproc)"

@@ -5,6 +5,8 @@
 #include "dsl/ir/printer.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
+#include "transforms/pass.h"
+#include "transforms/restructure_sums.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +21,19 @@ std::string programs_of(const Gradient& gradient, const std::function<std::strin
   if (!ir::is_empty(gradient.sizing.ir().body)) text += section("sizing", print(gradient.sizing)) + "\n";
   text += section("forward", print(gradient.forward)) + "\n";
   return text + section("backward", print(gradient.backward));
+}
+
+/// A program of the gradient when it is decided how sums are done: for `restructured` that is before loops are made
+/// parallel, for `atomic` it is the same step.
+ir::Program summed(const Options& options, const Program& program) {
+  Report decisions;
+  transforms::PassContext context{sum_mode(options.variant), decisions, {}};
+  ir::Program result = program.ir();
+  for (const transforms::Pass& pass : transforms::passes(context.mode)) {
+    result = pass.run(result, context);
+    if (pass.run == transforms::restructure_sums) break;
+  }
+  return result;
 }
 
 /// A program of the gradient as it is handed to the target's emitter.
@@ -53,6 +68,8 @@ std::string text_of(const Options& options) {
   }
   Gradient gradient = differentiate(program, gradient_options);
   if (options.stage == Stage::Adjoint) return programs_of(gradient, [](const Program& p) { return p.str(); });
+  if (options.stage == Stage::Summation)
+    return programs_of(gradient, [&](const Program& p) { return ir::print(summed(options, p)); });
   return programs_of(gradient, [&](const Program& p) { return ir::print(scheduled(options, p)); });
 }
 
