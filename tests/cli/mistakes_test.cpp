@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"show", "conv1d", "--stage", "adjoin"}, {"no stage 'adjoin'", "'adjoint'"}},
                     Mistake{{"show", "conv1d", "--stage", "code", "--target", "interpreter"}, {"no generated code"}},
                     Mistake{{"show", "conv1d", "--variant", "atomics"}, {"no variant 'atomics'", "'atomic'"}},
-                    Mistake{{"check", "conv1d", "--target", "cuda"}, {"no target 'cuda'", "interpreter, openmp"}},
+                    Mistake{{"check", "conv1d", "--target", "metal"}, {"no target 'metal'", "interpreter, openmp"}},
                     Mistake{{"compare", "conv1d", "--size", "m=3"}, {"no size 'm'", "one of k, n"}},
                     Mistake{{"compare", "conv1d", "--size", "n"}, {"'n' is not a size", "n=1000"}},
                     Mistake{{"compare", "conv1d", "--size", "n=1e3"}, {"not a whole number", "1e3"}},

@@ -5,8 +5,6 @@
 
 #include "dsl/ir/visit.h"
 
-#include <loopgrad/error.h>
-
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -106,6 +104,7 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
       if (variant != Variant::Atomic) row.same_bits = same;
     }
   } catch (const RuntimeError& error) {
+    if (!is_finding(error)) throw;
     row.failure = error.what();
   }
   return row;

@@ -4,6 +4,8 @@
 
 #include "tools/cli/options.h"
 
+#include <loopgrad/error.h>
+
 #include <nlohmann/json.hpp>
 
 namespace loopgrad::cli {
@@ -14,6 +16,9 @@ int explain_program(const Options& options);
 int check_program(const Options& options);
 int compare_variants(const Options& options);
 int fuzz_programs(const Options& options);
+
+/// True for what checked execution finds in a program, as opposed to a mistake in the request.
+bool is_finding(const Error& error);
 
 /// Writes `text` to standard output and `json` to the file that --json names; with `--json -` only the JSON is written.
 /// Throws UsageError(BadInput) when the file cannot be written.

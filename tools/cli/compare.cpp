@@ -124,6 +124,7 @@ Row measure(const Problem& problem, Variant variant, const CompileOptions& optio
     row.parallel_loops = count_parallel_loops(lowered);
     time_runs(problem, gradient, options.target, row, progress);
   } catch (const RuntimeError& error) {
+    if (error.code() != ErrorCode::OutOfMemory) throw;  // a tape that is too large concerns its variant only
     row.failure = error.what();
   }
   return row;
@@ -225,15 +226,16 @@ Json json_of(const Row& row) {
     return {{"name", name_of(row.variant)},  {"forward_ms", nullptr},       {"backward_ms", nullptr},
             {"tape_bytes", nullptr},         {"atomics", nullptr},          {"max_rel_error", nullptr},
             {"bitwise_repeatable", nullptr}, {"roofline_fraction", nullptr}};
-  return {{"name", name_of(row.variant)},
-          {"forward_ms", row.forward_ms},
-          {"backward_ms", row.backward_ms},
-          {"tape_bytes", row.tape_bytes},
-          {"atomics", row.atomics},
-          {"max_rel_error", std::isfinite(row.error) ? Json(row.error) : Json(nullptr)},
-          {"bitwise_repeatable", row.bitwise},
-          {"roofline_fraction", row.roofline},
-          {"kernels", row.kernels}};
+  Json json = {{"name", name_of(row.variant)},
+               {"forward_ms", row.forward_ms},
+               {"backward_ms", row.backward_ms},
+               {"tape_bytes", row.tape_bytes},
+               {"atomics", row.atomics},
+               {"max_rel_error", std::isfinite(row.error) ? Json(row.error) : Json(nullptr)},
+               {"bitwise_repeatable", row.bitwise},
+               {"roofline_fraction", row.roofline}};
+  if (row.kernels > 0) json["kernels"] = row.kernels;
+  return json;
 }
 
 }  // namespace

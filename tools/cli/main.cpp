@@ -1,7 +1,5 @@
 #include "tools/cli/commands.h"
 
-#include <loopgrad/error.h>
-
 #include <fmt/format.h>
 #include <cstdio>
 #include <new>
@@ -25,18 +23,6 @@ int run(const Options& options, const std::vector<ProgramEntry>& programs) {
   throw InternalError("unknown command");
 }
 
-/// What checked execution finds in a program is a finding; everything else is a mistake in the request.
-int status_of(const Error& error) {
-  switch (error.code()) {
-    case ErrorCode::BadIndex:
-    case ErrorCode::BadFact:
-    case ErrorCode::UninitialisedRead:
-    case ErrorCode::Race:
-    case ErrorCode::NotANumber: return kFinding;
-    default: return kMistake;
-  }
-}
-
 void refuse_duplicates(const std::vector<ProgramEntry>& programs) {
   std::set<std::string> names;
   for (const ProgramEntry& entry : programs)
@@ -44,6 +30,18 @@ void refuse_duplicates(const std::vector<ProgramEntry>& programs) {
 }
 
 }  // namespace
+
+bool is_finding(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::BadIndex:
+    case ErrorCode::BadFact:
+    case ErrorCode::UninitialisedRead:
+    case ErrorCode::Race:
+    case ErrorCode::NotANumber: return true;
+    default: return false;
+  }
+}
+
 }  // namespace cli
 
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
@@ -53,7 +51,7 @@ int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) 
     return options ? cli::run(*options, programs) : 0;
   } catch (const Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
-    return cli::status_of(error);
+    return cli::is_finding(error) ? cli::kFinding : cli::kMistake;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "error: out of memory. Hint: use smaller sizes\n");
     return cli::kMistake;

@@ -23,7 +23,7 @@ struct Options {
   int threads = 0;
   std::uint64_t seed = 1;
   double seconds = 30;  // of `fuzz`
-  std::string json;  // a file name, "-" for standard output, empty for none
+  std::string json;     // a file name, "-" for standard output, empty for none
 };
 
 /// All variants, in the order of tables.
