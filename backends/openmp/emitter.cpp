@@ -1,6 +1,7 @@
 #include "backends/openmp/emitter.h"
 
 #include "backends/openmp/name_extents.h"
+#include "backends/openmp/region.h"
 #include "backends/openmp/stmt_text.h"
 
 #include <fmt/format.h>
@@ -72,25 +73,9 @@ std::string declaration_text(const Program& program, const EmittedFunction& func
   return out;
 }
 
-/// A comma-separated list, on several lines where it is long.
-std::string joined(const std::vector<std::string>& list) {
-  std::string out;
-  std::size_t column = 20;
-  for (const std::string& item : list) {
-    if (!out.empty()) out += ",";
-    const bool wrap = column + item.size() > 100;
-    if (!out.empty()) out += wrap ? "\n    " : " ";
-    column = wrap ? 4 : column + item.size() + 2;
-    out += item;
-  }
-  return out;
-}
-
 /// Parameters of the function that does the work; restrict counts on parameters only.
 std::string parameters(const Program& program, const FunctionPlan& plan, EmitState& state) {
-  std::set<Array> aliased;
-  for (const Fact& fact : program.facts)
-    if (fact.kind == FactKind::MayAlias) aliased.insert({fact.array, fact.other});
+  const std::set<Array> aliased = aliased_arrays(program);
   std::vector<std::string> list;
   for (const Symbol& size : program.sizes) list.push_back("int64_t " + state.names.of(size));
   for (const Array& array : program.arrays)
@@ -99,7 +84,7 @@ std::string parameters(const Program& program, const FunctionPlan& plan, EmitSta
   if (plan.has_stack) list.push_back("loopgrad_stack* home");
   if (plan.has_heap) list.push_back("loopgrad_block* workspace");
   if (plan.has_threads) list.push_back("int threads");
-  return joined(list);
+  return joined(list, 20, 4);
 }
 
 std::string arguments(const Program& program, const FunctionPlan& plan, EmitState& state) {
@@ -109,7 +94,7 @@ std::string arguments(const Program& program, const FunctionPlan& plan, EmitStat
   if (plan.has_stack) list.push_back("args->stack");
   if (plan.has_heap) list.push_back("args->workspace");
   if (plan.has_threads) list.push_back("threads");
-  return joined(list);
+  return joined(list, 20, 4);
 }
 
 FunctionText function_text(const Program& source, const std::string& name) {

@@ -249,6 +249,19 @@ const char* storage_cpp_type(ScalarType type) {
   throw InternalError("unknown scalar type");
 }
 
+std::string joined(const std::vector<std::string>& list, std::size_t column, std::size_t indent) {
+  std::string out;
+  for (const std::string& item : list) {
+    if (!out.empty()) out += ",";
+    const bool wrap = column + item.size() > 100;
+    if (wrap) out.append("\n").append(indent, ' ');
+    else if (!out.empty()) out += " ";
+    column = (wrap ? indent : column) + item.size() + 2;
+    out += item;
+  }
+  return out;
+}
+
 bool is_non_negative(const Expr& e, const EmitState& state) {
   auto both = [&](const Expr& a, const Expr& b) { return is_non_negative(a, state) && is_non_negative(b, state); };
   return visit(e, overloaded{

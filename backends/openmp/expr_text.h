@@ -40,6 +40,9 @@ std::string updated_text(const ir::Reduce& n, const std::string& before, EmitSta
 const char* value_cpp_type(ScalarType type);    // of values: f16 and bf16 are float
 const char* storage_cpp_type(ScalarType type);  // of array elements: f16 and bf16 are uint16_t
 
+/// A comma-separated list that starts at `column` of a line and continues on lines indented by `indent`.
+std::string joined(const std::vector<std::string>& list, std::size_t column, std::size_t indent);
+
 /// True when the expression can be shown to be zero or above.
 bool is_non_negative(const ir::Expr& e, const EmitState& state);
 

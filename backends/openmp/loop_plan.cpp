@@ -264,7 +264,6 @@ class Planner {
       for (const Symbol& symbol : symbols_in(extent))
         for (std::size_t i = 0; i < loops_.size(); ++i)
           if (loops_[i].iterator == symbol) level = std::max(level, i + 1);
-    if (parallel_ >= 0) local.parallel = loops_[static_cast<std::size_t>(parallel_)].stmt.get();
     const bool known_outside = parallel_ < 0 || level <= static_cast<std::size_t>(parallel_);
     local.storage = parallel_ < 0 ? Storage::Shared : known_outside ? Storage::PerThread : Storage::InIteration;
     plan_.has_heap |= known_outside;
@@ -272,7 +271,6 @@ class Planner {
       local.before = loops_[level].stmt.get();
       plan_.reserved_before[local.before].push_back(s);
     }
-    if (local.parallel) plan_.used_in[local.parallel].push_back(s);
   }
 
   FunctionPlan& plan_;

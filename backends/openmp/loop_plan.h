@@ -20,8 +20,7 @@ enum class Storage {
 
 struct LocalPlan {
   Storage storage = Storage::Variable;
-  const ir::StmtNode* before = nullptr;    // the loop before which the memory is reserved; null: at the Allocate
-  const ir::StmtNode* parallel = nullptr;  // the parallel loop around it; null: none
+  const ir::StmtNode* before = nullptr;  // the loop before which the memory is reserved; null: at the Allocate
 };
 
 struct LoopPlan {
@@ -35,12 +34,10 @@ struct LoopPlan {
 struct FunctionPlan {
   std::map<const ir::StmtNode*, LoopPlan> loops;
   std::map<const ir::StmtNode*, LocalPlan> locals;
-  /// Reserved before a loop, and used inside a parallel loop, in textual order.
-  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> reserved_before;
-  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> used_in;
-  bool has_stack = false;    // pushes or pops
-  bool has_threads = false;  // runs something in parallel
-  bool has_heap = false;     // reserves memory from the workspace
+  std::map<const ir::StmtNode*, std::vector<ir::Stmt>> reserved_before;  // the Allocates of a loop, in textual order
+  bool has_stack = false;                                                // pushes or pops
+  bool has_threads = false;                                              // runs something in parallel
+  bool has_heap = false;                                                 // reserves memory from the workspace
 };
 
 FunctionPlan plan_function(const ir::Program& program);

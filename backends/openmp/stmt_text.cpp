@@ -1,5 +1,7 @@
 #include "backends/openmp/stmt_text.h"
 
+#include "backends/openmp/region.h"
+
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,8 @@ bool has_load(const Expr& e) {
 
 class StmtWriter {
  public:
-  StmtWriter(const FunctionPlan& plan, EmitState& state) : plan_(plan), state_(state) {}
+  StmtWriter(const Program& program, const FunctionPlan& plan, EmitState& state)
+      : plan_(plan), state_(state), aliased_(aliased_arrays(program)) {}
 
   BodyText write(const Program& program) {
     for (const auto& [node, local] : plan_.locals) fails_in_iteration_ |= local.storage == Storage::InIteration;
@@ -124,7 +127,7 @@ class StmtWriter {
     comment(n.location);
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
     const LoopPlan& plan = plan_.loops.at(s.get());
-    if (plan.threads) return emit_parallel(s, n, plan);
+    if (plan.threads) return emit_parallel(n, plan);
     const Header header = loop_header(n);
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
     line("{} {{", header.open);
@@ -156,29 +159,58 @@ class StmtWriter {
     line("}}");
   }
 
-  void emit_parallel(const Stmt& s, const For& n, const LoopPlan& plan) {
+  /// The body is a lambda, because g++ minds `restrict` on parameters only, and forgets those of the function around a
+  /// parallel region.
+  void emit_parallel(const For& n, const LoopPlan& plan) {
     // Constants for bounds must precede the pragma, and inner bounds of collapsed loops read no data.
     const Header header = loop_header(n);
-    const bool own_memory = plan_.used_in.count(s.get()) > 0;
-    const std::string region = fmt::format(" num_threads(threads){}", worthwhile(n, header));
-    const std::string sharing = (plan.simd ? "for simd" : "for") + schedule(n, header, plan);
-    if (own_memory) {
-      pragma("omp parallel" + region);
-      line("{{");
-      ++depth_;
-      declare_thread_memory(s);
-      pragma("omp " + sharing);
-    } else {
-      pragma("omp parallel " + sharing + region);
-    }
+    pragma(fmt::format("omp parallel num_threads(threads){}", worthwhile(n, header)));
+    const OpenRegion region = open_region(n);
+    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan));
     line("{} {{", header.open);
     emit_collapsed(n.body, plan.collapse - 1);
     line("}}");
-    if (own_memory) {
-      --depth_;
-      line("}}");
-      if (fails_in_iteration_) line("if (status != loopgrad_ok) return status;");
+    --depth_;
+    line("}}({});", region.arguments);
+    if (region.may_fail) line("if (status != loopgrad_ok) return status;");
+  }
+
+  struct OpenRegion {
+    std::string arguments;
+    bool may_fail = false;  // sets `status`
+  };
+
+  /// Begins the lambda.
+  OpenRegion open_region(const For& n) {
+    std::set<Array> in_place, per_thread;
+    std::vector<Stmt> in_iteration;
+    walk_stmts(n.body, [&](const Stmt& t) {
+      const auto* a = t.as<Allocate>();
+      if (!a) return;
+      const Storage storage = plan_.locals.at(t.get()).storage;
+      (storage == Storage::PerThread ? per_thread : in_place).insert(a->array);
+      if (storage == Storage::InIteration) in_iteration.push_back(t);
+    });
+    const Region region = region_of(n, in_place);
+    std::vector<std::string> parameters, arguments;
+    for (const auto& [array, written] : region.arrays) {
+      const std::string& name = state_.names.of(array);
+      parameters.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
+                                       aliased_.count(array) ? "" : "__restrict ", name));
+      arguments.push_back(per_thread.count(array) ? memory_name(array) + ".part(omp_get_thread_num())" : name);
     }
+    std::string captures = "=";
+    for (const Array& array : region.shared) captures += ", &" + state_.names.of(array);
+    if (!in_iteration.empty()) captures += ", &status";
+    const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
+    line("[{}]({}) __attribute__((always_inline)) {{", captures, joined(parameters, indent, indent));
+    ++depth_;
+    for (const Stmt& t : in_iteration) {
+      const Array& array = t.as<Allocate>()->array;
+      state_.helpers.insert(Helper::Scratch);
+      line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
+    }
+    return {joined(arguments, indent, indent), !in_iteration.empty()};
   }
 
   /// Shares of one size are kept by the same thread from loop to loop, and stay in its cache; uneven work is fetched in
@@ -305,18 +337,6 @@ class StmtWriter {
     }
   }
 
-  void declare_thread_memory(const Stmt& loop) {
-    for (const Stmt& s : plan_.used_in.at(loop.get())) {
-      const auto& n = *s.as<Allocate>();
-      if (plan_.locals.at(s.get()).storage == Storage::PerThread) {
-        declare_pointer(n.array, "omp_get_thread_num()");
-      } else {
-        state_.helpers.insert(Helper::Scratch);
-        line("Scratch<{}> {};", storage_cpp_type(n.array->type), memory_name(n.array));
-      }
-    }
-  }
-
   void emit_allocate(const Stmt& s, const Allocate& n) {
     const LocalPlan& local = plan_.locals.at(s.get());
     const char* const type = storage_cpp_type(n.array->type);
@@ -380,12 +400,13 @@ class StmtWriter {
   int blocks_ = 0;
   bool fails_in_iteration_ = false;
   std::map<Array, std::string> memory_names_;
+  std::set<Array> aliased_;
 };
 
 }  // namespace
 
 BodyText body_text(const Program& program, const FunctionPlan& plan, EmitState& state) {
-  return StmtWriter(plan, state).write(program);
+  return StmtWriter(program, plan, state).write(program);
 }
 
 }  // namespace loopgrad::backend

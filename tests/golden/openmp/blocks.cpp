@@ -7,18 +7,21 @@ static int run_blocks(int64_t n, const float* __restrict x, float* __restrict y,
   if (!part_memory.reserve(1, {block_end})) return loopgrad_out_of_memory;
   float* const part = part_memory.part(0);
   // emitter_test.cpp:108
-  #pragma omp parallel for schedule(static) num_threads(threads) if (parallel : block_end * 45 >= 20000)
-  for (int64_t block = 0; block < block_end; ++block) {
-    // emitter_test.cpp:109
-    part[block] = 0.0f;
-    // emitter_test.cpp:110
-    float part_sum = part[block];
-    #pragma omp simd reduction(+ : part_sum)
-    for (int64_t i = block * extent; i < min_of(n, (block + 1) * extent); ++i) {
-      part_sum += x[i];
+  #pragma omp parallel num_threads(threads) if (parallel : block_end * 45 >= 20000)
+  [=](const float* __restrict x, float* __restrict part) __attribute__((always_inline)) {
+    #pragma omp for schedule(static)
+    for (int64_t block = 0; block < block_end; ++block) {
+      // emitter_test.cpp:109
+      part[block] = 0.0f;
+      // emitter_test.cpp:110
+      float part_sum = part[block];
+      #pragma omp simd reduction(+ : part_sum)
+      for (int64_t i = block * extent; i < min_of(n, (block + 1) * extent); ++i) {
+        part_sum += x[i];
+      }
+      part[block] = part_sum;
     }
-    part[block] = part_sum;
-  }
+  }(x, part);
   // emitter_test.cpp:112
   y[0] = 0.0f;
   // emitter_test.cpp:113

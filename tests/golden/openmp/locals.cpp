@@ -10,8 +10,8 @@ static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t*
   if (!row_memory.reserve(threads, {m})) return loopgrad_out_of_memory;
   // emitter_test.cpp:52
   #pragma omp parallel num_threads(threads) if (parallel : n * (m * 4 + 12) >= 20000)
-  {
-    double* const row = row_memory.part(omp_get_thread_num());
+  [=, &status](const float* __restrict x, uint16_t* __restrict y, float* __restrict all,
+      double* __restrict row) __attribute__((always_inline)) {
     Scratch<float> part_memory;
     #pragma omp for schedule(static)
     for (int64_t i = 0; i < n; ++i) {
@@ -42,7 +42,7 @@ static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t*
         y[i] = to_f16(all[i]);
       }
     }
-  }
+  }(x, y, all, row_memory.part(omp_get_thread_num()));
   if (status != loopgrad_ok) return status;
   return loopgrad_ok;
 }
