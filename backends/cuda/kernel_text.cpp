@@ -1,6 +1,7 @@
 #include "backends/cuda/kernel_text.h"
 
 #include "backends/openmp/expr_text.h"
+#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 
@@ -145,6 +146,7 @@ class KernelWriter {
     }
     // The host evaluates these: they must be those of the program, not of the copy.
     host_grid(s);
+    note_host_symbols();
     find_threads(root_);
     find_shared_scalars();
   }
@@ -240,6 +242,15 @@ class KernelWriter {
   std::string text(const Expr& e, Level surrounding = Level::Any) { return text_of(e, state_, surrounding); }
   void note_sign(const For& n) {
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
+    const auto lower = range_of(n.lower, ranges_), upper = range_of(n.upper, ranges_);
+    if (lower && upper) ranges_.variables[n.iterator] = {lower->lowest, upper->highest - int_const(1)};
+  }
+
+  /// Symbols that the host knows stand for themselves.
+  void note_host_symbols() {
+    for (const Symbol& symbol : text_.kernel.symbols) ranges_.variables[symbol] = {var(symbol), var(symbol)};
+    ranges_.non_negative = [this](const Symbol& symbol) { return state_.non_negative.count(symbol) > 0; };
+    ranges_.leaf = [](const Expr&) { return std::optional<Range>(); };
   }
 
   // The grid.
@@ -355,7 +366,7 @@ class KernelWriter {
       std::size_t left = single ? 1 : text_.kernel.threads.size();
       for (; is_threads_loop(body) && left > 0; body = body.as<For>()->body) {
         const For& n = *body.as<For>();
-        state_.non_negative.insert(n.iterator);
+        note_sign(n);
         if (!single) line("const int64_t {} = threadIdx.{};", state_.names.of(n.iterator), axis[--left]);
         else left = 0;
       }
@@ -537,22 +548,33 @@ class KernelWriter {
     emit(n.body);
   }
 
+  /// An upper bound that the host can evaluate. Of a minimum one operand is enough.
+  std::optional<Expr> highest(const Expr& e) const {
+    const auto* n = e.as<Binary>();
+    if (!n || (n->op != BinaryOp::Min && n->op != BinaryOp::Max)) {
+      const auto range = range_of(e, ranges_);
+      return range ? std::optional(range->highest) : std::nullopt;
+    }
+    const auto a = highest(n->a), b = highest(n->b);
+    if (a && b) return n->op == BinaryOp::Min ? smaller(*a, *b) : larger(*a, *b);
+    return n->op == BinaryOp::Max ? std::nullopt : a ? a : b;
+  }
+
   void declare_memory(const Array& array, const std::string& name, const char* type) {
+    // Where an extent is known only inside the kernel, the largest that it can have.
+    std::vector<Expr> shape;
     for (const Expr& extent : array->shape) {
-      walk(extent, [&](const Expr& e) {
-        const auto* v = e.as<Var>();
-        const auto& known = text_.kernel.symbols;
-        if (!v || std::find(known.begin(), known.end(), v->symbol) != known.end()) return;
+      const auto bound = highest(extent);
+      if (!bound)
         throw CompileError({.code = ErrorCode::CompileFailed,
-                            .message = "the extent of this local array is known only inside the kernel",
+                            .message = "the extent of this local array depends on data",
                             .program = program_.name,
-                            .loop = v->symbol.name,
                             .array = array->name,
                             .hint = "declare the array with its largest extent, or use Target::OpenMP",
                             .location = array->location});
-      });
+      shape.push_back(*bound);
     }
-    text_.kernel.locals.push_back({name, array->type, array->shape, in_thread_});
+    text_.kernel.locals.push_back({name, array->type, std::move(shape), in_thread_});
     need_block_number();
     if (in_thread_) {
       line("{0}* const {1} = {1}_memory + thread_number * {1}_part;", type, name);
@@ -580,6 +602,7 @@ class KernelWriter {
 
   const Program& program_;
   EmitState state_;
+  RangeContext ranges_;  // of the iterators in scope
   KernelText text_;
   Stmt root_, grid_body_;
   std::vector<Array> parameters_;  // as the kernel's text names them

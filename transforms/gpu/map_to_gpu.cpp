@@ -176,13 +176,17 @@ class Mapper {
     if (y) body = one_trip(y->iterator, position(*y, block_y, ir::var(ty), thread_y), y->upper, body, y->location);
     body = threads_loop(thread_x, threads_x, body);
     if (y) body = threads_loop(thread_y, ir::var(ty), body);
-    body = grid_loop(block_x, number(0), ceil_div(x.upper - x.lower, threads_x), body, x.location);
-    if (y) body = grid_loop(block_y, number(0), ceil_div(y->upper - y->lower, ir::var(ty)), body, y->location);
+    // The host divides, once, and not every thread.
+    const ir::Symbol blocks_x = ir::make_symbol("blocks_x"), blocks_y = ir::make_symbol("blocks_y");
+    body = grid_loop(block_x, number(0), ir::var(blocks_x), body, x.location);
+    if (y) body = grid_loop(block_y, number(0), ir::var(blocks_y), body, y->location);
     for (std::size_t k = nest.loops.size() - (y ? 2 : 1); k-- > 0;) {
       const ir::For& loop = *nest.loops[k];
       body = grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
     }
+    body = let(blocks_x, ceil_div(x.upper - x.lower, threads_x), body);
     if (!y) return body;
+    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads), ir::var(tx)), body);
     return let(tx, threads_for(x.upper - x.lower, 4, flat_threads), body);
   }

@@ -1,0 +1,110 @@
+// What needs the CUDA toolkit or a GPU. Skips visibly where there is none.
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/nvrtc.h"
+#include "transforms/gpu/map_to_gpu.h"
+#include "transforms/pipeline.h"
+
+#include <loopgrad/loopgrad.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace lg = loopgrad;
+
+namespace {
+
+lg::Program correlation() {
+  lg::ProgramBuilder p("correlation");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<float>("x", {n + k - 1});
+  auto w = p.input<float>("w", {k});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0.0f;
+    for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
+  }
+  return p.build();
+}
+
+std::string source_of(lg::Variant variant) {
+  const lg::Gradient gradient = lg::differentiate(correlation(), {.variant = variant});
+  const auto mode = variant == lg::Variant::Atomic      ? lg::transforms::SumMode::Atomic
+                    : variant == lg::Variant::NaiveTape ? lg::transforms::SumMode::Serial
+                                                        : lg::transforms::SumMode::Restructured;
+  std::vector<lg::ir::Program> programs;
+  lg::Report report;
+  for (const lg::Program* p : {&gradient.forward, &gradient.backward}) {
+    const lg::ir::Program lowered = lg::transforms::lower(p->ir(), mode, report);
+    programs.push_back(mode == lg::transforms::SumMode::Serial ? lowered : lg::transforms::map_to_gpu(lowered));
+  }
+  return lg::backend::emit_cuda(programs).source;
+}
+
+TEST(CudaSource, IsAcceptedByNvrtcForTwoArchitectures) {
+  if (!lg::backend::has_nvrtc()) GTEST_SKIP() << "no libnvrtc on this machine";
+  for (const lg::Variant variant : {lg::Variant::NaiveTape, lg::Variant::Atomic, lg::Variant::Restructured})
+    for (const char* architecture : {"sm_80", "sm_90"})
+      EXPECT_FALSE(lg::backend::compile_cubin(source_of(variant), architecture, "correlation").empty());
+}
+
+TEST(CudaSource, HasAtomicsInTheAtomicVariantOnly) {
+  EXPECT_NE(source_of(lg::Variant::Atomic).find("atomicAdd"), std::string::npos);
+  EXPECT_EQ(source_of(lg::Variant::Restructured).find("atomic"), std::string::npos);
+}
+
+TEST(CudaTarget, SaysWhatIsMissing) {
+  std::string why;
+  if (lg::has_cuda(&why)) GTEST_SKIP() << "there is a GPU: " << lg::cuda_device_name();
+  EXPECT_NE(why.find("Hint"), std::string::npos) << why;
+  EXPECT_THROW(compile(correlation(), {.target = lg::Target::Cuda}), lg::Error);
+}
+
+class CudaDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 1);
+    std::string why;
+    if (!lg::has_cuda(&why)) GTEST_SKIP() << why;
+  }
+};
+
+TEST_F(CudaDevice, RunsAgainAndAgainWithTheSameBits) {
+  const std::int64_t n = 1001, k = 7;
+  std::vector<float> x(static_cast<std::size_t>(n + k - 1), 0.5f), w(static_cast<std::size_t>(k), 2),
+      y(static_cast<std::size_t>(n));
+  lg::DeviceArray dx(lg::ScalarType::F32, {n + k - 1}), dw(lg::ScalarType::F32, {k}), dy(lg::ScalarType::F32, {n});
+  dx.upload(x.data());
+  dw.upload(w.data());
+  const lg::Executable run = compile(correlation(), {.target = lg::Target::Cuda});
+  for (int i = 0; i < 3; ++i) {
+    run.run({{"x", dx.view()}, {"w", dw.view()}, {"y", dy.view()}});
+    dy.download(y.data());
+    for (const float value : y) ASSERT_EQ(value, 7.0f);
+  }
+}
+
+TEST_F(CudaDevice, RefusesHostMemory) {
+  std::vector<float> x(16), w(7), y(10);
+  const lg::Executable run = compile(correlation(), {.target = lg::Target::Cuda});
+  const lg::Arguments host = {
+      {"x", lg::view(x.data(), {16})}, {"w", lg::view(w.data(), {7})}, {"y", lg::view(y.data(), {10})}};
+  EXPECT_THROW(run.run(host), lg::UsageError);
+  const lg::Arguments lie = {{"x", lg::device_view(x.data(), {16})},
+                             {"w", lg::device_view(w.data(), {7})},
+                             {"y", lg::device_view(y.data(), {10})}};
+  EXPECT_THROW(run.run(lie), lg::UsageError);
+}
+
+TEST_F(CudaDevice, SurvivesRunningOutOfMemory) {
+  try {
+    lg::DeviceArray huge(lg::ScalarType::F32, {std::int64_t{1} << 40});
+    FAIL() << "4 TiB were allocated";
+  } catch (const lg::RuntimeError& error) {
+    EXPECT_EQ(error.code(), lg::ErrorCode::OutOfMemory);
+  }
+  lg::DeviceArray small(lg::ScalarType::F32, {16});
+  EXPECT_NE(small.data(), nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,152 @@
+// Programs mapped to a GPU: what the mapping looks like, that it computes the same, and that the checked interpreter
+// finds a missing barrier.
+#include "backends/interpreter/interpreter.h"
+#include "dsl/ir/printer.h"
+#include "dsl/ir/verifier.h"
+#include "dsl/ir/visit.h"
+#include "transforms/gpu/map_to_gpu.h"
+#include "transforms/pipeline.h"
+
+#include <loopgrad/loopgrad.h>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace lg = loopgrad;
+using lg::ir::LoopMode;
+
+namespace {
+
+lg::ir::Program mapped(const lg::Program& program) {
+  lg::Report report;
+  const lg::ir::Program result =
+      lg::transforms::map_to_gpu(lg::transforms::lower(program.ir(), lg::transforms::SumMode::Restructured, report));
+  lg::ir::verify(result, "map_to_gpu");
+  return result;
+}
+
+int count(const lg::ir::Program& program, LoopMode mode) {
+  int found = 0;
+  lg::ir::walk_stmts(program.body, [&](const lg::ir::Stmt& s) {
+    const auto* loop = s.as<lg::ir::For>();
+    found += loop && loop->mode == mode;
+  });
+  return found;
+}
+
+lg::Program scaled_grid() {
+  lg::ProgramBuilder p("scaled_grid");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.output<float>("b", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) b(i, j) = 2.0f * a(i, j);
+  return p.build();
+}
+
+lg::Program normalised_rows() {
+  lg::ProgramBuilder p("normalised_rows");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.output<float>("b", {n, m});
+  for (auto i : p.loop("i", 0, n)) {
+    auto sum = p.local<float>("sum");
+    sum() = 0.0f;
+    for (auto j : p.loop("j", 0, m)) sum() += a(i, j);
+    for (auto j : p.loop("k", 0, m)) b(i, j) = a(i, j) / sum();
+  }
+  return p.build();
+}
+
+lg::Program total() {
+  lg::ProgramBuilder p("total");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n});
+  auto s = p.output<float>("s", {});
+  s() = 0.0f;
+  for (auto i : p.loop("i", 0, n)) s() += a(i);
+  return p.build();
+}
+
+/// Results of the interpreter on the program as a GPU would run it, checked for races.
+std::vector<float> run_mapped(const lg::Program& program, const std::vector<float>& a, std::vector<std::int64_t> shape,
+                              std::vector<std::int64_t> result_shape, const char* result) {
+  std::vector<float> out(static_cast<std::size_t>(
+      std::accumulate(result_shape.begin(), result_shape.end(), std::int64_t{1}, std::multiplies<>())));
+  lg::CompileOptions options{.target = lg::Target::Interpreter, .checked = true, .gpu_mapped = true};
+  compile(program, options).run({{"a", lg::view(a.data(), shape)}, {result, lg::view(out.data(), result_shape)}});
+  return out;
+}
+
+std::vector<float> ramp(std::size_t n) {
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i % 17) + 1;
+  return values;
+}
+
+TEST(Mapping, ANestOfParallelLoopsBecomesAGridOfBlocks) {
+  const lg::ir::Program program = mapped(scaled_grid());
+  EXPECT_EQ(count(program, LoopMode::Grid), 2);
+  EXPECT_EQ(count(program, LoopMode::Threads), 2);
+  EXPECT_EQ(count(program, LoopMode::Parallel), 0);
+}
+
+TEST(Mapping, TailsAreRightAtEverySize) {
+  for (const auto& [n, m] : {std::pair{1, 1}, {3, 5}, {7, 300}, {65, 33}, {1, 257}, {0, 4}}) {
+    const std::vector<float> a = ramp(static_cast<std::size_t>(n * m));
+    const std::vector<float> b = run_mapped(scaled_grid(), a, {n, m}, {n, m}, "b");
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(b[i], 2 * a[i]) << n << " x " << m << ", element " << i;
+  }
+}
+
+TEST(Mapping, RowsAreSharedByTheThreadsOfABlock) {
+  const lg::ir::Program program = mapped(normalised_rows());
+  const std::string text = lg::ir::print(program);
+  EXPECT_NE(text.find("grid for i in 0..n"), std::string::npos) << text;
+  EXPECT_NE(text.find("sum_all += (atomic) sum_part"), std::string::npos) << text;
+  const std::vector<float> a = ramp(5 * 1031);
+  const std::vector<float> b = run_mapped(normalised_rows(), a, {5, 1031}, {5, 1031}, "b");
+  for (std::size_t i = 0; i < 5; ++i) {
+    const double sum =
+        std::accumulate(a.begin() + static_cast<long>(1031 * i), a.begin() + static_cast<long>(1031 * (i + 1)), 0.0);
+    for (std::size_t j = 0; j < 1031; ++j) ASSERT_NEAR(b[1031 * i + j], a[1031 * i + j] / sum, 1e-6);
+  }
+}
+
+TEST(Mapping, ALongSumIsSharedByManyBlocks) {
+  for (const std::int64_t n : {0, 1, 255, 5000}) {
+    const std::vector<float> a = ramp(static_cast<std::size_t>(n));
+    EXPECT_EQ(run_mapped(total(), a, {n}, {}, "s")[0], std::accumulate(a.begin(), a.end(), 0.0f)) << n;
+  }
+}
+
+TEST(Mapping, ThreadsThatNeedABarrierBetweenThemAreARace) {
+  using namespace lg::ir;
+  // Each thread writes its element and reads its neighbour's: right only with a barrier in between.
+  const Array a = make_array("a", lg::ScalarType::F32, {int_const(8)}, ArrayRole::Output, {});
+  const Array b = make_array("b", lg::ScalarType::F32, {int_const(8)}, ArrayRole::Output, {});
+  const Symbol t = make_symbol("t"), u = make_symbol("u"), g = make_symbol("g");
+  auto program = [&](bool barrier) {
+    const Expr next = binary(BinaryOp::Mod, var(barrier ? u : t) + int_const(1), int_const(8));
+    const Stmt write = assign(a, {var(t)}, float_const(1, lg::ScalarType::F32));
+    const Stmt read = assign(b, {var(barrier ? u : t)}, load(a, {next}));
+    auto threads = [](const Symbol& i, Stmt body) {
+      return for_loop(i, int_const(0), int_const(8), std::move(body), LoopMode::Threads);
+    };
+    const Stmt body = barrier ? block({threads(t, write), threads(u, read)}) : threads(t, block({write, read}));
+    return lg::ir::Program{"p", {}, {a, b}, {}, for_loop(g, int_const(0), int_const(1), body, LoopMode::Grid), {}};
+  };
+  std::vector<float> x(8), y(8);
+  auto run = [&](bool barrier) {
+    const lg::ir::Program p = program(barrier);
+    const auto binding = lg::backend::bind(p, {{"a", lg::view(x.data(), {8})}, {"b", lg::view(y.data(), {8})}}, {});
+    lg::backend::InterpreterOptions options;
+    options.checked = true;
+    lg::backend::interpret(p, binding, options);
+  };
+  EXPECT_NO_THROW(run(true));
+  EXPECT_THROW(run(false), lg::RuntimeError);
+}
+
+}  // namespace
