@@ -155,7 +155,7 @@ class Tree {
       Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape);
       if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
     }
-    if (!ir::as_int(blocks_)) blocks_ = larger(blocks_, ir::int_const(1));
+    if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
     for (Partial& partial : partials_) make_arrays(partial);
   }
 
