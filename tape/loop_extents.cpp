@@ -5,6 +5,8 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
+
 namespace loopgrad::tape {
 namespace {
 
@@ -116,6 +118,18 @@ const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector
   return nullptr;
 }
 
+/// Sizing passes trip counts on by name, so loops with iterators of one name need different ones.
+std::string LoopExtents::free_name(const std::string& wish) const {
+  auto named = [](const std::string& name) { return [&name](const auto& item) { return item.name == name; }; };
+  auto taken = [&](const std::string& name) {
+    return std::any_of(symbols_.begin(), symbols_.end(), named(name)) ||
+           std::any_of(program_.sizes.begin(), program_.sizes.end(), named(name)) || ir::find_array(program_, name);
+  };
+  std::string name = wish;
+  for (int i = 1; taken(name); ++i) name = wish + "_" + std::to_string(i);
+  return name;
+}
+
 /// Trip counts that depend on inputs that are never written: a loop nest that takes their maximum, run beforehand.
 std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vector<Stmt>& around) {
   const ir::For& n = *loop.as<ir::For>();
@@ -128,7 +142,7 @@ std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vec
     return ok;
   };
   if (!known_beforehand(n.lower) || !known_beforehand(n.upper)) return std::nullopt;
-  const ir::Symbol symbol = ir::make_symbol("most_" + n.iterator.name);
+  const ir::Symbol symbol = ir::make_symbol(free_name("most_" + n.iterator.name));
   const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, n.location);
   Stmt s = ir::reduce(output, {}, ir::ReduceOp::Max, n.upper - n.lower, n.location);
   Stmt inner = loop;

@@ -49,6 +49,7 @@ class LoopExtents {
   void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
+  std::string free_name(const std::string& wish) const;
   std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
 
   const ir::Program& program_;
