@@ -76,12 +76,9 @@ Stmt adjoint_of_store(const Store& store, const ArrayMap& adjoints, const Adjoin
 /// Only the operand that became the value has a derivative: it gets the adjoint, and what was there before gets none.
 Stmt adjoint_of_extremum(const ir::Reduce& r, const ArrayMap& adjoints, const AdjointOptions& options) {
   if (!adjoints.count(r.array)) return ir::block({});
-  Expr taken = options.taken;
-  if (!taken) {
-    const Expr old_value = ir::load(r.array, r.indices, r.location);
-    taken = r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, r.value, old_value)
-                                      : ir::binary(ir::BinaryOp::Lt, old_value, r.value);
-  }
+  const Expr old_value = ir::load(r.array, r.indices, r.location);
+  const Expr taken = r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, r.value, old_value)
+                                               : ir::binary(ir::BinaryOp::Lt, old_value, r.value);
   AdjointOptions as_assign = options;
   as_assign.result = {};
   const Store store{r.array, r.indices, r.value, r.location, true};

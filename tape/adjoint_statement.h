@@ -16,7 +16,6 @@ using ArrayMap = std::map<ir::Array, ir::Array>;
 struct AdjointOptions {
   bool clear = true;  // an Assign zeroes the adjoint of its target; false when nobody reads that adjoint afterwards
   ir::Expr result;    // an expression for the stored value that is cheaper than recomputing it, or null
-  ir::Expr taken;     // min= and max=: whether this operand became the value; null: compare with the old value
 };
 
 /// Before -> after, for `A[f] = x[g] * 2`:

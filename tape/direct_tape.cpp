@@ -103,12 +103,8 @@ class Backward {
     Array placeholder;  // stands for a value of the backward sweep in the adjoint, which is written in primal values
     Expr stored;
     const auto* r = s.as<ir::Reduce>();
-    if (r && prepared_.adjoints.count(r->array) && (r->op == ir::ReduceOp::Min || r->op == ir::ReduceOp::Max)) {
-      options.clear = plan_.adjoint_is_read_later(s);
-      stored = plan_.provide_taken(s);
-      placeholder = ir::make_array("taken", ScalarType::Bool, {}, ir::ArrayRole::Local, s->location);
-      options.taken = ir::load(placeholder, {});
-    }
+    if (r && prepared_.adjoints.count(r->array) && (r->op == ir::ReduceOp::Min || r->op == ir::ReduceOp::Max))
+      return of_extremum(s);
     if (a && prepared_.adjoints.count(a->array)) {
       options.clear = plan_.adjoint_is_read_later(s);
       const bool rounds = value_type(a->array->type) != a->array->type;  // f16 and bf16 hold less than was computed
@@ -126,6 +122,18 @@ class Backward {
       const auto* l = e.as<ir::Load>();
       return l && l->array == placeholder ? std::optional(stored) : std::nullopt;
     });
+  }
+
+  /// The adjoint is a branch on whether the operand was taken: a comparison with the old value in the forward sweep,
+  /// and what the plan makes of it here.
+  Stmt of_extremum(const Stmt& s) {
+    AdjointOptions options;
+    options.clear = plan_.adjoint_is_read_later(s);
+    const Stmt adjoint = adjoint_of(s, prepared_.adjoints, options);
+    const auto* branch = adjoint.as<ir::If>();
+    if (!branch) return adjoint;
+    const Expr taken = plan_.provide_taken(s);
+    return ir::if_then(taken, plan_.provide(branch->then_body, s, branch->condition), {}, s->location);
   }
 
   const Prepared& prepared_;

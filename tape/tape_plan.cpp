@@ -66,13 +66,21 @@ void TapePlan::build_model() {
   }
 }
 
-const poly::Access* TapePlan::find_access(const ir::Load& load, const Site& site) const {
-  if (!model_ || site.model_index < 0) return nullptr;
+/// All reads of the element by the statement as one access: under a select the model knows each only where it happens.
+std::optional<poly::Access> TapePlan::find_access(const ir::Load& load, const Site& site) const {
+  if (!model_ || site.model_index < 0) return std::nullopt;
+  std::optional<poly::Access> result;
   for (const poly::Access& access : model_->statements[site.model_index].accesses) {
-    if (access.kind == poly::AccessKind::Read && access.array == load.array && ir::equal(access.indices, load.indices))
-      return &access;
+    if (access.kind != poly::AccessKind::Read || access.array != load.array || !ir::equal(access.indices, load.indices))
+      continue;
+    if (!result) {
+      result = access;
+      continue;
+    }
+    result->relation = result->relation.unite(access.relation);
+    result->exact = result->exact && access.exact;
   }
-  return nullptr;
+  return result;
 }
 
 const poly::Access* TapePlan::find_write(const Site& site) const {
@@ -84,7 +92,7 @@ const poly::Access* TapePlan::find_write(const Site& site) const {
 
 bool TapePlan::is_overwritten(const ir::Load& load, const Site& site) {
   if (!written_.count(load.array)) return false;
-  const poly::Access* access = find_access(load, site);
+  const auto access = find_access(load, site);
   if (!access) return true;
   return ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, site.model_index, *access); });
 }
@@ -101,11 +109,14 @@ Expr TapePlan::provide(const Expr& e, const Stmt& site, const Expr& guard) {
 
 Expr TapePlan::provide(const Expr& e, const Stmt& site) { return provide(e, site, {}); }
 
-Stmt TapePlan::provide(const Stmt& adjoint, const Stmt& site) {
-  return rewrite_loads(adjoint, [&](const Expr& load, const Expr& when) -> std::optional<Expr> {
-    if (!primal_.count(load.as<ir::Load>()->array)) return std::nullopt;
-    return supply(load, site, when);
-  });
+Stmt TapePlan::provide(const Stmt& adjoint, const Stmt& site, const Expr& guard) {
+  return rewrite_loads(
+      adjoint,
+      [&](const Expr& load, const Expr& when) -> std::optional<Expr> {
+        if (!primal_.count(load.as<ir::Load>()->array)) return std::nullopt;
+        return supply(load, site, when);
+      },
+      guard);
 }
 
 std::vector<Expr> TapePlan::provide_all(const std::vector<Expr>& list, const Stmt& site, const Expr& guard) {

@@ -47,7 +47,8 @@ class TapePlan {
   /// `e`, a primal expression evaluated at statement `site`, as an expression of the backward sweep at the same
   /// iteration.
   ir::Expr provide(const ir::Expr& e, const ir::Stmt& site);
-  ir::Stmt provide(const ir::Stmt& adjoint, const ir::Stmt& site);
+  /// `guard`: a condition over primal values, evaluated just before `site`, without which the adjoint does not run.
+  ir::Stmt provide(const ir::Stmt& adjoint, const ir::Stmt& site, const ir::Expr& guard = {});
   /// The same for the condition of the If `site`: saved as a whole when it would need a tape otherwise.
   ir::Expr provide_condition(const ir::Stmt& site);
   /// The trip count of the While `site`.
@@ -80,7 +81,7 @@ class TapePlan {
   void collect_sites(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
   void build_model();
   const Site& site_of(const ir::Stmt& s) const { return sites_.at(s.get()); }
-  const poly::Access* find_access(const ir::Load& load, const Site& site) const;
+  std::optional<poly::Access> find_access(const ir::Load& load, const Site& site) const;
   const poly::Access* find_write(const Site& site) const;
   bool is_overwritten(const ir::Load& load, const Site& site);
 

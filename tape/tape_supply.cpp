@@ -184,7 +184,7 @@ std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, 
 
 std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& site, const Expr& guard) {
   const Site& where = site_of(site);
-  const poly::Access* access = find_access(load, where);
+  const auto access = find_access(load, where);
   if (!access) return std::nullopt;
   const poly::Dataflow flow =
       ask(*model_, poly::Dataflow{}, [&] { return poly::last_writes(*model_, where.model_index, *access); });

@@ -291,6 +291,38 @@ TEST(Patterns, GuardedNeighbourInPlace) {
   EXPECT_TRUE(gradient_is_right(p.build(), inputs));
 }
 
+TEST(Patterns, ExtremumWhoseOperandIsReadUnderItsBranch) {
+  ProgramBuilder p("extremum_guard");
+  auto m = p.size("m");
+  auto x = p.input<double>("x", {m});
+  auto y = p.inout<double>("y", {});
+  for (auto j : p.loop("j", 0, m)) y() = y() * x(j);
+  y().max_with(min(y() * y(), 0.5) * x(0));
+  y() = y() * x(1);
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"m", 3}}, .values = {}, .options = {}}));
+}
+
+TEST(Patterns, OneElementReadWithAndWithoutAGuard) {
+  ProgramBuilder p("two_guards");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto s = p.output<double>("s", {});
+  s() = 0.5;
+  for (auto i : p.loop("i", 0, n)) s() = select(i > 0, s(), 0.5) * (s() * x(0)) + x(i);
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 4}}, .values = {}, .options = {}}));
+}
+
+TEST(Patterns, SeveralMeasuredLoopsOfOneName) {
+  ProgramBuilder p("measured");
+  auto n = p.size("n");
+  auto count = p.input<std::int32_t>("count", {n});
+  auto x = p.input<double>("x", {n});
+  auto y = p.inout<double>("y", {});
+  for ([[maybe_unused]] auto j : p.loop("j", 0, count(0))) y() = y() * y() * x(0);
+  for ([[maybe_unused]] auto j : p.loop("j", 0, count(1))) y() = y() * y() * x(1);
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 2}}, .values = {{"count", {3, 2}}}, .options = {}}));
+}
+
 TEST(Patterns, LoopBoundComputedByTheProgramNeedsAPromise) {
   auto build = [](bool promise) {
     ProgramBuilder p("computed_bound");
