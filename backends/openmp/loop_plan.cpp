@@ -1,5 +1,7 @@
 #include "backends/openmp/loop_plan.h"
 
+#include "backends/openmp/region.h"
+
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -12,20 +14,6 @@ using namespace ir;
 
 constexpr std::int64_t max_stack_bytes = 16 * 1024;
 
-std::set<Symbol> symbols_in(const Expr& e) {
-  std::set<Symbol> out;
-  walk(e, [&](const Expr& x) {
-    if (const auto* v = x.as<Var>()) out.insert(v->symbol);
-  });
-  return out;
-}
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= x.kind() == Kind::Load; });
-  return found;
-}
-
 /// Bytes of a local of constant extents, or nullopt.
 std::optional<std::int64_t> constant_bytes(const Array& array) {
   std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
@@ -34,94 +22,6 @@ std::optional<std::int64_t> constant_bytes(const Array& array) {
     if (!n || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
   }
   return bytes;
-}
-
-/// What decides whether a loop body can run in vector lanes.
-struct BodyTraits {
-  bool simple = true;   // straight-line code and branches only
-  int contiguous = 0;   // accesses that move by one element (or none) from one iteration to the next
-  int scattered = 0;    // all others
-  std::set<Array> own;  // rank-0 locals declared inside
-};
-
-void count_access(const std::vector<Expr>& indices, const Symbol& iterator, BodyTraits& traits) {
-  bool contiguous = true;
-  for (std::size_t d = 0; d < indices.size(); ++d) {
-    const bool moves = symbols_in(indices[d]).count(iterator) > 0;
-    if (!moves) continue;
-    // The last index may be the iterator plus or minus something that does not move.
-    const Expr* e = &indices[d];
-    while (const auto* b = e->as<Binary>()) {
-      if (b->op != BinaryOp::Add && b->op != BinaryOp::Sub) break;
-      const bool left = symbols_in(b->a).count(iterator) > 0, right = symbols_in(b->b).count(iterator) > 0;
-      if (left == right) break;
-      e = left ? &b->a : &b->b;
-    }
-    contiguous &= d + 1 == indices.size() && e->kind() == Kind::Var;
-  }
-  ++(contiguous ? traits.contiguous : traits.scattered);
-}
-
-BodyTraits traits_of(const Stmt& body, const Symbol& iterator) {
-  BodyTraits traits;
-  auto on_expr = [&](const Expr& e) {
-    if (const auto* l = e.as<Load>()) count_access(l->indices, iterator, traits);
-  };
-  auto on_stmt = [&](const Stmt& s) {
-    visit(s, overloaded{
-                 [](const Block&) {},
-                 [](const If&) {},
-                 [&](const Assign& n) { count_access(n.indices, iterator, traits); },
-                 [&](const Reduce& n) {
-                   count_access(n.indices, iterator, traits);
-                   if (n.atomic) traits.simple = false;
-                 },
-                 [&](const Allocate& n) {
-                   if (n.array->shape.empty()) traits.own.insert(n.array);
-                   else traits.simple = false;
-                 },
-                 [&](const For& n) {
-                   const auto lower = as_int(n.lower), upper = as_int(n.upper);
-                   if (!lower || !upper || *upper - *lower > 4) traits.simple = false;
-                 },
-                 [&](const auto&) { traits.simple = false; },
-             });
-  };
-  walk(body, on_stmt, on_expr);
-  return traits;
-}
-
-/// A sequential loop whose only effect is to reduce into scalars: `for j: s += x[j]*w[j]`. Fills in which.
-bool is_scalar_reduction(const For& loop, const BodyTraits& traits, LoopPlan& plan) {
-  std::map<Array, ReduceOp> targets;
-  std::set<Array> other_writes, reads;
-  bool fits = true;
-  auto on_stmt = [&](const Stmt& s) {
-    if (const auto* a = s.as<Assign>()) other_writes.insert(a->array);
-    const auto* r = s.as<Reduce>();
-    if (!r) return;
-    const bool scalar = r->array->role == ArrayRole::Local && r->array->shape.empty() && !traits.own.count(r->array);
-    const bool wide = r->array->type == ScalarType::F32 || r->array->type == ScalarType::F64;
-    if (!scalar) other_writes.insert(r->array);
-    else fits &= wide && targets.emplace(r->array, r->op).first->second == r->op;
-  };
-  walk(loop.body, on_stmt, [&](const Expr& e) {
-    if (const auto* l = e.as<Load>()) reads.insert(l->array);
-  });
-  for (const Array& array : other_writes) fits &= traits.own.count(array) > 0;
-  for (const auto& [array, op] : targets) fits &= !reads.count(array);
-  if (!fits || targets.empty()) return false;
-  for (const auto& [array, op] : targets) plan.simd_reductions[op].push_back(array);
-  // Maps are ordered by address; what is printed must follow the program.
-  for (auto& [op, arrays] : plan.simd_reductions)
-    std::sort(arrays.begin(), arrays.end(), [](const Array& a, const Array& b) { return a->id < b->id; });
-  return true;
-}
-
-void plan_simd(const For& loop, LoopPlan& plan) {
-  const BodyTraits traits = traits_of(loop.body, loop.iterator);
-  if (!traits.simple || traits.scattered > traits.contiguous) return;
-  plan.simd = is_parallel(loop.mode) || is_scalar_reduction(loop, traits, plan);
 }
 
 bool contains_loop(const Stmt& s) {
@@ -186,7 +86,7 @@ int collapsible(const For& outer) {
 
 class Planner {
  public:
-  explicit Planner(FunctionPlan& plan) : plan_(plan) {}
+  Planner(const ir::Program& program, FunctionPlan& plan) : plan_(plan), aliased_(aliased_arrays(program)) {}
 
   void visit_stmt(const Stmt& s) {
     if (!s) return;
@@ -231,23 +131,15 @@ class Planner {
       loop.collapse = collapsible(n);
       parallel_ = static_cast<int>(loops_.size());
     }
-    if (loop.collapse == 1 && !contains_loop_of_many_trips(n.body)) plan_simd(n, loop);
+    if (loop.collapse == 1)
+      if (auto simd = plan_simd(n, aliased_)) {
+        loop.simd = true;
+        loop.simd_reductions = std::move(*simd);
+      }
     loops_.push_back({s, n.iterator});
     visit_stmt(n.body);
     loops_.pop_back();
     if (parallel_ == static_cast<int>(loops_.size())) parallel_ = -1;
-  }
-
-  static bool contains_loop_of_many_trips(const Stmt& s) {
-    bool found = false;
-    walk_stmts(s, [&](const Stmt& t) {
-      found |= t.kind() == Kind::While;
-      const auto* loop = t.as<For>();
-      if (!loop) return;
-      const auto lower = as_int(loop->lower), upper = as_int(loop->upper);
-      found |= !lower || !upper || *upper - *lower > 4;
-    });
-    return found;
   }
 
   void place(const Stmt& s, const Allocate& n) {
@@ -274,6 +166,7 @@ class Planner {
   }
 
   FunctionPlan& plan_;
+  std::set<Array> aliased_;
   std::vector<OpenLoop> loops_;
   int parallel_ = -1;  // position in loops_ of the loop that runs on threads
 };
@@ -339,7 +232,7 @@ Expr work_below(const Stmt& s, std::set<Symbol>& inner) {
 
 FunctionPlan plan_function(const Program& program) {
   FunctionPlan plan;
-  Planner(plan).visit_stmt(program.body);
+  Planner(program, plan).visit_stmt(program.body);
   return plan;
 }
 

@@ -2,7 +2,7 @@
 // from.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "backends/openmp/simd_plan.h"
 
 #include <map>
 #include <set>
@@ -28,7 +28,7 @@ struct LoopPlan {
   bool uneven = false;   // its iterations differ in work, so that threads fetch small shares
   int collapse = 1;      // loops shared out together, this one included
   bool simd = false;     // iterations may run in vector lanes
-  std::map<ir::ReduceOp, std::vector<ir::Array>> simd_reductions;  // scalars that a sequential simd loop reduces into
+  SimdReductions simd_reductions;
 };
 
 struct FunctionPlan {

@@ -1,5 +1,6 @@
 #include "backends/openmp/stmt_text.h"
 
+#include "backends/openmp/clauses.h"
 #include "backends/openmp/region.h"
 
 #include "dsl/ir/visit.h"
@@ -11,15 +12,6 @@ namespace loopgrad::backend {
 namespace {
 
 using namespace ir;
-
-/// Below this many operations a parallel loop costs more than it gains.
-constexpr std::int64_t least_parallel_work = 20000;
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= x.kind() == Kind::Load; });
-  return found;
-}
 
 class StmtWriter {
  public:
@@ -99,23 +91,21 @@ class StmtWriter {
     return name;
   }
 
-  struct Header {
-    std::string open;  // for (...)
-    std::string lower, upper;
-  };
-
-  Header forward_header(const For& n, std::string lower, std::string upper) {
+  LoopHeader forward_header(const For& n, std::string lower, std::string upper) {
     const std::string name = state_.names.of(n.iterator);
     const std::string open = fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0})", name, lower, upper);
     return {open, std::move(lower), std::move(upper)};
   }
 
   /// Of a loop in a nest that is shared out as a whole: nothing may stand between its loops.
-  Header inner_header(const For& n) { return forward_header(n, text(n.lower), text(n.upper, Level::Sum)); }
+  LoopHeader inner_header(const For& n) { return forward_header(n, text(n.lower), text(n.upper, Level::Sum)); }
 
-  Header loop_header(const For& n) {
-    if (n.mode != LoopMode::Backward)
-      return forward_header(n, bound(n.lower, n.iterator, "_begin"), bound(n.upper, n.iterator, "_end"));
+  LoopHeader forward_loop_header(const For& n) {
+    return forward_header(n, bound(n.lower, n.iterator, "_begin"), bound(n.upper, n.iterator, "_end"));
+  }
+
+  LoopHeader loop_header(const For& n) {
+    if (n.mode != LoopMode::Backward) return forward_loop_header(n);
     const std::string name = state_.names.of(n.iterator), lower = bound(n.lower, n.iterator, "_begin");
     const bool is_short = text(n.upper).size() <= long_bound;
     const std::string last = is_short ? text(n.upper - int_const(1)) : bound(n.upper, n.iterator, "_end") + " - 1";
@@ -128,7 +118,7 @@ class StmtWriter {
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
     const LoopPlan& plan = plan_.loops.at(s.get());
     if (plan.threads) return emit_parallel(n, plan);
-    const Header header = loop_header(n);
+    const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
     line("{} {{", header.open);
     emit_body(n.body);
@@ -163,33 +153,39 @@ class StmtWriter {
   /// parallel region.
   void emit_parallel(const For& n, const LoopPlan& plan) {
     // Constants for bounds must precede the pragma, and inner bounds of collapsed loops read no data.
-    const Header header = loop_header(n);
-    pragma(fmt::format("omp parallel num_threads(threads){}", worthwhile(n, header)));
-    const OpenRegion region = open_region(n);
-    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan));
+    const LoopHeader header = loop_header(n);
+    const RegionText region = region_text(n);
+    pragma("omp parallel num_threads(threads)" + if_clause(n, header, state_));
+    line("{} __attribute__((always_inline)) {{", region.opening);
+    ++depth_;
+    for (const Stmt& t : region.in_iteration) {
+      const Array& array = t.as<Allocate>()->array;
+      state_.helpers.insert(Helper::Scratch);
+      line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
+    }
+    pragma((plan.simd ? "omp for simd" : "omp for") + schedule_clauses(n, header, plan, state_));
     line("{} {{", header.open);
     emit_collapsed(n.body, plan.collapse - 1);
     line("}}");
     --depth_;
     line("}}({});", region.arguments);
-    if (region.may_fail) line("if (status != loopgrad_ok) return status;");
+    if (!region.in_iteration.empty()) line("if (status != loopgrad_ok) return status;");
   }
 
-  struct OpenRegion {
-    std::string arguments;
-    bool may_fail = false;  // sets `status`
+  struct RegionText {
+    std::string opening, arguments;
+    std::vector<Stmt> in_iteration;  // Allocates that each thread reserves as it goes; they set `status`
   };
 
-  /// Begins the lambda.
-  OpenRegion open_region(const For& n) {
+  RegionText region_text(const For& n) {
+    RegionText out;
     std::set<Array> in_place, per_thread;
-    std::vector<Stmt> in_iteration;
     walk_stmts(n.body, [&](const Stmt& t) {
       const auto* a = t.as<Allocate>();
       if (!a) return;
       const Storage storage = plan_.locals.at(t.get()).storage;
       (storage == Storage::PerThread ? per_thread : in_place).insert(a->array);
-      if (storage == Storage::InIteration) in_iteration.push_back(t);
+      if (storage == Storage::InIteration) out.in_iteration.push_back(t);
     });
     const Region region = region_of(n, in_place);
     std::vector<std::string> parameters, arguments;
@@ -201,31 +197,11 @@ class StmtWriter {
     }
     std::string captures = "=";
     for (const Array& array : region.shared) captures += ", &" + state_.names.of(array);
-    if (!in_iteration.empty()) captures += ", &status";
+    if (!out.in_iteration.empty()) captures += ", &status";
     const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
-    line("[{}]({}) __attribute__((always_inline)) {{", captures, joined(parameters, indent, indent));
-    ++depth_;
-    for (const Stmt& t : in_iteration) {
-      const Array& array = t.as<Allocate>()->array;
-      state_.helpers.insert(Helper::Scratch);
-      line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
-    }
-    return {joined(arguments, indent, indent), !in_iteration.empty()};
-  }
-
-  /// Shares of one size are kept by the same thread from loop to loop, and stay in its cache; uneven work is fetched in
-  /// about 64 shares per thread.
-  std::string schedule(const For& n, const Header& header, const LoopPlan& plan) {
-    const std::string collapse = plan.collapse > 1 ? fmt::format(" collapse({})", plan.collapse) : "";
-    if (!plan.uneven) return " schedule(static)" + collapse;
-    std::string trips = has_load(n.lower) || has_load(n.upper) ? fmt::format("({} - {})", header.upper, header.lower)
-                                                               : text(n.upper - n.lower, Level::Prefix);
-    const For* loop = &n;
-    for (int i = 1; i < plan.collapse; ++i) {
-      loop = loop->body.as<For>();
-      trips += " * " + text(loop->upper - loop->lower, Level::Prefix);
-    }
-    return fmt::format(" schedule(dynamic, {} / (64 * threads) + 1){}", trips, collapse);
+    out.opening = fmt::format("[{}]({})", captures, joined(parameters, indent, indent));
+    out.arguments = joined(arguments, indent, indent);
+    return out;
   }
 
   /// The loops that share one pragma, then the body of the innermost.
@@ -238,20 +214,6 @@ class StmtWriter {
     emit_collapsed(n.body, count - 1);
     line("}}");
     --depth_;
-  }
-
-  /// The clause that keeps tiny loops on one thread; empty when the loop is known to be large.
-  std::string worthwhile(const For& n, const Header& header) {
-    const Expr work = work_of_trip(n);
-    std::string total;
-    if (has_load(n.lower) || has_load(n.upper)) {
-      total = fmt::format("({} - {}) * {}", header.upper, header.lower, text(work, Level::Prefix));
-    } else {
-      const Expr operations = (n.upper - n.lower) * work;
-      if (const auto known = as_int(operations); known && *known >= least_parallel_work) return "";
-      total = text(operations, Level::Relation);
-    }
-    return fmt::format(" if (parallel : {} >= {})", total, least_parallel_work);
   }
 
   // Branches and stores.

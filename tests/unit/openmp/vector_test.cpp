@@ -1,4 +1,4 @@
-// The f32 functions of generated code: close to the exact values, right at the edges, and the same bits everywhere.
+// Vector lanes: the f32 functions of generated code, and which sequential loops may use lanes.
 #include "tests/unit/openmp/kernels.h"
 
 #include <bit>
@@ -86,6 +86,71 @@ TEST_F(VectorMath, SameBitsInEveryLaneAndOutside) {
     for (std::size_t f = 0; f < 4; ++f)
       EXPECT_EQ(std::memcmp(shifted[f].data(), all[f].data() + first, shifted[f].size() * sizeof(float)), 0) << f;
   }
+}
+
+/// The pragma of the one loop of a program, or "" when it has none.
+std::string simd_pragma(const ir::Program& program) {
+  const std::string source = backend::emit_openmp({program}).source;
+  const std::size_t begin = source.find("#pragma omp simd", source.find("static int run_"));
+  return begin == std::string::npos ? "" : source.substr(begin, source.find('\n', begin) - begin);
+}
+
+TEST(SimdReductions, IterationsMayWriteElementsOfTheirOwn) {
+  lg::ProgramBuilder p("rows");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {2, n});
+  auto y = p.inout<float>("y", {n});
+  auto total = p.output<float>("total", {2});
+  auto s = p.scalar<float>("s"), t = p.scalar<float>("t");
+  s = 0;
+  t = 0;
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) += x(0, i);
+    s += y(i) * x(1, i);
+    t += x(0, i);
+  }
+  total(0) = s;
+  total(1) = t;
+  const ir::Program program = with_mode(p.build().ir(), {"i"}, ir::LoopMode::Backward);
+  EXPECT_EQ(simd_pragma(program), "#pragma omp simd reduction(+ : s, t)");
+  const std::int64_t count = 1003;
+  const auto X = numbers(2 * count);
+  std::vector<float> Y(count, 0.5f), T(2);
+  run(program, {{"x", view(X.data(), {2, count})}, {"y", view(Y.data(), {count})}, {"total", view(T.data(), {2})}});
+  double expected_s = 0, expected_t = 0;
+  for (std::size_t i = 0; i < 1003; ++i) {
+    EXPECT_EQ(Y[i], 0.5f + X[i]);
+    expected_s += static_cast<double>(Y[i]) * X[1003 + i];
+    expected_t += X[i];
+  }
+  EXPECT_NEAR(T[0], expected_s, 1e-4);
+  EXPECT_NEAR(T[1], expected_t, 1e-4);
+}
+
+TEST(SimdReductions, NotWhereIterationsMeet) {
+  auto pragma_of = [](auto body) {
+    lg::ProgramBuilder p("meet");
+    auto n = p.size("n");
+    auto x = p.input<float>("x", {n});
+    auto k = p.input<std::int32_t>("k", {n});
+    auto y = p.inout<float>("y", {n, n});
+    auto s = p.scalar<float>("s");
+    s = 0;
+    for (auto i : p.loop("i", 1, n)) body(i, x, k, y, s);
+    y(0, 0) = s;
+    return simd_pragma(p.build().ir());
+  };
+  using lg::Value;
+  EXPECT_NE(pragma_of([](const Value& i, auto& x, auto&, auto&, auto& s) { s += x(i); }), "");
+  EXPECT_NE(pragma_of([](const Value& i, auto& x, auto&, auto& y, auto&) { y(0, i) = x(i); }), "");
+  // The element of the iteration before; one element for all; an unknown element; a scalar that is read; two
+  // operations.
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto&, auto& y, auto&) { y(0, i) = y(0, i - 1) + x(i); }), "");
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto&, auto& y, auto&) { y(0, 0) = x(i); }), "");
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto& k, auto& y, auto&) { y(0, k(i)) += x(i); }), "");
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto&, auto& y, auto& s) { s += x(i), y(0, i) = s; }), "");
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto&, auto&, auto& s) { s += x(i), s *= x(i); }), "");
+  EXPECT_EQ(pragma_of([](const Value& i, auto& x, auto&, auto&, auto& s) { s = x(i); }), "");
 }
 
 TEST(SimdReductions, MinimaAndMaximaKeepTheTieRule) {

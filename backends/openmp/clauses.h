@@ -1,0 +1,22 @@
+// The clauses of a parallel loop's pragmas.
+#pragma once
+
+#include "backends/openmp/expr_text.h"
+#include "backends/openmp/loop_plan.h"
+
+namespace loopgrad::backend {
+
+/// `for (...)` as it is written, and its bounds.
+struct LoopHeader {
+  std::string open;
+  std::string lower, upper;
+};
+
+/// ` if (parallel : ...)`, which keeps tiny loops on one thread; empty for a loop that is known to be large.
+std::string if_clause(const ir::For& loop, const LoopHeader& header, EmitState& state);
+
+/// ` schedule(...)` and ` collapse(...)`. Equal shares go to the same thread from loop to loop, so that data stays in
+/// its cache; uneven work is fetched in about 64 shares per thread.
+std::string schedule_clauses(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);
+
+}  // namespace loopgrad::backend
