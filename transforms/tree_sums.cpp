@@ -143,6 +143,27 @@ Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
   return result;
 }
 
+Expr both(const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::And, a, b); }
+
+/// Whether the indices, and those of the reads that they are made of, lie inside their arrays. Constants and iterators
+/// of the combining loops do.
+Expr element_exists(const ir::Array& array, const std::vector<Expr>& indices, const std::vector<ir::Symbol>& inside) {
+  Expr result = ir::bool_const(true);
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const Expr& index = indices[d];
+    auto* variable = index.as<ir::Var>();
+    if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
+    ir::walk(index, [&](const Expr& e) {
+      auto* load = e.as<ir::Load>();
+      if (load) result = both(result, element_exists(load->array, load->indices, inside));
+      return !load;
+    });
+    result = both(result, both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
+                               ir::binary(ir::BinaryOp::Lt, index, array->shape[d])));
+  }
+  return result;
+}
+
 class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
@@ -251,8 +272,12 @@ class Tree {
     }
     std::vector<Expr> part = indices;
     part.insert(part.begin(), ir::var(block));
-    Stmt result =
-        ir::reduce(partial.target, partial.element(indices), partial.op, ir::load(partial.parts, part), root_.location);
+    const std::vector<Expr> element = partial.element(indices);
+    Stmt result = ir::reduce(partial.target, element, partial.op, ir::load(partial.parts, part), root_.location);
+    // Where no iteration added anything, the element need not exist.
+    const Expr exists = element_exists(partial.target, element, iterators);
+    const bool varies = std::any_of(iterators.begin(), iterators.end(), [&](auto& z) { return mentions(exists, z); });
+    if (varies) result = ir::if_then(exists, result);
     auto over = [&](const ir::Symbol& iterator, const Expr& extent) {
       result = ir::for_loop(iterator, ir::int_const(0), extent, result, ir::LoopMode::Forward, root_.location);
     };
@@ -260,7 +285,7 @@ class Tree {
     if (inside) over(iterators[rank - 1], partial.shape[rank - 1]);
     over(block, blocks_);
     for (std::size_t k = rank - inside; k-- > 0;) over(iterators[k], partial.shape[k]);
-    return result;
+    return varies ? result : ir::if_then(exists, result);
   }
 
   // Bounds are evaluated once, on entry: those that read data are kept in locals.
