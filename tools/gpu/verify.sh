@@ -70,7 +70,7 @@ if [[ $stages == *compare* ]]; then
 import json, sys
 r = json.load(open(sys.argv[1]))
 cell = lambda v: "-" if v["forward_ms"] is None else "%.3f + %.3f ms %4.1f %% err %.0e%s" % (
-    v["forward_ms"], v["backward_ms"], 100 * v["roofline_fraction"], v["max_rel_error"] or float("nan"),
+    v["forward_ms"], v["backward_ms"], 100 * v["roofline_fraction"], v["max_rel_error"] if v["max_rel_error"] is not None else float("nan"),
     "" if v["bitwise_repeatable"] else " DIFFERS")
 print("%-17s" % r["program"], " | ".join(v["name"] + " " + cell(v) for v in r["variants"][1:]))
 PYTHON

@@ -1,6 +1,8 @@
 #include "transforms/gpu/map_to_gpu.h"
 
+#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
@@ -109,6 +111,7 @@ class Mapper {
 
   struct Nest {
     std::vector<const ir::For*> loops;
+    std::vector<Stmt> owned;  // those of `loops` that are not the program's
     Stmt body;
     bool has(const ir::Symbol& symbol) const {
       return std::any_of(loops.begin(), loops.end(), [&](const ir::For* f) { return f->iterator == symbol; });
@@ -124,17 +127,38 @@ class Mapper {
     return true;
   }
 
-  /// The perfectly nested parallel loops whose bounds the host knows.
+  /// The perfectly nested parallel loops whose bounds the host knows, or can bound: then a guard is left inside.
   static Nest nest_of(const Stmt& s) {
     Nest nest;
+    ir::RangeContext ranges;
+    ranges.leaf = [](const Expr& leaf) {
+      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+    };
+    ranges.non_negative = [](const ir::Symbol&) { return false; };
+    Expr guard;
     Stmt inner = s;
     for (const auto* loop = inner.as<ir::For>(); loop; loop = inner.as<ir::For>()) {
       const bool first = nest.loops.empty();
-      if (!first && (loop->mode != LoopMode::Parallel || !bounds_fit(*loop, nest))) break;
-      nest.loops.push_back(loop);
+      if (!first && loop->mode != LoopMode::Parallel) break;
       inner = loop->body;
+      if (!first && !bounds_fit(*loop, nest)) {
+        const auto lower = ir::range_of(loop->lower, ranges), upper = ir::range_of(loop->upper, ranges);
+        if (has_load(loop->lower) || has_load(loop->upper) || !lower || !upper) {
+          inner = nest.loops.back()->body;
+          break;
+        }
+        const Expr i = ir::var(loop->iterator);
+        const Expr inside = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Le, loop->lower, i),
+                                       ir::binary(BinaryOp::Lt, i, loop->upper));
+        guard = guard ? ir::binary(BinaryOp::And, guard, inside) : inside;
+        nest.owned.push_back(ir::for_loop(loop->iterator, lower->lowest, upper->highest, loop->body, loop->mode,
+                                          loop->location, loop->at_most));
+        loop = nest.owned.back().as<ir::For>();
+      }
+      ranges.variables[loop->iterator] = {loop->lower, loop->upper - number(1)};
+      nest.loops.push_back(loop);
     }
-    nest.body = inner;
+    nest.body = guard ? ir::if_then(guard, inner) : inner;
     return nest;
   }
 
@@ -299,7 +323,8 @@ bool uses_stack(const ir::Program& program) {
 
 ir::Program map_to_gpu(const ir::Program& program) {
   if (uses_stack(program) || ir::is_empty(program.body)) return program;
-  return ir::with_body(program, Mapper(program).host(program.body));
+  const ir::Program hoisted = hoist_parallel_loops(program);
+  return ir::with_body(hoisted, Mapper(hoisted).host(hoisted.body));
 }
 
 }  // namespace loopgrad::transforms

@@ -1,0 +1,128 @@
+#include "transforms/gpu/hoist_parallel_loops.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/poly/dependences.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+bool has_stack(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == ir::Kind::Push || t.kind() == ir::Kind::Pop; });
+  return found;
+}
+
+/// The bounds of `loop` stay what they are while `body` runs.
+bool bounds_are_fixed(const ir::For& loop, const Stmt& body) {
+  bool fixed = true;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
+      fixed &= !uses(loop.lower, array) && !uses(loop.upper, array);
+    });
+  });
+  return fixed;
+}
+
+class Hoister {
+ public:
+  explicit Hoister(const ir::Program& program) : program_(program) {}
+
+  ir::Program run() {
+    // One change at a time: legality is asked of the program as it is then.
+    while (step(program_.body)) {
+    }
+    return program_;
+  }
+
+ private:
+  /// Makes the first change that is possible at or below `s`.
+  bool step(const Stmt& s) {
+    if (!s) return false;
+    if (const auto* loop = s.as<ir::For>()) {
+      const Stmt merged = untiled(*loop);
+      if (merged) {
+        program_ = ir::with_body(program_, replace(program_.body, s, merged));
+        return true;
+      }
+      if (exchange(s, *loop)) return true;
+    }
+    bool changed = false;
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(
+          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
+    });
+    return changed;
+  }
+
+  bool exchange(const Stmt& s, const ir::For& outer) {
+    const auto* inner = outer.body.as<ir::For>();
+    if (outer.mode == LoopMode::Parallel || !inner || inner->mode != LoopMode::Parallel) return false;
+    if (refused_.count(s.get()) || has_stack(s)) return false;
+    refused_.insert(s.get());
+    if (mentions(inner->lower, outer.iterator) || mentions(inner->upper, outer.iterator)) return false;
+    if (has_load(inner->lower) || has_load(inner->upper) || !bounds_are_fixed(outer, inner->body)) return false;
+    const Stmt exchanged = with_body(*inner, with_body(outer, inner->body));
+    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, exchanged));
+    try {
+      auto isl = std::make_shared<poly::Context>();
+      const poly::Model model = poly::build_model(candidate, exchanged, isl);
+      if (!poly::carried_by(model, exchanged, poly::Search::UntilAny).empty()) return false;
+    } catch (const poly::BudgetError&) {
+      return false;
+    }
+    program_ = candidate;
+    return true;
+  }
+
+  /// parallel b in 0..ceil(n/c): parallel i in c*b..min(n, c*b + c)  ->  parallel i in 0..n. Null when it is not that.
+  static Stmt untiled(const ir::For& tiles) {
+    const auto* inner = tiles.body.as<ir::For>();
+    if (tiles.mode != LoopMode::Parallel || ir::as_int(tiles.lower) != 0 || !inner || inner->mode != LoopMode::Parallel)
+      return {};
+    const auto size = coefficient_of(inner->lower, tiles.iterator);
+    const auto* least = inner->upper.as<ir::Binary>();
+    if (!size || *size < 1 || !least || least->op != BinaryOp::Min) return {};
+    const Expr start = ir::var(tiles.iterator) * ir::int_const(*size);
+    auto same = [](const Expr& a, const Expr& b) {
+      const LinearForm difference = linear_form(a - b);
+      return difference.terms.empty() && difference.constant == 0;
+    };
+    if (!same(inner->lower, start)) return {};
+    const Expr end = start + ir::int_const(*size);
+    const Expr extent = same(least->a, end) ? least->b : least->a;
+    if (!same(least->a, end) && !same(least->b, end)) return {};
+    const Expr one = ir::int_const(1), width = ir::int_const(*size);
+    const Expr count = ir::binary(BinaryOp::FloorDiv, extent - one, width) + one;
+    const Expr count2 = ir::binary(BinaryOp::FloorDiv, extent + ir::int_const(*size - 1), width);
+    if (mentions(extent, tiles.iterator) || (!same(tiles.upper, count) && !same(tiles.upper, count2))) return {};
+    bool used = false;
+    ir::walk(
+        inner->body, [](const Stmt&) {},
+        [&](const Expr& e) {
+          const auto* v = e.as<ir::Var>();
+          used |= v && v->symbol == tiles.iterator;
+        });
+    if (used) return {};
+    return ir::for_loop(inner->iterator, ir::int_const(0), extent, inner->body, LoopMode::Parallel, inner->location,
+                        inner->at_most);
+  }
+
+  ir::Program program_;
+  std::set<const ir::StmtNode*> refused_;
+};
+
+}  // namespace
+
+ir::Program hoist_parallel_loops(const ir::Program& program) { return Hoister(program).run(); }
+
+}  // namespace loopgrad::transforms

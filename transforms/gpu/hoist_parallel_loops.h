@@ -1,0 +1,22 @@
+// Moves parallel loops outwards, so that a GPU's threads own them and sum in registers.
+//
+//   parallel for b in 0..ceil(k/4):                 parallel for l in 0..k:
+//     for i in 0..m:                                  parallel for j in 0..n:
+//       parallel for l in 4*b..min(k, 4*b + 4):  ->     for i in 0..m:
+//         parallel for j in 0..n:                         d_b[l, j] += d_c[i, j]*a[i, l]
+//           d_b[l, j] += d_c[i, j]*a[i, l]
+//
+// A parallel loop that is all there is in a sequential one changes places with it when no two of its iterations touch
+// one element with at least one of them changing it, whatever the sequential iterator is; a parallel loop over the
+// tiles of a parallel loop, made for the caches of a CPU, is merged with it.
+//
+// Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program hoist_parallel_loops(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
