@@ -31,7 +31,8 @@ bool loads(const Expr& e) {
   return found;
 }
 
-bool varies(const Expr& e, const std::vector<ir::Symbol>& iterators) {
+bool varies(const Expr& index, const std::vector<ir::Symbol>& iterators) {
+  Expr e = simplify_indices(index);
   return std::any_of(iterators.begin(), iterators.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
 }
 
@@ -75,7 +76,12 @@ std::vector<Expr> separating_indices(const Stmt& sum, const Separators& separato
 Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, const Separators& separators) {
   int index = index_of(model, sum);
   const auto& iterators = model.statements[static_cast<std::size_t>(index)].iterators;
-  LoopOrder order = best_order(sum, iterators, separating_indices(sum, separators));
+  std::vector<Expr> varying;
+  for (const Expr& e : separating_indices(sum, separators)) {
+    if (varies(e, iterators)) varying.push_back(simplify_indices(e));
+  }
+  if (varying.empty()) return slice(nest, {sum.get()});  // one of several sums, into one element
+  LoopOrder order = best_order(sum, iterators, varying);
   return poly::code_in_order(model, {{index, order.time, guarded_body(nest, sum, model)}}, order.names);
 }
 
@@ -96,12 +102,15 @@ std::optional<Stmt> gather_in_one_sweep(const poly::Model& model, const Stmt& ne
 // For loops over data: keeps the nest and runs it once per block of one separating loop,
 // `for b: for v: for e in ptr[v]..ptr[v + 1]: for j in block b: d_h[src[e], j] += ...`.
 Stmt block_a_loop(const Stmt& nest, const std::vector<Stmt>& sums, const Separators& separators) {
-  auto* separator = separating_indices(sums[0], separators)[0].as<ir::Var>();
-  if (!separator || sums.size() != 1) return {};
+  if (sums.size() != 1) return {};
   Stmt inner;
   ir::walk_stmts(nest, [&](const Stmt& s) {
     auto* node = s.as<ir::For>();
-    if (node && node->iterator == separator->symbol && s.get() != nest.get()) inner = s;
+    if (!node || s.get() == nest.get()) return;
+    for (const Expr& index : separating_indices(sums[0], separators)) {
+      auto* separator = index.as<ir::Var>();
+      if (separator && separator->symbol == node->iterator) inner = s;
+    }
   });
   if (!inner) return {};
   const ir::For& loop = *inner.as<ir::For>();
@@ -129,10 +138,10 @@ void prefer_long_loops(std::vector<int>& dims, const ir::Array& target) {
 
 }  // namespace
 
-Separators separators_of(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums) {
+Separators separators_of(const poly::Model& model, const Stmt& shared_by, const std::vector<Stmt>& sums) {
   Separators result;
   const ir::Array& target = sums[0].as<ir::Reduce>()->array;
-  const ir::Symbol& root = nest.as<ir::For>()->iterator;
+  const ir::Symbol& shared = shared_by.as<ir::For>()->iterator;
   for (const Stmt& sum : sums) {
     result.exact_bounds &= model.statements[static_cast<std::size_t>(index_of(model, sum))].exact_bounds;
   }
@@ -144,7 +153,7 @@ Separators separators_of(const poly::Model& model, const Stmt& nest, const std::
       const Expr& index = sum.as<ir::Reduce>()->indices[dim];
       separates = separates && is_affine(index, model, iterators);
       moves = moves || varies(index, iterators);
-      result.follows_root = result.follows_root || loads(index) || mentions(index, root);
+      result.follows = result.follows || loads(index) || mentions(index, shared);
     }
     if (!separates || !moves) continue;
     result.dims.push_back(static_cast<int>(dim));

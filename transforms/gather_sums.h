@@ -12,13 +12,14 @@ namespace loopgrad::transforms {
 
 /// What can be said about the sums of one nest into one target without transforming anything.
 struct Separators {
-  std::vector<int> dims;      // indices of the target that are affine in all sums and vary, preferred outermost first
-  bool follows_root = false;  // some index depends on the outermost loop (or on data): the target is as large as the
-                              // loop, not a weight that all iterations share
-  bool exact_bounds = true;   // all loops around all sums have affine bounds
-  bool small = false;         // the dims have a small constant number of elements
+  std::vector<int> dims;  // indices of the target that are affine in all sums and vary, preferred outermost first
+  bool follows = false;  // some index depends on the loop whose iterations share the sums, or on data: the target is as
+                         // large as the loop, not a weight that all iterations add to
+  bool exact_bounds = true;  // all loops around all sums have affine bounds
+  bool small = false;        // the dims have a small constant number of elements
 };
-Separators separators_of(const poly::Model& model, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums);
+/// `shared_by` is the loop whose iterations share the sums.
+Separators separators_of(const poly::Model& model, const ir::Stmt& shared_by, const std::vector<ir::Stmt>& sums);
 
 /// Rewrites a nest whose leaves are all sums into one target, none of which reads an element that another one changes.
 /// Requires separators (`dims` not empty). Returns null when the loops cannot be rebuilt: bounds read from data, and no

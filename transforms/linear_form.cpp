@@ -23,6 +23,23 @@ void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {
   if (found->coefficient == 0) form.terms.erase(found);
 }
 
+std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return ((a % b) + b) % b; }
+
+// Takes out of `numerator` what `divisor` divides: (4*c + e + 7) // 4 is c + 1 + (e + 3) // 4. Returns what came out.
+LinearForm take_quotient(LinearForm& numerator, std::int64_t divisor) {
+  LinearForm quotient;
+  std::vector<LinearForm::Term> rest;
+  for (const auto& term : numerator.terms) {
+    if (term.coefficient % divisor == 0) quotient.terms.push_back({term.atom, term.coefficient / divisor});
+    else rest.push_back(term);
+  }
+  numerator.terms = rest;
+  std::int64_t left = floor_mod(numerator.constant, divisor);
+  quotient.constant = (numerator.constant - left) / divisor;
+  numerator.constant = left;
+  return quotient;
+}
+
 void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
   if (auto value = ir::as_int(e)) {
     form.constant += factor * *value;
@@ -37,6 +54,19 @@ void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
     if (node->op == BinaryOp::Mul) {
       if (auto value = ir::as_int(node->a)) return collect(form, node->b, factor * *value);
       if (auto value = ir::as_int(node->b)) return collect(form, node->a, factor * *value);
+    }
+  }
+  if (auto* node = e.as<ir::Binary>(); node && node->op == BinaryOp::FloorDiv) {
+    auto divisor = ir::as_int(node->b);
+    if (divisor && *divisor > 0) {
+      LinearForm numerator = linear_form(node->a);
+      LinearForm quotient = take_quotient(numerator, *divisor);
+      for (const auto& term : quotient.terms) add_term(form, term.atom, factor * term.coefficient);
+      form.constant += factor * quotient.constant;
+      Expr rest = ir::binary(BinaryOp::FloorDiv, to_expr(numerator), node->b);
+      if (auto value = ir::as_int(rest)) form.constant += factor * *value;
+      else add_term(form, rest, factor);
+      return;
     }
   }
   Expr atom = ir::rewrite(e, [&](const Expr& child) -> std::optional<Expr> {

@@ -4,12 +4,15 @@
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
+#include <loopgrad/error.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace loopgrad::transforms {
 
 using ir::Expr;
+using ir::Stmt;
 using Row = std::vector<double>;
 
 namespace {
@@ -104,79 +107,41 @@ struct Dim {
   std::string name;
 };
 
-class OrderSearch {
- public:
-  OrderSearch(const ir::Stmt& sum, const std::vector<ir::Symbol>& iterators) : sum_(sum), iterators_(iterators) {
-    for (std::size_t k = 0; k < iterators.size(); ++k) {
-      Row row(iterators.size(), 0);
-      row[k] = 1;
-      loops_.push_back({ir::var(iterators[k]), row, iterators[k].name});
-    }
+std::vector<Dim> independent(const std::vector<Dim>& dims, RowSpace& space) {
+  std::vector<Dim> result;
+  for (const Dim& dim : dims) {
+    if (space.add(dim.row)) result.push_back(dim);
   }
+  return result;
+}
 
-  // The order with `last` innermost, or nullopt when the separators leave it no freedom.
-  std::optional<LoopOrder> with_innermost(const std::vector<Dim>& separators, const Dim& last) const {
-    RowSpace space;
-    std::vector<Dim> outer;
-    for (const Dim& dim : separators) {
-      if (dim.value.same_as(last.value)) continue;
-      if (space.add(dim.row)) outer.push_back(dim);
-    }
-    if (space.contains(last.row)) return std::nullopt;
-    bool blocked = outer.empty();
-    // The remaining loops, inner ones preferred (they tend to be short), in their original order.
-    std::vector<Dim> summed;
-    for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
-      RowSpace with_loop = space;
-      if (!with_loop.add(loop->row) || with_loop.contains(last.row)) continue;
-      space = with_loop;
-      summed.insert(summed.begin(), *loop);
-    }
-    if (blocked && !is_separator(separators, last)) return std::nullopt;
-    return assemble(outer, summed, last, blocked);
+// Loops that together with the rows of `space` and with `last` tell all instances apart, but for `last`. Inner loops
+// are preferred (they tend to be short); the result is in their original order.
+std::vector<Dim> completing(const std::vector<Dim>& loops, RowSpace space, const Dim& last) {
+  std::vector<Dim> result;
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    RowSpace with_loop = space;
+    if (!with_loop.add(loop->row) || with_loop.contains(last.row)) continue;
+    space = with_loop;
+    result.insert(result.begin(), *loop);
   }
+  return result;
+}
 
-  const std::vector<Dim>& loops() const { return loops_; }
-
- private:
-  static bool is_separator(const std::vector<Dim>& separators, const Dim& dim) {
-    return std::any_of(separators.begin(), separators.end(),
-                       [&](const Dim& separator) { return separator.value.same_as(dim.value); });
+// An order from different, independent dims.
+LoopOrder order_of(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Dim>& dims,
+                   const std::vector<Dim>& loops) {
+  LoopOrder order;
+  std::vector<Row> rows;
+  for (const Dim& dim : dims) {
+    rows.push_back(dim.row);
+    order.time.push_back(dim.value);
+    order.names.push_back(dim.name);
   }
-
-  LoopOrder assemble(const std::vector<Dim>& outer, const std::vector<Dim>& summed, const Dim& last,
-                     bool blocked) const {
-    LoopOrder order;
-    order.blocked = blocked;
-    auto push = [&](const Expr& value, const std::string& name) {
-      order.time.push_back(value);
-      order.names.push_back(name);
-    };
-    auto block_of = [](const Expr& value, std::int64_t size) {
-      return ir::binary(ir::BinaryOp::FloorDiv, value, ir::int_const(size));
-    };
-    std::vector<Row> rows;
-    for (const Dim& dim : outer) rows.push_back(dim.row);
-    for (const Dim& dim : summed) rows.push_back(dim.row);
-    rows.push_back(last.row);
-    // With a further loop between, several rows of the outermost dimension share what that loop reads.
-    bool rows_in_blocks = !outer.empty() && outer.size() + summed.size() >= 2;
-    auto block_name = [](const Dim& dim) { return dim.name.empty() ? std::string() : dim.name + "_block"; };
-    if (blocked) push(block_of(last.value, elements_per_block), block_name(last));
-    if (rows_in_blocks) push(block_of(outer[0].value, rows_per_block), block_name(outer[0]));
-    for (std::size_t k = rows_in_blocks ? 1 : 0; k < outer.size(); ++k) push(outer[k].value, outer[k].name);
-    for (const Dim& dim : summed) push(dim.value, dim.name);
-    if (rows_in_blocks) push(outer[0].value, outer[0].name);
-    push(last.value, last.name);
-    for (const Dim& loop : loops_) push(loop.value, "");  // determined by now: no loops
-    order.cost = access_cost(sum_, iterators_, direction_of_last(rows));
-    return order;
-  }
-
-  const ir::Stmt& sum_;
-  const std::vector<ir::Symbol>& iterators_;
-  std::vector<Dim> loops_;
-};
+  order.cost = access_cost(sum, iterators, direction_of_last(rows));
+  for (const Dim& loop : loops) order.time.push_back(loop.value);  // determined by now: no loops
+  return order;
+}
 
 std::string name_of_separator(const Expr& e) {
   auto* node = e.as<ir::Var>();
@@ -185,33 +150,62 @@ std::string name_of_separator(const Expr& e) {
 
 }  // namespace
 
-LoopOrder best_order(const ir::Stmt& sum, const std::vector<ir::Symbol>& iterators,
-                     const std::vector<Expr>& separators) {
-  std::vector<Dim> linear, loops;
+LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Expr>& separators) {
+  std::vector<Dim> given, loops;
   for (const Expr& e : separators) {
-    if (auto row = row_of(e, iterators)) linear.push_back({e, *row, name_of_separator(e)});
+    auto row = row_of(e, iterators);
+    if (!row) {  // a quasi-affine index such as i // 2: no choice
+      LoopOrder plain{separators, {}, static_cast<int>(separators.size()), static_cast<int>(iterators.size()), 0, 0};
+      for (const ir::Symbol& iterator : iterators) plain.time.push_back(ir::var(iterator));
+      return plain;
+    }
+    given.push_back({e, *row, name_of_separator(e)});
   }
-  OrderSearch search(sum, iterators);
+  for (std::size_t k = 0; k < iterators.size(); ++k) {
+    Row row(iterators.size(), 0);
+    row[k] = 1;
+    loops.push_back({ir::var(iterators[k]), row, iterators[k].name});
+  }
+  RowSpace space;
+  std::vector<Dim> outer = independent(given, space);
+  auto summed_first =
+      std::find_if(loops.begin(), loops.end(), [&](const Dim& dim) { return !space.contains(dim.row); });
+  auto separating_before = static_cast<int>(summed_first - loops.begin());
+  if (outer.empty()) throw InternalError("the separators of a sum do not vary");
+  if (outer.size() == iterators.size()) {
+    LoopOrder order = order_of(sum, iterators, outer, loops);
+    order.separating = order.separating_before = static_cast<int>(outer.size());
+    return order;
+  }
+
   std::optional<LoopOrder> best;
-  auto consider = [&](const Dim& last) {
-    auto order = search.with_innermost(linear, last);
-    if (!order) return;
-    auto rank = [](const LoopOrder& o) { return std::pair(o.cost, o.blocked); };
-    if (!best || rank(*order) < rank(*best)) best = order;
-  };
-  for (const Dim& dim : linear) consider(dim);
-  if (!linear.empty()) {
-    for (auto loop = search.loops().rbegin(); loop != search.loops().rend(); ++loop) consider(*loop);
+  for (auto last = loops.rbegin(); last != loops.rend(); ++last) {
+    if (space.contains(last->row)) continue;
+    std::vector<Dim> dims = outer;
+    for (const Dim& dim : completing(loops, space, *last)) dims.push_back(dim);
+    dims.push_back(*last);
+    LoopOrder order = order_of(sum, iterators, dims, loops);
+    if (!best || order.cost < best->cost) best = order;
   }
-  if (best) return *best;
-  LoopOrder plain;  // quasi-affine indices such as i // 2
-  for (const Expr& e : separators) plain.time.push_back(e);
-  for (const ir::Symbol& iterator : iterators) plain.time.push_back(ir::var(iterator));
-  plain.names.resize(separators.size());
-  return plain;
+  best->separating = static_cast<int>(outer.size());
+  best->summed = static_cast<int>(iterators.size() - outer.size());
+  best->separating_before = separating_before;
+  if (outer.size() > 1) return *best;
+
+  std::vector<Dim> dims = completing(loops, RowSpace(), outer[0]);
+  dims.push_back(outer[0]);
+  LoopOrder blocked = order_of(sum, iterators, dims, loops);
+  if (blocked.cost >= best->cost) return *best;
+  blocked.time.insert(blocked.time.begin(),
+                      ir::binary(ir::BinaryOp::FloorDiv, outer[0].value, ir::int_const(elements_per_block)));
+  blocked.names.insert(blocked.names.begin(), outer[0].name.empty() ? std::string() : outer[0].name + "_block");
+  blocked.separating = best->separating;
+  blocked.summed = best->summed;
+  blocked.separating_before = separating_before;
+  return blocked;
 }
 
-int access_cost(const ir::Stmt& s, const std::vector<ir::Symbol>& iterators, const Row& direction) {
+int access_cost(const Stmt& s, const std::vector<ir::Symbol>& iterators, const Row& direction) {
   int cost = 0;
   ir::walk(
       s,

@@ -6,22 +6,23 @@
 namespace loopgrad::transforms {
 
 /// An order for the instances of one sum: new loops, outermost first, as expressions in its iterators. The outermost
-/// one separates elements of the target, so it carries no sum.
+/// ones separate elements of the target, so they carry no sum; the innermost ones are summed over.
 struct LoopOrder {
   std::vector<ir::Expr> time;
   std::vector<std::string> names;  // for the new iterators; empty where there is no better name than isl's
-  bool blocked = false;            // the outermost loop runs over blocks of the only index that separates elements
+  int separating = 0;              // how many different loops separate elements
+  int summed = 0;                  // how many loops are summed over
+  int separating_before = 0;       // how many of the outermost loops around the sum separate elements as they are
   int cost = 0;                    // memory access of the innermost loop; lower is better
 };
 
-/// Rows of the outermost dimension that are treated together, so that what they share is read once for all.
-inline constexpr std::int64_t rows_per_block = 4;
-/// Elements per block where a contiguous dimension has to be split among threads: two cache lines of f32.
+/// Elements per block where the only separating loop has to be innermost: two cache lines of f32.
 inline constexpr std::int64_t elements_per_block = 32;
 
 /// The best order for `sum` inside loops with `iterators` (outermost first), given the affine expressions `separators`
-/// (indices of its target that vary, at least one; the first is preferred for the outermost loop). Tries every choice
-/// of the innermost loop.
+/// (indices of its target that vary, at least one; the first becomes the outermost loop). Of the loops summed over, the
+/// innermost is the one that accesses memory best. When there is a single separator, and it would do better than any of
+/// them, it is split: blocks of elements outermost, elements of a block innermost.
 LoopOrder best_order(const ir::Stmt& sum, const std::vector<ir::Symbol>& iterators,
                      const std::vector<ir::Expr>& separators);
 

@@ -100,6 +100,7 @@ class Parallelizer {
     for (const Stmt& leaf : leaves(loop)) {
       auto* sum = leaf.as<ir::Reduce>();
       if (!sum || own.count(sum->array) || atomic_.count(leaf.get())) continue;
+      if (context_.introduced.count(sum->array->id)) continue;
       if (!context_.planned.insert({sum->array->id, sum->location.line}).second) continue;
       context_.report.sums.push_back({text_of(*sum), sum->location, "none",
                                       "each element is summed in one iteration of the parallel loop '" + name + "'"});

@@ -12,6 +12,7 @@ struct PassContext {
   SumMode mode = SumMode::Restructured;
   Report& report;
   std::set<std::pair<std::int64_t, std::uint32_t>> planned;  // sums with a decision: array and line
+  std::set<std::int64_t> introduced;                         // arrays that the user's program does not have
 };
 
 /// A pass: a function from program to program that adds its decisions to the report.

@@ -48,12 +48,24 @@ class Visitor {
  private:
   Stmt loop_nest(const Stmt& s, const ir::For& loop) {
     Carries carries = what_it_carries(s);
-    if (carries == Carries::Nothing) return s;
+    if (carries == Carries::Nothing) return parallel_nest(s, loop);
     if (carries == Carries::SumsOnly) {
-      Stmt result = restructure_nest(program_, s, conflicts_, context_);
+      Stmt result = restructure_nest(program_, s, {conflicts_, s, false}, context_);
       if (!result.same_as(s)) return result;
     }
     return with_body(loop, visit(loop.body));
+  }
+
+  // One parallel loop may be short (a batch, the heads of an attention): when the next one shares nothing but sums over
+  // elements of its own, these are gathered too.
+  Stmt parallel_nest(const Stmt& s, const ir::For& loop) {
+    Stmt next = loop.body;
+    while (auto* node = next.as<ir::Allocate>()) next = node->body;
+    if (next.kind() == ir::Kind::For && what_it_carries(next) == Carries::SumsOnly) {
+      Stmt result = restructure_nest(program_, s, {conflicts_, next, true}, context_);
+      if (!result.same_as(s)) return result;
+    }
+    return restructure_nest(program_, s, {{}, s, false}, context_);
   }
 
   enum class Carries { Nothing, SumsOnly, Other };

@@ -5,11 +5,14 @@
 #include "transforms/expand_locals.h"
 #include "transforms/forward_locals.h"
 #include "transforms/gather_sums.h"
+#include "transforms/linear_form.h"
+#include "transforms/loop_order.h"
 #include "transforms/tree_sums.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::transforms {
 
@@ -17,15 +20,18 @@ using ir::Stmt;
 
 namespace {
 
+constexpr int worthwhile = strided_cost / 2;  // of memory access saved
+
 enum class Plan { Gather, Tree, Serial };
 
 // Sums of a nest that may meet in elements of one target.
 struct Group {
   ir::Array target;
   std::vector<Stmt> sums;  // in the current version of the nest
-  Separators separators;
+  bool shared = true;      // iterations share it; otherwise it is only to be improved
+  Separators separators = {};
   Plan plan = Plan::Tree;
-  std::string reason;
+  std::string reason = {};
 
   bool gathered() const { return plan == Plan::Gather; }
 };
@@ -42,6 +48,30 @@ Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest
   if (!(old.get() == nest.get())) result.program.body = replace(program.body, old, nest);
   result.model = poly::build_model(result.program, nest, std::make_shared<poly::Context>());
   return result;
+}
+
+// The iterators of the For loops around `target`; false when one of the loops is a While.
+bool loops_around(const Stmt& s, const Stmt& target, std::vector<ir::Symbol>& iterators) {
+  bool only_fors = true;
+  std::function<bool(const Stmt&)> find = [&](const Stmt& at) {
+    if (at.get() == target.get()) return true;
+    bool found = false;
+    auto* loop = at.as<ir::For>();
+    if (loop) iterators.push_back(loop->iterator);
+    ir::visit(at, [&](const auto& node) {
+      ir::for_each_child(
+          node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { found = found || find(child); }});
+    });
+    if (found && at.kind() == ir::Kind::While) only_fors = false;
+    if (!found && loop) iterators.pop_back();
+    return found;
+  };
+  return find(s) && only_fors;
+}
+
+bool is_linear(const ir::Expr& index, const std::vector<ir::Symbol>& iterators) {
+  return std::all_of(iterators.begin(), iterators.end(),
+                     [&](const ir::Symbol& i) { return coefficient_of(index, i).has_value(); });
 }
 
 StmtSet set_of(const std::vector<Stmt>& list) {
@@ -62,82 +92,119 @@ std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestP
   return result;
 }
 
+// Whether loops that enumerate the elements of the target would give the sum more parallel loops, or one that runs
+// through memory better than its present innermost loop.
+bool can_improve(const Stmt& nest, const Stmt& sum) {
+  std::vector<ir::Symbol> iterators;
+  if (!loops_around(nest, sum, iterators)) return false;
+  std::vector<ir::Expr> separators;
+  for (const ir::Expr& index : sum.as<ir::Reduce>()->indices) {
+    bool varies = std::any_of(iterators.begin(), iterators.end(), [&](const auto& i) { return mentions(index, i); });
+    if (varies && is_linear(index, iterators)) separators.push_back(simplify_indices(index));
+  }
+  if (separators.empty()) return false;
+  LoopOrder order = best_order(sum, iterators, separators);
+  if (order.summed == 0) return false;
+  std::vector<double> innermost(iterators.size(), 0);
+  innermost.back() = 1;
+  int cost_now = access_cost(sum, iterators, innermost);
+  return order.separating > order.separating_before || order.cost + worthwhile <= cost_now;
+}
+
+// Sums of the nest that no iterations share but that may do better in other loops: by their indices alone, so that
+// nests without any are passed by quickly.
+std::vector<Stmt> improvable_sums(const Stmt& nest, const SharedSums& shared) {
+  StmtSet taken;
+  for (const auto& sums : shared) {
+    for (const Stmt& sum : sums) taken.insert(sum.get());
+  }
+  std::set<ir::Array> own;
+  for (const LocalArray& local : locals_of(nest)) own.insert(local.array);
+  std::vector<Stmt> result;
+  for (const Stmt& leaf : leaves(nest)) {
+    auto* sum = leaf.as<ir::Reduce>();
+    if (sum && !own.count(sum->array) && !taken.count(leaf.get()) && can_improve(nest, leaf)) result.push_back(leaf);
+  }
+  return result;
+}
+
 class Planner {
  public:
-  Planner(const ir::Program& program, const Stmt& nest, const SharedSums& shared, PassContext& context)
-      : original_(program), original_nest_(nest), context_(context), now_(version_of(program, nest, nest)) {
-    for (const auto& sums : shared) groups_.push_back({sums[0].as<ir::Reduce>()->array, sums, {}, Plan::Tree, ""});
-    report_from_ = groups_;
+  Planner(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context)
+      : original_(program), original_nest_(nest), request_(request), context_(context) {
+    for (const auto& sums : request.shared) groups_.push_back({sums[0].as<ir::Reduce>()->array, sums});
+    for (const Stmt& sum : improvable_sums(nest, request.shared)) {
+      groups_.push_back({sum.as<ir::Reduce>()->array, {sum}});
+      groups_.back().shared = false;
+    }
+    written_ = groups_;
   }
 
   Stmt run() {
+    if (groups_.empty()) return original_nest_;
+    now_ = version_of(original_, original_nest_, original_nest_);
     choose();
+    auto gathered = [](const Group& g) { return g.gathered(); };
+    auto unshared = [](const Group& g) { return !g.shared; };
+    bool none = std::none_of(groups_.begin(), groups_.end(), gathered);
+    if (none && std::all_of(groups_.begin(), groups_.end(), unshared)) return original_nest_;
+    if (request_.all_or_none &&
+        !std::all_of(groups_.begin(), groups_.end(), [&](const Group& g) { return gathered(g) || unshared(g); })) {
+      return original_nest_;
+    }
     Stmt result = generate();
-    bool unchanged = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.plan == Plan::Serial; });
-    for (std::size_t k = 0; k < groups_.size(); ++k) report(groups_[k], report_from_[k]);
-    return unchanged ? original_nest_ : result;
+    for (std::size_t k = 0; k < groups_.size(); ++k) report(groups_[k], written_[k]);
+    bool serial = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.plan == Plan::Serial; });
+    return serial ? original_nest_ : result;
   }
 
  private:
   // Which groups are gathered
-  // ------------------------------------------------------------------------------------------
 
   void choose() {
     forward();
-    LeafOrder order(now_.model, now_.nest);
+    const LeafOrder& order = leaf_order();
     for (Group& group : groups_) {
-      group.separators = separators_of(now_.model, now_.nest, group.sums);
-      consider_gathering(group, order);
+      group.separators = separators_of(now_.model, request_.shared_by, group.sums);
+      auto obstacle = obstacle_to_gathering(group, order);
+      if (obstacle) group.reason = *obstacle;
+      else group.plan = Plan::Gather;
     }
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.gathered(); });
     if (!all) unforward();
   }
 
-  void consider_gathering(Group& group, const LeafOrder& order) {
+  std::optional<std::string> obstacle_to_gathering(const Group& group, const LeafOrder& order) const {
     const Separators& separators = group.separators;
     if (separators.dims.empty()) {
-      group.reason = separators.follows_root ? "the elements it adds to are known only at run time"
-                                             : "all iterations add to one element";
-      return;
+      return separators.follows ? "the elements it adds to are known only at run time"
+                                : "all iterations add to one element";
     }
-    if (separators.small) {
-      group.reason = "the target has too few elements to give each to a thread";
-      return;
+    if (separators.small) return "the target has too few elements to give each to a thread";
+    if (group.shared && !separators.follows && separators.dims.size() == 1) {
+      return "all iterations add to every element of a vector";
     }
-    if (!separators.follows_root && separators.dims.size() == 1) {
-      group.reason = "all iterations add to every element of a vector";
-      return;
-    }
-    if (order.ordered_within(set_of(group.sums))) {
-      group.reason = "the sum reads elements that it changes";
-      return;
-    }
+    if (order.ordered_within(set_of(group.sums))) return "the sum reads elements that it changes";
     std::vector<StmtSet> separate;
     for (const Group& other : groups_) {
       if (other.gathered()) separate.push_back(set_of(other.sums));
     }
     separate.push_back(set_of(group.sums));
     auto parts = order.split(separate);
-    if (!parts) {
-      group.reason = "the loop also uses its result";
-      return;
-    }
+    if (!parts) return "the loop also uses its result";
     auto crossing = crossing_locals(now_.nest, *parts);
-    if (!crossing.empty() && !separators.follows_root) {
-      group.reason = fmt::format("all iterations add to every element, and '{}' would have to be kept for all of them",
-                                 crossing[0]->name);
-      return;
+    if (!crossing.empty() && (!group.shared || !separators.follows)) {
+      return fmt::format("all iterations add to every element, and '{}' would have to be kept for all of them",
+                         crossing[0]->name);
     }
     if (!crossing.empty() && !expand_locals(now_.model, now_.nest, crossing)) {
-      group.reason = "a local of the loop has an extent that is not known before the loop";
-      return;
+      return "a local of the loop has an extent that is not known before the loop";
     }
-    if (!separators.exact_bounds && !can_gather_alone(group)) {
-      group.reason = "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
-      return;
+    if (!separators.exact_bounds && (!group.shared || !can_gather_alone(group))) {
+      return "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
     }
-    group.plan = Plan::Gather;
+    return std::nullopt;
   }
 
   bool can_gather_alone(const Group& group) const {
@@ -147,7 +214,6 @@ class Planner {
   }
 
   // Versions of the nest
-  // -------------------------------------------------------------------------------------------------
 
   // Gives the nest other sums; `changed` maps old ones to new ones.
   void adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
@@ -161,6 +227,12 @@ class Planner {
       }
     }
     now_ = version_of(original_, original_nest_, nest);
+    order_.reset();
+  }
+
+  const LeafOrder& leaf_order() {
+    if (!order_) order_.emplace(now_.model, now_.nest);
+    return *order_;
   }
 
   void forward() {
@@ -190,7 +262,6 @@ class Planner {
   }
 
   // Code
-  // -------------------------------------------------------------------------------------------------------------------
 
   Stmt generate() {
     std::vector<std::size_t> numbers;
@@ -201,7 +272,7 @@ class Planner {
       separate.push_back(set_of(groups_[k].sums));
     }
     if (separate.empty()) return rest(now_.nest);
-    auto parts = LeafOrder(now_.model, now_.nest).split(separate);
+    auto parts = leaf_order().split(separate);
     auto expansion = parts ? expand(*parts) : std::nullopt;
     if (!parts || !expansion) {  // putting locals back has closed a circle
       for (Group& group : groups_) {
@@ -240,6 +311,7 @@ class Planner {
       for (Stmt& sum : group.sums) sum = moved.at(sum.get());
     }
     for (const ir::Array& array : crossing) kept_ += (kept_.empty() ? "" : ", ") + array->name;
+    for (const ir::Array& array : expansion->arrays) context_.introduced.insert(array->id);
     now_.nest = expansion->nest;
     return expansion;
   }
@@ -262,7 +334,7 @@ class Planner {
     std::vector<Group*> left;
     StmtSet here = set_of(leaves(piece));
     for (Group& group : groups_) {
-      if (!group.gathered() && here.count(group.sums[0].get())) left.push_back(&group);
+      if (group.shared && !group.gathered() && here.count(group.sums[0].get())) left.push_back(&group);
     }
     if (left.empty()) return piece;
     Version version = version_of(original_, original_nest_, piece);
@@ -279,6 +351,7 @@ class Planner {
   }
 
   void report(const Group& group, const Group& written) {
+    if (!group.shared && !group.gathered()) return;
     for (const Stmt& sum : written.sums) {
       std::string reason = group.reason;
       if (group.gathered() && !kept_.empty()) reason += "; kept for all iterations: " + kept_;
@@ -291,18 +364,21 @@ class Planner {
 
   const ir::Program& original_;
   const Stmt& original_nest_;
+  const NestRequest& request_;
   PassContext& context_;
   Version now_;
-  std::vector<Group> groups_, report_from_;
+  std::optional<LeafOrder> order_;  // of `now_`
+  std::vector<Group> groups_;
+  std::vector<Group> written_;  // as in the program, for the report
   std::map<const ir::StmtNode*, Stmt> before_forwarding_;
   std::string kept_;
 };
 
 }  // namespace
 
-Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const SharedSums& shared, PassContext& context) {
+Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context) {
   try {
-    return Planner(program, nest, shared, context).run();
+    return Planner(program, nest, request, context).run();
   } catch (const poly::BudgetError& e) {
     const ir::For& loop = *nest.as<ir::For>();
     context.report.remarks.push_back(

@@ -10,9 +10,17 @@ namespace loopgrad::transforms {
 /// groups never touch the same element.
 using SharedSums = std::vector<std::vector<ir::Stmt>>;
 
-/// Rewrites `nest`, a For of `program` that carries nothing but the given sums, and reports a decision for each.
-/// Returns `nest` itself when nothing can be done, with a remark when isl's budget is the reason.
-ir::Stmt restructure_nest(const ir::Program& program, const ir::Stmt& nest, const SharedSums& shared,
+/// What is to be done with a nest.
+struct NestRequest {
+  SharedSums shared;         // all that iterations of the loop `shared_by` have in common
+  ir::Stmt shared_by;        // the nest's outermost loop, or a loop in it
+  bool all_or_none = false;  // the shared sums have to be gathered, all of them: otherwise leave the nest alone
+};
+
+/// Rewrites `nest`, a For of `program`, and reports a decision for each sum that it moves. Besides the shared sums,
+/// others are gathered where that gives more parallel loops or better access to memory, and needs no array for locals.
+/// Returns `nest` itself when there is nothing to do, with a remark when isl's budget is the reason.
+ir::Stmt restructure_nest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request,
                           PassContext& context);
 
 }  // namespace loopgrad::transforms
