@@ -3,8 +3,11 @@
 #include "backends/openmp/name_extents.h"
 #include "backends/openmp/region.h"
 #include "backends/openmp/stmt_text.h"
+#include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
+
+#include <cctype>
 
 namespace loopgrad::backend {
 namespace {
@@ -73,28 +76,43 @@ std::string declaration_text(const Program& program, const EmittedFunction& func
   return out;
 }
 
-/// Parameters of the function that does the work; restrict counts on parameters only.
-std::string parameters(const Program& program, const FunctionPlan& plan, EmitState& state) {
-  const std::set<Array> aliased = aliased_arrays(program);
-  std::vector<std::string> list;
-  for (const Symbol& size : program.sizes) list.push_back("int64_t " + state.names.of(size));
-  for (const Array& array : program.arrays)
-    list.push_back(fmt::format("{}{}* {}{}", is_const(array) ? "const " : "", storage_cpp_type(array->type),
-                               aliased.count(array) ? "" : "__restrict ", state.names.of(array)));
-  if (plan.has_stack) list.push_back("loopgrad_stack* home");
-  if (plan.has_heap) list.push_back("loopgrad_block* workspace");
-  if (plan.has_threads) list.push_back("int threads");
-  return joined(list, 20, 4);
+/// True when `name` stands in the text as a word of its own.
+bool mentions(const std::string& text, const std::string& name) {
+  auto is_part = [&](std::size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1))
+    if (!is_part(at + name.size()) && (at == 0 || !is_part(at - 1))) return true;
+  return false;
 }
 
-std::string arguments(const Program& program, const FunctionPlan& plan, EmitState& state) {
-  std::vector<std::string> list;
-  for (const Symbol& size : program.sizes) list.push_back("args->" + state.names.of(size));
-  for (const Array& array : program.arrays) list.push_back("args->" + state.names.of(array));
-  if (plan.has_stack) list.push_back("args->stack");
-  if (plan.has_heap) list.push_back("args->workspace");
-  if (plan.has_threads) list.push_back("threads");
-  return joined(list, 20, 4);
+struct Parameter {
+  std::string declaration, argument;
+};
+
+/// Parameters of the function that does the work, as far as its body uses them; restrict counts on parameters only.
+std::vector<Parameter> parameters_of(const Program& program, const FunctionPlan& plan, const std::string& body,
+                                     EmitState& state) {
+  const std::set<Array> aliased = aliased_arrays(program);
+  std::set<Array> written;
+  walk_stmts(program.body, [&](const Stmt& s) {
+    if (const auto* n = s.as<Assign>()) written.insert(n->array);
+    if (const auto* n = s.as<Reduce>()) written.insert(n->array);
+    if (const auto* n = s.as<Pop>()) written.insert(n->array);
+  });
+  std::vector<Parameter> list;
+  auto add = [&](const std::string& type, const std::string& name) {
+    if (mentions(body, name)) list.push_back({type + name, "args->" + name});
+  };
+  for (const Symbol& size : program.sizes) add("int64_t ", state.names.of(size));
+  for (const Array& array : program.arrays)
+    add(fmt::format("{}{}* {}", written.count(array) ? "" : "const ", storage_cpp_type(array->type),
+                    aliased.count(array) ? "" : "__restrict "),
+        state.names.of(array));
+  if (plan.has_stack) list.push_back({"loopgrad_stack* home", "args->stack"});
+  if (plan.has_heap) list.push_back({"loopgrad_block* workspace", "args->workspace"});
+  if (plan.has_threads) list.push_back({"int threads", "threads"});
+  return list;
 }
 
 FunctionText function_text(const Program& source, const std::string& name) {
@@ -111,17 +129,24 @@ FunctionText function_text(const Program& source, const std::string& name) {
     constants += fmt::format("  const int64_t {} = {};\n", state.names.of(symbol), text_of(value, state));
     if (is_non_negative(value, state)) state.non_negative.insert(symbol);
   }
-  const BodyText body = body_text(program, plan, state);
+  BodyText body = body_text(program, plan, state);
+  body.text = constants + body.text;
+  std::vector<std::string> declarations, arguments;
+  for (Parameter& parameter : parameters_of(program, plan, body.text, state)) {
+    declarations.push_back(std::move(parameter.declaration));
+    arguments.push_back(std::move(parameter.argument));
+  }
   FunctionText out;
   out.function = {name, body.workspace_blocks, plan.has_stack};
   out.declaration = declaration_text(program, out.function, state);
-  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}{}  return loopgrad_ok;\n}}\n", name,
-                               parameters(program, plan, state), constants, body.text);
-  out.definition += fmt::format("\nextern \"C\" int {0}(const {0}_args* args) {{\n", name);
+  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
+                               joined(declarations, 20, 4), body.text);
+  out.definition += fmt::format("\nextern \"C\" int {0}({1}const {0}_args* args) {{\n", name,
+                                arguments.empty() ? "[[maybe_unused]] " : "");
   if (plan.has_threads)
     out.definition +=
         "  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();\n";
-  out.definition += fmt::format("  return run_{}({});\n}}\n", name, arguments(program, plan, state));
+  out.definition += fmt::format("  return run_{}({});\n}}\n", name, joined(arguments, 20, 4));
   out.helpers = std::move(state.helpers);
   if (plan.has_stack) out.helpers.insert(Helper::Stack);
   return out;

@@ -1,4 +1,4 @@
-static int run_graph_max(int64_t v, int64_t e, int64_t d, const int32_t* __restrict ptr,
+static int run_graph_max(int64_t v, int64_t d, const int32_t* __restrict ptr,
     const int32_t* __restrict col, const float* __restrict h, float* __restrict y, int threads) {
   // emitter_test.cpp:38
   #pragma omp parallel num_threads(threads) if (parallel : v * (d * 3 + 8 * (d * 6 + 2)) >= 20000)
@@ -28,5 +28,5 @@ static int run_graph_max(int64_t v, int64_t e, int64_t d, const int32_t* __restr
 
 extern "C" int graph_max(const graph_max_args* args) {
   const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();
-  return run_graph_max(args->v, args->e, args->d, args->ptr, args->col, args->h, args->y, threads);
+  return run_graph_max(args->v, args->d, args->ptr, args->col, args->h, args->y, threads);
 }
