@@ -1,0 +1,142 @@
+"""What the peers' scripts share: cases, seeded inputs, timing, checking against exported results, and the JSON."""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+BATCH_SECONDS = 0.02
+LARGEST_BATCH = 20
+TOLERANCE = 1e-3
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("programs", nargs="*", help="programs of the cases to run (default: all that the peer has)")
+    parser.add_argument("--cases", default=HERE.parent / "cases.json", type=Path)
+    parser.add_argument("--threads", default=2, type=int)
+    parser.add_argument("--rounds", default=7, type=int)
+    parser.add_argument("--json", type=Path, help="file for the results, for bench_reference --peers")
+    parser.add_argument("--check", type=Path, help="compare with this folder, written by bench_reference --export")
+    return parser.parse_args()
+
+
+def cases(options, known):
+    """The cases to run, as dictionaries; with --check they name their arrays."""
+    source = options.check / "cases.json" if options.check else options.cases
+    wanted = options.programs or known
+    return [case for case in json.loads(source.read_text()) if case["program"] in wanted and case["program"] in known]
+
+
+def exported(case, folder):
+    """The arrays that bench_reference wrote."""
+    types = {"f32": np.float32, "i32": np.int32}
+    return {
+        name: np.fromfile(folder / array["file"], types[array["type"]]).reshape(array["shape"])
+        for name, array in case["arrays"].items()
+    }
+
+
+def graph(sizes, random):
+    """Row starts and sources as the built-in programs have them: any degrees, low numbers more often."""
+    inner = np.sort(random.integers(0, sizes["E"] + 1, sizes["V"] - 1))
+    ptr = np.concatenate([[0], inner, [sizes["E"]]]).astype(np.int32)
+    src = np.floor(sizes["V"] * random.random(sizes["E"]) ** 2).astype(np.int32)
+    return {"ptr": ptr, "src": src}
+
+
+def shapes(program, s):
+    """The float inputs of a program (first those that it is differentiated by) and its output."""
+    if program == "conv1d":
+        return {"x": (s["n"] + s["k"] - 1,), "w": (s["k"],)}, {"y": (s["n"],)}
+    if program == "matmul":
+        return {"a": (s["m"], s["k"]), "b": (s["k"], s["n"])}, {"c": (s["m"], s["n"])}
+    if program == "heat2d":
+        return {"u0": (s["n"], s["m"])}, {"u": (s["n"], s["m"])}
+    if program == "burgers":
+        return {"u0": (s["n"], s["m"])}, {"last": (s["n"], s["m"])}
+    if program == "wave3d":
+        cube = (s["n"],) * 3
+        return {"u0": cube, "c": cube}, {"last": cube}
+    if program == "layernorm":
+        x = (s["rows"], s["cols"])
+        return {"x": x, "g": x[1:], "b": x[1:]}, {"y": x}
+    if program == "tanh_chain":
+        return {"x": (s["n"],), "a": (), "b": ()}, {"y": (s["n"],)}
+    if program == "window_attention":
+        x = (s["H"], s["S"], s["D"])
+        return {"q": x, "k": x, "v": x}, {"y": x}
+    if program == "csr_sum":
+        return {"x": (s["V"], s["D"]), "w": (s["E"],)}, {"y": (s["V"], s["D"])}
+    raise KeyError(program)
+
+
+def make_arrays(case):
+    """Seeded inputs and incoming gradient of the stated distribution; times do not depend on more than that."""
+    random = np.random.default_rng(1)
+    inputs, outputs = shapes(case["program"], case["sizes"])
+    arrays = {name: random.uniform(-1, 1, shape).astype(np.float32) for name, shape in inputs.items()}
+    if case["program"] == "wave3d":
+        arrays["c"] = random.uniform(0.5, 1.5, inputs["c"]).astype(np.float32)
+    if case["program"] == "csr_sum":
+        arrays.update(graph(case["sizes"], random))
+    for name, shape in outputs.items():
+        arrays["d_" + name] = random.uniform(-1, 1, shape).astype(np.float32)
+    return arrays
+
+
+def names(case):
+    """Inputs to differentiate by, and the output."""
+    inputs, outputs = shapes(case["program"], case["sizes"])
+    return list(inputs), next(iter(outputs))
+
+
+def check(case, arrays, results):
+    """Largest relative difference from what was exported."""
+    worst = 0.0
+    for name, value in results.items():
+        expected = arrays[name].astype(np.float64)
+        scale = np.abs(expected).max() or 1.0
+        worst = max(worst, float(np.abs(np.asarray(value, np.float64) - expected).max() / scale))
+    return worst
+
+
+def medians(forward, both, rounds):
+    """Median milliseconds of `forward()` and of `both()`, which returns its forward and backward seconds or their sum."""
+    both(), forward()  # compiled and warm
+    start = time.perf_counter()
+    both()
+    batch = int(min(max(BATCH_SECONDS / max(time.perf_counter() - start, 1e-9), 1), LARGEST_BATCH))
+    forward_ms, both_ms = [], []
+    for _ in range(rounds):
+        for _ in range(batch):
+            start = time.perf_counter()
+            forward()
+            forward_ms.append(1e3 * (time.perf_counter() - start))
+        for _ in range(batch):
+            start = time.perf_counter()
+            both()
+            both_ms.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(forward_ms), statistics.median(both_ms), len(both_ms)
+
+
+def row(name, forward, both, rounds):
+    """A row of the table. Backward is the time of both less that of forward alone."""
+    try:
+        forward_ms, both_ms, runs = medians(forward, both, rounds)
+    except Exception as error:  # a peer that cannot run a program is a row too
+        return {"name": name, "forward_ms": None, "backward_ms": None, "skipped": str(error).strip().split("\n")[0][:200]}
+    return {"name": name, "forward_ms": forward_ms, "backward_ms": both_ms - forward_ms, "runs": runs}
+
+
+def finish(options, peers, programs):
+    result = {"peers": peers, "programs": programs}
+    for program in programs:
+        for line in program["rows"]:
+            print(program["program"], program["sizes"], line, flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
