@@ -29,9 +29,7 @@ std::string if_clause(const For& loop, const LoopHeader& header, EmitState& stat
   return fmt::format(" if (parallel : {} >= {})", total, least_parallel_work);
 }
 
-std::string schedule_clauses(const For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state) {
-  const std::string collapse = plan.collapse > 1 ? fmt::format(" collapse({})", plan.collapse) : "";
-  if (!plan.uneven) return " schedule(static)" + collapse;
+std::string share_text(const For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state) {
   std::string trips = reads_data(loop) ? fmt::format("({} - {})", header.upper, header.lower)
                                        : text_of(loop.upper - loop.lower, state, Level::Prefix);
   const For* inner = &loop;
@@ -39,7 +37,7 @@ std::string schedule_clauses(const For& loop, const LoopHeader& header, const Lo
     inner = inner->body.as<For>();
     trips += " * " + text_of(inner->upper - inner->lower, state, Level::Prefix);
   }
-  return fmt::format(" schedule(dynamic, {} / (64 * threads) + 1){}", trips, collapse);
+  return trips + " / (64 * threads) + 1";
 }
 
 }  // namespace loopgrad::backend

@@ -15,8 +15,7 @@ struct LoopHeader {
 /// ` if (parallel : ...)`, which keeps tiny loops on one thread; empty for a loop that is known to be large.
 std::string if_clause(const ir::For& loop, const LoopHeader& header, EmitState& state);
 
-/// ` schedule(...)` and ` collapse(...)`. Equal shares go to the same thread from loop to loop, so that data stays in
-/// its cache; uneven work is fetched in about 64 shares per thread.
-std::string schedule_clauses(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);
+/// How many iterations of an uneven loop a thread fetches at once: there are about 64 shares per thread.
+std::string share_text(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);
 
 }  // namespace loopgrad::backend

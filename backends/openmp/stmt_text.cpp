@@ -163,13 +163,22 @@ class StmtWriter {
       state_.helpers.insert(Helper::Scratch);
       line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
     }
-    pragma((plan.simd ? "omp for simd" : "omp for") + schedule_clauses(n, header, plan, state_));
+    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan));
     line("{} {{", header.open);
     emit_collapsed(n.body, plan.collapse - 1);
     line("}}");
     --depth_;
     line("}}({});", region.arguments);
     if (!region.in_iteration.empty()) line("if (status != loopgrad_ok) return status;");
+  }
+
+  /// Equal shares go to the same thread from loop to loop, so that data stays in its cache; uneven work is fetched.
+  std::string schedule(const For& n, const LoopHeader& header, const LoopPlan& plan) {
+    const std::string collapse = plan.collapse > 1 ? fmt::format(" collapse({})", plan.collapse) : "";
+    if (!plan.uneven) return " schedule(static)" + collapse;
+    const std::string share = state_.names.fresh(state_.names.of(n.iterator) + "_share");
+    line("const int64_t {} = {};", share, share_text(n, header, plan, state_));
+    return fmt::format(" schedule(dynamic, {}){}", share, collapse);
   }
 
   struct RegionText {

@@ -4,7 +4,8 @@ static int run_graph_max(int64_t v, int64_t d, const int32_t* __restrict ptr,
   #pragma omp parallel num_threads(threads) if (parallel : v * (d * 3 + 8 * (d * 6 + 2)) >= 20000)
   [=](const int32_t* __restrict ptr, const int32_t* __restrict col, const float* __restrict h,
       float* __restrict y) __attribute__((always_inline)) {
-    #pragma omp for schedule(dynamic, v / (64 * threads) + 1)
+    const int64_t r_share = v / (64 * threads) + 1;
+    #pragma omp for schedule(dynamic, r_share)
     for (int64_t r = 0; r < v; ++r) {
       // emitter_test.cpp:39
       #pragma omp simd
