@@ -31,7 +31,7 @@ enum class ErrorCode {
   OutOfMemory,
   NoDevice,      // there is no GPU, driver or toolkit, or the GPU is too old
   DeviceFailed,  // a call to the GPU's runtime or a kernel failed
-  BadInput,  // command line or data file
+  BadInput,      // command line or data file
 };
 
 /// The name of a code as it appears in JSON, e.g. "bad_shape".

@@ -19,8 +19,8 @@ const char* name_of(Variant variant);  // "naive-tape", "atomic", "restructured"
 
 struct GradientOptions {
   std::vector<std::string> wrt = {};  // inputs and in-outs whose gradient is asked for; empty: every one of float type
-  std::vector<std::string>
-      of = {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
+  std::vector<std::string> of =
+      {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
   Variant variant = Variant::Restructured;
 };
 
