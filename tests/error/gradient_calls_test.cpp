@@ -3,6 +3,7 @@
 
 #include <loopgrad/compile.h>
 
+#include <cmath>
 #include <cstdlib>
 
 namespace loopgrad::test {
@@ -55,6 +56,44 @@ TEST_P(GradientCalls, ForwardBackwardAndBackwardAgain) {
   g.forward({{"x", view(x2.data(), {1000})}});
   g.backward({{"x", view(x2.data(), {1000})}, {"d_x", view(d2.data(), {1000})}});
   EXPECT_EQ(d2, std::vector<float>(1000, 32));
+}
+
+/// x[i] is squared len[i] times: how much there is to keep only the data tells.
+TEST_P(GradientCalls, TapesAreSizedByData) {
+  ProgramBuilder p("powers");
+  auto n = p.size("n");
+  auto len = p.input<std::int32_t>("len", {n});
+  auto y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n))
+    for ([[maybe_unused]] auto j : p.loop("j", 0, len(i))) y(i) = y(i) * y(i);
+  GradientOptions gradient;
+  gradient.variant = GetParam().variant;
+  CompileOptions options;
+  options.target = GetParam().target;
+  const GradientExecutable g = compile_gradient(p.build(), gradient, options);
+  std::int64_t bytes = 0;
+  for (const int longest : {3, 1, 5}) {
+    std::vector<std::int32_t> lengths;
+    std::vector<double> values, grads(7, 1), expected_values, expected_grads;
+    for (int i = 0; i < 7; ++i) {
+      lengths.push_back(i % (longest + 1));
+      values.push_back(1 + 0.125 * i);
+      const double power = std::pow(2.0, lengths.back());
+      expected_values.push_back(std::pow(values.back(), power));
+      expected_grads.push_back(power * std::pow(values.back(), power - 1));
+    }
+    g.forward({{"len", view(lengths.data(), {7})}, {"y", view(values.data(), {7})}});
+    EXPECT_GT(g.tape_bytes(), 0);
+    if (longest == 5) {
+      EXPECT_GT(g.tape_bytes(), bytes);
+    }
+    bytes = g.tape_bytes();
+    g.backward({{"len", view(lengths.data(), {7})}, {"y", view(values.data(), {7})}, {"d_y", view(grads.data(), {7})}});
+    for (std::size_t i = 0; i < 7; ++i) {
+      EXPECT_NEAR(values[i], expected_values[i], 1e-9 * expected_values[i]);
+      EXPECT_NEAR(grads[i], expected_grads[i], 1e-9 * expected_grads[i]);
+    }
+  }
 }
 
 TEST_P(GradientCalls, BackwardBeforeForward) {
