@@ -27,7 +27,7 @@ std::string programs_of(const Gradient& gradient, const std::function<std::strin
 /// parallel, for `atomic` it is the same step.
 ir::Program summed(const Options& options, const Program& program) {
   Report decisions;
-  transforms::PassContext context{sum_mode(options.variant), decisions, {}};
+  transforms::PassContext context{sum_mode(options.variant), decisions, {}, {}};
   ir::Program result = program.ir();
   for (const transforms::Pass& pass : transforms::passes(context.mode)) {
     result = pass.run(result, context);
