@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+BINARY = ("add", "divide", "multiply", "power", "subtract")
+UNARY = ("copy", "exp", "log", "negate", "relu", "transpose", "max", "sum")
 BATCH_SECONDS = 0.02
 LARGEST_BATCH = 20
 TOLERANCE = 1e-3
@@ -72,6 +74,13 @@ def shapes(program, s):
         return {"q": x, "k": x, "v": x}, {"y": x}
     if program == "csr_sum":
         return {"x": (s["V"], s["D"]), "w": (s["E"],)}, {"y": (s["V"], s["D"])}
+    square = (s["n"], s["n"])
+    if program in BINARY:
+        return {"a": square, "b": square}, {"c": square}
+    if program in UNARY:
+        return {"a": square}, {"c": square[:1] if program in ("max", "sum") else square}
+    if program == "broadcast":
+        return {"a": square[:1]}, {"c": square}
     raise KeyError(program)
 
 
@@ -79,7 +88,11 @@ def make_arrays(case):
     """Seeded inputs and incoming gradient of the stated distribution; times do not depend on more than that."""
     random = np.random.default_rng(1)
     inputs, outputs = shapes(case["program"], case["sizes"])
-    arrays = {name: random.uniform(-1, 1, shape).astype(np.float32) for name, shape in inputs.items()}
+    positive = case["program"] in ("divide", "log", "power")
+    arrays = {
+        name: random.uniform(0.5 if positive else -1, 2 if positive else 1, shape).astype(np.float32)
+        for name, shape in inputs.items()
+    }
     if case["program"] == "wave3d":
         arrays["c"] = random.uniform(0.5, 1.5, inputs["c"]).astype(np.float32)
     if case["program"] == "csr_sum":
@@ -106,7 +119,7 @@ def check(case, arrays, results):
 
 
 def medians(forward, both, rounds):
-    """Median milliseconds of `forward()` and of `both()`, which returns its forward and backward seconds or their sum."""
+    """Median milliseconds of `forward()` and of `both()`, and the number of runs that they are of."""
     both(), forward()  # compiled and warm
     start = time.perf_counter()
     both()
@@ -129,7 +142,8 @@ def row(name, forward, both, rounds):
     try:
         forward_ms, both_ms, runs = medians(forward, both, rounds)
     except Exception as error:  # a peer that cannot run a program is a row too
-        return {"name": name, "forward_ms": None, "backward_ms": None, "skipped": str(error).strip().split("\n")[0][:200]}
+        reason = str(error).strip().split("\n")[0][:200]
+        return {"name": name, "forward_ms": None, "backward_ms": None, "skipped": reason}
     return {"name": name, "forward_ms": forward_ms, "backward_ms": both_ms - forward_ms, "runs": runs}
 
 

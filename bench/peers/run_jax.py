@@ -78,7 +78,8 @@ def attend(q, k, v, w, dilation):
 
 def window_attention(a, s):
     n = s["dilated"]
-    parts = [attend(a["q"][h], a["k"][h], a["v"][h], s["w"], d) for h, d in ((slice(0, n), 4), (slice(n, None), 1)) if a["q"][h].shape[0]]
+    groups = ((slice(0, n), 4), (slice(n, None), 1))  # of heads, with their dilation
+    parts = [attend(a["q"][h], a["k"][h], a["v"][h], s["w"], d) for h, d in groups if a["q"][h].shape[0]]
     return jnp.concatenate(parts)
 
 
@@ -86,15 +87,40 @@ def csr_sum(a, s):
     return jax.ops.segment_sum(a["w"][:, None] * a["x"][a["src"]], a["end"], s["V"], indices_are_sorted=True)
 
 
-PROGRAMS = {f.__name__: f for f in (conv1d, matmul, heat2d, burgers, wave3d, layernorm, tanh_chain, window_attention, csr_sum)}
+PROGRAMS = {
+    "conv1d": conv1d,
+    "matmul": matmul,
+    "heat2d": heat2d,
+    "burgers": burgers,
+    "wave3d": wave3d,
+    "layernorm": layernorm,
+    "tanh_chain": tanh_chain,
+    "window_attention": window_attention,
+    "csr_sum": csr_sum,
+    "add": lambda a, s: a["a"] + a["b"],
+    "broadcast": lambda a, s: jnp.broadcast_to(a["a"], (s["n"], s["n"])),
+    "copy": lambda a, s: jnp.copy(a["a"]),
+    "divide": lambda a, s: a["a"] / a["b"],
+    "exp": lambda a, s: jnp.exp(a["a"]),
+    "log": lambda a, s: jnp.log(a["a"]),
+    "max": lambda a, s: a["a"].max(1),
+    "multiply": lambda a, s: a["a"] * a["b"],
+    "negate": lambda a, s: -a["a"],
+    "power": lambda a, s: a["a"] ** a["b"],
+    "relu": lambda a, s: jax.nn.relu(a["a"]),
+    "subtract": lambda a, s: a["a"] - a["b"],
+    "sum": lambda a, s: a["a"].sum(1),
+    "transpose": lambda a, s: a["a"].T,
+}
 
 
 def run(case, arrays, f):
     """Functions that run forward alone, and forward and backward, and return what they computed."""
     wrt, output = common.names(case)
-    rest = {name: jnp.asarray(array) for name, array in arrays.items() if name not in wrt and not name.startswith("d_")}
+    rest = {n: jnp.asarray(array) for n, array in arrays.items() if n not in wrt and not n.startswith("d_")}
     if "ptr" in rest:  # the end of every edge, made once
-        rest["end"] = jnp.repeat(jnp.arange(case["sizes"]["V"]), jnp.diff(rest["ptr"]), total_repeat_length=case["sizes"]["E"])
+        nodes, edges = case["sizes"]["V"], case["sizes"]["E"]
+        rest["end"] = jnp.repeat(jnp.arange(nodes), jnp.diff(rest["ptr"]), total_repeat_length=edges)
     inputs = [jnp.asarray(arrays[name]) for name in wrt]
     incoming = jnp.asarray(arrays["d_" + output])
 

@@ -72,7 +72,8 @@ def attend(q, k, v, w, dilation):
 
 def window_attention(a, s):
     n = s["dilated"]
-    parts = [attend(a["q"][h], a["k"][h], a["v"][h], s["w"], d) for h, d in ((slice(0, n), 4), (slice(n, None), 1)) if a["q"][h].shape[0]]
+    groups = ((slice(0, n), 4), (slice(n, None), 1))  # of heads, with their dilation
+    parts = [attend(a["q"][h], a["k"][h], a["v"][h], s["w"], d) for h, d in groups if a["q"][h].shape[0]]
     return torch.cat(parts)
 
 
@@ -81,7 +82,31 @@ def csr_sum(a, s):
     return torch.zeros_like(a["x"]).index_add(0, a["end"], messages)
 
 
-PROGRAMS = {f.__name__: f for f in (conv1d, matmul, heat2d, burgers, wave3d, layernorm, tanh_chain, window_attention, csr_sum)}
+PROGRAMS = {
+    "conv1d": conv1d,
+    "matmul": matmul,
+    "heat2d": heat2d,
+    "burgers": burgers,
+    "wave3d": wave3d,
+    "layernorm": layernorm,
+    "tanh_chain": tanh_chain,
+    "window_attention": window_attention,
+    "csr_sum": csr_sum,
+    "add": lambda a, s: a["a"] + a["b"],
+    "broadcast": lambda a, s: a["a"].expand(s["n"], s["n"]).contiguous(),
+    "copy": lambda a, s: a["a"].clone(),
+    "divide": lambda a, s: a["a"] / a["b"],
+    "exp": lambda a, s: torch.exp(a["a"]),
+    "log": lambda a, s: torch.log(a["a"]),
+    "max": lambda a, s: torch.max(a["a"], 1).values,
+    "multiply": lambda a, s: a["a"] * a["b"],
+    "negate": lambda a, s: -a["a"],
+    "power": lambda a, s: a["a"] ** a["b"],
+    "relu": lambda a, s: torch.relu(a["a"]),
+    "subtract": lambda a, s: a["a"] - a["b"],
+    "sum": lambda a, s: a["a"].sum(1),
+    "transpose": lambda a, s: a["a"].T.contiguous(),
+}
 
 
 def tensors(arrays):
