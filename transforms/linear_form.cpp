@@ -23,6 +23,11 @@ void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {
   if (found->coefficient == 0) form.terms.erase(found);
 }
 
+bool is_min_or_max(const Expr& e) {
+  auto* node = e.as<ir::Binary>();
+  return node && (node->op == BinaryOp::Min || node->op == BinaryOp::Max);
+}
+
 std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return ((a % b) + b) % b; }
 
 // Takes out of `numerator` what `divisor` divides: (4*c + e + 7) // 4 is c + 1 + (e + 3) // 4. Returns what came out.
@@ -56,6 +61,14 @@ void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
       if (auto value = ir::as_int(node->b)) return collect(form, node->a, factor * *value);
     }
   }
+  if (is_min_or_max(e)) {  // of expressions that differ by a constant
+    auto& node = *e.as<ir::Binary>();
+    LinearForm difference = linear_form(node.a - node.b);
+    if (difference.terms.empty()) {
+      bool first = (difference.constant < 0) == (node.op == BinaryOp::Min);
+      return collect(form, first ? node.a : node.b, factor);
+    }
+  }
   if (auto* node = e.as<ir::Binary>(); node && node->op == BinaryOp::FloorDiv) {
     auto divisor = ir::as_int(node->b);
     if (divisor && *divisor > 0) {
@@ -74,11 +87,6 @@ void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
     return simplify_indices(child);
   });
   add_term(form, atom, factor);
-}
-
-bool is_min_or_max(const Expr& e) {
-  auto* node = e.as<ir::Binary>();
-  return node && (node->op == BinaryOp::Min || node->op == BinaryOp::Max);
 }
 
 Expr scaled(const Expr& atom, std::int64_t coefficient) {

@@ -1,6 +1,7 @@
 #include "transforms/parallelize_loops.h"
 
 #include "dsl/poly/dependences.h"
+#include "transforms/isl_context.h"
 #include "transforms/nest.h"
 
 #include <set>
@@ -80,8 +81,7 @@ class Parallelizer {
   // The model of the outermost loop around `loop`, which serves all loops in it.
   const poly::Model& model_around(const Stmt& loop) {
     if (!model_) {
-      auto isl = std::make_shared<poly::Context>();
-      model_ = poly::build_model(program_, loop, isl);
+      model_ = poly::build_model(program_, loop, isl_context(context_));
       model_root_ = loop.get();
     }
     model_->context->restart_budget();

@@ -56,7 +56,7 @@ std::vector<Pass> passes(SumMode mode) {
 }
 
 ir::Program lower(const ir::Program& program, SumMode mode, Report& report) {
-  PassContext context{mode, report, {}, {}};
+  PassContext context{mode, report};
   ir::Program result = program;
   for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
   return result;

@@ -1,6 +1,7 @@
 #include "transforms/restructure_sums.h"
 
 #include "dsl/poly/dependences.h"
+#include "transforms/isl_context.h"
 #include "transforms/nest.h"
 #include "transforms/sum_plan.h"
 
@@ -90,7 +91,7 @@ class Visitor {
   // The model of the outermost loop around `loop`, which serves all loops in it.
   const poly::Model& model_around(const Stmt& loop) {
     if (!model_) {
-      model_ = poly::build_model(program_, loop, std::make_shared<poly::Context>());
+      model_ = poly::build_model(program_, loop, isl_context(context_));
       model_root_ = loop.get();
     }
     model_->context->restart_budget();

@@ -5,6 +5,7 @@
 #include "transforms/expand_locals.h"
 #include "transforms/forward_locals.h"
 #include "transforms/gather_sums.h"
+#include "transforms/isl_context.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
 #include "transforms/tree_sums.h"
@@ -43,10 +44,10 @@ struct Version {
   poly::Model model;
 };
 
-Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest) {
+Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest, const PassContext& context) {
   Version result{program, nest, {}};
   if (!(old.get() == nest.get())) result.program.body = replace(program.body, old, nest);
-  result.model = poly::build_model(result.program, nest, std::make_shared<poly::Context>());
+  result.model = poly::build_model(result.program, nest, isl_context(context));
   return result;
 }
 
@@ -142,7 +143,7 @@ class Planner {
 
   Stmt run() {
     if (groups_.empty()) return original_nest_;
-    now_ = version_of(original_, original_nest_, original_nest_);
+    now_ = version_of(original_, original_nest_, original_nest_, context_);
     choose();
     auto gathered = [](const Group& g) { return g.gathered(); };
     auto unshared = [](const Group& g) { return !g.shared; };
@@ -209,7 +210,7 @@ class Planner {
 
   bool can_gather_alone(const Group& group) const {
     Stmt alone = slice(now_.nest, set_of(group.sums));
-    Version version = version_of(now_.program, now_.nest, alone);
+    Version version = version_of(now_.program, now_.nest, alone, context_);
     return static_cast<bool>(gather_sums(version.model, alone, group.sums, group.separators));
   }
 
@@ -226,7 +227,7 @@ class Planner {
         if (auto found = changed.find(sum.get()); found != changed.end()) sum = found->second;
       }
     }
-    now_ = version_of(original_, original_nest_, nest);
+    now_ = version_of(original_, original_nest_, nest, context_);
     order_.reset();
   }
 
@@ -317,7 +318,7 @@ class Planner {
   }
 
   Stmt gathered(const Stmt& piece, Group& group) {
-    Version version = version_of(original_, original_nest_, piece);
+    Version version = version_of(original_, original_nest_, piece, context_);
     Stmt code = gather_sums(version.model, piece, group.sums, group.separators);
     if (!code) throw InternalError("a sum that was found to be gatherable is not");
     std::string indices;
@@ -337,7 +338,7 @@ class Planner {
       if (group.shared && !group.gathered() && here.count(group.sums[0].get())) left.push_back(&group);
     }
     if (left.empty()) return piece;
-    Version version = version_of(original_, original_nest_, piece);
+    Version version = version_of(original_, original_nest_, piece, context_);
     std::vector<std::vector<Stmt>> trees;
     for (const Group* group : left) {
       if (can_be_held_back(version.model, group->sums)) trees.push_back(group->sums);

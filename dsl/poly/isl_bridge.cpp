@@ -181,6 +181,7 @@ BudgetError::BudgetError() : Error(budget_info()) {}
 Context::Context(unsigned long budget) : ctx_(make_context()) { restart_budget(budget); }
 
 void Context::restart_budget(unsigned long budget) {
+  budget_ = budget;
   isl_ctx_reset_error(ctx_.get());
   isl_ctx_set_max_operations(ctx_.get(), budget);
   isl_ctx_reset_operations(ctx_.get());

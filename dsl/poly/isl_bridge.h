@@ -37,7 +37,8 @@ class Context {
 
   isl::ctx isl() const { return isl::ctx(ctx_.get()); }
   /// Starts counting operations anew. Call it at the start of each independent piece of work.
-  void restart_budget(unsigned long budget = default_budget);
+  void restart_budget() { restart_budget(budget_); }
+  void restart_budget(unsigned long budget);
 
   /// The id that stands for a symbol (as a parameter) or an array (as a tuple).
   isl::id id_of(const ir::Symbol& symbol);
@@ -53,6 +54,7 @@ class Context {
     void operator()(isl_ctx* ctx) const { isl_ctx_free(ctx); }
   };
   std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
+  unsigned long budget_ = 0;
   int count_ = 0;
   std::map<std::int64_t, isl::id> ids_;  // symbols and arrays share one numbering
   std::map<std::string, ir::Symbol> symbols_;

@@ -66,7 +66,7 @@ TEST_F(IslBridge, BudgetIsAnErrorThatCanBeRecoveredFrom) {
   auto a = *to_set(ir::binary(BinaryOp::Ne, var(i), var(j)), scope);
   context->restart_budget(3);
   EXPECT_THROW(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }), BudgetError);
-  context->restart_budget();
+  context->restart_budget(Context::default_budget);
   EXPECT_FALSE(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }));
 }
 

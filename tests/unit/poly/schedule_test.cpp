@@ -1,0 +1,75 @@
+#include "dsl/poly/schedule.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+
+#include <loopgrad/program.h>
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::poly {
+namespace {
+
+struct Nest {
+  Program program;
+  Model model;
+};
+
+Nest nest_of(const Program& program) {
+  return {program, build_model(program.ir(), program.ir().body, std::make_shared<Context>())};
+}
+
+/// All statements of the nest at times that `time` gives from their iterators.
+template <class Time>
+std::string code(const Nest& nest, Time time, const std::vector<std::string>& names) {
+  std::vector<TimedStatement> timed;
+  for (std::size_t k = 0; k < nest.model.statements.size(); ++k) {
+    const Statement& s = nest.model.statements[k];
+    std::vector<ir::Expr> iterators;
+    for (const ir::Symbol& i : s.iterators) iterators.push_back(ir::var(i));
+    timed.push_back({static_cast<int>(k), time(iterators), s.stmt});
+  }
+  return ir::print(code_in_order(nest.model, timed, names));
+}
+
+TEST(CodeInOrder, Interchanges) {
+  ProgramBuilder p("triangle");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, i)) x(i, j) = 1.0f;
+  std::string text = code(nest_of(p.build()), [](const auto& it) { return std::vector{it[1], it[0]}; }, {"j", "i"});
+  EXPECT_EQ(text,
+            "for j in 0..n - 1:\n"
+            "  for i in j + 1..n:\n"
+            "    x[i, j] = 1\n");
+}
+
+TEST(CodeInOrder, StridesBecomeCountedTrips) {
+  ProgramBuilder p("even");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {2 * n});
+  for (auto i : p.loop("i", 0, n)) x(2 * i) = 1.0f;
+  std::string text =
+      code(nest_of(p.build()), [](const auto& it) { return std::vector{ir::int_const(2) * it[0]}; }, {"c"});
+  EXPECT_EQ(text.find("step"), std::string::npos) << text;
+  EXPECT_NE(text.find("for c in 0.."), std::string::npos) << text;
+}
+
+TEST(CodeInOrder, StatementsOfOneTimeKeepTheirOrder) {
+  ProgramBuilder p("two");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n}), y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    x(i) = 1.0f;
+    y(i) = x(i);
+  }
+  std::string text = code(nest_of(p.build()), [](const auto& it) { return std::vector{it[0]}; }, {"i"});
+  EXPECT_EQ(text,
+            "for i in 0..n:\n"
+            "  x[i] = 1\n"
+            "  y[i] = x[i]\n");
+}
+
+}  // namespace
+}  // namespace loopgrad::poly
