@@ -25,7 +25,7 @@ ir::Program lower_for(const CompileOptions& options, const ir::Program& program,
                       Report& report) {
   ir::Program lowered = transforms::lower(program, mode, report);
   const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
-  if (map) return transforms::map_to_gpu(lowered);
+  if (map) return transforms::map_to_gpu(lowered, {options.threads_per_block});
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 

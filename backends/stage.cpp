@@ -17,11 +17,16 @@ ir::Program without_tape(ir::Program program) {
 }
 
 void check_options(const CompileOptions& options, const std::string& program) {
-  auto refuse = [&](const char* message, const char* hint) {
+  auto refuse = [&](const std::string& message, const char* hint) {
     throw UsageError({.code = ErrorCode::BadArgument, .message = message, .program = program, .hint = hint});
   };
   if (options.target != Target::Interpreter && (options.checked || options.f64 || options.gpu_mapped))
     refuse("'checked', 'f64' and 'gpu_mapped' are options of the interpreter", "use Target::Interpreter");
+  const int block = options.threads_per_block;
+  if (block != 0 && options.target != Target::Cuda && !options.gpu_mapped)
+    refuse("'threads_per_block' is an option of the target cuda", "use Target::Cuda, or leave it out");
+  if (block != 0 && (block < 32 || block > 1024 || (block & (block - 1)) != 0))
+    refuse(fmt::format("a block of {} threads is not possible", block), "use a power of two from 32 to 1024");
   if (options.threads < 0) refuse("the number of threads is negative", "use 0 for the OpenMP default");
 }
 

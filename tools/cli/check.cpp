@@ -74,6 +74,7 @@ Buffers run_variant(const Problem& problem, Variant variant, const CompileOption
 struct Where {
   Target target;
   bool gpu_mapped = false;
+  int threads_per_block = 0;  // as the command line says
   std::string name() const { return gpu_mapped ? "gpu mapping" : name_of(target); }
 };
 
@@ -82,8 +83,12 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
   const Target target = where.target;
   Row row{.target = where.name(), .variant = name_of(variant), .tolerance = tolerance_of(problem.program, target)};
   const bool interpreted = target == Target::Interpreter;
-  CompileOptions options{
-      .target = target, .checked = interpreted, .f64 = interpreted, .gpu_mapped = where.gpu_mapped, .threads = 1};
+  CompileOptions options{.target = target,
+                         .checked = interpreted,
+                         .f64 = interpreted,
+                         .gpu_mapped = where.gpu_mapped,
+                         .threads = 1,
+                         .threads_per_block = where.threads_per_block};
   try {
     Buffers buffers = run_variant(problem, variant, options);
     for (const auto& [name, expected] : outputs)
@@ -144,9 +149,10 @@ int check_program(const Options& options) {
   const ProgramEntry& entry = *options.program;
   const Sizes sizes = sizes_of(options, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes);
   const Problem problem = make_problem(entry, sizes, options.seed);
-  std::vector<Where> targets = {{Target::Interpreter}, {Target::Interpreter, true}, {Target::OpenMP}};
-  if (has_cuda()) targets.push_back({Target::Cuda});
-  if (options.target) targets = {{*options.target}};
+  const int block = options.threads_per_block;
+  std::vector<Where> targets = {{Target::Interpreter}, {Target::Interpreter, true, block}, {Target::OpenMP}};
+  if (has_cuda()) targets.push_back({Target::Cuda, false, block});
+  if (options.target) targets = {{*options.target, false, block}};
 
   std::vector<Direction> directions = choose_directions(problem);
   std::vector<Row> rows;

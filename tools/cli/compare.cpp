@@ -240,8 +240,9 @@ Json json_of(const Row& row) {
 
 int compare_variants(const Options& options) {
   const ProgramEntry& entry = *options.program;
-  const CompileOptions compile_options{
-      .target = options.target.value_or(Target::OpenMP), .checked = false, .f64 = false, .threads = options.threads};
+  const CompileOptions compile_options{.target = options.target.value_or(Target::OpenMP),
+                                       .threads = options.threads,
+                                       .threads_per_block = options.threads_per_block};
   const bool interpreted = compile_options.target == Target::Interpreter;
   const Sizes& defaults = interpreted && !entry.check_sizes.empty() ? entry.check_sizes : entry.sizes;
   const Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);

@@ -1,6 +1,7 @@
 #include "tools/cli/lowered.h"
 
 #include "dsl/ir/visit.h"
+#include "transforms/gpu/map_to_gpu.h"
 
 namespace loopgrad::cli {
 
@@ -11,6 +12,14 @@ transforms::SumMode sum_mode(Variant variant) {
     case Variant::Restructured: break;
   }
   return transforms::SumMode::Restructured;
+}
+
+ir::Program mapped_to_gpu(const Program& program, Variant variant, int threads_per_block) {
+  Report decisions;
+  const transforms::SumMode mode = sum_mode(variant);
+  const ir::Program lowered = transforms::lower(program.ir(), mode, decisions);
+  if (mode == transforms::SumMode::Serial) return lowered;  // a stack is one thread's
+  return transforms::map_to_gpu(lowered, {threads_per_block});
 }
 
 int count_parallel_loops(const ir::Program& program) {

@@ -15,7 +15,7 @@ namespace {
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", json;
   std::vector<std::string> sizes;
-  std::string threads = "0", seed = "1", seconds = "30";
+  std::string threads = "0", block = "0", seed = "1", seconds = "30";
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -96,6 +96,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.variant = named(raw.variant, "variant", by_name);
   options.sizes = parse_sizes(raw.sizes, *options.program);
   options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
+  options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
 
@@ -174,6 +175,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       continue;
     }
     sub.add_option("program", raw.program, "a name that `list` prints")->required();
+    if (row.command != Command::Explain)
+      sub.add_option("--threads-per-block", raw.block,
+                     "of the target cuda: a power of two from 32 (0: as fits the loops)");
     if (row.command == Command::Show) {
       sub.add_option("--stage", raw.stage, "program, adjoint, summation, schedule or code");
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");

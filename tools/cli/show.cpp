@@ -4,7 +4,6 @@
 #include "backends/cuda/emitter.h"
 #include "dsl/ir/printer.h"
 #include "transforms/cpu/map_to_cpu.h"
-#include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
 
@@ -38,11 +37,9 @@ ir::Program summed(const Options& options, const Program& program) {
 
 /// A program of the gradient as it is handed to the target's emitter.
 ir::Program scheduled(const Options& options, const Program& program) {
+  if (options.target == Target::Cuda) return mapped_to_gpu(program, options.variant, options.threads_per_block);
   Report decisions;
-  const transforms::SumMode mode = sum_mode(options.variant);
-  ir::Program lowered = transforms::lower(program.ir(), mode, decisions);
-  const bool gpu = options.target == Target::Cuda && mode != transforms::SumMode::Serial;
-  if (gpu) return transforms::map_to_gpu(lowered);
+  ir::Program lowered = transforms::lower(program.ir(), sum_mode(options.variant), decisions);
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 

@@ -20,7 +20,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t flat_threads = 256;          // of a block in which each thread works on its own
+constexpr std::int64_t usual_threads = 256;         // of a block in which each thread works on its own
 constexpr std::int64_t enough_threads = 64 * 1024;  // fewer leave the device half empty
 constexpr std::int64_t most_host_trips = 4096;      // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_partials = 1024;        // blocks that share one long sum
@@ -58,7 +58,10 @@ bool contains_parallel(const Stmt& s) {
 
 class Mapper {
  public:
-  explicit Mapper(const ir::Program& program) : program_(program) {}
+  Mapper(const ir::Program& program, const GpuMapping& options)
+      : program_(program),
+        fixed_threads_(options.threads_per_block),
+        flat_threads_(fixed_threads_ ? fixed_threads_ : usual_threads) {}
 
   /// Code that the host runs: a sequence of launches.
   Stmt host(const Stmt& s) {
@@ -103,7 +106,7 @@ class Mapper {
 
   /// Everything at or below `s` by the threads of one block.
   Stmt one_block(const Stmt& s) {
-    const Expr threads = number(can_spread(program_, s) ? flat_threads : 1);
+    const Expr threads = number(can_spread(program_, s) ? flat_threads_ : 1);
     return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, s, threads), s->location);
   }
 
@@ -189,7 +192,7 @@ class Mapper {
     const ir::For& x = *nest.loops.back();
     const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
     const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");
-    const Expr threads_x = y ? ir::var(tx) : number(flat_threads);
+    const Expr threads_x = y ? ir::var(tx) : number(flat_threads_);
     Stmt body = nest.body;
     const ir::Symbol block_x = ir::make_symbol("block_x"), thread_x = ir::make_symbol("thread_x");
     const ir::Symbol block_y = ir::make_symbol("block_y"), thread_y = ir::make_symbol("thread_y");
@@ -211,8 +214,8 @@ class Mapper {
     body = let(blocks_x, ceil_div(x.upper - x.lower, threads_x), body);
     if (!y) return body;
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty)), body);
-    body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads), ir::var(tx)), body);
-    return let(tx, threads_for(x.upper - x.lower, 4, flat_threads), body);
+    body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
+    return let(tx, threads_for(x.upper - x.lower, 4, flat_threads_), body);
   }
 
   /// The longest extent that the host knows of a loop inside; null when there is none.
@@ -237,7 +240,9 @@ class Mapper {
     const ir::Symbol threads = ir::make_symbol("threads");
     const Expr extent = inner_extent(nest);
     // About four elements for each thread.
-    const Expr count = extent ? threads_for(ceil_div(extent, number(4)), 32, 512) : number(64);
+    const Expr count = fixed_threads_ ? number(fixed_threads_)
+                       : extent       ? threads_for(ceil_div(extent, number(4)), 32, 512)
+                                      : number(64);
     Stmt body = spread_loops(program_, nest.body, ir::var(threads));
     for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
       body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
@@ -247,8 +252,8 @@ class Mapper {
   // Long sums.
 
   /// Sums up `body` over a loop, by the threads of one block, into scalars of that block; `then` uses them.
-  static Stmt block_sums(const std::vector<SharedSum>& sums, const std::vector<ir::Array>& parts,
-                         const std::vector<ir::Array>& totals, const ir::Symbol& t, const Stmt& loop, Stmt then) {
+  Stmt block_sums(const std::vector<SharedSum>& sums, const std::vector<ir::Array>& parts,
+                  const std::vector<ir::Array>& totals, const ir::Symbol& t, const Stmt& loop, Stmt then) const {
     std::vector<Stmt> own, all;
     for (std::size_t k = 0; k < sums.size(); ++k) {
       const Expr zero = ir::identity_of(sums[k].op, sums[k].array->type);
@@ -260,7 +265,7 @@ class Mapper {
       own.push_back(ir::reduce(totals[k], {}, sums[k].op, ir::load(parts[k], {}), sums[k].location, true));
     Stmt one_thread = ir::block(std::move(own));
     for (const ir::Array& part : parts) one_thread = ir::allocate(part, one_thread, part->location);
-    all.push_back(threads_loop(t, number(flat_threads), one_thread));
+    all.push_back(threads_loop(t, number(flat_threads_), one_thread));
     all.push_back(threads_loop(ir::make_symbol("t"), number(1), std::move(then)));
     Stmt result = ir::block(std::move(all));
     for (const ir::Array& total : totals) result = ir::allocate(total, result, total->location);
@@ -285,8 +290,8 @@ class Mapper {
     const auto parts2 = arrays_for(sums, "_part", {});
 
     const PartialSums first = redirect_sums(sums, loop.body, "_part");
-    const Expr start = ir::var(b) * number(flat_threads) + ir::var(t);
-    const Stmt own = strided_loop(loop.iterator, loop.lower, loop.upper, start, ir::var(blocks) * number(flat_threads),
+    const Expr start = ir::var(b) * number(flat_threads_) + ir::var(t);
+    const Stmt own = strided_loop(loop.iterator, loop.lower, loop.upper, start, ir::var(blocks) * number(flat_threads_),
                                   first.body, loop.location);
     std::vector<Stmt> store, combine, finish;
     for (std::size_t k = 0; k < sums.size(); ++k) {
@@ -297,19 +302,21 @@ class Mapper {
     }
     const Stmt partial_kernel = grid_loop(
         b, number(0), ir::var(blocks), block_sums(sums, first.parts, totals, t, own, ir::block(store)), loop.location);
-    const Stmt over_partials = strided_loop(p, number(0), ir::var(blocks), ir::var(t2), number(flat_threads),
+    const Stmt over_partials = strided_loop(p, number(0), ir::var(blocks), ir::var(t2), number(flat_threads_),
                                             ir::block(std::move(combine)), loop.location);
     const Stmt combining_kernel =
         grid_loop(ir::make_symbol("b"), number(0), number(1),
                   block_sums(sums, parts2, totals2, t2, over_partials, ir::block(std::move(finish))), loop.location);
     Stmt both = ir::block({partial_kernel, combining_kernel});
     for (const ir::Array& partial : partials) both = ir::allocate(partial, both, partial->location);
-    const Expr wanted = ceil_div(loop.upper - loop.lower, number(4 * flat_threads));
+    const Expr wanted = ceil_div(loop.upper - loop.lower, number(4 * flat_threads_));
     return let(blocks, ir::binary(BinaryOp::Min, ir::binary(BinaryOp::Max, wanted, number(1)), number(most_partials)),
                ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), both));
   }
 
   const ir::Program& program_;
+  const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops
+  const std::int64_t flat_threads_;
 };
 
 bool uses_stack(const ir::Program& program) {
@@ -321,10 +328,10 @@ bool uses_stack(const ir::Program& program) {
 
 }  // namespace
 
-ir::Program map_to_gpu(const ir::Program& program) {
+ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (uses_stack(program) || ir::is_empty(program.body)) return program;
   const ir::Program hoisted = hoist_parallel_loops(program);
-  return ir::with_body(hoisted, Mapper(hoisted).host(hoisted.body));
+  return ir::with_body(hoisted, Mapper(hoisted, options).host(hoisted.body));
 }
 
 }  // namespace loopgrad::transforms

@@ -35,6 +35,12 @@
 
 namespace loopgrad::transforms {
 
-ir::Program map_to_gpu(const ir::Program& program);
+/// What the user decides about the mapping.
+struct GpuMapping {
+  /// Threads of every block that has more than one: a power of two from 32 to 1024; 0: as fits the loops.
+  int threads_per_block = 0;
+};
+
+ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options = {});
 
 }  // namespace loopgrad::transforms

@@ -15,8 +15,9 @@ struct CompileOptions {
   Target target = Target::OpenMP;
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
-  bool gpu_mapped = false;  // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
-  int threads = 0;          // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  bool gpu_mapped = false;    // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  int threads = 0;            // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  int threads_per_block = 0;  // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
 };
 
 struct RunOptions {

@@ -121,6 +121,33 @@ TEST(Mapping, ALongSumIsSharedByManyBlocks) {
   }
 }
 
+TEST(Mapping, BlocksHaveAsManyThreadsAsTheUserSays) {
+  for (const int block : {32, 64, 1024}) {
+    lg::CompileOptions options{.target = lg::Target::Interpreter, .checked = true, .gpu_mapped = true};
+    options.threads_per_block = block;
+    const std::vector<float> a = ramp(3 * 300);
+    std::vector<float> b(a.size()), s(1);
+    const lg::View in = lg::view(a.data(), {3, 300}), all = lg::view(a.data(), {900});
+    compile(scaled_grid(), options).run({{"a", in}, {"b", lg::view(b.data(), {3, 300})}});
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(b[i], 2 * a[i]) << block << ", element " << i;
+    compile(normalised_rows(), options).run({{"a", in}, {"b", lg::view(b.data(), {3, 300})}});
+    ASSERT_NEAR(b[0], a[0] / std::accumulate(a.begin(), a.begin() + 300, 0.0), 1e-6);
+    compile(total(), options).run({{"a", all}, {"s", lg::view(s.data(), {})}});
+    EXPECT_EQ(s[0], std::accumulate(a.begin(), a.end(), 0.0f));
+  }
+}
+
+TEST(Mapping, ABlockSizeThatNoDeviceHasIsRefused) {
+  for (const int block : {-32, 1, 48, 2048}) {
+    lg::CompileOptions options{.target = lg::Target::Interpreter, .gpu_mapped = true};
+    options.threads_per_block = block;
+    EXPECT_THROW(compile(scaled_grid(), options), lg::UsageError) << block;
+  }
+  lg::CompileOptions openmp;
+  openmp.threads_per_block = 128;
+  EXPECT_THROW(compile(scaled_grid(), openmp), lg::UsageError);
+}
+
 TEST(Mapping, ThreadsThatNeedABarrierBetweenThemAreARace) {
   using namespace lg::ir;
   // Each thread writes its element and reads its neighbour's: right only with a barrier in between.

@@ -1,0 +1,56 @@
+// The generated CUDA of every built-in program and every variant, compiled to machine code for two architectures. Needs
+// NVRTC but no GPU. The checked interpreter runs the same mapped programs in `loopgrad check`.
+#include "tools/programs/programs.h"
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/nvrtc.h"
+#include "tools/cli/lowered.h"
+
+#include <gtest/gtest.h>
+
+namespace lg = loopgrad;
+
+namespace {
+
+using Case = std::tuple<std::string, lg::Variant>;
+
+const lg::ProgramEntry& entry_of(const std::string& name) {
+  static const std::vector<lg::ProgramEntry> all = lg::programs::all();
+  for (const lg::ProgramEntry& entry : all)
+    if (entry.name == name) return entry;
+  throw std::out_of_range(name);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> result;
+  for (const lg::ProgramEntry& entry : lg::programs::all()) result.push_back(entry.name);
+  return result;
+}
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  std::string name = std::get<0>(info.param) + "_" + lg::name_of(std::get<1>(info.param));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class CompileCuda : public testing::TestWithParam<Case> {};
+
+TEST_P(CompileCuda, ForTwoArchitectures) {
+  if (!lg::backend::has_nvrtc()) GTEST_SKIP() << "no libnvrtc on this machine: nothing is compiled";
+  const auto& [name, variant] = GetParam();
+  const lg::ProgramEntry& entry = entry_of(name);
+  const lg::Gradient gradient = lg::differentiate(entry.build(), {.wrt = entry.wrt, .of = {}, .variant = variant});
+  std::vector<lg::ir::Program> programs;
+  for (const lg::Program* part : {&gradient.sizing, &gradient.forward, &gradient.backward})
+    programs.push_back(lg::cli::mapped_to_gpu(*part, variant));
+  const lg::backend::CudaUnit unit = lg::backend::emit_cuda(programs);
+  for (const char* architecture : {"sm_80", "sm_90"})
+    EXPECT_FALSE(lg::backend::compile_cubin(unit.source, architecture, name).empty()) << architecture;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, CompileCuda,
+                         testing::Combine(testing::ValuesIn(names()),
+                                          testing::Values(lg::Variant::NaiveTape, lg::Variant::Atomic,
+                                                          lg::Variant::Restructured)),
+                         name_of_case);
+
+}  // namespace
