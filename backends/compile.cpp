@@ -22,8 +22,8 @@ double milliseconds_since(Clock::time_point start) {
 
 /// The passes that every target shares, then those of the target.
 ir::Program lower_for(const CompileOptions& options, const ir::Program& program, transforms::SumMode mode,
-                      Report& report) {
-  ir::Program lowered = transforms::lower(program, mode, report);
+                      Report& report, const Schedule& schedule = {}) {
+  ir::Program lowered = transforms::lower(program, mode, report, schedule);
   const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
   if (map) return transforms::map_to_gpu(lowered, {options.threads_per_block});
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
@@ -47,7 +47,8 @@ struct Executable::Impl {
 Executable compile(const Program& program, const CompileOptions& options) {
   const auto start = Clock::now();
   Report report;
-  const ir::Program lowered = lower_for(options, program.ir(), transforms::SumMode::Restructured, report);
+  const ir::Program lowered =
+      lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
   auto impl = std::make_shared<Executable::Impl>();
   impl->build = backend::build_stages({lowered}, options);
   impl->build.milliseconds = milliseconds_since(start);
@@ -232,8 +233,8 @@ GradientExecutable compile(const Gradient& gradient, const CompileOptions& optio
   std::vector<ir::Program> lowered;
   Report ignored;  // how the sizing program runs interests nobody
   lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
-  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report));
-  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report));
+  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report, options.schedule));
+  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report, options.backward_schedule));
   impl->options = options;
   impl->build = backend::build_stages(lowered, options);
   impl->build.milliseconds = milliseconds_since(start);

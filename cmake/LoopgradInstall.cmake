@@ -15,7 +15,7 @@ set_target_properties(loopgrad_backends PROPERTIES EXPORT_NAME loopgrad)
 
 install(TARGETS ${LOOPGRAD_LIBRARIES} EXPORT loopgrad ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS loopgrad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY dsl/include/ tape/include/ backends/include/ tools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY dsl/include/ tape/include/ transforms/include/ backends/include/ tools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(LOOPGRAD_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/loopgrad)
 install(EXPORT loopgrad NAMESPACE loopgrad:: FILE loopgradTargets.cmake DESTINATION ${LOOPGRAD_CONFIG_DIR})

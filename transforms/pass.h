@@ -14,6 +14,7 @@ struct PassContext {
   std::set<std::pair<std::int64_t, std::uint32_t>> planned = {};  // sums with a decision: array and line
   std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
   unsigned long isl_budget = 0;                                   // isl operations per nest; 0: the default
+  const Schedule* schedule = nullptr;                             // the user's steps, or null
 };
 
 /// A pass: a function from program to program that adds its decisions to the report.

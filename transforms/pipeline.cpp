@@ -5,6 +5,7 @@
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
+#include "transforms/schedule/apply_schedule.h"
 
 #include <fmt/format.h>
 
@@ -47,16 +48,18 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
 
 std::vector<Pass> passes(SumMode mode) {
   std::vector<Pass> list;
-  if (mode == SumMode::Serial) return list;
   if (mode == SumMode::Restructured) {
     list.push_back({"restructure_sums", restructure_sums, "first: works on the loops as written"});
   }
+  list.push_back({"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums"});
+  if (mode == SumMode::Serial) return list;
   list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});
   return list;
 }
 
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report) {
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const Schedule& schedule) {
   PassContext context{mode, report};
+  context.schedule = &schedule;
   ir::Program result = program;
   for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
   return result;

@@ -4,6 +4,7 @@
 #include "dsl/ir/program.h"
 
 #include <loopgrad/report.h>
+#include <loopgrad/schedule.h>
 
 namespace loopgrad::transforms {
 
@@ -17,7 +18,8 @@ enum class SumMode {
 /// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets
 /// like any other program, and computes the same up to the rounding of reordered sums. Never throws for the sake of
 /// speed: what cannot be improved stays in its order, with an entry in `report` saying why.
+/// The user's `schedule`, however, is done or refused: TransformError, UsageError.
 /// LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of each.
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report);
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const Schedule& schedule = {});
 
 }  // namespace loopgrad::transforms

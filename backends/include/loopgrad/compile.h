@@ -3,6 +3,7 @@
 
 #include <loopgrad/arrays.h>
 #include <loopgrad/autodiff.h>
+#include <loopgrad/schedule.h>
 
 #include <memory>
 
@@ -15,9 +16,11 @@ struct CompileOptions {
   Target target = Target::OpenMP;
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
-  bool gpu_mapped = false;    // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
-  int threads = 0;            // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
-  int threads_per_block = 0;  // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
+  bool gpu_mapped = false;          // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  int threads = 0;                  // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  int threads_per_block = 0;        // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
+  Schedule schedule = {};           // of the program, or of a gradient's forward program
+  Schedule backward_schedule = {};  // of a gradient's backward program
 };
 
 struct RunOptions {

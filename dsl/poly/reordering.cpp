@@ -1,0 +1,178 @@
+#include "dsl/poly/reordering.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+namespace {
+
+using ir::BinaryOp;
+using ir::Expr;
+
+Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
+
+// The values of a time in terms of fresh symbols for the iterators, which are added to the scope.
+std::vector<Expr> renamed(const Statement& s, const std::vector<Expr>& time, std::size_t length, Scope& scope) {
+  ir::Substitution fresh;
+  for (const ir::Symbol& iterator : s.iterators) {
+    scope.iterators.push_back(ir::make_symbol(iterator.name));
+    fresh[iterator] = ir::var(scope.iterators.back());
+  }
+  std::vector<Expr> result;
+  for (const Expr& value : time) result.push_back(ir::substitute(value, fresh));
+  result.resize(length, ir::int_const(0));
+  return result;
+}
+
+// Pairs (instance of a, instance of b) where b's time is earlier than a's: one relation per deciding position.
+std::vector<isl::map> reversed_pairs(const Model& model, const Statement& a, const std::vector<Expr>& time_a,
+                                     const Statement& b, const std::vector<Expr>& time_b) {
+  Scope scope{model.context, {}, ""};
+  std::size_t length = std::max(time_a.size(), time_b.size());
+  std::vector<Expr> x = renamed(a, time_a, length, scope), y = renamed(b, time_b, length, scope);
+  std::vector<isl::map> result;
+  Expr equal_so_far = ir::bool_const(true);
+  for (std::size_t k = 0; k < length; ++k) {
+    Expr earlier = both(equal_so_far, ir::binary(BinaryOp::Lt, y[k], x[k]));
+    equal_so_far = both(equal_so_far, ir::binary(BinaryOp::Eq, y[k], x[k]));
+    if (ir::as_int(earlier) == 0) continue;
+    auto points = to_set(earlier, scope);
+    if (!points) throw InternalError("a new time is not affine");
+    isl_map* map = isl_map_from_range(points->release());
+    map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(a.iterators.size()));
+    map = isl_map_set_tuple_name(map, isl_dim_in, a.name.c_str());
+    map = isl_map_set_tuple_name(map, isl_dim_out, b.name.c_str());
+    result.push_back(checked(*model.context, map));
+  }
+  return result;
+}
+
+const char* action_of(const Access* access) {
+  if (!access) return "used";
+  switch (access->kind) {
+    case AccessKind::Read: return "read";
+    case AccessKind::Write: return "written";
+    case AccessKind::Reduce: break;
+  }
+  return access->op == ir::ReduceOp::Add ? "added to" : "updated";
+}
+
+std::string element_text(const Access* access) {
+  if (!access) return "the run-time stack";
+  std::string text = access->array->name;
+  for (std::size_t k = 0; k < access->indices.size(); ++k) text += (k ? ", " : "[") + ir::print(access->indices[k]);
+  return access->indices.empty() ? text : text + "]";
+}
+
+std::string line_of(const Statement& s, const Access* access) {
+  SourceLocation where = s.stmt->location;
+  if (access && access->load && access->load.as<ir::Load>()->location.known()) {
+    where = access->load.as<ir::Load>()->location;
+  }
+  return where.known() ? " at " + where.str() : "";
+}
+
+std::string iteration_text(const Statement& s, const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    text += fmt::format("{}{} = {}", k ? ", " : "", s.iterators[k].name, values[k]);
+  }
+  return values.empty() ? "" : " for (" + text + ")";
+}
+
+std::int64_t coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
+  isl::val value = isl::manage(isl_point_get_coordinate_val(point.get(), type, static_cast<int>(k)));
+  return value.num_si();
+}
+
+// A point whose parameters are as small as possible, else any. Small sizes read better.
+isl::point small_point(const Model& model, const isl::set& set) {
+  auto count = static_cast<unsigned>(isl_set_dim(set.get(), isl_dim_param));
+  isl::set limited = set;
+  for (std::int64_t limit : {4, 16}) {
+    isl::set within = set;
+    for (unsigned k = 0; k < count; ++k) {
+      within =
+          checked(*model.context, isl_set_upper_bound_si(within.release(), isl_dim_param, k, static_cast<int>(limit)));
+    }
+    if (within.is_empty()) continue;
+    limited = within;
+    break;
+  }
+  return checked(*model.context, isl_set_sample_point(limited.copy()));
+}
+
+}  // namespace
+
+std::optional<Conflict> exchanged_by(const Model& model, const Times& times, Exchanged which) {
+  return guarded([&]() -> std::optional<Conflict> {
+    std::map<std::pair<int, int>, std::vector<isl::map>> reversed;
+    for (Conflict& conflict : dependences(model)) {
+      if (conflict.sum != (which == Exchanged::Sums)) continue;
+      const auto& time_a = times[static_cast<std::size_t>(conflict.first)];
+      const auto& time_b = times[static_cast<std::size_t>(conflict.second)];
+      if (!time_a || !time_b) continue;
+      auto [it, added] = reversed.try_emplace({conflict.first, conflict.second});
+      if (added) {
+        it->second = reversed_pairs(model, model.statements[static_cast<std::size_t>(conflict.first)], *time_a,
+                                    model.statements[static_cast<std::size_t>(conflict.second)], *time_b);
+      }
+      for (const isl::map& pairs : it->second) {
+        isl::map wrong = conflict.pairs.intersect(pairs);
+        if (wrong.is_empty()) continue;
+        conflict.pairs = wrong;
+        return conflict;
+      }
+    }
+    return std::nullopt;
+  });
+}
+
+bool is_time(const Model& model, const ir::Expr& value) {
+  return guarded([&] { return to_pw_aff(value, {model.context, {}, ""}).has_value(); });
+}
+
+Example example_of(const Model& model, const Conflict& conflict) {
+  return guarded([&] {
+    isl::set wrapped = conflict.pairs.wrap();
+    isl::point point = small_point(model, wrapped);
+    const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];
+    const Statement& t = model.statements[static_cast<std::size_t>(conflict.second)];
+    Example result;
+    auto split = static_cast<unsigned>(s.iterators.size());
+    for (unsigned k = 0; k < split; ++k) result.first.push_back(coordinate(point, isl_dim_set, k));
+    for (unsigned k = 0; k < t.iterators.size(); ++k) {
+      result.second.push_back(coordinate(point, isl_dim_set, split + k));
+    }
+    for (unsigned k = 0; k < static_cast<unsigned>(isl_set_dim(wrapped.get(), isl_dim_param)); ++k) {
+      isl::id id = isl::manage(isl_set_get_dim_id(wrapped.get(), isl_dim_param, k));
+      auto matters = [&](const isl::set& domain) {
+        int position = isl_set_find_dim_by_id(domain.get(), isl_dim_param, id.get());
+        return position >= 0 && isl_set_involves_dims(domain.get(), isl_dim_param, static_cast<unsigned>(position), 1);
+      };
+      if (!matters(s.domain) && !matters(t.domain)) continue;
+      result.sizes += fmt::format("{}{} = {}", result.sizes.empty() ? "" : ", ", model.context->symbol_of(id).name,
+                                  coordinate(point, isl_dim_param, k));
+    }
+    return result;
+  });
+}
+
+std::string describe_pair(const Model& model, const Conflict& conflict) {
+  const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];
+  const Statement& t = model.statements[static_cast<std::size_t>(conflict.second)];
+  Example example = example_of(model, conflict);
+  std::string a = element_text(conflict.a), b = element_text(conflict.b);
+  bool exact = (!conflict.a || conflict.a->exact) && (!conflict.b || conflict.b->exact);
+  std::string text = fmt::format("{} {} {}{}{} and {}{}{}{}", a, exact ? "is" : "may be", action_of(conflict.a),
+                                 line_of(s, conflict.a), iteration_text(s, example.first), action_of(conflict.b),
+                                 a == b ? "" : " as " + b, line_of(t, conflict.b), iteration_text(t, example.second));
+  return example.sizes.empty() ? text : text + ", with " + example.sizes;
+}
+
+}  // namespace loopgrad::poly

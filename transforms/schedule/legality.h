@@ -1,0 +1,56 @@
+// May loops be reordered? The one place that decides it, over the polyhedral dependences. Actions are elsewhere.
+#pragma once
+
+#include "dsl/poly/reordering.h"
+
+#include <functional>
+
+namespace loopgrad::transforms {
+
+/// The answer to "may this be done?": yes, or the reason why not.
+struct Legality {
+  bool ok = true;
+  std::string reason = {};  // names two accesses and a pair of iterations, or what is not known
+  std::string hint = {};
+  std::string array = {};     // that the reason is about
+  std::string sum = {};       // ok: an array into which sums are added in another order, else empty
+  SourceLocation where = {};  // line of the first access
+
+  static Legality refused(std::string reason, std::string hint = {}) {
+    Legality result;
+    result.ok = false;
+    result.reason = std::move(reason);
+    result.hint = std::move(hint);
+    return result;
+  }
+};
+
+/// The new time of a statement, see poly::Times.
+using TimeOf = std::function<std::optional<std::vector<ir::Expr>>(const poly::Statement&)>;
+
+/// Whether the statements of `region`, a part of the program's body, may run at new times. Refuses what isl cannot
+/// express and what exceeds its budget (`isl_budget` operations, 0: the default).
+Legality can_reorder(const ir::Program& program, const ir::Stmt& region, const TimeOf& time,
+                     unsigned long isl_budget = 0);
+
+/// Whether iterations of a loop may run in any order or at once. Sums count as conflicts.
+Legality can_run_in_parallel(const ir::Program& program, const ir::Stmt& loop, unsigned long isl_budget = 0);
+
+/// A value that rises from iteration to iteration of a For: its iterator, or minus that.
+ir::Expr rising(const ir::For& loop);
+
+/// The iterator's distance from the first iteration, divided by `factor`: the number of the block that an iteration is
+/// in.
+ir::Expr block_number(const ir::For& loop, std::int64_t factor);
+
+/// Bounds that can be evaluated at another place: they read no data and divide by constants only.
+bool bounds_are_plain(const ir::For& loop);
+
+/// Whether the bounds of a loop have the same values wherever they are evaluated within the loop and right after it:
+/// they read nothing that the loop writes.
+Legality bounds_stay(const ir::Program& program, const ir::Stmt& loop);
+
+/// Throws TransformError "cannot <action>: <reason>" unless it is legal.
+void require(const Legality& legality, const ir::Program& program, const ir::Stmt& loop, const std::string& action);
+
+}  // namespace loopgrad::transforms
