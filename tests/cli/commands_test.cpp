@@ -41,6 +41,14 @@ TEST(Show, PrintsEveryStage) {
   }
 }
 
+TEST(Show, PrintsTheLoopsOfASchedule) {
+  const CliResult result = run_cli(programs::all(), {"show", "matmul", "--stage", "schedule", "--schedule",
+                                                     "split(i, 32)", "--backward-schedule", "split(j#2, 16)"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("for i_tile in 0.."), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("for j_tile in 0.."), std::string::npos) << result.out;
+}
+
 TEST(Explain, NamesTheUsersLines) {
   const CliResult result = run_cli(programs::all(), {"explain", "conv1d", "--size", "n=100,k=3"});
   EXPECT_EQ(result.status, 0) << result.err;

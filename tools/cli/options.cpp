@@ -13,7 +13,7 @@ namespace loopgrad::cli {
 namespace {
 
 struct Raw {  // as typed
-  std::string program, stage = "program", target, variant = "restructured", json;
+  std::string program, stage = "program", target, variant = "restructured", json, schedule, backward_schedule;
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds = "30";
 };
@@ -96,6 +96,10 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.variant = named(raw.variant, "variant", by_name);
   options.sizes = parse_sizes(raw.sizes, *options.program);
   options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
+  options.schedule = Schedule::parse(raw.schedule);
+  options.backward_schedule = Schedule::parse(raw.backward_schedule);
+  if (!(options.schedule.empty() && options.backward_schedule.empty()) && options.target == Target::Cuda)
+    bad_input("a schedule is shown for the targets interpreter and openmp", "leave out --target");
   options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
@@ -181,6 +185,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     if (row.command == Command::Show) {
       sub.add_option("--stage", raw.stage, "program, adjoint, summation, schedule or code");
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+      sub.add_option("--schedule", raw.schedule,
+                     "steps for the forward program, e.g. \"tile(i, j, 32, 32); unroll(k, 4)\"");
+      sub.add_option("--backward-schedule", raw.backward_schedule, "steps for the backward program");
     } else {
       add_run_options(sub, raw);
     }

@@ -21,7 +21,8 @@ struct Options {
   Variant variant = Variant::Restructured;
   Sizes sizes;  // those given; see `sizes_of`
   int threads = 0;
-  int threads_per_block = 0;  // of the target cuda
+  int threads_per_block = 0;                       // of the target cuda
+  loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   double seconds = 30;  // of `fuzz`
   std::string json;     // a file name, "-" for standard output, empty for none

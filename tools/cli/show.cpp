@@ -36,10 +36,10 @@ ir::Program summed(const Options& options, const Program& program) {
 }
 
 /// A program of the gradient as it is handed to the target's emitter.
-ir::Program scheduled(const Options& options, const Program& program) {
+ir::Program scheduled(const Options& options, const Program& program, const Schedule& schedule = {}) {
   if (options.target == Target::Cuda) return mapped_to_gpu(program, options.variant, options.threads_per_block);
   Report decisions;
-  ir::Program lowered = transforms::lower(program.ir(), sum_mode(options.variant), decisions);
+  ir::Program lowered = transforms::lower(program.ir(), sum_mode(options.variant), decisions, schedule);
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
@@ -61,13 +61,19 @@ std::string text_of(const Options& options) {
     if (compile_options.target == Target::Interpreter)
       bad_input("the interpreter has no generated code", "use --target openmp, or --stage schedule");
     if (compile_options.target == Target::Cuda) return cuda_source(options, differentiate(program, gradient_options));
+    compile_options.schedule = options.schedule;
+    compile_options.backward_schedule = options.backward_schedule;
     return compile_gradient(program, gradient_options, compile_options).source();
   }
   Gradient gradient = differentiate(program, gradient_options);
   if (options.stage == Stage::Adjoint) return programs_of(gradient, [](const Program& p) { return p.str(); });
   if (options.stage == Stage::Summation)
     return programs_of(gradient, [&](const Program& p) { return ir::print(summed(options, p)); });
-  return programs_of(gradient, [&](const Program& p) { return ir::print(scheduled(options, p)); });
+  return programs_of(gradient, [&](const Program& p) {
+    const bool forward = &p == &gradient.forward, backward = &p == &gradient.backward;
+    const Schedule none;
+    return ir::print(scheduled(options, p, forward ? options.schedule : backward ? options.backward_schedule : none));
+  });
 }
 
 }  // namespace

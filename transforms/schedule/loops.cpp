@@ -30,6 +30,17 @@ std::string list_of(const std::vector<std::string>& items) {
   return text;
 }
 
+// "at f.cpp:12", or for a loop that the summation plan made the loops around it: "in l, j".
+std::string place_of(const ir::Program& program, const Stmt& loop) {
+  if (loop->location.known()) return "at " + loop->location.str();
+  std::vector<std::string> around;
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    auto* node = s.as<ir::For>();
+    if (node && s.get() != loop.get() && contains(s, loop)) around.push_back(node->iterator.name);
+  });
+  return around.empty() ? "one in no other loop" : "one in " + list_of(around);
+}
+
 // A sum of sizes and non-negative constants.
 bool is_surely_positive(const Expr& e, const std::set<ir::Symbol>& sizes) {
   LinearForm form = linear_form(e);
@@ -62,7 +73,7 @@ Stmt find_loop(const ir::Program& program, const LoopName& name) {
   if (name.number() > 0) return found[static_cast<std::size_t>(name.number() - 1)];
   if (found.size() == 1) return found[0];
   std::vector<std::string> lines;
-  for (const Stmt& s : found) lines.push_back(s->location.known() ? s->location.str() : "a generated line");
+  for (const Stmt& s : found) lines.push_back(place_of(program, s));
   refuse(program, name, fmt::format("{} loops are called '{}': {}", found.size(), name.str(), list_of(lines)),
          fmt::format("say which: '{0}@LINE', or '{0}#1' to '{0}#{1}'", name.name(), found.size()));
 }

@@ -8,5 +8,6 @@
 #include <loopgrad/error.h>
 #include <loopgrad/program.h>
 #include <loopgrad/report.h>
+#include <loopgrad/schedule.h>
 #include <loopgrad/types.h>
 #include <loopgrad/value.h>

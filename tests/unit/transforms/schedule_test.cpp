@@ -108,7 +108,7 @@ TEST(Schedule, SplitsIntoBlocks) {
             "    for j in 4*j_tile..min(m, 4*j_tile + 4):\n"
             "      y[j, i] = x[i, j]\n");
   expect_same(transposed(), "split(j, 4); split(i, 3)", squares);
-  expect_same(recurrence(), "split(i, 4)", squares);
+  expect_same(recurrence(), "split(i, 4)", {{{"n", 9}}, {{"n", 1}}});
 }
 
 TEST(Schedule, SplitsALoopThatRunsBackwards) {
@@ -143,7 +143,7 @@ TEST(Schedule, RefusesAnInterchangeWithAPairOfIterations) {
   std::string text = refusal(skewed(), "interchange(i, j)");
   EXPECT_HAS(text, "cannot interchange 'i' and 'j': x[i, j] is written at schedule_test.cpp:");
   EXPECT_HAS(text, " for (i = 1, j = 1) and read as x[i - 1, j + 1] at schedule_test.cpp:");
-  EXPECT_HAS(text, " for (i = 2, j = 0), with n = ");
+  EXPECT_HAS(text, " for (i = 2, j = 0), with ");
 }
 
 TEST(Schedule, InterchangesATriangle) {
@@ -213,8 +213,8 @@ Program two_loops(int shift) {
 TEST(Schedule, Fuses) {
   EXPECT_HAS(after(two_loops(0), "fuse(i, k)"),
              "for i in 0..n:\n"
-             "    a[i] = exp(x[i])\n"
-             "    y[i] = 3*a[i]\n");
+             "  a[i] = exp(x[i])\n"
+             "  y[i] = 3*a[i]\n");
   expect_same(two_loops(0), "fuse(i, k)", {{{"n", 6}}, {{"n", 0}}});
 }
 
@@ -264,9 +264,9 @@ TEST(Schedule, FissionNeedsLocalsExpanded) {
   EXPECT_HAS(text, "the local 's' is used in both parts");
   EXPECT_HAS(text, "Hint: expand(s, i)");
   EXPECT_HAS(after(row_sums(), "expand(s, i); fission(i); interchange(i#2, j)"),
-             "  for j in 0..m:\n"
-             "    for i in 0..n:\n"
-             "      s_all[i] += x[i, j]\n");
+             "for j in 0..m:\n"
+             "  for i in 0..n:\n"
+             "    s_all[i] += x[i, j]\n");
   expect_same(row_sums(), "expand(s, i); fission(i); interchange(i#2, j)", squares);
 }
 
@@ -289,7 +289,7 @@ TEST(Schedule, Unrolls) {
             "for i_unrolled in 0..max(n - 1, 0)//2:\n"
             "  x[2*i_unrolled + 1] = 0.5*x[2*i_unrolled]\n"
             "  x[2*i_unrolled + 2] = 0.5*x[2*i_unrolled + 1]\n"
-            "for i in max(n - 1, 0)//2*2 + 1..n:\n"
+            "for i in 2*(max(n - 1, 0)//2) + 1..n:\n"
             "  x[i] = 0.5*x[i - 1]\n");
   expect_same(recurrence(), "unroll(i, 3)", {{{"n", 9}}, {{"n", 2}}, {{"n", 0}}});
   EXPECT_HAS(refusal<UsageError>(recurrence(), "unroll(i)"), "the number of iterations is not a constant");
@@ -337,7 +337,7 @@ TEST(Schedule, Vectorizes) {
             "  for j_vector in 0..m//8:\n"
             "    parallel for j in 8*j_vector..8*j_vector + 8:\n"
             "      y[j, i] = x[i, j]\n"
-            "  for j in m//8*8..m:\n"
+            "  for j in 8*(m//8)..m:\n"
             "    y[j, i] = x[i, j]\n");
   expect_same(transposed(), "vectorize(j, 3)", squares);
   EXPECT_HAS(refusal(recurrence(), "vectorize(i, 4)"), "cannot vectorize 'i': x[i] is written at");
