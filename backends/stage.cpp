@@ -1,6 +1,7 @@
 #include "backends/stage.h"
 
 #include "backends/cuda/nvrtc.h"
+#include "backends/runtime/blas_library.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -87,6 +88,7 @@ Stage::Stage(ir::Program program, const CompileOptions& options, const KernelLib
   library_ = library;
   function_ = reinterpret_cast<int (*)(const void*)>(library.function(function.name));
   workspace_ = std::make_shared<Workspace>(function.workspace_blocks);
+  uses_blas_ = function.uses_blas;
 }
 
 Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options,
@@ -129,6 +131,8 @@ void Stage::run_kernel(const Binding& binding, TapeStack* stack) const {
   add_pointer(stack ? &stack->kernel : nullptr);
   add_pointer(workspace_->data());
   words.push_back(options_.threads);
+  std::optional<BlasSession> blas;
+  if (uses_blas_) add_pointer(blas.emplace().kernel());
   check_status(function_(words.data()), program_.name);
 }
 

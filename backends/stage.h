@@ -67,6 +67,7 @@ class Stage {
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
   std::shared_ptr<Workspace> workspace_;
+  bool uses_blas_ = false;
   std::shared_ptr<const ir::Program> mapped_;  // CUDA only, like the rest
   std::shared_ptr<const CudaUnit> unit_;
   std::size_t index_ = 0;  // in the unit

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libisl-dev libgmp-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
-  zlib1g-dev libgtest-dev libbenchmark-dev clang-format)
+  zlib1g-dev libgtest-dev libbenchmark-dev libopenblas0-pthread clang-format)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -15,6 +15,7 @@ bool is_leaf(const Stmt& s) {
     case ir::Kind::For:
     case ir::Kind::While:
     case ir::Kind::If:
+    case ir::Kind::Contraction:
     case ir::Kind::Allocate: return false;
     default: return true;
   }
@@ -68,6 +69,10 @@ Stmt slice(const Stmt& s, const StmtSet& keep) {
     if (ir::is_empty(body)) return {};
     return ir::while_loop(node->iterator, node->max_trips, node->condition, body, node->location);
   }
+  if (auto* node = s.as<ir::Contraction>()) {
+    Stmt loops = slice(node->loops, keep);
+    return leaves(loops).size() == leaves(node->loops).size() ? ir::with_loops(*node, loops) : loops;
+  }
   const ir::For& node = *s.as<ir::For>();
   Stmt body = slice(node.body, keep);
   return ir::is_empty(body) ? Stmt() : with_body(node, body);
@@ -77,6 +82,19 @@ Stmt replace(const Stmt& s, const Stmt& old, const Stmt& by) {
   return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
     return child.get() == old.get() ? std::optional(by) : std::nullopt;
   });
+}
+
+Stmt without_contractions(const Stmt& s) {
+  return ir::rewrite(s, {}, [](const Stmt& child) -> std::optional<Stmt> {
+    auto* node = child.as<ir::Contraction>();
+    return node ? std::optional(without_contractions(node->loops)) : std::nullopt;
+  });
+}
+
+bool has_contraction(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) { found |= child.kind() == ir::Kind::Contraction; });
+  return found;
 }
 
 std::vector<LocalArray> locals_of(const Stmt& s) {

@@ -18,6 +18,10 @@ ir::Stmt slice(const ir::Stmt& s, const StmtSet& keep);
 /// `s` with the statement `old` replaced by `by` (by identity).
 ir::Stmt replace(const ir::Stmt& s, const ir::Stmt& old, const ir::Stmt& by);
 
+/// `s` with contractions replaced by their loops: for code that has no library to call.
+ir::Stmt without_contractions(const ir::Stmt& s);
+bool has_contraction(const ir::Stmt& s);
+
 /// Arrays allocated at or below `s`, with the statements that enclose each Allocate (within `s`, outermost first).
 struct LocalArray {
   ir::Array array;

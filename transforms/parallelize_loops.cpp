@@ -37,6 +37,7 @@ class Parallelizer {
       return ir::if_then(node->condition, visit(node->then_body, inside), visit(node->else_body, inside),
                          node->location);
     }
+    if (auto* node = s.as<ir::Contraction>()) return ir::with_loops(*node, visit(node->loops, inside));
     if (auto* node = s.as<ir::While>()) {
       decide(node->iterator.name, s, false, "the number of trips is known only by running them");
       return ir::while_loop(node->iterator, node->max_trips, node->condition, visit(node->body, inside),

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
+#include "transforms/contractions/recognize_contractions.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
@@ -49,7 +50,8 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
 std::vector<Pass> passes(SumMode mode) {
   std::vector<Pass> list;
   if (mode == SumMode::Restructured) {
-    list.push_back({"restructure_sums", restructure_sums, "first: works on the loops as written"});
+    list.push_back({"recognize_contractions", recognize_contractions, "first: the loops as written are perfect nests"});
+    list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
   }
   list.push_back({"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums"});
   if (mode == SumMode::Serial) return list;

@@ -48,6 +48,8 @@ class Visitor {
 
  private:
   Stmt loop_nest(const Stmt& s, const ir::For& loop) {
+    // What is around a contraction stays around it.
+    if (has_contraction(s)) return with_body(loop, visit(loop.body));
     Carries carries = what_it_carries(s);
     if (carries == Carries::Nothing) return parallel_nest(s, loop);
     if (carries == Carries::SumsOnly) {

@@ -70,7 +70,8 @@ References references_of(const Stmt& s) {
                               store(n.array);
                               r.stack = true;
                             },
-                            [&](const Push&) { r.stack = true; }, [](const Block&) {}, [](const If&) {}});
+                            [&](const Push&) { r.stack = true; }, [](const Block&) {}, [](const If&) {},
+                            [](const Contraction&) {}});
       },
       on_expr);
   for (const Array& array : r.used)
@@ -347,7 +348,7 @@ class KernelWriter {
                      },
                      [&](const Reduce& n) { emit_reduce(s, n); }, [&](const Allocate& n) { emit_allocate(n); },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
-                     [&](const Pop& n) { emit_pop(n); }});
+                     [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); }});
   }
 
   /// A statement that all threads execute on their copies of the block's scalars.

@@ -122,6 +122,8 @@ class StmtCompiler {
     return counted(std::move(action), {.loads = 1, .stores = is_counted(node.array)});
   }
 
+  ActionPtr make(const ir::Contraction& node) { return compile(node.loops); }
+
   static bool is_counted(const ir::Array& array) { return array->role != ir::ArrayRole::Local; }
 
   ActionPtr counted(ActionPtr action, WorkCount each) const {

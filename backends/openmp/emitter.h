@@ -17,6 +17,7 @@ struct EmittedFunction {
   std::string name;
   int workspace_blocks = 0;
   bool uses_stack = false;
+  bool uses_blas = false;  // then `blas` (loopgrad_blas*, or null) is the last member
 };
 
 /// What a generated function returns.
@@ -30,6 +31,11 @@ struct KernelStack {
 struct KernelBlock {
   void* data = nullptr;  // from aligned_alloc; release with free
   std::int64_t bytes = 0;
+};
+struct KernelBlas {
+  void (*sgemm)() = nullptr;  // with the parameters of the Fortran interface, integers of 32 bits
+  void (*dgemm)() = nullptr;
+  double least_work = 0;  // products of fewer multiplications are left to the loops
 };
 
 /// One translation unit.

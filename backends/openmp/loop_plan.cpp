@@ -60,6 +60,7 @@ bool is_uneven(const For& loop) {
                    look(n.else_body);
                  },
                  [&](const Allocate& n) { look(n.body); },
+                 [&](const Contraction& n) { look(n.loops); },
                  [](const auto&) {},
              });
   };
@@ -107,6 +108,10 @@ class Planner {
                  [&](const Allocate& n) {
                    place(s, n);
                    visit_stmt(n.body);
+                 },
+                 [&](const Contraction& n) {
+                   plan_.has_contractions = true;
+                   visit_stmt(n.loops);
                  },
                  [&](const Push&) { plan_.has_stack = true; },
                  [&](const Pop&) { plan_.has_stack = true; },
@@ -221,6 +226,7 @@ Expr work_below(const Stmt& s, std::set<Symbol>& inner) {
             return int_const(operations(n.condition)) + work_below(n.then_body, inner) + work_below(n.else_body, inner);
           },
           [&](const Allocate& n) { return work_below(n.body, inner); },
+          [&](const Contraction& n) { return work_below(n.loops, inner); },
           [](const Assign& n) { return int_const(1 + operations(n.value)); },
           [](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
           [](const Push&) { return int_const(2); },

@@ -37,6 +37,7 @@ struct FunctionPlan {
   std::map<const ir::StmtNode*, std::vector<ir::Stmt>> reserved_before;  // the Allocates of a loop, in textual order
   bool has_stack = false;                                                // pushes or pops
   bool has_threads = false;                                              // runs something in parallel
+  bool has_contractions = false;                                         // may call a matrix library
   bool has_heap = false;                                                 // reserves memory from the workspace
 };
 

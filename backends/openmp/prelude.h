@@ -22,6 +22,7 @@ enum class Helper {
   TanhF32,
   SigmoidF32,
   AtomicUpdate,
+  Multiply,
   Scratch,
   Stack,
 };

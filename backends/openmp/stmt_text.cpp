@@ -68,6 +68,7 @@ class StmtWriter {
                         text(n.value));
                  },
                  [&](const Pop& n) { emit_pop(n); },
+                 [&](const Contraction& n) { emit_contraction(n); },
              });
   }
 
@@ -268,6 +269,35 @@ class StmtWriter {
     line("{} {};", value_cpp_type(value_type(n.array->type)), popped);
     line("if (!stack.pop({})) return loopgrad_bad_stack;", popped);
     line("{} = {};", target, stored(n.array->type, popped, state_));
+  }
+
+  /// By the library, or by the loops when there is none or it would not pay.
+  void emit_contraction(const Contraction& n) {
+    comment(n.location);
+    state_.helpers.insert(Helper::Multiply);
+    const char* const type = storage_cpp_type(n.c->type);
+    auto list = [&](const std::vector<Expr>& es, std::size_t from) {
+      std::string out;
+      for (std::size_t k = from; k < es.size(); ++k) out += (k > from ? ", " : "") + text(es[k]);
+      return out;
+    };
+    auto matrix = [&](const Array& array, const std::vector<Expr>& place) {
+      const std::string name = state_.names.of(array);
+      const std::string start = as_int(place[0]) == 0 ? name : name + " + " + text(place[0], Level::Sum);
+      return fmt::format("{{{}, {}}}", start, list(place, 1));
+    };
+    const std::vector<std::string> arguments = {"blas",
+                                                "threads",
+                                                "{" + list(n.extents, 0) + "}",
+                                                fmt::format("{}", n.alpha),
+                                                matrix(n.a, n.a_place),
+                                                matrix(n.b, n.b_place),
+                                                n.overwrites ? "0" : "1",
+                                                matrix(n.c, n.c_place)};
+    const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
+    line("if (!multiply<{}>({})) {{", type, joined(arguments, indent + 12, indent));
+    emit_body(n.loops);
+    line("}}");
   }
 
   // Local arrays.

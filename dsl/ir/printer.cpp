@@ -198,6 +198,18 @@ class StmtPrinter {
   void print_node(const Pop& p, int indent) {
     line(indent, exprs_.element(p.array, p.indices) + " = pop()", p.location);
   }
+  void print_node(const Contraction& n, int indent) {
+    std::vector<std::string> extents;
+    for (std::size_t k = is_one(n.extents[0]) ? 1 : 0; k < n.extents.size(); ++k)
+      extents.push_back(exprs_.text(n.extents[k], ProductLevel));
+    const std::string factor = n.alpha == 1 ? "" : fmt::format("{}*", n.alpha);
+    line(indent,
+         fmt::format("contraction {} {} {}{}*{} ({}):", names_.of(n.c), n.overwrites ? "=" : "+=", factor,
+                     names_.of(n.a), names_.of(n.b), fmt::join(extents, " x ")),
+         n.location);
+    print_body(n.loops, indent + 1);
+  }
+  static bool is_one(const Expr& e) { return as_int(e) == 1; }
 
   NameTable& names_;
   ExprPrinter exprs_;

@@ -48,6 +48,7 @@ Stmt rebuild(const Reduce& n) { return reduce(n.array, n.indices, n.op, n.value,
 Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location); }
 Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
+Stmt rebuild(const Contraction& n) { return with_loops(n, n.loops); }
 
 class LambdaRewriter final : public Rewriter {
  public:
@@ -67,6 +68,19 @@ class LambdaRewriter final : public Rewriter {
   const ExprRewrite& on_expr_;
   const StmtRewrite& on_stmt_;
 };
+
+/// The contraction `s` on the arrays that `names` has for those of `n`.
+template <class Names>
+Stmt with_arrays(const Stmt& s, const Contraction& n, const Names& names) {
+  const auto* now = s.as<Contraction>();
+  if (!now) return s;
+  Contraction copy = *now;
+  copy.c = names.renamed(n.c);
+  copy.a = names.renamed(n.a);
+  copy.b = names.renamed(n.b);
+  if (copy.c == now->c && copy.a == now->a && copy.b == now->b) return s;
+  return {std::make_shared<Contraction>(std::move(copy))};
+}
 
 /// Gives every bound iterator and local array below a statement a new identity.
 class FreshNames final : public Rewriter {
@@ -108,8 +122,14 @@ class FreshNames final : public Rewriter {
               return reduce(renamed(n.array), indices(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
             },
             [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
+            [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
             [&](const auto&) { return rewrite_children(s); },
         });
+  }
+
+  Array renamed(const Array& array) const {
+    const auto it = arrays_.find(array);
+    return it == arrays_.end() ? array : it->second;
   }
 
  private:
@@ -117,10 +137,6 @@ class FreshNames final : public Rewriter {
     std::vector<Expr> out;
     for (const Expr& e : list) out.push_back(rewrite(e));
     return out;
-  }
-  Array renamed(const Array& array) const {
-    const auto it = arrays_.find(array);
-    return it == arrays_.end() ? array : it->second;
   }
   std::map<Symbol, Symbol> symbols_;
   std::map<Array, Array> arrays_;
@@ -211,6 +227,13 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
       return pop(renamed(n->array), list(n->indices), n->location);
     if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))
       return allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location);
+    if (const auto* n = t.as<Contraction>(); n && (arrays.count(n->c) || arrays.count(n->a) || arrays.count(n->b))) {
+      Contraction copy = *n;
+      copy.c = renamed(n->c);
+      copy.a = renamed(n->a);
+      copy.b = renamed(n->b);
+      return with_loops(copy, rewrite(n->loops, on_expr, on_stmt));
+    }
     return std::nullopt;
   };
   return rewrite(s, on_expr, on_stmt);

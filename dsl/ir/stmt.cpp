@@ -110,4 +110,12 @@ Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location)
   return {std::make_shared<Pop>(array, std::move(indices), location)};
 }
 
+Stmt with_loops(const Contraction& n, Stmt loops) {
+  if (is_empty(loops)) return block({});
+  Contraction copy = n;
+  copy.id = next_id();
+  copy.loops = std::move(loops);
+  return {std::make_shared<Contraction>(std::move(copy))};
+}
+
 }  // namespace loopgrad::ir

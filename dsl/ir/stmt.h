@@ -152,6 +152,42 @@ struct Pop : StmtOf<Kind::Pop> {
   static constexpr auto fields() { return std::tuple{&Pop::array, &Pop::indices}; }
 };
 
+/// A product of matrices that a library may do instead of the loops. For all p < batch, i < m and j < n
+///
+///     c(p, i, j) (+)= alpha * sum over l < k of a(p, i, l)*b(p, l, j)
+///
+/// `loops` computes this, up to the order of each sum and up to where alpha is multiplied in. They are what the
+/// statement means: analyses and whoever has no library look at them only. The rest tells a library the same: element
+/// (p, row, column) of an operand is number place[0] + p*place[1] + row*place[2] + column*place[3] of its row-major
+/// memory, and place[2] or place[3] is 1. The three arrays share no memory with c.
+struct Contraction : StmtOf<Kind::Contraction> {
+  Array c, a, b;
+  std::vector<Expr> extents;                    // batch, m, n, k; i64, negative ones stand for 0
+  std::vector<Expr> c_place, a_place, b_place;  // offset, batch stride, row stride, column stride
+  double alpha;
+  bool overwrites;  // the old c does not count, as `loops` set it to zero first
+  Stmt loops;
+  Contraction(Array c, Array a, Array b, std::vector<Expr> extents, std::vector<Expr> c_place,
+              std::vector<Expr> a_place, std::vector<Expr> b_place, double alpha, bool overwrites, Stmt loops,
+              SourceLocation location)
+      : StmtOf(location),
+        c(std::move(c)),
+        a(std::move(a)),
+        b(std::move(b)),
+        extents(std::move(extents)),
+        c_place(std::move(c_place)),
+        a_place(std::move(a_place)),
+        b_place(std::move(b_place)),
+        alpha(alpha),
+        overwrites(overwrites),
+        loops(std::move(loops)) {}
+  static constexpr auto fields() {
+    return std::tuple{&Contraction::c,          &Contraction::a,       &Contraction::b,       &Contraction::extents,
+                      &Contraction::c_place,    &Contraction::a_place, &Contraction::b_place, &Contraction::alpha,
+                      &Contraction::overwrites, &Contraction::loops};
+  }
+};
+
 /// Flattens nested blocks and drops null statements and empty blocks; one statement stands for itself.
 Stmt block(std::vector<Stmt> body);
 bool is_empty(const Stmt& s);  // null or an empty block
@@ -166,5 +202,7 @@ Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr val
 Stmt allocate(const Array& array, Stmt body, SourceLocation location = {});
 Stmt push(Expr value, SourceLocation location = {});
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
+/// `n` with other loops that compute the same; nothing when they are empty.
+Stmt with_loops(const Contraction& n, Stmt loops);
 
 }  // namespace loopgrad::ir

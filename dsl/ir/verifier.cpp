@@ -199,6 +199,31 @@ class Verifier {
     if (in_parallel_) fail("a pop inside a parallel loop", headline(s));
   }
 
+  void check_node(const Contraction& n, const Stmt& s) {
+    const std::string place = headline(s);
+    const bool whole = n.extents.size() == 4 && n.c_place.size() == 4 && n.a_place.size() == 4 && n.b_place.size() == 4;
+    if (!whole) fail("a contraction with missing numbers", place);
+    for (const auto* list : {&n.extents, &n.c_place, &n.a_place, &n.b_place})
+      for (const Expr& e : *list) check_without_loads(e, place);
+    if (!n.loops) fail("a missing body", place);
+    check(n.loops);
+    // A pass that gave the loops other arrays must not have left the library the old ones.
+    bool writes_c = false, reads_a = false, reads_b = false;
+    walk(
+        n.loops,
+        [&](const Stmt& t) {
+          if (const auto* a = t.as<Assign>()) writes_c |= a->array == n.c;
+          if (const auto* r = t.as<Reduce>()) writes_c |= r->array == n.c;
+        },
+        [&](const Expr& e) {
+          const auto* load = e.as<Load>();
+          reads_a |= load && load->array == n.a;
+          reads_b |= load && load->array == n.b;
+        });
+    if (!writes_c || !reads_a || !reads_b) fail("a contraction of other arrays than its loops use", place);
+    if (n.c == n.a || n.c == n.b) fail("a contraction that reads its result", place);
+  }
+
   /// `value` is null for a Pop.
   void check_write(const Array& array, const std::vector<Expr>& indices, const Expr& value, const Stmt& s) const {
     check_access(array, indices, headline(s));

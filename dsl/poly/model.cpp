@@ -171,16 +171,17 @@ class Builder {
 
   void statement(const ir::Stmt& s) {
     if (!s) return;
-    ir::visit(s, ir::overloaded{[&](const ir::Block& node) {
-                                  for (const ir::Stmt& child : node.body) statement(child);
-                                },
-                                [&](const ir::Allocate& node) {
-                                  local_depth_[node.array->id] = iterators_.size();
-                                  statement(node.body);
-                                },
-                                [&](const ir::For& node) { for_loop(s, node); },
-                                [&](const ir::While& node) { while_loop(s, node); },
-                                [&](const ir::If& node) { branch(s, node); }, [&](const auto&) { leaf(s); }});
+    ir::visit(s, ir::overloaded{
+                     [&](const ir::Block& node) {
+                       for (const ir::Stmt& child : node.body) statement(child);
+                     },
+                     [&](const ir::Allocate& node) {
+                       local_depth_[node.array->id] = iterators_.size();
+                       statement(node.body);
+                     },
+                     [&](const ir::For& node) { for_loop(s, node); },
+                     [&](const ir::While& node) { while_loop(s, node); }, [&](const ir::If& node) { branch(s, node); },
+                     [&](const ir::Contraction& node) { statement(node.loops); }, [&](const auto&) { leaf(s); }});
   }
 
   void for_loop(const ir::Stmt& s, const ir::For& node) {

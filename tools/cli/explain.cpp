@@ -38,6 +38,14 @@ std::string sums_text(const Part& part) {
   return titled(fmt::format("Sums of the {} program", part.name), rows);
 }
 
+std::string contractions_text(const Part& part) {
+  if (part.decisions.contractions.empty()) return "";
+  Rows rows = {{"sum", "line", "done by", "reason"}};
+  for (const ContractionDecision& d : part.decisions.contractions)
+    rows.push_back({shortened(d.sum, kWidest), d.where.str(), d.handed_over ? "library" : "loops", d.reason});
+  return titled(fmt::format("Products of matrices of the {} program", part.name), rows);
+}
+
 std::string loops_text(const Part& part) {
   Rows rows = {{"loop", "line", "runs", "reason"}};
   for (const LoopDecision& d : part.decisions.loops)
@@ -67,7 +75,10 @@ std::string work_text(const std::vector<Part>& parts) {
 Json json_of(const SourceLocation& where) { return where.known() ? Json(where.str()) : Json(nullptr); }
 
 Json json_of(const Part& part) {
-  Json sums = Json::array(), loops = Json::array();
+  Json sums = Json::array(), contractions = Json::array(), loops = Json::array();
+  for (const ContractionDecision& d : part.decisions.contractions)
+    contractions.push_back(
+        {{"sum", d.sum}, {"where", json_of(d.where)}, {"handed_over", d.handed_over}, {"reason", d.reason}});
   for (const SumDecision& d : part.decisions.sums)
     sums.push_back({{"sum", d.sum}, {"where", json_of(d.where)}, {"plan", d.plan}, {"reason", d.reason}});
   for (const LoopDecision& d : part.decisions.loops)
@@ -78,6 +89,7 @@ Json json_of(const Part& part) {
           {"tape_bytes", part.work.tape_bytes},
           {"exact", part.work.exact},
           {"sums", sums},
+          {"contractions", contractions},
           {"loops", loops}};
 }
 
@@ -116,7 +128,7 @@ int explain_program(const Options& options) {
   text += "\n\n" + tape_text(gradient.report);
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
-    text += sums_text(part) + loops_text(part);
+    text += sums_text(part) + contractions_text(part) + loops_text(part);
     programs.push_back(json_of(part));
   }
   for (const Remark& r : remarks) remark_list.push_back({{"text", r.text}, {"where", json_of(r.where)}});

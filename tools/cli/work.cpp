@@ -64,6 +64,7 @@ class Counter {
                             return c;
                           },
                           [&](const ir::Allocate& n) { return cost(n.body); },
+                          [&](const ir::Contraction& n) { return cost(n.loops); },
                           [&](const ir::Push& n) { return cost(n.value); }, [&](const ir::Pop&) { return Cost{}; }});
   }
 

@@ -50,6 +50,7 @@ LoopFacts facts_of(const Stmt& loop) {
                  [](const Block&) {},
                  [](const If&) {},
                  [](const Push&) {},
+                 [](const Contraction&) {},
              });
   };
   walk(loop, on_stmt, [&](const Expr& e) {

@@ -70,9 +70,10 @@ class Mapper {
     if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
     if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition))
       return ir::if_then(n->condition, host(n->then_body), host(n->else_body), n->location);
+    if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
     const auto* loop = s.as<ir::For>();
     if (!loop || has_load(loop->lower) || has_load(loop->upper)) return one_block(s);
-    if (loop->mode == LoopMode::Parallel) return map_nest(s);
+    if (loop->mode == LoopMode::Parallel) return map_nest(without_contractions(s));
     return host_loop(s, *loop);
   }
 
@@ -93,6 +94,7 @@ class Mapper {
 
   Stmt host_loop(const Stmt& s, const ir::For& loop) {
     if (!contains_parallel(loop.body)) {
+      if (has_contraction(s)) return host(without_contractions(s));
       if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : long_sum(loop, *sums);
       return one_block(s);
     }
@@ -106,8 +108,9 @@ class Mapper {
 
   /// Everything at or below `s` by the threads of one block.
   Stmt one_block(const Stmt& s) {
-    const Expr threads = number(can_spread(program_, s) ? flat_threads_ : 1);
-    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, s, threads), s->location);
+    const Stmt own = without_contractions(s);
+    const Expr threads = number(can_spread(program_, own) ? flat_threads_ : 1);
+    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, own, threads), s->location);
   }
 
   // Parallel nests.

@@ -34,6 +34,14 @@ struct LoopDecision {
   std::string reason;
 };
 
+/// One sum of products over a nest of loops, and whether a library of matrix products may do it.
+struct ContractionDecision {
+  std::string sum;
+  SourceLocation where;
+  bool handed_over = false;
+  std::string reason;
+};
+
 /// Anything else worth telling, e.g. a budget that ran out.
 struct Remark {
   std::string text;
@@ -44,6 +52,7 @@ struct Report {
   std::vector<TapeDecision> tape;
   std::vector<SumDecision> sums;
   std::vector<LoopDecision> loops;
+  std::vector<ContractionDecision> contractions;
   std::vector<Remark> remarks;
 };
 

@@ -111,14 +111,16 @@ TEST(RestructureSums, MatrixProductGivesTwoNests) {
       }
   Lowered l = lowered(p.build());
   EXPECT_EQ(l.text,
-            "parallel for l in 0..k:\n"
-            "  parallel for j in 0..n:\n"
-            "    for i in 0..m:\n"
-            "      db[l, j] += dc[i, j]*a[i, l]\n"
-            "parallel for i in 0..m:\n"
+            "contraction da += dc*b (m x k x n):\n"
+            "  parallel for i in 0..m:\n"
+            "    parallel for l in 0..k:\n"
+            "      for j in 0..n:\n"
+            "        da[i, l] += dc[i, j]*b[l, j]\n"
+            "contraction db += a*dc (k x n x m):\n"
             "  parallel for l in 0..k:\n"
-            "    for j in 0..n:\n"
-            "      da[i, l] += dc[i, j]*b[l, j]\n");
+            "    parallel for j in 0..n:\n"
+            "      for i in 0..m:\n"
+            "        db[l, j] += dc[i, j]*a[i, l]\n");
   expect_same_results(l, {{"m", 3}, {"n", 4}, {"k", 5}});
 }
 

@@ -1,0 +1,72 @@
+#include "backends/openmp/multiply_text.h"
+
+namespace loopgrad::backend {
+
+const char* const multiply_text = R"(
+// Element (p, i, j) of a matrix is data[p * batch + i * row + j * column].
+template <class T>
+struct Matrix {
+  T* data;
+  int64_t batch, row, column;
+  Matrix transposed() const { return {data, batch, column, row}; }
+};
+struct Extents {
+  int64_t batch, m, n, k;
+};
+
+// c = alpha a b + beta c, row-major: to Fortran the transposes, in the other order.
+template <class T>
+inline void gemm(const loopgrad_blas* blas, int64_t m, int64_t n, int64_t k, T alpha, Matrix<const T> a,
+                 Matrix<const T> b, T beta, Matrix<T> c) {
+  using Function = void (*)(const char*, const char*, const int*, const int*, const int*, const T*, const T*,
+                            const int*, const T*, const int*, const T*, T*, const int*);
+  // Between single rows or columns there is no stride, but what is given must be valid.
+  auto leading = [](const Matrix<const T>& x, int64_t rows, int64_t columns) {
+    const int64_t stride = x.column == 1 ? x.row : x.column, least = x.column == 1 ? columns : rows;
+    return static_cast<int>(stride > least ? stride : least);
+  };
+  const int rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k);
+  const int lda = leading(a, m, k), ldb = leading(b, k, n), ldc = leading({c.data, 0, c.row, c.column}, m, n);
+  reinterpret_cast<Function>(sizeof(T) == 4 ? blas->sgemm : blas->dgemm)(
+      b.column == 1 ? "N" : "T", a.column == 1 ? "N" : "T", &columns, &rows, &depth, &alpha, b.data, &ldb, a.data, &lda,
+      &beta, c.data, &ldc);
+}
+
+// c = alpha a b + beta c by the library, on panels of c whose sizes depend on the extents only, each by one thread: the
+// bits do not depend on the number of threads. False when there is no library or it would not pay.
+template <class T>
+bool multiply(const loopgrad_blas* blas, int threads, Extents e, T alpha, Matrix<const T> a, Matrix<const T> b, T beta,
+              Matrix<T> c) {
+  if (!blas || e.batch < 1 || e.m < 1 || e.n < 1 || e.k < 1) return false;
+  if (static_cast<double>(e.batch) * e.m * e.n * e.k < blas->least_work) return false;
+  if (c.column != 1)
+    return multiply<T>(blas, threads, {e.batch, e.n, e.m, e.k}, alpha, b.transposed(), a.transposed(), beta,
+                       c.transposed());
+  // Rows (or columns) that overlap are no matrix to it.
+  auto overlaps = [](const Matrix<const T>& x, int64_t rows, int64_t columns) {
+    return x.column == 1 ? x.row < columns && rows > 1 : x.column < rows && columns > 1;
+  };
+  if (overlaps(a, e.m, e.k) || overlaps(b, e.k, e.n)) return false;
+  for (const int64_t number : {e.m, e.n, e.k, a.row, a.column, b.row, b.column, c.row})
+    if (number > 2147483647) return false;
+  // Panels of 256 are nearly as fast as the whole; large products get larger ones, small ones at least a few.
+  auto panel = [](int64_t extent, int64_t least) {
+    const int64_t eighth = (extent / 8 + 31) / 32 * 32;
+    return eighth < least ? least : eighth > 1024 ? int64_t{1024} : eighth;
+  };
+  const int64_t least = e.batch * e.m * e.n < 4 * 256 * 256 ? 128 : 256;
+  const int64_t height = panel(e.m, least), width = panel(e.n, least);
+  const int64_t down = (e.m + height - 1) / height, across = (e.n + width - 1) / width, panels = down * across;
+  const bool parallel = e.batch * panels > 1;
+#pragma omp parallel for num_threads(threads) if (parallel) schedule(dynamic, 1)
+  for (int64_t number = 0; number < e.batch * panels; ++number) {
+    const int64_t p = number / panels, i = number % panels / across * height, j = number % across * width;
+    gemm<T>(blas, e.m - i < height ? e.m - i : height, e.n - j < width ? e.n - j : width, e.k, alpha,
+            {a.data + p * a.batch + i * a.row, 0, a.row, a.column}, {b.data + p * b.batch + j * b.column, 0, b.row, b.column},
+            beta, {c.data + p * c.batch + i * c.row + j, 0, c.row, 1});
+  }
+  return true;
+}
+)";
+
+}  // namespace loopgrad::backend

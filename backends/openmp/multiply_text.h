@@ -1,0 +1,11 @@
+// The C++ helper by which generated code hands a product of matrices to a BLAS.
+//
+// The library is called on panels of the result, each by one thread. Which panels there are depends on the extents
+// alone, and so do the bits of the result: not on the number of threads.
+#pragma once
+
+namespace loopgrad::backend {
+
+extern const char* const multiply_text;
+
+}  // namespace loopgrad::backend

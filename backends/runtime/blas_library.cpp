@@ -1,0 +1,76 @@
+#include "backends/runtime/blas_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace loopgrad::backend {
+namespace {
+
+struct Library {
+  void (*sgemm)() = nullptr;
+  void (*dgemm)() = nullptr;
+  void (*set_threads)(int) = nullptr;  // null: a library that has no threads, or whose user has set them
+  int (*threads)() = nullptr;
+  int users = 0;
+  int threads_before = 0;
+};
+
+std::mutex mutex;
+
+template <class F>
+void find(void* library, const char* name, F& function) {
+  function = reinterpret_cast<F>(::dlsym(library, name));
+}
+
+/// LOOPGRAD_BLAS names a library, or none. Kept open: its threads outlive any call.
+Library* library() {
+  static std::map<std::string, Library> opened;
+  const char* const chosen = std::getenv("LOOPGRAD_BLAS");
+  const std::string name = chosen && *chosen ? chosen : "libopenblas.so.0";
+  const auto [entry, is_new] = opened.try_emplace(name);
+  Library& found = entry->second;
+  if (void* const handle = is_new ? ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr) {
+    find(handle, "sgemm_", found.sgemm);
+    find(handle, "dgemm_", found.dgemm);
+    find(handle, "openblas_set_num_threads", found.set_threads);
+    find(handle, "openblas_get_num_threads", found.threads);
+  }
+  return found.sgemm && found.dgemm ? &found : nullptr;
+}
+
+Library* in_use = nullptr;  // by the sessions that are open
+
+}  // namespace
+
+double least_product() {
+  const char* const chosen = std::getenv("LOOPGRAD_LEAST_PRODUCT");
+  return chosen && *chosen ? std::strtod(chosen, nullptr) : 32768;
+}
+
+BlasSession::BlasSession() {
+  const std::lock_guard lock(mutex);
+  Library* const wanted = library();
+  // The setting is the library's, not the call's: sessions that overlap share it.
+  if (!wanted || (in_use && in_use != wanted)) return;
+  in_use = wanted;
+  if (wanted->users++ == 0 && wanted->set_threads && wanted->threads) {
+    wanted->threads_before = wanted->threads();
+    wanted->set_threads(1);
+  }
+  kernel_ = {wanted->sgemm, wanted->dgemm, least_product()};
+  found_ = true;
+}
+
+BlasSession::~BlasSession() {
+  if (!found_) return;
+  const std::lock_guard lock(mutex);
+  if (--in_use->users > 0) return;
+  if (in_use->set_threads && in_use->threads) in_use->set_threads(in_use->threads_before);
+  in_use = nullptr;
+}
+
+}  // namespace loopgrad::backend

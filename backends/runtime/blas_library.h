@@ -1,0 +1,28 @@
+// The BLAS that generated code may hand products of matrices to, opened at run time. loopgrad does not need it.
+#pragma once
+
+#include "backends/openmp/emitter.h"
+
+namespace loopgrad::backend {
+
+/// Products of fewer multiplications are left to the loops: LOOPGRAD_LEAST_PRODUCT, by default 32768.
+double least_product();
+
+/// The library for the time of one call. It is told to run on one thread meanwhile, since the calls are spread over
+/// threads by loopgrad, in a way that no result depends on; what it was told before holds again afterwards.
+class BlasSession {
+ public:
+  BlasSession();
+  ~BlasSession();
+  BlasSession(const BlasSession&) = delete;
+  BlasSession& operator=(const BlasSession&) = delete;
+
+  /// Null without a library.
+  const KernelBlas* kernel() const { return found_ ? &kernel_ : nullptr; }
+
+ private:
+  KernelBlas kernel_;
+  bool found_ = false;
+};
+
+}  // namespace loopgrad::backend
