@@ -108,6 +108,8 @@ void Executor::visit(const ir::Stmt& s) {
     visit_allocate(*local_array);
   } else if (const auto* loop = s.as<ir::For>()) {
     visit_loop(*loop);
+  } else if (const auto* product = s.as<ir::Contraction>()) {
+    visit(product->loops);
   } else {
     throw InternalError("the host has been left a statement that only a kernel can execute");
   }
