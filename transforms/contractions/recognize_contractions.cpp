@@ -7,6 +7,7 @@
 #include "transforms/isl_context.h"
 
 #include <fmt/format.h>
+#include <loopgrad/schedule.h>
 
 #include <algorithm>
 
@@ -164,6 +165,8 @@ class Recognizer {
 }  // namespace
 
 ir::Program recognize_contractions(const ir::Program& program, PassContext& context) {
+  // Whoever schedules loops by hand means these loops.
+  if (context.schedule && !context.schedule->empty()) return program;
   const Stmt body = Recognizer(program, context).visit(program.body);
   return ir::with_body(program, body.same_as(program.body) ? body : absorb_fills(program, body));
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/transforms/lowered.h"
 
 #include <loopgrad/error.h>
+#include <loopgrad/schedule.h>
 
 namespace loopgrad::transforms {
 namespace {
@@ -226,6 +227,13 @@ TEST(Contractions, OnlyTheRestructuredVariantHasThem) {
   EXPECT_EQ(contractions_of(lowered(program).after).size(), 1u);
   EXPECT_TRUE(contractions_of(lowered(program, SumMode::Atomic).after).empty());
   EXPECT_TRUE(contractions_of(lowered(program, SumMode::Serial).after).empty());
+}
+
+TEST(Contractions, LoopsThatAreScheduledByHandStayLoops) {
+  const Lowered l = twisted(Twist::None);
+  Report report;
+  const ir::Program scheduled = lower(l.before, SumMode::Restructured, report, Schedule().interchange("i", "j"));
+  EXPECT_TRUE(contractions_of(scheduled).empty());
 }
 
 TEST(Contractions, ThatTheLoopsNoLongerMatchAreFoundByTheVerifier) {
