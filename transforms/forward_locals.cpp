@@ -34,6 +34,13 @@ bool is_cheap(const Expr& e) {
   return !costly && nodes <= 2 * cheap;
 }
 
+// Another element costs no more to read than the local.
+bool is_free(const Expr& e) {
+  int loads = 0;
+  ir::walk(e, [&](const Expr& child) { loads += child.kind() == ir::Kind::Load; });
+  return e.kind() == ir::Kind::Load && loads == 1;
+}
+
 // The statements around `target` within `s` that decide whether and how often it is executed.
 bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode*>& path) {
   if (!s) return false;
@@ -68,11 +75,9 @@ class Forwarder {
     const ir::Reduce& node = *sum_.as<ir::Reduce>();
     Expr value = node.value;
     for (int round = 0; round < rounds; ++round) {
-      Expr next = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
-        auto* load = e.as<ir::Load>();
-        return load ? value_of(load->array) : std::nullopt;
-      });
-      if (next.same_as(value) || !is_cheap(next)) break;
+      Expr next = replaced(value, false);
+      if (!is_cheap(next)) next = replaced(value, true);
+      if (next.same_as(value)) break;
       value = next;
     }
     if (value.same_as(node.value)) return sum_;
@@ -80,6 +85,14 @@ class Forwarder {
   }
 
  private:
+  Expr replaced(const Expr& value, bool only_free) const {
+    return ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
+      auto* load = e.as<ir::Load>();
+      std::optional<Expr> held = load ? value_of(load->array) : std::nullopt;
+      return held && only_free && !is_free(*held) ? std::nullopt : held;
+    });
+  }
+
   // What the scalar local holds when the sum reads it.
   std::optional<Expr> value_of(const ir::Array& local) const {
     if (std::find(scalars_.begin(), scalars_.end(), local) == scalars_.end()) return std::nullopt;

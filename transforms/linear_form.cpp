@@ -142,6 +142,14 @@ bool mentions(const Expr& e, const ir::Symbol& symbol) {
   return found;
 }
 
+bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    LinearForm distance = linear_form(a[k] - b[k]);
+    if (distance.terms.empty() && distance.constant != 0) return true;
+  }
+  return false;
+}
+
 Expr simplify_indices(const Expr& e) {
   return ir::rewrite(e, [](const Expr& child) -> std::optional<Expr> {
     bool sum = child.type() == ScalarType::I64 && (child.as<ir::Binary>() || child.as<ir::Unary>());

@@ -24,6 +24,9 @@ std::optional<std::int64_t> coefficient_of(const ir::Expr& e, const ir::Symbol& 
 
 bool mentions(const ir::Expr& e, const ir::Symbol& symbol);
 
+/// Whether the two elements of one array are different for all values of the variables. Cheap: compares index by index.
+bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b);
+
 /// The same with sums collected: `c1 + (c0 - c1)` becomes `c0`, `min(n - 1, c) + 1` becomes `min(n, c + 1)`.
 ir::Expr simplify_indices(const ir::Expr& e);
 /// Everywhere in a statement: indices, bounds and integer comparisons.

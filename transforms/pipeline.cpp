@@ -3,10 +3,13 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
 #include "transforms/contractions/recognize_contractions.h"
+#include "transforms/assign_first_sums.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
 #include "transforms/schedule/apply_schedule.h"
+#include "transforms/unread_stores.h"
+#include "transforms/zero_fills.h"
 
 #include <fmt/format.h>
 
@@ -48,10 +51,15 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
 }  // namespace
 
 std::vector<Pass> passes(SumMode mode) {
+  const bool restructures = mode == SumMode::Restructured;
   std::vector<Pass> list;
-  if (mode == SumMode::Restructured) {
-    list.push_back({"recognize_contractions", recognize_contractions, "first: the loops as written are perfect nests"});
+  if (restructures) {
+    list.push_back({"unread_stores", drop_unread_stores, "first: cleared adjoints that nobody reads hide copies"});
+    list.push_back({"recognize_contractions", recognize_contractions, "early: loops as written are perfect nests"});
     list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
+    list.push_back({"assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target"});
+    list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
+    list.push_back({"unread_stores", drop_unread_stores, "again: locals whose values were forwarded"});
   }
   list.push_back({"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums"});
   if (mode == SumMode::Serial) return list;

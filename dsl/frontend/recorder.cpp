@@ -1,6 +1,7 @@
 #include "dsl/frontend/recorder.h"
 
 #include "dsl/frontend/promotion.h"
+#include "dsl/frontend/shared_values.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -262,7 +263,7 @@ void ProgramRecorder::assign(const Array& array, std::vector<Expr> indices, cons
   check_use(Expr(value.node()), where);
   Expr result = stored(array, value, where);
   note_write(array, where);
-  append(ir::assign(array, std::move(indices), std::move(result), where));
+  append(ir::assign(array, std::move(indices), with_names(result, where), where));
 }
 
 void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, const Value& value,
@@ -274,7 +275,18 @@ void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, Redu
   check_use(Expr(value.node()), where);
   Expr result = stored(array, value, where);
   note_write(array, where);
-  append(ir::reduce(array, std::move(indices), op, std::move(result), where));
+  append(ir::reduce(array, std::move(indices), op, with_names(result, where), where));
+}
+
+Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
+  SharedValues split = name_shared_values(value, where);
+  for (const SharedValues::Local& local : split.locals) {
+    Item declaration;
+    declaration.local = local.array;
+    scopes_.back().items.push_back(std::move(declaration));
+    append(ir::assign(local.array, {}, local.value, where));
+  }
+  return split.result;
 }
 
 void ProgramRecorder::append(Stmt s) {

@@ -100,6 +100,8 @@ class ProgramRecorder {
   void note_write(const Array& array, SourceLocation where);
   [[noreturn]] void fail_stale(const Load& load, SourceLocation where, SourceLocation written) const;
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
+  /// `value`, after recording locals for what it shares; see shared_values.h.
+  Expr with_names(const Expr& value, SourceLocation where);
   std::size_t open(ScopeHeader header);
   void append(Stmt s);
   void forget_names(const Scope& scope);

@@ -42,6 +42,25 @@ TEST(Recorder, KeepsEveryKindOfUpdateApart) {
             "  y[i] max= 1\n");
 }
 
+TEST(Recorder, NamesWhatALargeExpressionShares) {
+  std::string text = recorded([](auto&, auto& x, auto& y, auto& i) {
+    lg::Value t = x(i);
+    for (int step = 0; step < 40; ++step) t = t * t + 0.5f * t;
+    y(i) = t;
+  });
+  EXPECT_LT(text.size(), 5000u);  // written out, it has more than 2^40 terms
+  EXPECT_NE(text.find("local f32 value0\n  value0 = x[i]*x[i] + 0.5*x[i]\n"), std::string::npos) << text;
+}
+
+TEST(Recorder, NamesNothingThatASelectMayGuard) {
+  std::string text = recorded([](auto&, auto& x, auto& y, auto& i) {
+    lg::Value before = x(i - 1) * 2;
+    for (int step = 0; step < 4; ++step) before = before * before + 0.5f * before;
+    y(i) = lg::select(i > 0, before, 0.0f);
+  });
+  EXPECT_EQ(text.find("local"), std::string::npos) << text;
+}
+
 TEST(Recorder, AllocatesALocalAroundWhatFollowsItsDeclaration) {
   EXPECT_EQ(recorded([](auto& p, auto& x, auto& y, auto& i) {
               y(i) = 0;

@@ -1,0 +1,172 @@
+// Passes about zeros that sums start from: unread_stores, assign_first_sums, zero_fills, merge_updates.
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/merge_updates.h"
+
+namespace loopgrad::transforms {
+namespace {
+
+Lowered expect_same_at(const Program& program, std::initializer_list<Sizes> all) {
+  Lowered l = lowered(program);
+  for (const Sizes& sizes : all) expect_same_results(l, sizes);
+  return l;
+}
+
+TEST(Zeros, ASumThatIsAllThereIsBecomesAnAssignment) {
+  ProgramBuilder p("scaled");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) += 2.0f * x(i);
+  Lowered l = expect_same_at(p.build(), {{{"n", 5}}, {{"n", 0}}});
+  EXPECT_EQ(l.text, "parallel for i in 0..n:\n  y[i] = 2*x[i]\n");
+}
+
+TEST(Zeros, ALongSumStartsWhereItBegins) {
+  ProgramBuilder p("matvec");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto x = p.input<float>("x", {m});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) y(i) += a(i, j) * x(j);
+  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"m", 3}}, {{"n", 2}, {"m", 0}}});
+  EXPECT_EQ(l.text,
+            "parallel for i in 0..n:\n"
+            "  y[i] = 0\n"
+            "  for j in 0..m:\n"
+            "    y[i] += a[i, j]*x[j]\n");
+}
+
+TEST(Zeros, OnlyTheBorderIsFilledWhenTheRestIsAssigned) {
+  ProgramBuilder p("interior");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 1, n - 1)) y(i) += x(i - 1) + x(i + 1);
+  Lowered l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
+  EXPECT_NE(l.text.find("y[i] = x[i - 1] + x[i + 1]"), std::string::npos) << l.text;
+  EXPECT_EQ(l.text.find("for i in 0..n:"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, ASecondSumIntoTheSameElementsStaysASum) {
+  ProgramBuilder p("twice");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) += x(i);
+  for (auto i : p.loop("i", 0, n)) y(i) += 3.0f * x(n - 1 - i);
+  Lowered l = expect_same_at(p.build(), {{{"n", 7}}});
+  EXPECT_NE(l.text.find("y[i] = x[i]"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("y[i] += 3*"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, WhatIsReadBeforeItIsAssignedIsFilled) {
+  ProgramBuilder p("shifted");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n + 1});
+  for (auto i : p.loop("i", 0, n + 1)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) += x(i) + y(i + 1);  // y[i + 1] is still zero here
+  expect_same_at(p.build(), {{{"n", 6}}, {{"n", 1}}, {{"n", 0}}});
+}
+
+TEST(Zeros, ASumUnderADataConditionKeepsItsZeros) {
+  ProgramBuilder p("guarded");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) p.when(x(i) > 0, [&] { y(i) += x(i); });
+  expect_same_at(p.build(), {{{"n", 9}}});
+}
+
+TEST(Zeros, SumsOverTimeStartAnewInEachStep) {
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<float>("u", {n});
+  auto flux = p.local<float>("flux", {n});
+  for (auto t : p.loop("t", 0, steps)) {
+    for (auto i : p.loop("i", 0, n)) flux(i) = 0.0f;
+    for (auto i : p.loop("i", 1, n)) flux(i) += u(i) - u(i - 1);
+    for (auto i : p.loop("i", 0, n)) u(i) += 0.1f * flux(i);
+  }
+  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 2}}, {{"n", 0}, {"T", 1}}});
+  EXPECT_NE(l.text.find("flux[i] = u[i] - u[i - 1]"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, LocalsThatNobodyReadsGo) {
+  ProgramBuilder p("unread");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  auto unread = p.local<float>("unread", {n});
+  auto cleared = p.local<float>("cleared", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    unread(i) = x(i);
+    cleared(i) = 2.0f * x(i);
+    y(i) = cleared(i);
+    cleared(i) = 0.0f;
+  }
+  Lowered l = expect_same_at(p.build(), {{{"n", 4}}});
+  EXPECT_EQ(l.text.find("unread"), std::string::npos) << l.text;
+  EXPECT_EQ(l.text.find("cleared[i] = 0"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, ClearedForTheNextStepIsNotUnread) {
+  ProgramBuilder p("cleared");
+  auto n = p.size("n"), steps = p.size("T");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  auto sum = p.local<float>("sum", {n});
+  for (auto i : p.loop("i", 0, n)) sum(i) = 0.0f;
+  for (auto t : p.loop("t", 0, steps)) {
+    for (auto i : p.loop("i", 0, n)) sum(i) += x(i);
+    for (auto i : p.loop("i", 0, n)) y(i) = sum(i);
+    for (auto i : p.loop("i", 0, n)) sum(i) = 0.0f;
+  }
+  expect_same_at(p.build(), {{{"n", 4}, {"T", 3}}});
+}
+
+TEST(Zeros, ArraysThatMayAliasKeepTheirZeros) {
+  ProgramBuilder p("aliased");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  auto y = p.inout<float>("y", {n});
+  p.may_alias(x, y);
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0.0f;
+    y(i) += x(i);
+  }
+  Lowered l = lowered(p.build());
+  EXPECT_NE(l.text.find("y[i] = 0"), std::string::npos) << l.text;
+}
+
+TEST(MergeUpdates, KeepsTheOrderOfOperations) {
+  ProgramBuilder p("updates");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.inout<float>("y", {n});
+  auto z = p.output<float>("z", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) += x(i);
+    y(i) *= x(i) + 1;
+    z(i) = x(i);
+    z(i) += 2.0f * x(i);
+    z(i) += z(i);  // reads itself: stays
+  }
+  Program program = p.build();
+  Lowered merged{program.ir(), merge_updates(program.ir(), Updates::All), {}, {}};
+  EXPECT_EQ(ir::print(merged.after.body),
+            "for i in 0..n:\n"
+            "  y[i] = (y[i] + x[i])*(x[i] + 1)\n"
+            "  z[i] = x[i] + 2*x[i]\n"
+            "  z[i] += z[i]\n");
+  expect_same_results(merged, {{"n", 5}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

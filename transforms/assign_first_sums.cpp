@@ -1,0 +1,189 @@
+#include "transforms/assign_first_sums.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "dsl/poly/dataflow.h"
+#include "transforms/isl_context.h"
+#include "transforms/linear_form.h"
+#include "transforms/merge_updates.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+using poly::Model;
+using poly::Statement;
+
+namespace {
+
+// isl operations for one question: a plain yes takes a few thousand.
+constexpr unsigned long budget_per_question = 200'000;
+
+bool is_neutral(const Stmt& s, ir::ReduceOp op) {
+  auto* node = s.as<ir::Assign>();
+  if (!node) return false;
+  return (op == ir::ReduceOp::Add && ir::is_const(node->value, 0)) ||
+         (op == ir::ReduceOp::Mul && ir::is_const(node->value, 1));
+}
+
+ir::Expr neutral(const ir::Reduce& sum) { return ir::const_of(sum.op == ir::ReduceOp::Mul ? 1 : 0, sum.value.type()); }
+
+// Where sums begin: a statement, and the sums for which an assignment directly before it would be the beginning.
+using Beginnings = std::map<const ir::StmtNode*, std::vector<Stmt>>;
+
+class BeginningFinder {
+ public:
+  explicit BeginningFinder(const Stmt& body) {
+    ir::walk_stmts(body, [&](const Stmt& s) {
+      if (auto* assign = s.as<ir::Assign>()) {
+        if (is_neutral(s, ir::ReduceOp::Add) || is_neutral(s, ir::ReduceOp::Mul)) cleared_.insert(assign->array);
+      }
+    });
+  }
+
+  Beginnings find(const Stmt& body) {
+    visit(body);
+    return std::move(found_);
+  }
+
+ private:
+  void visit(const Stmt& s) {
+    path_.push_back(s);
+    if (s.as<ir::Reduce>()) reduce(s);
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { visit(child); }});
+    });
+    path_.pop_back();
+  }
+
+  // The sum begins before the outermost loop inside of which its target stays the same.
+  void reduce(const Stmt& s) {
+    const ir::Reduce& sum = *s.as<ir::Reduce>();
+    if (!cleared_.count(sum.array) || (sum.op != ir::ReduceOp::Add && sum.op != ir::ReduceOp::Mul)) return;
+    Stmt begin = s;
+    for (auto outer = path_.rbegin(); outer != path_.rend(); ++outer) {
+      if (auto* loop = outer->as<ir::For>()) {
+        if (is_mentioned(sum, loop->iterator)) break;
+        begin = *outer;
+      } else if (outer->kind() == ir::Kind::While) {
+        break;
+      } else if (auto* scope = outer->as<ir::Allocate>()) {
+        if (scope->array == sum.array) break;
+      }
+    }
+    // Of several sums into one element in one loop body, only the first can be a beginning.
+    const ir::StmtNode* loop = loop_around(begin);
+    for (const ir::Reduce* earlier : sums_in_[loop]) {
+      if (earlier->array == sum.array && ir::equal(earlier->indices, sum.indices)) return;
+    }
+    sums_in_[loop].push_back(&sum);
+    found_[begin.get()].push_back(s);
+  }
+
+  const ir::StmtNode* loop_around(const Stmt& inner) const {
+    const ir::StmtNode* loop = nullptr;
+    for (const Stmt& s : path_) {
+      if (s.same_as(inner)) break;
+      if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) loop = s.get();
+    }
+    return loop;
+  }
+
+  static bool is_mentioned(const ir::Reduce& sum, const ir::Symbol& iterator) {
+    return std::any_of(sum.indices.begin(), sum.indices.end(),
+                       [&](const ir::Expr& index) { return mentions(index, iterator); });
+  }
+
+  std::set<ir::Array> cleared_;
+  std::vector<Stmt> path_;
+  std::map<const ir::StmtNode*, std::vector<const ir::Reduce*>>
+      sums_in_;  // by the innermost loop around their beginning
+  Beginnings found_;
+};
+
+// The program with `x += 0` where a sum may begin: probes, of which array dataflow tells what x holds there.
+Stmt with_probes(const Stmt& body, const Beginnings& beginnings, StmtSet& probes) {
+  class Inserter final : public ir::Rewriter {
+   public:
+    Inserter(const Beginnings& beginnings, StmtSet& probes) : beginnings_(beginnings), probes_(probes) {}
+    using Rewriter::rewrite;
+    Stmt rewrite(const Stmt& s) override {
+      Stmt result = rewrite_children(s);
+      auto found = beginnings_.find(s.get());
+      if (found == beginnings_.end()) return result;
+      std::vector<Stmt> block;
+      for (const Stmt& sum : found->second) {
+        const ir::Reduce& node = *sum.as<ir::Reduce>();
+        block.push_back(ir::reduce(node.array, node.indices, node.op, neutral(node), node.location));
+        probes_.insert(block.back().get());
+      }
+      block.push_back(result);
+      return ir::block(std::move(block));
+    }
+
+   private:
+    const Beginnings& beginnings_;
+    StmtSet& probes_;
+  };
+  return Inserter(beginnings, probes).rewrite(body);
+}
+
+bool adds_to_neutral(const Model& model, int number) {
+  const Statement& sum = model.statements[static_cast<std::size_t>(number)];
+  poly::Dataflow flow = poly::last_writes(model, number, sum.accesses.back());
+  return flow.exact && !flow.sources.empty() &&
+         std::all_of(flow.sources.begin(), flow.sources.end(), [&](const poly::Source& source) {
+           if (source.writer < 0) return false;
+           return is_neutral(model.statements[static_cast<std::size_t>(source.writer)].stmt,
+                             sum.stmt.as<ir::Reduce>()->op);
+         });
+}
+
+// The probes that find the neutral element; `arrays` receives theirs.
+StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int64_t>& arrays) {
+  StmtSet result;
+  for (std::size_t k = 0; k < model.statements.size(); ++k) {
+    const Statement& s = model.statements[k];
+    if (!probes.count(s.stmt.get())) continue;
+    try {
+      model.context->restart_budget(budget_per_question);
+      if (!poly::guarded([&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
+      result.insert(s.stmt.get());
+      arrays.insert(s.stmt.as<ir::Reduce>()->array->id);
+    } catch (const poly::BudgetError&) {
+      continue;  // the sum stays
+    }
+  }
+  return result;
+}
+
+// Successful probes become assignments, the others go.
+Stmt resolve(const Stmt& body, const StmtSet& probes, const StmtSet& good) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (!probes.count(s.get())) return std::nullopt;
+    if (!good.count(s.get())) return ir::block({});
+    const ir::Reduce& probe = *s.as<ir::Reduce>();
+    return ir::assign(probe.array, probe.indices, probe.value, probe.location);
+  });
+}
+
+}  // namespace
+
+ir::Program assign_first_sums(const ir::Program& source, PassContext& context) {
+  ir::Program program = merge_updates(source, Updates::OfConstants);
+  Beginnings beginnings = BeginningFinder(program.body).find(program.body);
+  if (beginnings.empty()) return program;
+  try {
+    StmtSet probes;
+    ir::Program probed = ir::with_body(program, with_probes(program.body, beginnings, probes));
+    Model model = poly::build_model(probed, probed.body, isl_context(context));
+    StmtSet good = successful(model, probes, context.started_sums);
+    if (good.empty()) return program;
+    return merge_updates(ir::with_body(program, resolve(probed.body, probes, good)), Updates::OfConstants);
+  } catch (const poly::BudgetError&) {
+    return program;
+  }
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,23 @@
+// Sums start from a constant where they begin, not from an array that was filled with zeros long before.
+//
+//   for l in 0..k:                            for l in 0..k:
+//     for j in 0..n: d_b[l, j] = 0              for j in 0..n: d_b[l, j] = 0     (now dead: see dead_stores.h)
+//   for l in 0..k:                     ->     for l in 0..k:
+//     for j in 0..n:                            for j in 0..n:
+//       for i in 0..m:                            d_b[l, j] = 0
+//         d_b[l, j] += d_c[i, j]*a[i, l]          for i in 0..m:
+//                                                   d_b[l, j] += d_c[i, j]*a[i, l]
+//
+// and `x = 0` directly before `x += v` becomes `x = v`.
+// Requires: nothing. Guarantees: the same results up to the sign of zeros. A constant is assigned only where array
+// dataflow shows, exactly, that the element holds it already. Past isl's budget for a question, that sum stays as it
+// is. Cost: array dataflow for each sum into an array that is cleared somewhere.
+#pragma once
+
+#include "transforms/pass.h"
+
+namespace loopgrad::transforms {
+
+ir::Program assign_first_sums(const ir::Program& program, PassContext& context);
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,191 @@
+#include "transforms/zero_fills.h"
+
+#include "dsl/poly/dependences.h"
+#include "dsl/poly/schedule.h"
+#include "transforms/isl_context.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+using poly::Model;
+using poly::Statement;
+
+namespace {
+
+// isl operations for one question: a plain yes takes a few thousand.
+constexpr unsigned long budget_per_question = 600'000;
+
+// More disjoint pieces than this make loops with more overhead than stores saved: a frame of a box has two per
+// dimension, of a rank-4 array eight.
+constexpr int most_pieces = 12;
+
+bool is_constant_assignment(const Stmt& s) {
+  auto* node = s.as<ir::Assign>();
+  return node && (node->value.as<ir::FloatConst>() || node->value.as<ir::IntConst>());
+}
+
+const Statement& at(const Model& model, int number) { return model.statements[static_cast<std::size_t>(number)]; }
+
+const poly::Access& stored(const Statement& s) { return s.accesses.back(); }
+
+// Answers for the zeros of one statement, which stands alone in a nest. Only what happens in the same iteration of the
+// loops around that nest counts: there, every other statement comes wholly before or wholly after.
+class Fill {
+ public:
+  Fill(const Model& model, int number, std::size_t outer_loops)
+      : model_(model), number_(number), outer_loops_(outer_loops) {}
+
+  // The instances whose value may be needed: all but those whose element is assigned later and not read until then.
+  isl::set needed() const {
+    const Statement& fill = at(model_, number_);
+    isl::set result = fill.domain.intersect_params(model_.assumptions);
+    for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
+      const Statement& s = at(model_, k);
+      if (!s.stmt.as<ir::Assign>() || stored(s).array != stored(fill).array) continue;
+      if (!s.exact || !stored(s).exact || !shares_outer_loops(s)) continue;
+      isl::map again = related(fill, stored(fill), s, stored(s)).intersect_range(unread_until(k));
+      result = result.subtract(again.domain());
+    }
+    return result.coalesce();
+  }
+
+ private:
+  bool shares_outer_loops(const Statement& s) const {
+    const Statement& fill = at(model_, number_);
+    return s.loops.size() >= outer_loops_ &&
+           std::equal(s.loops.begin(), s.loops.begin() + static_cast<std::ptrdiff_t>(outer_loops_), fill.loops.begin(),
+                      [](const Stmt& a, const Stmt& b) { return a.same_as(b); });
+  }
+
+  // Instances in the same iteration of the outer loops that may touch one element.
+  isl::map related(const Statement& a, const poly::Access& access_a, const Statement& b,
+                   const poly::Access& access_b) const {
+    isl_map* pairs = poly::touching_pairs(model_, a, access_a, b, access_b).release();
+    for (int k = 0; k < static_cast<int>(outer_loops_); ++k) {
+      pairs = isl_map_equate(pairs, isl_dim_in, k, isl_dim_out, k);
+    }
+    isl::map result = poly::checked(*model_.context, pairs);
+    return result.intersect_domain(a.domain).intersect_range(b.domain).intersect_params(model_.assumptions);
+  }
+
+  // The instances of assignment `number` before which nobody reads their element, after the fill.
+  isl::set unread_until(int number) const {
+    const Statement& assign = at(model_, number);
+    isl::set result = assign.domain;
+    for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
+      const Statement& s = at(model_, k);
+      if (!shares_outer_loops(s)) continue;
+      for (const poly::Access& access : s.accesses) {
+        if (access.kind == poly::AccessKind::Write || access.array != stored(assign).array) continue;
+        isl::map reads = related(assign, stored(assign), s, access);
+        isl::map before = poly::executed_before(model_, k, number).reverse();
+        if (k == number) before = before.unite(same_instance(before));
+        result = result.subtract(reads.intersect(before).domain());
+      }
+    }
+    return result;
+  }
+
+  static isl::map same_instance(const isl::map& like) {
+    return isl::manage(isl_map_identity(isl_map_get_space(like.get())));
+  }
+
+  const Model& model_;
+  int number_;
+  std::size_t outer_loops_;
+};
+
+// How many loops around the statement contain other statements too.
+std::size_t shared_loops(const Statement& s) {
+  std::size_t count = 0;
+  while (count < s.loops.size() && leaves(s.loops[count]).size() > 1) ++count;
+  return count;
+}
+
+// The loops around the statement alone, inside of `outer` others, on the instances in `needed` only.
+Stmt shrunk(const Model& model, int number, std::size_t outer, const isl::set& needed) {
+  Model part{model.context, {at(model, number)}, model.schedule_dims, model.assumptions, model.aliases};
+  Statement& s = part.statements[0];
+  std::vector<ir::Expr> time;
+  std::vector<std::string> names;
+  for (std::size_t k = outer; k < s.iterators.size(); ++k) {
+    time.push_back(ir::var(s.iterators[k]));
+    names.push_back(s.iterators[k].name);
+  }
+  // Loops outside become parameters.
+  isl_set* domain = needed.copy();
+  for (std::size_t k = 0; k < outer; ++k) {
+    unsigned position = static_cast<unsigned>(isl_set_dim(domain, isl_dim_param));
+    domain = isl_set_move_dims(domain, isl_dim_param, position, isl_dim_set, 0, 1);
+    domain = isl_set_set_dim_id(domain, isl_dim_param, position, model.context->id_of(s.iterators[k]).release());
+  }
+  domain = isl_set_set_tuple_name(domain, s.name.c_str());
+  s.domain = poly::checked(*model.context, domain).coalesce();
+  s.iterators.erase(s.iterators.begin(), s.iterators.begin() + static_cast<std::ptrdiff_t>(outer));
+  return poly::code_in_order(part, {{0, time, s.stmt}}, names);
+}
+
+struct Changes {
+  StmtSet dead;                                 // leaves that go
+  std::map<const ir::StmtNode*, Stmt> instead;  // loops that shrink
+};
+
+void decide(const Model& model, int number, Changes& changes) {
+  const Statement& s = at(model, number);
+  if (!s.exact || !stored(s).exact || !model.aliases.empty()) return;
+  std::size_t outer = shared_loops(s);
+  isl::set needed = Fill(model, number, outer).needed();
+  if (needed.is_empty()) {
+    changes.dead.insert(s.stmt.get());
+    return;
+  }
+  isl::set domain = s.domain.intersect_params(model.assumptions);
+  if (outer == s.loops.size() || domain.is_subset(needed)) return;
+  isl::set pieces = poly::checked(*model.context, isl_set_make_disjoint(needed.copy())).coalesce();
+  if (isl_set_n_basic_set(pieces.get()) > most_pieces) return;
+  changes.instead[s.loops[outer].get()] = shrunk(model, number, outer, pieces);
+}
+
+Changes find_changes(const Model& model, const std::set<std::int64_t>& arrays) {
+  Changes changes;
+  for (int k = 0; k < static_cast<int>(model.statements.size()); ++k) {
+    const Stmt& s = at(model, k).stmt;
+    if (!is_constant_assignment(s) || !arrays.count(s.as<ir::Assign>()->array->id)) continue;
+    try {
+      model.context->restart_budget(budget_per_question);
+      poly::guarded([&] { decide(model, k, changes); });
+    } catch (const poly::BudgetError&) {
+      continue;  // the statement stays
+    }
+  }
+  return changes;
+}
+
+}  // namespace
+
+ir::Program shrink_zero_fills(const ir::Program& program, PassContext& context) {
+  if (context.started_sums.empty()) return program;
+  try {
+    Model model = poly::build_model(program, program.body, isl_context(context));
+    Changes changes = find_changes(model, context.started_sums);
+    if (changes.dead.empty() && changes.instead.empty()) return program;
+    Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      auto found = changes.instead.find(s.get());
+      if (found == changes.instead.end()) return std::nullopt;
+      return found->second;
+    });
+    StmtSet keep;
+    for (const Stmt& leaf : leaves(body)) {
+      if (!changes.dead.count(leaf.get())) keep.insert(leaf.get());
+    }
+    body = slice(body, keep);
+    return ir::with_body(program, body ? body : ir::block({}));
+  } catch (const poly::BudgetError&) {
+    return program;
+  }
+}
+
+}  // namespace loopgrad::transforms
