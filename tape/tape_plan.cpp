@@ -203,7 +203,7 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (!write) return std::nullopt;
   const bool extremum = site.kind() == ir::Kind::Reduce;  // then the caller has looked at later writes
   if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
-    return std::nullopt;
+    return from_own_tape(site);
   if (array->role == ArrayRole::Local) {
     const auto known = additions_.kept.find(array);
     // For the sake of a cheaper rule alone it is not worth keeping; an extremum costs a tape otherwise.
@@ -215,6 +215,25 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   note(ir::load(array, stored_indices(site)), site->location, "direct", {}, {},
        "the result of this line is still in the array, so it is not computed again");
   return value;
+}
+
+/// A statement like `v = tanh(a*v + b)` needs the `v` it reads, to compute its result again or for the derivative by
+/// `a`; when that comes from the tape of this very statement, one iteration earlier, its result is on that tape too.
+std::optional<Expr> TapePlan::from_own_tape(const Stmt& site) {
+  const auto* assign = site.as<ir::Assign>();
+  if (!assign) return std::nullopt;
+  bool guarded = false;  // a read under a select may be out of bounds
+  std::vector<Expr> own_reads;
+  ir::walk(assign->value, [&](const Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    if (load && load->array == assign->array) own_reads.push_back(e);
+    guarded |= e.kind() == ir::Kind::Select;
+  });
+  if (guarded) return std::nullopt;
+  for (const Expr& read : own_reads) provide(read, site);
+  const auto tape = writer_tapes_.find(site.get());
+  if (tape == writer_tapes_.end()) return std::nullopt;
+  return ir::load(tape->second, tape_index(in_layout(site_of(site).loops)), site->location);
 }
 
 bool TapePlan::adjoint_is_read_later(const Stmt& site) {

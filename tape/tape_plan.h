@@ -53,7 +53,8 @@ class TapePlan {
   ir::Expr provide_condition(const ir::Stmt& site);
   /// The trip count of the While `site`.
   ir::Expr provide_trips(const ir::Stmt& site);
-  /// The value stored by the Assign or Reduce `site`, when the array that it was stored to still holds it.
+  /// The value stored by the Assign or Reduce `site`, when the array that it was stored to still holds it or a tape
+  /// does.
   std::optional<ir::Expr> stored_value(const ir::Stmt& site);
   /// Whether the `min=` or `max=` of `site` took its operand. From the final value where nothing reads intermediate
   /// ones (of equal operands the last is then taken), else saved as a bool.
@@ -95,6 +96,7 @@ class TapePlan {
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
+  std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
   bool keeps_intermediate_extrema_secret(const ir::Reduce& site);
   ir::Stmt hoisted(const ir::Expr& value, const ir::Stmt& site) const;
   ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& reader, const ir::Expr& guard,
@@ -103,6 +105,8 @@ class TapePlan {
   std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site,
                                      const ir::Expr& guard);
 
+  bool is_sequential(const ir::Stmt& loop) const;
+  std::vector<ir::Stmt> in_layout(std::vector<ir::Stmt> loops) const;
   bool can_index(const std::vector<ir::Stmt>& loops) const;
   std::vector<ir::Expr> tape_index(const std::vector<ir::Stmt>& loops, const ir::Substitution& at = {}) const;
   ir::Array new_tape(const std::string& name, ScalarType type, const std::vector<ir::Stmt>& loops,

@@ -258,14 +258,15 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
       return ir::substitute(*same, at);
     }
   }
+  const std::vector<Stmt> loops = in_layout(writer.loops);
   Array& tape = writer_tapes_[writer.stmt.get()];
   if (!tape) {
     const Array& array = *stored_array(writer.stmt);
-    tape = new_tape(array->name + "_tape", array->type, writer.loops, {}, writer.stmt->location);
-    additions_.after[writer.stmt.get()].push_back(ir::assign(
-        tape, tape_index(writer.loops), ir::load(array, stored_indices(writer.stmt)), writer.stmt->location));
+    tape = new_tape(array->name + "_tape", array->type, loops, {}, writer.stmt->location);
+    additions_.after[writer.stmt.get()].push_back(
+        ir::assign(tape, tape_index(loops), ir::load(array, stored_indices(writer.stmt)), writer.stmt->location));
   }
-  const Expr value = ir::load(tape, tape_index(writer.loops, at), load.location);
+  const Expr value = ir::load(tape, tape_index(loops, at), load.location);
   note(read, site->location, "tape (writer's index)", value, tape,
        "overwritten later; written by line " + writer.stmt->location.str());
   return value;
@@ -313,7 +314,7 @@ Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stm
                            const std::string& why) {
   const Stmt site = guard ? reader : hoisted(value, reader);
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
-  const std::vector<Stmt> loops = extents_.dimensions(site_of(site).loops);
+  const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
   const ScalarType type = value.as<ir::Load>() ? value.as<ir::Load>()->array->type : value.type();
   const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
   const std::vector<Expr> index = tape_index(loops);

@@ -2,8 +2,8 @@
 
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
-#include "transforms/contractions/recognize_contractions.h"
 #include "transforms/assign_first_sums.h"
+#include "transforms/contractions/recognize_contractions.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
@@ -57,11 +57,14 @@ std::vector<Pass> passes(SumMode mode) {
     list.push_back({"unread_stores", drop_unread_stores, "first: cleared adjoints that nobody reads hide copies"});
     list.push_back({"recognize_contractions", recognize_contractions, "early: loops as written are perfect nests"});
     list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
+  }
+  list.push_back(
+      {"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums, perfect nests yet"});
+  if (restructures) {
     list.push_back({"assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target"});
     list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
     list.push_back({"unread_stores", drop_unread_stores, "again: locals whose values were forwarded"});
   }
-  list.push_back({"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums"});
   if (mode == SumMode::Serial) return list;
   list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});
   return list;
