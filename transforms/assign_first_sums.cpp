@@ -49,6 +49,7 @@ class BeginningFinder {
 
  private:
   void visit(const Stmt& s) {
+    if (auto* product = s.as<ir::Contraction>(); product && product->overwrites) return;
     path_.push_back(s);
     if (s.as<ir::Reduce>()) reduce(s);
     ir::visit(s, [&](const auto& node) {
@@ -158,9 +159,23 @@ StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int6
   return result;
 }
 
+// A contraction whose loops set every element to zero first no longer needs its old result.
+Stmt with_own_zeros(const ir::Contraction& n, Stmt loops) {
+  bool clears = n.overwrites;
+  ir::walk_stmts(loops, [&](const Stmt& s) {
+    auto* assign = s.as<ir::Assign>();
+    clears |= assign && assign->array == n.c && is_neutral(s, ir::ReduceOp::Add);
+  });
+  ir::Contraction copy = n;
+  copy.overwrites = clears;
+  copy.loops = std::move(loops);
+  return {std::make_shared<ir::Contraction>(std::move(copy))};
+}
+
 // Successful probes become assignments, the others go.
 Stmt resolve(const Stmt& body, const StmtSet& probes, const StmtSet& good) {
   return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (auto* node = s.as<ir::Contraction>()) return with_own_zeros(*node, resolve(node->loops, probes, good));
     if (!probes.count(s.get())) return std::nullopt;
     if (!good.count(s.get())) return ir::block({});
     const ir::Reduce& probe = *s.as<ir::Reduce>();

@@ -97,6 +97,15 @@ bool has_contraction(const Stmt& s) {
   return found;
 }
 
+StmtSet leaves_of_contractions(const Stmt& s) {
+  StmtSet result;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    if (auto* node = child.as<ir::Contraction>())
+      for (const Stmt& leaf : leaves(node->loops)) result.insert(leaf.get());
+  });
+  return result;
+}
+
 std::vector<LocalArray> locals_of(const Stmt& s) {
   std::vector<Stmt> around;
   std::vector<LocalArray> result;

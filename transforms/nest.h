@@ -22,6 +22,9 @@ ir::Stmt replace(const ir::Stmt& s, const ir::Stmt& old, const ir::Stmt& by);
 ir::Stmt without_contractions(const ir::Stmt& s);
 bool has_contraction(const ir::Stmt& s);
 
+/// The leaves that contractions stand for: these go or stay together.
+StmtSet leaves_of_contractions(const ir::Stmt& s);
+
 /// Arrays allocated at or below `s`, with the statements that enclose each Allocate (within `s`, outermost first).
 struct LocalArray {
   ir::Array array;

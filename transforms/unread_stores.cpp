@@ -35,10 +35,10 @@ bool is_constant(const ir::Expr& e) { return e.as<ir::FloatConst>() || e.as<ir::
 // Without the leaves for which `drop` holds.
 template <class Drop>
 Stmt without(const Stmt& body, const Drop& drop) {
-  StmtSet keep;
+  StmtSet keep = leaves_of_contractions(body);
   bool all = true;
   for (const Stmt& leaf : leaves(body)) {
-    if (drop(leaf)) {
+    if (!keep.count(leaf.get()) && drop(leaf)) {
       all = false;
     } else {
       keep.insert(leaf.get());

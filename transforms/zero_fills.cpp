@@ -149,11 +149,12 @@ void decide(const Model& model, int number, Changes& changes) {
   changes.instead[s.loops[outer].get()] = shrunk(model, number, outer, pieces);
 }
 
-Changes find_changes(const Model& model, const std::set<std::int64_t>& arrays) {
+Changes find_changes(const Model& model, const Stmt& body, const std::set<std::int64_t>& arrays) {
   Changes changes;
+  const StmtSet fixed = leaves_of_contractions(body);
   for (int k = 0; k < static_cast<int>(model.statements.size()); ++k) {
     const Stmt& s = at(model, k).stmt;
-    if (!is_constant_assignment(s) || !arrays.count(s.as<ir::Assign>()->array->id)) continue;
+    if (fixed.count(s.get()) || !is_constant_assignment(s) || !arrays.count(s.as<ir::Assign>()->array->id)) continue;
     try {
       model.context->restart_budget(budget_per_question);
       poly::guarded([&] { decide(model, k, changes); });
@@ -170,7 +171,7 @@ ir::Program shrink_zero_fills(const ir::Program& program, PassContext& context) 
   if (context.started_sums.empty()) return program;
   try {
     Model model = poly::build_model(program, program.body, isl_context(context));
-    Changes changes = find_changes(model, context.started_sums);
+    Changes changes = find_changes(model, program.body, context.started_sums);
     if (changes.dead.empty() && changes.instead.empty()) return program;
     Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       auto found = changes.instead.find(s.get());
