@@ -110,6 +110,7 @@ struct GradientExecutable::Impl {
   bool has_run_forward = false;
   Sizes sizes;
   std::map<std::string, TapeArray> tape;
+  std::vector<TapeArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
   backend::TapeStack stack;
   std::int64_t stack_size = 0;
 };
@@ -150,6 +151,7 @@ void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) 
     TapeArray& memory = tape[array->name];
     const View last = memory.view();
     if (last.data && last.shape == shape) continue;
+    if (forward().was_captured()) captured_tape.push_back(memory);
     memory = {};  // released before the new one is asked for
     if (options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
     else memory.host = HostArray(type, shape);

@@ -50,8 +50,9 @@ void check_status(int status, const std::string& program) {
   throw InternalError("unknown kernel status " + std::to_string(status));
 }
 
-void check_device(const ir::ArrayDecl& array, const View& view, Device due, const std::string& program) {
-  auto refuse = [&](const std::string& message, const char* hint) {
+/// `device` is the number of the CUDA device that the program runs on.
+void check_device(const ir::ArrayDecl& array, const View& view, Device due, int device, const std::string& program) {
+  auto refuse = [&](const std::string& message, const std::string& hint) {
     throw UsageError({.code = ErrorCode::BadArgument,
                       .message = message,
                       .program = program,
@@ -63,8 +64,20 @@ void check_device(const ir::ArrayDecl& array, const View& view, Device due, cons
     refuse(fmt::format("this is {} memory, and the target works on {} memory", name_of(view.device), name_of(due)),
            due == Device::Cuda ? "copy it into a DeviceArray, or use device_view() for memory of the device"
                                : "use Target::Cuda, or copy it to the host");
-  if (due == Device::Cuda && element_count(view.shape, view.type, array.name) > 0 && !cuda::is_device_memory(view.data))
+  if (element_count(view.shape, view.type, array.name) == 0) return;
+  if (due == Device::Host) {
+    // Asking starts the driver, so only processes that use it anyway do.
+    if (cuda::in_use() && cuda::place_of(view.data).kind == cuda::Place::Kind::OneDevice)
+      refuse("the pointer is memory of a CUDA device", "use Target::Cuda, or copy the array to the host");
+    return;
+  }
+  const cuda::Place place = cuda::place_of(view.data);
+  if (place.kind == cuda::Place::Kind::Host)
     refuse("the pointer is not memory of a CUDA device", "copy the array into a DeviceArray");
+  if (place.kind == cuda::Place::Kind::OneDevice && place.device != device)
+    refuse(fmt::format("this is memory of CUDA device {}, and the program was compiled for device {}", place.device,
+                       device),
+           "copy it there, or compile the program while its device is current");
 }
 
 void report_time(const char* what, const std::string& program, double milliseconds) {
@@ -100,13 +113,14 @@ Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& op
   executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], module);
 }
 
+bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
 int Stage::kernel_count() const { return unit_ ? static_cast<int>(unit_->kernels[index_].size()) : 0; }
 
 Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown) const {
   const Device due = options_.target == Target::Cuda ? Device::Cuda : Device::Host;
   for (const auto& [name, view] : arguments) {
     const ir::Array array = ir::find_array(without_tape_, name);
-    if (array) check_device(*array, view, due, program_.name);
+    if (array) check_device(*array, view, due, executor_ ? executor_->device_index() : 0, program_.name);
   }
   return backend::bind(without_tape_, arguments, sizes, {.ignore_unknown = ignore_unknown, .all_f64 = options_.f64});
 }
@@ -156,8 +170,10 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
   report_time("emit CUDA C++", name, milliseconds_since(start));
   start = std::chrono::steady_clock::now();
   const std::string architecture = cuda::device(name).architecture;
-  const CachedBytes cubin = cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags()}, ".cubin",
-                                         name, [&] { return compile_cubin(unit->source, architecture, name); });
+  const int block = options.threads_per_block;
+  const CachedBytes cubin =
+      cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags(block)}, ".cubin", name,
+                   [&] { return compile_cubin(unit->source, architecture, name, block); });
   report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name, milliseconds_since(start));
   const cuda::Module module(cubin.bytes, name);
   for (std::size_t i = 0; i < programs->size(); ++i)

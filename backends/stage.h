@@ -54,6 +54,8 @@ class Stage {
   /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError.
   void run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack,
            void* stream = nullptr) const;
+  /// Whether a CUDA graph of the caller's may refer to the arrays of past runs.
+  bool was_captured() const;
   /// Kernels of the CUDA program.
   int kernel_count() const;
 

@@ -1,41 +1,60 @@
-#include "backends/cuda/device.h"
+#include "backends/cuda/device_checks.h"
+#include "backends/cuda/native.h"
 
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
 namespace loopgrad::backend::cuda {
 namespace {
 
-constexpr int least_major = 7;  // compute capability 7.0: independent thread scheduling, 16-bit atomics
-
-[[noreturn]] void fail(cudaError_t status, const std::string& call, const Context& context) {
-  cudaGetLastError();  // an error of a call is over once it is reported
-  const bool lost = status == cudaErrorIllegalAddress || status == cudaErrorLaunchFailure;
-  const bool memory = status == cudaErrorMemoryAllocation;
-  throw RuntimeError(
-      {.code = memory ? ErrorCode::OutOfMemory : ErrorCode::DeviceFailed,
-       .message = fmt::format("{}{} failed: {} ({})", call,
-                              context.kernel.empty() ? "" : fmt::format(" of kernel '{}'", context.kernel),
-                              cudaGetErrorString(status), cudaGetErrorName(status)),
-       .program = context.program,
-       .hint = lost ? "the device is lost to this process; check the arguments with Target::Interpreter and "
-                      "'checked', then start again"
-                    : ""});
+/// Errors after which the driver refuses all further work of this process.
+bool is_final(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable: return true;
+    default: return false;
+  }
 }
 
-void require(cudaError_t status, const char* call, const Context& context = {}) {
-  if (status != cudaSuccess) fail(status, call, context);
+/// The program that was started last: what fails on the device is reported by whichever call comes next.
+class LastStarted {
+ public:
+  void set(const std::string& program) {
+    std::lock_guard lock(mutex_);
+    if (name_ != program) name_ = program;
+  }
+  std::string get() {
+    std::lock_guard lock(mutex_);
+    return name_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string name_;
+};
+
+LastStarted& last_started() {
+  static LastStarted* const kept = new LastStarted;
+  return *kept;
 }
+
+std::atomic<bool> found_device{false};
 
 [[noreturn]] void no_device(const std::string& why, const std::string& hint, const std::string& program) {
   throw RuntimeError({.code = ErrorCode::NoDevice, .message = why, .program = program, .hint = hint});
 }
-
-cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 
 DeviceInfo query(int index) {
   cudaDeviceProp p{};
@@ -43,58 +62,40 @@ DeviceInfo query(int index) {
   return {p.name,
           fmt::format("sm_{}{}", p.major, p.minor),
           p.major,
+          p.minor,
           p.multiProcessorCount,
           static_cast<std::int64_t>(p.sharedMemPerBlockOptin),
           p.maxThreadsPerMultiProcessor,
           p.maxThreadsPerBlock};
 }
 
-/// Blocks that were released, by size, for each device. Nothing goes back to the driver before memory runs out.
-class Pool {
- public:
-  void* take(std::int64_t bytes) {
-    std::lock_guard lock(mutex_);
-    const auto found = free_.find({current(), bytes});
-    if (found == free_.end() || found->second.empty()) return nullptr;
-    void* const block = found->second.back();
-    found->second.pop_back();
-    return block;
-  }
-  void give(int device, std::int64_t bytes, void* block) {
-    std::lock_guard lock(mutex_);
-    free_[{device, bytes}].push_back(block);
-  }
-  void trim() {
-    std::lock_guard lock(mutex_);
-    for (auto& [key, blocks] : free_) {
-      if (key.first != current()) continue;
-      for (void* block : blocks) cudaFree(block);
-      blocks.clear();
-    }
-  }
-  static int current() {
-    int index = 0;
-    cudaGetDevice(&index);
-    return index;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::pair<int, std::int64_t>, std::vector<void*>> free_;
-};
-
-Pool& pool() {
-  static Pool* const kept = new Pool;  // never destroyed: the driver may be gone by then
-  return *kept;
-}
-
-/// Sizes are rounded so that a pool of arrays of similar sizes stays small.
-std::int64_t rounded(std::int64_t bytes) {
-  const std::int64_t step = bytes <= (1 << 20) ? 512 : 1 << 20;
-  return std::max<std::int64_t>((bytes + step - 1) / step, 1) * step;
-}
-
 }  // namespace
+
+void fail(cudaError_t status, const std::string& call, const Context& context) {
+  cudaGetLastError();  // an error of a call is over once it is reported
+  const bool memory = status == cudaErrorMemoryAllocation, lost = is_final(status);
+  std::string program = context.program, what = call;
+  if (!context.kernel.empty()) what += fmt::format(" of kernel '{}'", context.kernel);
+  if (lost && program.empty()) program = last_started().get();
+  throw RuntimeError(
+      {.code = memory ? ErrorCode::OutOfMemory : ErrorCode::DeviceFailed,
+       .message = fmt::format("{} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status)),
+       .program = program,
+       .hint = lost ? "a kernel that was started before has failed, and the device is lost to this process: other "
+                      "targets still work. CUDA_LAUNCH_BLOCKING=1 tells which kernel; Target::Interpreter with "
+                      "'checked' tells why"
+                    : ""});
+}
+
+void note_started(const std::string& program) { last_started().set(program); }
+
+bool in_use() { return found_device; }
+
+int current_device() {
+  int index = 0;
+  require(cudaGetDevice(&index), "cudaGetDevice");
+  return index;
+}
 
 const DeviceInfo& device(const std::string& program) {
   int count = 0, index = 0;
@@ -113,51 +114,9 @@ const DeviceInfo& device(const std::string& program) {
   const auto found = known.find(index);
   if (found != known.end()) return found->second;
   const DeviceInfo info = query(index);
-  if (info.major < least_major)
-    no_device(fmt::format("the GPU '{}' has compute capability {}, but {}.0 or later is needed", info.name,
-                          info.architecture, least_major),
-              "use another GPU or Target::OpenMP", program);
+  check_capability(info.name, info.major, info.minor, program);
+  found_device = true;
   return known[index] = info;
-}
-
-std::shared_ptr<void> allocate(std::int64_t bytes, const std::string& program) {
-  device(program);
-  const std::int64_t size = rounded(bytes);
-  void* block = pool().take(size);
-  if (!block && cudaMalloc(&block, static_cast<std::size_t>(size)) != cudaSuccess) {
-    cudaGetLastError();
-    cudaDeviceSynchronize();
-    pool().trim();
-    const cudaError_t status = cudaMalloc(&block, static_cast<std::size_t>(size));
-    if (status == cudaErrorMemoryAllocation) {
-      std::size_t free = 0, total = 0;
-      cudaGetLastError();
-      cudaMemGetInfo(&free, &total);
-      throw RuntimeError({.code = ErrorCode::OutOfMemory,
-                          .message = fmt::format("cudaMalloc of {} bytes failed: {} of {} bytes are free on the device",
-                                                 size, free, total),
-                          .program = program,
-                          .hint = "run with smaller sizes, or free other arrays of the device"});
-    }
-    require(status, "cudaMalloc", {program, ""});
-  }
-  const int owner = Pool::current();
-  return {block, [size, owner](void* b) {
-            // Work that still uses the block may be on any stream; giving memory back is no steady state.
-            cudaDeviceSynchronize();
-            pool().give(owner, size, b);
-          }};
-}
-
-void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream stream) {
-  require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, native(stream)),
-          "cudaMemcpyAsync to the device");
-}
-
-void copy_to_host(void* to, const void* from, std::int64_t bytes, Stream stream) {
-  require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, native(stream)),
-          "cudaMemcpyAsync to the host");
-  require(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
 }
 
 void synchronize(Stream stream, const Context& context) {
@@ -166,13 +125,16 @@ void synchronize(Stream stream, const Context& context) {
 
 void synchronize_device() { require(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
-bool is_device_memory(const void* pointer) {
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+void check_stream(Stream stream, int due, const std::string& program) {
+  if (!stream) return;
+  int owner = due;
+  require(cudaStreamGetDevice(native(stream), &owner), "cudaStreamGetDevice", {program, ""});
+  if (owner == due) return;
+  throw UsageError(
+      {.code = ErrorCode::BadArgument,
+       .message = fmt::format("the stream belongs to CUDA device {}, and the program runs on device {}", owner, due),
+       .program = program,
+       .hint = "make the stream while the program's device is current"});
 }
 
 Module::Module(const std::string& cubin, const std::string& program) {
@@ -187,6 +149,12 @@ const void* Module::function(const std::string& name, const std::string& program
   require(cudaLibraryGetKernel(&kernel, static_cast<cudaLibrary_t>(library_.get()), name.c_str()),
           "cudaLibraryGetKernel", {program, name});
   return kernel;
+}
+
+int most_threads(const void* function, const Context& context) {
+  cudaFuncAttributes attributes{};
+  require(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", context);
+  return attributes.maxThreadsPerBlock;
 }
 
 void allow_shared_memory(const void* function, std::int64_t bytes, const Context& context) {
@@ -207,35 +175,6 @@ void launch(const Launch& what, Stream stream, const std::string& program) {
          {program, what.kernel ? *what.kernel : ""});
 }
 
-Graph::Graph(const std::vector<Launch>& launches, const std::string& program) {
-  const Context context{program, ""};
-  cudaStream_t stream = nullptr;
-  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", context);
-  const std::shared_ptr<void> owner(stream, [](void* s) { cudaStreamDestroy(static_cast<cudaStream_t>(s)); });
-  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture", context);
-  cudaGraph_t graph = nullptr;
-  try {
-    for (const Launch& one : launches) cuda::launch(one, stream, program);
-  } catch (...) {
-    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
-    throw;
-  }
-  require(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture", context);
-  cudaGraphExec_t executable = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-  cudaGraphDestroy(graph);
-  require(status, "cudaGraphInstantiate", context);
-  executable_ = std::shared_ptr<void>(executable, [](void* e) {
-    cudaDeviceSynchronize();
-    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e));
-  });
-}
-
-void Graph::launch(Stream stream, const std::string& program) const {
-  require(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_.get()), native(stream)), "cudaGraphLaunch",
-          {program, ""});
-}
-
 bool is_capturing(Stream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(native(stream), &status) != cudaSuccess) {
@@ -243,6 +182,23 @@ bool is_capturing(Stream stream) {
     return true;  // the default stream while another one is being captured
   }
   return status != cudaStreamCaptureStatusNone;
+}
+
+void Order::note(Stream stream, const std::string& program) {
+  const Context context{program, ""};
+  if (!event_) {
+    cudaEvent_t event = nullptr;
+    require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate", context);
+    event_ = std::shared_ptr<void>(event, [](void* e) { cudaEventDestroy(static_cast<cudaEvent_t>(e)); });
+  }
+  require(cudaEventRecord(static_cast<cudaEvent_t>(event_.get()), native(stream)), "cudaEventRecord", context);
+  last_ = stream;
+}
+
+void Order::follow(Stream stream, const std::string& program) const {
+  if (!event_ || stream == last_) return;
+  require(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event_.get()), 0), "cudaStreamWaitEvent",
+          {program, ""});
 }
 
 Timer::Timer() {

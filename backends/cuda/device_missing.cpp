@@ -21,12 +21,24 @@ void copy_to_device(void*, const void*, std::int64_t, Stream) { missing(""); }
 void copy_to_host(void*, const void*, std::int64_t, Stream) { missing(""); }
 void synchronize(Stream, const Context& context) { missing(context.program); }
 void synchronize_device() { missing(""); }
-bool is_device_memory(const void*) { return false; }
+int current_device() { return 0; }
+bool in_use() { return false; }
+MemoryUse memory_use() { return {}; }
+void forget_memory_peak() {}
+Place place_of(const void*) { return {}; }
+void check_stream(Stream, int, const std::string& program) { missing(program); }
+void note_started(const std::string&) {}
+int most_threads(const void*, const Context& context) { missing(context.program); }
 Module::Module(const std::string&, const std::string& program) { missing(program); }
 const void* Module::function(const std::string&, const std::string& program) const { missing(program); }
 void allow_shared_memory(const void*, std::int64_t, const Context& context) { missing(context.program); }
 void launch(const Launch&, Stream, const std::string& program) { missing(program); }
-Graph::Graph(const std::vector<Launch>&, const std::string& program) { missing(program); }
+void record_launches(const std::vector<Launch>&, const LaunchOrder&, Stream, const std::string& program) {
+  missing(program);
+}
+Graph::Graph(const std::vector<Launch>&, const LaunchOrder&, const std::string& program) { missing(program); }
+void Order::note(Stream, const std::string& program) { missing(program); }
+void Order::follow(Stream, const std::string& program) const { missing(program); }
 void Graph::launch(Stream, const std::string& program) const { missing(program); }
 bool is_capturing(Stream) { return false; }
 Timer::Timer() { missing(""); }

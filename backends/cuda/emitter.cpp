@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace loopgrad::backend {
 namespace {
 
@@ -19,6 +21,19 @@ void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
   visit(s, [&](const auto& node) {
     for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_kernels(child, out); }});
   });
+}
+
+std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Array>& arrays) {
+  std::set<Array> changed;
+  walk_stmts(root, [&](const Stmt& s) {
+    if (const auto* assign = s.as<Assign>()) changed.insert(assign->array);
+    if (const auto* reduce = s.as<Reduce>()) changed.insert(reduce->array);
+    if (const auto* pop = s.as<Pop>()) changed.insert(pop->array);
+  });
+  std::vector<std::size_t> written;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (changed.count(arrays[i])) written.push_back(i);
+  return written;
 }
 
 }  // namespace
@@ -37,6 +52,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     const std::string prefix = identifier(program.name);
     for (std::size_t k = 0; k < roots.size(); ++k) {
       KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", prefix, k)));
+      text.kernel.written = written_arrays(roots[k], text.kernel.arrays);
       definitions += text.definition;
       helpers.insert(text.helpers.begin(), text.helpers.end());
       block_reduce |= text.uses_block_reduce;

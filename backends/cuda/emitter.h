@@ -27,7 +27,8 @@ struct CudaKernel {
   std::string name;
   const ir::StmtNode* node = nullptr;  // the statement that it executes
   std::vector<ir::Symbol> symbols;
-  std::vector<ir::Array> arrays;  // arguments, tapes and locals of the host
+  std::vector<ir::Array> arrays;     // arguments, tapes and locals of the host
+  std::vector<std::size_t> written;  // those of `arrays` that it changes, by number
   std::vector<KernelLocal> locals;
   std::vector<const ir::For*> grid;  // outermost first; the last three are blockIdx.z, y and x
   std::vector<ir::Expr> threads;     // extents of the block, x first; empty: one thread

@@ -1,11 +1,13 @@
 #include "backends/cuda/executor.h"
 
+#include "backends/cuda/device_checks.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace loopgrad::backend::cuda {
 namespace {
@@ -15,58 +17,83 @@ constexpr std::int64_t most_shared_bytes = 64 * 1024;  // of local arrays: more 
 constexpr std::size_t fewest_graph_launches = 2, most_graph_launches = 50000, most_launches = 4000000;
 constexpr std::int64_t stack_capacity = std::int64_t{4} << 30;
 
+constexpr std::size_t most_lanes = 4;  // kernels side by side
+constexpr std::size_t most_plans = 4;  // arguments and sizes that a caller takes turns with
+
 std::int64_t round_up(std::int64_t bytes, std::int64_t step) { return (bytes + step - 1) / step * step; }
+
+std::int64_t threads_in_block(const Launch& launch) {
+  return std::int64_t{launch.threads[0]} * launch.threads[1] * launch.threads[2];
+}
+
+/// The user wants each launch reported on its own.
+bool launch_blocking() {
+  const char* const wanted = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return wanted && *wanted == '1';
+}
 
 }  // namespace
 
 Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, const Module& module)
-    : program_(program), kernels_(kernels), module_(module) {
+    : program_(program), kernels_(kernels), module_(module), device_(current_device()) {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    kernel_of_[kernels_[k].node] = k;
-    states_.emplace_back().function = module_.function(kernels_[k].name, program_.name);
-    states_.back().memory.resize(kernels_[k].locals.size());
-    states_.back().memory_bytes.resize(kernels_[k].locals.size());
+    const CudaKernel& kernel = kernels_[k];
+    kernel_of_[kernel.node] = k;
+    KernelState& state = states_.emplace_back();
+    state.function = module_.function(kernel.name, program_.name);
+    state.most_threads = most_threads(state.function, {program_.name, kernel.name});
+    state.memory.resize(kernel.locals.size());
+    state.memory_bytes.resize(kernel.locals.size());
+    uses_stack_ |= kernel.uses_stack;
   }
+  const bool may_overlap = std::any_of(program_.facts.begin(), program_.facts.end(),
+                                       [](const ir::Fact& fact) { return fact.kind == ir::FactKind::MayAlias; });
+  lanes_ = may_overlap || uses_stack_ ? 1 : most_lanes;
 }
 
 void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, StackUse* use) {
-  std::vector<std::int64_t> key;
-  for (const auto& [symbol, size] : binding.sizes) key.push_back(size);
-  for (const View& view : binding.arrays) key.push_back(reinterpret_cast<std::intptr_t>(view.data));
-  // Local arrays are shared by all runs.
-  if (stream != last_stream_ && !key_.empty() && !is_capturing(stream)) synchronize(last_stream_, {program_.name, ""});
-  last_stream_ = stream;
-  if (key != key_) {
-    key_.clear();
-    graph_ = {};
-    repeats_ = 0;
-    plan(binding);
-    key_ = std::move(key);
-  } else {
-    ++repeats_;
-  }
-  const bool stacked = std::any_of(kernels_.begin(), kernels_.end(), [](const CudaKernel& k) { return k.uses_stack; });
-  if (stacked && stack && use) return run_with_stack(stream, *stack, *use);
-  replay(stream);
+  check_current_device(device_, current_device(), program_.name);
+  check_stream(stream, device_, program_.name);
+  capturing_ = is_capturing(stream);
+  const bool stacked = uses_stack_ && stack && use;
+  if (stacked && capturing_) refuse_capture("a program with a stack waits for its end");
+  Plan& plan = plan_for(binding);
+  note_started(program_.name);
+  // What is captured is ordered by the graph that it becomes a part of, and by whoever launches that.
+  if (!capturing_) runs_.follow(stream, program_.name);
+  captured_ |= capturing_;
+  if (stacked) run_with_stack(plan, stream, *stack, *use);
+  else replay(plan, stream, capturing_);
+  if (!capturing_) runs_.note(stream, program_.name);
 }
 
-void Executor::replay(Stream stream) {
-  const bool worth = launches_.size() >= fewest_graph_launches && launches_.size() <= most_graph_launches;
-  if (worth && repeats_ > 0 && !is_capturing(stream)) {
-    if (!graph_) graph_ = Graph(launches_, program_.name);
-    return graph_.launch(stream, program_.name);
+void Executor::replay(Plan& plan, Stream stream, bool capturing) {
+  if (capturing) return record_launches(plan.launches, plan.order, stream, program_.name);
+  const std::size_t count = plan.launches.size();
+  const bool worth = count >= fewest_graph_launches && count <= most_graph_launches;
+  if (worth && plan.repeats > 0 && !launch_blocking()) {
+    if (!plan.graph) plan.graph = Graph(plan.launches, plan.order, program_.name);
+    return plan.graph.launch(stream, program_.name);
   }
-  for (const Launch& one : launches_) launch(one, stream, program_.name);
+  for (const Launch& one : plan.launches) launch(one, stream, program_.name);
 }
 
-void Executor::run_with_stack(Stream stream, DeviceStack& stack, StackUse& use) {
+void Executor::refuse_capture(const char* why) const {
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = std::string("this run cannot be captured into a CUDA graph: ") + why,
+                    .program = program_.name,
+                    .hint = "make one run with the same arguments and sizes before the capture; programs with a "
+                            "stack (the naive tape) cannot be captured"});
+}
+
+void Executor::run_with_stack(const Plan& plan, Stream stream, DeviceStack& stack, StackUse& use) {
   if (!stack.bytes) {
     stack.bytes = allocate(stack_capacity, program_.name);
     stack.capacity = stack_capacity;
     stack.state = allocate(sizeof use, program_.name);
   }
   copy_to_device(stack.state.get(), &use, sizeof use, stream);
-  for (Launch one : launches_) {
+  for (Launch one : plan.launches) {
     one.parameters.push_back(reinterpret_cast<std::intptr_t>(stack.bytes.get()));
     one.parameters.push_back(stack.capacity);
     one.parameters.push_back(reinterpret_cast<std::intptr_t>(stack.state.get()));
@@ -88,9 +115,31 @@ void Executor::run_with_stack(Stream stream, DeviceStack& stack, StackUse& use) 
 
 // Planning: the host's part of the program is executed once, its launches are written down.
 
-void Executor::plan(const Binding& binding) {
-  launches_.clear();
-  retired_.clear();
+Executor::Plan& Executor::plan_for(const Binding& binding) {
+  std::vector<std::int64_t> key;
+  for (const auto& [symbol, size] : binding.sizes) key.push_back(size);
+  for (const View& view : binding.arrays) key.push_back(reinterpret_cast<std::intptr_t>(view.data));
+  const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& plan) { return plan.key == key; });
+  if (found != plans_.end()) {
+    plans_.splice(plans_.begin(), plans_, found);
+    ++plans_.front().repeats;
+    return plans_.front();
+  }
+  plans_.push_front({.key = {}, .launches = {}, .order = LaunchOrder(lanes_), .graph = {}, .repeats = 0});
+  try {
+    make_plan(binding);
+  } catch (...) {
+    plans_.pop_front();
+    throw;
+  }
+  plans_.front().key = std::move(key);
+  if (plans_.size() > most_plans) plans_.pop_back();
+  return plans_.front();
+}
+
+void Executor::make_plan(const Binding& binding) {
+  if (!captured_) retired_.clear();
+  plan_ = &plans_.front();
   symbols_ = binding.sizes;
   pointers_.clear();
   for (std::size_t i = 0; i < program_.arrays.size(); ++i) pointers_[program_.arrays[i].get()] = binding.arrays[i].data;
@@ -133,14 +182,18 @@ void Executor::visit_loop(const ir::For& n) {
   symbols_.erase(n.iterator);
 }
 
-/// Memory of at least `wanted` bytes; what was there is kept when it is large enough. Launches that were planned before
-/// may still use the old memory, so growing during a plan keeps it alive: it is given back with the next plan only.
+/// Memory of at least `wanted` bytes; what was there is kept when it is large enough. Launches of this plan may use the
+/// old memory, so it is kept until the next one is made; other plans are made anew when they are wanted again.
 void* Executor::grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted) {
-  if (!memory || bytes < wanted) {
-    if (memory) retired_.push_back(memory);
-    memory = allocate(wanted, program_.name);
-    bytes = wanted;
+  if (memory && bytes >= wanted) return memory.get();
+  if (capturing_) refuse_capture("it would have to allocate memory");
+  std::shared_ptr<void> larger = allocate(wanted, program_.name);
+  if (memory) {
+    retired_.push_back(memory);
+    plans_.erase(std::next(plans_.begin()), plans_.end());
   }
+  memory = std::move(larger);
+  bytes = wanted;
   return memory.get();
 }
 
@@ -159,18 +212,25 @@ void Executor::prepare(std::size_t k) {
   for (std::size_t d = 0; d < kernel.threads.size(); ++d)
     launch.threads[d] = static_cast<unsigned>(value(kernel.threads[d]));
   for (const ir::Symbol& symbol : kernel.symbols) launch.parameters.push_back(symbols_.at(symbol));
-  for (const ir::Array& array : kernel.arrays)
-    launch.parameters.push_back(reinterpret_cast<std::intptr_t>(pointers_.at(array.get())));
-  place_locals(k, launch);
-  if (launches_.size() >= most_launches)
+  std::vector<const void*> touched, written;
+  for (const ir::Array& array : kernel.arrays) {
+    touched.push_back(pointers_.at(array.get()));
+    launch.parameters.push_back(reinterpret_cast<std::intptr_t>(touched.back()));
+  }
+  for (const std::size_t index : kernel.written) written.push_back(touched[index]);
+  check_block(threads_in_block(launch), states_[k].most_threads, kernel.name, program_.name);
+  place_locals(k, launch, written);
+  if (plan_->launches.size() >= most_launches)
     throw RuntimeError({.code = ErrorCode::BadSize,
                         .message = fmt::format("more than {} kernel launches in one run", most_launches),
                         .program = program_.name,
                         .hint = "run with smaller sizes, or use Target::OpenMP"});
-  launches_.push_back(std::move(launch));
+  plan_->launches.push_back(std::move(launch));
+  plan_->order.add(touched, written);
 }
 
-void Executor::place_locals(std::size_t k, Launch& launch) {
+/// `own`: gets the memory that the launch has for itself, which the kernel's next launch uses again.
+void Executor::place_locals(std::size_t k, Launch& launch, std::vector<const void*>& own) {
   const CudaKernel& kernel = kernels_[k];
   KernelState& state = states_[k];
   if (kernel.locals.empty()) return;
@@ -192,7 +252,7 @@ void Executor::place_locals(std::size_t k, Launch& launch) {
   }
   const bool fits = shared <= std::min(most_shared_bytes, info.shared_bytes - 16 * 1024);
   // With memory of their own there are only as many blocks as run at once; each takes several turns.
-  const std::int64_t threads = std::int64_t{launch.threads[0]} * launch.threads[1] * launch.threads[2];
+  const std::int64_t threads = threads_in_block(launch);
   if (per_thread > 0 || !fits) {
     std::int64_t most =
         std::max<std::int64_t>(info.processors * (info.threads_per_processor / std::max<std::int64_t>(threads, 32)), 1);
@@ -214,6 +274,7 @@ void Executor::place_locals(std::size_t k, Launch& launch) {
     }
     const std::int64_t parts = local.per_thread ? blocks * threads : blocks;
     void* const memory = grow(state.memory[i], state.memory_bytes[i], bytes * parts);
+    own.push_back(memory);
     launch.parameters.push_back(reinterpret_cast<std::intptr_t>(memory));
     launch.parameters.push_back(elements[i]);
   }

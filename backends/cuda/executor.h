@@ -5,6 +5,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/runtime/binding.h"
 
+#include <list>
 #include <map>
 
 namespace loopgrad::backend::cuda {
@@ -20,20 +21,31 @@ struct StackUse {
   std::int64_t size = 0, peak = 0;
 };
 
-/// One mapped program with its loaded kernels. Keeps the memory of local arrays and the last sequence of launches: a
-/// run with the arguments and sizes of the run before allocates nothing, evaluates nothing and, when it has several
-/// launches, replays them as one graph.
+/// One mapped program with its loaded kernels. Keeps the memory of local arrays and the last few sequences of launches:
+/// a run with arguments and sizes seen before allocates nothing, evaluates nothing, waits for nothing and, when it has
+/// several launches, replays them as one graph in which independent kernels are side by side.
+///
+/// Runs on a stream that the caller captures become part of the caller's graph, which then refers to memory of this
+/// object: it must live as long as that graph.
 class Executor {
  public:
   Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, const Module& module);
 
   /// Starts the program on `stream`; returns before it has finished, except for programs with a stack, which wait.
-  /// Throws RuntimeError naming program, kernel and call; OutOfMemory when the stack does not fit.
+  /// Throws UsageError before anything is started: another device is current, a stream of another device, blocks that
+  /// the device cannot run, a captured stream when memory would have to be allocated. Throws RuntimeError naming
+  /// program, kernel and call; OutOfMemory when the stack does not fit.
   void run(const Binding& binding, Stream stream, DeviceStack* stack, StackUse* use);
+
+  /// The device that this was made for.
+  int device_index() const { return device_; }
+  /// Whether a graph of the caller's may refer to the arrays of past runs.
+  bool was_captured() const { return captured_; }
 
  private:
   struct KernelState {
     const void* function = nullptr;
+    int most_threads = 0;  // in a block
     std::int64_t allowed_shared_bytes = 48 * 1024;
     std::vector<std::shared_ptr<void>> memory;  // of each local
     std::vector<std::int64_t> memory_bytes;
@@ -43,33 +55,46 @@ class Executor {
     std::int64_t bytes = 0;
   };
 
-  void plan(const Binding& binding);
+  /// What one run starts.
+  struct Plan {
+    std::vector<std::int64_t> key;  // sizes and pointers
+    std::vector<Launch> launches;
+    LaunchOrder order;
+    Graph graph;
+    int repeats = 0;
+  };
+
+  Plan& plan_for(const Binding& binding);
+  [[noreturn]] void refuse_capture(const char* why) const;
+  void make_plan(const Binding& binding);
   void visit(const ir::Stmt& s);
   void visit_allocate(const ir::Allocate& n);
   void visit_loop(const ir::For& n);
   void prepare(std::size_t kernel);
-  void place_locals(std::size_t kernel, Launch& launch);
+  void place_locals(std::size_t kernel, Launch& launch, std::vector<const void*>& own);
   std::int64_t value(const ir::Expr& e) const { return evaluate(e, symbols_); }
   void* grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted);
-  void replay(Stream stream);
-  void run_with_stack(Stream stream, DeviceStack& stack, StackUse& use);
+  void replay(Plan& plan, Stream stream, bool capturing);
+  void run_with_stack(const Plan& plan, Stream stream, DeviceStack& stack, StackUse& use);
 
   const ir::Program& program_;
   const std::vector<CudaKernel>& kernels_;
   Module module_;
+  const int device_;
   std::map<const ir::StmtNode*, std::size_t> kernel_of_;
   std::vector<KernelState> states_;
   std::map<const ir::ArrayDecl*, HostLocal> host_locals_;
+  std::vector<std::shared_ptr<void>> retired_;  // outgrown memory that launches still refer to
+  bool uses_stack_ = false;
+  std::size_t lanes_ = 1;
 
-  // The last run.
-  std::vector<std::int64_t> key_;  // sizes and pointers
-  std::vector<Launch> launches_;
-  std::vector<std::shared_ptr<void>> retired_;  // outgrown memory that the launches refer to
-  Graph graph_;
-  int repeats_ = 0;
-  Stream last_stream_ = nullptr;
+  std::list<Plan> plans_;  // the latest first
+  Order runs_;             // local arrays are shared by all runs
+  bool captured_ = false;
 
   // While planning.
+  Plan* plan_ = nullptr;
+  bool capturing_ = false;
   SizeValues symbols_;
   std::map<const ir::ArrayDecl*, void*> pointers_;
 };

@@ -1,7 +1,10 @@
 #include "backends/cuda/nvrtc.h"
 
+#include "backends/cuda/device_checks.h"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <loopgrad/error.h>
 
 #include <cstdlib>
@@ -9,11 +12,13 @@
 namespace loopgrad::backend {
 namespace {
 
-/// The part of nvrtc.h that is used, so that building needs no toolkit. The interface is stable since CUDA 11.1.
+/// The part of nvrtc.h that is used, so that building needs no toolkit. The interface is stable since CUDA 11.2.
 struct Nvrtc {
   using Handle = void*;
   int (*version)(int*, int*) = nullptr;
   const char* (*error_string)(int) = nullptr;
+  int (*count_architectures)(int*) = nullptr;
+  int (*architectures)(int*) = nullptr;
   int (*create)(Handle*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   int (*compile)(Handle, int, const char* const*) = nullptr;
   int (*log_size)(Handle, std::size_t*) = nullptr;
@@ -24,10 +29,19 @@ struct Nvrtc {
   bool found = false;
 };
 
-const std::vector<const char*> flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
+constexpr int registers_per_block = 65536;  // of all architectures
+constexpr int most_registers = 255;         // of a thread
+
+std::vector<std::string> flags_for(int threads_per_block) {
+  std::vector<std::string> flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
+  if (threads_per_block > registers_per_block / (most_registers + 1))
+    flags.push_back(fmt::format("--maxrregcount={}", registers_per_block / threads_per_block));
+  return flags;
+}
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
+  if (const char* const file = std::getenv("LOOPGRAD_NVRTC"); file && *file) return {file};
   const std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* const home = std::getenv(variable); home && *home)
@@ -43,17 +57,30 @@ bool find(void* library, const char* name, F& function) {
   return function != nullptr;
 }
 
+/// NVRTC opens a second library by name; where it is not in a system folder it is beside the first.
+void open_builtins(const std::string& path, const Nvrtc& n) {
+  const std::size_t slash = path.rfind('/');
+  int major = 0, minor = 0;
+  if (slash == std::string::npos || n.version(&major, &minor) != 0) return;
+  const std::string beside = fmt::format("{}/libnvrtc-builtins.so.{}.{}", path.substr(0, slash), major, minor);
+  ::dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL);
+}
+
 Nvrtc open_nvrtc() {
   for (const std::string& path : candidates()) {
     void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) continue;
     Nvrtc n;
     n.found = find(library, "nvrtcVersion", n.version) && find(library, "nvrtcGetErrorString", n.error_string) &&
+              find(library, "nvrtcGetNumSupportedArchs", n.count_architectures) &&
+              find(library, "nvrtcGetSupportedArchs", n.architectures) &&
               find(library, "nvrtcCreateProgram", n.create) && find(library, "nvrtcCompileProgram", n.compile) &&
               find(library, "nvrtcGetProgramLogSize", n.log_size) && find(library, "nvrtcGetProgramLog", n.log) &&
               find(library, "nvrtcGetCUBINSize", n.cubin_size) && find(library, "nvrtcGetCUBIN", n.cubin) &&
               find(library, "nvrtcDestroyProgram", n.destroy);
-    if (n.found) return n;
+    if (!n.found) continue;
+    open_builtins(path, n);
+    return n;
   }
   return {};
 }
@@ -63,12 +90,21 @@ const Nvrtc& nvrtc() {
   return opened;
 }
 
+std::vector<int> known_architectures(const Nvrtc& n) {
+  int count = 0;
+  if (n.count_architectures(&count) != 0 || count <= 0) return {};
+  std::vector<int> known(static_cast<std::size_t>(count));
+  return n.architectures(known.data()) == 0 ? known : std::vector<int>{};
+}
+
 const Nvrtc& required(const std::string& program) {
   if (!nvrtc().found)
-    throw CompileError({.code = ErrorCode::NoCompiler,
-                        .message = "libnvrtc, the run-time compiler of the CUDA toolkit, is not found",
-                        .program = program,
-                        .hint = "install the CUDA toolkit (12.8 or later), set CUDA_HOME, or use Target::OpenMP"});
+    throw CompileError(
+        {.code = ErrorCode::NoCompiler,
+         .message = "libnvrtc, the run-time compiler of the CUDA toolkit, is not found",
+         .program = program,
+         .hint = "install the CUDA toolkit (12.8 or later), set CUDA_HOME, name the library in LOOPGRAD_NVRTC, or use "
+                 "Target::OpenMP"});
   return nvrtc();
 }
 
@@ -82,14 +118,14 @@ std::string nvrtc_version(const std::string& program) {
   return fmt::format("{}.{}", major, minor);
 }
 
-std::string nvrtc_flags() {
-  std::string all;
-  for (const char* flag : flags) all += std::string(flag) + " ";
-  return all;
+std::string nvrtc_flags(int threads_per_block) {
+  return fmt::format("{}", fmt::join(flags_for(threads_per_block), " "));
 }
 
-std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
+std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program,
+                          int threads_per_block) {
   const Nvrtc& n = required(program);
+  cuda::check_architecture(architecture, known_architectures(n), nvrtc_version(program), program);
   auto refuse = [&](const std::string& why) {
     throw CompileError({.code = ErrorCode::CompileFailed, .message = why, .program = program});
   };
@@ -97,9 +133,10 @@ std::string compile_cubin(const std::string& source, const std::string& architec
   const std::string file = program + ".cu";
   if (const int status = n.create(&handle, source.c_str(), file.c_str(), 0, nullptr, nullptr))
     refuse(fmt::format("nvrtcCreateProgram failed ({})", n.error_string(status)));
-  std::vector<const char*> options = flags;
-  const std::string arch = "--gpu-architecture=" + architecture;
-  options.push_back(arch.c_str());
+  std::vector<std::string> flags = flags_for(threads_per_block);
+  flags.push_back("--gpu-architecture=" + architecture);
+  std::vector<const char*> options;
+  for (const std::string& flag : flags) options.push_back(flag.c_str());
   const int status = n.compile(handle, static_cast<int>(options.size()), options.data());
   std::string log, cubin;
   std::size_t bytes = 0;
