@@ -65,7 +65,8 @@ TEST(Compare, WritesTheAgreedJson) {
       programs::all(), {"compare", "conv1d", "--size", "n=1000", "--size", "k=5", "--threads", "2", "--json", "-"});
   EXPECT_EQ(result.status, 0) << result.err;
   const auto json = ordered_json::parse(result.out);
-  EXPECT_EQ(keys(json), (std::vector<std::string>{"program", "target", "sizes", "variants"}));
+  EXPECT_EQ(keys(json),
+            (std::vector<std::string>{"program", "target", "sizes", "variants", "runs_compared", "roofline"}));
   EXPECT_EQ(json["sizes"]["n"], 1000);
   ASSERT_EQ(json["variants"].size(), 3u);
   for (const auto& variant : json["variants"]) {

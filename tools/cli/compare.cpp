@@ -7,6 +7,8 @@
 #include "tools/cli/timed_gradient.h"
 #include "tools/cli/work.h"
 
+#include "backends/cuda/device.h"
+
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
@@ -19,16 +21,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRuns = 5;       // compared bit by bit; timed too
-constexpr int kMostRuns = 30;  // when they are short
+constexpr int kRuns = 5, kDeviceRuns = 20;  // compared bit by bit; timed too
+constexpr int kMostRuns = 30;               // when they are short
 constexpr double kEnoughSeconds = 0.5;
 constexpr double kMostSerialWork = 2e7;                 // operations of a naive tape on a GPU
 constexpr std::int64_t kMostReferenceTape = 4ll << 30;  // bytes of f64 stack that the reference may take
 
+int runs_on(Target target) { return target == Target::Cuda ? kDeviceRuns : kRuns; }
+
 struct Row {
   Variant variant = Variant::Restructured;
   double forward_ms = 0, backward_ms = 0;
-  std::int64_t tape_bytes = 0;
+  std::int64_t tape_bytes = 0, device_bytes = 0;
   int atomics = 0, parallel_loops = 0, kernels = 0;
   double error = 0;
   bool bitwise = true;
@@ -72,24 +76,27 @@ double largest_error(const Arrays& results, const Arrays& reference) {
 
 void time_runs(const Problem& problem, const GradientExecutable& gradient, Target target, Row& row,
                tools::Progress& progress) {
+  const backend::cuda::MemoryUse before = backend::cuda::memory_use();
+  backend::cuda::forget_memory_peak();
   Buffers buffers = make_buffers(problem, gradient.gradient(), false);
   TimedGradient timed(gradient, buffers, target);
+  const int runs = runs_on(target);
   std::vector<double> forward_ms, backward_ms;
   std::uint64_t first_bits = 0;
   double total_ms = 0;
-  for (int run = -1; run < kMostRuns && (run < kRuns || total_ms < 1e3 * kEnoughSeconds); ++run) {  // -1 warms up
-    if (run < kRuns) progress.next(fmt::format("{} run {}", name_of(row.variant), run + 1));
+  for (int run = -1; run < kMostRuns && (run < runs || total_ms < 1e3 * kEnoughSeconds); ++run) {  // -1 warms up
+    if (run < runs) progress.next(fmt::format("{} run {}", name_of(row.variant), run + 1));
     const TimedGradient::Milliseconds ms = timed.run();
     if (run < 0) continue;
     forward_ms.push_back(ms.forward);
     backward_ms.push_back(ms.backward);
     total_ms += ms.forward + ms.backward;
-    if (run >= kRuns) continue;
-    timed.fetch();
-    const std::uint64_t bits = hash_bits(buffers, result_names(problem));
+    if (run >= runs) continue;
+    const std::uint64_t bits = timed.bits(result_names(problem));
     if (run == 0) first_bits = bits;
     row.bitwise = row.bitwise && bits == first_bits;
   }
+  row.device_bytes = backend::cuda::memory_use().peak - before.in_use;
   timed.fetch();
   row.forward_ms = median(forward_ms);
   row.backward_ms = median(backward_ms);
@@ -176,32 +183,50 @@ std::string fill_errors(const Problem& problem, const Options& options, const Co
                      sizes_text(small.sizes));
 }
 
-double floor_ms(const Work& work, const Ceilings& ceilings) {
-  return 1e3 * std::max(work.bytes / ceilings.bytes_per_second, work.flops / ceilings.flops_per_second);
-}
+/// What the machine could do at best.
+struct Roofline {
+  Work forward, backward;
+  Ceilings ceilings;
 
-/// Fills in the roofline fractions and returns what they are measured against.
-std::string fill_roofline(const Problem& problem, const CompileOptions& compile_options, std::vector<Row>& rows) {
+  double floor_ms() const { return floor_ms(forward) + floor_ms(backward); }
+  double floor_ms(const Work& work) const {
+    return 1e3 * std::max(work.bytes / ceilings.bytes_per_second, work.flops / ceilings.flops_per_second);
+  }
+  std::string text() const {
+    return fmt::format(
+        "floor {:.3g} ms = {} and {:.3g} operations at {:.3g} GB/s (copy) and {:.3g} GFLOP/s (f32 FMA), measured now",
+        floor_ms(), human_bytes(forward.bytes + backward.bytes), forward.flops + backward.flops,
+        ceilings.bytes_per_second / 1e9, ceilings.flops_per_second / 1e9);
+  }
+  Json json() const {
+    return {{"floor_ms", floor_ms()},
+            {"bytes", forward.bytes + backward.bytes},
+            {"operations", forward.flops + backward.flops},
+            {"copy_bytes_per_second", ceilings.bytes_per_second},
+            {"fma_flops_per_second", ceilings.flops_per_second}};
+  }
+};
+
+/// Fills in the roofline fractions.
+Roofline fill_roofline(const Problem& problem, const CompileOptions& compile_options, std::vector<Row>& rows) {
   Gradient gradient = differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of});
-  const Work forward = count_work(problem.program, problem.sizes, problem.inputs);
-  const Work backward = count_work(gradient.backward, problem.sizes, problem.inputs);
-  const bool gpu = compile_options.target == Target::Cuda;
-  const Ceilings ceilings = gpu ? measure_device_ceilings()
-                                : measure_ceilings(compile_options.threads, std::max(forward.bytes, backward.bytes));
-  const double least = floor_ms(forward, ceilings) + floor_ms(backward, ceilings);
+  Roofline roofline;
+  roofline.forward = count_work(problem.program, problem.sizes, problem.inputs);
+  roofline.backward = count_work(gradient.backward, problem.sizes, problem.inputs);
+  roofline.ceilings =
+      compile_options.target == Target::Cuda
+          ? measure_device_ceilings()
+          : measure_ceilings(compile_options.threads, std::max(roofline.forward.bytes, roofline.backward.bytes));
   for (Row& row : rows)
-    if (row.failure.empty()) row.roofline = least / (row.forward_ms + row.backward_ms);
-  return fmt::format(
-      "floor {:.3g} ms = {} and {:.3g} operations at {:.3g} GB/s (copy) and {:.3g} GFLOP/s (f32 FMA), measured now",
-      least, human_bytes(forward.bytes + backward.bytes), forward.flops + backward.flops,
-      ceilings.bytes_per_second / 1e9, ceilings.flops_per_second / 1e9);
+    if (row.failure.empty()) row.roofline = roofline.floor_ms() / (row.forward_ms + row.backward_ms);
+  return roofline;
 }
 
-std::string text_of(const std::vector<Row>& rows) {
+std::string text_of(const std::vector<Row>& rows, Target target) {
   std::vector<std::vector<std::string>> cells = {{"variant", "forward ms", "backward ms", "tape", "atomics",
-                                                  "parallel loops", "max rel error", "5 runs", "roofline"}};
-  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.kernels > 0; }))
-    cells.front().push_back("kernels");
+                                                  "parallel loops", "max rel error",
+                                                  fmt::format("{} runs", runs_on(target)), "roofline"}};
+  if (target == Target::Cuda) cells.front().insert(cells.front().end(), {"kernels", "device memory"});
   std::string failures;
   for (const Row& row : rows) {
     if (!row.failure.empty()) {
@@ -214,12 +239,14 @@ std::string text_of(const std::vector<Row>& rows) {
                      fmt::format("{:.3f}", row.backward_ms), human_bytes(static_cast<double>(row.tape_bytes)),
                      std::to_string(row.atomics), std::to_string(row.parallel_loops), fmt::format("{:.1e}", row.error),
                      row.bitwise ? "same bits" : "differ", fmt::format("{:.1f} %", 100 * row.roofline)});
-    if (row.kernels > 0) cells.back().push_back(std::to_string(row.kernels));
+    if (target == Target::Cuda)
+      cells.back().insert(cells.back().end(),
+                          {std::to_string(row.kernels), human_bytes(static_cast<double>(row.device_bytes))});
   }
   return table(cells) + failures;
 }
 
-Json json_of(const Row& row) {
+Json json_of(const Row& row, Target target) {
   if (!row.failure.empty())
     return {{"name", name_of(row.variant)},  {"forward_ms", nullptr},       {"backward_ms", nullptr},
             {"tape_bytes", nullptr},         {"atomics", nullptr},          {"max_rel_error", nullptr},
@@ -232,7 +259,10 @@ Json json_of(const Row& row) {
                {"max_rel_error", std::isfinite(row.error) ? Json(row.error) : Json(nullptr)},
                {"bitwise_repeatable", row.bitwise},
                {"roofline_fraction", row.roofline}};
-  if (row.kernels > 0) json["kernels"] = row.kernels;
+  if (target == Target::Cuda) {
+    json["kernels"] = row.kernels;
+    json["device_bytes"] = row.device_bytes;
+  }
   return json;
 }
 
@@ -243,34 +273,37 @@ int compare_variants(const Options& options) {
   const CompileOptions compile_options{.target = options.target.value_or(Target::OpenMP),
                                        .threads = options.threads,
                                        .threads_per_block = options.threads_per_block};
-  const bool interpreted = compile_options.target == Target::Interpreter;
+  const Target target = compile_options.target;
+  const bool interpreted = target == Target::Interpreter;
   const Sizes& defaults = interpreted && !entry.check_sizes.empty() ? entry.check_sizes : entry.sizes;
   const Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);
 
   std::vector<Row> rows;
-  std::string reference, roofline;
+  std::string reference;
+  Roofline roofline;
   {
-    tools::Progress progress(static_cast<double>(variants().size()) * (2 + kRuns) + 2);
+    tools::Progress progress(static_cast<double>(variants().size()) * (2 + runs_on(target)) + 2);
     for (Variant variant : variants()) rows.push_back(measure(problem, variant, compile_options, progress));
     progress.next("reference");
     reference = fill_errors(problem, options, compile_options, rows);
     progress.next("ceilings");
     roofline = fill_roofline(problem, compile_options, rows);
   }
-  std::string text =
-      fmt::format("{} on {}: {}\n", entry.name, name_of(compile_options.target), sizes_text(problem.sizes));
-  text += text_of(rows);
+  std::string text = fmt::format("{} on {}: {}\n", entry.name, name_of(target), sizes_text(problem.sizes));
+  text += text_of(rows, target);
   text += fmt::format(
       "medians of {} runs or more; atomics and parallel loops are those of the backward program\n"
       "errors against {}\nroofline: {}\n",
-      kRuns, reference, roofline);
+      runs_on(target), reference, roofline.text());
   Json json_rows = Json::array();
-  for (const Row& row : rows) json_rows.push_back(json_of(row));
+  for (const Row& row : rows) json_rows.push_back(json_of(row, target));
   report(options, text,
          {{"program", entry.name},
-          {"target", name_of(compile_options.target)},
+          {"target", name_of(target)},
           {"sizes", problem.sizes},
-          {"variants", json_rows}});
+          {"variants", json_rows},
+          {"runs_compared", runs_on(target)},
+          {"roofline", roofline.json()}});
   return 0;
 }
 

@@ -16,10 +16,20 @@ void DeviceBuffers::download() const {
   for (const auto& [name, array] : arrays_) array.download(host_.at(name).data());
 }
 
+void DeviceBuffers::download(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) arrays_.at(name).download(host_.at(name).data());
+}
+
 Arguments DeviceBuffers::arguments(std::size_t index) const {
   Arguments arguments;
   for (const auto& [name, view] : host_.arguments(index)) arguments[name] = arrays_.at(name).view();
   return arguments;
+}
+
+std::vector<View> DeviceBuffers::views(const std::vector<std::string>& names) const {
+  std::vector<View> views;
+  for (const std::string& name : names) views.push_back(arrays_.at(name).view());
+  return views;
 }
 
 }  // namespace loopgrad::cli

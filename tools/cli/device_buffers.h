@@ -15,8 +15,10 @@ class DeviceBuffers {
   void upload() const;
   /// Results back to the host.
   void download() const;
+  void download(const std::vector<std::string>& names) const;
   /// The arguments of program number `index`.
   Arguments arguments(std::size_t index) const;
+  std::vector<View> views(const std::vector<std::string>& names) const;
 
  private:
   const Buffers& host_;

@@ -28,7 +28,10 @@ bool changes_input(const Program& program) {
 
 TimedGradient::TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target)
     : gradient_(gradient), buffers_(buffers) {
-  if (target == Target::Cuda) device_.emplace(buffers, 2);
+  if (target == Target::Cuda) {
+    device_.emplace(buffers, 2);
+    hash_.emplace();
+  }
   forward_ = device_ ? device_->arguments(0) : buffers.arguments(0);
   backward_ = device_ ? device_->arguments(1) : buffers.arguments(1);
   changes_input_ = changes_input(gradient.gradient().forward) || changes_input(gradient.gradient().backward);
@@ -67,6 +70,10 @@ TimedGradient::Milliseconds TimedGradient::run_on_device() {
 
 void TimedGradient::fetch() const {
   if (device_) device_->download();
+}
+
+std::uint64_t TimedGradient::bits(const std::vector<std::string>& names) const {
+  return device_ ? (*hash_)(device_->views(names)) : hash_bits(buffers_, names);
 }
 
 }  // namespace loopgrad::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/cli/device_buffers.h"
+#include "tools/cli/device_hash.h"
 
 #include <optional>
 
@@ -20,6 +21,8 @@ class TimedGradient {
   Milliseconds run();
   /// Results to the host's buffers.
   void fetch() const;
+  /// A number that is the same for two runs when all bits of these arrays are.
+  std::uint64_t bits(const std::vector<std::string>& names) const;
 
  private:
   Milliseconds run_on_device();
@@ -27,6 +30,7 @@ class TimedGradient {
   const GradientExecutable& gradient_;
   Buffers& buffers_;
   std::optional<DeviceBuffers> device_;
+  std::optional<DeviceHash> hash_;
   Arguments forward_, backward_;
   bool changes_input_ = false, uploaded_ = false;
 };
