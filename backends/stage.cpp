@@ -50,34 +50,44 @@ void check_status(int status, const std::string& program) {
   throw InternalError("unknown kernel status " + std::to_string(status));
 }
 
-/// `device` is the number of the CUDA device that the program runs on.
-void check_device(const ir::ArrayDecl& array, const View& view, Device due, int device, const std::string& program) {
-  auto refuse = [&](const std::string& message, const std::string& hint) {
-    throw UsageError({.code = ErrorCode::BadArgument,
-                      .message = message,
-                      .program = program,
-                      .array = array.name,
-                      .hint = hint,
-                      .location = array.location});
-  };
-  if (view.device != due)
-    refuse(fmt::format("this is {} memory, and the target works on {} memory", name_of(view.device), name_of(due)),
-           due == Device::Cuda ? "copy it into a DeviceArray, or use device_view() for memory of the device"
-                               : "use Target::Cuda, or copy it to the host");
-  if (element_count(view.shape, view.type, array.name) == 0) return;
+[[noreturn]] void refuse_memory(const ir::ArrayDecl& array, const std::string& program, const std::string& message,
+                                const std::string& hint) {
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = message,
+                    .program = program,
+                    .array = array.name,
+                    .hint = hint,
+                    .location = array.location});
+}
+
+/// What the caller says of the memory.
+void check_device(const ir::ArrayDecl& array, const View& view, Device due, const std::string& program) {
+  if (view.device == due) return;
+  refuse_memory(array, program,
+                fmt::format("this is {} memory, and the target works on {} memory", name_of(view.device), name_of(due)),
+                due == Device::Cuda ? "copy it into a DeviceArray, or use device_view() for memory of the device"
+                                    : "use Target::Cuda, or copy it to the host");
+}
+
+/// What the driver says of it. `device` is the number of the CUDA device that the program runs on.
+void check_place(const ir::ArrayDecl& array, const View& view, Device due, int device, const std::string& program) {
+  using Kind = cuda::Place::Kind;
   if (due == Device::Host) {
     // Asking starts the driver, so only processes that use it anyway do.
-    if (cuda::in_use() && cuda::place_of(view.data).kind == cuda::Place::Kind::OneDevice)
-      refuse("the pointer is memory of a CUDA device", "use Target::Cuda, or copy the array to the host");
+    if (cuda::in_use() && cuda::place_of(view.data).kind == Kind::OneDevice)
+      refuse_memory(array, program, "the pointer is memory of a CUDA device",
+                    "use Target::Cuda, or copy the array to the host");
     return;
   }
+  if (element_count(view.shape, view.type, array.name) == 0) return;
   const cuda::Place place = cuda::place_of(view.data);
-  if (place.kind == cuda::Place::Kind::Host)
-    refuse("the pointer is not memory of a CUDA device", "copy the array into a DeviceArray");
-  if (place.kind == cuda::Place::Kind::OneDevice && place.device != device)
-    refuse(fmt::format("this is memory of CUDA device {}, and the program was compiled for device {}", place.device,
-                       device),
-           "copy it there, or compile the program while its device is current");
+  if (place.kind == Kind::Host)
+    refuse_memory(array, program, "the pointer is not memory of a CUDA device", "copy the array into a DeviceArray");
+  if (place.kind == Kind::OneDevice && place.device != device)
+    refuse_memory(array, program,
+                  fmt::format("this is memory of CUDA device {}, and the program was compiled for device {}",
+                              place.device, device),
+                  "copy it there, or compile the program while its device is current");
 }
 
 void report_time(const char* what, const std::string& program, double milliseconds) {
@@ -120,9 +130,14 @@ Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_
   const Device due = options_.target == Target::Cuda ? Device::Cuda : Device::Host;
   for (const auto& [name, view] : arguments) {
     const ir::Array array = ir::find_array(without_tape_, name);
-    if (array) check_device(*array, view, due, executor_ ? executor_->device_index() : 0, program_.name);
+    if (array) check_device(*array, view, due, program_.name);
   }
-  return backend::bind(without_tape_, arguments, sizes, {.ignore_unknown = ignore_unknown, .all_f64 = options_.f64});
+  Binding binding =
+      backend::bind(without_tape_, arguments, sizes, {.ignore_unknown = ignore_unknown, .all_f64 = options_.f64});
+  const int device = executor_ ? executor_->device_index() : 0;
+  for (std::size_t i = 0; i < binding.arrays.size(); ++i)
+    check_place(*without_tape_.arrays[i], binding.arrays[i], due, device, program_.name);
+  return binding;
 }
 
 void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack, void* stream) const {
@@ -170,10 +185,8 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
   report_time("emit CUDA C++", name, milliseconds_since(start));
   start = std::chrono::steady_clock::now();
   const std::string architecture = cuda::device(name).architecture;
-  const int block = options.threads_per_block;
-  const CachedBytes cubin =
-      cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags(block)}, ".cubin", name,
-                   [&] { return compile_cubin(unit->source, architecture, name, block); });
+  const CachedBytes cubin = cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags()}, ".cubin",
+                                         name, [&] { return compile_cubin(unit->source, architecture, name); });
   report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name, milliseconds_since(start));
   const cuda::Module module(cubin.bytes, name);
   for (std::size_t i = 0; i < programs->size(); ++i)

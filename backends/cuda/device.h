@@ -61,7 +61,7 @@ struct Place {
 };
 Place place_of(const void* pointer);
 
-/// Throws UsageError(BadArgument) for a stream of another device than `due`.
+/// Throws UsageError(BadArgument) for a stream of another device than `due`. Not while the stream is captured.
 void check_stream(Stream stream, int due, const std::string& program);
 
 /// For the message of an error that shows later only.

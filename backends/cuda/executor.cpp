@@ -53,8 +53,8 @@ Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& ke
 
 void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, StackUse* use) {
   check_current_device(device_, current_device(), program_.name);
-  check_stream(stream, device_, program_.name);
   capturing_ = is_capturing(stream);
+  if (!capturing_) check_stream(stream, device_, program_.name);
   const bool stacked = uses_stack_ && stack && use;
   if (stacked && capturing_) refuse_capture("a program with a stack waits for its end");
   Plan& plan = plan_for(binding);

@@ -29,15 +29,7 @@ struct Nvrtc {
   bool found = false;
 };
 
-constexpr int registers_per_block = 65536;  // of all architectures
-constexpr int most_registers = 255;         // of a thread
-
-std::vector<std::string> flags_for(int threads_per_block) {
-  std::vector<std::string> flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
-  if (threads_per_block > registers_per_block / (most_registers + 1))
-    flags.push_back(fmt::format("--maxrregcount={}", registers_per_block / threads_per_block));
-  return flags;
-}
+const std::vector<std::string> common_flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
@@ -118,12 +110,9 @@ std::string nvrtc_version(const std::string& program) {
   return fmt::format("{}.{}", major, minor);
 }
 
-std::string nvrtc_flags(int threads_per_block) {
-  return fmt::format("{}", fmt::join(flags_for(threads_per_block), " "));
-}
+std::string nvrtc_flags() { return fmt::format("{}", fmt::join(common_flags, " ")); }
 
-std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program,
-                          int threads_per_block) {
+std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
   const Nvrtc& n = required(program);
   cuda::check_architecture(architecture, known_architectures(n), nvrtc_version(program), program);
   auto refuse = [&](const std::string& why) {
@@ -133,7 +122,7 @@ std::string compile_cubin(const std::string& source, const std::string& architec
   const std::string file = program + ".cu";
   if (const int status = n.create(&handle, source.c_str(), file.c_str(), 0, nullptr, nullptr))
     refuse(fmt::format("nvrtcCreateProgram failed ({})", n.error_string(status)));
-  std::vector<std::string> flags = flags_for(threads_per_block);
+  std::vector<std::string> flags = common_flags;
   flags.push_back("--gpu-architecture=" + architecture);
   std::vector<const char*> options;
   for (const std::string& flag : flags) options.push_back(flag.c_str());

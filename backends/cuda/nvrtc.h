@@ -12,13 +12,11 @@ std::string nvrtc_version(const std::string& program);
 /// Whether NVRTC can be opened.
 bool has_nvrtc();
 
-/// Machine code for an architecture such as "sm_90". Needs no GPU. With `threads_per_block` so few registers are used
-/// that blocks of this size can run. Throws CompileError: NoCompiler (none, or it does not know the architecture), or
-/// CompileFailed with the compiler's log.
-std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program,
-                          int threads_per_block = 0);
+/// Machine code for an architecture such as "sm_90". Needs no GPU. Throws CompileError: NoCompiler (none, or it does
+/// not know the architecture), or CompileFailed with the compiler's log.
+std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program);
 
 /// The flags, as one line for hashing.
-std::string nvrtc_flags(int threads_per_block);
+std::string nvrtc_flags();
 
 }  // namespace loopgrad::backend

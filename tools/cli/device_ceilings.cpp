@@ -17,6 +17,7 @@ extern "C" __global__ void copy(const float4* from, float4* to, long long n) {
 extern "C" __global__ void multiply_add(float* out, long long rounds) {
   float s[8];
   for (int k = 0; k < 8; ++k) s[k] = threadIdx.x + k;
+#pragma unroll 16
   for (long long r = 0; r < rounds; ++r)
 #pragma unroll
     for (int k = 0; k < 8; ++k) s[k] = s[k] * 1.000001f + 0.5f;
