@@ -1,29 +1,40 @@
 #!/bin/bash
-# Everything that needs a GPU, with a binary that was built elsewhere (preset `portable`): gradients of every program on
-# the GPU against forward mode and differences, the sanitizer's memcheck and racecheck on some of them, and timings.
+# Everything that needs a GPU, with a binary that was built elsewhere (preset `portable`): the GPU's unit tests (of the test
+# program that UNIT_CUDA names), gradients of every program on the GPU against forward mode and differences, the
+# sanitizer's memcheck and racecheck on some of them, and timings with 20 runs compared bit by bit.
 #
-#   tools/gpu/verify.sh BINARY OUTPUT_FOLDER [check] [sanitize] [compare] [PROGRAM...]
+#   tools/gpu/verify.sh BINARY OUTPUT_FOLDER [test] [check] [sanitize] [compare] [PROGRAM...]
 #
-# Without a stage all three run. Prints a short table; the full output is left in the folder, one file per step.
+# Without a stage all four run. Prints a short table; the full output is left in the folder, one file per step, and a
+# record of what passed, to keep under bench/results, as record.json.
 set -u
 binary=$(realpath "$1"); out=$2; shift 2
 mkdir -p "$out"
 export LOOPGRAD_CACHE_DIR=${LOOPGRAD_CACHE_DIR:-$out/cache}
 stages=""; programs=""
 for word in "$@"; do
-  case $word in check | sanitize | compare) stages="$stages $word" ;; *) programs="$programs $word" ;; esac
+  case $word in test | check | sanitize | compare) stages="$stages $word" ;; *) programs="$programs $word" ;; esac
 done
-stages=${stages:-check sanitize compare}
+stages=${stages:-test check sanitize compare}
 programs=${programs:-$("$binary" list | awk 'NR > 1 {print $1}')}
 failed=0
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || { echo "no GPU: nothing is verified"; exit 3; }
 
+if [[ $stages == *test* && -n ${UNIT_CUDA:-} ]]; then
+  timeout 120 "$UNIT_CUDA" --gtest_output=json:"$out/tests.json" > "$out/tests" 2>&1 || failed=1
+  grep -E '^\[  (PASSED|FAILED|SKIPPED)' "$out/tests"
+fi
+
 run_check() {
   timeout 120 "$binary" check "$1" --target cuda > "$out/check.$1" 2>&1
   echo $? > "$out/check.$1.status"
 }
-export -f run_check; export binary out
+run_sanitizer() {
+  timeout 200 compute-sanitizer --tool $1 --error-exitcode 9 "$binary" check $2 --target cuda > "$out/$1.$2" 2>&1
+  echo $? > "$out/$1.$2.status"
+}
+export -f run_check run_sanitizer; export binary out
 
 if [[ $stages == *check* ]]; then
   printf '%s\n' $programs | xargs -P 8 -I{} bash -c 'run_check {}'
@@ -35,13 +46,15 @@ if [[ $stages == *check* ]]; then
 fi
 
 if [[ $stages == *sanitize* ]]; then
-  for p in softmax gat matmul conv1d histogram; do
+  for p in softmax layernorm gat matmul conv1d histogram wave3d max; do
     for tool in memcheck racecheck; do
-      timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 "$binary" check $p --target cuda > "$out/$tool.$p" 2>&1
-      status=$?
-      [ $status = 0 ] || failed=1
-      echo "$tool $p: status $status, $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/$tool.$p" | tail -1)"
+      printf '%s %s\n' $tool $p
     done
+  done | xargs -P 6 -L 1 bash -c 'run_sanitizer $0 $1'
+  for file in "$out"/memcheck.*.status "$out"/racecheck.*.status; do
+    step=$(basename "${file%.status}")
+    [ "$(cat "$file")" = 0 ] || failed=1
+    echo "${step/./ }: status $(cat "$file"), $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "${file%.status}" | tail -1)"
   done
 fi
 
@@ -76,4 +89,29 @@ print("%-17s" % r["program"], " | ".join(v["name"] + " " + cell(v) for v in r["v
 PYTHON
   done
 fi
+
+python3 - "$out" <<'PYTHON'
+import glob, json, os, re, subprocess, sys, time
+out = sys.argv[1]
+read = lambda name: open(os.path.join(out, name)).read()
+statuses = lambda kind: {os.path.basename(f).split(".")[1]: int(open(f).read()) for f in sorted(glob.glob(f"{out}/{kind}.*.status"))}
+gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+record = {"date": time.strftime("%F"), "gpu": gpu, "command": "tools/gpu/verify.sh"}
+if os.path.exists(f"{out}/tests.json"):
+    cases = [c for s in json.loads(read("tests.json"))["testsuites"] for c in s["testsuite"]]
+    skipped = [c for c in cases if c.get("result") == "SKIPPED"]
+    record["tests"] = {"run": len(cases), "skipped": [f"{c['classname']}.{c['name']}" for c in skipped],
+                       "failed": [f"{c['classname']}.{c['name']}" for c in cases if c.get("failures")]}
+checks = statuses("check")
+if checks:
+    record["check"] = {"passed": [p for p, s in checks.items() if s == 0], "failed": [p for p, s in checks.items() if s != 0]}
+for tool in ("memcheck", "racecheck"):
+    if statuses(tool):
+        record[tool] = {p: (re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", read(f"{tool}.{p}")) or ["no summary"])[-1]
+                        for p in statuses(tool)}
+compared = {os.path.basename(f).split(".")[1]: json.load(open(f)) for f in sorted(glob.glob(f"{out}/compare.*.json"))}
+if compared:
+    record["same_bits_in_20_runs"] = {p: {v["name"]: v["bitwise_repeatable"] for v in r["variants"]} for p, r in compared.items()}
+json.dump(record, open(f"{out}/record.json", "w"), indent=1)
+PYTHON
 exit $failed
