@@ -153,8 +153,15 @@ void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) 
     if (last.data && last.shape == shape) continue;
     if (forward().was_captured()) captured_tape.push_back(memory);
     memory = {};  // released before the new one is asked for
-    if (options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
-    else memory.host = HostArray(type, shape);
+    try {
+      if (options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
+      else memory.host = HostArray(type, shape);
+    } catch (const RuntimeError& error) {  // which does not know what the memory is for
+      ErrorInfo info = error.info();
+      info.program = forward().program().name;
+      info.array = array->name;
+      throw RuntimeError(info);
+    }
   }
 }
 

@@ -61,7 +61,10 @@ void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, St
   note_started(program_.name);
   // What is captured is ordered by the graph that it becomes a part of, and by whoever launches that.
   if (!capturing_) runs_.follow(stream, program_.name);
-  captured_ |= capturing_;
+  if (capturing_) {
+    captured_ = true;
+    captured_memory_.insert(captured_memory_.end(), plan.outgrown.begin(), plan.outgrown.end());
+  }
   if (stacked) run_with_stack(plan, stream, *stack, *use);
   else replay(plan, stream, capturing_);
   if (!capturing_) runs_.note(stream, program_.name);
@@ -125,7 +128,8 @@ Executor::Plan& Executor::plan_for(const Binding& binding) {
     ++plans_.front().repeats;
     return plans_.front();
   }
-  plans_.push_front({.key = {}, .launches = {}, .order = LaunchOrder(lanes_), .graph = {}, .repeats = 0});
+  plans_.push_front(
+      {.key = {}, .launches = {}, .order = LaunchOrder(lanes_), .graph = {}, .outgrown = {}, .repeats = 0});
   try {
     make_plan(binding);
   } catch (...) {
@@ -133,12 +137,11 @@ Executor::Plan& Executor::plan_for(const Binding& binding) {
     throw;
   }
   plans_.front().key = std::move(key);
-  if (plans_.size() > most_plans) plans_.pop_back();
+  while (!capturing_ && plans_.size() > most_plans) plans_.pop_back();  // which waits
   return plans_.front();
 }
 
 void Executor::make_plan(const Binding& binding) {
-  if (!captured_) retired_.clear();
   plan_ = &plans_.front();
   symbols_ = binding.sizes;
   pointers_.clear();
@@ -183,13 +186,14 @@ void Executor::visit_loop(const ir::For& n) {
 }
 
 /// Memory of at least `wanted` bytes; what was there is kept when it is large enough. Launches of this plan may use the
-/// old memory, so it is kept until the next one is made; other plans are made anew when they are wanted again.
+/// old memory, so the plan keeps it; other plans are made anew when they are wanted again.
 void* Executor::grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted) {
   if (memory && bytes >= wanted) return memory.get();
   if (capturing_) refuse_capture("it would have to allocate memory");
   std::shared_ptr<void> larger = allocate(wanted, program_.name);
   if (memory) {
-    retired_.push_back(memory);
+    plan_->outgrown.push_back(memory);
+    if (captured_) captured_memory_.push_back(memory);
     plans_.erase(std::next(plans_.begin()), plans_.end());
   }
   memory = std::move(larger);

@@ -61,6 +61,7 @@ class Executor {
     std::vector<Launch> launches;
     LaunchOrder order;
     Graph graph;
+    std::vector<std::shared_ptr<void>> outgrown;  // memory that was replaced while planning and is used all the same
     int repeats = 0;
   };
 
@@ -84,7 +85,7 @@ class Executor {
   std::map<const ir::StmtNode*, std::size_t> kernel_of_;
   std::vector<KernelState> states_;
   std::map<const ir::ArrayDecl*, HostLocal> host_locals_;
-  std::vector<std::shared_ptr<void>> retired_;  // outgrown memory that launches still refer to
+  std::vector<std::shared_ptr<void>> captured_memory_;  // outgrown, but graphs of the caller's may use it
   bool uses_stack_ = false;
   std::size_t lanes_ = 1;
 

@@ -153,7 +153,8 @@ TEST_F(CudaStreams, ForwardAndBackwardCanBeCaptured) {
   cudaGraphDestroy(graph);
 }
 
-TEST_F(CudaStreams, ACaptureThatWouldAllocateIsRefused) {
+/// y[i] = exp(x[n - 1 - i]) exp(x[i]), by way of a local array.
+Executable with_local() {
   ProgramBuilder p("with_local");
   auto m = p.size("n");
   auto x = p.input<float>("x", {m});
@@ -163,7 +164,32 @@ TEST_F(CudaStreams, ACaptureThatWouldAllocateIsRefused) {
   for (auto i : p.loop("k", 0, m)) y(i) = t(m - 1 - i) * t(i);
   CompileOptions options;
   options.target = Target::Cuda;
-  const Executable executable = compile(p.build(), options);
+  return compile(p.build(), options);
+}
+
+TEST_F(CudaStreams, SizesTakeTurns) {
+  const Executable executable = with_local();
+  OwnStream own;
+  std::vector<DeviceArray> xs, ys;
+  std::vector<std::int64_t> sizes = {100, 5000, 70, 200000, 100, 3};
+  for (const std::int64_t size : sizes) {
+    xs.emplace_back(ScalarType::F32, std::vector{size});
+    ys.emplace_back(ScalarType::F32, std::vector{size});
+    const std::vector<float> ones(static_cast<std::size_t>(size), 1);
+    xs.back().upload(ones.data());
+  }
+  for (int round = 0; round < 4; ++round)
+    for (std::size_t k = 0; k < sizes.size(); ++k)
+      executable.run({{"x", xs[k].view()}, {"y", ys[k].view()}}, {}, {round % 2 ? own.stream : nullptr});
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    std::vector<float> result(static_cast<std::size_t>(sizes[k]));
+    ys[k].download(result.data());
+    for (const float value : result) ASSERT_NEAR(value, std::exp(2.0f), 1e-4) << sizes[k];
+  }
+}
+
+TEST_F(CudaStreams, ACaptureThatWouldAllocateIsRefused) {
+  const Executable executable = with_local();
   OwnStream own;
   ASSERT_EQ(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
   expect_error<UsageError>(ErrorCode::BadArgument, {"with_local", "captured"}, [&] {
