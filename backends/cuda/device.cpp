@@ -1,4 +1,5 @@
 #include "backends/cuda/device_checks.h"
+#include "backends/cuda/matrix_library.h"
 #include "backends/cuda/native.h"
 
 #include <fmt/format.h>
@@ -163,6 +164,7 @@ void allow_shared_memory(const void* function, std::int64_t bytes, const Context
 }
 
 void launch(const Launch& what, Stream stream, const std::string& program) {
+  if (what.product) return what.library->multiply(*what.product, stream, program);
   std::vector<void*> parameters;
   for (const std::int64_t& word : what.parameters) parameters.push_back(const_cast<std::int64_t*>(&word));
   const cudaError_t status =

@@ -80,12 +80,18 @@ class Module {
   std::shared_ptr<void> library_;
 };
 
+class MatrixLibrary;
+struct Product;
+
+/// A kernel, or a product of matrices by the library.
 struct Launch {
   const void* function = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1}, threads = {1, 1, 1};
   std::int64_t shared_bytes = 0;
   std::vector<std::int64_t> parameters;  // 8 bytes each
   const std::string* kernel = nullptr;   // its name
+  std::shared_ptr<const Product> product;
+  std::shared_ptr<const MatrixLibrary> library;  // with a product only
 };
 
 /// Of a block that runs this function, as its registers allow.

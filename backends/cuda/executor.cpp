@@ -1,6 +1,7 @@
 #include "backends/cuda/executor.h"
 
 #include "backends/cuda/device_checks.h"
+#include "backends/runtime/blas_library.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -161,7 +162,7 @@ void Executor::visit(const ir::Stmt& s) {
   } else if (const auto* loop = s.as<ir::For>()) {
     visit_loop(*loop);
   } else if (const auto* product = s.as<ir::Contraction>()) {
-    visit(product->loops);
+    visit_contraction(*product);
   } else {
     throw InternalError("the host has been left a statement that only a kernel can execute");
   }
@@ -183,6 +184,41 @@ void Executor::visit_loop(const ir::For& n) {
     visit(n.body);
   }
   symbols_.erase(n.iterator);
+}
+
+/// By the library where there is one and it pays, else by the loops.
+void Executor::visit_contraction(const ir::Contraction& n) {
+  std::array<std::int64_t, 4> e{};
+  for (std::size_t d = 0; d < e.size(); ++d) e[d] = value(n.extents[d]);
+  const bool empty = std::any_of(e.begin(), e.end(), [](std::int64_t extent) { return extent < 1; });
+  if (empty || !is_worth_a_library(e[0], e[1], e[2], e[3]) || !MatrixLibrary::found()) return visit(n.loops);
+  auto matrix = [&](const ir::Array& array, const std::vector<ir::Expr>& place) {
+    auto* const base = static_cast<char*>(pointers_.at(array.get()));
+    return DeviceMatrix{base + value(place[0]) * static_cast<std::int64_t>(bytes_of(array->type)), value(place[1]),
+                        value(place[2]), value(place[3])};
+  };
+  const auto product = normalized({.type = n.c->type,
+                                   .batch = e[0],
+                                   .m = e[1],
+                                   .n = e[2],
+                                   .k = e[3],
+                                   .alpha = n.alpha,
+                                   .beta = n.overwrites ? 0.0 : 1.0,
+                                   .a = matrix(n.a, n.a_place),
+                                   .b = matrix(n.b, n.b_place),
+                                   .c = matrix(n.c, n.c_place)});
+  if (!product) return visit(n.loops);
+  if (!library_) {
+    if (capturing_) refuse_capture("it would have to open cuBLAS");
+    library_ = std::make_shared<const MatrixLibrary>(program_.name);
+  }
+  Launch launch;
+  launch.product = std::make_shared<const Product>(*product);
+  launch.library = library_;
+  plan_->launches.push_back(std::move(launch));
+  const void *a = pointers_.at(n.a.get()), *b = pointers_.at(n.b.get()), *c = pointers_.at(n.c.get());
+  // One workspace: products of a run follow each other.
+  plan_->order.add({a, b, c}, {c, library_->workspace()});
 }
 
 /// Memory of at least `wanted` bytes; what was there is kept when it is large enough. Launches of this plan may use the

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/emitter.h"
+#include "backends/cuda/matrix_library.h"
 #include "backends/runtime/binding.h"
 
 #include <list>
@@ -71,6 +72,7 @@ class Executor {
   void visit(const ir::Stmt& s);
   void visit_allocate(const ir::Allocate& n);
   void visit_loop(const ir::For& n);
+  void visit_contraction(const ir::Contraction& n);
   void prepare(std::size_t kernel);
   void place_locals(std::size_t kernel, Launch& launch, std::vector<const void*>& own);
   std::int64_t value(const ir::Expr& e) const { return evaluate(e, symbols_); }
@@ -86,6 +88,7 @@ class Executor {
   std::vector<KernelState> states_;
   std::map<const ir::ArrayDecl*, HostLocal> host_locals_;
   std::vector<std::shared_ptr<void>> captured_memory_;  // outgrown, but graphs of the caller's may use it
+  std::shared_ptr<const MatrixLibrary> library_;        // once a run has needed it
   bool uses_stack_ = false;
   std::size_t lanes_ = 1;
 

@@ -38,7 +38,8 @@ template <class T>
 bool multiply(const loopgrad_blas* blas, int threads, Extents e, T alpha, Matrix<const T> a, Matrix<const T> b, T beta,
               Matrix<T> c) {
   if (!blas || e.batch < 1 || e.m < 1 || e.n < 1 || e.k < 1) return false;
-  if (static_cast<double>(e.batch) * e.m * e.n * e.k < blas->least_work) return false;
+  const double one = static_cast<double>(e.m) * e.n * e.k;
+  if (one * e.batch < blas->least_work || one < blas->least_work / 64) return false;
   if (c.column != 1)
     return multiply<T>(blas, threads, {e.batch, e.n, e.m, e.k}, alpha, b.transposed(), a.transposed(), beta,
                        c.transposed());

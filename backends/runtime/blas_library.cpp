@@ -51,6 +51,11 @@ double least_product() {
   return chosen && *chosen ? std::strtod(chosen, nullptr) : 32768;
 }
 
+bool is_worth_a_library(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const double one = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  return static_cast<double>(batch) * one >= least_product() && one >= least_product() / 64;
+}
+
 BlasSession::BlasSession() {
   const std::lock_guard lock(mutex);
   Library* const wanted = library();

@@ -7,6 +7,8 @@ namespace loopgrad::backend {
 
 /// Products of fewer multiplications are left to the loops: LOOPGRAD_LEAST_PRODUCT, by default 32768.
 double least_product();
+/// Large enough, and so is each of the batch.
+bool is_worth_a_library(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);
 
 /// The library for the time of one call. It is told to run on one thread meanwhile, since the calls are spread over
 /// threads by loopgrad, in a way that no result depends on; what it was told before holds again afterwards.
