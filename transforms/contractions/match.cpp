@@ -22,6 +22,8 @@ namespace {
 enum Operand { C, A, B };
 constexpr std::array<Operand, 3> operands = {C, A, B};
 
+constexpr std::int64_t least_constant = 8;
+
 struct Refusal {
   std::string reason;
 };
@@ -226,6 +228,9 @@ class Matcher {
 
   /// More loops for the axes, then a batch.
   void extend() {
+    for (const Axis* axis : {&m_, &n_, &k_})
+      if (const auto extent = ir::as_int(axis->extent); extent && *extent < least_constant)
+        throw Refusal{"one of its extents is a small constant"};
     for (Axis* axis : {&m_, &n_, &k_})
       while (join_one(*axis)) {
       }

@@ -3,7 +3,9 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/contractions/match.h"
+#include "transforms/contractions/scalars.h"
 #include "transforms/distribute.h"
+#include "transforms/expand_locals.h"
 #include "transforms/isl_context.h"
 
 #include <fmt/format.h>
@@ -49,9 +51,37 @@ class Recognizer {
  private:
   Stmt nest(const Stmt& s, const ir::For& loop) {
     if (!contains_loop(loop.body)) return s;
-    std::vector<Candidate> candidates = candidates_of(s, loop);
-    Stmt result = candidates.empty() ? Stmt() : distributed(s, loop, candidates);
+    if (const Stmt expanded = with_scalars_kept(s)) return expanded;
+    const std::vector<Candidate> candidates = candidates_of(s, loop);
+    Stmt result = candidates.empty() ? Stmt() : distributed(program_, s, loop, candidates);
     return result ? result : with_body(loop, visit(loop.body));
+  }
+
+  /// The nest with its contractions on their own where scalars of the loops, kept for all iterations, make that
+  /// possible; null otherwise.
+  Stmt with_scalars_kept(const Stmt& s) {
+    const std::vector<ir::Array> scalars = scalars_of_products(s);
+    if (scalars.empty()) return {};
+    try {
+      const auto expansion = expand_locals(poly::build_model(program_, s, isl_context(context_)), s, scalars);
+      if (!expansion) return {};
+      const ir::For& loop = *expansion->nest.as<ir::For>();
+      const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
+      const std::vector<Candidate> candidates = candidates_of(expansion->nest, loop);
+      const bool helps = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+        return std::any_of(expansion->arrays.begin(), expansion->arrays.end(),
+                           [&](const ir::Array& array) { return uses(candidate.leaf, array); });
+      });
+      Stmt result = helps ? distributed(program, expansion->nest, loop, candidates) : Stmt();
+      if (!result) return {};
+      for (const ir::Array& array : expansion->arrays) {
+        context_.introduced.insert(array->id);
+        result = ir::allocate(array, result, s->location);
+      }
+      return result;
+    } catch (const poly::BudgetError&) {
+      return {};
+    }
   }
 
   /// Contractions that the loop is a part of.
@@ -88,10 +118,11 @@ class Recognizer {
   }
 
   /// The nest with each contraction on its own; null when none can be separated.
-  Stmt distributed(const Stmt& s, const ir::For& loop, const std::vector<Candidate>& candidates) {
+  Stmt distributed(const ir::Program& program, const Stmt& s, const ir::For& loop,
+                   const std::vector<Candidate>& candidates) {
     if (leaves(s).size() == 1) return accept(candidates.front());
     try {
-      const poly::Model model = poly::build_model(program_, s, isl_context(context_));
+      const poly::Model model = poly::build_model(program, s, isl_context(context_));
       const LeafOrder order(model, s);
       std::vector<const Candidate*> chosen;
       std::vector<StmtSet> groups;

@@ -8,11 +8,13 @@
 //                                                   ...
 //
 // A sum that is a contraction (match.h) becomes a nest of its own where dependences allow it, the loops that are no
-// part of it outside, and a preceding nest that sets its result to zero joins it. Whether the library is called is
-// decided at run time: it must be there and the product large enough. Otherwise the loops run, which later passes treat
-// as any. Requires: the loops as written. Guarantees: the loops inside a Contraction compute all of it. Leaves alone,
-// with the reason in the report: programs that the user schedules by hand, sums under branches, in triangles, with
-// strides, of other types, or whose loops need their result.
+// part of it outside, and a preceding nest that sets its result to zero joins it. Scalars that a product is summed
+// into, or that are a factor of one, are kept for all iterations where that separates it (scalars.h). Whether the
+// library is called is decided at run time: it must be there and the product large enough. Otherwise the loops run,
+// which later passes treat as any.
+// Requires: the loops as written. Guarantees: the loops inside a Contraction compute all of it. Leaves alone, with the
+// reason in the report: programs that the user schedules by hand, sums under branches, in triangles, with strides, of
+// other types, or whose loops need their result.
 #pragma once
 
 #include "transforms/pass.h"

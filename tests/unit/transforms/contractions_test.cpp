@@ -131,6 +131,41 @@ TEST(Contractions, AreTakenOutOfLargerLoops) {
   expect_same_results(l, {{"m", 3}, {"n", 4}, {"k", 5}});
 }
 
+/// Products by way of scalars: one that is summed into, and one that is a factor.
+Lowered with_scalars(bool streamed) {
+  ProgramBuilder p("with_scalars");
+  auto m = p.size("m"), n = p.size("n"), k = p.size("k");
+  auto a = p.input<float>("a", {m, k}), b = p.input<float>("b", {k, n}), w = p.input<float>("w", {n});
+  auto r = p.inout<float>("r", {m}), c = p.inout<float>("c", {m, n}), da = p.inout<float>("da", {m, k});
+  for (auto i : p.loop("i", 0, m))
+    for (auto j : p.loop("j", 0, n)) {
+      auto s = p.scalar<float>("s");
+      s = 0.0f;
+      for (auto l : p.loop("l", 0, k)) s += a(i, l) * b(l, j);
+      if (streamed) r(i) += s * s;
+      else c(i, j) = s * w(j);
+    }
+  if (!streamed)
+    for (auto i : p.loop("i", 0, m))
+      for (auto j : p.loop("j", 0, n)) {
+        auto s = p.scalar<float>("s");
+        s = w(j) * (1.0f - c(i, j) * c(i, j));
+        for (auto l : p.loop("l", 0, k)) da(i, l) += s * b(l, j);
+      }
+  return lowered(p.build());
+}
+
+TEST(Contractions, ScalarsAreKeptWhereAnArrayIsAsLarge) {
+  const Lowered l = with_scalars(false);
+  const auto found = contractions_of(l.after);
+  ASSERT_EQ(found.size(), 2u) << l.text;
+  EXPECT_TRUE(found[0]->overwrites) << l.text;
+  expect_same_results(l, {{"m", 3}, {"n", 4}, {"k", 5}});
+  expect_same_results(l, {{"m", 3}, {"n", 4}, {"k", 0}});
+  // Otherwise they would need memory that the program does not have.
+  EXPECT_TRUE(contractions_of(with_scalars(true).after).empty());
+}
+
 TEST(Contractions, OperandThatIsZeroUnderAConditionOfTheLoopsOutside) {
   ProgramBuilder p("steps");
   auto steps = p.size("T"), n = p.size("n");
