@@ -15,7 +15,7 @@ struct PassContext {
   std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
   std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment
   unsigned long isl_budget = 0;                                   // isl operations per nest; 0: the default
-  const Schedule* schedule = nullptr;                             // the user's steps, or null
+  LowerOptions options = {};
 };
 
 /// A pass: a function from program to program that adds its decisions to the report.

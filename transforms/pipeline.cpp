@@ -70,9 +70,9 @@ std::vector<Pass> passes(SumMode mode) {
   return list;
 }
 
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const Schedule& schedule) {
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const LowerOptions& options) {
   PassContext context{mode, report};
-  context.schedule = &schedule;
+  context.options = options;
   ir::Program result = program;
   for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
   return result;

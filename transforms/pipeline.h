@@ -6,6 +6,8 @@
 #include <loopgrad/report.h>
 #include <loopgrad/schedule.h>
 
+#include <map>
+
 namespace loopgrad::transforms {
 
 /// What becomes of sums that several iterations share.
@@ -15,11 +17,17 @@ enum class SumMode {
   Serial,        // no parallel loops at all (the naive tape; the oracle's order)
 };
 
+/// What the user adds.
+struct LowerOptions {
+  Schedule schedule = {};                                   // steps for this program
+  std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
+};
+
 /// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets
 /// like any other program, and computes the same up to the rounding of reordered sums. Never throws for the sake of
 /// speed: what cannot be improved stays in its order, with an entry in `report` saying why.
 /// The user's `schedule`, however, is done or refused: TransformError, UsageError.
 /// LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of each.
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const Schedule& schedule = {});
+ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const LowerOptions& options = {});
 
 }  // namespace loopgrad::transforms

@@ -5,9 +5,11 @@
 #include "transforms/expand_locals.h"
 #include "transforms/forward_locals.h"
 #include "transforms/gather_sums.h"
+#include "transforms/improvable_sums.h"
 #include "transforms/isl_context.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
+#include "transforms/sum_cost.h"
 #include "transforms/tree_sums.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int worthwhile = strided_cost / 2;  // of memory access saved
+// How many times faster than the plan that the shape of a sum suggests another one has to be by estimate: estimates are
+// rough, and rougher where sizes are not known.
+constexpr double margin = 2, margin_of_assumed_sizes = 6;
 
 enum class Plan { Gather, Tree, Serial };
 
@@ -33,6 +37,9 @@ struct Group {
   Separators separators = {};
   Plan plan = Plan::Tree;
   std::string reason = {};
+  std::string by_cost = {};  // the estimate that was decisive for gathering, if one was
+  std::vector<SumCandidate> candidates = {};
+  std::string basis = {};
 
   bool gathered() const { return plan == Plan::Gather; }
 };
@@ -51,30 +58,6 @@ Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest
   return result;
 }
 
-// The iterators of the For loops around `target`; false when one of the loops is a While.
-bool loops_around(const Stmt& s, const Stmt& target, std::vector<ir::Symbol>& iterators) {
-  bool only_fors = true;
-  std::function<bool(const Stmt&)> find = [&](const Stmt& at) {
-    if (at.get() == target.get()) return true;
-    bool found = false;
-    auto* loop = at.as<ir::For>();
-    if (loop) iterators.push_back(loop->iterator);
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { found = found || find(child); }});
-    });
-    if (found && at.kind() == ir::Kind::While) only_fors = false;
-    if (!found && loop) iterators.pop_back();
-    return found;
-  };
-  return find(s) && only_fors;
-}
-
-bool is_linear(const ir::Expr& index, const std::vector<ir::Symbol>& iterators) {
-  return std::all_of(iterators.begin(), iterators.end(),
-                     [&](const ir::Symbol& i) { return coefficient_of(index, i).has_value(); });
-}
-
 StmtSet set_of(const std::vector<Stmt>& list) {
   StmtSet result;
   for (const Stmt& s : list) result.insert(s.get());
@@ -89,42 +72,6 @@ std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestP
   for (const LocalArray& local : locals_of(nest)) {
     auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
     if (users > 1) result.push_back(local.array);
-  }
-  return result;
-}
-
-// Whether loops that enumerate the elements of the target would give the sum more parallel loops, or one that runs
-// through memory better than its present innermost loop.
-bool can_improve(const Stmt& nest, const Stmt& sum) {
-  std::vector<ir::Symbol> iterators;
-  if (!loops_around(nest, sum, iterators)) return false;
-  std::vector<ir::Expr> separators;
-  for (const ir::Expr& index : sum.as<ir::Reduce>()->indices) {
-    bool varies = std::any_of(iterators.begin(), iterators.end(), [&](const auto& i) { return mentions(index, i); });
-    if (varies && is_linear(index, iterators)) separators.push_back(simplify_indices(index));
-  }
-  if (separators.empty()) return false;
-  LoopOrder order = best_order(sum, iterators, separators);
-  if (order.summed == 0) return false;
-  std::vector<double> innermost(iterators.size(), 0);
-  innermost.back() = 1;
-  int cost_now = access_cost(sum, iterators, innermost);
-  return order.separating > order.separating_before || order.cost + worthwhile <= cost_now;
-}
-
-// Sums of the nest that no iterations share but that may do better in other loops: by their indices alone, so that
-// nests without any are passed by quickly.
-std::vector<Stmt> improvable_sums(const Stmt& nest, const SharedSums& shared) {
-  StmtSet taken;
-  for (const auto& sums : shared) {
-    for (const Stmt& sum : sums) taken.insert(sum.get());
-  }
-  std::set<ir::Array> own;
-  for (const LocalArray& local : locals_of(nest)) own.insert(local.array);
-  std::vector<Stmt> result;
-  for (const Stmt& leaf : leaves(nest)) {
-    auto* sum = leaf.as<ir::Reduce>();
-    if (sum && !own.count(sum->array) && !taken.count(leaf.get()) && can_improve(nest, leaf)) result.push_back(leaf);
   }
   return result;
 }
@@ -167,25 +114,72 @@ class Planner {
     const LeafOrder& order = leaf_order();
     for (Group& group : groups_) {
       group.separators = separators_of(now_.model, request_.shared_by, group.sums);
-      auto obstacle = obstacle_to_gathering(group, order);
-      if (obstacle) group.reason = *obstacle;
-      else group.plan = Plan::Gather;
+      choose_for(group, order);
     }
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.gathered(); });
     if (!all) unforward();
   }
 
-  std::optional<std::string> obstacle_to_gathering(const Group& group, const LeafOrder& order) const {
+  // Gathers, unless something stands in the way or the shape of the sum speaks against it; a shared sum goes the other
+  // way where that is estimated to be much faster.
+  void choose_for(Group& group, const LeafOrder& order) {
+    std::vector<ir::Array> kept;
+    std::string against = group.shared ? shape_against_gathering(group.separators) : "";
+    auto obstacle = obstacle_to_gathering(group, order, kept);
+    if (!obstacle && against.empty() && !kept.empty() && !group.separators.follows) {
+      against = fmt::format("all iterations add to every element, and '{}' would have to be kept for all of them",
+                            kept[0]->name);
+    }
+    estimate(group, obstacle, kept);
+    if (obstacle || !against.empty()) group.reason = obstacle ? *obstacle : against;
+    else group.plan = Plan::Gather;
+    if (obstacle || !group.shared) return;
+    const SumCandidate &gather = group.candidates[0], &partials = group.candidates[1];
+    double factor = group.basis.find("assumed") == std::string::npos ? margin : margin_of_assumed_sizes;
+    std::string compared = fmt::format("estimated {:.3g} us against {:.3g} us of {}", gather.microseconds,
+                                       partials.microseconds, partials.plan);
+    if (!group.gathered() && gather.microseconds * factor < partials.microseconds) {
+      group.plan = Plan::Gather;
+      group.by_cost = compared;
+    } else if (group.gathered() && !request_.all_or_none && partials.microseconds * factor < gather.microseconds &&
+               can_be_held_back(now_.model, group.sums)) {
+      group.plan = Plan::Tree;
+      group.reason =
+          fmt::format("estimated {:.3g} us against {:.3g} us of gathering", partials.microseconds, gather.microseconds);
+    }
+  }
+
+  void estimate(Group& group, const std::optional<std::string>& obstacle, const std::vector<ir::Array>& kept) {
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes);
+    SumCandidate gather{"gather"};
+    if (group.separators.dims.empty()) gather.possible = false;
+    else gather = costs.gather(group.sums, group.separators, kept);
+    if (obstacle) {
+      gather.possible = false;
+      gather.note = *obstacle;
+    }
+    group.candidates = {gather, costs.partials(group.sums), costs.atomic(group.sums), costs.serial(group.sums)};
+    group.candidates[2].note = "not repeatable: only in the variant 'atomic'";
+    group.basis = costs.basis();
+  }
+
+  // What the target's shape says against giving each element to a thread: empty when nothing does.
+  static std::string shape_against_gathering(const Separators& separators) {
+    if (separators.small) return "the target has too few elements to give each to a thread";
+    bool vector = !separators.follows && separators.dims.size() == 1;
+    return vector ? "all iterations add to every element of a vector" : "";
+  }
+
+  // Why the group cannot be gathered, or else the locals that have to be kept for it.
+  std::optional<std::string> obstacle_to_gathering(const Group& group, const LeafOrder& order,
+                                                   std::vector<ir::Array>& kept) const {
     const Separators& separators = group.separators;
     if (separators.dims.empty()) {
       return separators.follows ? "the elements it adds to are known only at run time"
                                 : "all iterations add to one element";
     }
-    if (separators.small) return "the target has too few elements to give each to a thread";
-    if (group.shared && !separators.follows && separators.dims.size() == 1) {
-      return "all iterations add to every element of a vector";
-    }
+    if (!group.shared && separators.small) return "the target has too few elements to give each to a thread";
     if (order.ordered_within(set_of(group.sums))) return "the sum reads elements that it changes";
     std::vector<StmtSet> separate;
     for (const Group& other : groups_) {
@@ -195,9 +189,8 @@ class Planner {
     auto parts = order.split(separate);
     if (!parts) return "the loop also uses its result";
     auto crossing = crossing_locals(now_.nest, *parts);
-    if (!crossing.empty() && (!group.shared || !separators.follows)) {
-      return fmt::format("all iterations add to every element, and '{}' would have to be kept for all of them",
-                         crossing[0]->name);
+    if (!crossing.empty() && !group.shared) {
+      return fmt::format("'{}' would have to be kept for all iterations", crossing[0]->name);
     }
     if (!crossing.empty() && !expand_locals(now_.model, now_.nest, crossing)) {
       return "a local of the loop has an extent that is not known before the loop";
@@ -205,6 +198,7 @@ class Planner {
     if (!separators.exact_bounds && (!group.shared || !can_gather_alone(group))) {
       return "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
     }
+    kept = crossing;
     return std::nullopt;
   }
 
@@ -327,6 +321,7 @@ class Planner {
       indices += (indices.empty() ? "" : ", ") + ir::print(sum.indices[static_cast<std::size_t>(dim)]);
     }
     group.reason = fmt::format("the outermost loops enumerate {} of the target, one thread owns each element", indices);
+    if (!group.by_cost.empty()) group.reason += ": " + group.by_cost;
     return code;
   }
 
@@ -357,8 +352,11 @@ class Planner {
       std::string reason = group.reason;
       if (group.gathered() && !kept_.empty()) reason += "; kept for all iterations: " + kept_;
       if (group.plan == Plan::Tree) reason += ": partial results of blocks of iterations, combined in a fixed order";
-      const char* plan = group.gathered() ? "gather" : group.plan == Plan::Tree ? "tree" : "serial";
-      context_.report.sums.push_back({text_of(*sum.as<ir::Reduce>()), sum->location, plan, reason});
+      const std::string plan = group.gathered()           ? "gather"
+                               : group.plan == Plan::Tree ? group.candidates[1].plan
+                                                          : "serial";
+      context_.report.sums.push_back(
+          {text_of(*sum.as<ir::Reduce>()), sum->location, plan, reason, group.candidates, group.basis});
       context_.planned.insert({group.target->id, sum->location.line});
     }
   }

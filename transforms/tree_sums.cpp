@@ -14,9 +14,6 @@ using ir::Stmt;
 
 namespace {
 
-// Arrays of up to this many elements are accumulated in a local of the block, so that threads do not share cache lines.
-constexpr std::int64_t small_array = 64;
-
 Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
 Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
 Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }

@@ -19,6 +19,10 @@ namespace loopgrad::transforms {
 /// At most this many blocks, whatever the number of threads: results do not depend on it.
 inline constexpr std::int64_t tree_blocks = 64;
 
+/// Arrays of up to this many elements are accumulated in a local of the block, so that threads do not share cache
+/// lines.
+inline constexpr std::int64_t small_array = 64;
+
 /// Whether the sums may be held back until the end of the nest: nothing else in it touches the elements they add to.
 /// `model` is the nest's.
 bool can_be_held_back(const poly::Model& model, const std::vector<ir::Stmt>& sums);

@@ -58,6 +58,15 @@ TEST(Explain, NamesTheUsersLines) {
       ordered_json::parse(run_cli(programs::all(), {"explain", "conv1d", "--size", "n=100,k=3", "--json", "-"}).out);
   ASSERT_EQ(json["programs"].size(), 2u);
   EXPECT_EQ(json["programs"][0]["operations"], 2.0 * 100 * 3);
+  EXPECT_NE(result.out.find("Estimates for sums of the backward program (k = 3, n = 100; 16 threads)"),
+            std::string::npos)
+      << result.out;
+  const auto& sum = json["programs"][1]["sums"][0];
+  EXPECT_EQ(sum["basis"], "k = 3, n = 100");
+  ASSERT_EQ(sum["candidates"].size(), 4u);
+  for (const auto& candidate : sum["candidates"])
+    EXPECT_EQ(keys(candidate), (std::vector<std::string>{"plan", "possible", "microseconds", "bytes", "operations",
+                                                         "parallel", "note"}));
 }
 
 TEST(Compare, WritesTheAgreedJson) {

@@ -114,7 +114,8 @@ std::string too_long(const Problem& problem, Variant variant, Target target) {
   return fmt::format("not measured: {:.1g} operations on the one thread of a stack tape", operations);
 }
 
-Row measure(const Problem& problem, Variant variant, const CompileOptions& options, tools::Progress& progress) {
+Row measure(const Problem& problem, Variant variant, CompileOptions options, tools::Progress& progress) {
+  options.expected_sizes = problem.sizes;
   Row row;
   row.variant = variant;
   progress.next(fmt::format("{} compile", name_of(variant)));
@@ -124,7 +125,8 @@ Row measure(const Problem& problem, Variant variant, const CompileOptions& optio
     GradientExecutable gradient =
         compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
     Report decisions;
-    ir::Program lowered = transforms::lower(gradient.gradient().backward.ir(), sum_mode(variant), decisions);
+    ir::Program lowered =
+        transforms::lower(gradient.gradient().backward.ir(), sum_mode(variant), decisions, {{}, problem.sizes});
     row.atomics = count_atomics(lowered);
     row.parallel_loops = count_parallel_loops(lowered);
     time_runs(problem, gradient, options.target, row, progress);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace loopgrad::cli {
 namespace {
 
@@ -46,6 +48,31 @@ std::string contractions_text(const Part& part) {
   return titled(fmt::format("Products of matrices of the {} program", part.name), rows);
 }
 
+std::string candidates_text(const Part& part) {
+  Rows rows = {{"sum", "line", "plan", "us", "MB moved", "operations", "parallel", ""}};
+  std::set<std::string> sizes;
+  for (const SumDecision& d : part.decisions.sums) {
+    for (std::size_t at = 0; at < d.basis.size();) {
+      const std::size_t end = std::min(d.basis.find(", ", at), d.basis.size());
+      sizes.insert(d.basis.substr(at, end - at));
+      at = end + 2;
+    }
+    std::string sum = shortened(d.sum, kWidest), line = d.where.str();
+    for (const SumCandidate& c : d.candidates) {
+      const bool chosen = c.plan == d.plan;
+      const bool known = c.microseconds > 0;
+      rows.push_back({sum, line, (chosen ? "* " : "  ") + c.plan, known ? fmt::format("{:.3g}", c.microseconds) : "-",
+                      known ? fmt::format("{:.3g}", c.bytes / 1e6) : "-",
+                      known ? fmt::format("{:.3g}", c.operations) : "-",
+                      known ? fmt::format("{:.3g}", c.parallel) : "-", c.note});
+      sum = line = "";
+    }
+  }
+  if (rows.size() < 2) return "";
+  return fmt::format("Estimates for sums of the {} program ({}; 16 threads), * is taken:\n{}\n", part.name,
+                     fmt::join(sizes, ", "), table(rows, "  "));
+}
+
 std::string loops_text(const Part& part) {
   Rows rows = {{"loop", "line", "runs", "reason"}};
   for (const LoopDecision& d : part.decisions.loops)
@@ -79,8 +106,23 @@ Json json_of(const Part& part) {
   for (const ContractionDecision& d : part.decisions.contractions)
     contractions.push_back(
         {{"sum", d.sum}, {"where", json_of(d.where)}, {"handed_over", d.handed_over}, {"reason", d.reason}});
-  for (const SumDecision& d : part.decisions.sums)
-    sums.push_back({{"sum", d.sum}, {"where", json_of(d.where)}, {"plan", d.plan}, {"reason", d.reason}});
+  for (const SumDecision& d : part.decisions.sums) {
+    Json candidates = Json::array();
+    for (const SumCandidate& c : d.candidates)
+      candidates.push_back({{"plan", c.plan},
+                            {"possible", c.possible},
+                            {"microseconds", c.microseconds},
+                            {"bytes", c.bytes},
+                            {"operations", c.operations},
+                            {"parallel", c.parallel},
+                            {"note", c.note}});
+    sums.push_back({{"sum", d.sum},
+                    {"where", json_of(d.where)},
+                    {"plan", d.plan},
+                    {"reason", d.reason},
+                    {"basis", d.basis},
+                    {"candidates", candidates}});
+  }
   for (const LoopDecision& d : part.decisions.loops)
     loops.push_back({{"loop", d.loop}, {"where", json_of(d.where)}, {"parallel", d.parallel}, {"reason", d.reason}});
   return {{"name", part.name},
@@ -118,7 +160,7 @@ int explain_program(const Options& options) {
   std::vector<Remark> remarks = gradient.report.remarks;
   for (const auto& [name, part_program] : {std::pair{"forward", gradient.forward}, {"backward", gradient.backward}}) {
     Part part{name, count_work(part_program, sizes, inputs), {}};
-    transforms::lower(part_program.ir(), sum_mode(options.variant), part.decisions);
+    transforms::lower(part_program.ir(), sum_mode(options.variant), part.decisions, {{}, sizes});
     remarks.insert(remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
     parts.push_back(std::move(part));
   }
@@ -128,7 +170,7 @@ int explain_program(const Options& options) {
   text += "\n\n" + tape_text(gradient.report);
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
-    text += sums_text(part) + contractions_text(part) + loops_text(part);
+    text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part);
     programs.push_back(json_of(part));
   }
   for (const Remark& r : remarks) remark_list.push_back({{"text", r.text}, {"where", json_of(r.where)}});

@@ -39,7 +39,8 @@ ir::Program summed(const Options& options, const Program& program) {
 ir::Program scheduled(const Options& options, const Program& program, const Schedule& schedule = {}) {
   if (options.target == Target::Cuda) return mapped_to_gpu(program, options.variant, options.threads_per_block);
   Report decisions;
-  ir::Program lowered = transforms::lower(program.ir(), sum_mode(options.variant), decisions, schedule);
+  ir::Program lowered =
+      transforms::lower(program.ir(), sum_mode(options.variant), decisions, {schedule, options.sizes});
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
@@ -61,6 +62,7 @@ std::string text_of(const Options& options) {
     if (compile_options.target == Target::Interpreter)
       bad_input("the interpreter has no generated code", "use --target openmp, or --stage schedule");
     if (compile_options.target == Target::Cuda) return cuda_source(options, differentiate(program, gradient_options));
+    compile_options.expected_sizes = options.sizes;
     compile_options.schedule = options.schedule;
     compile_options.backward_schedule = options.backward_schedule;
     return compile_gradient(program, gradient_options, compile_options).source();

@@ -86,8 +86,7 @@ ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, R
 
 ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
   ir::Program result = program;
-  if (!context.schedule) return result;
-  for (const Schedule::Step& step : context.schedule->steps()) result = apply_step(result, step, context.report);
+  for (const Schedule::Step& step : context.options.schedule.steps()) result = apply_step(result, step, context.report);
   return result;
 }
 

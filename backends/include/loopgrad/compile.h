@@ -21,6 +21,9 @@ struct CompileOptions {
   int threads_per_block = 0;        // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
   Schedule schedule = {};           // of the program, or of a gradient's forward program
   Schedule backward_schedule = {};  // of a gradient's backward program
+  /// Sizes that runs are expected to have: what the summation plan's estimates are based on (others count as 1024).
+  /// Runs of other sizes are as right, and slower where another plan would have been better.
+  Sizes expected_sizes = {};
 };
 
 struct RunOptions {

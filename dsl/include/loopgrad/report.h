@@ -18,12 +18,26 @@ struct TapeDecision {
   std::string reason;
 };
 
+/// One way of doing a sum, with what it is estimated to cost on a machine of 16 threads.
+struct SumCandidate {
+  std::string plan;         // "gather", "tree", "partials", "atomic", "serial"
+  double operations = 0;    // arithmetic
+  double bytes = 0;         // moved between memory and a cache
+  double parallel = 1;      // iterations that may run at once
+  double microseconds = 0;  // estimated time
+  bool possible = true;
+  std::string note = {};  // why it is not possible, or not taken
+};
+
 /// One sum and how it is done without (or with) atomics.
 struct SumDecision {
   std::string sum;  // "d_x[i + j] += d_y[i]*w[j]"
   SourceLocation where;
-  std::string plan;  // "none", "gather", "tree", "serial", "atomic"
+  std::string
+      plan;  // "none", "gather", "tree" (of a few partial results), "partials" (arrays of them), "serial", "atomic"
   std::string reason;
+  std::vector<SumCandidate> candidates = {};  // what there was to choose from; empty where nothing was chosen
+  std::string basis = {};                     // the sizes of the estimates, e.g. "n = 1048576, k = 1024 (assumed)"
 };
 
 /// One loop and whether it runs in parallel.

@@ -161,7 +161,7 @@ TEST(RestructureSums, HistogramBecomesATree) {
   p.in_range(bin, 0, bins);
   for (auto i : p.loop("i", 0, n)) h(bin(i)) += weight(i);
   Lowered l = lowered(p.build());
-  EXPECT_EQ(plan_of(l.report, "h"), "tree");
+  EXPECT_EQ(plan_of(l.report, "h"), "partials");
   expect_same_results(l, {{"n", 500}, {"bins", 5}});
   expect_same_results(l, {{"n", 5}, {"bins", 50}});  // too little work for partial results: one block
 }
@@ -213,7 +213,7 @@ TEST(RestructureSums, EdgeWeightsAreATreeSizedByTheEdges) {
       d_to(v) += a(e);
     }
   Lowered l = lowered(p.build());
-  EXPECT_EQ(plan_of(l.report, "d_from"), "tree");
+  EXPECT_EQ(plan_of(l.report, "d_from"), "partials");
   EXPECT_NE(l.text.find("E//(4*max(V, 1))"), std::string::npos) << l.text;
   expect_same_results(l, {{"V", 5}, {"E", 200}});
   expect_same_results(l, {{"V", 20}, {"E", 10}});

@@ -13,7 +13,7 @@ namespace {
 Lowered scheduled(const Program& program, const Schedule& schedule, SumMode mode = SumMode::Restructured) {
   Lowered result;
   result.before = program.ir();
-  result.after = lower(program.ir(), mode, result.report, schedule);
+  result.after = lower(program.ir(), mode, result.report, {schedule, {}});
   ir::verify(result.after, "lower");
   result.text = ir::print(result.after.body);
   return result;

@@ -1,0 +1,81 @@
+// Estimates of what each way of doing a sum costs, for the choice between them and for people.
+//
+// The model: instances of the sum in the loop order of the plan, their operations, and the bytes that move between
+// memory and a cache, on a machine of fixed properties. It depends on sizes and on nothing else, never on the machine
+// at hand, so that plans, and with them the bits of a result, are the same everywhere. Whoever knows the sizes that a
+// program will run with states them (CompileOptions::expected_sizes); any other size counts as `assumed_size`, and
+// iterations that data decide count as `assumed_trips`. Estimates are rough: a plan should only yield to another one by
+// a margin.
+#pragma once
+
+#include "transforms/gather_sums.h"
+
+#include <loopgrad/report.h>
+
+#include <map>
+
+namespace loopgrad::transforms {
+
+inline constexpr double assumed_size = 1024, assumed_trips = 16;
+/// The machine of the model.
+inline constexpr double model_threads = 16, model_cache_bytes = 256 * 1024;
+
+using SizeEstimates = std::map<std::string, std::int64_t>;
+
+/// Estimates for sums of one nest.
+class SumCosts {
+ public:
+  /// `model` is the nest's. The references must outlive the object.
+  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes)
+      : program_(program), nest_(nest), sizes_(sizes) {}
+
+  /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
+  /// iterations of the loops around them.
+  SumCandidate gather(const std::vector<ir::Stmt>& sums, const Separators& separators,
+                      const std::vector<ir::Array>& kept);
+  /// Partial results of blocks of iterations of the nest's outermost loop.
+  SumCandidate partials(const std::vector<ir::Stmt>& sums);
+  SumCandidate atomic(const std::vector<ir::Stmt>& sums);
+  SumCandidate serial(const std::vector<ir::Stmt>& sums);
+
+  /// "n = 1048576, k = 64": the sizes that estimates so far have used.
+  std::string basis() const;
+  /// Some of them were not known.
+  bool assumed() const { return assumed_; }
+
+ private:
+  struct Loop {
+    ir::Symbol iterator;
+    double trips = 1;
+    std::vector<double> direction;  // what one step changes in the iterators as written
+  };
+  struct Access {
+    ir::Array array;
+    const std::vector<ir::Expr>* indices = nullptr;
+  };
+  struct Work {
+    double instances = 1, operations = 0, bytes = 0, nanoseconds = 0;
+  };
+
+  std::vector<Loop> loops_around(const ir::Stmt& sum);
+  std::vector<Loop> gather_loops(const ir::Stmt& sum, const Separators& separators, double& parallel);
+  double value_of(const ir::Expr& e, const std::map<ir::Symbol, double>& iterators);
+  double trips_of(const ir::Expr& lower, const ir::Expr& upper, const std::map<ir::Symbol, double>& iterators);
+  double elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
+                          std::size_t level);
+  double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);
+  // `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
+  Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
+  static std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order);
+  double elements_of(const ir::Stmt& sum);
+  static bool is_small(const ir::Stmt& sum);
+  double bytes_kept(const std::vector<ir::Array>& kept);
+
+  const ir::Program& program_;
+  const ir::Stmt& nest_;
+  const SizeEstimates& sizes_;
+  std::map<std::string, double> used_;
+  bool assumed_ = false;
+};
+
+}  // namespace loopgrad::transforms
