@@ -268,7 +268,7 @@ TEST(Contractions, OnlyTheRestructuredVariantHasThem) {
 TEST(Contractions, LoopsThatAreScheduledByHandStayLoops) {
   const Lowered l = twisted(Twist::None);
   Report report;
-  const ir::Program scheduled = lower(l.before, SumMode::Restructured, report, Schedule().interchange("i", "j"));
+  const ir::Program scheduled = lower(l.before, SumMode::Restructured, report, {Schedule().interchange("i", "j"), {}});
   EXPECT_TRUE(contractions_of(scheduled).empty());
 }
 
