@@ -23,8 +23,9 @@ double milliseconds_since(Clock::time_point start) {
 /// The passes that every target shares, then those of the target.
 ir::Program lower_for(const CompileOptions& options, const ir::Program& program, transforms::SumMode mode,
                       Report& report, const Schedule& schedule = {}) {
-  ir::Program lowered = transforms::lower(program, mode, report, {schedule, options.expected_sizes});
   const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
+  const std::int64_t tree_blocks = map ? transforms::gpu_tree_blocks : transforms::cpu_tree_blocks;
+  ir::Program lowered = transforms::lower(program, mode, report, {schedule, options.expected_sizes, tree_blocks});
   if (map) return transforms::map_to_gpu(lowered, {options.threads_per_block});
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }

@@ -17,10 +17,14 @@ enum class SumMode {
   Serial,        // no parallel loops at all (the naive tape; the oracle's order)
 };
 
-/// What the user adds.
+/// Partial results of one long sum that `lower` makes for a CPU; see gpu/map_to_gpu.h for a GPU.
+inline constexpr std::int64_t cpu_tree_blocks = 64;
+
+/// What the user and the target add.
 struct LowerOptions {
   Schedule schedule = {};                                   // steps for this program
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
+  std::int64_t tree_blocks = cpu_tree_blocks;  // at most so many partial results of one sum, for any number of threads
 };
 
 /// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets

@@ -397,7 +397,7 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   SumCandidate result{small ? "tree" : "partials"};
   double root = loops_around(sums[0])[0].trips;
   double blocks = std::floor(instances / (4 * std::max(1.0, elements)));
-  blocks = std::max(1.0, std::min<double>(small ? tree_blocks : blocks, tree_blocks));
+  blocks = std::max(1.0, std::min<double>(small ? cpu_tree_blocks : blocks, cpu_tree_blocks));
   result.parallel = std::max(1.0, std::min(blocks, root));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {

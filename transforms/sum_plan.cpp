@@ -338,7 +338,8 @@ class Planner {
     for (const Group* group : left) {
       if (can_be_held_back(version.model, group->sums)) trees.push_back(group->sums);
     }
-    if (trees.size() == left.size()) return tree_sums(version.program, version.model, piece, trees);
+    if (trees.size() == left.size())
+      return tree_sums(version.program, version.model, piece, trees, context_.options.tree_blocks);
     for (Group* group : left) {
       group->plan = Plan::Serial;
       group->reason += ", and the loop uses it before it is complete";

@@ -164,7 +164,7 @@ Expr element_exists(const ir::Array& array, const std::vector<Expr>& indices, co
 class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-       const std::vector<std::vector<Stmt>>& groups)
+       const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks)
       : root_(*nest.as<ir::For>()), block_(ir::make_symbol("block")), blocks_(ir::int_const(tree_blocks)) {
     for (const auto& group : groups) {
       partials_.push_back(partial_of(model, group));
@@ -332,8 +332,8 @@ bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
 }
 
 Stmt tree_sums(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-               const std::vector<std::vector<Stmt>>& groups) {
-  return Tree(program, model, nest, groups).build();
+               const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks) {
+  return Tree(program, model, nest, groups, tree_blocks).build();
 }
 
 }  // namespace loopgrad::transforms

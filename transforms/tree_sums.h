@@ -16,9 +16,6 @@
 
 namespace loopgrad::transforms {
 
-/// At most this many blocks, whatever the number of threads: results do not depend on it.
-inline constexpr std::int64_t tree_blocks = 64;
-
 /// Arrays of up to this many elements are accumulated in a local of the block, so that threads do not share cache
 /// lines.
 inline constexpr std::int64_t small_array = 64;
@@ -30,8 +27,9 @@ bool can_be_held_back(const poly::Model& model, const std::vector<ir::Stmt>& sum
 /// Rewrites a loop that carries nothing but the given sums. Each group holds sums into one target that can be held
 /// back. Partial results cover the dimensions of the target in which the sums move. The number of blocks is bounded so
 /// that they stay well below the work: a quarter of the nest's iterations per element, from sizes alone. The block loop
-/// is marked parallel; a block runs its iterations in their original order. `model` is the nest's.
+/// is marked parallel; a block runs its iterations in their original order. `model` is the nest's. There are at most
+/// `tree_blocks` blocks, whatever the number of threads: results do not depend on it.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
-                   const std::vector<std::vector<ir::Stmt>>& groups);
+                   const std::vector<std::vector<ir::Stmt>>& groups, std::int64_t tree_blocks);
 
 }  // namespace loopgrad::transforms

@@ -43,7 +43,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
   NameTable names(reserved_names());
   std::set<Helper> helpers;
   std::string definitions;
-  bool block_reduce = false, stack = false;
+  bool block_reduce = false, wide = false, stack = false;
   for (const Program& program : programs) {
     std::vector<CudaKernel>& kernels = unit.kernels.emplace_back();
     std::vector<Stmt> roots;
@@ -56,11 +56,12 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
       definitions += text.definition;
       helpers.insert(text.helpers.begin(), text.helpers.end());
       block_reduce |= text.uses_block_reduce;
+      wide |= text.uses_wide_accesses;
       stack |= text.kernel.uses_stack;
       kernels.push_back(std::move(text.kernel));
     }
   }
-  unit.source = cuda_prelude(helpers, block_reduce, stack) + definitions;
+  unit.source = cuda_prelude(helpers, block_reduce, wide, stack) + definitions;
   return unit;
 }
 

@@ -4,6 +4,7 @@
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/contiguous.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -17,7 +18,7 @@ using namespace ir;
 
 constexpr std::int64_t most_static_shared_bytes = 8 * 1024;
 constexpr std::int64_t most_thread_bytes = 1024;
-constexpr std::int64_t most_block_threads = 512;
+constexpr std::int64_t most_block_threads = 1024;
 
 bool is_threads_loop(const Stmt& s) {
   const auto* loop = s ? s.as<For>() : nullptr;
@@ -194,7 +195,36 @@ class KernelWriter {
 
   std::string bounds_text() const {
     if (text_.kernel.threads.empty()) return "";
-    return fmt::format("__launch_bounds__({}) ", text_.kernel.threads.size() > 1 ? 256 : most_block_threads);
+    return fmt::format("__launch_bounds__({}) ", most_threads());
+  }
+
+  /// The most threads that a block can have, as far as the loops of one trip around the kernel tell.
+  std::int64_t most_threads() const {
+    std::map<Symbol, Expr> values;
+    walk_stmts(program_.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      if (loop && equal(loop->upper, loop->lower + int_const(1))) values[loop->iterator] = loop->lower;
+    });
+    std::int64_t most = 1;
+    for (const Expr& extent : text_.kernel.threads) {
+      const auto* v = extent.as<Var>();
+      const auto value = v ? values.find(v->symbol) : values.end();
+      const auto bound = largest(value == values.end() ? extent : value->second);
+      if (!bound) return most_block_threads;
+      // y = all / x: then x and y together are all threads.
+      const auto* quotient = value == values.end() ? nullptr : value->second.as<Binary>();
+      most = quotient && quotient->op == BinaryOp::FloorDiv ? *bound : most * *bound;
+    }
+    return std::min(most, most_block_threads);
+  }
+
+  /// Of constants and choices between them.
+  static std::optional<std::int64_t> largest(const Expr& e) {
+    if (const auto* n = e.as<Binary>(); n && n->op == BinaryOp::FloorDiv) return largest(n->a);
+    const auto* choice = e.as<Select>();
+    if (!choice) return as_int(e);
+    const auto a = largest(choice->a), b = largest(choice->b);
+    return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
   }
 
   std::string parameters() {
@@ -381,7 +411,7 @@ class KernelWriter {
     if (n.mode == LoopMode::Threads) return emit_threads(s);
     comment(n.location);
     note_sign(n);
-    if (emit_strided(n) || emit_one_trip(n)) return;
+    if (emit_strided(n) || emit_chunk(n)) return;
     enter(n.lower, n.upper);
     const std::string name = state_.names.of(n.iterator);
     if (n.mode == LoopMode::Backward) {
@@ -420,43 +450,208 @@ class KernelWriter {
     });
   }
 
-  /// The only statement of a loop over one trip, `for i in e..min(e + 1, n)`: `i = e, if (i < n)`.
-  static const Expr* upper_of_one_trip(const For& n) {
-    if (n.mode != LoopMode::Forward) return nullptr;
-    const auto* least = n.upper.as<Binary>();
-    if (!least || least->op != BinaryOp::Min || !equal(least->a, n.lower + int_const(1))) return nullptr;
-    return &least->b;
+  // Chunks: what `transforms/gpu/contiguous.h` makes.
+
+  static std::optional<std::pair<transforms::Chunk, std::int64_t>> any_chunk_of(const For& n) {
+    for (const std::int64_t width : {std::int64_t{1}, transforms::chunk_width})
+      if (const auto chunk = transforms::chunk_of(n, width)) return std::pair{*chunk, width};
+    return std::nullopt;
   }
 
-  bool emit_one_trip(const For& n) {
-    const Expr* upper = upper_of_one_trip(n);
-    if (!upper || !in_thread_) return false;
-    const std::string name = state_.names.of(n.iterator);
-    line("const int64_t {} = {};", name, text(n.lower));
-    line("if ({} < {}) {{", name, text(*upper, Level::Sum));
-    emit_body(n.body);
-    line("}}");
+  /// for i in e..min(e + 1, n): `i = e, if (i < n)`; for wider ones see `emit_wide`.
+  bool emit_chunk(const For& n) {
+    const auto found = in_thread_ ? any_chunk_of(n) : std::nullopt;
+    if (!found) return false;
+    const auto& [chunk, width] = *found;
+    const Symbol start = start_of(n, chunk, width);
+    line("const int64_t {} = {};", state_.names.of(start), text(chunk.start));
+    emit_chunk_at(n, start, chunk, width);
     return true;
   }
 
-  /// for step in 0..trips: for i in start + step*stride..min(.. + 1, upper)
+  /// The name of the first iteration: that of the only one, or one of its own.
+  Symbol start_of(const For& n, const transforms::Chunk& chunk, std::int64_t width) {
+    if (width == 1 && !chunk.lowest) return n.iterator;
+    const Symbol start = make_symbol(n.iterator.name + "_start");
+    if (is_non_negative(chunk.start, state_)) state_.non_negative.insert(start);
+    return start;
+  }
+
+  void emit_chunk_at(const For& n, const Symbol& start, const transforms::Chunk& chunk, std::int64_t width) {
+    if (start == n.iterator) {
+      line("if ({} < {}) {{", state_.names.of(start), text(chunk.upper, Level::Sum));
+      emit_body(n.body);
+      return line("}}");
+    }
+    std::vector<ChunkLoop> loops = {{&n, start, chunk}};
+    const auto* inner = n.body.as<For>();
+    const auto below = inner ? transforms::chunk_of(*inner, width) : std::nullopt;
+    if (below) {
+      note_sign(*inner);
+      const Symbol inner_start = start_of(*inner, *below, width);
+      line("const int64_t {} = {};", state_.names.of(inner_start), text(below->start));
+      loops.push_back({inner, inner_start, *below});
+    }
+    emit_wide(loops);
+  }
+
+  struct ChunkLoop {
+    const For* loop;
+    Symbol start;
+    transforms::Chunk chunk;
+  };
+
+  /// All iterations at once with wide accesses if all of them exist and the accesses are aligned, else one by one.
+  void emit_wide(const std::vector<ChunkLoop>& loops) {
+    const Stmt& body = loops.back().loop->body;
+    std::vector<Symbol> iterators;
+    for (const ChunkLoop& l : loops) iterators.push_back(l.loop->iterator);
+    const auto accesses = transforms::contiguous_accesses(body, iterators, aliases_);
+    if (accesses.empty()) return emit_narrow(loops, 0);
+    text_.uses_wide_accesses = true;
+
+    std::string condition;
+    std::map<Symbol, Expr> starts;
+    for (const ChunkLoop& l : loops) {
+      starts[l.loop->iterator] = var(l.start);
+      const std::string& start = state_.names.of(l.start);
+      if (l.chunk.lowest) condition += fmt::format("{} >= {} && ", start, text(l.chunk.lowest, Level::Sum));
+      condition += fmt::format("{} + {} <= {} && ", start, transforms::chunk_width, text(l.chunk.upper, Level::Sum));
+    }
+    std::vector<Wide> wides;
+    for (const auto& access : accesses) wides.push_back(wide_of(access, loops, starts));
+    for (std::size_t k = 0; k < wides.size(); ++k)
+      condition += fmt::format("{}is_aligned(&{})", k > 0 ? " && " : "", wides[k].first);
+    line("if ({}) {{", condition);
+    indented([&] { emit_wide_body(loops, body, wides); });
+    line("}} else {{");
+    indented([&] { emit_narrow(loops, 0); });
+    line("}}");
+  }
+
+  /// A wide access: the registers that stand for the array, and the elements that it moves.
+  struct Wide {
+    transforms::ContiguousAccess access;
+    Array registers;
+    std::vector<Expr> lanes;        // indices of `registers` inside the loops
+    std::string first;              // element at the start of all loops
+    std::vector<std::string> rows;  // elements at which runs of neighbours start
+  };
+
+  Wide wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
+               const std::map<Symbol, Expr>& starts) {
+    Wide wide{access, {}, {}, {}, {}};
+    const std::size_t along = static_cast<std::size_t>(access.along);
+    auto element = [&](std::int64_t row) {
+      std::map<Symbol, Expr> at = starts;
+      if (loops.size() > 1) {
+        Expr& other = at[loops[1 - along].loop->iterator];
+        other = other + int_const(row);
+      }
+      std::vector<Expr> indices;
+      for (const Expr& index : access.indices) indices.push_back(substitute(index, at));
+      return element_text(access.array, indices, state_);
+    };
+    const std::int64_t rows = loops.size() > 1 ? transforms::chunk_width : 1;
+    for (std::int64_t row = 0; row < rows; ++row) wide.rows.push_back(element(row));
+    wide.first = wide.rows.front();
+    std::vector<Expr> shape(loops.size(), int_const(transforms::chunk_width));
+    wide.registers = make_array(access.array->name + "_wide", access.array->type, shape, ArrayRole::Local, {});
+    if (loops.size() > 1) wide.lanes.push_back(lane_of(loops[1 - along], starts));
+    wide.lanes.push_back(lane_of(loops[along], starts));
+    return wide;
+  }
+
+  static Expr lane_of(const ChunkLoop& l, const std::map<Symbol, Expr>& starts) {
+    return var(l.loop->iterator) - starts.at(l.loop->iterator);
+  }
+
+  void emit_wide_body(const std::vector<ChunkLoop>& loops, const Stmt& body, const std::vector<Wide>& wides) {
+    const std::int64_t width = transforms::chunk_width;
+    std::map<Array, const Wide*> wide_of_array;
+    for (const Wide& wide : wides) {
+      wide_of_array[wide.access.array] = &wide;
+      const std::string name = state_.names.of(wide.registers);
+      line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers->type), name,
+           width * static_cast<std::int64_t>(wide.rows.size()));
+      if (!wide.access.reads) continue;
+      for (std::size_t row = 0; row < wide.rows.size(); ++row)
+        line("copy_four({} + {}, &{});", name, width * static_cast<std::int64_t>(row), wide.rows[row]);
+    }
+    for (const ChunkLoop& l : loops) {
+      line("#pragma unroll");
+      line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", state_.names.of(l.loop->iterator),
+           state_.names.of(l.start), width);
+      ++depth_;
+    }
+    emit(in_registers(body, wide_of_array));
+    for (std::size_t k = 0; k < loops.size(); ++k) {
+      --depth_;
+      line("}}");
+    }
+    for (const Wide& wide : wides) {
+      if (!wide.access.writes) continue;
+      for (std::size_t row = 0; row < wide.rows.size(); ++row)
+        line("copy_four(&{}, {} + {});", wide.rows[row], state_.names.of(wide.registers),
+             width * static_cast<std::int64_t>(row));
+    }
+  }
+
+  static Stmt in_registers(const Stmt& body, const std::map<Array, const Wide*>& wides) {
+    ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
+      const auto* l = e.as<Load>();
+      const auto found = l ? wides.find(l->array) : wides.end();
+      if (found == wides.end()) return std::nullopt;
+      return load(found->second->registers, found->second->lanes, l->location);
+    };
+    return rewrite(body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (const auto* n = s.as<Assign>(); n && wides.count(n->array)) {
+        const Wide& wide = *wides.at(n->array);
+        return assign(wide.registers, wide.lanes, rewrite(n->value, on_expr), n->location);
+      }
+      if (const auto* n = s.as<Reduce>(); n && wides.count(n->array)) {
+        const Wide& wide = *wides.at(n->array);
+        return reduce(wide.registers, wide.lanes, n->op, rewrite(n->value, on_expr), n->location);
+      }
+      return std::nullopt;
+    });
+  }
+
+  void emit_narrow(const std::vector<ChunkLoop>& loops, std::size_t level) {
+    if (level == loops.size()) return emit(loops.back().loop->body);
+    const ChunkLoop& l = loops[level];
+    const std::string upper = text(l.chunk.upper, Level::Sum), &start = state_.names.of(l.start);
+    const std::string first =
+        l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, text(l.chunk.lowest, Level::Sum)) : start;
+    line("for (int64_t {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", state_.names.of(l.loop->iterator), first,
+         start, transforms::chunk_width, upper);
+    indented([&] { emit_narrow(loops, level + 1); });
+    line("}}");
+  }
+
+  /// for step in 0..trips: for i in start + step*stride..min(.. + width, upper)
   bool emit_strided(const For& n) {
     const auto* inner = n.body.as<For>();
     if (!in_thread_ || n.mode != LoopMode::Forward || as_int(n.lower) != 0 || !inner) return false;
-    const Expr* upper = upper_of_one_trip(*inner);
-    const auto* sum = inner->lower.as<Binary>();
-    if (!upper || !sum || sum->op != BinaryOp::Add) return false;
+    const auto found = any_chunk_of(*inner);
+    if (!found) return false;
+    const auto& [chunk, width] = *found;
+    const auto* sum = chunk.start.as<Binary>();
+    if (!sum || sum->op != BinaryOp::Add) return false;
     const auto* step = sum->b.as<Binary>();
     if (!step || step->op != BinaryOp::Mul || !step->a.as<Var>() || step->a.as<Var>()->symbol != n.iterator)
       return false;
     const Expr& stride = step->b;
-    const Expr trips = binary(BinaryOp::FloorDiv, *upper - sum->a + (stride - int_const(1)), stride);
+    const Expr trips = binary(BinaryOp::FloorDiv, chunk.upper - sum->a + (stride - int_const(1)), stride);
     if (!equal(trips, n.upper)) return false;
     note_sign(*inner);
-    const std::string name = state_.names.of(inner->iterator);
-    line("for (int64_t {0} = {1}; {0} < {2}; {0} += {3}) {{", name, text(sum->a), text(*upper, Level::Sum),
+    const bool single = width == 1 && !chunk.lowest;
+    const Symbol start = start_of(*inner, chunk, width);
+    const std::string& name = state_.names.of(start);
+    line("for (int64_t {0} = {1}; {0} < {2}; {0} += {3}) {{", name, text(sum->a), text(chunk.upper, Level::Sum),
          text(stride));
-    emit_body(inner->body);
+    if (single) emit_body(inner->body);
+    else indented([&] { emit_chunk_at(*inner, start, chunk, width); });
     line("}}");
     return true;
   }

@@ -11,6 +11,7 @@ struct KernelText {
   std::string definition;
   std::set<Helper> helpers;
   bool uses_block_reduce = false;
+  bool uses_wide_accesses = false;
 };
 
 /// `s` is a nest of Grid loops, or any statement for a kernel of one thread.

@@ -71,6 +71,19 @@ inline T block_reduce(T value, Combine combine) {
 }
 )";
 
+constexpr const char* wide_text = R"(
+// Four neighbouring elements, moved at once.
+template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Four { T values[4]; };
+template <class T>
+inline bool is_aligned(const T* p) {
+  return reinterpret_cast<unsigned long long>(p) % alignof(Four<T>) == 0;
+}
+template <class T>
+inline void copy_four(T* to, const T* from) {
+  *reinterpret_cast<Four<T>*>(to) = *reinterpret_cast<const Four<T>*>(from);
+}
+)";
+
 constexpr const char* stack_text = R"(
 // The run-time stack that a forward program leaves to its backward program. What does not fit is counted, not stored.
 class Stack {
@@ -107,7 +120,7 @@ class Stack {
 
 }  // namespace
 
-std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool stack) {
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack) {
   std::set<Helper> common = used;
   common.erase(Helper::F16);
   common.erase(Helper::AtomicUpdate);
@@ -115,6 +128,7 @@ std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool s
   if (used.count(Helper::F16)) out += f16_text;
   if (used.count(Helper::AtomicUpdate)) out += atomic_text;
   if (block_reduce) out += reduce_text;
+  if (wide) out += wide_text;
   if (stack) out += stack_text;
   return out;
 }

@@ -1,8 +1,11 @@
 #include "transforms/gpu/map_to_gpu.h"
 
-#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/search_loops.h"
+#include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
@@ -21,6 +24,7 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t usual_threads = 256;         // of a block in which each thread works on its own
+constexpr std::int64_t tile_threads_x = 8;          // along x when threads take tiles: 128 bytes in one access
 constexpr std::int64_t enough_threads = 64 * 1024;  // fewer leave the device half empty
 constexpr std::int64_t most_host_trips = 4096;      // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_partials = 1024;        // blocks that share one long sum
@@ -49,6 +53,8 @@ Expr threads_for(const Expr& extent, std::int64_t least, std::int64_t most) {
     result = ir::select(ir::binary(BinaryOp::Gt, extent, number(t / 2)), number(t), result);
   return result;
 }
+
+using Nest = ParallelNest;
 
 bool contains_parallel(const Stmt& s) {
   bool found = false;
@@ -115,68 +121,15 @@ class Mapper {
 
   // Parallel nests.
 
-  struct Nest {
-    std::vector<const ir::For*> loops;
-    std::vector<Stmt> owned;  // those of `loops` that are not the program's
-    Stmt body;
-    bool has(const ir::Symbol& symbol) const {
-      return std::any_of(loops.begin(), loops.end(), [&](const ir::For* f) { return f->iterator == symbol; });
-    }
-  };
-
-  static bool bounds_fit(const ir::For& loop, const Nest& nest) {
-    for (const Expr& bound : {loop.lower, loop.upper}) {
-      if (has_load(bound)) return false;
-      for (const ir::For* outer : nest.loops)
-        if (mentions(bound, outer->iterator)) return false;
-    }
-    return true;
-  }
-
-  /// The perfectly nested parallel loops whose bounds the host knows, or can bound: then a guard is left inside.
-  static Nest nest_of(const Stmt& s) {
-    Nest nest;
-    ir::RangeContext ranges;
-    ranges.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-    };
-    ranges.non_negative = [](const ir::Symbol&) { return false; };
-    Expr guard;
-    Stmt inner = s;
-    for (const auto* loop = inner.as<ir::For>(); loop; loop = inner.as<ir::For>()) {
-      const bool first = nest.loops.empty();
-      if (!first && loop->mode != LoopMode::Parallel) break;
-      inner = loop->body;
-      if (!first && !bounds_fit(*loop, nest)) {
-        const auto lower = ir::range_of(loop->lower, ranges), upper = ir::range_of(loop->upper, ranges);
-        if (has_load(loop->lower) || has_load(loop->upper) || !lower || !upper) {
-          inner = nest.loops.back()->body;
-          break;
-        }
-        const Expr i = ir::var(loop->iterator);
-        const Expr inside = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Le, loop->lower, i),
-                                       ir::binary(BinaryOp::Lt, i, loop->upper));
-        guard = guard ? ir::binary(BinaryOp::And, guard, inside) : inside;
-        nest.owned.push_back(ir::for_loop(loop->iterator, lower->lowest, upper->highest, loop->body, loop->mode,
-                                          loop->location, loop->at_most));
-        loop = nest.owned.back().as<ir::For>();
-      }
-      ranges.variables[loop->iterator] = {loop->lower, loop->upper - number(1)};
-      nest.loops.push_back(loop);
-    }
-    nest.body = guard ? ir::if_then(guard, inner) : inner;
-    return nest;
-  }
-
   Stmt map_nest(const Stmt& s) {
-    const Nest nest = nest_of(s);
+    const Nest nest = parallel_nest(s);
     if (!can_spread(program_, nest.body)) return flat(nest);
     int own = std::numeric_limits<int>::min(), inside = own;
     for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
     ir::walk_stmts(nest.body, [&](const Stmt& child) {
       const auto* loop = child.as<ir::For>();
       if (loop && (loop->mode == LoopMode::Parallel || shared_sums(program_, child)))
-        inside = std::max(inside, coalescing_score(loop->body, loop->iterator));
+        inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
     if (inside > own) return rows(nest);
     Expr total = number(1);
@@ -184,7 +137,21 @@ class Mapper {
     return ir::if_then(at_least(total, enough_threads), flat(nest), ir::with_fresh_names(rows(nest)));
   }
 
-  /// One thread for each iteration.
+  /// How many iterations one thread takes along x and y.
+  struct Tile {
+    std::int64_t x = 1, y = 1;
+    std::int64_t shift = 0;  // how far before the loop along x the first chunk begins
+    std::optional<std::vector<const ir::For*>::iterator> rows;  // the loop along y when that is more than one
+  };
+
+  static Tile tile_of(Nest& nest, const ir::For& x) {
+    for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
+      if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, it};
+    const std::optional<std::int64_t> shift = shift_for_chunks(nest.body, x.iterator, x.lower);
+    return {shift ? chunk_width : 1, 1, shift.value_or(0), {}};
+  }
+
+  /// One thread for each iteration, or for a few of them that make wide accesses.
   Stmt flat(Nest nest) {
     // Along x runs the loop with the best order, the innermost of equals.
     auto best = nest.loops.end() - 1;
@@ -193,17 +160,22 @@ class Mapper {
     std::rotate(best, best + 1, nest.loops.end());
 
     const ir::For& x = *nest.loops.back();
+    const Tile tile = tile_of(nest, x);
+    if (tile.rows) std::rotate(*tile.rows, *tile.rows + 1, nest.loops.end() - 1);
     const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
     const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");
     const Expr threads_x = y ? ir::var(tx) : number(flat_threads_);
     Stmt body = nest.body;
     const ir::Symbol block_x = ir::make_symbol("block_x"), thread_x = ir::make_symbol("thread_x");
     const ir::Symbol block_y = ir::make_symbol("block_y"), thread_y = ir::make_symbol("thread_y");
-    auto position = [](const ir::For& loop, const ir::Symbol& block, const Expr& threads, const ir::Symbol& thread) {
-      return loop.lower + (ir::var(block) * threads + ir::var(thread));
+    auto chunk = [](const ir::For& loop, const ir::Symbol& block, const Expr& threads, const ir::Symbol& thread,
+                    std::int64_t width, std::int64_t shift) {
+      const Expr start = loop.lower - number(shift) + (ir::var(block) * threads + ir::var(thread)) * number(width);
+      return Chunk{start, shift > 0 ? loop.lower : Expr(), loop.upper};
     };
-    body = one_trip(x.iterator, position(x, block_x, threads_x, thread_x), x.upper, body, x.location);
-    if (y) body = one_trip(y->iterator, position(*y, block_y, ir::var(ty), thread_y), y->upper, body, y->location);
+    body = chunk_loop(x.iterator, chunk(x, block_x, threads_x, thread_x, tile.x, tile.shift), tile.x, body, x.location);
+    if (y)
+      body = chunk_loop(y->iterator, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y, body, y->location);
     body = threads_loop(thread_x, threads_x, body);
     if (y) body = threads_loop(thread_y, ir::var(ty), body);
     // The host divides, once, and not every thread.
@@ -214,11 +186,12 @@ class Mapper {
       const ir::For& loop = *nest.loops[k];
       body = grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
     }
-    body = let(blocks_x, ceil_div(x.upper - x.lower, threads_x), body);
+    body = let(blocks_x, ceil_div(x.upper - x.lower + number(tile.shift), threads_x * number(tile.x)), body);
     if (!y) return body;
-    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty)), body);
+    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(tile.y)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    return let(tx, threads_for(x.upper - x.lower, 4, flat_threads_), body);
+    if (tile.y > 1) return let(tx, number(tile_threads_x), body);
+    return let(tx, threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_), body);
   }
 
   /// The longest extent that the host knows of a loop inside; null when there is none.
@@ -228,7 +201,7 @@ class Mapper {
     ir::walk_stmts(nest.body, [&](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
       if (!loop) return;
-      bool known = bounds_fit(*loop, nest);
+      bool known = nest.fits(*loop);
       for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
       inner.push_back(loop->iterator);
       if (!known) return;
@@ -333,7 +306,7 @@ bool uses_stack(const ir::Program& program) {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (uses_stack(program) || ir::is_empty(program.body)) return program;
-  const ir::Program hoisted = hoist_parallel_loops(program);
+  const ir::Program hoisted = split_kernels(hoist_parallel_loops(search_loops(program)));
   return ir::with_body(hoisted, Mapper(hoisted, options).host(hoisted.body));
 }
 

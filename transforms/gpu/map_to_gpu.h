@@ -35,6 +35,9 @@
 
 namespace loopgrad::transforms {
 
+/// Partial results of one long sum that `lower` should make for a GPU: blocks enough for all of its processors.
+inline constexpr std::int64_t gpu_tree_blocks = 1024;
+
 /// What the user decides about the mapping.
 struct GpuMapping {
   /// Threads of every block that has more than one: a power of two from 32 to 1024; 0: as fits the loops.

@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
+#include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -118,7 +119,7 @@ class Spreader {
       const auto* inner = s.as<ir::For>();
       if (!inner || has_few_trips(*inner)) return;
       const int own = coalescing_score(inner->body, loop.iterator);
-      const int other = coalescing_score(inner->body, inner->iterator);
+      const int other = coalescing_score(loop.body, inner->iterator);
       if (other > 0 && other > own && shared_sums(program_, s)) better = true;
     });
     return better;
@@ -257,19 +258,17 @@ bool can_spread(const ir::Program& program, const Stmt& s) {
   return found;
 }
 
-Stmt one_trip(const ir::Symbol& i, const Expr& value, const Expr& upper, Stmt body, const SourceLocation& location) {
-  const Expr next = value + ir::int_const(1);
-  return ir::for_loop(i, value, ir::binary(BinaryOp::Min, next, upper), std::move(body), LoopMode::Forward, location);
-}
-
 Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, const Expr& first, const Expr& stride,
                   Stmt body, const SourceLocation& location) {
+  const std::optional<std::int64_t> shift = shift_for_chunks(body, i, lower);
+  const std::int64_t width = shift ? chunk_width : 1;
+  const Expr wide = ir::int_const(width);
   const ir::Symbol step = ir::make_symbol(i.name + "_step");
-  const Expr start = lower + first;
-  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - start + (stride - ir::int_const(1)), stride);
-  return ir::for_loop(step, ir::int_const(0), trips,
-                      one_trip(i, start + ir::var(step) * stride, upper, std::move(body), location), LoopMode::Forward,
-                      location);
+  const Expr start = lower - ir::int_const(shift.value_or(0)) + first * wide, distance = stride * wide;
+  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - start + (distance - ir::int_const(1)), distance);
+  const Chunk chunk = {start + ir::var(step) * distance, shift.value_or(0) > 0 ? lower : Expr(), upper};
+  return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, chunk, width, std::move(body), location),
+                      LoopMode::Forward, location);
 }
 
 PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {

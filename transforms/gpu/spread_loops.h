@@ -17,7 +17,7 @@
 // What the result means: statements outside of Threads loops are executed once per block (by every thread on a copy of
 // its own where they only set scalars of the block); a Threads loop is executed by the threads, which wait for each
 // other at its end. An atomic Reduce into a scalar of the block is the block's own: the emitter turns it into a tree of
-// fixed order. "step T" is a loop over steps around a loop of at most one trip, see `strided_loop`.
+// fixed order. "step T" is a loop over steps around a loop of one trip or a few, see `strided_loop`.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -44,13 +44,10 @@ ir::Stmt spread_loops(const ir::Program& program, const ir::Stmt& s, const ir::E
 /// Whether `spread_loops` would spread anything.
 bool can_spread(const ir::Program& program, const ir::Stmt& s);
 
-/// for i in lower + first, lower + first + stride, ... below upper: body
+/// for i in lower + first, lower + first + stride, ... below upper: body. Where that makes for wide accesses, for
+/// chunks of neighbouring iterations in place of single ones; see transforms/gpu/contiguous.h.
 ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& first,
                       const ir::Expr& stride, ir::Stmt body, const SourceLocation& location);
-
-/// if value < upper: i = value: body. Written as a loop of at most one trip.
-ir::Stmt one_trip(const ir::Symbol& i, const ir::Expr& value, const ir::Expr& upper, ir::Stmt body,
-                  const SourceLocation& location);
 
 /// Sums into copies: `sum` is replaced by a fresh scalar in `body`; used for partial results.
 struct PartialSums {

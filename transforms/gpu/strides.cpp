@@ -4,12 +4,17 @@
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
+#include <algorithm>
+
 namespace loopgrad::transforms {
 
 using ir::Expr;
 using ir::Stmt;
 
 namespace {
+
+constexpr int repeated = 8;  // trips that a loop of unknown length is taken to make at least
+constexpr int most_weight = 4096;
 
 /// +1 for neighbouring elements, -1 for a jump, 0 when the iterator does not occur.
 int score_of(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
@@ -20,6 +25,40 @@ int score_of(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
     return step && (*step == 1 || *step == -1) ? 1 : -1;
   }
   return 0;
+}
+
+/// How often an element is touched that loops around move.
+int weight_of(const std::vector<Expr>& indices, const std::vector<ir::Symbol>& around) {
+  int weight = 1;
+  for (const ir::Symbol& symbol : around) {
+    const bool moves = std::any_of(indices.begin(), indices.end(), [&](const Expr& e) { return mentions(e, symbol); });
+    if (moves && weight < most_weight) weight *= repeated;
+  }
+  return weight;
+}
+
+int score_of(const Stmt& s, const ir::Symbol& iterator, std::vector<ir::Symbol>& around) {
+  if (!s) return 0;
+  int score = 0;
+  auto add = [&](const std::vector<Expr>& indices) {
+    score += weight_of(indices, around) * score_of(indices, iterator);
+  };
+  for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { add(indices); });
+  const auto* loop = s.as<ir::For>();
+  const bool repeats = loop && ir::as_int(loop->upper - loop->lower).value_or(repeated) >= repeated;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
+                                              ir::walk(e, [&](const Expr& x) {
+                                                if (const auto* load = x.as<ir::Load>()) add(load->indices);
+                                              });
+                                            },
+                                            [&](const Stmt& child) {
+                                              if (repeats) around.push_back(loop->iterator);
+                                              score += score_of(child, iterator, around);
+                                              if (repeats) around.pop_back();
+                                            }});
+  });
+  return score;
 }
 
 }  // namespace
@@ -36,17 +75,8 @@ bool is_parallel_loop(const Stmt& s) {
 }
 
 int coalescing_score(const Stmt& s, const ir::Symbol& iterator) {
-  int score = 0;
-  ir::walk(
-      s,
-      [&](const Stmt& child) {
-        for_each_store(
-            child, [&](const ir::Array&, const std::vector<Expr>& indices) { score += score_of(indices, iterator); });
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<ir::Load>()) score += score_of(load->indices, iterator);
-      });
-  return score;
+  std::vector<ir::Symbol> around;
+  return score_of(s, iterator, around);
 }
 
 }  // namespace loopgrad::transforms

@@ -1,0 +1,51 @@
+// Runs of neighbouring iterations that touch runs of neighbouring elements: what a GPU moves with one wide access.
+//
+//   for i in e..min(e + 4, n):        a chunk: four iterations of one thread, fewer at the end
+//     for j in f..min(f + 4, m):      a second one directly inside: a tile of four by four
+//       c[i, j] = a[j, i]             c lies along j, a along i
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <optional>
+#include <set>
+
+namespace loopgrad::transforms {
+
+inline constexpr std::int64_t chunk_width = 4;
+
+/// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
+struct Chunk {
+  ir::Expr start, lowest, upper;
+};
+
+/// for i in max(start, lowest)..min(start + width, upper): body
+ir::Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width, ir::Stmt body,
+                    const SourceLocation& location);
+
+/// The chunk that `chunk_loop` made a loop of, with this width; nullopt for other loops.
+std::optional<Chunk> chunk_of(const ir::For& loop, std::int64_t width);
+
+/// An array that all iterations of a chunk or tile use at one place each, neighbours at neighbouring places.
+struct ContiguousAccess {
+  ir::Array array;
+  std::vector<ir::Expr> indices;
+  int along = 0;            // which of the iterators moves the last index by one
+  bool reads = false;       // has to be loaded before
+  bool writes = false;      // has to be stored after
+  std::int64_t offset = 0;  // of the last index from that iterator, as far as it is constant
+};
+
+/// Those of a body for one or two iterators (of the chunk loops around it, outermost first). Every one of them may be
+/// loaded before all iterations and stored after them. Empty for bodies with loops. `may_alias`: arrays to leave out.
+std::vector<ContiguousAccess> contiguous_accesses(const ir::Stmt& body, const std::vector<ir::Symbol>& iterators,
+                                                  const std::set<ir::Array>& may_alias);
+
+/// Whether threads should take chunks along the iterator, which starts at `lower`: most accesses become wide, and they
+/// can be aligned at the same time. Then: how far before `lower` the first chunk has to begin.
+std::optional<std::int64_t> shift_for_chunks(const ir::Stmt& body, const ir::Symbol& iterator, const ir::Expr& lower);
+
+/// Whether threads should take tiles: each of the two iterators has accesses along it.
+bool gains_from_tiles(const ir::Stmt& body, const ir::Symbol& outer, const ir::Symbol& inner);
+
+}  // namespace loopgrad::transforms

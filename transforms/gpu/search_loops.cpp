@@ -1,0 +1,94 @@
+#include "transforms/gpu/search_loops.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+bool is_element(const Expr& e, const ir::Assign& element) {
+  const auto* load = e.as<ir::Load>();
+  return load && load->array == element.array && ir::equal(load->indices, element.indices);
+}
+
+bool mentions_any(const std::vector<Expr>& indices, const ir::Symbol& symbol) {
+  for (const Expr& index : indices)
+    if (mentions(index, symbol)) return true;
+  return false;
+}
+
+bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
+  for (const Expr& index : indices)
+    if (uses(index, array)) return true;
+  return false;
+}
+
+bool may_alias(const ir::Program& program, const ir::Array& array) {
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind == ir::FactKind::MayAlias && (fact.array == array || fact.other == array)) return true;
+  return false;
+}
+
+/// The statements of the body when all but the last add the element that the last one sets to zero.
+const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {
+  std::vector<Stmt> body = {branch.then_body};
+  if (const auto* block = branch.then_body.as<ir::Block>()) body = block->body;
+  const auto* taken = body.empty() ? nullptr : body.back().as<ir::Assign>();
+  if (!taken || !ir::is_const(taken->value, 0) || !is_float(taken->array->type)) return nullptr;
+  if (mentions_any(taken->indices, loop.iterator) || uses(branch.condition, taken->array)) return nullptr;
+  if (may_alias(program, taken->array) || uses_any(taken->indices, taken->array)) return nullptr;
+  for (std::size_t k = 0; k + 1 < body.size(); ++k) {
+    const auto* sum = body[k].as<ir::Reduce>();
+    if (!sum || sum->op != ir::ReduceOp::Add || sum->atomic || sum->array == taken->array) return nullptr;
+    const auto* negated = sum->value.as<ir::Unary>();
+    const bool minus = negated && negated->op == ir::UnaryOp::Neg;
+    if (!is_element(minus ? negated->a : sum->value, *taken)) return nullptr;
+    if (uses(branch.condition, sum->array) || uses_any(taken->indices, sum->array) || may_alias(program, sum->array))
+      return nullptr;
+    for (std::size_t other = 0; other + 1 < body.size(); ++other) {
+      const auto* reduce = body[other].as<ir::Reduce>();
+      if (!reduce || uses_any(reduce->indices, sum->array) || uses_any(reduce->indices, taken->array)) return nullptr;
+    }
+  }
+  return taken;
+}
+
+std::optional<Stmt> as_search(const ir::Program& program, const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  if (!loop || ir::is_parallel(loop->mode)) return std::nullopt;
+  const auto* branch = loop->body.as<ir::If>();
+  if (!branch || !ir::is_empty(branch->else_body) || ir::is_empty(branch->then_body)) return std::nullopt;
+  if (!taken_once(program, *loop, *branch)) return std::nullopt;
+
+  const bool last = loop->mode == LoopMode::Backward;
+  const ir::Array match = ir::make_array("match", ScalarType::I64, {}, ir::ArrayRole::Local, loop->location);
+  const Expr found = ir::load(match, {});
+  const Expr none = last ? loop->lower - ir::int_const(1) : loop->upper;
+  const Stmt search =
+      ir::for_loop(loop->iterator, loop->lower, loop->upper,
+                   ir::reduce(match, {}, last ? ir::ReduceOp::Max : ir::ReduceOp::Min,
+                              ir::select(branch->condition, ir::var(loop->iterator), none), branch->location),
+                   LoopMode::Forward, loop->location, loop->at_most);
+  const Expr any = last ? ir::binary(BinaryOp::Ge, found, loop->lower) : ir::binary(BinaryOp::Lt, found, loop->upper);
+  const Stmt once = ir::substitute(branch->then_body, {{loop->iterator, found}});
+  return ir::allocate(
+      match,
+      ir::block({ir::assign(match, {}, none, loop->location), search, ir::if_then(any, once, {}, branch->location)}),
+      loop->location);
+}
+
+}  // namespace
+
+ir::Program search_loops(const ir::Program& program) {
+  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return as_search(program, s); }));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,25 @@
+// Loops that look for one iteration become a search, which threads can share, and that iteration.
+//
+//   for c in 1..n reversed:                local i64 match
+//     if x[c] == largest:                  match = 0
+//       d_x[c] += d_largest                for c in 1..n:
+//       d_largest = 0              ->        match max= select(x[c] == largest, c, 0)
+//                                          if match >= 1:
+//                                            d_x[match] += d_largest
+//                                            d_largest = 0
+//
+// This is what the gradient of a minimum or maximum looks like: the first iteration that fits takes all, those after it
+// add zero.
+//
+// Requires: nothing. Guarantees: the same values, but that -0 stays -0 where zero would have been added to it. Leaves
+// alone: loops in which a later iteration does more than to add what is zero by then, or in which the condition depends
+// on what the loop changes.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program search_loops(const ir::Program& program);
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,135 @@
+#include "transforms/gpu/split_kernels.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/nest.h"
+#include "transforms/parallelize_loops.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+bool contains_parallel(const Stmt& s) {
+  bool found = false;
+  if (s) ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
+  return found;
+}
+
+/// The parts that the body of a parallel loop falls into, in order.
+std::vector<Stmt> parts_of(const Stmt& s) {
+  if (ir::is_empty(s)) return {};
+  if (!contains_parallel(s)) return {s};
+  if (const auto* block = s.as<ir::Block>()) {
+    std::vector<Stmt> parts;
+    bool plain = false;  // the last part is one without parallel loops
+    for (const Stmt& child : block->body) {
+      if (plain && !contains_parallel(child)) {
+        parts.back() = ir::block({parts.back(), child});
+        continue;
+      }
+      plain = !contains_parallel(child);
+      for (Stmt& part : parts_of(child)) parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+  std::vector<Stmt> parts;
+  if (const auto* branch = s.as<ir::If>(); branch && !has_load(branch->condition)) {
+    for (const Stmt& part : parts_of(branch->then_body))
+      parts.push_back(ir::if_then(branch->condition, part, {}, branch->location));
+    const Expr otherwise = ir::unary(ir::UnaryOp::Not, branch->condition);
+    for (const Stmt& part : parts_of(branch->else_body))
+      parts.push_back(ir::if_then(otherwise, part, {}, branch->location));
+    return parts;
+  }
+  const auto* loop = s.as<ir::For>();
+  if (!loop || !is_parallel_loop(s) || has_load(loop->lower) || has_load(loop->upper)) return {s};
+  for (const Stmt& part : parts_of(loop->body)) parts.push_back(with_body(*loop, part));
+  return parts;
+}
+
+/// More than a row of work for the threads of one block.
+bool is_nest_of_its_own(const Stmt& part) {
+  if (const auto* branch = part.as<ir::If>()) return contains_parallel(branch->then_body);
+  const auto* loop = part.as<ir::For>();
+  return loop && is_parallel_loop(part) && contains_parallel(loop->body);
+}
+
+bool is_parallel_throughout(const Stmt& nest) {
+  bool parallel = true;
+  ir::walk_stmts(nest, [&](const Stmt& s) { parallel &= !s.as<ir::For>() || is_parallel_loop(s); });
+  return parallel;
+}
+
+/// The one constant that all leaves of a nest assign, or null.
+Expr constant_fill(const Stmt& nest) {
+  Expr value;
+  std::vector<ir::Array> targets;
+  for (const Stmt& leaf : leaves(nest)) {
+    const auto* assign = leaf.as<ir::Assign>();
+    if (!assign || (assign->value.kind() != ir::Kind::FloatConst && assign->value.kind() != ir::Kind::IntConst))
+      return {};
+    if (value && !ir::equal(value, assign->value)) return {};
+    value = assign->value;
+    targets.push_back(assign->array);
+  }
+  bool plain = true;  // neither indices nor bounds read what is set
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    plain &= s.kind() != ir::Kind::While && s.kind() != ir::Kind::Allocate;
+    for (const ir::Array& target : targets) {
+      if (const auto* f = s.as<ir::For>()) plain &= !uses(f->lower, target) && !uses(f->upper, target);
+      if (const auto* branch = s.as<ir::If>()) plain &= !uses(branch->condition, target);
+      for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) {
+        for (const Expr& index : indices) plain &= !uses(index, target);
+      });
+    }
+  });
+  return plain ? value : Expr();
+}
+
+class Splitter {
+ public:
+  bool has_fills = false;
+
+  Stmt visit(const Stmt& s) {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      const auto* loop = child.as<ir::For>();
+      if (!loop) return std::nullopt;
+      if (const auto assignments = leaves(child);
+          assignments.size() > 1 && !is_parallel_throughout(child) && constant_fill(child)) {
+        has_fills = true;
+        return apart(assignments, [&](const Stmt& leaf) { return slice(child, {leaf.get()}); });
+      }
+      if (!is_parallel_loop(child) || has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
+      const std::vector<Stmt> parts = parts_of(loop->body);
+      if (parts.size() < 2 || !std::any_of(parts.begin(), parts.end(), is_nest_of_its_own)) return child;
+      return apart(parts, [&](const Stmt& part) { return with_body(*loop, part); });
+    });
+  }
+
+ private:
+  template <class F>
+  static Stmt apart(const std::vector<Stmt>& parts, F&& nest_of) {
+    std::vector<Stmt> nests;
+    for (const Stmt& part : parts) nests.push_back(ir::with_fresh_names(nest_of(part)));
+    return ir::block(std::move(nests));
+  }
+};
+
+}  // namespace
+
+ir::Program split_kernels(const ir::Program& program) {
+  Splitter splitter;
+  const ir::Program split = ir::with_body(program, splitter.visit(program.body));
+  if (!splitter.has_fills) return split;
+  Report decisions;
+  PassContext context{SumMode::Restructured, decisions};
+  return parallelize_loops(split, context);
+}
+
+}  // namespace loopgrad::transforms
