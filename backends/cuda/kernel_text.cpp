@@ -5,6 +5,8 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -89,6 +91,9 @@ class KernelWriter {
     for (const Fact& fact : program.facts)
       if (fact.kind == FactKind::MayAlias) aliases_.insert({fact.array, fact.other});
     prepare(s);
+    state_.position = [this](const Array& array, const std::vector<Expr>& indices) {
+      return position_from_places(array, indices);
+    };
   }
 
   KernelText write() {
@@ -480,7 +485,10 @@ class KernelWriter {
   void emit_chunk_at(const For& n, const Symbol& start, const transforms::Chunk& chunk, std::int64_t width) {
     if (start == n.iterator) {
       line("if ({} < {}) {{", state_.names.of(start), text(chunk.upper, Level::Sum));
+      const std::size_t places = places_.size();
+      indented([&] { declare_places(n.body); });
       emit_body(n.body);
+      places_.resize(places);
       return line("}}");
     }
     std::vector<ChunkLoop> loops = {{&n, start, chunk}};
@@ -493,6 +501,75 @@ class KernelWriter {
       loops.push_back({inner, inner_start, *below});
     }
     emit_wide(loops);
+  }
+
+  /// The position of one element in its array, as a variable of the emitted code.
+  struct Place {
+    Array array;
+    std::vector<Expr> indices;
+    Symbol position;
+  };
+
+  /// How far from a place an element is, in sizes; null when that varies.
+  static Expr distance_from(const Place& place, const std::vector<Expr>& indices) {
+    Expr distance = int_const(0);
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      const transforms::LinearForm step = transforms::linear_form(indices[d] - place.indices[d]);
+      if (!step.terms.empty()) return {};
+      Expr elements = int_const(step.constant);
+      for (std::size_t inner = d + 1; inner < indices.size(); ++inner) elements = elements * place.array->shape[inner];
+      distance = distance + elements;
+    }
+    return distance;
+  }
+
+  std::string position_from_places(const Array& array, const std::vector<Expr>& indices) {
+    for (const Place& place : places_) {
+      const Expr distance = place.array == array ? distance_from(place, indices) : Expr();
+      if (distance) return text(var(place.position) + distance);
+    }
+    return "";
+  }
+
+  /// Neighbouring elements, as stencils touch them, are addressed from one of them: the compiler does not find by
+  /// itself that their positions differ by constants.
+  void declare_places(const Stmt& body) {
+    std::vector<Place> found;
+    std::vector<int> used;  // how many different elements are addressed from each
+    auto note = [&](const Array& array, const std::vector<Expr>& indices) {
+      if (indices.size() < 2 || std::any_of(indices.begin(), indices.end(), transforms::has_load)) return;
+      for (std::size_t k = 0; k < found.size(); ++k) {
+        if (found[k].array != array || !distance_from(found[k], indices)) continue;
+        used[k] += !equal(found[k].indices, indices);
+        return;
+      }
+      found.push_back({array, indices, make_symbol(array->name + "_at")});
+      used.push_back(0);
+    };
+    for_each_access_outside_loops(body, note);
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      if (used[k] == 0) continue;
+      const std::string element = element_text(found[k].array, found[k].indices, state_);
+      const std::size_t bracket = element.find('[') + 1;
+      line("const int64_t {} = {};", state_.names.of(found[k].position),
+           element.substr(bracket, element.size() - bracket - 1));
+      places_.push_back(found[k]);
+    }
+  }
+
+  template <class F>
+  static void for_each_access_outside_loops(const Stmt& s, F&& note) {
+    if (!s || s.kind() == Kind::For || s.kind() == Kind::While) return;
+    if (const auto* n = s.as<Assign>()) note(n->array, n->indices);
+    if (const auto* n = s.as<Reduce>()) note(n->array, n->indices);
+    visit(s, [&](const auto& node) {
+      for_each_child(node, overloaded{[&](const Expr& e) {
+                                        walk(e, [&](const Expr& x) {
+                                          if (const auto* l = x.as<Load>()) note(l->array, l->indices);
+                                        });
+                                      },
+                                      [&](const Stmt& child) { for_each_access_outside_loops(child, note); }});
+    });
   }
 
   struct ChunkLoop {
@@ -520,8 +597,14 @@ class KernelWriter {
     }
     std::vector<Wide> wides;
     for (const auto& access : accesses) wides.push_back(wide_of(access, loops, starts));
-    for (std::size_t k = 0; k < wides.size(); ++k)
-      condition += fmt::format("{}is_aligned(&{})", k > 0 ? " && " : "", wides[k].first);
+    // When two rows are aligned, so are all: they are equally far apart.
+    std::string separator;
+    for (const Wide& wide : wides) {
+      for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
+        condition += fmt::format("{}is_aligned(&{})", separator, wide.rows[row]);
+        separator = " && ";
+      }
+    }
     line("if ({}) {{", condition);
     indented([&] { emit_wide_body(loops, body, wides); });
     line("}} else {{");
@@ -534,13 +617,12 @@ class KernelWriter {
     transforms::ContiguousAccess access;
     Array registers;
     std::vector<Expr> lanes;        // indices of `registers` inside the loops
-    std::string first;              // element at the start of all loops
     std::vector<std::string> rows;  // elements at which runs of neighbours start
   };
 
   Wide wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
                const std::map<Symbol, Expr>& starts) {
-    Wide wide{access, {}, {}, {}, {}};
+    Wide wide{access, {}, {}, {}};
     const std::size_t along = static_cast<std::size_t>(access.along);
     auto element = [&](std::int64_t row) {
       std::map<Symbol, Expr> at = starts;
@@ -554,7 +636,6 @@ class KernelWriter {
     };
     const std::int64_t rows = loops.size() > 1 ? transforms::chunk_width : 1;
     for (std::int64_t row = 0; row < rows; ++row) wide.rows.push_back(element(row));
-    wide.first = wide.rows.front();
     std::vector<Expr> shape(loops.size(), int_const(transforms::chunk_width));
     wide.registers = make_array(access.array->name + "_wide", access.array->type, shape, ArrayRole::Local, {});
     if (loops.size() > 1) wide.lanes.push_back(lane_of(loops[1 - along], starts));
@@ -801,6 +882,7 @@ class KernelWriter {
   RangeContext ranges_;  // of the iterators in scope
   KernelText text_;
   Stmt root_, grid_body_;
+  std::vector<Place> places_;      // in scope
   std::vector<Array> parameters_;  // as the kernel's text names them
   std::set<Array> written_, aliases_;
   std::set<Array> block_scalars_, shared_scalars_;  // of rank 0; those that are in shared memory

@@ -193,8 +193,9 @@ std::string argument_text(const Expr& e, EmitState& state) {
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
   const std::string name = state.names.of(array);
   if (indices.empty()) return array->role == ArrayRole::Local ? name : name + "[0]";
+  std::string position = state.position ? state.position(array, indices) : "";
+  if (!position.empty()) return fmt::format("{}[{}]", name, position);
   // Row-major position by Horner's rule: (i * m + j) * k + l.
-  std::string position;
   for (std::size_t d = 0; d < indices.size(); ++d) {
     const bool last = d + 1 == indices.size();
     std::string index = text_of(indices[d], state, position.empty() && last ? Level::Any : Level::Sum);

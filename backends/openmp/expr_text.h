@@ -4,6 +4,8 @@
 #include "backends/openmp/prelude.h"
 #include "dsl/ir/printer.h"
 
+#include <functional>
+
 namespace loopgrad::backend {
 
 /// What the emission of one function knows and collects.
@@ -15,6 +17,8 @@ struct EmitState {
   bool vector_math = false;               // f32 functions from vector_math.h instead of the standard library's
   std::set<ir::Symbol> non_negative;      // sizes and the iterators in scope that start at zero or above
   std::set<ir::Array> non_negative_data;  // integer arrays whose elements are stated to be non-negative
+  /// A shorter position for an element than its row-major formula, or "".
+  std::function<std::string(const ir::Array&, const std::vector<ir::Expr>&)> position;
 };
 
 /// How tightly a C++ operator binds; a text is wrapped in parentheses where its surroundings bind tighter.

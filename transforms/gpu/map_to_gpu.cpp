@@ -131,7 +131,8 @@ class Mapper {
       if (loop && (loop->mode == LoopMode::Parallel || shared_sums(program_, child)))
         inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
-    if (inside > own) return rows(nest);
+    // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
+    if (inside > own && own <= 0) return rows(nest);
     Expr total = number(1);
     for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
     return ir::if_then(at_least(total, enough_threads), flat(nest), ir::with_fresh_names(rows(nest)));
