@@ -4,6 +4,7 @@
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
 #include "transforms/nest.h"
+#include "transforms/pipeline.h"
 #include "transforms/tree_sums.h"
 
 #include <fmt/format.h>

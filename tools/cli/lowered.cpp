@@ -17,7 +17,7 @@ transforms::SumMode sum_mode(Variant variant) {
 ir::Program mapped_to_gpu(const Program& program, Variant variant, int threads_per_block) {
   Report decisions;
   const transforms::SumMode mode = sum_mode(variant);
-  const ir::Program lowered = transforms::lower(program.ir(), mode, decisions, {}, transforms::gpu_tree_blocks);
+  const ir::Program lowered = transforms::lower(program.ir(), mode, decisions, {{}, {}, transforms::gpu_tree_blocks});
   if (mode == transforms::SumMode::Serial) return lowered;  // a stack is one thread's
   return transforms::map_to_gpu(lowered, {threads_per_block});
 }

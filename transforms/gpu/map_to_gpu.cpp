@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
 #include "transforms/gpu/search_loops.h"
 #include "transforms/gpu/split_kernels.h"
@@ -307,7 +308,7 @@ bool uses_stack(const ir::Program& program) {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (uses_stack(program) || ir::is_empty(program.body)) return program;
-  const ir::Program hoisted = split_kernels(hoist_parallel_loops(search_loops(program)));
+  const ir::Program hoisted = split_kernels(own_scatters(hoist_parallel_loops(search_loops(program))));
   return ir::with_body(hoisted, Mapper(hoisted, options).host(hoisted.body));
 }
 

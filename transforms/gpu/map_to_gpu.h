@@ -26,6 +26,7 @@
 // element becomes partial sums of many blocks and a second kernel that combines them in a fixed order. Sequential
 // loops around parallel ones become host loops, or one kernel of one block when they make many trips. Whatever the
 // host cannot run (bounds and conditions of data) becomes a kernel of one block.
+// Threads take chunks or tiles of iterations where that makes wide accesses. See docs/design/gpu_mapping.md.
 //
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations up to the order of sums, and
 // that order depends on the sizes only.
