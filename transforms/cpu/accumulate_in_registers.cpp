@@ -97,7 +97,38 @@ const char* suffix_of(ReduceOp op) {
 struct Candidate {
   const Reduce* sum;
   bool exists;
+  const Assign* start = nullptr;  // the statement that gives the element its first value and nothing else needs
 };
+
+bool reads(const Stmt& s, const Array& array) {
+  bool found = false;
+  walk(
+      s, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* l = e.as<Load>();
+        found |= l && l->array == array;
+      });
+  return found;
+}
+
+/// The last of the assignments right before the loop that gives the element its value. Those after it do not touch the
+/// array, nor change what the value is computed from.
+const Assign* first_value(const std::vector<Stmt>& before, const Reduce& sum, const std::set<Array>& aliased) {
+  std::set<Array> changed;
+  for (auto s = before.rbegin(); s != before.rend(); ++s) {
+    const auto* a = s->as<Assign>();
+    if (!a || reads(*s, sum.array)) return nullptr;
+    if (a->array == sum.array) {
+      bool same = equal(a->indices, sum.indices) && !has_load(a->indices);
+      walk(a->value, [&](const Expr& e) {
+        if (const auto* l = e.as<Load>()) same &= !changed.count(l->array) && !aliased.count(l->array);
+      });
+      return same ? a : nullptr;
+    }
+    changed.insert(a->array);
+  }
+  return nullptr;
+}
 
 class Accumulator final : public Rewriter {
  public:
@@ -122,28 +153,36 @@ class Accumulator final : public Rewriter {
     std::vector<Stmt> body, before;
     bool changed = false;
     for (const Stmt& child : n.body) {
-      body.push_back(is_sequential_loop(child) ? rewrite_loop(child, before) : rewrite(child));
-      changed |= !body.back().same_as(child);
+      std::set<const Assign*> starts;
+      const Stmt now = is_sequential_loop(child) ? rewrite_loop(child, before, &starts) : rewrite(child);
+      changed |= !now.same_as(child);
+      body.erase(std::remove_if(body.begin(), body.end(),
+                                [&](const Stmt& t) { return starts.count(t.as<Assign>()) && t.as<Assign>(); }),
+                 body.end());
+      body.push_back(now);
       before.push_back(child);
     }
     return changed ? block(std::move(body)) : s;
   }
 
-  Stmt rewrite_loop(const Stmt& s, const std::vector<Stmt>& before) {
+  /// Adds to `starts` the statements before the loop that are not needed any more.
+  Stmt rewrite_loop(const Stmt& s, const std::vector<Stmt>& before, std::set<const Assign*>* starts = nullptr) {
     const std::vector<Candidate> candidates = candidates_of(s, before);
     if (candidates.empty()) return rewrite_children(s);
+    const bool exist = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.exists; });
 
     const auto& loop = *s.as<For>();
     std::map<Array, Array> scalars;
     std::vector<Stmt> all, epilogue;
-    bool exist = true;
-    for (const auto& [r, exists] : candidates) {
+    for (const auto& [r, exists, first] : candidates) {
+      // Under a condition the element would not get its value when the loop is empty.
+      const Assign* const start = exist ? first : nullptr;
       const Array scalar =
           make_array(r->array->name + suffix_of(r->op), r->array->type, {}, ArrayRole::Local, r->location);
       scalars[r->array] = scalar;
-      all.push_back(assign(scalar, {}, load(r->array, r->indices, r->location), r->location));
+      all.push_back(assign(scalar, {}, start ? start->value : load(r->array, r->indices, r->location), r->location));
+      if (start) starts->insert(start);
       epilogue.push_back(assign(r->array, r->indices, load(scalar, {}), r->location));
-      exist &= exists;
     }
     const Stmt body = ir::rewrite(loop.body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
       const auto* r = t.as<Reduce>();
@@ -172,7 +211,7 @@ class Accumulator final : public Rewriter {
       });
       const bool every_trip =
           std::any_of(always.begin(), always.end(), [&](const Reduce* x) { return x->array == array; });
-      if (exists || every_trip) out.push_back({r, exists});
+      if (exists || every_trip) out.push_back({r, exists, exists ? first_value(before, *r, aliased_) : nullptr});
     }
     std::sort(out.begin(), out.end(),
               [](const Candidate& a, const Candidate& b) { return a.sum->array->id < b.sum->array->id; });

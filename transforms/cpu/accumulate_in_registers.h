@@ -9,7 +9,8 @@
 // C++ compilers cannot do this by themselves in OpenMP regions, where they do not know that y, x and w differ.
 // Requires: nothing. Guarantees: every element gets the same operations in the same order. The condition is left out
 // where a statement before the loop writes the element; else the sum must happen on every trip, so that the element is
-// known to exist. Leaves alone: sums whose array the loop also reads, atomic sums, arrays that may alias others, f16
+// known to exist. Where that statement is an assignment right before the loop, the scalar starts with its value and the
+// assignment goes. Leaves alone: sums whose array the loop also reads, atomic sums, arrays that may alias others, f16
 // and bf16 (rounded at each step in memory).
 #pragma once
 

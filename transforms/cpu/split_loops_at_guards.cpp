@@ -80,17 +80,21 @@ class Guards {
   /// The first and the last but one iteration in which all conditions hold, within the loop's bounds.
   Expr first() const {
     Expr result = loop_.lower;
-    for (const LinearForm& form : lower_) {  // c + rest >= 0
-      result = ir::binary(BinaryOp::Max, result, to_expr(scaled(without_iterator(form), -1)));
+    for (const LinearForm& form : lower_) {  // a*c + rest >= 0, a > 0: c is at least -rest/a, rounded up
+      const std::int64_t a = coefficient(form);
+      LinearForm least = scaled(without_iterator(form), -1);
+      least.constant += a - 1;
+      result = ir::binary(BinaryOp::Max, result, divided(least, a));
     }
     return result;
   }
   Expr end() const {
     Expr result = loop_.upper;
-    for (const LinearForm& form : upper_) {  // rest - c >= 0
+    for (const LinearForm& form : upper_) {  // rest - a*c >= 0, a > 0: c is at most rest/a, rounded down
+      const std::int64_t a = -coefficient(form);
       LinearForm rest = without_iterator(form);
-      ++rest.constant;
-      result = ir::binary(BinaryOp::Min, result, to_expr(rest));
+      rest.constant += a;
+      result = ir::binary(BinaryOp::Min, result, divided(rest, a));
     }
     return result;
   }
@@ -116,10 +120,7 @@ class Guards {
   bool is_usable(const LinearForm& form) const {
     for (const auto& term : form.terms) {
       auto* node = term.atom.as<ir::Var>();
-      if (node && node->symbol == loop_.iterator) {
-        if (std::abs(term.coefficient) != 1) return false;
-        continue;
-      }
+      if (node && node->symbol == loop_.iterator) continue;
       bool loads = false;
       ir::walk(term.atom, [&](const Expr& e) { loads |= e.kind() == ir::Kind::Load; });
       if (loads || mentions(term.atom, loop_.iterator)) return false;
@@ -135,6 +136,10 @@ class Guards {
                                     }),
                      form.terms.end());
     return form;
+  }
+
+  static Expr divided(const LinearForm& form, std::int64_t by) {
+    return by == 1 ? to_expr(form) : ir::binary(BinaryOp::FloorDiv, to_expr(form), ir::int_const(by));
   }
 
   static LinearForm scaled(LinearForm form, std::int64_t factor) {
@@ -200,7 +205,63 @@ Stmt split(const Stmt& s, const ir::For& loop) {
                  : result;
 }
 
+/// The one branch around loops in a body whose other statements are free of loops and of conditions on the iterator.
+const ir::If* only_guard(const ir::For& loop) {
+  const ir::If* found = nullptr;
+  bool simple = true;
+  const auto look = [&](const Stmt& s, const auto& self) -> void {
+    if (!s) return;
+    if (const auto* block = s.as<ir::Block>()) {
+      for (const Stmt& child : block->body) self(child, self);
+    } else if (const auto* branch = s.as<ir::If>()) {
+      simple = simple && !found && !branch->else_body;
+      found = branch;
+    } else if (const auto* local = s.as<ir::Allocate>()) {
+      self(local->body, self);
+    } else {
+      simple = simple && (s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce);
+    }
+  };
+  look(loop.body, look);
+  return simple ? found : nullptr;
+}
+
+/// A loop around loops, split where its one branch starts and ceases to be taken.
+std::optional<Stmt> split_around_loops(const ir::For& loop) {
+  const ir::If* branch = only_guard(loop);
+  Guards guards(loop);
+  if (!branch || !guards.add(branch->condition) || !guards.restrict_iterator() || guards.outside()) return std::nullopt;
+  const auto body_with = [&](const Stmt& by) {
+    return ir::rewrite(loop.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      return s.as<ir::If>() == branch ? std::optional(by) : std::nullopt;
+    });
+  };
+  const Expr middle = ir::binary(BinaryOp::Min, guards.first(), loop.upper);
+  const Expr rest = ir::binary(BinaryOp::Max, middle, guards.end());
+  const Stmt taken = body_with(branch->then_body), border = body_with(ir::block({}));
+  const Stmt inside = copy_over(loop, guards.first(), guards.end(), taken);
+  if (ir::is_empty(border)) return inside;
+  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, border), inside,
+                             copy_over(loop, rest, loop.upper, border)};
+  if (loop.mode == ir::LoopMode::Backward) std::swap(parts[0], parts[2]);
+  return ir::block(std::move(parts));
+}
+
 }  // namespace
+
+ir::Program split_outer_loops_at_guards(const ir::Program& program) {
+  const ir::StmtRewrite split_inside = [](const Stmt& s) -> std::optional<Stmt> {
+    auto* loop = s.as<ir::For>();
+    return loop && !is_innermost(*loop) ? split_around_loops(*loop) : std::nullopt;
+  };
+  const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    auto* loop = s.as<ir::For>();
+    if (!loop || !ir::is_parallel(loop->mode)) return std::nullopt;
+    const Stmt inside = ir::rewrite(loop->body, {}, split_inside);
+    return inside.same_as(loop->body) ? s : with_body(*loop, inside);
+  });
+  return ir::with_body(program, body);
+}
 
 ir::Program split_loops_at_guards(const ir::Program& program) {
   Stmt body = ir::rewrite(program.body, {}, [](const Stmt& s) -> std::optional<Stmt> {

@@ -10,8 +10,8 @@
 // part where all of them hold, and the two borders, as before. Conditions of such branches on outer iterators alone are
 // tested before the loop. A body that is one branch just gets tighter bounds.
 // Requires: nothing (parallel marks are kept). Guarantees: the same iterations in the same order.
-// Leaves alone: loops without such conditions; conditions that are not conjunctions of inequalities with coefficient 1
-// or -1 of the iterator, or that read data; large bodies.
+// Leaves alone: loops without such conditions; conditions that are not conjunctions of inequalities, or that read data;
+// large bodies.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -19,5 +19,9 @@
 namespace loopgrad::transforms {
 
 ir::Program split_loops_at_guards(const ir::Program& program);
+
+/// The same for loops within a parallel loop whose body is one such branch around loops and statements without loops:
+/// where the branch is not taken, only the statements are left.
+ir::Program split_outer_loops_at_guards(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

@@ -135,6 +135,15 @@ class JammedTimes {
 
 }  // namespace
 
+Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor) {
+  Groups groups = groups_of(program, loop, factor, "_unrolled");
+  Stmt body = Jammer(loop.iterator, groups, factor).jam(loop.body);
+  Stmt result = groups_and_rest(loop, groups, body);
+  // The rest shares iterators and locals of inner loops with the groups.
+  const std::vector<Stmt>& two = result.as<ir::Block>()->body;
+  return ir::block({two[0], ir::with_fresh_names(two[1])});
+}
+
 Scheduled unroll_loop(const ir::Program& program, const LoopName& name, std::int64_t factor) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
@@ -167,12 +176,7 @@ Scheduled unroll_and_jam(const ir::Program& program, const LoopName& name, std::
   if (!bounds_are_plain(loop)) require(Legality::refused("its bounds read data"), program, s, action);
   Legality legality = can_reorder(program, s, JammedTimes(loop, factor));
   require(legality, program, s, action);
-  Groups groups = groups_of(program, loop, factor, "_unrolled");
-  Stmt body = Jammer(loop.iterator, groups, factor).jam(loop.body);
-  Stmt result = groups_and_rest(loop, groups, body);
-  // The rest shares iterators and locals of inner loops with the groups.
-  const std::vector<Stmt>& two = result.as<ir::Block>()->body;
-  return {with_replaced(program, s, ir::block({two[0], ir::with_fresh_names(two[1])})), legality};
+  return {with_replaced(program, s, jammed(program, loop, factor)), legality};
 }
 
 Scheduled parallelize_loop(const ir::Program& program, const LoopName& name) {

@@ -7,14 +7,12 @@ static int run_blocks(int64_t n, const float* __restrict x, float* __restrict y,
   if (!part_memory.reserve(1, {block_end})) return loopgrad_out_of_memory;
   float* const part = part_memory.part(0);
   // emitter_test.cpp:108
-  #pragma omp parallel num_threads(threads) if (parallel : block_end * 45 >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : block_end * 43 >= 20000)
   [=](const float* __restrict x, float* __restrict part) __attribute__((always_inline)) {
     #pragma omp for schedule(static)
     for (int64_t block = 0; block < block_end; ++block) {
-      // emitter_test.cpp:109
-      part[block] = 0.0f;
       // emitter_test.cpp:110
-      float part_sum = part[block];
+      float part_sum = 0.0f;
       #pragma omp simd reduction(+ : part_sum)
       for (int64_t i = block * extent; i < min_of(n, (block + 1) * extent); ++i) {
         part_sum += x[i];
@@ -22,10 +20,8 @@ static int run_blocks(int64_t n, const float* __restrict x, float* __restrict y,
       part[block] = part_sum;
     }
   }(x, part);
-  // emitter_test.cpp:112
-  y[0] = 0.0f;
   // emitter_test.cpp:113
-  float y_sum = y[0];
+  float y_sum = 0.0f;
   #pragma omp simd reduction(+ : y_sum)
   for (int64_t k = 0; k < block_end; ++k) {
     y_sum += part[k];

@@ -49,42 +49,35 @@ int conv1d(const struct conv1d_args* args);
 static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const float* __restrict w,
     float* __restrict y, int threads) {
   // emitter_test.cpp:20
-  #pragma omp parallel num_threads(threads) if (parallel : n / 64 * (k * 642 + 832) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : n / 64 * (k * 642 + 448) >= 20000)
   [=](const float* __restrict x, const float* __restrict w, float* __restrict y) __attribute__((always_inline)) {
     #pragma omp for schedule(static)
     for (int64_t i_tile = 0; i_tile < n / 64; ++i_tile) {
-      // emitter_test.cpp:21
-      #pragma omp simd
-      for (int64_t lane = 0; lane < 64; ++lane) {
-        y[i_tile * 64 + lane] = 0.0f;
-      }
       // emitter_test.cpp:22
       alignas(64) float y_sum[64];
       #pragma omp simd
-      for (int64_t lane_1 = 0; lane_1 < 64; ++lane_1) {
-        y_sum[lane_1] = y[i_tile * 64 + lane_1];
+      for (int64_t lane = 0; lane < 64; ++lane) {
+        y_sum[lane] = 0.0f;
       }
       for (int64_t j = 0; j < k; ++j) {
         #pragma omp simd
-        for (int64_t lane_2 = 0; lane_2 < 64; ++lane_2) {
-          y_sum[lane_2] += x[i_tile * 64 + lane_2 + j] * w[j];
+        for (int64_t lane_1 = 0; lane_1 < 64; ++lane_1) {
+          y_sum[lane_1] += x[i_tile * 64 + lane_1 + j] * w[j];
         }
       }
       #pragma omp simd
-      for (int64_t lane_3 = 0; lane_3 < 64; ++lane_3) {
-        y[i_tile * 64 + lane_3] = y_sum[lane_3];
+      for (int64_t lane_2 = 0; lane_2 < 64; ++lane_2) {
+        y[i_tile * 64 + lane_2] = y_sum[lane_2];
       }
     }
   }(x, w, y);
   // emitter_test.cpp:20
-  #pragma omp parallel num_threads(threads) if (parallel : (n - n / 64 * 64) * (k * 8 + 5) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : (n - n / 64 * 64) * (k * 8 + 3) >= 20000)
   [=](const float* __restrict x, const float* __restrict w, float* __restrict y) __attribute__((always_inline)) {
     #pragma omp for schedule(static)
     for (int64_t i = n / 64 * 64; i < n; ++i) {
-      // emitter_test.cpp:21
-      y[i] = 0.0f;
       // emitter_test.cpp:22
-      float y_sum_1 = y[i];
+      float y_sum_1 = 0.0f;
       #pragma omp simd reduction(+ : y_sum_1)
       for (int64_t j_1 = 0; j_1 < k; ++j_1) {
         y_sum_1 += x[i + j_1] * w[j_1];

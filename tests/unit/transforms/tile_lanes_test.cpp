@@ -1,56 +1,9 @@
 #include "transforms/cpu/tile_lanes.h"
 
-#include "backends/interpreter/interpreter.h"
-#include "dsl/ir/printer.h"
-#include "dsl/ir/rewriter.h"
-#include "dsl/ir/verifier.h"
-
-#include <loopgrad/program.h>
-
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <random>
+#include "tests/unit/transforms/same_bits.h"
 
 namespace loopgrad::transforms {
 namespace {
-
-/// Marks the loops with this iterator name parallel, as parallelize_loops would.
-ir::Program with_parallel(const Program& program, const std::string& name) {
-  const auto mark = [&](const ir::Stmt& s) -> std::optional<ir::Stmt> {
-    const auto* n = s.as<ir::For>();
-    if (!n || n->iterator.name != name) return std::nullopt;
-    return ir::for_loop(n->iterator, n->lower, n->upper, n->body, ir::LoopMode::Parallel, n->location, n->at_most);
-  };
-  return ir::with_body(program.ir(), ir::rewrite(program.ir().body, {}, mark));
-}
-
-using Buffers = std::map<std::string, HostArray>;
-
-/// Runs in f32, checked for races and bad indices, on inputs that are the same for every call with the same sizes.
-Buffers run(const ir::Program& program, const Sizes& sizes) {
-  backend::SizeValues values;
-  for (const ir::Symbol& s : program.sizes) values[s] = sizes.at(s.name);
-  std::mt19937 random(3);
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  Buffers buffers;
-  Arguments arguments;
-  for (const ir::Array& a : program.arrays) {
-    HostArray& b = buffers[a->name] = HostArray(a->type, backend::shape_of(a, values));
-    for (std::int64_t i = 0; i < b.size(); ++i) b.set(i, uniform(random));
-    arguments[a->name] = b.view();
-  }
-  backend::InterpreterOptions options;
-  options.checked = true;
-  backend::interpret(program, backend::bind(program, arguments, sizes), options);
-  return buffers;
-}
-
-void expect_same_bits(const ir::Program& before, const ir::Program& after, const Sizes& sizes) {
-  const Buffers a = run(before, sizes), b = run(after, sizes);
-  for (const auto& [name, buffer] : a)
-    EXPECT_EQ(std::memcmp(buffer.data(), b.at(name).data(), buffer.bytes()), 0) << name << "\n" << ir::print(after);
-}
 
 Program convolution() {
   ProgramBuilder p("convolution");
