@@ -12,6 +12,12 @@ using ir::Stmt;
 
 namespace {
 
+// isl operations for one question: a plain answer takes a few thousand.
+constexpr unsigned long budget_per_question = 100'000;
+
+// Conditions with more alternatives than this cost more than the stores.
+constexpr int most_pieces = 2;
+
 std::set<ir::Array> read_arrays(const Stmt& body) {
   std::set<ir::Array> result;
   ir::walk(
@@ -61,16 +67,77 @@ Stmt drop_unread_arrays(const Stmt& body) {
   }
 }
 
-bool may_be_read_later(const poly::Model& model, int writer) {
-  const poly::Access& store = model.statements[static_cast<std::size_t>(writer)].accesses.back();
-  for (std::size_t k = 0; k < model.statements.size(); ++k) {
-    for (const poly::Access& access : model.statements[k].accesses) {
-      if (access.kind == poly::AccessKind::Write) continue;
-      if (access.array != store.array && model.aliases.empty()) continue;
-      if (poly::may_follow(model, writer, store, static_cast<int>(k), access)) return true;
+const poly::Access& stored(const poly::Statement& s) { return s.accesses.back(); }
+
+bool is_local_store(const poly::Statement& s) {
+  auto* sum = s.stmt.as<ir::Reduce>();
+  return is_local_assignment(s.stmt) || (sum && sum->array->role == ir::ArrayRole::Local);
+}
+
+// Whether some instance of the access may find what the writer has stored.
+bool may_see(const poly::Model& model, int writer, int reader, const poly::Access& access) {
+  const poly::Access& store = stored(model.statements[static_cast<std::size_t>(writer)]);
+  if (access.array != store.array && model.aliases.empty()) return false;
+  if (!poly::may_follow(model, writer, store, reader, access)) return false;
+  const poly::Dataflow flow = poly::last_writes(model, reader, access);
+  return !flow.exact || std::any_of(flow.sources.begin(), flow.sources.end(), [&](const poly::Source& source) {
+    return source.writer == writer && !source.domain.is_empty();
+  });
+}
+
+bool is_seen(const poly::Model& model, int writer) {
+  // Sums first: what is cleared is most often cleared for them.
+  for (const auto kind : {poly::AccessKind::Reduce, poly::AccessKind::Read}) {
+    for (std::size_t k = 0; k < model.statements.size(); ++k) {
+      for (const poly::Access& access : model.statements[k].accesses) {
+        if (access.kind == kind && may_see(model, writer, static_cast<int>(k), access)) return true;
+      }
     }
   }
   return false;
+}
+
+// Elements of an array that are read, other than to add to them; a null set stands for all.
+class ReadElements {
+ public:
+  explicit ReadElements(const poly::Model& model) : model_(model) {}
+
+  const isl::set& of(const poly::Access& like) {
+    auto [found, is_new] = known_.try_emplace(like.array);
+    if (is_new) found->second = collect(like);
+    return found->second;
+  }
+
+ private:
+  isl::set collect(const poly::Access& like) const {
+    isl::set result = like.relation.range().subtract(like.relation.range());
+    for (const poly::Statement& s : model_.statements) {
+      for (const poly::Access& access : s.accesses) {
+        if (access.array != like.array || access.kind != poly::AccessKind::Read) continue;
+        result = result.unite(access.relation.intersect_domain(s.domain).range());
+      }
+    }
+    return result.coalesce();
+  }
+
+  const poly::Model& model_;
+  std::map<ir::Array, isl::set> known_;
+};
+
+struct Narrowed {
+  bool possible = true;
+  Stmt instead;  // the store for those instances only whose element is read; null when these are all
+};
+
+Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElements& read) {
+  const isl::set domain = s.domain.intersect_params(model.assumptions);
+  const isl::set seen = domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()).coalesce();
+  if (seen.is_empty()) return {true, ir::block({})};
+  if (domain.is_subset(seen)) return {};
+  if (isl_set_n_basic_set(seen.get()) > most_pieces) return {false, {}};
+  std::vector<ir::Expr> dims;
+  for (const ir::Symbol& iterator : s.iterators) dims.push_back(ir::var(iterator));
+  return {true, ir::if_then(poly::to_condition(seen, dims, *model.context, domain), s.stmt, {}, s.stmt->location)};
 }
 
 Stmt drop_unread_constants(const ir::Program& program, const Stmt& body, const PassContext& context) {
@@ -82,9 +149,38 @@ Stmt drop_unread_constants(const ir::Program& program, const Stmt& body, const P
   for (std::size_t k = 0; k < model.statements.size(); ++k) {
     const Stmt& s = model.statements[k].stmt;
     if (!is_candidate(s)) continue;
-    if (!poly::ask(model, true, [&] { return may_be_read_later(model, static_cast<int>(k)); })) unread.insert(s.get());
+    model.context->restart_budget(budget_per_question);
+    if (!poly::ask(model, true, [&] { return is_seen(model, static_cast<int>(k)); })) unread.insert(s.get());
   }
   return without(body, [&](const Stmt& leaf) { return unread.count(leaf.get()) > 0; });
+}
+
+// An array is left alone unless all sums into it are narrowed: one of the others might find nothing to add to.
+Stmt drop_unread_elements(const ir::Program& program, const Stmt& body, const PassContext& context) {
+  poly::Model model = poly::build_model(program, body, isl_context(context));
+  if (!model.aliases.empty()) return body;
+  ReadElements read(model);
+  const StmtSet fixed = leaves_of_contractions(body);
+  std::map<ir::Array, std::map<const ir::StmtNode*, Stmt>> instead;
+  std::set<ir::Array> left_alone;
+  for (const poly::Statement& s : model.statements) {
+    if (!is_local_store(s)) continue;
+    Narrowed now{false, {}};
+    if (stored(s).exact && !fixed.count(s.stmt.get())) {
+      model.context->restart_budget(budget_per_question);
+      now = poly::ask(model, now, [&] { return poly::guarded([&] { return narrowed(model, s, read); }); });
+    }
+    if (now.instead) instead[stored(s).array][s.stmt.get()] = now.instead;
+    if (!now.possible && s.stmt.as<ir::Reduce>()) left_alone.insert(stored(s).array);
+  }
+  std::erase_if(instead, [&](const auto& entry) { return left_alone.count(entry.first) > 0; });
+  if (instead.empty()) return body;
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    for (const auto& [array, stores] : instead) {
+      if (auto found = stores.find(s.get()); found != stores.end()) return found->second;
+    }
+    return std::nullopt;
+  });
 }
 
 }  // namespace
@@ -93,6 +189,7 @@ ir::Program drop_unread_stores(const ir::Program& program, PassContext& context)
   Stmt body = drop_unread_arrays(program.body);
   try {
     body = drop_unread_constants(program, body, context);
+    body = drop_unread_elements(program, body, context);
   } catch (const poly::BudgetError&) {
     // They stay.
   }

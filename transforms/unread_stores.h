@@ -5,9 +5,13 @@
 //   d_u[t, i, j] += 2*seed
 //
 // Adjoints are full of this: each overwritten element gets its adjoint cleared, and what is cleared last is not read
-// again. Removing it early lets later passes see that `seed` is a copy of an element that stays the same. Requires:
-// nothing. Guarantees: the same results. An assignment goes when its array is local and never read, or when it stores a
-// constant and no read of the (local) array may touch one of its elements later. Past isl's budget it stays.
+// again; adjoints of a border that stays constant are summed up and never read. Removing it early lets later passes see
+// that `seed` is a copy of an element that stays the same, and that loops need no cases for the border. Requires:
+// nothing. Guarantees: the same results. Of a local array
+//   - all assignments go when it is never read,
+//   - a constant that is assigned goes when no read finds it (by array dataflow),
+//   - stores to elements that are never read, other than to add to them, get a condition or go.
+// Past isl's budget a store stays as it is.
 #pragma once
 
 #include "transforms/pass.h"

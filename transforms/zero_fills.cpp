@@ -31,12 +31,18 @@ const Statement& at(const Model& model, int number) { return model.statements[st
 
 const poly::Access& stored(const Statement& s) { return s.accesses.back(); }
 
-// Answers for the zeros of one statement, which stands alone in a nest. Only what happens in the same iteration of the
-// loops around that nest counts: there, every other statement comes wholly before or wholly after.
+// How many of the outermost loops are around both.
+std::size_t common_loops(const Statement& a, const Statement& b) {
+  std::size_t count = 0;
+  while (count < a.loops.size() && count < b.loops.size() && a.loops[count].same_as(b.loops[count])) ++count;
+  return count;
+}
+
+// Answers for the zeros of one statement. Only what happens in the same iteration of the loops that it shares with a
+// later assignment counts for this assignment: there, it comes wholly before.
 class Fill {
  public:
-  Fill(const Model& model, int number, std::size_t outer_loops)
-      : model_(model), number_(number), outer_loops_(outer_loops) {}
+  Fill(const Model& model, int number) : model_(model), number_(number) {}
 
   // The instances whose value may be needed: all but those whose element is assigned later and not read until then.
   isl::set needed() const {
@@ -44,46 +50,57 @@ class Fill {
     isl::set result = fill.domain.intersect_params(model_.assumptions);
     for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
       const Statement& s = at(model_, k);
-      if (!s.stmt.as<ir::Assign>() || stored(s).array != stored(fill).array) continue;
-      if (!s.exact || !stored(s).exact || !shares_outer_loops(s)) continue;
-      isl::map again = related(fill, stored(fill), s, stored(s)).intersect_range(unread_until(k));
-      result = result.subtract(again.domain());
+      if (!s.stmt.as<ir::Assign>() || stored(s).array != stored(fill).array || !s.exact || !stored(s).exact) continue;
+      const std::size_t shared = common_loops(fill, s);
+      isl::map again = related(fill, stored(fill), s, stored(s), shared).intersect_range(unread_until(k, shared));
+      result = result.subtract(again.domain().subtract(read_in_own_nest(shared)));
     }
     return result.coalesce();
   }
 
  private:
-  bool shares_outer_loops(const Statement& s) const {
-    const Statement& fill = at(model_, number_);
-    return s.loops.size() >= outer_loops_ &&
-           std::equal(s.loops.begin(), s.loops.begin() + static_cast<std::ptrdiff_t>(outer_loops_), fill.loops.begin(),
-                      [](const Stmt& a, const Stmt& b) { return a.same_as(b); });
-  }
-
-  // Instances in the same iteration of the outer loops that may touch one element.
-  isl::map related(const Statement& a, const poly::Access& access_a, const Statement& b,
-                   const poly::Access& access_b) const {
+  // Instances in the same iteration of the `shared` outer loops that may touch one element.
+  isl::map related(const Statement& a, const poly::Access& access_a, const Statement& b, const poly::Access& access_b,
+                   std::size_t shared) const {
     isl_map* pairs = poly::touching_pairs(model_, a, access_a, b, access_b).release();
-    for (int k = 0; k < static_cast<int>(outer_loops_); ++k) {
-      pairs = isl_map_equate(pairs, isl_dim_in, k, isl_dim_out, k);
-    }
+    for (int k = 0; k < static_cast<int>(shared); ++k) pairs = isl_map_equate(pairs, isl_dim_in, k, isl_dim_out, k);
     isl::map result = poly::checked(*model_.context, pairs);
     return result.intersect_domain(a.domain).intersect_range(b.domain).intersect_params(model_.assumptions);
   }
 
-  // The instances of assignment `number` before which nobody reads their element, after the fill.
-  isl::set unread_until(int number) const {
+  bool reads_the_array(const poly::Access& access) const {
+    return access.kind != poly::AccessKind::Write && access.array == stored(at(model_, number_)).array;
+  }
+
+  // The instances of assignment `number` before which nobody reads their element, after the nest of the fill.
+  isl::set unread_until(int number, std::size_t shared) const {
     const Statement& assign = at(model_, number);
     isl::set result = assign.domain;
     for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
       const Statement& s = at(model_, k);
-      if (!shares_outer_loops(s)) continue;
+      if (common_loops(s, assign) < shared || common_loops(s, at(model_, number_)) > shared) continue;
       for (const poly::Access& access : s.accesses) {
-        if (access.kind == poly::AccessKind::Write || access.array != stored(assign).array) continue;
-        isl::map reads = related(assign, stored(assign), s, access);
+        if (!reads_the_array(access)) continue;
+        isl::map reads = related(assign, stored(assign), s, access, shared);
         isl::map before = poly::executed_before(model_, k, number).reverse();
         if (k == number) before = before.unite(same_instance(before));
         result = result.subtract(reads.intersect(before).domain());
+      }
+    }
+    return result;
+  }
+
+  // The instances of the fill whose element is read later in the nest that it stands in.
+  isl::set read_in_own_nest(std::size_t shared) const {
+    const Statement& fill = at(model_, number_);
+    isl::set result = fill.domain.subtract(fill.domain);
+    for (int k = 0; k < static_cast<int>(model_.statements.size()); ++k) {
+      const Statement& s = at(model_, k);
+      if (common_loops(s, fill) <= shared) continue;
+      for (const poly::Access& access : s.accesses) {
+        if (!reads_the_array(access)) continue;
+        isl::map reads = related(fill, stored(fill), s, access, shared);
+        result = result.unite(reads.intersect(poly::executed_before(model_, number_, k)).domain());
       }
     }
     return result;
@@ -95,7 +112,6 @@ class Fill {
 
   const Model& model_;
   int number_;
-  std::size_t outer_loops_;
 };
 
 // How many loops around the statement contain other statements too.
@@ -137,7 +153,7 @@ void decide(const Model& model, int number, Changes& changes) {
   const Statement& s = at(model, number);
   if (!s.exact || !stored(s).exact || !model.aliases.empty()) return;
   std::size_t outer = shared_loops(s);
-  isl::set needed = Fill(model, number, outer).needed();
+  isl::set needed = Fill(model, number).needed();
   if (needed.is_empty()) {
     changes.dead.insert(s.stmt.get());
     return;

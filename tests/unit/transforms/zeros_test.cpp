@@ -98,6 +98,82 @@ TEST(Zeros, SumsOverTimeStartAnewInEachStep) {
   EXPECT_NE(l.text.find("flux[i] = u[i] - u[i - 1]"), std::string::npos) << l.text;
 }
 
+TEST(Zeros, ElementsThatNobodyReadsAreNotStored) {
+  ProgramBuilder p("border");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  auto wide = p.local<float>("wide", {n + 2});
+  for (auto i : p.loop("i", 0, n + 2)) wide(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    wide(i) += x(i);
+    wide(i + 2) += 2.0f * x(i);
+  }
+  for (auto i : p.loop("i", 0, n)) y(i) = wide(i + 1);
+  Lowered l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
+  EXPECT_EQ(l.text.find("..n + 2"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("in 1..n + 1"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, ElementsThatASumThroughAnIndexMayMeetStay) {
+  ProgramBuilder p("bins");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, n);
+  auto y = p.output<float>("y", {1});
+  auto bins = p.local<float>("bins", {n});
+  for (auto i : p.loop("i", 0, n)) bins(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) bins(idx(i)) += x(i);
+  y(0) = bins(0);
+  expect_same_at(p.build(), {{{"n", 6}}, {{"n", 1}}});
+}
+
+TEST(Zeros, AZeroBesideACopyGoesWhenTheElementIsAssignedNext) {
+  ProgramBuilder p("moved");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<float>("u", {n});
+  auto old = p.local<float>("old", {n});
+  for ([[maybe_unused]] auto t : p.loop("t", 0, steps)) {
+    for (auto i : p.loop("i", 0, n)) {
+      old(i) = u(i);
+      u(i) = 0.0f;
+    }
+    for (auto i : p.loop("i", 0, n)) u(i) += 0.5f * old(n - 1 - i);
+  }
+  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
+  EXPECT_EQ(l.text.find("u[i] = 0\n"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, AZeroThatItsOwnLoopReadsStays) {
+  ProgramBuilder p("read");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto u = p.inout<float>("u", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    u(i) = 0.0f;
+    y(i) = u(max(i - 1, 0)) + x(i);
+  }
+  for (auto i : p.loop("i", 0, n)) u(i) += x(i);
+  expect_same_at(p.build(), {{{"n", 6}}, {{"n", 1}}});
+}
+
+TEST(Zeros, WhatIsClearedForTheNextStepGoesWhenThatAssignsIt) {
+  ProgramBuilder p("cleared");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<float>("u", {n});
+  auto flux = p.local<float>("flux", {n});
+  for (auto i : p.loop("i", 0, n)) flux(i) = 0.0f;
+  for ([[maybe_unused]] auto t : p.loop("t", 0, steps)) {
+    for (auto i : p.loop("i", 0, n)) flux(i) += 0.5f * u(i);
+    for (auto i : p.loop("i", 1, n)) u(i) += flux(i - 1);
+    for (auto i : p.loop("i", 0, n)) flux(i) = 0.0f;
+  }
+  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
+  EXPECT_EQ(l.text.find("= 0\n"), std::string::npos) << l.text;
+}
+
 TEST(Zeros, LocalsThatNobodyReadsGo) {
   ProgramBuilder p("unread");
   auto n = p.size("n");
