@@ -4,6 +4,7 @@
 #include "dsl/ir/verifier.h"
 #include "transforms/assign_first_sums.h"
 #include "transforms/contractions/recognize_contractions.h"
+#include "transforms/merge_copies.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/restructure_sums.h"
@@ -64,6 +65,7 @@ std::vector<Pass> passes(SumMode mode) {
     list.push_back({"assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target"});
     list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
     list.push_back({"unread_stores", drop_unread_stores, "again: locals whose values were forwarded"});
+    list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
   }
   if (mode == SumMode::Serial) return list;
   list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});

@@ -3,6 +3,7 @@
 #include "backends/openmp/region.h"
 
 #include "dsl/ir/visit.h"
+#include "transforms/linear_form.h"
 
 #include <algorithm>
 #include <functional>
@@ -42,7 +43,7 @@ bool is_uneven(const For& loop) {
                    for (const Stmt& child : n.body) look(child);
                  },
                  [&](const For& n) {
-                   const Expr trips = n.upper - n.lower;
+                   const Expr trips = transforms::simplify_indices(n.upper - n.lower);
                    bool cut_off = false;
                    walk(trips, [&](const Expr& e) {
                      if (const auto* b = e.as<Binary>()) cut_off |= b->op == BinaryOp::Min || b->op == BinaryOp::Max;

@@ -5,7 +5,7 @@
 
 namespace loopgrad::transforms {
 
-/// sink_sum_loops, split_loops_at_guards, accumulate_in_registers, merge_updates, tile_lanes,
+/// fuse_rows, sink_sum_loops, split_loops_at_guards, unswitch, accumulate_in_registers, merge_updates, tile_lanes,
 /// split_outer_loops_at_guards, then jam_sums. Requires parallel loops marked.
 /// Guarantees the same operations on every element in the same order: the same bits.
 ir::Program map_to_cpu(const ir::Program& program);

@@ -1,0 +1,140 @@
+// Passes that save memory traffic on a CPU: merge_copies, fuse_rows, unswitch.
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/cpu/fuse_rows.h"
+#include "transforms/cpu/unswitch.h"
+
+namespace loopgrad::transforms {
+namespace {
+
+enum class Twist { None, CopiesARowMore, KeepsMoreThanThat };
+
+// u' = f(u) by way of `next`, which `kept` keeps.
+Program kept_steps(Twist twist) {
+  const bool one_row_more = twist == Twist::CopiesARowMore;
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
+  auto u = p.inout<double>("u", {n, m});
+  auto kept = p.output<double>("kept", {T, n, m});
+  auto next = p.local<double>("next", {n, m});
+  if (one_row_more)
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) next(i, j) = u(i, j);
+  if (twist == Twist::KeepsMoreThanThat)
+    for (auto i : p.loop("i", 0, n)) kept(0, i, 0) = u(i, 0);
+  for (auto t : p.loop("t", 0, T)) {
+    for (auto i : p.loop("i", 1, n - 1))
+      for (auto j : p.loop("j", 0, m)) next(i, j) = 0.5 * (u(i - 1, j) + u(i + 1, j));
+    for (auto i : p.loop("i", one_row_more ? 0 : 1, n - 1))
+      for (auto j : p.loop("j", 0, m)) {
+        u(i, j) = next(i, j);
+        kept(t, n - 1 - i, j) = u(i, j);
+      }
+  }
+  return p.build();
+}
+
+constexpr auto no_local = "local f64 next";
+
+TEST(MergeCopies, WhatIsOnlyCopiedIsStoredWhereItGoes) {
+  const Lowered l = lowered(kept_steps(Twist::None));
+  EXPECT_EQ(l.text.find(no_local), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("kept[t, n - 1 - i, j] = 0.5*"), std::string::npos) << l.text;
+  for (const Sizes& sizes : {Sizes{{"n", 5}, {"m", 3}, {"T", 3}}, {{"n", 2}, {"m", 1}, {"T", 1}}})
+    expect_same_results(l, sizes);
+}
+
+TEST(MergeCopies, ElementsThatAreNotWrittenInEachStepForbidIt) {
+  const Lowered l = lowered(kept_steps(Twist::CopiesARowMore));
+  EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
+}
+
+TEST(MergeCopies, ATargetThatIsUsedOtherwiseForbidsIt) {
+  const Lowered l = lowered(kept_steps(Twist::KeepsMoreThanThat));
+  EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
+}
+
+Lowered fused(const Program& program) {
+  Lowered l = lowered(program);
+  l.after = fuse_rows(l.after);
+  ir::verify(l.after, "fuse_rows");
+  l.text = ir::print(l.after.body);
+  return l;
+}
+
+// v = f(u), then u = g(v), in place, with offsets in rows.
+Program in_place(int up, int down, int reads = 0) {
+  ProgramBuilder p("in_place");
+  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
+  auto u = p.inout<double>("u", {n, m}), v = p.inout<double>("v", {n, m});
+  for ([[maybe_unused]] auto t : p.loop("t", 0, T)) {
+    for (auto i : p.loop("i", up, n - down))
+      for (auto j : p.loop("j", 0, m)) v(i, j) = u(i - up, j) + 0.5 * u(i + down, j);
+    for (auto i : p.loop("i", reads, n - reads))
+      for (auto j : p.loop("j", 0, m)) u(i, j) = 0.9 * v(i - reads, j) + 0.1 * v(i + reads, j);
+  }
+  return p.build();
+}
+
+TEST(FuseRows, NestsFollowEachOtherRowByRowAtAnyReach) {
+  for (const int up : {0, 1, 3})
+    for (const int down : {0, 1, 2})
+      for (const int reads : {0, 1}) {
+        const Lowered l = fused(in_place(up, down, reads));
+        EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
+        for (const std::int64_t n : {2, 3, 7, 9, 40, 131}) expect_same_results(l, {{"n", n + 5}, {"m", 3}, {"T", 2}});
+      }
+}
+
+TEST(FuseRows, RowsThatReachTooFarStayApart) {
+  const Lowered l = fused(in_place(0, 9));
+  EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
+}
+
+TEST(FuseRows, SeveralNestsAndConditionsOfSizes) {
+  ProgramBuilder p("chain");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m}), c = p.inout<double>("c", {n, m});
+  for (auto i : p.loop("i", 1, n))
+    for (auto j : p.loop("j", 0, m)) b(i, j) = a(i - 1, j) + a(i, j);
+  p.when(m > 2, [&] {
+    for (auto i : p.loop("i", 0, n - 1))
+      for (auto j : p.loop("j", 0, m)) c(i, j) = 2.0 * b(i + 1, j);
+  });
+  for (auto i : p.loop("i", 1, n - 2))
+    for (auto j : p.loop("j", 0, m)) a(i, j) = c(i - 1, j) + c(i + 1, j);
+  const Lowered l = fused(p.build());
+  EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
+  for (const std::int64_t m_size : {1, 4})
+    for (const std::int64_t rows : {1, 2, 3, 5, 50, 200}) expect_same_results(l, {{"n", rows}, {"m", m_size}});
+}
+
+TEST(FuseRows, NestsThatShareNothingStayApart) {
+  ProgramBuilder p("apart");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) a(i, j) = 2.0 * a(i, j);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) b(i, j) = 3.0 * b(i, j);
+  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
+}
+
+TEST(Unswitch, AChoiceOfTheLoopOutsideIsMadeThere) {
+  ProgramBuilder p("choice");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<double>("x", {n}), y = p.input<double>("y", {T, n});
+  auto z = p.output<double>("z", {T, n});
+  for (auto t : p.loop("t", 0, T))
+    for (auto i : p.loop("i", 0, n)) z(t, i) = select(t == 0, x(i), y(t - 1, i));
+  Lowered l = lowered(p.build());
+  l.after = unswitch(l.after);
+  l.text = ir::print(l.after.body);
+  EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("if t == 0"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 4}, {"T", 3}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

@@ -1,0 +1,29 @@
+// Runs nests that follow each other row by row, so that the later ones find in the cache what the earlier ones touched.
+//
+//   for t in 0..T:                              for t in 0..T:
+//     parallel for i in 1..n - 1:                 parallel for strip in 0..strips:
+//       parallel for j: v[i, j] = f(u)              for i in strip*R + 1..strip*R + R + 1:
+//     parallel for i in 1..n - 1:          ->         if i < n - 1:
+//       parallel for j: u[i, j] = v[i, j]               parallel for j: v[i, j] = f(u)
+//                                                     if i - 1 >= strip*R + 2 && i - 1 < n - 1:
+//                                                       parallel for j: u[i - 1, j] = v[i - 1, j]
+//                                                 parallel for strip in 0..strips + 1:
+//                                                   for i in max(1, strip*R)..min(n - 1, strip*R + 2):
+//                                                     parallel for j: u[i, j] = v[i, j]
+//
+// A row of a later nest comes as many rows after that of an earlier one as their dependences demand (here one: f reads
+// the row below). Rows whose dependences reach into another strip are done afterwards. Method: Manjikian and
+// Abdelrahman, "Fusion of loops for parallelism and locality" (1997), shift-and-peel.
+//
+// Requires: parallel loops are marked. Guarantees: the same operations on every element in the same order, hence the
+// same bits. Leaves alone: nests that share no array, whose dependences reach further than `most_rows` rows or are not
+// known, whose row loops have bounds of data, or in whose rows not everything is inside of loops again.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program fuse_rows(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
