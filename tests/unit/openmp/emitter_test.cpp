@@ -98,6 +98,23 @@ TEST(Emitter, NestsAreSharedOutTogether) {
                 functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"a", "i"}))})));
 }
 
+TEST(Emitter, SumsSideBySide) {
+  lg::ProgramBuilder p("scores");
+  auto n = p.size("n"), k = p.size("k"), d = p.size("d");
+  auto q = p.input<float>("q", {n, d}), key = p.input<float>("key", {k, d});
+  auto y = p.output<float>("y", {n, k});
+  auto last = p.output<float>("last", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto o : p.loop("o", 0, k)) {
+      y(i, o) = 0;
+      for (auto c : p.loop("c", 0, d)) y(i, o) += q(i, c) * key(o, c);
+    }
+    last(i) = y(i, k - 1);
+  }
+  expect_golden("scores.cpp",
+                functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"i", "o"}))})));
+}
+
 TEST(Emitter, RepeatedExtentsAreNamed) {
   lg::ProgramBuilder p("blocks");
   auto n = p.size("n");

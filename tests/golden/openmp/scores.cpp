@@ -1,0 +1,68 @@
+static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q,
+    const float* __restrict key, float* __restrict y, float* __restrict last, int threads) {
+  // emitter_test.cpp:107
+  #pragma omp parallel num_threads(threads) if (parallel : n * (k / 8 * (d * 57 + 26) + (k - 8 * (k / 8)) * (d * 7 + 5) + 3) >= 20000)
+  [=](const float* __restrict q, const float* __restrict key, float* __restrict y,
+      float* __restrict last) __attribute__((always_inline)) {
+    #pragma omp for schedule(static)
+    for (int64_t i = 0; i < n; ++i) {
+      // emitter_test.cpp:108
+      for (int64_t o_unrolled = 0; o_unrolled < k / 8; ++o_unrolled) {
+        // emitter_test.cpp:110
+        float y_sum;
+        float y_sum_1;
+        float y_sum_2;
+        float y_sum_3;
+        float y_sum_4;
+        float y_sum_5;
+        float y_sum_6;
+        float y_sum_7;
+        y_sum = 0.0f;
+        y_sum_1 = 0.0f;
+        y_sum_2 = 0.0f;
+        y_sum_3 = 0.0f;
+        y_sum_4 = 0.0f;
+        y_sum_5 = 0.0f;
+        y_sum_6 = 0.0f;
+        y_sum_7 = 0.0f;
+        #pragma omp simd reduction(+ : y_sum, y_sum_1, y_sum_2, y_sum_3, y_sum_4, y_sum_5, y_sum_6, y_sum_7) simdlen(8)
+        for (int64_t c = 0; c < d; ++c) {
+          y_sum += q[i * d + c] * key[(8 * o_unrolled) * d + c];
+          y_sum_1 += q[i * d + c] * key[(8 * o_unrolled + 1) * d + c];
+          y_sum_2 += q[i * d + c] * key[(8 * o_unrolled + 2) * d + c];
+          y_sum_3 += q[i * d + c] * key[(8 * o_unrolled + 3) * d + c];
+          y_sum_4 += q[i * d + c] * key[(8 * o_unrolled + 4) * d + c];
+          y_sum_5 += q[i * d + c] * key[(8 * o_unrolled + 5) * d + c];
+          y_sum_6 += q[i * d + c] * key[(8 * o_unrolled + 6) * d + c];
+          y_sum_7 += q[i * d + c] * key[(8 * o_unrolled + 7) * d + c];
+        }
+        y[i * k + 8 * o_unrolled] = y_sum;
+        y[i * k + 8 * o_unrolled + 1] = y_sum_1;
+        y[i * k + 8 * o_unrolled + 2] = y_sum_2;
+        y[i * k + 8 * o_unrolled + 3] = y_sum_3;
+        y[i * k + 8 * o_unrolled + 4] = y_sum_4;
+        y[i * k + 8 * o_unrolled + 5] = y_sum_5;
+        y[i * k + 8 * o_unrolled + 6] = y_sum_6;
+        y[i * k + 8 * o_unrolled + 7] = y_sum_7;
+      }
+      // emitter_test.cpp:108
+      for (int64_t o = 8 * (k / 8); o < k; ++o) {
+        // emitter_test.cpp:110
+        float y_sum_8 = 0.0f;
+        #pragma omp simd reduction(+ : y_sum_8)
+        for (int64_t c_1 = 0; c_1 < d; ++c_1) {
+          y_sum_8 += q[i * d + c_1] * key[o * d + c_1];
+        }
+        y[i * k + o] = y_sum_8;
+      }
+      // emitter_test.cpp:112
+      last[i] = y[i * k + k - 1];
+    }
+  }(q, key, y, last);
+  return loopgrad_ok;
+}
+
+extern "C" int scores(const scores_args* args) {
+  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();
+  return run_scores(args->n, args->k, args->d, args->q, args->key, args->y, args->last, threads);
+}
