@@ -34,6 +34,15 @@ bool is_parallel(const Stmt& s) {
   return loop && loop->mode == ir::LoopMode::Parallel;
 }
 
+// Sums and recurrences compute on what they have loaded, so that memory is not what they wait for.
+bool has_sequential_loop(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    found |= child.kind() == ir::Kind::While || (child.kind() == ir::Kind::For && !is_parallel(child));
+  });
+  return found;
+}
+
 // Whether all the work of a row is in parallel loops, so that lanes run along the row.
 bool is_row(const Stmt& s) {
   if (auto* block = s.as<ir::Block>()) return std::all_of(block->body.begin(), block->body.end(), is_row);
@@ -41,7 +50,7 @@ bool is_row(const Stmt& s) {
     return !reads_data(branch->condition) && is_row(branch->then_body) &&
            (!branch->else_body || is_row(branch->else_body));
   }
-  return is_parallel(s);
+  return is_parallel(s) && !has_sequential_loop(s);
 }
 
 // A parallel loop over rows, under conditions that are the same for all of them.
@@ -284,9 +293,6 @@ class Fuser {
 
 }  // namespace
 
-ir::Program fuse_rows(const ir::Program& program) {
-  if (getenv("NOFUSE")) {
-    return program;
-  } return ir::with_body(program, Fuser(program).visit(program.body)); }
+ir::Program fuse_rows(const ir::Program& program) { return ir::with_body(program, Fuser(program).visit(program.body)); }
 
 }  // namespace loopgrad::transforms

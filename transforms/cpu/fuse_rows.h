@@ -17,7 +17,8 @@
 //
 // Requires: parallel loops are marked. Guarantees: the same operations on every element in the same order, hence the
 // same bits. Leaves alone: nests that share no array, whose dependences reach further than `most_rows` rows or are not
-// known, whose row loops have bounds of data, or in whose rows not everything is inside of loops again.
+// known, whose row loops have bounds of data, or whose rows are anything but parallel loops without sequential ones:
+// what sums does not wait for memory, and would lose the parallel loops inside its rows.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -16,6 +16,21 @@ namespace {
 
 constexpr std::size_t large_body = 64;  // statements
 
+// Adds forms that are >= 0 where a + gap <= b: a maximum on the left and a minimum on the right stand for two each.
+void at_most(const Expr& a, const Expr& b, std::int64_t gap, std::vector<LinearForm>& forms) {
+  const auto* left = a.as<ir::Binary>();
+  const auto* right = b.as<ir::Binary>();
+  if (left && left->op == BinaryOp::Max) {
+    at_most(left->a, b, gap, forms);
+    return at_most(left->b, b, gap, forms);
+  }
+  if (right && right->op == BinaryOp::Min) {
+    at_most(a, right->a, gap, forms);
+    return at_most(a, right->b, gap, forms);
+  }
+  forms.push_back(linear_form(b - a - ir::int_const(gap)));
+}
+
 // The conjuncts of a condition as forms that are >= 0; nullopt when it is something else.
 std::optional<std::vector<LinearForm>> inequalities_of(const Expr& condition) {
   auto* node = condition.as<ir::Binary>();
@@ -27,14 +42,15 @@ std::optional<std::vector<LinearForm>> inequalities_of(const Expr& condition) {
     return a;
   }
   if (node->a.type() != ScalarType::I64) return std::nullopt;
-  Expr one = ir::int_const(1);
+  std::vector<LinearForm> forms;
   switch (node->op) {
-    case BinaryOp::Ge: return std::vector{linear_form(node->a - node->b)};
-    case BinaryOp::Gt: return std::vector{linear_form(node->a - node->b - one)};
-    case BinaryOp::Le: return std::vector{linear_form(node->b - node->a)};
-    case BinaryOp::Lt: return std::vector{linear_form(node->b - node->a - one)};
+    case BinaryOp::Ge: at_most(node->b, node->a, 0, forms); break;
+    case BinaryOp::Gt: at_most(node->b, node->a, 1, forms); break;
+    case BinaryOp::Le: at_most(node->a, node->b, 0, forms); break;
+    case BinaryOp::Lt: at_most(node->a, node->b, 1, forms); break;
     default: return std::nullopt;
   }
+  return forms;
 }
 
 bool same_terms(const LinearForm& a, const LinearForm& b) {
@@ -189,11 +205,7 @@ Stmt split(const Stmt& s, const ir::For& loop) {
   if (!guards.restrict_iterator()) return s;
   Expr first = guards.first(), end = guards.end(), outside = guards.outside();
   auto* only = loop.body.as<ir::If>();
-  if (only && !only->else_body && clean.same_as(only->then_body)) {
-    Stmt tight =
-        ir::for_loop(loop.iterator, simplify_indices(first), simplify_indices(end), clean, loop.mode, loop.location);
-    return outside ? ir::if_then(outside, tight, {}, loop.location) : tight;
-  }
+  if (only && !only->else_body && clean.same_as(only->then_body)) return with_tight_bounds(s);
   Expr middle = ir::binary(BinaryOp::Min, first, loop.upper);
   Expr rest = ir::binary(BinaryOp::Max, middle, end);
   std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, loop.body), copy_over(loop, middle, rest, clean),
@@ -248,6 +260,17 @@ std::optional<Stmt> split_around_loops(const ir::For& loop) {
 }
 
 }  // namespace
+
+Stmt with_tight_bounds(const Stmt& s) {
+  const auto& loop = *s.as<ir::For>();
+  const auto* branch = loop.body.as<ir::If>();
+  Guards guards(loop);
+  if (!branch || branch->else_body || !guards.add(branch->condition) || !guards.restrict_iterator()) return s;
+  const Expr outside = guards.outside();
+  const Stmt tight = ir::for_loop(loop.iterator, simplify_indices(guards.first()), simplify_indices(guards.end()),
+                                  branch->then_body, loop.mode, loop.location);
+  return outside ? ir::if_then(outside, tight, {}, loop.location) : tight;
+}
 
 ir::Program split_outer_loops_at_guards(const ir::Program& program) {
   const ir::StmtRewrite split_inside = [](const Stmt& s) -> std::optional<Stmt> {

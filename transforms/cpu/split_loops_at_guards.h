@@ -24,4 +24,7 @@ ir::Program split_loops_at_guards(const ir::Program& program);
 /// where the branch is not taken, only the statements are left.
 ir::Program split_outer_loops_at_guards(const ir::Program& program);
 
+/// A loop whose body is one such branch, with bounds between which it is taken; any other loop as it is.
+ir::Stmt with_tight_bounds(const ir::Stmt& loop);
+
 }  // namespace loopgrad::transforms

@@ -3,7 +3,9 @@
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/cpu/split_loops_at_guards.h"
 #include "transforms/linear_form.h"
+#include "transforms/nest.h"
 
 #include <algorithm>
 #include <set>
@@ -17,6 +19,7 @@ using ir::LoopMode;
 using ir::Stmt;
 
 constexpr std::int64_t bytes_of_lanes = 256;          // four vector registers of 64 bytes
+constexpr std::int64_t least_lanes = 16;              // with which lanes beat sums that are vectorised by themselves
 constexpr std::int64_t largest_private_bytes = 8192;  // of one local array after expansion by lanes
 
 bool is_sequential_for(const Stmt& s) {
@@ -57,9 +60,9 @@ class LaneDependence {
 };
 
 /// The smallest and largest value of a bound over lanes first, ..., first + count - 1.
-std::optional<ir::Range> over_lanes(const Expr& e, const ir::Symbol& lane, const Expr& first, std::int64_t count) {
+std::optional<ir::Range> over_lanes(const Expr& e, const ir::Symbol& lane, const Expr& first, const Expr& count) {
   ir::RangeContext context;
-  context.variables[lane] = {first, first + ir::int_const(count - 1)};
+  context.variables[lane] = {first, first + count - ir::int_const(1)};
   context.leaf = [](const Expr& leaf) { return std::optional(ir::Range{leaf, leaf}); };
   return ir::range_of(e, context);
 }
@@ -72,10 +75,16 @@ class Eligibility {
   bool check() {
     if (!contains_loop(loop_.body) || !legal(loop_.body)) return false;
     bool all_pay = true, some_contiguous = false;
-    for_each_innermost(loop_.body, [&](const Stmt& s) { all_pay &= pays(s, some_contiguous); });
+    for_each_innermost(loop_.body, [&](const ir::For& around, const Stmt& s) {
+      all_pay &= pays(s, loop_.iterator, some_contiguous);
+      bool ignored = false;
+      vectorises_ &= pays(s, around.iterator, ignored);
+    });
     return all_pay && some_contiguous;
   }
   std::int64_t widest() const { return widest_; }
+  /// Whether the innermost loops move through memory as lanes do, so that each could be vectorised.
+  bool vectorises_by_itself() const { return vectorises_; }
 
  private:
   bool legal(const Stmt& s) const {
@@ -116,7 +125,7 @@ class Eligibility {
   }
   bool bounds_over_lanes(const Expr& e) const {
     const Expr somewhere = ir::var(loop_.iterator);
-    return over_lanes(e, loop_.iterator, somewhere, 2).has_value();
+    return over_lanes(e, loop_.iterator, somewhere, ir::int_const(2)).has_value();
   }
 
   static std::int64_t constant_bytes(const Array& array) {
@@ -135,18 +144,18 @@ class Eligibility {
     ir::walk_stmts(s, [&](const Stmt& t) {
       if (!is_sequential_for(t) || contains_loop(t.as<ir::For>()->body)) return;
       ir::walk_stmts(t.as<ir::For>()->body, [&](const Stmt& leaf) {
-        if (leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce) f(leaf);
+        if (leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce) f(*t.as<ir::For>(), leaf);
       });
     });
   }
 
-  /// Every access stays in place or moves to the neighbour from lane to lane.
-  bool pays(const Stmt& s, bool& some_contiguous) {
+  /// Every access stays in place or moves to the neighbour from one value of the iterator to the next.
+  bool pays(const Stmt& s, const ir::Symbol& iterator, bool& some_contiguous) {
     bool ok = true;
     auto access = [&](const Array& array, const std::vector<Expr>& indices) {
       widest_ = std::max<std::int64_t>(widest_, bytes_of(value_type(array->type)));
       for (std::size_t d = 0; d < indices.size(); ++d) {
-        const auto stride = coefficient_of(indices[d], loop_.iterator);
+        const auto stride = coefficient_of(indices[d], iterator);
         const bool last = d + 1 == indices.size();
         if (!stride || (*stride != 0 && !(last && std::abs(*stride) == 1)) || depends_.on_data(indices[d])) ok = false;
         else some_contiguous |= *stride == 1;
@@ -165,19 +174,21 @@ class Eligibility {
   const ir::For& loop_;
   LaneDependence depends_;
   std::int64_t widest_ = 1;
+  bool vectorises_ = true;
 };
 
 /// Rewrites the body of one tile.
 class Lanes {
  public:
-  Lanes(const ir::For& loop, Expr first, std::int64_t count)
-      : iterator_(loop.iterator), first_(std::move(first)), count_(count) {}
+  /// `count` lanes of which there are at most `most`.
+  Lanes(const ir::For& loop, Expr first, Expr count, std::int64_t most)
+      : iterator_(loop.iterator), first_(std::move(first)), count_(std::move(count)), most_(most) {}
 
   Stmt distribute(const Stmt& s) {
     if (const auto* b = s.as<ir::Block>()) return distribute_block(*b);
     if (const auto* a = s.as<ir::Allocate>()) {
       std::vector<Expr> shape = a->array->shape;
-      shape.push_back(ir::int_const(count_));
+      shape.push_back(ir::int_const(most_));
       expanded_[a->array] = ir::make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
       return ir::allocate(expanded_[a->array], distribute(a->body), a->location);
     }
@@ -256,8 +267,8 @@ class Lanes {
     ir::Substitution here{{iterator_, first_ + l}};
     Stmt body = expand_privates(condition ? ir::if_then(condition, s) : s, l);
     body = ir::substitute(body, here);
-    return ir::with_fresh_names(
-        ir::for_loop(lane, ir::int_const(0), ir::int_const(count_), body, LoopMode::Parallel, s->location));
+    const Stmt all = ir::for_loop(lane, ir::int_const(0), count_, body, LoopMode::Parallel, s->location);
+    return ir::with_fresh_names(with_tight_bounds(all));
   }
 
   Stmt expand_privates(const Stmt& s, const Expr& lane) const {
@@ -288,39 +299,62 @@ class Lanes {
 
   const ir::Symbol& iterator_;
   Expr first_;
-  std::int64_t count_;
+  Expr count_;
+  std::int64_t most_;
   std::map<Array, Array> expanded_;
   Expr condition_;  // under which the current lane runs the statement at hand; null: always
 };
 
-Stmt tile(const ir::For& loop, std::int64_t lanes, const ir::RangeContext& sizes) {
-  Expr trips = loop.upper - loop.lower;
-  if (!ir::surely_non_negative(trips, sizes)) trips = ir::larger(trips, ir::int_const(0));
-  const Expr tiles = ir::binary(ir::BinaryOp::FloorDiv, trips, ir::int_const(lanes));
-  const ir::Symbol t = ir::make_symbol(loop.iterator.name + "_tile");
-  const Expr first = loop.lower + ir::var(t) * ir::int_const(lanes);
-  const Stmt body = Lanes(loop, first, lanes).distribute(loop.body);
-  const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, LoopMode::Parallel, loop.location);
-  const Stmt rest = ir::for_loop(loop.iterator, loop.lower + tiles * ir::int_const(lanes), loop.upper, loop.body,
-                                 LoopMode::Parallel, loop.location);
-  return ir::block({full, ir::with_fresh_names(rest)});
+/// What is left over by full tiles, iteration by iteration or, where threads do not share it out, in fewer lanes.
+Stmt rest_of(const ir::For& loop, const Expr& first, std::int64_t most, bool alone, bool vectorises) {
+  const Stmt one_by_one = ir::for_loop(loop.iterator, first, loop.upper, loop.body, LoopMode::Parallel, loop.location);
+  if (!alone) return one_by_one;
+  const Expr count = simplify_indices(loop.upper - first);
+  const Stmt in_lanes = ir::with_fresh_names(Lanes(loop, first, count, most).distribute(loop.body));
+  const Expr enough = ir::binary(ir::BinaryOp::Ge, count, ir::int_const(vectorises ? least_lanes : std::int64_t{1}));
+  return ir::if_then(enough, in_lanes, vectorises ? one_by_one : Stmt{}, loop.location);
 }
+
+class Tiler {
+ public:
+  explicit Tiler(const ir::Program& program) {
+    sizes_.non_negative = [&program](const ir::Symbol& symbol) {
+      return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
+    };
+  }
+
+  /// `alone`: one thread runs the loops in `s`.
+  Stmt rewrite(const Stmt& s, bool alone) {
+    return ir::rewrite(s, {}, [&](const Stmt& t) -> std::optional<Stmt> {
+      const auto* loop = t.as<ir::For>();
+      if (!loop || loop->mode != LoopMode::Parallel) return std::nullopt;
+      Eligibility eligibility(*loop);
+      if (eligibility.check()) return tile(*loop, eligibility, alone);
+      const Stmt body = rewrite(loop->body, true);
+      return body.same_as(loop->body) ? t : with_body(*loop, body);
+    });
+  }
+
+ private:
+  Stmt tile(const ir::For& loop, const Eligibility& eligibility, bool alone) const {
+    const std::int64_t lanes = bytes_of_lanes / eligibility.widest();
+    Expr trips = loop.upper - loop.lower;
+    if (!ir::surely_non_negative(trips, sizes_)) trips = ir::larger(trips, ir::int_const(0));
+    const Expr count = ir::int_const(lanes), tiles = ir::binary(ir::BinaryOp::FloorDiv, trips, count);
+    const ir::Symbol t = ir::make_symbol(loop.iterator.name + "_tile");
+    const Stmt body = Lanes(loop, loop.lower + ir::var(t) * count, count, lanes).distribute(loop.body);
+    const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, LoopMode::Parallel, loop.location);
+    const Stmt rest = rest_of(loop, loop.lower + tiles * count, lanes, alone, eligibility.vectorises_by_itself());
+    return ir::block({full, ir::with_fresh_names(rest)});
+  }
+
+  ir::RangeContext sizes_;
+};
 
 }  // namespace
 
 ir::Program tile_lanes(const ir::Program& program) {
-  ir::RangeContext sizes;
-  sizes.non_negative = [&](const ir::Symbol& symbol) {
-    return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
-  };
-  const ir::StmtRewrite on_stmt = [&](const Stmt& s) -> std::optional<Stmt> {
-    const auto* loop = s.as<ir::For>();
-    if (!loop || loop->mode != LoopMode::Parallel) return std::nullopt;
-    Eligibility eligibility(*loop);
-    if (!eligibility.check()) return std::nullopt;
-    return tile(*loop, bytes_of_lanes / eligibility.widest(), sizes);
-  };
-  return program.body ? ir::with_body(program, ir::rewrite(program.body, {}, on_stmt)) : program;
+  return program.body ? ir::with_body(program, Tiler(program).rewrite(program.body, false)) : program;
 }
 
 }  // namespace loopgrad::transforms

@@ -121,6 +121,21 @@ TEST(FuseRows, NestsThatShareNothingStayApart) {
   EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
 }
 
+TEST(FuseRows, RowsThatSumUpStayApart) {
+  ProgramBuilder p("products");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n, m, m});
+  auto b = p.output<double>("b", {n, m}), c = p.output<double>("c", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      b(i, j) = 0.0;
+      for (auto k : p.loop("k", 0, m)) b(i, j) += a(i, j, k);
+    }
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) c(i, j) = b(i, m - 1 - j);
+  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
+}
+
 TEST(Unswitch, AChoiceOfTheLoopOutsideIsMadeThere) {
   ProgramBuilder p("choice");
   auto n = p.size("n"), T = p.size("T");
