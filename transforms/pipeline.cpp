@@ -3,6 +3,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
 #include "transforms/assign_first_sums.h"
+#include "transforms/contract_levels.h"
 #include "transforms/contractions/recognize_contractions.h"
 #include "transforms/merge_copies.h"
 #include "transforms/parallelize_loops.h"
@@ -68,7 +69,9 @@ std::vector<Pass> passes(SumMode mode) {
     list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
   }
   if (mode == SumMode::Serial) return list;
-  list.push_back({"parallelize_loops", parallelize_loops, "last: loops are final, so what is proved stays true"});
+  list.push_back({"parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true"});
+  if (restructures)
+    list.push_back({"contract_levels", contract_levels, "last: only loops that are not parallel give up levels"});
   return list;
 }
 

@@ -129,8 +129,22 @@ struct Narrowed {
   Stmt instead;  // the store for those instances only whose element is read; null when these are all
 };
 
-Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElements& read) {
+// The instances that stay inside of the array, as those of a right program do.
+isl::set inside(const poly::Model& model, const poly::Statement& s) {
   const isl::set domain = s.domain.intersect_params(model.assumptions);
+  const poly::Access& store = stored(s);
+  ir::Expr all = ir::bool_const(true);
+  for (std::size_t d = 0; d < store.indices.size(); ++d) {
+    const ir::Expr low = ir::binary(ir::BinaryOp::Ge, store.indices[d], ir::int_const(0));
+    const ir::Expr high = ir::binary(ir::BinaryOp::Lt, store.indices[d], store.array->shape[d]);
+    all = ir::binary(ir::BinaryOp::And, all, ir::binary(ir::BinaryOp::And, low, high));
+  }
+  const auto box = poly::to_set(all, {model.context, s.iterators, s.name});
+  return box ? domain.intersect(*box) : domain;
+}
+
+Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElements& read) {
+  const isl::set domain = inside(model, s);
   const isl::set seen = domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()).coalesce();
   if (seen.is_empty()) return {true, ir::block({})};
   if (domain.is_subset(seen)) return {};

@@ -203,7 +203,11 @@ Expr cast(ScalarType type, const Expr& a) {
     if (type == ScalarType::Bool) return bool_const(*c != 0);
     if (type == ScalarType::I64 || *c == static_cast<std::int32_t>(*c)) return int_const(*c, type);
   }
-  if (const auto* c = a.as<FloatConst>(); c && is_float(type)) return float_const(c->value, type);
+  // A cast that rounds stays: in f64 on request, values are not rounded.
+  if (const auto* c = a.as<FloatConst>(); c && is_float(type)) {
+    if (type == ScalarType::F64 || static_cast<double>(static_cast<float>(c->value)) == c->value)
+      return float_const(c->value, type);
+  }
   return {std::make_shared<Cast>(type, a)};
 }
 

@@ -1,4 +1,5 @@
-// Passes that save memory traffic on a CPU: merge_copies, fuse_rows, unswitch.
+// Passes that save memory traffic: merge_copies, contract_levels, fuse_rows, unswitch.
+#include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/cpu/fuse_rows.h"
 #include "transforms/cpu/unswitch.h"
@@ -53,6 +54,84 @@ TEST(MergeCopies, ATargetThatIsUsedOtherwiseForbidsIt) {
   const Lowered l = lowered(kept_steps(Twist::KeepsMoreThanThat));
   EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
+}
+
+// v[t + 1] from v[t], of which only the last level is read.
+Program levels(int reach, bool fills, bool reads_the_middle = false) {
+  ProgramBuilder p("levels");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto v = p.local<double>("v", {T + reach, n});
+  if (fills)
+    for (auto t : p.loop("t", 0, T + reach)) v(t, 0) = 1.0;
+  for (auto l : p.loop("l", 0, reach))
+    for (auto i : p.loop("i", fills ? 1 : 0, n)) v(l, i) = x(i) + 0.5;
+  for (auto t : p.loop("t", 0, T))
+    for (auto i : p.loop("i", 1, n)) v(t + reach, i) = 0.5 * v(t, i - 1) + v(t + reach - 1, i);
+  for (auto i : p.loop("i", 1, n)) y(i) = v(T + (reach - 1), i);
+  if (reads_the_middle)
+    for (auto i : p.loop("i", 1, n)) y(i) += v(T / 2, i);
+  return p.build();
+}
+
+TEST(ContractLevels, OnlyThoseThatAStepUsesAreKept) {
+  for (const int reach : {1, 2, 3}) {
+    const Lowered l = lowered(levels(reach, true));
+    EXPECT_NE(l.text.find("local f64 v[" + std::to_string(reach + 1) + ", n]"), std::string::npos) << l.text;
+    ASSERT_EQ(l.report.remarks.size(), 1u);
+    EXPECT_NE(l.report.remarks[0].text.find("'v' keeps"), std::string::npos);
+    for (const std::int64_t steps : {0, 1, 2, 7}) expect_same_results(l, {{"n", 5}, {"T", steps}});
+  }
+}
+
+TEST(ContractLevels, GoingBackwards) {
+  ProgramBuilder p("adjoint");
+  auto n = p.size("n"), T = p.size("T");
+  auto seed = p.input<double>("seed", {n});
+  auto out = p.output<double>("out", {n});
+  auto v = p.local<double>("v", {T + 1, n});
+  for (auto t : p.loop("t", 0, T)) v(t, n - 1) = 0.25;
+  for (auto i : p.loop("i", 0, n)) v(T, i) = seed(i);
+  for (auto t : p.loop("backwards", 0, T)) {
+    for (auto i : p.loop("i", 0, n - 1)) v(t, i) = 0.5 * v(t + 1, i + 1);
+    for (auto i : p.loop("i", 0, n)) v(t, i) += 0.125 * v(t + 1, i);
+  }
+  for (auto i : p.loop("i", 0, n)) out(i) = v(0, i);
+  Lowered l;
+  l.before = p.build().ir();
+  l.before.body = ir::rewrite(l.before.body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+    auto* loop = s.as<ir::For>();
+    if (!loop || loop->iterator.name != "backwards") return std::nullopt;
+    return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward);
+  });
+  l.after = lower(l.before, SumMode::Restructured, l.report);
+  l.text = ir::print(l.after.body);
+  EXPECT_NE(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
+  for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 4}, {"T", steps}});
+}
+
+TEST(ContractLevels, ALevelThatIsReadLaterKeepsThemAll) {
+  const Lowered l = lowered(levels(1, true, true));
+  EXPECT_NE(l.text.find("local f64 v[T + 1, n]"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 5}, {"T", 4}});
+}
+
+TEST(ContractLevels, LoopsThatMayRunAtOnceKeepTheirLevels) {
+  ProgramBuilder p("batches");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<double>("x", {T, n});
+  auto y = p.output<double>("y", {T});
+  auto v = p.local<double>("v", {T, n});
+  for (auto t : p.loop("t", 0, T)) {
+    for (auto i : p.loop("i", 0, n)) v(t, i) = 2.0 * x(t, i);
+    y(t) = 0.0;
+    for (auto i : p.loop("i", 0, n)) y(t) += v(t, n - 1 - i);
+  }
+  const Lowered l = lowered(p.build());
+  EXPECT_EQ(outer_parallel_loops(l.after.body), std::vector<std::string>{"t"}) << l.text;
+  EXPECT_NE(l.text.find("v[T, n]"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 3}, {"T", 4}});
 }
 
 Lowered fused(const Program& program) {

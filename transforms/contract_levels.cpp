@@ -1,0 +1,307 @@
+#include "transforms/contract_levels.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+bool reads_data(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
+  return found;
+}
+
+// The difference of two expressions where it is a number.
+std::optional<std::int64_t> distance(const Expr& a, const Expr& b) {
+  const LinearForm form = linear_form(a - b);
+  return form.terms.empty() ? std::optional(form.constant) : std::nullopt;
+}
+
+// One use of the array.
+struct Use {
+  std::vector<Stmt> path;  // what is around it inside the array's scope, its own statement last
+  Expr index;              // in the dimension concerned
+
+  // The outermost loop around it.
+  Stmt outermost() const {
+    for (const Stmt& s : path)
+      if (s.kind() == ir::Kind::For) return s;
+    return {};
+  }
+};
+
+// All uses in textual order; nullopt when one of them is of a kind that this pass does not handle.
+std::optional<std::vector<Use>> uses_of(const Stmt& scope, const ir::Array& array, std::size_t dimension) {
+  std::vector<Use> result;
+  std::vector<Stmt> path;
+  bool strange = false;
+  std::function<void(const Stmt&)> look = [&](const Stmt& s) {
+    if (!s) return;
+    path.push_back(s);
+    auto* product = s.as<ir::Contraction>();
+    strange |= s.kind() == ir::Kind::While || s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop ||
+               (product && (product->a == array || product->b == array || product->c == array));
+    for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
+      if (stored == array) result.push_back({path, indices[dimension]});
+    });
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
+                                                ir::walk(e, [&](const Expr& child) {
+                                                  auto* load = child.as<ir::Load>();
+                                                  if (load && load->array == array)
+                                                    result.push_back({path, load->indices[dimension]});
+                                                });
+                                              },
+                                              [&](const Stmt& child) { look(child); }});
+    });
+    path.pop_back();
+  };
+  look(scope);
+  if (strange) return std::nullopt;
+  return result;
+}
+
+// The loop that goes through the levels, and those that one step of it uses: t + least ... t + most.
+struct Window {
+  Stmt loop;
+  std::int64_t least = 0, most = 0;
+
+  const ir::For& steps() const { return *loop.as<ir::For>(); }
+  bool backward() const { return steps().mode == ir::LoopMode::Backward; }
+  std::int64_t levels() const { return most - least + 1; }
+  Expr first() const { return backward() ? steps().upper - ir::int_const(1) : steps().lower; }
+  Expr last() const { return backward() ? steps().lower : steps().upper - ir::int_const(1); }
+  // The level that a step uses and no step before it does.
+  std::int64_t entering() const { return backward() ? least : most; }
+  std::int64_t leaving() const { return backward() ? most : least; }
+};
+
+std::optional<Window> window_of(const std::vector<Use>& uses) {
+  Window window;
+  for (const Use& use : uses) {
+    const Stmt loop = use.outermost();
+    if (!loop || loop.as<ir::For>()->mode == ir::LoopMode::Parallel) continue;
+    const auto offset = distance(use.index, ir::var(loop.as<ir::For>()->iterator));
+    if (!offset) continue;
+    if (!window.loop) window = {loop, *offset, *offset};
+    if (!window.loop.same_as(loop)) return std::nullopt;
+    window.least = std::min(window.least, *offset);
+    window.most = std::max(window.most, *offset);
+  }
+  if (!window.loop || reads_data(window.steps().lower) || reads_data(window.steps().upper)) return std::nullopt;
+  return window;
+}
+
+// A nest over levels that assigns a constant to elements of the array and does nothing else.
+bool is_fill(const Use& use, const ir::Array& array, std::size_t dimension) {
+  const Stmt nest = use.outermost();
+  const auto& levels = *nest.as<ir::For>();
+  if (reads_data(levels.lower) || reads_data(levels.upper)) return false;
+  for (const Stmt& s : use.path) {
+    if (auto* branch = s.as<ir::If>(); branch && (reads_data(branch->condition) || branch->else_body)) return false;
+    if (s.same_as(nest)) break;
+  }
+  const auto all = leaves(nest);
+  return std::all_of(all.begin(), all.end(), [&](const Stmt& leaf) {
+    auto* assign = leaf.as<ir::Assign>();
+    return assign && assign->array == array && ir::equal(assign->indices[dimension], ir::var(levels.iterator)) &&
+           (assign->value.as<ir::FloatConst>() || assign->value.as<ir::IntConst>());
+  });
+}
+
+class Contraction {
+ public:
+  Contraction(const ir::Program& program, const Stmt& scope, std::size_t dimension)
+      : program_(program), scope_(scope), array_(scope.as<ir::Allocate>()->array), dimension_(dimension) {}
+
+  bool is_legal() {
+    const auto uses = uses_of(scope_.as<ir::Allocate>()->body, array_, dimension_);
+    const auto window = uses ? window_of(*uses) : std::nullopt;
+    if (!window || !saves(*window) || !steps_are_not_negative(*window)) return false;
+    window_ = *window;
+    bool before = true;
+    for (const Use& use : *uses) {
+      if (use.outermost() && use.outermost().same_as(window_.loop)) {
+        if (!distance(use.index, ir::var(window_.steps().iterator))) return false;
+        before = false;
+      } else if (!outside(use, before)) {
+        return false;
+      }
+    }
+    // Without a single step, the first step's levels and the last one's are one apart.
+    return always_steps_ || !(used_after_ && (used_before_ || !fills_.empty()));
+  }
+
+  Stmt build() const {
+    const auto& scope = *scope_.as<ir::Allocate>();
+    std::vector<Expr> shape = array_->shape;
+    shape[dimension_] = ir::int_const(window_.levels());
+    const ir::Array now = ir::make_array(array_->name, array_->type, shape, array_->role, array_->location);
+    return ir::allocate(now, Folder(*this, now).rewrite(scope.body), scope_->location);
+  }
+
+  std::string remark() const {
+    return fmt::format("'{}' keeps {} of its levels in dimension {}: loop '{}' uses no others at a time", array_->name,
+                       window_.levels(), dimension_, window_.steps().iterator.name);
+  }
+
+ private:
+  class Folder final : public ir::Rewriter {
+   public:
+    Folder(const Contraction& owner, ir::Array now) : owner_(owner), now_(std::move(now)) {}
+    using Rewriter::rewrite;
+
+    Expr rewrite(const Expr& e) override {
+      auto* load = e.as<ir::Load>();
+      if (!load || load->array != owner_.array_) return rewrite_children(e);
+      return ir::load(now_, folded(load->indices), load->location);
+    }
+
+    Stmt rewrite(const Stmt& s) override {
+      if (auto* assign = s.as<ir::Assign>(); assign && assign->array == owner_.array_)
+        return ir::assign(now_, folded(assign->indices), rewrite(assign->value), assign->location);
+      if (auto* sum = s.as<ir::Reduce>(); sum && sum->array == owner_.array_)
+        return ir::reduce(now_, folded(sum->indices), sum->op, rewrite(sum->value), sum->location, sum->atomic);
+      if (s.same_as(owner_.window_.loop)) return steps(*s.as<ir::For>());
+      for (const Use& fill : owner_.fills_)
+        if (s.same_as(fill.outermost())) return first_levels(*s.as<ir::For>());
+      return rewrite_children(s);
+    }
+
+   private:
+    std::vector<Expr> folded(const std::vector<Expr>& indices) {
+      std::vector<Expr> result;
+      for (const Expr& index : indices) result.push_back(rewrite(index));
+      Expr& level = result[owner_.dimension_];
+      level = simplify_indices(ir::binary(BinaryOp::Mod, level, ir::int_const(owner_.window_.levels())));
+      return result;
+    }
+
+    Stmt first_levels(const ir::For& fill) {
+      const Window& window = owner_.window_;
+      const Expr begin = window.first() + ir::int_const(window.least);
+      const Expr end = window.first() + ir::int_const(window.most + 1);
+      return ir::for_loop(fill.iterator, simplify_indices(ir::binary(BinaryOp::Max, fill.lower, begin)),
+                          simplify_indices(ir::binary(BinaryOp::Min, fill.upper, end)), rewrite(fill.body), fill.mode,
+                          fill.location);
+    }
+
+    Stmt steps(const ir::For& loop) {
+      std::vector<Stmt> body;
+      for (const Use& fill : owner_.fills_) body.push_back(entering_level(fill, loop));
+      body.push_back(rewrite(loop.body));
+      return with_body(loop, ir::block(std::move(body)));
+    }
+
+    // What the fill does for the level that comes into use, unless it has been done before the loop.
+    Stmt entering_level(const Use& fill, const ir::For& loop) {
+      const auto& levels = *fill.outermost().as<ir::For>();
+      const Window& window = owner_.window_;
+      const Expr level = simplify_indices(ir::var(loop.iterator) + ir::int_const(window.entering()));
+      Expr condition = ir::binary(BinaryOp::Ne, ir::var(loop.iterator), simplify_indices(window.first()));
+      auto demand = [&](const Expr& more) { condition = ir::binary(BinaryOp::And, condition, more); };
+      demand(ir::binary(BinaryOp::Ge, level, levels.lower));
+      demand(ir::binary(BinaryOp::Lt, level, levels.upper));
+      for (const Stmt& s : fill.path) {
+        if (s.same_as(fill.outermost())) break;
+        if (auto* branch = s.as<ir::If>()) demand(branch->condition);
+      }
+      const Stmt body = ir::with_fresh_names(ir::substitute(levels.body, {{levels.iterator, level}}));
+      return ir::if_then(condition, rewrite(body), {}, levels.location);
+    }
+
+    const Contraction& owner_;
+    ir::Array now_;
+  };
+
+  bool saves(const Window& window) const {
+    const auto extent = ir::as_int(array_->shape[dimension_]);
+    return !extent || *extent > window.levels();
+  }
+
+  // Steps are counted by sizes, which are not negative.
+  bool steps_are_not_negative(const Window& window) {
+    const LinearForm steps = linear_form(window.steps().upper - window.steps().lower);
+    always_steps_ = steps.constant > 0;
+    return steps.constant >= 0 &&
+           std::all_of(steps.terms.begin(), steps.terms.end(), [&](const LinearForm::Term& term) {
+             auto* var = term.atom.as<ir::Var>();
+             return term.coefficient > 0 && var &&
+                    std::find(program_.sizes.begin(), program_.sizes.end(), var->symbol) != program_.sizes.end();
+           });
+  }
+
+  // A use before or after the loop: of levels that its first or last step uses too, or a fill.
+  bool outside(const Use& use, bool before) {
+    const auto range = levels_of(use);
+    const Expr step = before ? window_.first() : window_.last();
+    const auto low = range ? distance(range->first, step) : std::nullopt;
+    const auto high = range ? distance(range->second, step) : std::nullopt;
+    if (low && high && *low >= window_.least && *high <= window_.most) {
+      const std::int64_t edge = before ? window_.entering() : window_.leaving();
+      (before ? used_before_ : used_after_) |= *low <= edge && edge <= *high;
+      return true;
+    }
+    if (!before || !use.outermost() || !is_fill(use, array_, dimension_)) return false;
+    const bool known = std::any_of(fills_.begin(), fills_.end(),
+                                   [&](const Use& fill) { return fill.outermost().same_as(use.outermost()); });
+    if (!known) fills_.push_back(use);
+    return true;
+  }
+
+  // The lowest and the highest level of a use: its index is fixed, or the iterator of a loop around it.
+  static std::optional<std::pair<Expr, Expr>> levels_of(const Use& use) {
+    if (reads_data(use.index)) return std::nullopt;
+    for (const Stmt& s : use.path) {
+      auto* loop = s.as<ir::For>();
+      if (!loop || !mentions(use.index, loop->iterator)) continue;
+      const auto offset = distance(use.index, ir::var(loop->iterator));
+      if (!offset || reads_data(loop->lower) || reads_data(loop->upper)) return std::nullopt;
+      return std::pair{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset - 1)};
+    }
+    return std::pair{use.index, use.index};
+  }
+
+  const ir::Program& program_;
+  const Stmt& scope_;
+  const ir::Array& array_;
+  std::size_t dimension_;
+  Window window_;
+  std::vector<Use> fills_;  // one use of each
+  bool always_steps_ = false, used_before_ = false, used_after_ = false;
+};
+
+}  // namespace
+
+ir::Program contract_levels(const ir::Program& program, PassContext& context) {
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind == ir::FactKind::MayAlias) return program;
+  std::function<Stmt(const Stmt&)> visit = [&](const Stmt& body) {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      auto* scope = s.as<ir::Allocate>();
+      if (!scope) return std::nullopt;
+      for (std::size_t d = 0; scope->array->shape.size() > 1 && d < scope->array->shape.size(); ++d) {
+        Contraction contraction(program, s, d);
+        if (!contraction.is_legal()) continue;
+        context.report.remarks.push_back({contraction.remark(), scope->array->location});
+        return visit(contraction.build());
+      }
+      return std::nullopt;
+    });
+  };
+  return ir::with_body(program, visit(program.body));
+}
+
+}  // namespace loopgrad::transforms
