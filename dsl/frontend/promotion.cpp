@@ -27,7 +27,12 @@ ScalarType promoted_type(const Value& a, const Value& b) {
   return order(a.type()) < order(b.type()) ? b.type() : a.type();
 }
 
-Expr converted(const Value& value, ScalarType type) { return cast(type, Expr(value.node())); }
+Expr converted(const Value& value, ScalarType type) {
+  // A literal is of the type that it is used as, and no double that was rounded.
+  const Expr e(value.node());
+  if (const auto* literal = e.as<FloatConst>(); literal && is_float(type)) return float_const(literal->value, type);
+  return cast(type, e);
+}
 
 bool converts_implicitly(const Value& value, ScalarType storage) {
   const ScalarType from = value.type();

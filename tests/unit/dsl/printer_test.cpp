@@ -42,6 +42,11 @@ TEST_F(Printer, ConditionsAndFunctions) {
   EXPECT_EQ(print(binary(BinaryOp::Pow, a, b)), "pow(x[i], x[j])");
 }
 
+TEST_F(Printer, CastsThatRoundAreNotFolded) {
+  EXPECT_EQ(print(cast(ScalarType::F32, float_const(0.1, ScalarType::F64))), "f32(0.1)");  // f64 on request keeps 0.1
+  EXPECT_EQ(print(cast(ScalarType::F32, float_const(0.5, ScalarType::F64))), "0.5");
+}
+
 TEST_F(Printer, ConstantsAndCasts) {
   EXPECT_EQ(print(float_const(0.1, ScalarType::F32)), "0.1");
   EXPECT_EQ(print(float_const(0.1, ScalarType::F64)), "0.1");
