@@ -14,19 +14,31 @@ constexpr std::int64_t least_parallel_work = 20000;
 
 bool reads_data(const For& loop) { return has_load(loop.lower) || has_load(loop.upper); }
 
-}  // namespace
-
-std::string if_clause(const For& loop, const LoopHeader& header, EmitState& state) {
+/// The condition under which threads pay for a loop; empty when they surely do.
+std::string pays_text(const ThreadLoop& l, EmitState& state) {
+  const For& loop = *l.loop;
   const Expr work = work_of_trip(loop);
   std::string total;
   if (reads_data(loop)) {
-    total = fmt::format("({} - {}) * {}", header.upper, header.lower, text_of(work, state, Level::Prefix));
+    total = fmt::format("({} - {}) * {}", l.header.upper, l.header.lower, text_of(work, state, Level::Prefix));
   } else {
     const Expr operations = (loop.upper - loop.lower) * work;
     if (const auto known = as_int(operations); known && *known >= least_parallel_work) return "";
     total = text_of(operations, state, Level::Relation);
   }
-  return fmt::format(" if (parallel : {} >= {})", total, least_parallel_work);
+  return fmt::format("{} >= {}", total, least_parallel_work);
+}
+
+}  // namespace
+
+std::string if_clause(const std::vector<ThreadLoop>& loops, EmitState& state) {
+  std::string all;
+  for (const ThreadLoop& loop : loops) {
+    const std::string pays = pays_text(loop, state);
+    if (pays.empty()) return "";
+    all += (all.empty() ? "" : " || ") + pays;
+  }
+  return fmt::format(" if (parallel : {})", all);
 }
 
 std::string share_text(const For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state) {

@@ -12,8 +12,15 @@ struct LoopHeader {
   std::string lower, upper;
 };
 
-/// ` if (parallel : ...)`, which keeps tiny loops on one thread; empty for a loop that is known to be large.
-std::string if_clause(const ir::For& loop, const LoopHeader& header, EmitState& state);
+/// A loop that runs on threads, and its header.
+struct ThreadLoop {
+  const ir::For* loop;
+  LoopHeader header;
+};
+
+/// ` if (parallel : ...)` of a region with these loops, which keeps tiny ones on one thread; empty when one is known to
+/// be large.
+std::string if_clause(const std::vector<ThreadLoop>& loops, EmitState& state);
 
 /// How many iterations of an uneven loop a thread fetches at once: there are about 64 shares per thread.
 std::string share_text(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);

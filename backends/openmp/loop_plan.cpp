@@ -2,6 +2,7 @@
 
 #include "backends/openmp/region.h"
 
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "transforms/linear_form.h"
 
@@ -241,6 +242,26 @@ FunctionPlan plan_function(const Program& program) {
   FunctionPlan plan;
   Planner(program, plan).visit_stmt(program.body);
   return plan;
+}
+
+std::size_t end_of_region(const std::vector<Stmt>& body, std::size_t first, const FunctionPlan& plan) {
+  const auto loop_at = [&](std::size_t k) -> const For* {
+    const auto* loop = body[k].as<For>();
+    if (!loop || !plan.loops.at(body[k].get()).threads || has_load(loop->lower) || has_load(loop->upper))
+      return nullptr;
+    bool can_fail = false;  // for want of memory, which is told after the region
+    walk_stmts(loop->body, [&](const Stmt& s) {
+      if (s.kind() == Kind::Allocate) can_fail |= plan.locals.at(s.get()).storage == Storage::InIteration;
+    });
+    return can_fail ? nullptr : loop;
+  };
+  const For* start = loop_at(first);
+  std::size_t end = first + 1;
+  for (; start && end < body.size(); ++end) {
+    const For* next = loop_at(end);
+    if (!next || !equal(next->lower, start->lower) || !equal(next->upper, start->upper)) break;
+  }
+  return end;
 }
 
 Expr work_of_trip(const For& loop) {

@@ -43,6 +43,11 @@ struct FunctionPlan {
 
 FunctionPlan plan_function(const ir::Program& program);
 
+/// The end of the run of statements from `first` on that threads can do in one parallel region, one after the other
+/// with a barrier in between: loops on threads over the same range, which reads no data. `first + 1` if there is no
+/// such run.
+std::size_t end_of_region(const std::vector<ir::Stmt>& body, std::size_t first, const FunctionPlan& plan);
+
 /// An estimate of the operations that one trip of a loop executes, as an expression in symbols bound outside of the
 /// loop. Trip counts of inner loops that depend on data or on the iterators in between count as a constant.
 ir::Expr work_of_trip(const ir::For& loop);

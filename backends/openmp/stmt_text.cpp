@@ -50,9 +50,7 @@ class StmtWriter {
   void emit(const Stmt& s) {
     if (!s) return;
     visit(s, overloaded{
-                 [&](const Block& n) {
-                   for (const Stmt& child : n.body) emit(child);
-                 },
+                 [&](const Block& n) { emit_block(n); },
                  [&](const For& n) { emit_loop(s, n); },
                  [&](const While& n) { emit_while(s, n); },
                  [&](const If& n) { emit_if(n); },
@@ -70,6 +68,17 @@ class StmtWriter {
                  [&](const Pop& n) { emit_pop(n); },
                  [&](const Contraction& n) { emit_contraction(n); },
              });
+  }
+
+  void emit_block(const Block& n) {
+    for (std::size_t k = 0; k < n.body.size();) {
+      const std::size_t end = end_of_region(n.body, k, plan_);
+      if (end == k + 1) emit(n.body[k]);
+      else
+        emit_region(
+            {n.body.begin() + static_cast<std::ptrdiff_t>(k), n.body.begin() + static_cast<std::ptrdiff_t>(end)});
+      k = end;
+    }
   }
 
   void emit_body(const Stmt& body) {
@@ -114,16 +123,20 @@ class StmtWriter {
   }
 
   void emit_loop(const Stmt& s, const For& n) {
-    reserve_before(s);
-    comment(n.location);
-    if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
     const LoopPlan& plan = plan_.loops.at(s.get());
-    if (plan.threads) return emit_parallel(n, plan);
+    if (plan.threads) return emit_region({s});
+    begin_loop(s, n);
     const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
     line("{} {{", header.open);
     emit_body(n.body);
     line("}}");
+  }
+
+  void begin_loop(const Stmt& s, const For& n) {
+    reserve_before(s);
+    comment(n.location);
+    if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
   }
 
   std::string reduction_clauses(const LoopPlan& plan) {
@@ -155,13 +168,32 @@ class StmtWriter {
     line("}}");
   }
 
+  /// Loops that threads do one after the other without parting. Memory and constants for bounds must precede the
+  /// pragma, and inner bounds of collapsed loops read no data.
+  void emit_region(const std::vector<Stmt>& body) {
+    std::vector<ThreadLoop> loops;
+    for (const Stmt& s : body) {
+      begin_loop(s, *s.as<For>());
+      loops.push_back({s.as<For>(), loop_header(*s.as<For>())});
+    }
+    pragma("omp parallel num_threads(threads)" + if_clause(loops, state_));
+    if (loops.size() == 1) return emit_threads(body[0], loops[0].header, true);
+    line("{{");
+    ++depth_;
+    for (std::size_t k = 0; k < loops.size(); ++k) {
+      comment(loops[k].loop->location);
+      emit_threads(body[k], loops[k].header, k + 1 == loops.size());
+    }
+    --depth_;
+    line("}}");
+  }
+
   /// The body is a lambda, because g++ minds `restrict` on parameters only, and forgets those of the function around a
-  /// parallel region.
-  void emit_parallel(const For& n, const LoopPlan& plan) {
-    // Constants for bounds must precede the pragma, and inner bounds of collapsed loops read no data.
-    const LoopHeader header = loop_header(n);
+  /// parallel region. The last loop of a region needs no barrier of its own.
+  void emit_threads(const Stmt& s, const LoopHeader& header, bool last) {
+    const For& n = *s.as<For>();
+    const LoopPlan& plan = plan_.loops.at(s.get());
     const RegionText region = region_text(n);
-    pragma("omp parallel num_threads(threads)" + if_clause(n, header, state_));
     line("{} __attribute__((always_inline)) {{", region.opening);
     ++depth_;
     for (const Stmt& t : region.in_iteration) {
@@ -169,7 +201,7 @@ class StmtWriter {
       state_.helpers.insert(Helper::Scratch);
       line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
     }
-    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan));
+    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
     line("{} {{", header.open);
     emit_collapsed(n.body, plan.collapse - 1);
     line("}}");

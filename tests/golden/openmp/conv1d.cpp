@@ -51,7 +51,7 @@ static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const flo
   // emitter_test.cpp:20
   #pragma omp parallel num_threads(threads) if (parallel : n / 64 * (k * 642 + 448) >= 20000)
   [=](const float* __restrict x, const float* __restrict w, float* __restrict y) __attribute__((always_inline)) {
-    #pragma omp for schedule(static)
+    #pragma omp for schedule(static) nowait
     for (int64_t i_tile = 0; i_tile < n / 64; ++i_tile) {
       // emitter_test.cpp:22
       alignas(64) float y_sum[64];
@@ -74,7 +74,7 @@ static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const flo
   // emitter_test.cpp:20
   #pragma omp parallel num_threads(threads) if (parallel : (n - n / 64 * 64) * (k * 8 + 3) >= 20000)
   [=](const float* __restrict x, const float* __restrict w, float* __restrict y) __attribute__((always_inline)) {
-    #pragma omp for schedule(static)
+    #pragma omp for schedule(static) nowait
     for (int64_t i = n / 64 * 64; i < n; ++i) {
       // emitter_test.cpp:22
       float y_sum_1 = 0.0f;

@@ -5,7 +5,7 @@ static int run_graph_max(int64_t v, int64_t d, const int32_t* __restrict ptr,
   [=](const int32_t* __restrict ptr, const int32_t* __restrict col, const float* __restrict h,
       float* __restrict y) __attribute__((always_inline)) {
     const int64_t r_share = v / (64 * threads) + 1;
-    #pragma omp for schedule(dynamic, r_share)
+    #pragma omp for schedule(dynamic, r_share) nowait
     for (int64_t r = 0; r < v; ++r) {
       // emitter_test.cpp:39
       #pragma omp simd

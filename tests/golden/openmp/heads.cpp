@@ -3,7 +3,7 @@ static int run_heads(int64_t h, int64_t n, int64_t d, const float* __restrict q,
   // emitter_test.cpp:92
   #pragma omp parallel num_threads(threads) if (parallel : h * (n * (d * 7 + 5)) >= 20000)
   [=](const float* __restrict q, float* __restrict y) __attribute__((always_inline)) {
-    #pragma omp for schedule(static) collapse(2)
+    #pragma omp for schedule(static) collapse(2) nowait
     for (int64_t a = 0; a < h; ++a) {
       for (int64_t i = 0; i < n; ++i) {
         // emitter_test.cpp:95

@@ -13,7 +13,7 @@ static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t*
   [=, &status](const float* __restrict x, uint16_t* __restrict y, float* __restrict all,
       double* __restrict row) __attribute__((always_inline)) {
     Scratch<float> part_memory;
-    #pragma omp for schedule(static)
+    #pragma omp for schedule(static) nowait
     for (int64_t i = 0; i < n; ++i) {
       // emitter_test.cpp:53
       float s;

@@ -1,14 +1,14 @@
 static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q,
     const float* __restrict key, float* __restrict y, float* __restrict last, int threads) {
-  // emitter_test.cpp:107
+  // emitter_test.cpp:131
   #pragma omp parallel num_threads(threads) if (parallel : n * (k / 8 * (d * 57 + 26) + (k - 8 * (k / 8)) * (d * 7 + 5) + 3) >= 20000)
   [=](const float* __restrict q, const float* __restrict key, float* __restrict y,
       float* __restrict last) __attribute__((always_inline)) {
-    #pragma omp for schedule(static)
+    #pragma omp for schedule(static) nowait
     for (int64_t i = 0; i < n; ++i) {
-      // emitter_test.cpp:108
+      // emitter_test.cpp:132
       for (int64_t o_unrolled = 0; o_unrolled < k / 8; ++o_unrolled) {
-        // emitter_test.cpp:110
+        // emitter_test.cpp:134
         float y_sum;
         float y_sum_1;
         float y_sum_2;
@@ -45,9 +45,9 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
         y[i * k + 8 * o_unrolled + 6] = y_sum_6;
         y[i * k + 8 * o_unrolled + 7] = y_sum_7;
       }
-      // emitter_test.cpp:108
+      // emitter_test.cpp:132
       for (int64_t o = 8 * (k / 8); o < k; ++o) {
-        // emitter_test.cpp:110
+        // emitter_test.cpp:134
         float y_sum_8 = 0.0f;
         #pragma omp simd reduction(+ : y_sum_8)
         for (int64_t c_1 = 0; c_1 < d; ++c_1) {
@@ -55,7 +55,7 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
         }
         y[i * k + o] = y_sum_8;
       }
-      // emitter_test.cpp:112
+      // emitter_test.cpp:136
       last[i] = y[i * k + k - 1];
     }
   }(q, key, y, last);

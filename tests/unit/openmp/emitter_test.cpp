@@ -98,6 +98,30 @@ TEST(Emitter, NestsAreSharedOutTogether) {
                 functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"a", "i"}))})));
 }
 
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Emitter, LoopsOverOneRangeShareARegion) {
+  lg::ProgramBuilder p("region");
+  auto n = p.size("n");
+  auto count = p.inout<std::int32_t>("count", {1});
+  auto x = p.inout<float>("x", {n}), y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = x(n - 1 - i);
+  for (auto i : p.loop("i", 0, n)) x(i) = y(n - 1 - i) * 2.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) += x(n - 1 - i);
+  for (auto i : p.loop("i", 1, n)) x(i) = 0.0f;         // another range
+  for (auto i : p.loop("i", 0, count(0))) y(i) = 0.0f;  // data
+  for (auto i : p.loop("i", 0, count(0))) x(i) = 1.0f;
+  const std::string text = functions_of(backend::emit_openmp({parallel(p.build(), {"i"})}));
+  EXPECT_EQ(count_of(text, "omp parallel"), 4u) << text;
+  EXPECT_EQ(count_of(text, "omp for"), 6u) << text;
+  // All but the last of a region end with a barrier.
+  EXPECT_EQ(count_of(text, "nowait"), 4u) << text;
+}
+
 TEST(Emitter, SumsSideBySide) {
   lg::ProgramBuilder p("scores");
   auto n = p.size("n"), k = p.size("k"), d = p.size("d");

@@ -61,6 +61,25 @@ TEST(RunOpenMP, EmptyAndSingleExtents) {
   }
 }
 
+TEST(RunOpenMP, LoopsOfOneRegionWaitForEachOther) {
+  const std::int64_t n = 100003;
+  lg::ProgramBuilder p("mirrors");
+  auto extent = p.size("n");
+  auto x = p.inout<float>("x", {extent}), y = p.output<float>("y", {extent});
+  for (int k = 0; k < 3; ++k) {
+    for (auto i : p.loop("i", 0, extent)) y(i) = x(extent - 1 - i) + 1.0f;
+    for (auto i : p.loop("i", 0, extent)) x(i) = y(extent - 1 - i) * 2.0f;
+  }
+  const auto start = numbers(n);
+  std::vector<float> values = start, mirrored(n);
+  run(parallel(p.build(), {"i"}), {{"x", view(values.data(), {n})}, {"y", view(mirrored.data(), {n})}}, {}, 4);
+  for (std::int64_t i = 0; i < n; ++i) {
+    float expected = start[static_cast<std::size_t>(i)];
+    for (int k = 0; k < 3; ++k) expected = (expected + 1.0f) * 2.0f;
+    ASSERT_EQ(values[static_cast<std::size_t>(i)], expected) << i;
+  }
+}
+
 TEST(RunOpenMP, MatrixProductCollapsed) {
   lg::ProgramBuilder p("matmul");
   auto n = p.size("n"), m = p.size("m"), l = p.size("l");
