@@ -32,13 +32,34 @@ ir::Expr neutral(const ir::Reduce& sum) { return ir::const_of(sum.op == ir::Redu
 // Where sums begin: a statement, and the sums for which an assignment directly before it would be the beginning.
 using Beginnings = std::map<const ir::StmtNode*, std::vector<Stmt>>;
 
+bool has_load(const ir::Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const ir::Expr& x) { found |= x.kind() == ir::Kind::Load; });
+  return found;
+}
+
+enum class Which { All, Single };
+
+bool are_plain(const std::vector<ir::Expr>& indices) {
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    if (ir::as_int(indices[k])) continue;
+    if (indices[k].kind() != ir::Kind::Var) return false;
+    for (std::size_t other = 0; other < k; ++other)
+      if (ir::equal(indices[k], indices[other])) return false;
+  }
+  return true;
+}
+
 class BeginningFinder {
  public:
-  explicit BeginningFinder(const Stmt& body) {
+  BeginningFinder(const Stmt& body, Which which) : which_(which) {
     ir::walk_stmts(body, [&](const Stmt& s) {
       if (auto* assign = s.as<ir::Assign>()) {
         if (is_neutral(s, ir::ReduceOp::Add) || is_neutral(s, ir::ReduceOp::Mul)) cleared_.insert(assign->array);
       }
+      for_each_store(s, [&](const ir::Array& array, const std::vector<ir::Expr>& indices) {
+        if (array->shape.empty() || !are_plain(indices)) not_plain_.insert(array);
+      });
     });
   }
 
@@ -69,10 +90,13 @@ class BeginningFinder {
         begin = *outer;
       } else if (outer->kind() == ir::Kind::While) {
         break;
+      } else if (auto* branch = outer->as<ir::If>(); branch && has_load(branch->condition)) {
+        return;  // where data decides, the array has to be cleared anyway
       } else if (auto* scope = outer->as<ir::Allocate>()) {
         if (scope->array == sum.array) break;
       }
     }
+    if (which_ == Which::Single && (!begin.same_as(s) || not_plain_.count(sum.array))) return;
     // Of several sums into one element in one loop body, only the first can be a beginning.
     const ir::StmtNode* loop = loop_around(begin);
     for (const ir::Reduce* earlier : sums_in_[loop]) {
@@ -96,7 +120,8 @@ class BeginningFinder {
                        [&](const ir::Expr& index) { return mentions(index, iterator); });
   }
 
-  std::set<ir::Array> cleared_;
+  const Which which_;
+  std::set<ir::Array> cleared_, not_plain_;
   std::vector<Stmt> path_;
   std::map<const ir::StmtNode*, std::vector<const ir::Reduce*>>
       sums_in_;  // by the innermost loop around their beginning
@@ -183,11 +208,8 @@ Stmt resolve(const Stmt& body, const StmtSet& probes, const StmtSet& good) {
   });
 }
 
-}  // namespace
-
-ir::Program assign_first_sums(const ir::Program& source, PassContext& context) {
-  ir::Program program = merge_updates(source, Updates::OfConstants);
-  Beginnings beginnings = BeginningFinder(program.body).find(program.body);
+ir::Program assign_sums(const ir::Program& program, PassContext& context, Which which) {
+  Beginnings beginnings = BeginningFinder(program.body, which).find(program.body);
   if (beginnings.empty()) return program;
   try {
     StmtSet probes;
@@ -195,10 +217,21 @@ ir::Program assign_first_sums(const ir::Program& source, PassContext& context) {
     Model model = poly::build_model(probed, probed.body, isl_context(context));
     StmtSet good = successful(model, probes, context.started_sums);
     if (good.empty()) return program;
-    return merge_updates(ir::with_body(program, resolve(probed.body, probes, good)), Updates::OfConstants);
+    const ir::Program assigned = ir::with_body(program, resolve(probed.body, probes, good));
+    return merge_updates(assigned, Updates::OfConstants);
   } catch (const poly::BudgetError&) {
     return program;
   }
+}
+
+}  // namespace
+
+ir::Program assign_first_sums(const ir::Program& program, PassContext& context) {
+  return assign_sums(merge_updates(program, Updates::OfConstants), context, Which::All);
+}
+
+ir::Program assign_single_sums(const ir::Program& program, PassContext& context) {
+  return assign_sums(program, context, Which::Single);
 }
 
 }  // namespace loopgrad::transforms

@@ -20,4 +20,9 @@ namespace loopgrad::transforms {
 
 ir::Program assign_first_sums(const ir::Program& program, PassContext& context);
 
+/// The same for sums that become a single assignment where they stand, into arrays that are only ever indexed by plain
+/// iterators or constants: `d_x[r, c] += v` becomes `d_x[r, c] = v`. Changes no loops, and so nothing that later passes
+/// look at.
+ir::Program assign_single_sums(const ir::Program& program, PassContext& context);
+
 }  // namespace loopgrad::transforms

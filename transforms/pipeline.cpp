@@ -58,6 +58,9 @@ std::vector<Pass> passes(SumMode mode) {
   if (restructures) {
     list.push_back({"unread_stores", drop_unread_stores, "first: cleared adjoints that nobody reads hide copies"});
     list.push_back({"recognize_contractions", recognize_contractions, "early: loops as written are perfect nests"});
+    list.push_back({"assign_single_sums", assign_single_sums,
+                    "before sums are cut into blocks, whose bounds are no longer affine"});
+    list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
     list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
   }
   list.push_back(

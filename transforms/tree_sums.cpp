@@ -3,6 +3,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
+#include "transforms/pipeline.h"
 
 #include <algorithm>
 
@@ -13,6 +14,9 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
+
+// Of one sum, where more than a CPU's number of blocks are wanted.
+constexpr std::int64_t most_partial_elements = 1 << 25, enough_blocks = 256, least_block_work = 64;
 
 Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
 Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
@@ -61,8 +65,10 @@ Expr product(const std::vector<Expr>& factors) {
   return result;
 }
 
-// A quarter of the work for each element.
-Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape) {
+// A quarter of the work for each element. Where many blocks are wanted, which each has little of: as many as keep the
+// partial results small beside a GPU's memory, and the work of a block worth it.
+Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool many) {
+  const std::vector<Expr> all = work;
   std::vector<Expr> elements;
   for (const Expr& extent : shape) {
     auto same = std::find_if(work.begin(), work.end(), [&](const Expr& e) { return ir::equal(e, extent); });
@@ -71,7 +77,10 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape) {
   }
   Expr each = product(elements);
   if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
-  return quotient(product(work), ir::int_const(4) * each);
+  const Expr wanted = quotient(product(work), ir::int_const(4) * each);
+  if (!many || ir::as_int(each)) return wanted;
+  const Expr affordable = smaller(quotient(ir::int_const(most_partial_elements), each), ir::int_const(enough_blocks));
+  return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
 }
 
 // The partial results of one group of sums.
@@ -170,7 +179,7 @@ class Tree {
       partials_.push_back(partial_of(model, group));
       const Partial& partial = partials_.back();
       if (partial.is_small()) continue;
-      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape);
+      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, tree_blocks > cpu_tree_blocks);
       if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
     }
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));

@@ -1,5 +1,6 @@
 #include "backends/cuda/kernel_text.h"
 
+#include "backends/cuda/private_arrays.h"
 #include "backends/openmp/expr_text.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
@@ -21,6 +22,7 @@ using namespace ir;
 constexpr std::int64_t most_static_shared_bytes = 8 * 1024;
 constexpr std::int64_t most_thread_bytes = 1024;
 constexpr std::int64_t most_block_threads = 1024;
+constexpr std::int64_t most_unrolled_trips = 16;
 
 bool is_threads_loop(const Stmt& s) {
   const auto* loop = s ? s.as<For>() : nullptr;
@@ -139,7 +141,7 @@ class KernelWriter {
     std::map<Array, Array> as_argument;
     for (const Array& array : host_locals)
       as_argument[array] = make_array(array->name, array->type, array->shape, ArrayRole::Tape, array->location);
-    root_ = as_argument.empty() ? s : replace_arrays(s, as_argument);
+    root_ = with_private_arrays(as_argument.empty() ? s : replace_arrays(s, as_argument), private_arrays_);
     for (const Array& array : kernel.arrays) {
       const auto found = as_argument.find(array);
       parameters_.push_back(found == as_argument.end() ? array : found->second);
@@ -190,7 +192,8 @@ class KernelWriter {
 
   void collect_block_memory(const Stmt& s) {
     if (!s || is_threads_loop(s)) return;
-    if (const auto* a = s.as<Allocate>()) (a->array->shape.empty() ? block_scalars_ : block_memory_).insert(a->array);
+    if (const auto* a = s.as<Allocate>(); a && !private_arrays_.count(a->array))
+      (a->array->shape.empty() ? block_scalars_ : block_memory_).insert(a->array);
     visit(s, [&](const auto& node) {
       for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_block_memory(child); }});
     });
@@ -318,7 +321,7 @@ class KernelWriter {
   // Barriers: before a statement that touches what other threads of the block have touched since the last one.
 
   void add_access(const Array& array, bool write, Touched& touched) const {
-    if (block_scalars_.count(array) && !shared_scalars_.count(array)) return;
+    if (private_arrays_.count(array) || (block_scalars_.count(array) && !shared_scalars_.count(array))) return;
     (write ? touched.writes : touched.reads).insert(aliases_.count(array) ? *aliases_.begin() : array);
   }
 
@@ -418,6 +421,8 @@ class KernelWriter {
     note_sign(n);
     if (emit_strided(n) || emit_chunk(n)) return;
     enter(n.lower, n.upper);
+    if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
+      line("#pragma unroll");
     const std::string name = state_.names.of(n.iterator);
     if (n.mode == LoopMode::Backward) {
       const std::string lower = bound(n.lower, name + "_begin");
@@ -584,7 +589,7 @@ class KernelWriter {
     std::vector<Symbol> iterators;
     for (const ChunkLoop& l : loops) iterators.push_back(l.loop->iterator);
     const auto accesses = transforms::contiguous_accesses(body, iterators, aliases_);
-    if (accesses.empty()) return emit_narrow(loops, 0);
+    if (accesses.empty()) return loops.size() == 1 ? emit_column(loops[0]) : emit_narrow(loops, 0);
     text_.uses_wide_accesses = true;
 
     std::string condition;
@@ -698,8 +703,35 @@ class KernelWriter {
     });
   }
 
+  /// All iterations in a row if they exist: without loops around them, what one computes for its addresses helps the
+  /// next.
+  void emit_column(const ChunkLoop& l) {
+    const std::string& start = state_.names.of(l.start);
+    std::string condition =
+        fmt::format("{} + {} <= {}", start, transforms::chunk_width, text(l.chunk.upper, Level::Sum));
+    if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", start, text(l.chunk.lowest, Level::Sum));
+    line("if ({}) {{", condition);
+    indented([&] {
+      line("#pragma unroll");
+      line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", state_.names.of(l.loop->iterator), start,
+           transforms::chunk_width);
+      indented([&] { emit_with_places(l.loop->body); });
+      line("}}");
+    });
+    line("}} else {{");
+    indented([&] { emit_narrow({l}, 0); });
+    line("}}");
+  }
+
+  void emit_with_places(const Stmt& body) {
+    const std::size_t places = places_.size();
+    declare_places(body);
+    emit(body);
+    places_.resize(places);
+  }
+
   void emit_narrow(const std::vector<ChunkLoop>& loops, std::size_t level) {
-    if (level == loops.size()) return emit(loops.back().loop->body);
+    if (level == loops.size()) return emit_with_places(loops.back().loop->body);
     const ChunkLoop& l = loops[level];
     const std::string upper = text(l.chunk.upper, Level::Sum), &start = state_.names.of(l.start);
     const std::string first =
@@ -816,6 +848,8 @@ class KernelWriter {
     const auto bytes = constant_bytes(array);
     if (array->shape.empty()) {
       line("{}{} {};", shared_scalars_.count(array) ? "__shared__ " : "", type, name);
+    } else if (private_arrays_.count(array)) {
+      line("{} {}[{}];", type, name, *bytes / static_cast<std::int64_t>(bytes_of(array->type)));
     } else if (bytes && *bytes <= (in_thread_ ? most_thread_bytes : most_static_shared_bytes)) {
       const auto count = std::max<std::int64_t>(*bytes / static_cast<std::int64_t>(bytes_of(array->type)), 1);
       line("{}{} {}[{}];", in_thread_ ? "" : "__shared__ ", type, name, count);
@@ -885,6 +919,7 @@ class KernelWriter {
   std::vector<Place> places_;      // in scope
   std::vector<Array> parameters_;  // as the kernel's text names them
   std::set<Array> written_, aliases_;
+  std::set<Array> private_arrays_;                  // of the threads, declared outside of their loops
   std::set<Array> block_scalars_, shared_scalars_;  // of rank 0; those that are in shared memory
   std::set<Array> block_memory_;                    // all arrays of the block that its threads share
   Touched pending_;

@@ -79,7 +79,11 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
     for (const Statement& s : model.statements) {
       for (const Access& a : s.accesses) {
         if (!writes(a) || a.array != read.array) continue;
-        if (!a.exact || !s.exact) return {};
+        if (!a.exact || !s.exact) {
+          // What is written later, or elsewhere, is not what is read.
+          if (touch(model, sink, read, s, a, Order::Before)) return {};
+          continue;
+        }
         sources = sources.unite(isl::union_map(a.relation.intersect_domain(s.domain)));
         schedule = schedule.unite(isl::union_map(s.schedule.intersect_domain(s.domain)));
       }

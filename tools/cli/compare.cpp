@@ -169,7 +169,7 @@ std::string fill_errors(const Problem& problem, const Options& options, const Co
     return "the naive tape in f64, interpreted, at these sizes";
   }
   const Row& naive = rows.front();
-  if (naive.failure.empty() && 2 * naive.tape_bytes <= kMostReferenceTape) {
+  if (naive.variant == Variant::NaiveTape && naive.failure.empty() && 2 * naive.tape_bytes <= kMostReferenceTape) {
     Arrays reference = run_once(problem, promote_to_f64(problem.program), Variant::NaiveTape, compile_options, true);
     for (Row& row : rows)
       if (row.failure.empty()) row.error = largest_error(row.results, reference);
@@ -284,8 +284,9 @@ int compare_variants(const Options& options) {
   std::string reference;
   Roofline roofline;
   {
-    tools::Progress progress(static_cast<double>(variants().size()) * (2 + runs_on(target)) + 2);
-    for (Variant variant : variants()) rows.push_back(measure(problem, variant, compile_options, progress));
+    const std::vector<Variant> measured = options.only ? std::vector<Variant>{*options.only} : variants();
+    tools::Progress progress(static_cast<double>(measured.size()) * (2 + runs_on(target)) + 2);
+    for (Variant variant : measured) rows.push_back(measure(problem, variant, compile_options, progress));
     progress.next("reference");
     reference = fill_errors(problem, options, compile_options, rows);
     progress.next("ceilings");

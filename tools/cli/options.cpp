@@ -13,7 +13,7 @@ namespace loopgrad::cli {
 namespace {
 
 struct Raw {  // as typed
-  std::string program, stage = "program", target, variant = "restructured", json, schedule, backward_schedule;
+  std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule;
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds = "30";
 };
@@ -94,6 +94,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   std::vector<std::pair<std::string, Variant>> by_name;
   for (Variant variant : variants()) by_name.emplace_back(name_of(variant), variant);
   options.variant = named(raw.variant, "variant", by_name);
+  if (!raw.only.empty()) options.only = named(raw.only, "variant", by_name);
   options.sizes = parse_sizes(raw.sizes, *options.program);
   options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
   options.schedule = Schedule::parse(raw.schedule);
@@ -192,6 +193,7 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       add_run_options(sub, raw);
     }
     if (row.command == Command::Explain) sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+    if (row.command == Command::Compare) sub.add_option("--only", raw.only, "measure no other variant than this one");
   }
   try {
     refuse_unknown_command(argc, argv);

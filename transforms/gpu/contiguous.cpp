@@ -183,4 +183,20 @@ bool gains_from_tiles(const Stmt& body, const ir::Symbol& outer, const ir::Symbo
   return both[0] && both[1];
 }
 
+bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
+  bool loops = false;
+  std::map<ir::Array, std::set<std::int64_t>> offsets;  // from the iterator, of the indices that move with it
+  ir::walk(
+      body, [&](const Stmt& s) { loops |= s.kind() == ir::Kind::For || s.kind() == ir::Kind::While; },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load) return;
+        for (const Expr& index : load->indices)
+          if (coefficient_of(index, iterator) == 1)
+            offsets[load->array].insert(linear_form(index - ir::var(iterator)).constant);
+      });
+  return !loops &&
+         std::any_of(offsets.begin(), offsets.end(), [](const auto& array) { return array.second.size() > 1; });
+}
+
 }  // namespace loopgrad::transforms

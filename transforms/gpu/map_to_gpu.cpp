@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
 #include "transforms/gpu/search_loops.h"
@@ -27,6 +28,8 @@ namespace {
 constexpr std::int64_t usual_threads = 256;         // of a block in which each thread works on its own
 constexpr std::int64_t tile_threads_x = 8;          // along x when threads take tiles: 128 bytes in one access
 constexpr std::int64_t enough_threads = 64 * 1024;  // fewer leave the device half empty
+constexpr std::int64_t most_row_threads = 512;      // of a block that keeps rows: more leave each too few registers
+constexpr std::int64_t usual_row = 1024;            // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;      // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_partials = 1024;        // blocks that share one long sum
 
@@ -150,6 +153,8 @@ class Mapper {
     for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
       if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, it};
     const std::optional<std::int64_t> shift = shift_for_chunks(nest.body, x.iterator, x.lower);
+    const bool columns = !shift && nest.loops.size() > 1 && is_stencil(nest.body, nest.loops.end()[-2]->iterator);
+    if (columns) return {1, chunk_width, 0, {}};
     return {shift ? chunk_width : 1, 1, shift.value_or(0), {}};
   }
 
@@ -175,9 +180,13 @@ class Mapper {
       const Expr start = loop.lower - number(shift) + (ir::var(block) * threads + ir::var(thread)) * number(width);
       return Chunk{start, shift > 0 ? loop.lower : Expr(), loop.upper};
     };
+    auto along_y = [&] {
+      return chunk_loop(y->iterator, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y, body, y->location);
+    };
+    const bool column = tile.x == 1 && tile.y > 1;  // of iterations along y: inside x, which they share
+    if (column) body = along_y();
     body = chunk_loop(x.iterator, chunk(x, block_x, threads_x, thread_x, tile.x, tile.shift), tile.x, body, x.location);
-    if (y)
-      body = chunk_loop(y->iterator, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y, body, y->location);
+    if (y && !column) body = along_y();
     body = threads_loop(thread_x, threads_x, body);
     if (y) body = threads_loop(thread_y, ir::var(ty), body);
     // The host divides, once, and not every thread.
@@ -192,13 +201,14 @@ class Mapper {
     if (!y) return body;
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(tile.y)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    if (tile.y > 1) return let(tx, number(tile_threads_x), body);
+    if (tile.y > 1 && !column) return let(tx, number(tile_threads_x), body);
     return let(tx, threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_), body);
   }
 
-  /// The longest extent that the host knows of a loop inside; null when there is none.
+  /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
   Expr inner_extent(const Nest& nest) const {
     Expr extent;
+    bool some_unknown = false;
     std::vector<ir::Symbol> inner;
     ir::walk_stmts(nest.body, [&](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
@@ -206,11 +216,13 @@ class Mapper {
       bool known = nest.fits(*loop);
       for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
       inner.push_back(loop->iterator);
+      if (!shared_sums(program_, s) || has_load(loop->lower) || has_load(loop->upper)) return;
+      some_unknown |= !known;
       if (!known) return;
       const Expr trips = loop->upper - loop->lower;
       extent = extent ? ir::binary(BinaryOp::Max, extent, trips) : trips;
     });
-    return extent;
+    return extent || !some_unknown ? extent : number(usual_row);
   }
 
   /// One block for each iteration, its threads on the loops inside.
@@ -221,10 +233,24 @@ class Mapper {
     const Expr count = fixed_threads_ ? number(fixed_threads_)
                        : extent       ? threads_for(ceil_div(extent, number(4)), 32, 512)
                                       : number(64);
-    Stmt body = spread_loops(program_, nest.body, ir::var(threads));
+    const Stmt body = in_grid(nest, spread_loops(program_, nest.body, ir::var(threads)));
+    const Stmt plain = let(threads, count, body);
+    const std::optional<KeptRows> kept = keep_rows(program_, nest);
+    if (!kept) return plain;
+
+    const ir::Symbol keepers = ir::make_symbol("threads");
+    const Expr share = ceil_div(kept->rows.length, number(kept_per_thread));
+    const Expr few = fixed_threads_ ? number(fixed_threads_) : threads_for(share, 32, most_row_threads);
+    const Stmt keeping = spread_rows(kept->program, kept->body, ir::var(keepers), kept->rows);
+    const std::int64_t most = kept_per_thread * (fixed_threads_ ? fixed_threads_ : most_row_threads);
+    return ir::if_then(ir::binary(BinaryOp::Le, kept->rows.length, number(most)),
+                       let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+  }
+
+  static Stmt in_grid(const Nest& nest, Stmt body) {
     for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
       body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
-    return let(threads, count, body);
+    return body;
   }
 
   // Long sums.

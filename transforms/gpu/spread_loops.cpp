@@ -4,6 +4,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -18,6 +19,8 @@ using ir::LoopMode;
 using ir::Stmt;
 
 namespace {
+
+constexpr std::int64_t warp_threads = 32;
 
 bool has_few_trips(const ir::For& loop) {
   const auto trips = ir::as_int(loop.upper - loop.lower);
@@ -77,7 +80,8 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array) {
 
 class Spreader {
  public:
-  Spreader(const ir::Program& program, Expr threads) : program_(program), threads_(std::move(threads)) {}
+  Spreader(const ir::Program& program, Expr threads, const RowLoops* rows)
+      : program_(program), threads_(std::move(threads)), rows_(rows) {}
 
   Stmt visit(const Stmt& s) {
     if (ir::is_empty(s)) return s;
@@ -88,6 +92,7 @@ class Spreader {
     }
     if (const auto* n = s.as<ir::Allocate>()) {
       if (n->array->shape.empty()) scalars_.insert(n->array);
+      if (rows_ && is_kept(program_, *n, *rows_)) return visit_kept(*n);
       return ir::allocate(n->array, visit(n->body), n->location);
     }
     if (const auto* n = s.as<ir::If>())
@@ -105,7 +110,8 @@ class Spreader {
  private:
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
     if (!has_few_trips(loop) && !prefers_inner(loop)) {
-      if (const auto sums = shared_sums(program_, s)) return spread(loop, *sums);
+      const bool row = rows_ && rows_->contains(program_, s);
+      if (const auto sums = shared_sums(program_, s)) return spread(loop, *sums, row);
     }
     if (!can_spread(program_, loop.body)) return single(s);
     const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
@@ -125,10 +131,48 @@ class Spreader {
     return better;
   }
 
-  Stmt spread(const ir::For& loop, const std::vector<SharedSum>& sums) {
+  Stmt visit_kept(const ir::Allocate& local) {
+    const ir::Array& row = local.array;
+    const ir::Array kept =
+        ir::make_array(row->name, row->type, {threads_, ir::int_const(kept_per_thread)}, row->role, row->location);
+    kept_[row] = kept;
+    return ir::allocate(kept, visit(local.body), local.location);
+  }
+
+  /// Each warp has a piece of every row, and its threads have elements at a constant distance: that keeps addresses
+  /// cheap, and neighbours together.
+  Stmt row_loop(const ir::For& loop, const ir::Symbol& t, const Stmt& body) {
+    const ir::Symbol k = ir::make_symbol("k");
+    const std::vector<Expr> place = {ir::var(t), ir::var(k)};
+    const ir::ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      const auto kept = load ? kept_.find(load->array) : kept_.end();
+      if (kept == kept_.end()) return std::nullopt;
+      return ir::load(kept->second, place, load->location);
+    };
+    Stmt own = ir::rewrite(body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (const auto* n = s.as<ir::Assign>(); n && kept_.count(n->array))
+        return ir::assign(kept_.at(n->array), place, ir::rewrite(n->value, on_expr), n->location);
+      if (const auto* n = s.as<ir::Reduce>(); n && kept_.count(n->array))
+        return ir::reduce(kept_.at(n->array), place, n->op, ir::rewrite(n->value, on_expr), n->location);
+      return std::nullopt;
+    });
+    if (ir::as_int(loop.lower) != 0)
+      own = ir::if_then(ir::binary(BinaryOp::Ge, ir::var(loop.iterator), loop.lower), own, {}, loop.location);
+    const Expr warp = ir::int_const(warp_threads);
+    const Expr first = ir::binary(BinaryOp::FloorDiv, ir::var(t), warp) * ir::int_const(warp_threads * kept_per_thread);
+    const Expr lane = ir::binary(BinaryOp::Mod, ir::var(t), warp);
+    const Chunk one = {first + lane + ir::var(k) * warp, {}, loop.upper};
+    return ir::for_loop(k, ir::int_const(0), ir::int_const(kept_per_thread),
+                        chunk_loop(loop.iterator, one, 1, own, loop.location), LoopMode::Forward, loop.location);
+  }
+
+  Stmt spread(const ir::For& loop, const std::vector<SharedSum>& sums, bool row) {
     const ir::Symbol t = ir::make_symbol("t");
     const PartialSums partial = redirect_sums(sums, loop.body, "_part");
-    Stmt body = strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, partial.body, loop.location);
+    Stmt body =
+        row ? row_loop(loop, t, partial.body)
+            : strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, partial.body, loop.location);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
     // part = identity; loop; all += part (together); target += all
@@ -169,7 +213,9 @@ class Spreader {
 
   const ir::Program& program_;
   const Expr threads_;
-  std::set<ir::Array> scalars_;  // those of the block
+  const RowLoops* const rows_;           // null: none are kept
+  std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
+  std::set<ir::Array> scalars_;          // those of the block
 };
 
 /// A scalar of the block that single threads set is no longer each thread's own: whoever else sets it must be one
@@ -288,7 +334,11 @@ PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, 
 }
 
 Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads) {
-  return merge_singles(settle_scalars(Spreader(program, threads).visit(s)));
+  return merge_singles(settle_scalars(Spreader(program, threads, nullptr).visit(s)));
+}
+
+Stmt spread_rows(const ir::Program& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
+  return merge_singles(settle_scalars(Spreader(program, threads, &rows).visit(s)));
 }
 
 }  // namespace loopgrad::transforms

@@ -41,6 +41,19 @@ std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, co
 /// Legality: parallel loops are taken at their word; sequential ones are spread only where `shared_sums` allows.
 ir::Stmt spread_loops(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads);
 
+struct RowLoops;  // see keep_rows.h
+
+/// The same, with the elements of local rows kept by the threads:
+///
+///   local f32 e[n]                         local f32 e[T, 8]
+///   for c in 0..n:                         threads for t in 0..T:
+///     e[c] = x[r, c]                ->       for k in 0..8:
+///                                              for c in (t//32)*256 + t%32 + k*32..min(.. + 1, n):
+///                                                e[t, k] = x[r, c]
+///
+/// Requires: n <= 8*T.
+ir::Stmt spread_rows(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads, const RowLoops& rows);
+
 /// Whether `spread_loops` would spread anything.
 bool can_spread(const ir::Program& program, const ir::Stmt& s);
 

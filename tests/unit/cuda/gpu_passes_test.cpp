@@ -111,10 +111,28 @@ TEST(OwnScatters, EachOwnerTakesItsShareOfTheTargets) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) t(idx(i), j) += a(i, j);
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("grid for block_y"), std::string::npos) << result.text;  // owners and columns
-  EXPECT_NE(result.text.find("idx[i]"), std::string::npos);
+  EXPECT_NE(result.text.find("grid for owner"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("if any[segment] != 0"), std::string::npos) << result.text;
   for (const std::int64_t rows_value : {1, 5, 700})
     expect_same_results(result, {{"n", 40}, {"rows", rows_value}, {"m", 3}});
+  expect_same_results(result, {{"n", 16384 + 17}, {"rows", 3}, {"m", 1}});  // a second round
+}
+
+TEST(OwnScatters, RowsOfAGraphAreSegments) {
+  ProgramBuilder p("graph");
+  auto v = p.size("V"), e = p.size("E"), m = p.size("m");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  auto src = p.input<std::int32_t>("src", {e});
+  p.csr(ptr, e);
+  p.in_range(src, 0, v);
+  auto a = p.input<double>("a", {v, m});
+  auto t = p.inout<double>("t", {v, m});
+  for (auto i : p.loop("i", 0, v))
+    for (auto k : p.loop("k", ptr(i), ptr(i + 1)))
+      for (auto j : p.loop("j", 0, m)) t(src(k), j) += a(i, j);
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("if any[segment] != 0"), std::string::npos) << result.text;
+  for (const std::int64_t nodes : {1, 6, 40}) expect_same_results(result, {{"V", nodes}, {"E", 3 * nodes}, {"m", 2}});
 }
 
 TEST(ParallelNest, DependentBoundsLeaveAGuard) {
@@ -178,6 +196,90 @@ TEST(Chunks, AreNotTakenWhereNeighboursAreReadToo) {
   EXPECT_EQ(code.find("copy_four"), std::string::npos) << code;
   EXPECT_NE(code.find("a[a_at + 2]"), std::string::npos) << code;  // addressed from its neighbour
   for (const std::int64_t columns : {2, 3, 9}) expect_same_results(result, {{"n", 3}, {"m", columns}});
+}
+
+TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
+  ProgramBuilder p("smoothed");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.inout<float>("b", {n, m});
+  for (auto i : p.loop("i", 1, n - 1))
+    for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i - 1, j) + a(i + 1, j) + a(i, j - 1) + a(i, j + 1);
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(cuda_of(result).find("for (int64_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
+  for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
+}
+
+Program normalised() {
+  ProgramBuilder p("normalised");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.output<float>("b", {n, m});
+  for (auto i : p.loop("i", 0, n)) {
+    auto top = p.local<float>("top"), sum = p.local<float>("sum");
+    auto e = p.local<float>("e", {m});
+    top() = a(i, 0);
+    for (auto j : p.loop("j", 1, m)) top().max_with(a(i, j));
+    sum() = 0.0f;
+    for (auto j : p.loop("j", 0, m)) {
+      e(j) = exp(a(i, j) - top());
+      sum() += e(j);
+    }
+    for (auto j : p.loop("j", 0, m)) b(i, j) = e(j) / sum();
+  }
+  return p.build();
+}
+
+TEST(KeptRows, ARowIsReadOnceAndLocalsOfItsLengthNeedNoMemory) {
+  ProgramBuilder p("centred");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.output<float>("b", {n, m});
+  for (auto i : p.loop("i", 0, n)) {
+    auto mean = p.local<float>("mean");
+    mean() = 0.0f;
+    for (auto j : p.loop("j", 0, m)) mean() += a(i, j);
+    for (auto j : p.loop("j", 0, m)) b(i, j) = a(i, j) - mean();
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("local f32 a_row[threads, 8]"), std::string::npos) << result.text;
+  EXPECT_NE(cuda_of(result).find("float a_row[8];"), std::string::npos);
+  for (const std::int64_t m_value : {1, 5, 31, 33, 255, 257, 4096, 4097})
+    expect_same_results(result, {{"n", 2}, {"m", m_value}});
+
+  const Lowered softmax = passed(normalised(), mapped);
+  const std::string code = cuda_of(softmax);
+  EXPECT_NE(code.find("float e[8];"), std::string::npos) << code;
+  EXPECT_NE(code.find("float a_row[8];"), std::string::npos) << code;
+  for (const std::int64_t m_value : {1, 2, 40, 300}) expect_same_results(softmax, {{"n", 3}, {"m", m_value}});
+}
+
+TEST(KeptRows, SumsOverTheRowsOfABlockAreWrittenOnce) {
+  ProgramBuilder p("blocks");
+  auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+  auto a = p.input<double>("a", {n, rows, m});
+  auto s = p.output<double>("s", {n, m});
+  auto b = p.output<double>("b", {n, rows, m});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto j : p.loop("j", 0, m)) s(i, j) = 0.0;
+    for (auto r : p.loop("r", 0, rows)) {
+      auto sum = p.local<double>("sum");
+      sum() = 0.0;
+      for (auto j : p.loop("j", 0, m)) sum() += a(i, r, j);
+      for (auto j : p.loop("j", 0, m)) {
+        b(i, r, j) = a(i, r, j) * sum();
+        s(i, j) += sum() * b(i, r, j);
+      }
+    }
+  }
+  Lowered result = lowered(p.build(), SumMode::Atomic);  // loops as they are
+  result.after = map_to_gpu(result.after);
+  result.text = ir::print(result.after.body);
+  const std::string kept = result.text.substr(0, result.text.find("else:"));
+  EXPECT_NE(kept.find("local f64 s_row[threads, 8]"), std::string::npos) << result.text;
+  EXPECT_EQ(kept.find("s[i, j] +="), std::string::npos) << result.text;
+  for (const std::int64_t m_value : {1, 7, 300}) expect_same_results(result, {{"n", 2}, {"rows", 3}, {"m", m_value}});
+  expect_same_results(result, {{"n", 2}, {"rows", 0}, {"m", 4}});
 }
 
 TEST(Tiles, ATransposeIsWideOnBothSides) {

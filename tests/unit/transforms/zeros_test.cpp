@@ -74,6 +74,42 @@ TEST(Zeros, WhatIsReadBeforeItIsAssignedIsFilled) {
   expect_same_at(p.build(), {{{"n", 6}}, {{"n", 1}}, {{"n", 0}}});
 }
 
+TEST(Zeros, ASumStartsBeforeOneUnderADataCondition) {
+  ProgramBuilder p("then_guarded");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) += 2.0f * x(i);
+  for (auto i : p.loop("i", 0, n)) p.when(x(i) > 0, [&] { y(i) += x(i); });
+  Lowered l = expect_same_at(p.build(), {{{"n", 9}}, {{"n", 0}}});
+  EXPECT_NE(l.text.find("y[i] = 2*x[i]"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, SingleSumsStartBesideSumsThatAreCutIntoBlocks) {
+  ProgramBuilder p("beside");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n, m});
+  auto g = p.output<float>("g", {m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) y(i, j) = 0.0f;
+  for (auto j : p.loop("j", 0, m)) g(j) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.local<float>("s");
+    s() = 0.0f;
+    for (auto j : p.loop("j", 0, m)) {
+      y(i, j) += 2.0f * x(i, j);
+      s() += x(i, j);
+      g(j) += x(i, j);
+    }
+    for (auto j : p.loop("j", 0, m)) y(i, j) += s();
+  }
+  Lowered l = expect_same_at(p.build(), {{{"n", 70}, {"m", 3}}, {{"n", 1}, {"m", 1}}, {{"n", 0}, {"m", 2}}});
+  EXPECT_NE(l.text.find("g_part["), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("y[i, j] = 2*x[i, j]"), std::string::npos) << l.text;
+}
+
 TEST(Zeros, ASumUnderADataConditionKeepsItsZeros) {
   ProgramBuilder p("guarded");
   auto n = p.size("n");
