@@ -183,6 +183,13 @@ bool gains_from_tiles(const Stmt& body, const ir::Symbol& outer, const ir::Symbo
   return both[0] && both[1];
 }
 
+bool writes_along_outer(const Stmt& body, const ir::Symbol& outer, const ir::Symbol& inner) {
+  bool written[2] = {false, false};
+  for (const ContiguousAccess& access : contiguous_accesses(body, {outer, inner}, {}))
+    written[access.along] |= access.writes;
+  return written[0] && !written[1];
+}
+
 bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
   bool loops = false;
   std::map<ir::Array, std::set<std::int64_t>> offsets;  // from the iterator, of the indices that move with it

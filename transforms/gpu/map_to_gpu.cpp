@@ -166,8 +166,12 @@ class Mapper {
       if (coalescing_score(nest.body, (*it)->iterator) > coalescing_score(nest.body, (*best)->iterator)) best = it;
     std::rotate(best, best + 1, nest.loops.end());
 
+    Tile tile = tile_of(nest, *nest.loops.back());
+    if (tile.rows && writes_along_outer(nest.body, (**tile.rows)->iterator, nest.loops.back()->iterator)) {
+      std::iter_swap(*tile.rows, nest.loops.end() - 1);
+      tile = tile_of(nest, *nest.loops.back());
+    }
     const ir::For& x = *nest.loops.back();
-    const Tile tile = tile_of(nest, x);
     if (tile.rows) std::rotate(*tile.rows, *tile.rows + 1, nest.loops.end() - 1);
     const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
     const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");

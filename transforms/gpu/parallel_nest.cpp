@@ -2,6 +2,8 @@
 
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/isl_bridge.h"
+#include "dsl/poly/model.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 
@@ -98,6 +100,7 @@ class Builder {
       if (narrows(condition)) continue;
       guard = guard ? ir::binary(BinaryOp::And, guard, condition) : condition;
     }
+    if (guard) pin(guard);
     ParallelNest nest;
     for (const Loop& loop : loops_) {
       const ir::For& old = *loop.loop;
@@ -108,6 +111,48 @@ class Builder {
     }
     nest.body = guard ? ir::if_then(guard, body) : body;
     return nest;
+  }
+
+  /// Where the conditions together leave a loop a single iteration (what is left of the last branch of many, say), its
+  /// bounds say so: grids of idle blocks take their time.
+  void pin(const Expr& guard) {
+    auto isl = std::make_shared<poly::Context>();
+    poly::Scope scope{isl, {}, ""};
+    for (const Loop& loop : loops_) scope.iterators.push_back(loop.loop->iterator);
+    try {
+      poly::guarded([&] {
+        isl::set points = scope.universe();
+        std::vector<bool> bounded;
+        for (const Loop& loop : loops_) {
+          const Expr i = ir::var(loop.loop->iterator);
+          const auto from = poly::to_set(ir::binary(BinaryOp::Le, loop.lower, i), scope);
+          const auto to = poly::to_set(ir::binary(BinaryOp::Lt, i, loop.upper), scope);
+          bounded.push_back(from && to);
+          if (from && to) points = points.intersect(*from).intersect(*to);
+        }
+        std::vector<Expr> conditions;
+        add_conjuncts(guard, conditions);
+        for (const Expr& condition : conditions)
+          if (const auto set = poly::to_set(condition, scope)) points = points.intersect(*set);
+        for (std::size_t k = 0; k < loops_.size(); ++k)
+          if (bounded[k]) pin(loops_[k], points, static_cast<int>(k), *isl);
+        return true;
+      });
+    } catch (const poly::BudgetError&) {
+      return;  // the guard stays, and is all that is needed
+    }
+  }
+
+  static void pin(Loop& loop, const isl::set& points, int dimension, poly::Context& context) {
+    const auto trips = ir::as_int(loop.upper - loop.lower);
+    if (points.is_empty() || (trips && *trips <= 1)) return;
+    const isl::pw_aff first = isl::manage(isl_set_dim_min(points.copy(), dimension)).coalesce();
+    const isl::pw_aff last = isl::manage(isl_set_dim_max(points.copy(), dimension)).coalesce();
+    if (!first.eq_set(last).is_equal(first.domain())) return;
+    const Expr only = poly::to_expr(first, {}, context);
+    loop.changed = true;
+    loop.lower = ir::larger(loop.lower, only);
+    loop.upper = ir::smaller(loop.upper, only + one);
   }
 
   /// Makes the condition part of a loop's bounds if it is about one iterator.
