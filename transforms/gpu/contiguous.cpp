@@ -192,9 +192,14 @@ bool writes_along_outer(const Stmt& body, const ir::Symbol& outer, const ir::Sym
 
 bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
   bool loops = false;
+  std::set<ir::Array> written;
   std::map<ir::Array, std::set<std::int64_t>> offsets;  // from the iterator, of the indices that move with it
   ir::walk(
-      body, [&](const Stmt& s) { loops |= s.kind() == ir::Kind::For || s.kind() == ir::Kind::While; },
+      body,
+      [&](const Stmt& s) {
+        loops |= s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+        for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { written.insert(array); });
+      },
       [&](const Expr& e) {
         const auto* load = e.as<ir::Load>();
         if (!load) return;
@@ -202,8 +207,10 @@ bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
           if (coefficient_of(index, iterator) == 1)
             offsets[load->array].insert(linear_form(index - ir::var(iterator)).constant);
       });
-  return !loops &&
-         std::any_of(offsets.begin(), offsets.end(), [](const auto& array) { return array.second.size() > 1; });
+  // Loads from an array that is written as well have to wait for the stores of the iteration before.
+  return !loops && std::any_of(offsets.begin(), offsets.end(), [&](const auto& array) {
+    return array.second.size() > 1 && !written.count(array.first);
+  });
 }
 
 }  // namespace loopgrad::transforms

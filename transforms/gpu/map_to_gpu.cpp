@@ -235,7 +235,7 @@ class Mapper {
     const Expr extent = inner_extent(nest);
     // About four elements for each thread.
     const Expr count = fixed_threads_ ? number(fixed_threads_)
-                       : extent       ? threads_for(ceil_div(extent, number(4)), 32, 512)
+                       : extent       ? threads_for(ceil_div(extent, number(4)), 32, usual_threads)
                                       : number(64);
     const Stmt body = in_grid(nest, spread_loops(program_, nest.body, ir::var(threads)));
     const Stmt plain = let(threads, count, body);
