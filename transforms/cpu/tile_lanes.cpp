@@ -3,6 +3,7 @@
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/cpu/shift_loop.h"
 #include "transforms/cpu/split_loops_at_guards.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -237,8 +238,30 @@ class Lanes {
     return ir::if_then(n.condition, then_body, else_body, n.location);
   }
 
-  /// [lower, upper) differs from lane to lane: [a, b) and [c, d) are run under each lane's own bounds, [b, c) by all.
+  /// The bounds differ from lane to lane. Where they move along with the lanes, the loop may be run by the distance
+  /// from the lane, whichever needs fewer iterations for all lanes.
   Stmt distribute_ragged(const ir::For& loop) {
+    // "The loop is not empty" holds wherever a lane is within its bounds.
+    const bool implied = condition_ && ir::equal(condition_, ir::binary(ir::BinaryOp::Lt, loop.lower, loop.upper));
+    const Expr outer = implied ? Expr{} : condition_;
+    const RaggedParts straight = ragged_parts(loop, outer);
+    const auto shifted = shifted_along(loop, iterator_);
+    if (!shifted) return straight.code;
+    const ir::For& distance = *shifted->as<ir::For>();
+    for (const Expr& bound : {distance.lower, distance.upper})
+      if (!over_lanes(bound, iterator_, first_, count_)) return straight.code;
+    const RaggedParts slanted = ragged_parts(distance, outer);
+    return ir::if_then(ir::binary(ir::BinaryOp::Lt, slanted.trips, straight.trips), slanted.code, straight.code,
+                       loop.location);
+  }
+
+  struct RaggedParts {
+    Stmt code;
+    Expr trips;
+  };
+
+  /// [lower, upper) differs from lane to lane: [a, b) and [c, d) are run under each lane's own bounds, [b, c) by all.
+  RaggedParts ragged_parts(const ir::For& loop, const Expr& outer) {
     const ir::Range lower = *over_lanes(loop.lower, iterator_, first_, count_);
     const ir::Range upper = *over_lanes(loop.upper, iterator_, first_, count_);
     const Expr a = lower.lowest, d = ir::larger(a, upper.highest);
@@ -247,17 +270,14 @@ class Lanes {
     const Expr j = ir::var(loop.iterator);
     const Expr mine = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, loop.lower, j),
                                  ir::binary(ir::BinaryOp::Lt, j, loop.upper));
-    // "The loop is not empty" holds wherever a lane is within its bounds.
-    const bool implied = condition_ && ir::equal(condition_, ir::binary(ir::BinaryOp::Lt, loop.lower, loop.upper));
     auto part = [&](const Expr& from, const Expr& to, const Expr& within) {
-      const Expr outer = implied ? Expr{} : condition_;
       const Expr condition = outer && within ? ir::binary(ir::BinaryOp::And, within, outer) : within ? within : outer;
       const Stmt body = in_lanes(loop.body, condition);
       return ir::with_fresh_names(ir::for_loop(loop.iterator, from, to, body, loop.mode, loop.location));
     };
     std::vector<Stmt> parts{part(a, b, mine), part(b, c, {}), part(c, d, mine)};
     if (loop.mode == LoopMode::Backward) std::reverse(parts.begin(), parts.end());
-    return ir::block(std::move(parts));
+    return {ir::block(std::move(parts)), d - a};
   }
 
   /// One loop over lanes around loop-free code.

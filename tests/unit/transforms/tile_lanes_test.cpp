@@ -96,6 +96,51 @@ Program in_rows(bool neighbours) {
   return p.build();
 }
 
+/// y[c] = sum of g[j]*w[c - j + 1] over the j within `k` of c.
+Program band() {
+  ProgramBuilder p("band");
+  auto n = p.size("n"), k = p.size("k");
+  auto g = p.input<float>("g", {n});
+  auto w = p.input<float>("w", {2 * k + 1});
+  auto y = p.output<float>("y", {n});
+  for (auto c : p.loop("c", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = 0;
+    for (auto j : p.loop("j", max(0, c - k), min(n, c + k + 1))) s += g(j) * w(c - j + k);
+    y(c) = s;
+  }
+  return p.build();
+}
+
+TEST(TileLanes, BandsAreCountedFromTheLane) {
+  const ir::Program before = with_parallel(band(), "c");
+  const ir::Program after = tile_lanes(before);
+  ir::verify(after, "tile_lanes");
+  EXPECT_NE(ir::print(after).find("s[lane] += g[j + (c_tile*64 + lane)]*w[k - j]"), std::string::npos)
+      << ir::print(after);
+  for (const std::int64_t n : {1, 64, 65, 129, 200})
+    for (const std::int64_t k : {0, 1, 5, 63, 64, 150, 300}) expect_same_bits(before, after, {{"n", n}, {"k", k}});
+}
+
+TEST(TileLanes, RowsThatWouldNotBeContiguousAreNotCountedFromTheLane) {
+  ProgramBuilder p("columns");
+  auto n = p.size("n"), k = p.size("k");
+  auto g = p.input<float>("g", {n, 2});
+  auto w = p.input<float>("w", {2 * k + 1});
+  auto y = p.output<float>("y", {n});
+  for (auto c : p.loop("c", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = 0;
+    for (auto j : p.loop("j", max(0, c - k), min(n, c + k + 1))) s += g(j, 1) * w(c - j + k);
+    y(c) = s;
+  }
+  const ir::Program before = with_parallel(p.build(), "c");
+  const ir::Program after = tile_lanes(before);
+  EXPECT_FALSE(after.body.same_as(before.body));
+  EXPECT_EQ(ir::print(after).find("g[j + "), std::string::npos) << ir::print(after);
+  for (const std::int64_t k_value : {1, 70}) expect_same_bits(before, after, {{"n", 130}, {"k", k_value}});
+}
+
 TEST(TileLanes, WhatIsLeftOverRunsInFewerLanes) {
   for (const bool neighbours : {false, true}) {
     const ir::Program before = with_parallel(with_parallel(in_rows(neighbours), "i"), "c");
