@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace loopgrad::backend {
 namespace {
 
@@ -50,6 +52,24 @@ std::string share_text(const For& loop, const LoopHeader& header, const LoopPlan
     trips += " * " + text_of(inner->upper - inner->lower, state, Level::Prefix);
   }
   return trips + " / (64 * threads) + 1";
+}
+
+std::string reduction_clauses(const LoopPlan& plan, EmitState& state) {
+  static const char* const operators[] = {"+", "*", "min_of", "max_of"};
+  std::string out;
+  std::size_t sums = 0, widest = 4;
+  for (const auto& [op, arrays] : plan.simd_reductions) {
+    std::string list;
+    sums += arrays.size();
+    for (const Array& array : arrays) widest = std::max(widest, bytes_of(array->type));
+    for (const Array& array : arrays) list += (list.empty() ? "" : ", ") + state.names.of(array);
+    out += fmt::format(" reduction({} : {})", operators[static_cast<int>(op)], list);
+    if (op == ReduceOp::Min) state.helpers.insert(Helper::MinReduction);
+    if (op == ReduceOp::Max) state.helpers.insert(Helper::MaxReduction);
+  }
+  // Many sums keep the processor busy in narrow registers too, and those take fewer steps to be added up at the end.
+  if (sums >= 4) out += fmt::format(" simdlen({})", 32 / widest);
+  return out;
 }
 
 }  // namespace loopgrad::backend

@@ -25,4 +25,7 @@ std::string if_clause(const std::vector<ThreadLoop>& loops, EmitState& state);
 /// How many iterations of an uneven loop a thread fetches at once: there are about 64 shares per thread.
 std::string share_text(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);
 
+/// ` reduction(+ : a, b) ...` of a loop in vector lanes, or nothing.
+std::string reduction_clauses(const LoopPlan& plan, EmitState& state);
+
 }  // namespace loopgrad::backend

@@ -1,5 +1,7 @@
 #include "backends/openmp/multiply_text.h"
 
+#include <fmt/format.h>
+
 namespace loopgrad::backend {
 
 const char* const multiply_text = R"(
@@ -69,5 +71,26 @@ bool multiply(const loopgrad_blas* blas, int threads, Extents e, T alpha, Matrix
   return true;
 }
 )";
+
+std::vector<std::string> multiply_arguments(const ir::Contraction& n, EmitState& state) {
+  const auto list = [&](const std::vector<ir::Expr>& es, std::size_t from) {
+    std::string out;
+    for (std::size_t k = from; k < es.size(); ++k) out += (k > from ? ", " : "") + text_of(es[k], state);
+    return out;
+  };
+  const auto matrix = [&](const ir::Array& array, const std::vector<ir::Expr>& place) {
+    const std::string name = state.names.of(array);
+    const std::string start = ir::as_int(place[0]) == 0 ? name : name + " + " + text_of(place[0], state, Level::Sum);
+    return fmt::format("{{{}, {}}}", start, list(place, 1));
+  };
+  return {"blas",
+          "threads",
+          "{" + list(n.extents, 0) + "}",
+          fmt::format("{}", n.alpha),
+          matrix(n.a, n.a_place),
+          matrix(n.b, n.b_place),
+          n.overwrites ? "0" : "1",
+          matrix(n.c, n.c_place)};
+}
 
 }  // namespace loopgrad::backend

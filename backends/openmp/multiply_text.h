@@ -4,8 +4,13 @@
 // alone, and so do the bits of the result: not on the number of threads.
 #pragma once
 
+#include "backends/openmp/expr_text.h"
+
 namespace loopgrad::backend {
 
 extern const char* const multiply_text;
+
+/// What a call of the helper for a product is given.
+std::vector<std::string> multiply_arguments(const ir::Contraction& n, EmitState& state);
 
 }  // namespace loopgrad::backend

@@ -1,6 +1,7 @@
 #include "backends/openmp/stmt_text.h"
 
 #include "backends/openmp/clauses.h"
+#include "backends/openmp/multiply_text.h"
 #include "backends/openmp/region.h"
 
 #include "dsl/ir/visit.h"
@@ -127,7 +128,7 @@ class StmtWriter {
     if (plan.threads) return emit_region({s});
     begin_loop(s, n);
     const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
-    if (plan.simd) pragma("omp simd" + reduction_clauses(plan));
+    if (plan.simd) pragma("omp simd" + reduction_clauses(plan, state_));
     line("{} {{", header.open);
     emit_body(n.body);
     line("}}");
@@ -137,24 +138,6 @@ class StmtWriter {
     reserve_before(s);
     comment(n.location);
     if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
-  }
-
-  std::string reduction_clauses(const LoopPlan& plan) {
-    static const char* const operators[] = {"+", "*", "min_of", "max_of"};
-    std::string out;
-    std::size_t sums = 0, widest = 4;
-    for (const auto& [op, arrays] : plan.simd_reductions) {
-      std::string list;
-      sums += arrays.size();
-      for (const Array& array : arrays) widest = std::max(widest, bytes_of(array->type));
-      for (const Array& array : arrays) list += (list.empty() ? "" : ", ") + state_.names.of(array);
-      out += fmt::format(" reduction({} : {})", operators[static_cast<int>(op)], list);
-      if (op == ReduceOp::Min) state_.helpers.insert(Helper::MinReduction);
-      if (op == ReduceOp::Max) state_.helpers.insert(Helper::MaxReduction);
-    }
-    // Many sums keep the processor busy in narrow registers too, and those take fewer steps to be added up at the end.
-    if (sums >= 4) out += fmt::format(" simdlen({})", 32 / widest);
-    return out;
   }
 
   void emit_while(const Stmt& s, const While& n) {
@@ -312,27 +295,9 @@ class StmtWriter {
   void emit_contraction(const Contraction& n) {
     comment(n.location);
     state_.helpers.insert(Helper::Multiply);
-    const char* const type = storage_cpp_type(n.c->type);
-    auto list = [&](const std::vector<Expr>& es, std::size_t from) {
-      std::string out;
-      for (std::size_t k = from; k < es.size(); ++k) out += (k > from ? ", " : "") + text(es[k]);
-      return out;
-    };
-    auto matrix = [&](const Array& array, const std::vector<Expr>& place) {
-      const std::string name = state_.names.of(array);
-      const std::string start = as_int(place[0]) == 0 ? name : name + " + " + text(place[0], Level::Sum);
-      return fmt::format("{{{}, {}}}", start, list(place, 1));
-    };
-    const std::vector<std::string> arguments = {"blas",
-                                                "threads",
-                                                "{" + list(n.extents, 0) + "}",
-                                                fmt::format("{}", n.alpha),
-                                                matrix(n.a, n.a_place),
-                                                matrix(n.b, n.b_place),
-                                                n.overwrites ? "0" : "1",
-                                                matrix(n.c, n.c_place)};
     const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
-    line("if (!multiply<{}>({})) {{", type, joined(arguments, indent + 12, indent));
+    line("if (!multiply<{}>({})) {{", storage_cpp_type(n.c->type),
+         joined(multiply_arguments(n, state_), indent + 12, indent));
     emit_body(n.loops);
     line("}}");
   }
