@@ -39,6 +39,7 @@ class Sinking {
   bool check(const Stmt& whole) {
     for (const Expr& bound : {inner_.lower, inner_.upper})
       if (mentions(bound, outer_.iterator) || loads(bound)) return false;
+    if (loads(outer_.lower) || loads(outer_.upper)) return false;
     ir::walk(
         whole, [&](const Stmt& s) { read(s); },
         [&](const Expr& e) {

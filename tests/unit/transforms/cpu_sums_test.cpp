@@ -191,6 +191,20 @@ TEST(SinkSumLoops, SumsThatMoveStay) {
   EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
 }
 
+TEST(SinkSumLoops, RowsOfSparseMatricesStay) {
+  ProgramBuilder p("sparse");
+  auto n = p.size("n"), m = p.size("m");
+  auto first = p.input<std::int32_t>("first", {n + 1});
+  auto x = p.input<float>("x", {m, m});
+  auto y = p.inout<float>("y", {n, m});
+  p.csr(first, m);
+  for (auto i : p.loop("i", 0, n))
+    for (auto e : p.loop("e", first(i), first(i + 1)))
+      for (auto d : p.loop("d", 0, m)) y(i, d) += x(e, d);
+  const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
+  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+}
+
 TEST(SinkSumLoops, WhatOtherIterationsReadStays) {
   ProgramBuilder p("carried");
   auto n = p.size("n"), m = p.size("m");
