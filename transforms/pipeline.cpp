@@ -56,7 +56,7 @@ std::vector<Pass> passes(SumMode mode) {
   const bool restructures = mode == SumMode::Restructured;
   std::vector<Pass> list;
   if (restructures) {
-    list.push_back({"unread_stores", drop_unread_stores, "first: cleared adjoints that nobody reads hide copies"});
+    list.push_back({"unread_sums", drop_unread_sums, "first: cleared adjoints that nobody reads hide copies"});
     list.push_back({"recognize_contractions", recognize_contractions, "early: loops as written are perfect nests"});
     list.push_back({"assign_single_sums", assign_single_sums,
                     "before sums are cut into blocks, whose bounds are no longer affine"});
@@ -67,8 +67,10 @@ std::vector<Pass> passes(SumMode mode) {
       {"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums, perfect nests yet"});
   if (restructures) {
     list.push_back({"assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target"});
+    list.push_back({"unread_elements", drop_unread_elements, "before zero_fills, which would keep their zeros"});
     list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
-    list.push_back({"unread_stores", drop_unread_stores, "again: locals whose values were forwarded"});
+    list.push_back({"unread_stores", drop_unread_stores,
+                    "again: also locals whose values were forwarded, zeros of the next step"});
     list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
   }
   if (mode == SumMode::Serial) return list;

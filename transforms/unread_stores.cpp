@@ -13,7 +13,7 @@ using ir::Stmt;
 namespace {
 
 // isl operations for one question: a plain answer takes a few thousand.
-constexpr unsigned long budget_per_question = 100'000;
+constexpr unsigned long budget_per_question = 200'000;
 
 // Conditions with more alternatives than this cost more than the stores.
 constexpr int most_pieces = 2;
@@ -69,9 +69,20 @@ Stmt drop_unread_arrays(const Stmt& body) {
 
 const poly::Access& stored(const poly::Statement& s) { return s.accesses.back(); }
 
-bool is_local_store(const poly::Statement& s) {
-  auto* sum = s.stmt.as<ir::Reduce>();
-  return is_local_assignment(s.stmt) || (sum && sum->array->role == ir::ArrayRole::Local);
+bool is_local_store(const Stmt& s) {
+  auto* sum = s.as<ir::Reduce>();
+  return is_local_assignment(s) || (sum && sum->array->role == ir::ArrayRole::Local);
+}
+
+// Otherwise whoever comes later finds what is stored. Scalars are hardly ever cleared in vain: not worth the question.
+bool is_assigned_elsewhere(const poly::Model& model, int writer) {
+  const ir::Array& array = stored(model.statements[static_cast<std::size_t>(writer)]).array;
+  if (array->shape.empty()) return false;
+  for (std::size_t k = 0; k < model.statements.size(); ++k) {
+    auto* assign = model.statements[k].stmt.as<ir::Assign>();
+    if (assign && assign->array == array && static_cast<int>(k) != writer) return true;
+  }
+  return false;
 }
 
 // Whether some instance of the access may find what the writer has stored.
@@ -79,6 +90,7 @@ bool may_see(const poly::Model& model, int writer, int reader, const poly::Acces
   const poly::Access& store = stored(model.statements[static_cast<std::size_t>(writer)]);
   if (access.array != store.array && model.aliases.empty()) return false;
   if (!poly::may_follow(model, writer, store, reader, access)) return false;
+  if (!is_assigned_elsewhere(model, writer)) return true;
   const poly::Dataflow flow = poly::last_writes(model, reader, access);
   return !flow.exact || std::any_of(flow.sources.begin(), flow.sources.end(), [&](const poly::Source& source) {
     return source.writer == writer && !source.domain.is_empty();
@@ -154,31 +166,31 @@ Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElemen
   return {true, ir::if_then(poly::to_condition(seen, dims, *model.context, domain), s.stmt, {}, s.stmt->location)};
 }
 
-Stmt drop_unread_constants(const ir::Program& program, const Stmt& body, const PassContext& context) {
-  auto is_candidate = [](const Stmt& s) { return is_local_assignment(s) && is_constant(s.as<ir::Assign>()->value); };
-  std::vector<Stmt> all = leaves(body);
-  if (std::none_of(all.begin(), all.end(), is_candidate)) return body;
-  poly::Model model = poly::build_model(program, body, isl_context(context));
+bool stores_constant(const Stmt& s) { return is_local_assignment(s) && is_constant(s.as<ir::Assign>()->value); }
+
+Stmt drop_unread_constants(const poly::Model& model, const Stmt& body) {
   StmtSet unread;
   for (std::size_t k = 0; k < model.statements.size(); ++k) {
     const Stmt& s = model.statements[k].stmt;
-    if (!is_candidate(s)) continue;
+    if (!stores_constant(s)) continue;
     model.context->restart_budget(budget_per_question);
     if (!poly::ask(model, true, [&] { return is_seen(model, static_cast<int>(k)); })) unread.insert(s.get());
   }
   return without(body, [&](const Stmt& leaf) { return unread.count(leaf.get()) > 0; });
 }
 
-// An array is left alone unless all sums into it are narrowed: one of the others might find nothing to add to.
-Stmt drop_unread_elements(const ir::Program& program, const Stmt& body, const PassContext& context) {
-  poly::Model model = poly::build_model(program, body, isl_context(context));
+enum class Stores { Sums, All };
+
+// Assignments to an array are left alone unless all sums into it are narrowed: one of the others might find nothing to
+// add to.
+Stmt drop_unread_elements(const poly::Model& model, const Stmt& body, Stores which) {
   if (!model.aliases.empty()) return body;
   ReadElements read(model);
   const StmtSet fixed = leaves_of_contractions(body);
   std::map<ir::Array, std::map<const ir::StmtNode*, Stmt>> instead;
   std::set<ir::Array> left_alone;
   for (const poly::Statement& s : model.statements) {
-    if (!is_local_store(s)) continue;
+    if (!is_local_store(s.stmt) || (which == Stores::Sums && !s.stmt.as<ir::Reduce>())) continue;
     Narrowed now{false, {}};
     if (stored(s).exact && !fixed.count(s.stmt.get())) {
       model.context->restart_budget(budget_per_question);
@@ -187,7 +199,8 @@ Stmt drop_unread_elements(const ir::Program& program, const Stmt& body, const Pa
     if (now.instead) instead[stored(s).array][s.stmt.get()] = now.instead;
     if (!now.possible && s.stmt.as<ir::Reduce>()) left_alone.insert(stored(s).array);
   }
-  std::erase_if(instead, [&](const auto& entry) { return left_alone.count(entry.first) > 0; });
+  if (which == Stores::All)
+    std::erase_if(instead, [&](const auto& entry) { return left_alone.count(entry.first) > 0; });
   if (instead.empty()) return body;
   return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     for (const auto& [array, stores] : instead) {
@@ -197,17 +210,38 @@ Stmt drop_unread_elements(const ir::Program& program, const Stmt& body, const Pa
   });
 }
 
-}  // namespace
-
-ir::Program drop_unread_stores(const ir::Program& program, PassContext& context) {
+// The whole body with what `improve` makes of it, given a model of it.
+template <class Improve>
+ir::Program improved(const ir::Program& program, const PassContext& context, const Improve& improve) {
   Stmt body = drop_unread_arrays(program.body);
+  const auto all = leaves(body);
+  if (std::none_of(all.begin(), all.end(), is_local_store)) return ir::with_body(program, body);
   try {
-    body = drop_unread_constants(program, body, context);
-    body = drop_unread_elements(program, body, context);
+    const poly::Model model = poly::build_model(program, body, isl_context(context));
+    body = improve(model, body);
   } catch (const poly::BudgetError&) {
     // They stay.
   }
   return ir::with_body(program, drop_unread_arrays(body));
+}
+
+}  // namespace
+
+ir::Program drop_unread_sums(const ir::Program& program, PassContext& context) {
+  return improved(program, context, [](const poly::Model& model, const Stmt& body) {
+    // A constant reads nothing, so that the model still tells what is read when some are gone.
+    return drop_unread_elements(model, drop_unread_constants(model, body), Stores::Sums);
+  });
+}
+
+ir::Program drop_unread_elements(const ir::Program& program, PassContext& context) {
+  return improved(program, context, [](const poly::Model& model, const Stmt& body) {
+    return drop_unread_elements(model, body, Stores::All);
+  });
+}
+
+ir::Program drop_unread_stores(const ir::Program& program, PassContext& context) {
+  return improved(program, context, drop_unread_constants);
 }
 
 }  // namespace loopgrad::transforms

@@ -19,7 +19,7 @@
 
 namespace loopgrad::poly {
 
-/// isl's operation budget is spent. Whoever asked for the analysis falls back to the conservative answer.
+/// isl's operation budget is spent, or isl has failed on its own account. Whoever asked for the analysis falls back to the conservative answer.
 struct BudgetError : Error {
   BudgetError();
 };
@@ -68,6 +68,8 @@ decltype(auto) guarded(Work&& work) {
     return work();
   } catch (const isl::exception_quota&) {
     throw BudgetError();
+  } catch (const isl::exception_internal&) {
+    throw BudgetError();  // a defect of isl: as little is known then
   } catch (const isl::exception& e) {
     throw InternalError(std::string("isl: ") + e.what());
   }

@@ -165,6 +165,19 @@ TEST(Zeros, ElementsThatASumThroughAnIndexMayMeetStay) {
   expect_same_at(p.build(), {{{"n", 6}}, {{"n", 1}}});
 }
 
+TEST(Zeros, PartialResultsAreCombinedIntoElementsThatHoldSomething) {
+  ProgramBuilder p("columns");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {1});
+  auto total = p.local<float>("total", {m + 1});
+  for (auto j : p.loop("j", 0, m + 1)) total(j) = 1.0f;
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) total(j) += x(i, j);
+  y(0) = total(1);
+  expect_same_at(p.build(), {{{"n", 70}, {"m", 2}}, {{"n", 1}, {"m", 3}}, {{"n", 0}, {"m", 1}}});
+}
+
 TEST(Zeros, AZeroBesideACopyGoesWhenTheElementIsAssignedNext) {
   ProgramBuilder p("moved");
   auto n = p.size("n"), steps = p.size("T");
