@@ -142,8 +142,19 @@ bool mentions(const Expr& e, const ir::Symbol& symbol) {
   return found;
 }
 
+// x mod m and y mod m when x - y is a constant that m does not divide.
+static bool remainders_differ(const Expr& a, const Expr& b) {
+  const auto *x = a.as<ir::Binary>(), *y = b.as<ir::Binary>();
+  if (!x || !y || x->op != BinaryOp::Mod || y->op != BinaryOp::Mod) return false;
+  const auto m = ir::as_int(x->b);
+  if (!m || *m < 1 || ir::as_int(y->b) != m) return false;
+  const LinearForm distance = linear_form(x->a - y->a);
+  return distance.terms.empty() && distance.constant % *m != 0;
+}
+
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b) {
   for (std::size_t k = 0; k < a.size(); ++k) {
+    if (remainders_differ(a[k], b[k])) return true;
     LinearForm distance = linear_form(a[k] - b[k]);
     if (distance.terms.empty() && distance.constant != 0) return true;
   }

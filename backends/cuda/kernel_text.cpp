@@ -290,6 +290,11 @@ class KernelWriter {
     for (const Symbol& symbol : text_.kernel.symbols) ranges_.variables[symbol] = {var(symbol), var(symbol)};
     ranges_.non_negative = [this](const Symbol& symbol) { return state_.non_negative.count(symbol) > 0; };
     ranges_.leaf = [](const Expr&) { return std::optional<Range>(); };
+    // Loops of the host, outermost first.
+    walk_stmts(program_.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      if (loop && is_non_negative(loop->lower, state_)) state_.non_negative.insert(loop->iterator);
+    });
   }
 
   // The grid.

@@ -208,9 +208,12 @@ bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
             offsets[load->array].insert(linear_form(index - ir::var(iterator)).constant);
       });
   // Loads from an array that is written as well have to wait for the stores of the iteration before.
-  return !loops && std::any_of(offsets.begin(), offsets.end(), [&](const auto& array) {
-    return array.second.size() > 1 && !written.count(array.first);
-  });
+  bool stencil = false;
+  for (const auto& [array, all] : offsets) {
+    if (written.count(array)) return false;
+    stencil |= all.size() > 1;
+  }
+  return stencil && !loops;
 }
 
 }  // namespace loopgrad::transforms

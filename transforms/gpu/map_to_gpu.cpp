@@ -10,6 +10,7 @@
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
+#include "transforms/gpu/update_once.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -160,6 +161,7 @@ class Mapper {
 
   /// One thread for each iteration, or for a few of them that make wide accesses.
   Stmt flat(Nest nest) {
+    nest.body = update_once(program_, nest.body);
     // Along x runs the loop with the best order, the innermost of equals.
     auto best = nest.loops.end() - 1;
     for (auto it = nest.loops.begin(); it != nest.loops.end(); ++it)

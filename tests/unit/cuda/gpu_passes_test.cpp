@@ -282,6 +282,49 @@ TEST(KeptRows, SumsOverTheRowsOfABlockAreWrittenOnce) {
   expect_same_results(result, {{"n", 2}, {"rows", 0}, {"m", 4}});
 }
 
+TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
+  ProgramBuilder p("updates");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<double>("u", {3, n});
+  for (auto t : p.loop("t", 1, steps + 1))
+    for (auto i : p.loop("i", 0, n)) {
+      u(t % 3, i) += 2.0 * u((t - 1) % 3, i);
+      p.when(i >= 1, [&] { u(t % 3, i) += u((t - 1) % 3, i - 1); });
+      p.when(i <= n - 2, [&] { u(t % 3, i) += u((t - 1) % 3, i + 1); });
+    }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("u_now = u[t%3, i]"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
+}
+
+TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
+  ProgramBuilder p("guarded");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto u = p.inout<double>("u", {n + 1});
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(a(i) > 0.0, [&] { u(i + 1) += a(i); });
+    p.when(a(i) > 0.5, [&] { u(i + 1) += 1.0; });
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_EQ(result.text.find("u_now"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 7}});
+}
+
+TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {
+  ProgramBuilder p("corner");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {n, n, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, n))
+      p.when(!(i >= 1 && j >= 1) && !(j == 0), [&] {  // only i = 0 is left
+        for (auto k : p.loop("k", 0, n)) a(i, j, k) = 2.0;
+      });
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("min(n, 1)"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
+}
+
 TEST(Tiles, ATransposeIsWideOnBothSides) {
   const Lowered result = passed(transposed(), mapped);
   const std::string code = cuda_of(result);

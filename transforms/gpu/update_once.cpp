@@ -1,0 +1,156 @@
+#include "transforms/gpu/update_once.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+/// One element of an array: that of its first store in a block.
+struct Element {
+  ir::Array array;
+  std::vector<Expr> indices;
+  int stores = 0;
+  bool fits = true;         // nothing else in the block may be the same element
+  bool certain = false;     // one of the stores is in the block itself
+  bool starts_new = false;  // the first access is an assignment in the block itself
+};
+
+class Updater {
+ public:
+  explicit Updater(const ir::Program& program) {
+    for (const ir::Fact& fact : program.facts)
+      if (fact.kind == ir::FactKind::MayAlias) aliases_.insert({fact.array, fact.other});
+  }
+
+  Stmt visit(const Stmt& s) {
+    if (!s) return s;
+    if (const auto* n = s.as<ir::Block>()) return block(s, *n);
+    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, visit(n->body), n->location);
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
+    return s;
+  }
+
+ private:
+  Stmt block(const Stmt& s, const ir::Block& n) {
+    std::vector<Element> elements = elements_of(n);
+    elements.erase(std::remove_if(elements.begin(), elements.end(),
+                                  [](const Element& e) { return !e.fits || !e.certain || e.stores < 2; }),
+                   elements.end());
+    Stmt body = s;
+    std::vector<Stmt> before, after;
+    std::vector<ir::Array> scalars;
+    for (const Element& e : elements) {
+      const SourceLocation& where = e.array->location;
+      const ir::Array now = ir::make_array(e.array->name + "_now", e.array->type, {}, ir::ArrayRole::Local, where);
+      scalars.push_back(now);
+      body = in_scalar(body, e, now);
+      if (!e.starts_new) before.push_back(ir::assign(now, {}, ir::load(e.array, e.indices), where));
+      after.push_back(ir::assign(e.array, e.indices, ir::load(now, {}), where));
+    }
+    if (elements.empty()) {
+      std::vector<Stmt> children;
+      for (const Stmt& child : n.body) children.push_back(visit(child));
+      return ir::block(std::move(children));
+    }
+    before.push_back(body);
+    before.insert(before.end(), after.begin(), after.end());
+    Stmt all = ir::block(std::move(before));
+    for (const ir::Array& now : scalars) all = ir::allocate(now, all, now->location);
+    return all;
+  }
+
+  std::vector<Element> elements_of(const ir::Block& n) const {
+    std::vector<Element> elements;
+    std::set<ir::Array> locals, loaded;
+    for (const Stmt& child : n.body) {
+      ir::walk(
+          child,
+          [&](const Stmt& s) {
+            if (const auto* local = s.as<ir::Allocate>()) locals.insert(local->array);
+            for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+              note_store(elements, s, s.same_as(child), array, indices, loaded);
+            });
+          },
+          [&](const Expr& e) {
+            if (const auto* load = e.as<ir::Load>()) loaded.insert(load->array);
+          });
+    }
+    for (Element& e : elements) e.fits &= !locals.count(e.array) && !aliases_.count(e.array);
+    for (const Stmt& child : n.body) check_loads(elements, child);
+    return elements;
+  }
+
+  static void note_store(std::vector<Element>& elements, const Stmt& s, bool certain, const ir::Array& array,
+                         const std::vector<Expr>& indices, const std::set<ir::Array>& loaded) {
+    if (indices.empty()) return;
+    auto e = std::find_if(elements.begin(), elements.end(), [&](const Element& x) { return x.array == array; });
+    const auto* sum = s.as<ir::Reduce>();
+    if (e == elements.end()) {
+      elements.push_back({array, indices});
+      e = elements.end() - 1;
+      e->starts_new = certain && !sum && !loaded.count(array);
+      e->fits = array->type == value_type(array->type);
+      for (const Expr& index : indices) e->fits &= !has_load(index);
+    }
+    e->fits &= !(sum && sum->atomic) && ir::equal(indices, e->indices);
+    e->certain |= certain;
+    ++e->stores;
+  }
+
+  static void check_loads(std::vector<Element>& elements, const Stmt& s) {
+    ir::walk(
+        s, [](const Stmt&) {},
+        [&](const Expr& x) {
+          const auto* load = x.as<ir::Load>();
+          if (!load) return;
+          for (Element& e : elements)
+            if (e.array == load->array)
+              e.fits &= ir::equal(load->indices, e.indices) || surely_differ(load->indices, e.indices);
+        });
+  }
+
+  static Stmt in_scalar(const Stmt& s, const Element& e, const ir::Array& now) {
+    const ir::ExprRewrite on_expr = [&](const Expr& x) -> std::optional<Expr> {
+      const auto* load = x.as<ir::Load>();
+      if (!load || load->array != e.array || !ir::equal(load->indices, e.indices)) return std::nullopt;
+      return ir::load(now, {}, load->location);
+    };
+    return ir::rewrite(s, on_expr, [&](const Stmt& x) -> std::optional<Stmt> {
+      if (const auto* n = x.as<ir::Assign>(); n && n->array == e.array)
+        return ir::assign(now, {}, ir::rewrite(n->value, on_expr), n->location);
+      if (const auto* n = x.as<ir::Reduce>(); n && n->array == e.array)
+        return ir::reduce(now, {}, n->op, ir::rewrite(n->value, on_expr), n->location);
+      return std::nullopt;
+    });
+  }
+
+  std::set<ir::Array> aliases_;
+};
+
+bool is_straight(const Stmt& body) {
+  bool straight = true;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    straight &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If || s.kind() == ir::Kind::Allocate ||
+                s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce;
+  });
+  return straight;
+}
+
+}  // namespace
+
+Stmt update_once(const ir::Program& program, const Stmt& body) {
+  return is_straight(body) ? Updater(program).visit(body) : body;
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,23 @@
+// Updates of one element in straight-line code go to a scalar, and to memory once.
+//
+//   u[t, i] += a[i]                          local f32 u_now
+//   if i > 0:                                u_now = u[t, i]
+//     u[t, i] += u[t + 1, i - 1]*c     ->    u_now += a[i]
+//   if i + 1 < n:                            if i > 0: u_now += u[t + 1, i - 1]*c
+//     u[t, i] += u[t + 1, i + 1]*c           if i + 1 < n: u_now += u[t + 1, i + 1]*c
+//                                            u[t, i] = u_now
+//
+// In between, each load from the array would have to wait for the store before it.
+//
+// Requires: the body of one thread. Guarantees: every element gets the same operations in the same order. Leaves alone:
+// elements that are not updated in any case (they need not exist), elements of which another access may be the same,
+// bodies with loops, arrays that may alias, f16 and bf16 (rounded at each step in memory).
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Stmt update_once(const ir::Program& program, const ir::Stmt& body);
+
+}  // namespace loopgrad::transforms
