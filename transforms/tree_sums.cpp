@@ -17,6 +17,8 @@ namespace {
 
 // Of one sum, where more than a CPU's number of blocks are wanted.
 constexpr std::int64_t most_partial_elements = 1 << 25, enough_blocks = 256, least_block_work = 64;
+// Blocks that each sum for many elements have many threads, and all of them should run at the same time.
+constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
 
 Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
 Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
@@ -77,8 +79,12 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   }
   Expr each = product(elements);
   if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
-  const Expr wanted = quotient(product(work), ir::int_const(4) * each);
-  if (!many || ir::as_int(each)) return wanted;
+  Expr wanted = quotient(product(work), ir::int_const(4) * each);
+  if (!many || ir::as_int(product(shape))) return wanted;
+  const Expr elements_in_all = larger(product(shape), ir::int_const(1));
+  const Expr of_wide = quotient(ir::int_const(wide_blocks * wide_elements), elements_in_all);
+  wanted = smaller(wanted, larger(of_wide, ir::int_const(wide_blocks)));
+  if (ir::as_int(each)) return wanted;
   const Expr affordable = smaller(quotient(ir::int_const(most_partial_elements), each), ir::int_const(enough_blocks));
   return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
 }

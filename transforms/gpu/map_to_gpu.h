@@ -36,9 +36,8 @@
 
 namespace loopgrad::transforms {
 
-/// Partial results of one long sum that `lower` should make for a GPU: blocks enough for all of its processors, and few
-/// enough to run at the same time.
-inline constexpr std::int64_t gpu_tree_blocks = 768;
+/// Partial results of one long sum that `lower` should make for a GPU: blocks enough for all of its processors.
+inline constexpr std::int64_t gpu_tree_blocks = 1024;
 
 /// What the user decides about the mapping.
 struct GpuMapping {
