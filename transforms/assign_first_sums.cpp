@@ -1,5 +1,6 @@
 #include "transforms/assign_first_sums.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dataflow.h"
 #include "transforms/isl_context.h"
@@ -31,12 +32,6 @@ ir::Expr neutral(const ir::Reduce& sum) { return ir::const_of(sum.op == ir::Redu
 
 // Where sums begin: a statement, and the sums for which an assignment directly before it would be the beginning.
 using Beginnings = std::map<const ir::StmtNode*, std::vector<Stmt>>;
-
-bool has_load(const ir::Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const ir::Expr& x) { found |= x.kind() == ir::Kind::Load; });
-  return found;
-}
 
 enum class Which { All, Single };
 

@@ -1,5 +1,6 @@
 #include "transforms/contract_levels.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -16,12 +17,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-bool reads_data(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
-  return found;
-}
 
 // The difference of two expressions where it is a number.
 std::optional<std::int64_t> distance(const Expr& a, const Expr& b) {
@@ -100,7 +95,7 @@ std::optional<Window> window_of(const std::vector<Use>& uses) {
     window.least = std::min(window.least, *offset);
     window.most = std::max(window.most, *offset);
   }
-  if (!window.loop || reads_data(window.steps().lower) || reads_data(window.steps().upper)) return std::nullopt;
+  if (!window.loop || ir::has_load(window.steps().lower) || ir::has_load(window.steps().upper)) return std::nullopt;
   return window;
 }
 
@@ -108,9 +103,9 @@ std::optional<Window> window_of(const std::vector<Use>& uses) {
 bool is_fill(const Use& use, const ir::Array& array, std::size_t dimension) {
   const Stmt nest = use.outermost();
   const auto& levels = *nest.as<ir::For>();
-  if (reads_data(levels.lower) || reads_data(levels.upper)) return false;
+  if (ir::has_load(levels.lower) || ir::has_load(levels.upper)) return false;
   for (const Stmt& s : use.path) {
-    if (auto* branch = s.as<ir::If>(); branch && (reads_data(branch->condition) || branch->else_body)) return false;
+    if (auto* branch = s.as<ir::If>(); branch && (ir::has_load(branch->condition) || branch->else_body)) return false;
     if (s.same_as(nest)) break;
   }
   const auto all = leaves(nest);
@@ -263,12 +258,12 @@ class Contraction {
 
   // The lowest and the highest level of a use: its index is fixed, or the iterator of a loop around it.
   static std::optional<std::pair<Expr, Expr>> levels_of(const Use& use) {
-    if (reads_data(use.index)) return std::nullopt;
+    if (ir::has_load(use.index)) return std::nullopt;
     for (const Stmt& s : use.path) {
       auto* loop = s.as<ir::For>();
       if (!loop || !mentions(use.index, loop->iterator)) continue;
       const auto offset = distance(use.index, ir::var(loop->iterator));
-      if (!offset || reads_data(loop->lower) || reads_data(loop->upper)) return std::nullopt;
+      if (!offset || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return std::nullopt;
       return std::pair{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset - 1)};
     }
     return std::pair{use.index, use.index};

@@ -1,7 +1,7 @@
 #include "transforms/merge_copies.h"
 
 #include "dsl/ir/structural_equal.h"
-#include "dsl/poly/dataflow.h"
+#include "dsl/poly/dependences.h"
 #include "transforms/isl_context.h"
 #include "transforms/nest.h"
 
@@ -50,12 +50,6 @@ std::vector<Copy> copies_in(const Stmt& body) {
   return result;
 }
 
-std::size_t common_loops(const Statement& a, const Statement& b) {
-  std::size_t count = 0;
-  while (count < a.loops.size() && count < b.loops.size() && a.loops[count].same_as(b.loops[count])) ++count;
-  return count;
-}
-
 class Legality {
  public:
   Legality(const Model& model, const Copy& copy) : model_(model), copy_(copy), local_(copy.source->array) {}
@@ -75,7 +69,7 @@ class Legality {
       writer_ = &s;
     }
     if (!copier_ || !writer_ || !copier_->exact || !stored(*copier_).exact) return false;
-    shared_ = common_loops(*writer_, *copier_);
+    shared_ = poly::common_loops(*writer_, *copier_);
     return writer_ < copier_ && writer_->exact && stored(*writer_).exact && writer_->loops.size() > shared_;
   }
 
@@ -132,7 +126,7 @@ class Legality {
     for (const Statement& s : model_.statements) {
       for (const poly::Access& access : s.accesses) {
         if (access.array != local_ || access.kind != poly::AccessKind::Read) continue;
-        if (&s < writer_ || common_loops(s, *writer_) != shared_ || !access.load) return false;
+        if (&s < writer_ || poly::common_loops(s, *writer_) != shared_ || !access.load) return false;
         if (!covers(s, access, *writer_, stored(*writer_))) return false;
       }
     }

@@ -42,6 +42,11 @@ std::vector<Stmt> leaves(const Stmt& s) {
   return result;
 }
 
+bool is_parallel_loop(const Stmt& s) {
+  const auto* loop = s ? s.as<ir::For>() : nullptr;
+  return loop && loop->mode == ir::LoopMode::Parallel;
+}
+
 Stmt slice(const Stmt& s, const StmtSet& keep) {
   if (!s) return s;
   if (is_leaf(s)) return keep.count(s.get()) ? s : Stmt();

@@ -12,6 +12,9 @@ using StmtSet = std::set<const ir::StmtNode*>;
 /// Statements without statements below them, in textual order.
 std::vector<ir::Stmt> leaves(const ir::Stmt& s);
 
+/// A loop whose iterations may run at once (false for a null statement).
+bool is_parallel_loop(const ir::Stmt& s);
+
 /// The part of `s` that executes the given leaves; loops, branches and allocations that are left empty vanish.
 ir::Stmt slice(const ir::Stmt& s, const StmtSet& keep);
 

@@ -31,13 +31,6 @@ const Statement& at(const Model& model, int number) { return model.statements[st
 
 const poly::Access& stored(const Statement& s) { return s.accesses.back(); }
 
-// How many of the outermost loops are around both.
-std::size_t common_loops(const Statement& a, const Statement& b) {
-  std::size_t count = 0;
-  while (count < a.loops.size() && count < b.loops.size() && a.loops[count].same_as(b.loops[count])) ++count;
-  return count;
-}
-
 // Answers for the zeros of one statement. Only what happens in the same iteration of the loops that it shares with a
 // later assignment counts for this assignment: there, it comes wholly before.
 class Fill {
@@ -51,7 +44,7 @@ class Fill {
     for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
       const Statement& s = at(model_, k);
       if (!s.stmt.as<ir::Assign>() || stored(s).array != stored(fill).array || !s.exact || !stored(s).exact) continue;
-      const std::size_t shared = common_loops(fill, s);
+      const std::size_t shared = poly::common_loops(fill, s);
       isl::map again = related(fill, stored(fill), s, stored(s), shared).intersect_range(unread_until(k, shared));
       result = result.subtract(again.domain().subtract(read_in_own_nest(shared)));
     }
@@ -78,7 +71,7 @@ class Fill {
     isl::set result = assign.domain;
     for (int k = number_ + 1; k < static_cast<int>(model_.statements.size()); ++k) {
       const Statement& s = at(model_, k);
-      if (common_loops(s, assign) < shared || common_loops(s, at(model_, number_)) > shared) continue;
+      if (poly::common_loops(s, assign) < shared || poly::common_loops(s, at(model_, number_)) > shared) continue;
       for (const poly::Access& access : s.accesses) {
         if (!reads_the_array(access)) continue;
         isl::map reads = related(assign, stored(assign), s, access, shared);
@@ -96,7 +89,7 @@ class Fill {
     isl::set result = fill.domain.subtract(fill.domain);
     for (int k = 0; k < static_cast<int>(model_.statements.size()); ++k) {
       const Statement& s = at(model_, k);
-      if (common_loops(s, fill) <= shared) continue;
+      if (poly::common_loops(s, fill) <= shared) continue;
       for (const poly::Access& access : s.accesses) {
         if (!reads_the_array(access)) continue;
         isl::map reads = related(fill, stored(fill), s, access, shared);

@@ -147,10 +147,4 @@ std::set<Symbol> symbols_in(const Expr& e) {
   return out;
 }
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& x) { found |= x.kind() == Kind::Load; });
-  return found;
-}
-
 }  // namespace loopgrad::backend

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/ir/queries.h"
 
 #include <map>
 #include <optional>
@@ -19,6 +20,5 @@ using SimdReductions = std::map<ir::ReduceOp, std::vector<ir::Array>>;
 std::optional<SimdReductions> plan_simd(const ir::For& loop, const std::set<ir::Array>& aliased);
 
 std::set<ir::Symbol> symbols_in(const ir::Expr& e);
-bool has_load(const ir::Expr& e);
 
 }  // namespace loopgrad::backend

@@ -1,6 +1,7 @@
 // Loops, branches and the end of recording.
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/recorder.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 
@@ -8,12 +9,6 @@
 
 namespace loopgrad::ir {
 namespace {
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& node) { found |= node.kind() == Kind::Load; });
-  return found;
-}
 
 bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
 

@@ -224,6 +224,12 @@ std::string witness(const Model& model, const Conflict& conflict) {
   });
 }
 
+std::size_t common_loops(const Statement& a, const Statement& b) {
+  std::size_t count = 0;
+  while (count < a.loops.size() && count < b.loops.size() && a.loops[count].same_as(b.loops[count])) ++count;
+  return count;
+}
+
 std::string describe(const Model& model, const Conflict& conflict) {
   std::string a = access_text(model.statements[static_cast<std::size_t>(conflict.first)], conflict.a);
   std::string b = access_text(model.statements[static_cast<std::size_t>(conflict.second)], conflict.b);

@@ -28,6 +28,9 @@ bool must_precede(const Model& model, int first, int second);
 /// the domains or not).
 isl::map executed_before(const Model& model, int first, int second);
 
+/// How many of the outermost loops are around both statements.
+std::size_t common_loops(const Statement& a, const Statement& b);
+
 enum class Search {
   All,           // every conflict
   UntilAny,      // stop at the first conflict

@@ -1,5 +1,6 @@
 #include "transforms/contractions/match.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/linear_form.h"
@@ -31,12 +32,6 @@ struct Refusal {
 bool same_value(const Expr& a, const Expr& b) {
   const LinearForm difference = linear_form(a - b);
   return difference.terms.empty() && difference.constant == 0;
-}
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found |= x.kind() == ir::Kind::Load; });
-  return found;
 }
 
 /// The operand as alpha * a * b.

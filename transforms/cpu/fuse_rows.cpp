@@ -1,5 +1,6 @@
 #include "transforms/cpu/fuse_rows.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
@@ -23,22 +24,11 @@ constexpr std::size_t most_nests = 4;  // that are fused: what they touch has to
 constexpr std::int64_t strips = 64;    // at most, whatever the number of threads
 constexpr unsigned long budget = 1'000'000;
 
-bool reads_data(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
-  return found;
-}
-
-bool is_parallel(const Stmt& s) {
-  auto* loop = s.as<ir::For>();
-  return loop && loop->mode == ir::LoopMode::Parallel;
-}
-
 // Sums and recurrences compute on what they have loaded, so that memory is not what they wait for.
 bool has_sequential_loop(const Stmt& s) {
   bool found = false;
   ir::walk_stmts(s, [&](const Stmt& child) {
-    found |= child.kind() == ir::Kind::While || (child.kind() == ir::Kind::For && !is_parallel(child));
+    found |= child.kind() == ir::Kind::While || (child.kind() == ir::Kind::For && !is_parallel_loop(child));
   });
   return found;
 }
@@ -47,10 +37,10 @@ bool has_sequential_loop(const Stmt& s) {
 bool is_row(const Stmt& s) {
   if (auto* block = s.as<ir::Block>()) return std::all_of(block->body.begin(), block->body.end(), is_row);
   if (auto* branch = s.as<ir::If>()) {
-    return !reads_data(branch->condition) && is_row(branch->then_body) &&
+    return !ir::has_load(branch->condition) && is_row(branch->then_body) &&
            (!branch->else_body || is_row(branch->else_body));
   }
-  return is_parallel(s) && !has_sequential_loop(s);
+  return is_parallel_loop(s) && !has_sequential_loop(s);
 }
 
 // A parallel loop over rows, under conditions that are the same for all of them.
@@ -66,15 +56,16 @@ struct Nest {
 std::optional<Nest> nest_of(Stmt s) {
   Nest nest;
   while (auto* branch = s.as<ir::If>()) {
-    if (branch->else_body || reads_data(branch->condition)) return std::nullopt;
+    if (branch->else_body || ir::has_load(branch->condition)) return std::nullopt;
     nest.conditions.push_back(branch->condition);
     s = branch->then_body;
     if (auto* block = s.as<ir::Block>(); block && block->body.size() == 1) s = block->body[0];
   }
-  if (!is_parallel(s)) return std::nullopt;
+  if (!is_parallel_loop(s)) return std::nullopt;
   nest.loop = s;
   const ir::For& rows = nest.rows();
-  if (reads_data(rows.lower) || reads_data(rows.upper) || !is_row(rows.body) || has_contraction(s)) return std::nullopt;
+  if (ir::has_load(rows.lower) || ir::has_load(rows.upper) || !is_row(rows.body) || has_contraction(s))
+    return std::nullopt;
   return nest;
 }
 
@@ -252,7 +243,7 @@ class Fuser {
 
   Stmt visit(const Stmt& s) {
     return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
-      if (is_parallel(child) || child.kind() == ir::Kind::Contraction) return child;
+      if (is_parallel_loop(child) || child.kind() == ir::Kind::Contraction) return child;
       if (child.kind() == ir::Kind::Block) return block(child);
       return std::nullopt;
     });

@@ -1,5 +1,6 @@
 #include "transforms/cpu/unswitch.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
@@ -22,9 +23,7 @@ bool is_straight_line(const Stmt& body) {
 }
 
 bool is_fixed(const Expr& condition, const ir::Symbol& iterator) {
-  bool reads = false;
-  ir::walk(condition, [&](const Expr& e) { reads |= e.kind() == ir::Kind::Load; });
-  return !reads && !mentions(condition, iterator);
+  return !ir::has_load(condition) && !mentions(condition, iterator);
 }
 
 // The one condition that all selects of the loop ask; null when there is none or more.

@@ -63,17 +63,6 @@ int score_of(const Stmt& s, const ir::Symbol& iterator, std::vector<ir::Symbol>&
 
 }  // namespace
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found |= x.kind() == ir::Kind::Load; });
-  return found;
-}
-
-bool is_parallel_loop(const Stmt& s) {
-  const auto* loop = s ? s.as<ir::For>() : nullptr;
-  return loop && loop->mode == ir::LoopMode::Parallel;
-}
-
 int coalescing_score(const Stmt& s, const ir::Symbol& iterator) {
   std::vector<ir::Symbol> around;
   return score_of(s, iterator, around);
