@@ -159,9 +159,10 @@ void Stage::run_kernel(const Binding& binding, TapeStack* stack) const {
   for (const View& array : binding.arrays) add_pointer(array.data);
   add_pointer(stack ? &stack->kernel : nullptr);
   add_pointer(workspace_->data());
-  words.push_back(options_.threads);
   std::optional<BlasSession> blas;
-  if (uses_blas_) add_pointer(blas.emplace().kernel());
+  if (uses_blas_) blas.emplace();
+  words.push_back(options_.threads == 0 && blas ? blas->openmp_threads() : options_.threads);
+  if (blas) add_pointer(blas->kernel());
   check_status(function_(words.data()), program_.name);
 }
 

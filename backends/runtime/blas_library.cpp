@@ -15,7 +15,12 @@ struct Library {
   void (*dgemm)() = nullptr;
   void (*set_threads)(int) = nullptr;  // null: a library that has no threads, or whose user has set them
   int (*threads)() = nullptr;
+  // A build on OpenMP takes its number of threads from there, each calling thread its own.
+  void (*set_openmp_threads)(int) = nullptr;
+  int (*openmp_threads)() = nullptr;
   int users = 0;
+
+  bool is_on_openmp() const { return set_openmp_threads && openmp_threads; }
   int threads_before = 0;
 };
 
@@ -38,6 +43,13 @@ Library* library() {
     find(handle, "dgemm_", found.dgemm);
     find(handle, "openblas_set_num_threads", found.set_threads);
     find(handle, "openblas_get_num_threads", found.threads);
+    constexpr int on_openmp = 2;
+    int (*parallel)() = nullptr;
+    find(handle, "openblas_get_parallel", parallel);
+    if (parallel && parallel() == on_openmp) {
+      find(handle, "omp_set_num_threads", found.set_openmp_threads);
+      find(handle, "omp_get_max_threads", found.openmp_threads);
+    }
   }
   return found.sgemm && found.dgemm ? &found : nullptr;
 }
@@ -62,7 +74,11 @@ BlasSession::BlasSession() {
   // The setting is the library's, not the call's: sessions that overlap share it.
   if (!wanted || (in_use && in_use != wanted)) return;
   in_use = wanted;
-  if (wanted->users++ == 0 && wanted->set_threads && wanted->threads) {
+  if (wanted->is_on_openmp()) {
+    openmp_threads_ = wanted->openmp_threads();
+    wanted->set_openmp_threads(1);
+    ++wanted->users;
+  } else if (wanted->users++ == 0 && wanted->set_threads && wanted->threads) {
     wanted->threads_before = wanted->threads();
     wanted->set_threads(1);
   }
@@ -73,8 +89,9 @@ BlasSession::BlasSession() {
 BlasSession::~BlasSession() {
   if (!found_) return;
   const std::lock_guard lock(mutex);
+  if (in_use->is_on_openmp()) in_use->set_openmp_threads(openmp_threads_);
   if (--in_use->users > 0) return;
-  if (in_use->set_threads && in_use->threads) in_use->set_threads(in_use->threads_before);
+  if (!in_use->is_on_openmp() && in_use->set_threads && in_use->threads) in_use->set_threads(in_use->threads_before);
   in_use = nullptr;
 }
 

@@ -22,9 +22,13 @@ class BlasSession {
   /// Null without a library.
   const KernelBlas* kernel() const { return found_ ? &kernel_ : nullptr; }
 
+  /// How many threads the caller's parallel loops have where the session changes OpenMP's own setting; 0 elsewhere.
+  int openmp_threads() const { return openmp_threads_; }
+
  private:
   KernelBlas kernel_;
   bool found_ = false;
+  int openmp_threads_ = 0;
 };
 
 }  // namespace loopgrad::backend
