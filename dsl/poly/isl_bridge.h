@@ -19,7 +19,8 @@
 
 namespace loopgrad::poly {
 
-/// isl's operation budget is spent, or isl has failed on its own account. Whoever asked for the analysis falls back to the conservative answer.
+/// isl's operation budget is spent, or isl has failed on its own account. Whoever asked for the analysis falls back to
+/// the conservative answer.
 struct BudgetError : Error {
   BudgetError();
 };

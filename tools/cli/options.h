@@ -20,7 +20,7 @@ struct Options {
   std::optional<Target> target;  // not given: each command has its own default
   Variant variant = Variant::Restructured;
   std::optional<Variant> only;  // of `compare`: not given: all
-  Sizes sizes;  // those given; see `sizes_of`
+  Sizes sizes;                  // those given; see `sizes_of`
   int threads = 0;
   int threads_per_block = 0;                       // of the target cuda
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
