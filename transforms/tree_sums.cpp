@@ -81,9 +81,9 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
   Expr wanted = quotient(product(work), ir::int_const(4) * each);
   if (!many || ir::as_int(product(shape))) return wanted;
-  const Expr elements_in_all = larger(product(shape), ir::int_const(1));
-  const Expr of_wide = quotient(ir::int_const(wide_blocks * wide_elements), elements_in_all);
-  wanted = smaller(wanted, larger(of_wide, ir::int_const(wide_blocks)));
+  // No division by the number of elements: this is a bound of every loop over the blocks.
+  const Expr is_wide = ir::binary(BinaryOp::Ge, product(shape), ir::int_const(wide_elements));
+  wanted = ir::select(is_wide, smaller(wanted, ir::int_const(wide_blocks)), wanted);
   if (ir::as_int(each)) return wanted;
   const Expr affordable = smaller(quotient(ir::int_const(most_partial_elements), each), ir::int_const(enough_blocks));
   return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
