@@ -1,6 +1,7 @@
 #include "backends/cuda/matrix_library.h"
 
-#include <dlfcn.h>
+#include "backends/runtime/shared_library.h"
+
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
@@ -32,34 +33,18 @@ struct Cublas {
   bool found = false;
 };
 
-std::vector<std::string> candidates() {
-  if (const char* const chosen = std::getenv("LOOPGRAD_CUBLAS"); chosen && *chosen) return {chosen};
-  std::vector<std::string> paths;
-  const std::vector<std::string> names = {"libcublas.so.13", "libcublas.so.12"};
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const home = std::getenv(variable); home && *home)
-      for (const std::string& name : names) paths.push_back(std::string(home) + "/lib64/" + name);
-  paths.insert(paths.end(), names.begin(), names.end());
-  for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
-  return paths;
-}
-
-template <class F>
-bool find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 Cublas open_cublas() {
-  for (const std::string& path : candidates()) {
+  for (const std::string& path : toolkit_paths("LOOPGRAD_CUBLAS", {"libcublas.so.13", "libcublas.so.12"})) {
     void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) continue;
     Cublas c;
-    c.found = find(library, "cublasCreate_v2", c.create) && find(library, "cublasDestroy_v2", c.destroy) &&
-              find(library, "cublasSetStream_v2", c.set_stream) &&
-              find(library, "cublasSetWorkspace_v2", c.set_workspace) && find(library, "cublasSgemm_v2", c.sgemm) &&
-              find(library, "cublasDgemm_v2", c.dgemm) && find(library, "cublasSgemmStridedBatched", c.sgemm_batched) &&
-              find(library, "cublasDgemmStridedBatched", c.dgemm_batched);
+    c.found = find_symbol(library, "cublasCreate_v2", c.create) &&
+              find_symbol(library, "cublasDestroy_v2", c.destroy) &&
+              find_symbol(library, "cublasSetStream_v2", c.set_stream) &&
+              find_symbol(library, "cublasSetWorkspace_v2", c.set_workspace) &&
+              find_symbol(library, "cublasSgemm_v2", c.sgemm) && find_symbol(library, "cublasDgemm_v2", c.dgemm) &&
+              find_symbol(library, "cublasSgemmStridedBatched", c.sgemm_batched) &&
+              find_symbol(library, "cublasDgemmStridedBatched", c.dgemm_batched);
     if (c.found) return c;
   }
   return {};

@@ -1,8 +1,8 @@
 #include "backends/cuda/nvrtc.h"
 
 #include "backends/cuda/device_checks.h"
+#include "backends/runtime/shared_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <loopgrad/error.h>
@@ -31,24 +31,6 @@ struct Nvrtc {
 
 const std::vector<std::string> common_flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
 
-std::vector<std::string> candidates() {
-  std::vector<std::string> paths;
-  if (const char* const file = std::getenv("LOOPGRAD_NVRTC"); file && *file) return {file};
-  const std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const home = std::getenv(variable); home && *home)
-      for (const std::string& name : names) paths.push_back(std::string(home) + "/lib64/" + name);
-  paths.insert(paths.end(), names.begin(), names.end());
-  for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
-  return paths;
-}
-
-template <class F>
-bool find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 /// NVRTC opens a second library by name; where it is not in a system folder it is beside the first.
 void open_builtins(const std::string& path, const Nvrtc& n) {
   const std::size_t slash = path.rfind('/');
@@ -59,17 +41,20 @@ void open_builtins(const std::string& path, const Nvrtc& n) {
 }
 
 Nvrtc open_nvrtc() {
-  for (const std::string& path : candidates()) {
+  for (const std::string& path : toolkit_paths("LOOPGRAD_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})) {
     void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) continue;
     Nvrtc n;
-    n.found = find(library, "nvrtcVersion", n.version) && find(library, "nvrtcGetErrorString", n.error_string) &&
-              find(library, "nvrtcGetNumSupportedArchs", n.count_architectures) &&
-              find(library, "nvrtcGetSupportedArchs", n.architectures) &&
-              find(library, "nvrtcCreateProgram", n.create) && find(library, "nvrtcCompileProgram", n.compile) &&
-              find(library, "nvrtcGetProgramLogSize", n.log_size) && find(library, "nvrtcGetProgramLog", n.log) &&
-              find(library, "nvrtcGetCUBINSize", n.cubin_size) && find(library, "nvrtcGetCUBIN", n.cubin) &&
-              find(library, "nvrtcDestroyProgram", n.destroy);
+    n.found = find_symbol(library, "nvrtcVersion", n.version) &&
+              find_symbol(library, "nvrtcGetErrorString", n.error_string) &&
+              find_symbol(library, "nvrtcGetNumSupportedArchs", n.count_architectures) &&
+              find_symbol(library, "nvrtcGetSupportedArchs", n.architectures) &&
+              find_symbol(library, "nvrtcCreateProgram", n.create) &&
+              find_symbol(library, "nvrtcCompileProgram", n.compile) &&
+              find_symbol(library, "nvrtcGetProgramLogSize", n.log_size) &&
+              find_symbol(library, "nvrtcGetProgramLog", n.log) &&
+              find_symbol(library, "nvrtcGetCUBINSize", n.cubin_size) &&
+              find_symbol(library, "nvrtcGetCUBIN", n.cubin) && find_symbol(library, "nvrtcDestroyProgram", n.destroy);
     if (!n.found) continue;
     open_builtins(path, n);
     return n;

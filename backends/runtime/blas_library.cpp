@@ -1,6 +1,6 @@
 #include "backends/runtime/blas_library.h"
 
-#include <dlfcn.h>
+#include "backends/runtime/shared_library.h"
 
 #include <cstdlib>
 #include <map>
@@ -26,11 +26,6 @@ struct Library {
 
 std::mutex mutex;
 
-template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(::dlsym(library, name));
-}
-
 /// LOOPGRAD_BLAS names a library, or none. Kept open: its threads outlive any call.
 Library* library() {
   static std::map<std::string, Library> opened;
@@ -39,16 +34,16 @@ Library* library() {
   const auto [entry, is_new] = opened.try_emplace(name);
   Library& found = entry->second;
   if (void* const handle = is_new ? ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr) {
-    find(handle, "sgemm_", found.sgemm);
-    find(handle, "dgemm_", found.dgemm);
-    find(handle, "openblas_set_num_threads", found.set_threads);
-    find(handle, "openblas_get_num_threads", found.threads);
+    find_symbol(handle, "sgemm_", found.sgemm);
+    find_symbol(handle, "dgemm_", found.dgemm);
+    find_symbol(handle, "openblas_set_num_threads", found.set_threads);
+    find_symbol(handle, "openblas_get_num_threads", found.threads);
     constexpr int on_openmp = 2;
     int (*parallel)() = nullptr;
-    find(handle, "openblas_get_parallel", parallel);
+    find_symbol(handle, "openblas_get_parallel", parallel);
     if (parallel && parallel() == on_openmp) {
-      find(handle, "omp_set_num_threads", found.set_openmp_threads);
-      find(handle, "omp_get_max_threads", found.openmp_threads);
+      find_symbol(handle, "omp_set_num_threads", found.set_openmp_threads);
+      find_symbol(handle, "omp_get_max_threads", found.openmp_threads);
     }
   }
   return found.sgemm && found.dgemm ? &found : nullptr;

@@ -1,6 +1,6 @@
 #include "dsl/poly/dependences.h"
 
-#include "dsl/ir/printer.h"
+#include "dsl/poly/examples.h"
 
 #include <fmt/format.h>
 
@@ -115,37 +115,8 @@ int depth_of(const Statement& s, const ir::Stmt& loop) {
   return -1;
 }
 
-std::string coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
-  isl::val value = isl::manage(isl_point_get_coordinate_val(point.get(), type, static_cast<int>(k)));
-  return std::to_string(value.num_si());
-}
-
-// The values of the parameters that matter to the two statements.
-std::string parameters(const Model& model, const isl::space& space, const isl::point& point,
-                       const std::vector<const isl::set*>& domains) {
-  std::string text;
-  auto count = static_cast<unsigned>(isl_space_dim(space.get(), isl_dim_param));
-  for (unsigned k = 0; k < count; ++k) {
-    isl::id id = isl::manage(isl_space_get_dim_id(space.get(), isl_dim_param, k));
-    bool matters = std::any_of(domains.begin(), domains.end(), [&](const isl::set* domain) {
-      int position = isl_set_find_dim_by_id(domain->get(), isl_dim_param, id.get());
-      return position >= 0 && isl_set_involves_dims(domain->get(), isl_dim_param, static_cast<unsigned>(position), 1);
-    });
-    if (!matters) continue;
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", model.context->symbol_of(id).name,
-                        coordinate(point, isl_dim_param, k));
-  }
-  return text;
-}
-
 std::string access_text(const Statement& s, const Access* access) {
-  if (!access) return "the run-time stack";
-  std::string text = access->array->name;
-  for (std::size_t k = 0; k < access->indices.size(); ++k) text += (k ? ", " : "[") + ir::print(access->indices[k]);
-  if (!access->indices.empty()) text += "]";
-  SourceLocation where = s.stmt->location;
-  if (access->load && access->load.as<ir::Load>()->location.known()) where = access->load.as<ir::Load>()->location;
-  return where.known() ? text + " at " + where.str() : text;
+  return access ? element_text(access) + line_of(s, access) : element_text(access);
 }
 
 }  // namespace
@@ -200,27 +171,23 @@ std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Searc
 
 std::string witness(const Model& model, const Conflict& conflict) {
   return guarded([&]() -> std::string {
-    isl::set wrapped = conflict.pairs.wrap();
-    isl::point point = checked(*model.context, isl_set_sample_point(wrapped.copy()));
+    const isl::set wrapped = conflict.pairs.wrap();
+    const Example example = example_at(model, conflict, checked(*model.context, isl_set_sample_point(wrapped.copy())));
     const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];
     const Statement& t = model.statements[static_cast<std::size_t>(conflict.second)];
-    auto shown = [&](const std::vector<ir::Symbol>& iterators, unsigned offset, const auto& keep) {
+    auto differs = [&](std::size_t k) {
+      return k >= s.iterators.size() || k >= t.iterators.size() || s.loops[k].get() != t.loops[k].get() ||
+             example.first[k] != example.second[k];
+    };
+    auto shown = [&](const std::vector<ir::Symbol>& iterators, const std::vector<std::int64_t>& values) {
       std::string text;
-      for (unsigned k = 0; k < iterators.size(); ++k) {
-        if (!keep(k)) continue;
-        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", iterators[k].name,
-                            coordinate(point, isl_dim_set, offset + k));
+      for (std::size_t k = 0; k < iterators.size(); ++k) {
+        if (differs(k)) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", iterators[k].name, values[k]);
       }
       return text;
     };
-    auto split = static_cast<unsigned>(s.iterators.size());
-    auto differs = [&](unsigned k) {
-      return k >= s.iterators.size() || k >= t.iterators.size() || s.loops[k].get() != t.loops[k].get() ||
-             coordinate(point, isl_dim_set, k) != coordinate(point, isl_dim_set, split + k);
-    };
-    std::string text = shown(s.iterators, 0, differs) + " and " + shown(t.iterators, split, differs);
-    std::string sizes = parameters(model, wrapped.space(), point, {&s.domain, &t.domain});
-    return sizes.empty() ? text : text + " (" + sizes + ")";
+    const std::string text = shown(s.iterators, example.first) + " and " + shown(t.iterators, example.second);
+    return example.sizes.empty() ? text : text + " (" + example.sizes + ")";
   });
 }
 

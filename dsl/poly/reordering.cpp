@@ -62,32 +62,12 @@ const char* action_of(const Access* access) {
   return access->op == ir::ReduceOp::Add ? "added to" : "updated";
 }
 
-std::string element_text(const Access* access) {
-  if (!access) return "the run-time stack";
-  std::string text = access->array->name;
-  for (std::size_t k = 0; k < access->indices.size(); ++k) text += (k ? ", " : "[") + ir::print(access->indices[k]);
-  return access->indices.empty() ? text : text + "]";
-}
-
-std::string line_of(const Statement& s, const Access* access) {
-  SourceLocation where = s.stmt->location;
-  if (access && access->load && access->load.as<ir::Load>()->location.known()) {
-    where = access->load.as<ir::Load>()->location;
-  }
-  return where.known() ? " at " + where.str() : "";
-}
-
 std::string iteration_text(const Statement& s, const std::vector<std::int64_t>& values) {
   std::string text;
   for (std::size_t k = 0; k < values.size(); ++k) {
     text += fmt::format("{}{} = {}", k ? ", " : "", s.iterators[k].name, values[k]);
   }
   return values.empty() ? "" : " for (" + text + ")";
-}
-
-std::int64_t coordinate(const isl::point& point, isl_dim_type type, unsigned k) {
-  isl::val value = isl::manage(isl_point_get_coordinate_val(point.get(), type, static_cast<int>(k)));
-  return value.num_si();
 }
 
 // A point whose parameters are as small as possible, else any. Small sizes read better.
@@ -138,29 +118,7 @@ bool is_time(const Model& model, const ir::Expr& value) {
 }
 
 Example example_of(const Model& model, const Conflict& conflict) {
-  return guarded([&] {
-    isl::set wrapped = conflict.pairs.wrap();
-    isl::point point = small_point(model, wrapped);
-    const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];
-    const Statement& t = model.statements[static_cast<std::size_t>(conflict.second)];
-    Example result;
-    auto split = static_cast<unsigned>(s.iterators.size());
-    for (unsigned k = 0; k < split; ++k) result.first.push_back(coordinate(point, isl_dim_set, k));
-    for (unsigned k = 0; k < t.iterators.size(); ++k) {
-      result.second.push_back(coordinate(point, isl_dim_set, split + k));
-    }
-    for (unsigned k = 0; k < static_cast<unsigned>(isl_set_dim(wrapped.get(), isl_dim_param)); ++k) {
-      isl::id id = isl::manage(isl_set_get_dim_id(wrapped.get(), isl_dim_param, k));
-      auto matters = [&](const isl::set& domain) {
-        int position = isl_set_find_dim_by_id(domain.get(), isl_dim_param, id.get());
-        return position >= 0 && isl_set_involves_dims(domain.get(), isl_dim_param, static_cast<unsigned>(position), 1);
-      };
-      if (!matters(s.domain) && !matters(t.domain)) continue;
-      result.sizes += fmt::format("{}{} = {}", result.sizes.empty() ? "" : ", ", model.context->symbol_of(id).name,
-                                  coordinate(point, isl_dim_param, k));
-    }
-    return result;
-  });
+  return guarded([&] { return example_at(model, conflict, small_point(model, conflict.pairs.wrap())); });
 }
 
 std::string describe_pair(const Model& model, const Conflict& conflict) {

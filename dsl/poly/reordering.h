@@ -1,7 +1,7 @@
 // Whether the statements of a region may run in another order, with a concrete pair of instances where they may not.
 #pragma once
 
-#include "dsl/poly/dependences.h"
+#include "dsl/poly/examples.h"
 
 namespace loopgrad::poly {
 
@@ -25,10 +25,6 @@ std::optional<Conflict> exchanged_by(const Model& model, const Times& times, Exc
 bool is_time(const Model& model, const ir::Expr& value);
 
 /// A concrete pair of instances of a conflict, with small sizes where isl finds them.
-struct Example {
-  std::vector<std::int64_t> first, second;  // values of the iterators of the two statements
-  std::string sizes;                        // "n = 3, m = 2": of the symbols that matter
-};
 Example example_of(const Model& model, const Conflict& conflict);
 
 /// "y[i, j] is written at f.cpp:12 for (i = 1, j = 2) and read as y[i - 1, j + 1] at f.cpp:12 for (i = 2, j = 1), with
