@@ -1,5 +1,6 @@
 #include "tape/loop_extents.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 
@@ -13,12 +14,6 @@ namespace {
 using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
-
-bool loads_data(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& node) { found |= node.kind() == ir::Kind::Load; });
-  return found;
-}
 
 std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& program) {
   for (const ir::Fact& fact : program.facts) {
@@ -90,7 +85,7 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   else trips = measured_trips(loop, around);
   if (!trips) return {};
   LoopExtent result{n.lower, *trips, {}, nullptr};
-  if (loads_data(n.lower)) {
+  if (ir::has_load(n.lower)) {
     result.lower_local =
         ir::make_array(n.iterator.name + "_first", ScalarType::I64, {}, ir::ArrayRole::Local, n.location);
     result.origin = ir::load(result.lower_local, {});

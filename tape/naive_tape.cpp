@@ -1,6 +1,7 @@
 #include "tape/naive_tape.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "tape/guarded_loads.h"
@@ -12,12 +13,6 @@ using ir::Array;
 using ir::ArrayRole;
 using ir::Expr;
 using ir::Stmt;
-
-bool loads_data(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& node) { found |= node.kind() == ir::Kind::Load; });
-  return found;
-}
 
 Array scalar(const std::string& name, ScalarType type, SourceLocation where) {
   return ir::make_array(name, type, {}, ArrayRole::Local, where);
@@ -51,7 +46,7 @@ class Generator {
 
   Sweeps of_for(const ir::For& n) {
     Sweeps body = generate(n.body);
-    if (ir::is_empty(body.backward) || (!loads_data(n.lower) && !loads_data(n.upper))) {
+    if (ir::is_empty(body.backward) || (!ir::has_load(n.lower) && !ir::has_load(n.upper))) {
       return {ir::for_loop(n.iterator, n.lower, n.upper, body.forward, n.mode, n.location, n.at_most),
               ir::for_loop(n.iterator, n.lower, n.upper, body.backward, reversed(n.mode), n.location, n.at_most)};
     }
@@ -91,7 +86,7 @@ class Generator {
     Sweeps then_part = generate(n.then_body);
     Sweeps else_part = n.else_body ? generate(n.else_body) : Sweeps{};
     const bool no_backward = ir::is_empty(then_part.backward) && ir::is_empty(else_part.backward);
-    if (no_backward || !loads_data(n.condition)) {
+    if (no_backward || !ir::has_load(n.condition)) {
       return {ir::if_then(n.condition, then_part.forward, else_part.forward, n.location),
               ir::if_then(n.condition, then_part.backward, else_part.backward, n.location)};
     }

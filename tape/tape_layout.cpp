@@ -1,4 +1,5 @@
 // In which order a tape has its dimensions.
+#include "dsl/ir/queries.h"
 #include "dsl/poly/dependences.h"
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
@@ -12,15 +13,6 @@ using ir::Stmt;
 using poly::ask;
 
 namespace {
-
-bool mentions(const Expr& e, const ir::Symbol& symbol) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& inner) {
-    const auto* v = inner.as<ir::Var>();
-    found |= v && v->symbol == symbol;
-  });
-  return found;
-}
 
 /// Every element that `s` touches in memory moves with `lane` in its last index only, or not at all, and that index
 /// does not move with `inner`.

@@ -18,12 +18,6 @@ using ir::Stmt;
 
 namespace {
 
-// The difference of two expressions where it is a number.
-std::optional<std::int64_t> distance(const Expr& a, const Expr& b) {
-  const LinearForm form = linear_form(a - b);
-  return form.terms.empty() ? std::optional(form.constant) : std::nullopt;
-}
-
 // One use of the array.
 struct Use {
   std::vector<Stmt> path;  // what is around it inside the array's scope, its own statement last
@@ -281,8 +275,7 @@ class Contraction {
 }  // namespace
 
 ir::Program contract_levels(const ir::Program& program, PassContext& context) {
-  for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::MayAlias) return program;
+  if (!ir::aliased_arrays(program).empty()) return program;
   std::function<Stmt(const Stmt&)> visit = [&](const Stmt& body) {
     return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       auto* scope = s.as<ir::Allocate>();

@@ -1,5 +1,6 @@
 #include "transforms/gather_sums.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/schedule.h"
 #include "transforms/linear_form.h"
@@ -25,19 +26,13 @@ int index_of(const poly::Model& model, const Stmt& s) {
   throw InternalError("a sum is missing in the model of its nest");
 }
 
-bool loads(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
-  return found;
-}
-
 bool varies(const Expr& index, const std::vector<ir::Symbol>& iterators) {
   Expr e = simplify_indices(index);
   return std::any_of(iterators.begin(), iterators.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
 }
 
 bool is_affine(const Expr& e, const poly::Model& model, const std::vector<ir::Symbol>& iterators) {
-  return !loads(e) && poly::to_pw_aff(e, {model.context, iterators, ""}).has_value();
+  return !ir::has_load(e) && poly::to_pw_aff(e, {model.context, iterators, ""}).has_value();
 }
 
 // The conditions around `target` below `s` that isl cannot express, joined; null when there are none.
@@ -114,7 +109,7 @@ Stmt block_a_loop(const Stmt& nest, const std::vector<Stmt>& sums, const Separat
   });
   if (!inner) return {};
   const ir::For& loop = *inner.as<ir::For>();
-  bool fixed = !loads(loop.lower) && !loads(loop.upper);
+  bool fixed = !ir::has_load(loop.lower) && !ir::has_load(loop.upper);
   ir::walk_stmts(nest, [&](const Stmt& s) {
     auto* node = s.as<ir::For>();
     if (node) fixed = fixed && !mentions(loop.lower, node->iterator) && !mentions(loop.upper, node->iterator);
@@ -153,7 +148,7 @@ Separators separators_of(const poly::Model& model, const Stmt& shared_by, const 
       const Expr& index = sum.as<ir::Reduce>()->indices[dim];
       separates = separates && is_affine(index, model, iterators);
       moves = moves || varies(index, iterators);
-      result.follows = result.follows || loads(index) || mentions(index, shared);
+      result.follows = result.follows || ir::has_load(index) || mentions(index, shared);
     }
     if (!separates || !moves) continue;
     result.dims.push_back(static_cast<int>(dim));

@@ -1,5 +1,6 @@
 #include "transforms/linear_form.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 
@@ -63,9 +64,8 @@ void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
   }
   if (is_min_or_max(e)) {  // of expressions that differ by a constant
     auto& node = *e.as<ir::Binary>();
-    LinearForm difference = linear_form(node.a - node.b);
-    if (difference.terms.empty()) {
-      bool first = (difference.constant < 0) == (node.op == BinaryOp::Min);
+    if (const auto ahead = distance(node.a, node.b)) {
+      bool first = (*ahead < 0) == (node.op == BinaryOp::Min);
       return collect(form, first ? node.a : node.b, factor);
     }
   }
@@ -133,13 +133,9 @@ std::optional<std::int64_t> coefficient_of(const Expr& e, const ir::Symbol& symb
   return result;
 }
 
-bool mentions(const Expr& e, const ir::Symbol& symbol) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) {
-    auto* node = child.as<ir::Var>();
-    found = found || (node && node->symbol == symbol);
-  });
-  return found;
+std::optional<std::int64_t> distance(const Expr& a, const Expr& b) {
+  const LinearForm form = linear_form(a - b);
+  return form.terms.empty() ? std::optional(form.constant) : std::nullopt;
 }
 
 // x mod m and y mod m when x - y is a constant that m does not divide.
@@ -148,15 +144,13 @@ static bool remainders_differ(const Expr& a, const Expr& b) {
   if (!x || !y || x->op != BinaryOp::Mod || y->op != BinaryOp::Mod) return false;
   const auto m = ir::as_int(x->b);
   if (!m || *m < 1 || ir::as_int(y->b) != m) return false;
-  const LinearForm distance = linear_form(x->a - y->a);
-  return distance.terms.empty() && distance.constant % *m != 0;
+  const auto apart = distance(x->a, y->a);
+  return apart && *apart % *m != 0;
 }
 
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b) {
   for (std::size_t k = 0; k < a.size(); ++k) {
-    if (remainders_differ(a[k], b[k])) return true;
-    LinearForm distance = linear_form(a[k] - b[k]);
-    if (distance.terms.empty() && distance.constant != 0) return true;
+    if (remainders_differ(a[k], b[k]) || distance(a[k], b[k]).value_or(0) != 0) return true;
   }
   return false;
 }

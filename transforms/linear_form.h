@@ -1,7 +1,7 @@
 // Index expressions as sums of terms: for simplification and for the question how fast an index moves.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "dsl/ir/queries.h"
 
 namespace loopgrad::transforms {
 
@@ -19,10 +19,12 @@ struct LinearForm {
 LinearForm linear_form(const ir::Expr& e);
 ir::Expr to_expr(const LinearForm& form);
 
+/// a - b where that is a number for all values of the variables.
+std::optional<std::int64_t> distance(const ir::Expr& a, const ir::Expr& b);
+inline bool same_value(const ir::Expr& a, const ir::Expr& b) { return distance(a, b) == 0; }
+
 /// d(e)/d(symbol); nullopt when the symbol occurs within an atom other than itself.
 std::optional<std::int64_t> coefficient_of(const ir::Expr& e, const ir::Symbol& symbol);
-
-bool mentions(const ir::Expr& e, const ir::Symbol& symbol);
 
 /// Whether the two elements of one array are different for all values of the variables. Cheap: compares index by index.
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b);

@@ -1,5 +1,6 @@
 #include "transforms/merge_updates.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -48,11 +49,7 @@ bool is_neutral(const Expr& e, ir::BinaryOp op) { return ir::is_const(e, op == i
 
 class Merger final : public ir::Rewriter {
  public:
-  Merger(const ir::Program& program, Updates which) : which_(which) {
-    for (const ir::Fact& fact : program.facts) {
-      if (fact.kind == ir::FactKind::MayAlias) aliased_.insert({fact.array, fact.other});
-    }
-  }
+  Merger(const ir::Program& program, Updates which) : which_(which) { aliased_ = ir::aliased_arrays(program); }
 
   using Rewriter::rewrite;
   Expr rewrite(const Expr& e) override { return e; }

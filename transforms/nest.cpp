@@ -47,6 +47,12 @@ bool is_parallel_loop(const Stmt& s) {
   return loop && loop->mode == ir::LoopMode::Parallel;
 }
 
+bool contains_parallel_loop(const Stmt& s) {
+  bool found = false;
+  if (s) ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
+  return found;
+}
+
 Stmt slice(const Stmt& s, const StmtSet& keep) {
   if (!s) return s;
   if (is_leaf(s)) return keep.count(s.get()) ? s : Stmt();

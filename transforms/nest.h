@@ -14,6 +14,8 @@ std::vector<ir::Stmt> leaves(const ir::Stmt& s);
 
 /// A loop whose iterations may run at once (false for a null statement).
 bool is_parallel_loop(const ir::Stmt& s);
+/// Whether one is at or below `s`.
+bool contains_parallel_loop(const ir::Stmt& s);
 
 /// The part of `s` that executes the given leaves; loops, branches and allocations that are left empty vanish.
 ir::Stmt slice(const ir::Stmt& s, const StmtSet& keep);

@@ -1,5 +1,6 @@
 #include "transforms/sum_cost.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
@@ -158,9 +159,7 @@ std::vector<SumCosts::Loop> SumCosts::loops_around(const Stmt& sum) {
     if (auto* node = at.as<ir::For>()) {
       double trips = trips_of(node->lower, node->upper, middle);
       loops.push_back({node->iterator, trips, {}});
-      bool data = false;
-      ir::walk(node->lower, [&](const Expr& e) { data |= e.kind() == ir::Kind::Load; });
-      middle[node->iterator] = (data ? 0 : value_of(node->lower, middle)) + trips / 2;
+      middle[node->iterator] = (ir::has_load(node->lower) ? 0 : value_of(node->lower, middle)) + trips / 2;
       is_loop = true;
     }
     if (auto* node = at.as<ir::While>()) {
@@ -336,8 +335,7 @@ double SumCosts::elements_of(const Stmt& sum) {
   std::vector<Loop> written = loops_around(sum);
   double elements = 1;
   for (std::size_t dim = 0; dim < node.indices.size(); ++dim) {
-    bool moves = false;
-    ir::walk(node.indices[dim], [&](const Expr& e) { moves |= e.kind() == ir::Kind::Load; });
+    bool moves = ir::has_load(node.indices[dim]);
     for (const Loop& loop : written) moves |= mentions(node.indices[dim], loop.iterator);
     if (moves) elements *= value_of(node.array->shape[dim], {});
   }

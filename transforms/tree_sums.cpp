@@ -1,5 +1,6 @@
 #include "transforms/tree_sums.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -33,12 +34,6 @@ Expr entries_of(const ir::Program& program, const ir::Array& pointer) {
   return {};
 }
 
-bool loads(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) { found |= child.kind() == ir::Kind::Load; });
-  return found;
-}
-
 // Trips of the loops around a sum as far as they are known on entry to the nest, as factors: all extents that depend on
 // nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows.
 std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
@@ -54,7 +49,7 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
     Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
     if (entries) work = {ir::cast(ScalarType::I64, entries)};
     Expr trips = simplify_indices(loop->upper - loop->lower);
-    bool known = !entries && !loads(trips);
+    bool known = !entries && !ir::has_load(trips);
     for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
     if (known) work.push_back(trips);
   }
@@ -144,7 +139,7 @@ Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
   for (const Stmt& sum : sums) result.sums.insert(sum.get());
   for (std::size_t dim = 0; dim < first.indices.size(); ++dim) {
     const Expr& index = first.indices[dim];
-    bool fixed = !loads(index);
+    bool fixed = !ir::has_load(index);
     for (const Stmt& sum : sums) fixed = fixed && ir::equal(sum.as<ir::Reduce>()->indices[dim], index);
     for (const poly::Statement& s : model.statements) {
       for (const ir::Symbol& iterator : s.iterators) fixed = fixed && !mentions(index, iterator);
@@ -302,7 +297,7 @@ class Tree {
 
   // Bounds are evaluated once, on entry: those that read data are kept in locals.
   Expr bound(const Expr& e, const std::string& name) {
-    if (!loads(e)) return e;
+    if (!ir::has_load(e)) return e;
     kept_.push_back(
         {ir::make_array(root_.iterator.name + "_" + name, ScalarType::I64, {}, ir::ArrayRole::Local, root_.location),
          e});

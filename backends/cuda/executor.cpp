@@ -2,6 +2,7 @@
 
 #include "backends/cuda/device_checks.h"
 #include "backends/runtime/blas_library.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -47,8 +48,7 @@ Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& ke
     state.memory_bytes.resize(kernel.locals.size());
     uses_stack_ |= kernel.uses_stack;
   }
-  const bool may_overlap = std::any_of(program_.facts.begin(), program_.facts.end(),
-                                       [](const ir::Fact& fact) { return fact.kind == ir::FactKind::MayAlias; });
+  const bool may_overlap = !ir::aliased_arrays(program_).empty();
   lanes_ = may_overlap || uses_stack_ ? 1 : most_lanes;
 }
 

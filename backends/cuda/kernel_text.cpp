@@ -2,6 +2,7 @@
 
 #include "backends/cuda/private_arrays.h"
 #include "backends/openmp/expr_text.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -27,16 +28,6 @@ constexpr std::int64_t most_unrolled_trips = 16;
 bool is_threads_loop(const Stmt& s) {
   const auto* loop = s ? s.as<For>() : nullptr;
   return loop && loop->mode == LoopMode::Threads;
-}
-
-/// Bytes of constant extents, or nullopt.
-std::optional<std::int64_t> constant_bytes(const Array& array) {
-  std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
-  for (const Expr& extent : array->shape) {
-    const auto n = as_int(extent);
-    if (!n || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
-  }
-  return bytes;
 }
 
 /// Arrays that a statement reads and writes, by what they share memory with.
@@ -90,8 +81,7 @@ class KernelWriter {
   KernelWriter(const Program& program, const Stmt& s, const std::string& name) : program_(program), state_(program) {
     text_.kernel.name = name;
     text_.kernel.node = s.get();
-    for (const Fact& fact : program.facts)
-      if (fact.kind == FactKind::MayAlias) aliases_.insert({fact.array, fact.other});
+    aliases_ = ir::aliased_arrays(program);
     prepare(s);
     state_.position = [this](const Array& array, const std::vector<Expr>& indices) {
       return position_from_places(array, indices);
@@ -442,9 +432,7 @@ class KernelWriter {
 
   /// Bounds are evaluated once: those that read data get a constant of their own.
   std::string bound(const Expr& e, const std::string& wish) {
-    bool loads = false;
-    walk(e, [&](const Expr& x) { loads |= x.kind() == Kind::Load; });
-    if (!loads) return text(e, Level::Sum);
+    if (!has_load(e)) return text(e, Level::Sum);
     const std::string name = state_.names.fresh(wish);
     line("const int64_t {} = {};", name, text(e));
     return name;
@@ -547,7 +535,7 @@ class KernelWriter {
     std::vector<Place> found;
     std::vector<int> used;  // how many different elements are addressed from each
     auto note = [&](const Array& array, const std::vector<Expr>& indices) {
-      if (indices.size() < 2 || std::any_of(indices.begin(), indices.end(), transforms::has_load)) return;
+      if (indices.size() < 2 || std::any_of(indices.begin(), indices.end(), has_load)) return;
       for (std::size_t k = 0; k < found.size(); ++k) {
         if (found[k].array != array || !distance_from(found[k], indices)) continue;
         used[k] += !equal(found[k].indices, indices);

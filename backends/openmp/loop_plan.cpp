@@ -2,6 +2,7 @@
 
 #include "backends/openmp/region.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "transforms/linear_form.h"
@@ -15,22 +16,6 @@ namespace {
 using namespace ir;
 
 constexpr std::int64_t max_stack_bytes = 16 * 1024;
-
-/// Bytes of a local of constant extents, or nullopt.
-std::optional<std::int64_t> constant_bytes(const Array& array) {
-  std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
-  for (const Expr& extent : array->shape) {
-    const auto n = as_int(extent);
-    if (!n || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
-  }
-  return bytes;
-}
-
-bool contains_loop(const Stmt& s) {
-  bool found = false;
-  walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::For || t.kind() == Kind::While; });
-  return found;
-}
 
 /// Whether iterations of a parallel loop may differ much in work: inner trip counts or branches that depend on data, or
 /// triangles. A trip count cut off by min and max (a gather near a border) does not count.

@@ -1,5 +1,6 @@
 #include "backends/openmp/region.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -32,13 +33,6 @@ Region region_of(const For& loop, const std::set<Array>& in_place) {
             [&](const Region::Use& a, const Region::Use& b) { return by_id(a.array, b.array); });
   std::sort(region.shared.begin(), region.shared.end(), by_id);
   return region;
-}
-
-std::set<Array> aliased_arrays(const ir::Program& program) {
-  std::set<Array> aliased;
-  for (const Fact& fact : program.facts)
-    if (fact.kind == FactKind::MayAlias) aliased.insert({fact.array, fact.other});
-  return aliased;
 }
 
 }  // namespace loopgrad::backend

@@ -19,7 +19,4 @@ struct Region {
 /// `in_place` are the locals allocated inside that need no memory from outside.
 Region region_of(const ir::For& loop, const std::set<ir::Array>& in_place);
 
-/// Arrays that may share memory with another one, as stated by the user.
-std::set<ir::Array> aliased_arrays(const ir::Program& program);
-
 }  // namespace loopgrad::backend

@@ -1,15 +1,26 @@
-// Small questions about expressions that every part asks.
+// Small questions about expressions, statements and programs that every part asks.
 #pragma once
 
-#include "dsl/ir/visit.h"
+#include "dsl/ir/program.h"
+
+#include <optional>
+#include <set>
 
 namespace loopgrad::ir {
 
 /// Whether the value depends on data: something in it is read from an array.
-inline bool has_load(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& node) { found |= node.kind() == Kind::Load; });
-  return found;
-}
+bool has_load(const Expr& e);
+bool mentions(const Expr& e, const Symbol& symbol);
+
+/// Whether `s` is or contains a For or While (false for a null statement).
+bool contains_loop(const Stmt& s);
+/// Whether an expression at or below `s` loads from the array; that a Reduce reads its target does not count.
+bool reads(const Stmt& s, const Array& array);
+
+/// Bytes of an array of constant extents; nullopt for others, and where they do not fit into an i64.
+std::optional<std::int64_t> constant_bytes(const Array& array);
+
+/// Arrays that may share memory with another one, as stated by the user.
+std::set<Array> aliased_arrays(const Program& program);
 
 }  // namespace loopgrad::ir

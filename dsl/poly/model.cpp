@@ -1,4 +1,5 @@
 #include "dsl/poly/model.h"
+#include "dsl/ir/queries.h"
 
 #include "dsl/ir/visit.h"
 #include "dsl/poly/abstraction.h"
@@ -255,9 +256,7 @@ class Builder {
   }
 
   void header(const ir::Stmt& s, const std::vector<Expr>& expressions) {
-    bool loads = false;
-    for (const Expr& e : expressions) ir::walk(e, [&](const Expr& child) { loads |= child.kind() == ir::Kind::Load; });
-    if (!loads) return;
+    if (std::none_of(expressions.begin(), expressions.end(), ir::has_load)) return;
     Statement& result = add(s);
     for (const Expr& e : expressions) reads(e, result, ir::bool_const(true));
   }

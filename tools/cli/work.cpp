@@ -1,6 +1,7 @@
 #include "tools/cli/work.h"
 
 #include "backends/runtime/binding.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -23,14 +24,6 @@ struct Cost {
     for (const auto& [array, count] : other.loads) loads[array] += times * count;
   }
 };
-
-bool mentions(const Expr& e, const Symbol& symbol) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) {
-    if (const auto* v = x.as<Var>()) found = found || v->symbol == symbol;
-  });
-  return found;
-}
 
 class Counter {
  public:

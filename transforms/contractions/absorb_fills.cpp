@@ -1,3 +1,4 @@
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/contractions/match.h"
 #include "transforms/contractions/recognize_contractions.h"
@@ -14,10 +15,7 @@ namespace {
 /// Goes through statements in the order in which they run, with the fills that nothing has used yet.
 class Absorber {
  public:
-  explicit Absorber(const ir::Program& program) {
-    for (const ir::Fact& fact : program.facts)
-      if (fact.kind == ir::FactKind::MayAlias) aliased_.insert({fact.array, fact.other});
-  }
+  explicit Absorber(const ir::Program& program) { aliased_ = ir::aliased_arrays(program); }
 
   Stmt run(const Stmt& body) {
     Pending pending;

@@ -29,11 +29,6 @@ struct Refusal {
   std::string reason;
 };
 
-bool same_value(const Expr& a, const Expr& b) {
-  const LinearForm difference = linear_form(a - b);
-  return difference.terms.empty() && difference.constant == 0;
-}
-
 /// The operand as alpha * a * b.
 struct Product {
   double alpha = 1;
@@ -128,10 +123,7 @@ class Matcher {
     if (c == a || c == b) throw Refusal{"it reads the array that it adds to"};
     if (c->type != a->type || c->type != b->type || (c->type != ScalarType::F32 && c->type != ScalarType::F64))
       throw Refusal{"its arrays are not all f32 or all f64"};
-    for (const ir::Fact& fact : program_.facts) {
-      if (fact.kind != ir::FactKind::MayAlias) continue;
-      if (fact.array == c || fact.other == c) throw Refusal{fmt::format("'{}' may share memory", c->name)};
-    }
+    if (ir::aliased_arrays(program_).count(c)) throw Refusal{fmt::format("'{}' may share memory", c->name)};
     for (Operand x : operands) {
       if (arrays_[x]->shape.empty()) throw Refusal{fmt::format("'{}' is a scalar", arrays_[x]->name)};
       for (const Expr& index : indices_[x])

@@ -1,6 +1,7 @@
 #include "transforms/contractions/recognize_contractions.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/contractions/match.h"
 #include "transforms/contractions/scalars.h"
@@ -29,12 +30,6 @@ std::vector<const ir::For*> perfect_loops(Stmt nest) {
   std::vector<const ir::For*> loops;
   for (; nest.kind() == ir::Kind::For; nest = nest.as<ir::For>()->body) loops.push_back(nest.as<ir::For>());
   return nest.kind() == ir::Kind::Reduce ? loops : std::vector<const ir::For*>{};
-}
-
-bool contains_loop(const Stmt& s) {
-  bool found = false;
-  ir::walk_stmts(s, [&](const Stmt& child) { found |= child.kind() == ir::Kind::For; });
-  return found;
 }
 
 class Recognizer {

@@ -1,5 +1,6 @@
 #include "transforms/cpu/accumulate_in_registers.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
@@ -82,11 +83,7 @@ bool writes_element(const Stmt& s, const Array& array, const std::vector<Expr>& 
   return false;
 }
 
-bool has_load(const std::vector<Expr>& indices) {
-  bool found = false;
-  for (const Expr& index : indices) walk(index, [&](const Expr& e) { found |= e.kind() == Kind::Load; });
-  return found;
-}
+bool are_plain(const std::vector<Expr>& indices) { return std::none_of(indices.begin(), indices.end(), has_load); }
 
 const char* suffix_of(ReduceOp op) {
   static const char* const suffixes[] = {"_sum", "_product", "_min", "_max"};
@@ -100,17 +97,6 @@ struct Candidate {
   const Assign* start = nullptr;  // the statement that gives the element its first value and nothing else needs
 };
 
-bool reads(const Stmt& s, const Array& array) {
-  bool found = false;
-  walk(
-      s, [](const Stmt&) {},
-      [&](const Expr& e) {
-        const auto* l = e.as<Load>();
-        found |= l && l->array == array;
-      });
-  return found;
-}
-
 /// The last of the assignments right before the loop that gives the element its value. Those after it do not touch the
 /// array, nor change what the value is computed from.
 const Assign* first_value(const std::vector<Stmt>& before, const Reduce& sum, const std::set<Array>& aliased) {
@@ -119,7 +105,7 @@ const Assign* first_value(const std::vector<Stmt>& before, const Reduce& sum, co
     const auto* a = s->as<Assign>();
     if (!a || reads(*s, sum.array)) return nullptr;
     if (a->array == sum.array) {
-      bool same = equal(a->indices, sum.indices) && !has_load(a->indices);
+      bool same = equal(a->indices, sum.indices) && are_plain(a->indices);
       walk(a->value, [&](const Expr& e) {
         if (const auto* l = e.as<Load>()) same &= !changed.count(l->array) && !aliased.count(l->array);
       });
@@ -132,10 +118,7 @@ const Assign* first_value(const std::vector<Stmt>& before, const Reduce& sum, co
 
 class Accumulator final : public Rewriter {
  public:
-  explicit Accumulator(const Program& program) {
-    for (const Fact& fact : program.facts)
-      if (fact.kind == FactKind::MayAlias) aliased_.insert({fact.array, fact.other});
-  }
+  explicit Accumulator(const Program& program) { aliased_ = ir::aliased_arrays(program); }
 
   Stmt rewrite(const Stmt& s) override {
     if (const auto* b = s.as<Block>()) return rewrite_block(s, *b);
@@ -207,7 +190,7 @@ class Accumulator final : public Rewriter {
       if (!fits(array, uses, facts)) continue;
       const Reduce* r = uses.sums.front();
       const bool exists = std::any_of(before.begin(), before.end(), [&](const Stmt& s) {
-        return writes_element(s, array, r->indices) && !has_load(r->indices);
+        return writes_element(s, array, r->indices) && are_plain(r->indices);
       });
       const bool every_trip =
           std::any_of(always.begin(), always.end(), [&](const Reduce* x) { return x->array == array; });

@@ -1,6 +1,7 @@
 #include "transforms/cpu/fuse_rows.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
@@ -160,8 +161,6 @@ std::vector<Nest> fusible(const Model& model, const std::vector<Nest>& nests) {
 
 // Code
 
-Expr smaller(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Min, a, b); }
-Expr larger(const Expr& a, const Expr& b) { return ir::equal(a, b) ? a : ir::binary(BinaryOp::Max, a, b); }
 Expr sum(const Expr& a, std::int64_t b) { return simplify_indices(a + ir::int_const(b)); }
 
 class Fused {
@@ -171,13 +170,13 @@ class Fused {
     end_ = nests[0].rows().upper;
     std::int64_t peeled = 0;
     for (const Nest& nest : nests) {
-      begin_ = smaller(begin_, nest.rows().lower);
-      end_ = larger(end_, nest.rows().upper);
+      begin_ = ir::smaller(begin_, nest.rows().lower);
+      end_ = ir::larger(end_, nest.rows().upper);
       peeled = std::max(peeled, nest.peel_low + nest.behind);
     }
     const Expr extent = end_ - begin_;
     const Expr share = ir::binary(BinaryOp::FloorDiv, sum(extent, strips - 1), ir::int_const(strips));
-    rows_ = larger(share, ir::int_const(std::max<std::int64_t>(4 * peeled, 1)));
+    rows_ = ir::larger(share, ir::int_const(std::max<std::int64_t>(4 * peeled, 1)));
     strips_ = ir::binary(BinaryOp::FloorDiv, simplify_indices(extent + rows_ - ir::int_const(1)), rows_);
   }
 
@@ -211,7 +210,7 @@ class Fused {
       const Expr index = sum(ir::var(row_at), -nest.behind);
       std::vector<Expr> conditions = nest.conditions;
       conditions.push_back(
-          ir::binary(BinaryOp::Ge, index, larger(nest.rows().lower, sum(start_of(strip), nest.peel_low))));
+          ir::binary(BinaryOp::Ge, index, ir::larger(nest.rows().lower, sum(start_of(strip), nest.peel_low))));
       conditions.push_back(ir::binary(BinaryOp::Lt, index, nest.rows().upper));
       rows.push_back(ir::with_fresh_names(under(conditions, row(nest, index))));
     }
@@ -222,8 +221,8 @@ class Fused {
 
   Stmt peeled(const Nest& nest) const {
     const ir::Symbol strip = ir::make_symbol("strip"), row_at = ir::make_symbol(nest.rows().iterator.name);
-    const Expr first = larger(nest.rows().lower, sum(start_of(strip), -nest.behind));
-    const Expr last = smaller(nest.rows().upper, sum(start_of(strip), nest.peel_low));
+    const Expr first = ir::larger(nest.rows().lower, sum(start_of(strip), -nest.behind));
+    const Expr last = ir::smaller(nest.rows().upper, sum(start_of(strip), nest.peel_low));
     const Stmt loop =
         ir::for_loop(row_at, first, last, row(nest, ir::var(row_at)), ir::LoopMode::Forward, nest.loop->location);
     const Stmt all =

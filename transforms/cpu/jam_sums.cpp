@@ -1,5 +1,6 @@
 #include "transforms/cpu/jam_sums.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/linear_form.h"
 #include "transforms/schedule/legality.h"
@@ -18,12 +19,6 @@ constexpr std::int64_t most_sums = 8;  // at once: each needs a vector register,
 constexpr std::size_t most_statements = 12;
 
 bool is_wide(ScalarType type) { return type == ScalarType::F32 || type == ScalarType::F64; }
-
-bool contains_loop(const Stmt& s) {
-  bool found = false;
-  ir::walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == ir::Kind::For || t.kind() == ir::Kind::While; });
-  return found;
-}
 
 /// Whether the iterations of a parallel loop pay when jammed; counts what they have.
 class Candidate {

@@ -25,11 +25,9 @@ Expr less(const Expr& e, const Expr& by, const ir::Symbol& outer, bool& freed) {
 
 bool moves_by_neighbours(const std::vector<Expr>& indices, const ir::Symbol& outer) {
   for (std::size_t d = 0; d < indices.size(); ++d) {
-    bool loads = false;
-    ir::walk(indices[d], [&](const Expr& e) { loads |= e.kind() == ir::Kind::Load; });
     const auto stride = coefficient_of(indices[d], outer);
     const bool last = d + 1 == indices.size();
-    if (loads || !stride || (*stride != 0 && !(last && std::abs(*stride) == 1))) return false;
+    if (ir::has_load(indices[d]) || !stride || (*stride != 0 && !(last && std::abs(*stride) == 1))) return false;
   }
   return true;
 }

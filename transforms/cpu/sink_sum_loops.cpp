@@ -1,5 +1,6 @@
 #include "transforms/cpu/sink_sum_loops.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
@@ -15,12 +16,6 @@ namespace {
 using ir::Array;
 using ir::Expr;
 using ir::Stmt;
-
-bool loads(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& x) { found |= x.kind() == ir::Kind::Load; });
-  return found;
-}
 
 /// The parallel loop that a sequential one consists of, seen through branches without `else`.
 const ir::For* only_parallel_loop(const Stmt& body) {
@@ -38,8 +33,8 @@ class Sinking {
 
   bool check(const Stmt& whole) {
     for (const Expr& bound : {inner_.lower, inner_.upper})
-      if (mentions(bound, outer_.iterator) || loads(bound)) return false;
-    if (loads(outer_.lower) || loads(outer_.upper)) return false;
+      if (mentions(bound, outer_.iterator) || ir::has_load(bound)) return false;
+    if (ir::has_load(outer_.lower) || ir::has_load(outer_.upper)) return false;
     ir::walk(
         whole, [&](const Stmt& s) { read(s); },
         [&](const Expr& e) {
@@ -91,7 +86,8 @@ class Sinking {
     if (array->shape.empty()) return false;
     const std::size_t last = array->shape.size() - 1;
     const Expr& index = (*all.front())[last];
-    if (coefficient_of(index, inner_.iterator).value_or(0) == 0 || mentions(index, outer_.iterator) || loads(index))
+    if (coefficient_of(index, inner_.iterator).value_or(0) == 0 || mentions(index, outer_.iterator) ||
+        ir::has_load(index))
       return false;
     return std::all_of(all.begin(), all.end(), [&](const auto* other) { return ir::equal((*other)[last], index); });
   }
@@ -106,10 +102,7 @@ class Sinking {
 
 class Sinker final : public ir::Rewriter {
  public:
-  explicit Sinker(const ir::Program& program) {
-    for (const ir::Fact& fact : program.facts)
-      if (fact.kind == ir::FactKind::MayAlias) aliased_.insert({fact.array, fact.other});
-  }
+  explicit Sinker(const ir::Program& program) { aliased_ = ir::aliased_arrays(program); }
   using ir::Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {

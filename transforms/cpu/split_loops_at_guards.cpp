@@ -137,9 +137,7 @@ class Guards {
     for (const auto& term : form.terms) {
       auto* node = term.atom.as<ir::Var>();
       if (node && node->symbol == loop_.iterator) continue;
-      bool loads = false;
-      ir::walk(term.atom, [&](const Expr& e) { loads |= e.kind() == ir::Kind::Load; });
-      if (loads || mentions(term.atom, loop_.iterator)) return false;
+      if (ir::has_load(term.atom) || mentions(term.atom, loop_.iterator)) return false;
     }
     return true;
   }

@@ -1,5 +1,6 @@
 #include "transforms/cpu/tile_lanes.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -26,12 +27,6 @@ constexpr std::int64_t largest_private_bytes = 8192;  // of one local array afte
 bool is_sequential_for(const Stmt& s) {
   const auto* loop = s.as<ir::For>();
   return loop && loop->mode != LoopMode::Parallel;
-}
-
-bool contains_loop(const Stmt& s) {
-  bool found = false;
-  ir::walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == ir::Kind::For || t.kind() == ir::Kind::While; });
-  return found;
 }
 
 /// What depends on the lane: the iterator itself, scalars of the iteration, and reads at lane-dependent places.
@@ -111,9 +106,8 @@ class Eligibility {
   static bool bounds_load(const Stmt& s) {
     bool found = false;
     ir::walk_stmts(s, [&](const Stmt& t) {
-      if (const auto* loop = t.as<ir::For>())
-        for (const Expr& bound : {loop->lower, loop->upper})
-          ir::walk(bound, [&](const Expr& e) { found |= e.kind() == ir::Kind::Load; });
+      const auto* loop = t.as<ir::For>();
+      found |= loop && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
     });
     return found;
   }

@@ -93,18 +93,15 @@ class Hoister {
     const auto* least = inner->upper.as<ir::Binary>();
     if (!size || *size < 1 || !least || least->op != BinaryOp::Min) return {};
     const Expr start = ir::var(tiles.iterator) * ir::int_const(*size);
-    auto same = [](const Expr& a, const Expr& b) {
-      const LinearForm difference = linear_form(a - b);
-      return difference.terms.empty() && difference.constant == 0;
-    };
-    if (!same(inner->lower, start)) return {};
+    if (!same_value(inner->lower, start)) return {};
     const Expr end = start + ir::int_const(*size);
-    const Expr extent = same(least->a, end) ? least->b : least->a;
-    if (!same(least->a, end) && !same(least->b, end)) return {};
+    const Expr extent = same_value(least->a, end) ? least->b : least->a;
+    if (!same_value(least->a, end) && !same_value(least->b, end)) return {};
     const Expr one = ir::int_const(1), width = ir::int_const(*size);
     const Expr count = ir::binary(BinaryOp::FloorDiv, extent - one, width) + one;
     const Expr count2 = ir::binary(BinaryOp::FloorDiv, extent + ir::int_const(*size - 1), width);
-    if (mentions(extent, tiles.iterator) || (!same(tiles.upper, count) && !same(tiles.upper, count2))) return {};
+    if (mentions(extent, tiles.iterator) || (!same_value(tiles.upper, count) && !same_value(tiles.upper, count2)))
+      return {};
     bool used = false;
     ir::walk(
         inner->body, [](const Stmt&) {},

@@ -1,5 +1,6 @@
 #include "transforms/gpu/keep_rows.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/spread_loops.h"
@@ -170,8 +171,7 @@ struct Keep {
 class Keeper {
  public:
   Keeper(const ir::Program& program, RowLoops rows) : program_(program), rows_(std::move(rows)) {
-    for (const ir::Fact& fact : program.facts)
-      if (fact.kind == ir::FactKind::MayAlias) aliases_.insert({fact.array, fact.other});
+    aliases_ = ir::aliased_arrays(program);
   }
 
   bool changed = false;

@@ -61,12 +61,6 @@ Expr threads_for(const Expr& extent, std::int64_t least, std::int64_t most) {
 
 using Nest = ParallelNest;
 
-bool contains_parallel(const Stmt& s) {
-  bool found = false;
-  ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
-  return found;
-}
-
 class Mapper {
  public:
   Mapper(const ir::Program& program, const GpuMapping& options)
@@ -104,7 +98,7 @@ class Mapper {
   }
 
   Stmt host_loop(const Stmt& s, const ir::For& loop) {
-    if (!contains_parallel(loop.body)) {
+    if (!contains_parallel_loop(loop.body)) {
       if (has_contraction(s)) return host(without_contractions(s));
       if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : long_sum(loop, *sums);
       return one_block(s);

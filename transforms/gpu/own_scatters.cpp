@@ -1,5 +1,6 @@
 #include "transforms/gpu/own_scatters.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
@@ -41,9 +42,7 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   if (!sequential || !sum || sum->atomic || uses(sum->value, sum->array)) return std::nullopt;
   for (const Expr& bound : bounds)
     if (uses(bound, sum->array)) return std::nullopt;
-  for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::MayAlias && (fact.array == sum->array || fact.other == sum->array))
-      return std::nullopt;
+  if (ir::aliased_arrays(program).count(sum->array)) return std::nullopt;
   Scatter result{sum, inner, sum->indices.size()};
   for (std::size_t d = 0; d < sum->indices.size(); ++d) {
     if (uses(sum->indices[d], sum->array)) return std::nullopt;

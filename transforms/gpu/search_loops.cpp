@@ -1,5 +1,6 @@
 #include "transforms/gpu/search_loops.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
@@ -31,12 +32,6 @@ bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
   return false;
 }
 
-bool may_alias(const ir::Program& program, const ir::Array& array) {
-  for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::MayAlias && (fact.array == array || fact.other == array)) return true;
-  return false;
-}
-
 /// The statements of the body when all but the last add the element that the last one sets to zero.
 const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {
   std::vector<Stmt> body = {branch.then_body};
@@ -44,14 +39,15 @@ const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, co
   const auto* taken = body.empty() ? nullptr : body.back().as<ir::Assign>();
   if (!taken || !ir::is_const(taken->value, 0) || !is_float(taken->array->type)) return nullptr;
   if (mentions_any(taken->indices, loop.iterator) || uses(branch.condition, taken->array)) return nullptr;
-  if (may_alias(program, taken->array) || uses_any(taken->indices, taken->array)) return nullptr;
+  if (ir::aliased_arrays(program).count(taken->array) || uses_any(taken->indices, taken->array)) return nullptr;
   for (std::size_t k = 0; k + 1 < body.size(); ++k) {
     const auto* sum = body[k].as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add || sum->atomic || sum->array == taken->array) return nullptr;
     const auto* negated = sum->value.as<ir::Unary>();
     const bool minus = negated && negated->op == ir::UnaryOp::Neg;
     if (!is_element(minus ? negated->a : sum->value, *taken)) return nullptr;
-    if (uses(branch.condition, sum->array) || uses_any(taken->indices, sum->array) || may_alias(program, sum->array))
+    if (uses(branch.condition, sum->array) || uses_any(taken->indices, sum->array) ||
+        ir::aliased_arrays(program).count(sum->array))
       return nullptr;
     for (std::size_t other = 0; other + 1 < body.size(); ++other) {
       const auto* reduce = body[other].as<ir::Reduce>();

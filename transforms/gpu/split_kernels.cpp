@@ -15,25 +15,19 @@ using ir::Stmt;
 
 namespace {
 
-bool contains_parallel(const Stmt& s) {
-  bool found = false;
-  if (s) ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
-  return found;
-}
-
 /// The parts that the body of a parallel loop falls into, in order.
 std::vector<Stmt> parts_of(const Stmt& s) {
   if (ir::is_empty(s)) return {};
-  if (!contains_parallel(s)) return {s};
+  if (!contains_parallel_loop(s)) return {s};
   if (const auto* block = s.as<ir::Block>()) {
     std::vector<Stmt> parts;
     bool plain = false;  // the last part is one without parallel loops
     for (const Stmt& child : block->body) {
-      if (plain && !contains_parallel(child)) {
+      if (plain && !contains_parallel_loop(child)) {
         parts.back() = ir::block({parts.back(), child});
         continue;
       }
-      plain = !contains_parallel(child);
+      plain = !contains_parallel_loop(child);
       for (Stmt& part : parts_of(child)) parts.push_back(std::move(part));
     }
     return parts;
@@ -55,9 +49,9 @@ std::vector<Stmt> parts_of(const Stmt& s) {
 
 /// More than a row of work for the threads of one block.
 bool is_nest_of_its_own(const Stmt& part) {
-  if (const auto* branch = part.as<ir::If>()) return contains_parallel(branch->then_body);
+  if (const auto* branch = part.as<ir::If>()) return contains_parallel_loop(branch->then_body);
   const auto* loop = part.as<ir::For>();
-  return loop && is_parallel_loop(part) && contains_parallel(loop->body);
+  return loop && is_parallel_loop(part) && contains_parallel_loop(loop->body);
 }
 
 bool is_parallel_throughout(const Stmt& nest) {

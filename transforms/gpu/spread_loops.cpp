@@ -1,5 +1,6 @@
 #include "transforms/gpu/spread_loops.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
@@ -36,17 +37,6 @@ bool varies_inside(const Stmt& loop, const Expr& e) {
     for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { varies |= uses(e, array); });
   });
   return varies;
-}
-
-bool reads(const Stmt& s, const ir::Array& array) {
-  bool found = false;
-  ir::walk(
-      s, [](const Stmt&) {},
-      [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        found |= load && load->array == array;
-      });
-  return found;
 }
 
 /// Whether every trip of a loop with this body executes a Reduce on the array.

@@ -1,5 +1,6 @@
 #include "transforms/gpu/update_once.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/strides.h"
@@ -27,10 +28,7 @@ struct Element {
 
 class Updater {
  public:
-  explicit Updater(const ir::Program& program) {
-    for (const ir::Fact& fact : program.facts)
-      if (fact.kind == ir::FactKind::MayAlias) aliases_.insert({fact.array, fact.other});
-  }
+  explicit Updater(const ir::Program& program) { aliases_ = ir::aliased_arrays(program); }
 
   Stmt visit(const Stmt& s) {
     if (!s) return s;

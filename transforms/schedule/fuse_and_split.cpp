@@ -17,12 +17,6 @@ using ir::Stmt;
 
 namespace {
 
-bool same_value(const Expr& a, const Expr& b) {
-  if (ir::equal(a, b)) return true;
-  LinearForm difference = linear_form(a - b);
-  return difference.terms.empty() && difference.constant == 0;
-}
-
 // The Block that holds both statements, one right after the other; null when there is none.
 Stmt block_with(const ir::Program& program, const Stmt& first, const Stmt& second) {
   Stmt result;

@@ -1,0 +1,55 @@
+#include "dsl/ir/queries.h"
+
+#include "dsl/ir/visit.h"
+
+namespace loopgrad::ir {
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& node) { found |= node.kind() == Kind::Load; });
+  return found;
+}
+
+bool mentions(const Expr& e, const Symbol& symbol) {
+  bool found = false;
+  walk(e, [&](const Expr& node) {
+    const auto* v = node.as<Var>();
+    found |= v && v->symbol == symbol;
+  });
+  return found;
+}
+
+bool contains_loop(const Stmt& s) {
+  bool found = false;
+  if (s) walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::For || t.kind() == Kind::While; });
+  return found;
+}
+
+bool reads(const Stmt& s, const Array& array) {
+  bool found = false;
+  walk(
+      s, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* l = e.as<Load>();
+        found |= l && l->array == array;
+      });
+  return found;
+}
+
+std::optional<std::int64_t> constant_bytes(const Array& array) {
+  std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
+  for (const Expr& extent : array->shape) {
+    const auto n = as_int(extent);
+    if (!n || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+std::set<Array> aliased_arrays(const Program& program) {
+  std::set<Array> aliased;
+  for (const Fact& fact : program.facts)
+    if (fact.kind == FactKind::MayAlias) aliased.insert({fact.array, fact.other});
+  return aliased;
+}
+
+}  // namespace loopgrad::ir
