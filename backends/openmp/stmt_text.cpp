@@ -1,6 +1,7 @@
 #include "backends/openmp/stmt_text.h"
 
 #include "backends/openmp/clauses.h"
+#include "backends/openmp/local_memory.h"
 #include "backends/openmp/multiply_text.h"
 #include "backends/openmp/region.h"
 
@@ -17,22 +18,24 @@ using namespace ir;
 class StmtWriter {
  public:
   StmtWriter(const Program& program, const FunctionPlan& plan, EmitState& state)
-      : plan_(plan), state_(state), aliased_(aliased_arrays(program)) {}
+      : plan_(plan), state_(state), memory_(state, code_), aliased_(aliased_arrays(program)) {}
 
   BodyText write(const Program& program) {
     for (const auto& [node, local] : plan_.locals) fails_in_iteration_ |= local.storage == Storage::InIteration;
     if (fails_in_iteration_) line("int status = loopgrad_ok;");
     if (plan_.has_stack) line("Stack stack(home);");
     emit(program.body);
-    return {std::move(out_), blocks_};
+    return {code_.take(), memory_.blocks()};
   }
 
  private:
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_.append(static_cast<std::size_t>(2 * depth_), ' ');
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-    out_ += '\n';
+    code_.line(format, std::forward<Args>(args)...);
+  }
+  template <class F>
+  void indented(F&& f) {
+    code_.indented(std::forward<F>(f));
   }
   void pragma(const std::string& text) { line("#pragma {}", text); }
 
@@ -41,12 +44,7 @@ class StmtWriter {
     return element_text(array, indices, state_);
   }
 
-  /// The user's line, where it differs from that of the statement before.
-  void comment(const SourceLocation& where) {
-    if (!where.known() || where.str() == last_comment_) return;
-    last_comment_ = where.str();
-    line("// {}", last_comment_);
-  }
+  void comment(const SourceLocation& where) { code_.comment(where); }
 
   void emit(const Stmt& s) {
     if (!s) return;
@@ -83,9 +81,7 @@ class StmtWriter {
   }
 
   void emit_body(const Stmt& body) {
-    ++depth_;
-    emit(body);
-    --depth_;
+    indented([&] { emit(body); });
   }
 
   // Loops.
@@ -162,12 +158,12 @@ class StmtWriter {
     pragma("omp parallel num_threads(threads)" + if_clause(loops, state_));
     if (loops.size() == 1) return emit_threads(body[0], loops[0].header, true);
     line("{{");
-    ++depth_;
-    for (std::size_t k = 0; k < loops.size(); ++k) {
-      comment(loops[k].loop->location);
-      emit_threads(body[k], loops[k].header, k + 1 == loops.size());
-    }
-    --depth_;
+    indented([&] {
+      for (std::size_t k = 0; k < loops.size(); ++k) {
+        comment(loops[k].loop->location);
+        emit_threads(body[k], loops[k].header, k + 1 == loops.size());
+      }
+    });
     line("}}");
   }
 
@@ -178,17 +174,17 @@ class StmtWriter {
     const LoopPlan& plan = plan_.loops.at(s.get());
     const RegionText region = region_text(n);
     line("{} __attribute__((always_inline)) {{", region.opening);
-    ++depth_;
-    for (const Stmt& t : region.in_iteration) {
-      const Array& array = t.as<Allocate>()->array;
-      state_.helpers.insert(Helper::Scratch);
-      line("Scratch<{}> {};", storage_cpp_type(array->type), memory_name(array));
-    }
-    pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
-    line("{} {{", header.open);
-    emit_collapsed(n.body, plan.collapse - 1);
-    line("}}");
-    --depth_;
+    indented([&] {
+      for (const Stmt& t : region.in_iteration) {
+        const Array& array = t.as<Allocate>()->array;
+        state_.helpers.insert(Helper::Scratch);
+        line("Scratch<{}> {};", storage_cpp_type(array->type), memory_.name_of(array));
+      }
+      pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
+      line("{} {{", header.open);
+      emit_collapsed(n.body, plan.collapse - 1);
+      line("}}");
+    });
     line("}}({});", region.arguments);
     if (!region.in_iteration.empty()) line("if (status != loopgrad_ok) return status;");
   }
@@ -223,12 +219,12 @@ class StmtWriter {
       const std::string& name = state_.names.of(array);
       parameters.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
                                        aliased_.count(array) ? "" : "__restrict ", name));
-      arguments.push_back(per_thread.count(array) ? memory_name(array) + ".part(omp_get_thread_num())" : name);
+      arguments.push_back(per_thread.count(array) ? memory_.name_of(array) + ".part(omp_get_thread_num())" : name);
     }
     std::string captures = "=";
     for (const Array& array : region.shared) captures += ", &" + state_.names.of(array);
     if (!out.in_iteration.empty()) captures += ", &status";
-    const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
+    const auto indent = code_.indent() + 4;
     out.opening = fmt::format("[{}]({})", captures, joined(parameters, indent, indent));
     out.arguments = joined(arguments, indent, indent);
     return out;
@@ -238,12 +234,12 @@ class StmtWriter {
   void emit_collapsed(const Stmt& body, int count) {
     if (count == 0) return emit_body(body);
     const auto& n = *body.as<For>();
-    ++depth_;
-    if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
-    line("{} {{", inner_header(n).open);
-    emit_collapsed(n.body, count - 1);
-    line("}}");
-    --depth_;
+    indented([&] {
+      if (is_non_negative(n.lower, state_)) state_.non_negative.insert(n.iterator);
+      line("{} {{", inner_header(n).open);
+      emit_collapsed(n.body, count - 1);
+      line("}}");
+    });
   }
 
   // Branches and stores.
@@ -295,7 +291,7 @@ class StmtWriter {
   void emit_contraction(const Contraction& n) {
     comment(n.location);
     state_.helpers.insert(Helper::Multiply);
-    const auto indent = static_cast<std::size_t>(2 * depth_ + 4);
+    const auto indent = code_.indent() + 4;
     line("if (!multiply<{}>({})) {{", storage_cpp_type(n.c->type),
          joined(multiply_arguments(n, state_), indent + 12, indent));
     emit_body(n.loops);
@@ -304,30 +300,6 @@ class StmtWriter {
 
   // Local arrays.
 
-  std::string extents(const Array& array) {
-    std::string out;
-    for (const Expr& extent : array->shape) out += (out.empty() ? "" : ", ") + argument_text(extent, state_);
-    return out;
-  }
-
-  std::string& memory_name(const Array& array) {
-    std::string& name = memory_names_[array];
-    if (name.empty()) name = state_.names.fresh(state_.names.of(array) + "_memory");
-    return name;
-  }
-
-  void reserve(const Allocate& n, const char* parts) {
-    state_.helpers.insert(Helper::Scratch);
-    const std::string& memory = memory_name(n.array);
-    line("Scratch<{}> {}(workspace, {});", storage_cpp_type(n.array->type), memory, blocks_++);
-    line("if (!{}.reserve({}, {{{}}})) return loopgrad_out_of_memory;", memory, parts, extents(n.array));
-  }
-
-  void declare_pointer(const Array& array, const char* part) {
-    const char* const type = storage_cpp_type(array->type);
-    line("{}* const {} = {}.part({});", type, state_.names.of(array), memory_name(array), part);
-  }
-
   void reserve_before(const Stmt& loop) {
     const auto it = plan_.reserved_before.find(loop.get());
     if (it == plan_.reserved_before.end()) return;
@@ -335,8 +307,8 @@ class StmtWriter {
       const auto& n = *s.as<Allocate>();
       comment(n.location);
       const bool per_thread = plan_.locals.at(s.get()).storage == Storage::PerThread;
-      reserve(n, per_thread ? "threads" : "1");
-      if (!per_thread) declare_pointer(n.array, "0");
+      memory_.reserve(n.array, per_thread ? "threads" : "1");
+      if (!per_thread) memory_.declare_pointer(n.array, "0");
     }
   }
 
@@ -355,8 +327,8 @@ class StmtWriter {
       case Storage::Shared:
         if (!local.before) {
           comment(n.location);
-          reserve(n, "1");
-          declare_pointer(n.array, "0");
+          memory_.reserve(n.array, "1");
+          memory_.declare_pointer(n.array, "0");
         }
         break;
       case Storage::PerThread: break;
@@ -383,26 +355,24 @@ class StmtWriter {
   /// No exception and no return may leave a parallel region: a failure is noted and the body skipped.
   void emit_in_iteration(const Allocate& n) {
     comment(n.location);
-    line("if (!{}.reserve(1, {{{}}})) {{", memory_name(n.array), extents(n.array));
-    ++depth_;
-    pragma("omp atomic write");
-    line("status = loopgrad_out_of_memory;");
-    --depth_;
+    line("if (!{}.reserve(1, {{{}}})) {{", memory_.name_of(n.array), memory_.extents(n.array));
+    indented([&] {
+      pragma("omp atomic write");
+      line("status = loopgrad_out_of_memory;");
+    });
     line("}} else {{");
-    ++depth_;
-    declare_pointer(n.array, "0");
-    emit(n.body);
-    --depth_;
+    indented([&] {
+      memory_.declare_pointer(n.array, "0");
+      emit(n.body);
+    });
     line("}}");
   }
 
   const FunctionPlan& plan_;
   EmitState& state_;
-  std::string out_, last_comment_;
-  int depth_ = 1;
-  int blocks_ = 0;
+  CodeText code_;
+  LocalMemory memory_;
   bool fails_in_iteration_ = false;
-  std::map<Array, std::string> memory_names_;
   std::set<Array> aliased_;
 };
 

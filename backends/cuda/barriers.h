@@ -1,0 +1,53 @@
+// Which memory the threads of a block share, and where they have to wait for each other because of it.
+#pragma once
+
+#include "backends/cuda/kernel_frame.h"
+
+namespace loopgrad::backend {
+
+/// Arrays that are declared for the whole block, outside of its loops over threads.
+struct BlockMemory {
+  std::set<ir::Array> scalars;         // of rank 0
+  std::set<ir::Array> shared_scalars;  // those that single threads set; of the others every thread keeps a copy
+  std::set<ir::Array> shared;          // all arrays, and scalars, that the threads share
+};
+
+BlockMemory block_memory(const KernelFrame& frame);
+
+/// Puts barriers before statements that touch what other threads of the block have touched since the last one.
+class Barriers {
+ public:
+  /// All three must outlive it.
+  Barriers(const KernelFrame& frame, const BlockMemory& memory, CodeText& code)
+      : frame_(frame), memory_(memory), code_(code) {}
+
+  /// Before something that all threads of the block do, each its part of it.
+  void before(const ir::Stmt& s) { before(touched_by(s)); }
+  /// Before control flow that they take together.
+  void before_control(std::initializer_list<ir::Expr> decided_by);
+  /// At the end of a body that they may enter again, or leave.
+  void after_body();
+  /// Between two trips of a loop whose condition they read together.
+  void after_trip() { wait(); }
+  /// The block's next iteration is independent of this one but for the memory that it uses again.
+  void after_block();
+
+ private:
+  /// Arrays that a statement reads and writes, by what they share memory with.
+  struct Touched {
+    std::set<ir::Array> reads, writes;
+  };
+
+  void note(const ir::Array& array, bool write, Touched& touched) const;
+  Touched touched_by(const ir::Expr& e) const;
+  Touched touched_by(const ir::Stmt& s) const;
+  void before(const Touched& next);
+  void wait();
+
+  const KernelFrame& frame_;
+  const BlockMemory& memory_;
+  CodeText& code_;
+  Touched pending_;  // since the last barrier
+};
+
+}  // namespace loopgrad::backend

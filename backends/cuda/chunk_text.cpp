@@ -1,0 +1,239 @@
+#include "backends/cuda/chunk_text.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+
+#include <algorithm>
+
+namespace loopgrad::backend {
+
+using namespace ir;
+
+namespace {
+
+constexpr std::int64_t width_of_chunks = transforms::chunk_width;
+
+std::optional<std::pair<transforms::Chunk, std::int64_t>> any_chunk_of(const For& n) {
+  for (const std::int64_t width : {std::int64_t{1}, width_of_chunks})
+    if (const auto chunk = transforms::chunk_of(n, width)) return std::pair{*chunk, width};
+  return std::nullopt;
+}
+
+}  // namespace
+
+/// for i in e..min(e + 1, n): `i = e, if (i < n)`; for wider ones see `write_wide`.
+bool ChunkWriter::write_single(const For& n) {
+  const auto found = any_chunk_of(n);
+  if (!found) return false;
+  const auto& [chunk, width] = *found;
+  const Symbol start = start_of(n, chunk, width);
+  scope_.code.line("const int64_t {} = {};", scope_.name_of(start), scope_.text(chunk.start));
+  write_at(n, start, chunk, width);
+  return true;
+}
+
+/// for step in 0..trips: for i in start + step*stride..min(.. + width, upper)
+bool ChunkWriter::write_strided(const For& n) {
+  const auto* inner = n.body.as<For>();
+  if (n.mode != LoopMode::Forward || as_int(n.lower) != 0 || !inner) return false;
+  const auto found = any_chunk_of(*inner);
+  if (!found) return false;
+  const auto& [chunk, width] = *found;
+  const auto* sum = chunk.start.as<Binary>();
+  if (!sum || sum->op != BinaryOp::Add) return false;
+  const auto* step = sum->b.as<Binary>();
+  if (!step || step->op != BinaryOp::Mul || !step->a.as<Var>() || step->a.as<Var>()->symbol != n.iterator) return false;
+  const Expr& stride = step->b;
+  const Expr trips = binary(BinaryOp::FloorDiv, chunk.upper - sum->a + (stride - int_const(1)), stride);
+  if (!equal(trips, n.upper)) return false;
+  scope_.enter(*inner);
+  const bool single = width == 1 && !chunk.lowest;
+  const Symbol start = start_of(*inner, chunk, width);
+  const std::string& name = scope_.name_of(start);
+  scope_.code.line("for (int64_t {0} = {1}; {0} < {2}; {0} += {3}) {{", name, scope_.text(sum->a),
+                   scope_.text(chunk.upper, Level::Sum), scope_.text(stride));
+  scope_.code.indented([&] {
+    if (single) write_body_(inner->body);
+    else write_at(*inner, start, chunk, width);
+  });
+  scope_.code.line("}}");
+  return true;
+}
+
+/// The name of the first iteration: that of the only one, or one of its own.
+Symbol ChunkWriter::start_of(const For& n, const transforms::Chunk& chunk, std::int64_t width) {
+  if (width == 1 && !chunk.lowest) return n.iterator;
+  const Symbol start = make_symbol(n.iterator.name + "_start");
+  if (is_non_negative(chunk.start, scope_.state)) scope_.state.non_negative.insert(start);
+  return start;
+}
+
+void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::Chunk& chunk, std::int64_t width) {
+  if (start == n.iterator) {
+    scope_.code.line("if ({} < {}) {{", scope_.name_of(start), scope_.text(chunk.upper, Level::Sum));
+    scope_.code.indented([&] { write_with_places(n.body); });
+    scope_.code.line("}}");
+    return;
+  }
+  std::vector<ChunkLoop> loops = {{&n, start, chunk}};
+  const auto* inner = n.body.as<For>();
+  const auto below = inner ? transforms::chunk_of(*inner, width) : std::nullopt;
+  if (below) {
+    scope_.enter(*inner);
+    const Symbol inner_start = start_of(*inner, *below, width);
+    scope_.code.line("const int64_t {} = {};", scope_.name_of(inner_start), scope_.text(below->start));
+    loops.push_back({inner, inner_start, *below});
+  }
+  write_wide(loops);
+}
+
+/// All iterations at once with wide accesses if all of them exist and the accesses are aligned, else one by one.
+void ChunkWriter::write_wide(const std::vector<ChunkLoop>& loops) {
+  const Stmt& body = loops.back().loop->body;
+  std::vector<Symbol> iterators;
+  for (const ChunkLoop& l : loops) iterators.push_back(l.loop->iterator);
+  const auto accesses = transforms::contiguous_accesses(body, iterators, aliased_);
+  if (accesses.empty()) return loops.size() == 1 ? write_column(loops[0]) : write_narrow(loops, 0);
+  uses_wide_accesses_ = true;
+
+  std::string condition;
+  std::map<Symbol, Expr> starts;
+  for (const ChunkLoop& l : loops) {
+    starts[l.loop->iterator] = var(l.start);
+    const std::string& start = scope_.name_of(l.start);
+    if (l.chunk.lowest) condition += fmt::format("{} >= {} && ", start, scope_.text(l.chunk.lowest, Level::Sum));
+    condition += fmt::format("{} + {} <= {} && ", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));
+  }
+  std::vector<Wide> wides;
+  for (const auto& access : accesses) wides.push_back(wide_of(access, loops, starts));
+  // When two rows are aligned, so are all: they are equally far apart.
+  std::string separator;
+  for (const Wide& wide : wides) {
+    for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
+      condition += fmt::format("{}is_aligned(&{})", separator, wide.rows[row]);
+      separator = " && ";
+    }
+  }
+  scope_.code.line("if ({}) {{", condition);
+  scope_.code.indented([&] { write_wide_body(loops, body, wides); });
+  scope_.code.line("}} else {{");
+  scope_.code.indented([&] { write_narrow(loops, 0); });
+  scope_.code.line("}}");
+}
+
+ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
+                                       const std::map<Symbol, Expr>& starts) {
+  Wide wide{access, {}, {}, {}};
+  const std::size_t along = static_cast<std::size_t>(access.along);
+  auto element = [&](std::int64_t row) {
+    std::map<Symbol, Expr> at = starts;
+    if (loops.size() > 1) {
+      Expr& other = at[loops[1 - along].loop->iterator];
+      other = other + int_const(row);
+    }
+    std::vector<Expr> indices;
+    for (const Expr& index : access.indices) indices.push_back(substitute(index, at));
+    return scope_.element(access.array, indices);
+  };
+  const std::int64_t rows = loops.size() > 1 ? width_of_chunks : 1;
+  for (std::int64_t row = 0; row < rows; ++row) wide.rows.push_back(element(row));
+  std::vector<Expr> shape(loops.size(), int_const(width_of_chunks));
+  wide.registers = make_array(access.array->name + "_wide", access.array->type, shape, ArrayRole::Local, {});
+  auto lane_of = [&](const Symbol& iterator) { return var(iterator) - starts.at(iterator); };
+  if (loops.size() > 1) wide.lanes.push_back(lane_of(loops[1 - along].loop->iterator));
+  wide.lanes.push_back(lane_of(loops[along].loop->iterator));
+  return wide;
+}
+
+void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stmt& body,
+                                  const std::vector<Wide>& wides) {
+  CodeText& code = scope_.code;
+  auto for_each_row = [&](const Wide& wide, auto&& f) {
+    for (std::size_t row = 0; row < wide.rows.size(); ++row)
+      f(wide.rows[row], scope_.state.names.of(wide.registers), width_of_chunks * static_cast<std::int64_t>(row));
+  };
+  std::map<Array, const Wide*> wide_of_array;
+  for (const Wide& wide : wides) {
+    wide_of_array[wide.access.array] = &wide;
+    code.line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers->type), scope_.state.names.of(wide.registers),
+              width_of_chunks * static_cast<std::int64_t>(wide.rows.size()));
+    if (!wide.access.reads) continue;
+    for_each_row(wide, [&](const std::string& element, const std::string& registers, std::int64_t at) {
+      code.line("copy_four({} + {}, &{});", registers, at, element);
+    });
+  }
+  std::function<void(std::size_t)> write_loops = [&](std::size_t level) {
+    if (level == loops.size()) return write_body_(in_registers(body, wide_of_array));
+    const ChunkLoop& l = loops[level];
+    code.line("#pragma unroll");
+    code.line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator),
+              scope_.name_of(l.start), width_of_chunks);
+    code.indented([&] { write_loops(level + 1); });
+    code.line("}}");
+  };
+  write_loops(0);
+  for (const Wide& wide : wides) {
+    if (!wide.access.writes) continue;
+    for_each_row(wide, [&](const std::string& element, const std::string& registers, std::int64_t at) {
+      code.line("copy_four(&{}, {} + {});", element, registers, at);
+    });
+  }
+}
+
+Stmt ChunkWriter::in_registers(const Stmt& body, const std::map<Array, const Wide*>& wides) {
+  ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
+    const auto* l = e.as<Load>();
+    const auto found = l ? wides.find(l->array) : wides.end();
+    if (found == wides.end()) return std::nullopt;
+    return load(found->second->registers, found->second->lanes, l->location);
+  };
+  return rewrite(body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (const auto* n = s.as<Assign>(); n && wides.count(n->array)) {
+      const Wide& wide = *wides.at(n->array);
+      return assign(wide.registers, wide.lanes, rewrite(n->value, on_expr), n->location);
+    }
+    if (const auto* n = s.as<Reduce>(); n && wides.count(n->array)) {
+      const Wide& wide = *wides.at(n->array);
+      return reduce(wide.registers, wide.lanes, n->op, rewrite(n->value, on_expr), n->location);
+    }
+    return std::nullopt;
+  });
+}
+
+/// All iterations in a row if they exist: without loops around them, what one computes for its addresses helps the
+/// next.
+void ChunkWriter::write_column(const ChunkLoop& l) {
+  CodeText& code = scope_.code;
+  const std::string& start = scope_.name_of(l.start);
+  std::string condition = fmt::format("{} + {} <= {}", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));
+  if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", start, scope_.text(l.chunk.lowest, Level::Sum));
+  code.line("if ({}) {{", condition);
+  code.indented([&] {
+    code.line("#pragma unroll");
+    code.line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start,
+              width_of_chunks);
+    code.indented([&] { write_with_places(l.loop->body); });
+    code.line("}}");
+  });
+  code.line("}} else {{");
+  code.indented([&] { write_narrow({l}, 0); });
+  code.line("}}");
+}
+
+void ChunkWriter::write_with_places(const Stmt& body) {
+  places_.around(body, [&] { write_body_(body); });
+}
+
+void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level) {
+  if (level == loops.size()) return write_with_places(loops.back().loop->body);
+  const ChunkLoop& l = loops[level];
+  const std::string upper = scope_.text(l.chunk.upper, Level::Sum), &start = scope_.name_of(l.start);
+  const std::string first =
+      l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;
+  scope_.code.line("for (int64_t {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", scope_.name_of(l.loop->iterator),
+                   first, start, width_of_chunks, upper);
+  scope_.code.indented([&] { write_narrow(loops, level + 1); });
+  scope_.code.line("}}");
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,38 @@
+// A kernel without its statements: what it is launched with, and how it is declared.
+#pragma once
+
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/kernel_scope.h"
+
+#include <set>
+
+namespace loopgrad::backend {
+
+struct KernelFrame {
+  CudaKernel kernel;                 // `locals` and `uses_atomics` follow from the text of the statements
+  ir::Stmt root;                     // the statements, where locals of the host are arguments
+  ir::Stmt in_block;                 // those inside the Grid loops; null when there are none
+  std::vector<ir::Array> arguments;  // `kernel.arrays` as `root` names them
+  std::set<ir::Array> written, aliased;
+  std::set<ir::Array> private_arrays;  // of the threads, declared outside of their loops
+};
+
+/// Whether a statement is a loop of this mode.
+inline bool has_mode(const ir::Stmt& s, ir::LoopMode mode) {
+  const auto* loop = s ? s.as<ir::For>() : nullptr;
+  return loop && loop->mode == mode;
+}
+
+/// `s` is a nest of Grid loops, or any statement for a kernel of one thread.
+KernelFrame kernel_frame(const ir::Program& program, const ir::Stmt& s, const std::string& name);
+
+/// Gives the arguments their names, and notes what is known about those that the host computes.
+void declare_arguments(const ir::Program& program, const KernelFrame& frame, KernelScope& scope);
+
+/// `__launch_bounds__(256) `, or "" for a kernel of one thread.
+std::string launch_bounds_text(const ir::Program& program, const CudaKernel& kernel);
+
+/// Between the parentheses of the kernel's declaration, once its locals are known.
+std::string parameters_text(const KernelFrame& frame, KernelScope& scope);
+
+}  // namespace loopgrad::backend

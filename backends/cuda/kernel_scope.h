@@ -1,0 +1,31 @@
+// What the writers of one kernel share: its lines so far, and what is known about the iterators in scope.
+#pragma once
+
+#include "backends/openmp/code_text.h"
+#include "backends/openmp/expr_text.h"
+#include "dsl/ir/ranges.h"
+
+namespace loopgrad::backend {
+
+struct KernelScope {
+  explicit KernelScope(const ir::Program& program) : state(program) {}
+
+  CodeText code;
+  EmitState state;
+  ir::RangeContext ranges;  // in symbols that the host knows
+
+  std::string text(const ir::Expr& e, Level surrounding = Level::Any) { return text_of(e, state, surrounding); }
+  const std::string& name_of(const ir::Symbol& symbol) { return state.names.of(symbol); }
+  std::string element(const ir::Array& array, const std::vector<ir::Expr>& indices) {
+    return element_text(array, indices, state);
+  }
+
+  /// Notes what the bounds of a loop tell about its iterator.
+  void enter(const ir::For& loop) {
+    if (is_non_negative(loop.lower, state)) state.non_negative.insert(loop.iterator);
+    const auto lower = range_of(loop.lower, ranges), upper = range_of(loop.upper, ranges);
+    if (lower && upper) ranges.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+  }
+};
+
+}  // namespace loopgrad::backend

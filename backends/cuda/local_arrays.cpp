@@ -1,0 +1,93 @@
+#include "backends/cuda/local_arrays.h"
+
+#include "dsl/ir/queries.h"
+
+#include <loopgrad/error.h>
+
+#include <algorithm>
+
+namespace loopgrad::backend {
+
+using namespace ir;
+
+namespace {
+
+constexpr std::int64_t most_static_shared_bytes = 8 * 1024;
+constexpr std::int64_t most_thread_bytes = 1024;
+
+}  // namespace
+
+void LocalArrays::declare(const Array& array, bool in_thread) {
+  CodeText& code = scope_.code;
+  const char* const type = storage_cpp_type(array->type);
+  const std::string& name = scope_.state.names.of(array);
+  const auto element_bytes = static_cast<std::int64_t>(bytes_of(array->type));
+  const auto bytes = constant_bytes(array);
+  if (array->shape.empty()) {
+    code.line("{}{} {};", memory_.shared_scalars.count(array) ? "__shared__ " : "", type, name);
+  } else if (frame_.private_arrays.count(array)) {
+    code.line("{} {}[{}];", type, name, *bytes / element_bytes);
+  } else if (bytes && *bytes <= (in_thread ? most_thread_bytes : most_static_shared_bytes)) {
+    code.line("{}{} {}[{}];", in_thread ? "" : "__shared__ ", type, name,
+              std::max<std::int64_t>(*bytes / element_bytes, 1));
+  } else {
+    declare_memory(array, in_thread);
+  }
+}
+
+/// An upper bound that the host can evaluate. Of a minimum one operand is enough.
+std::optional<Expr> LocalArrays::highest(const Expr& e) const {
+  const auto* n = e.as<Binary>();
+  if (!n || (n->op != BinaryOp::Min && n->op != BinaryOp::Max)) {
+    const auto range = range_of(e, scope_.ranges);
+    return range ? std::optional(range->highest) : std::nullopt;
+  }
+  const auto a = highest(n->a), b = highest(n->b);
+  if (a && b) return n->op == BinaryOp::Min ? smaller(*a, *b) : larger(*a, *b);
+  return n->op == BinaryOp::Max ? std::nullopt : a ? a : b;
+}
+
+void LocalArrays::declare_memory(const Array& array, bool in_thread) {
+  // Where an extent is known only inside the kernel, the largest that it can have.
+  std::vector<Expr> shape;
+  for (const Expr& extent : array->shape) {
+    const auto bound = highest(extent);
+    if (!bound)
+      throw CompileError({.code = ErrorCode::CompileFailed,
+                          .message = "the extent of this local array depends on data",
+                          .program = program_.name,
+                          .array = array->name,
+                          .hint = "declare the array with its largest extent, or use Target::OpenMP",
+                          .location = array->location});
+    shape.push_back(*bound);
+  }
+  const char* const type = storage_cpp_type(array->type);
+  const std::string& name = scope_.state.names.of(array);
+  frame_.kernel.locals.push_back({name, array->type, std::move(shape), in_thread});
+  need_block_number();
+  if (in_thread) {
+    scope_.code.line("{0}* const {1} = {1}_memory + thread_number * {1}_part;", type, name);
+    return;
+  }
+  need_dynamic_shared();
+  scope_.code.line("{0}* const {1} = {1}_memory ? {1}_memory + block_number * {1}_part", type, name);
+  scope_.code.line("    : reinterpret_cast<{}*>(dynamic_shared + {}_part);", type, name);
+}
+
+void LocalArrays::need_block_number() {
+  if (has_block_number_) return;
+  has_block_number_ = true;
+  preamble_ +=
+      "  const int64_t block_number = blockIdx.x + int64_t(gridDim.x) * (blockIdx.y + int64_t(gridDim.y) * "
+      "blockIdx.z);\n"
+      "  const int64_t thread_number = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * (threadIdx.z + "
+      "blockDim.z * block_number));\n";
+}
+
+void LocalArrays::need_dynamic_shared() {
+  if (has_dynamic_shared_) return;
+  has_dynamic_shared_ = true;
+  preamble_ += "  extern __shared__ __align__(16) unsigned char dynamic_shared[];\n";
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,35 @@
+// Declarations of local arrays inside a kernel: registers, shared memory, or memory that comes with the launch.
+#pragma once
+
+#include "backends/cuda/barriers.h"
+
+namespace loopgrad::backend {
+
+class LocalArrays {
+ public:
+  /// All must outlive it. Adds to the kernel's `locals`.
+  LocalArrays(const ir::Program& program, KernelFrame& frame, const BlockMemory& memory, KernelScope& scope)
+      : program_(program), frame_(frame), memory_(memory), scope_(scope) {}
+
+  /// `in_thread`: inside a loop over the threads of the block, or in a kernel of one thread.
+  /// Throws CompileError where no bound of an extent is known outside of the kernel.
+  void declare(const ir::Array& array, bool in_thread);
+
+  /// Lines at the top of the kernel that the declarations need.
+  const std::string& preamble() const { return preamble_; }
+
+ private:
+  std::optional<ir::Expr> highest(const ir::Expr& e) const;
+  void declare_memory(const ir::Array& array, bool in_thread);
+  void need_block_number();
+  void need_dynamic_shared();
+
+  const ir::Program& program_;
+  KernelFrame& frame_;
+  const BlockMemory& memory_;
+  KernelScope& scope_;
+  std::string preamble_;
+  bool has_block_number_ = false, has_dynamic_shared_ = false;
+};
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,34 @@
+// The memory of local arrays that outlive neither a call nor an iteration, as `Scratch` objects of the generated code.
+#pragma once
+
+#include "backends/openmp/code_text.h"
+#include "backends/openmp/expr_text.h"
+
+namespace loopgrad::backend {
+
+class LocalMemory {
+ public:
+  /// Both must outlive it.
+  LocalMemory(EmitState& state, CodeText& code) : state_(state), code_(code) {}
+
+  /// The object that holds an array.
+  const std::string& name_of(const ir::Array& array);
+
+  /// Declares the object as a block of the call's workspace and gives it memory for `parts` arrays.
+  void reserve(const ir::Array& array, const char* parts);
+  /// `float* const x = x_memory.part(0);`
+  void declare_pointer(const ir::Array& array, const char* part);
+  /// The extents, as arguments.
+  std::string extents(const ir::Array& array);
+
+  /// How many blocks of the workspace were reserved.
+  int blocks() const { return blocks_; }
+
+ private:
+  EmitState& state_;
+  CodeText& code_;
+  std::map<ir::Array, std::string> names_;
+  int blocks_ = 0;
+};
+
+}  // namespace loopgrad::backend
