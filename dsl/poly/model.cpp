@@ -2,7 +2,7 @@
 #include "dsl/ir/queries.h"
 
 #include "dsl/ir/visit.h"
-#include "dsl/poly/abstraction.h"
+#include "dsl/poly/relations.h"
 
 #include <fmt/format.h>
 
@@ -21,29 +21,10 @@ struct TimeDim {
   int value;  // the position, or the iterator's number
 };
 
-Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
-
-Expr in_bounds(const Expr& index, const Expr& lower, const Expr& upper) {
-  return both(ir::binary(BinaryOp::Ge, index, lower), ir::binary(BinaryOp::Lt, index, upper));
-}
-
-// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols.
-isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction& abstraction) {
-  Scope wide = scope;
-  wide.iterators.insert(wide.iterators.end(), abstraction.symbols().begin(), abstraction.symbols().end());
-  wide.tuple.clear();
-  Expr all = condition;
-  for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
-  auto points = to_set(all, wide);
-  if (!points) throw InternalError("an abstracted condition is not affine");
-  auto first = static_cast<unsigned>(scope.iterators.size());
-  auto count = static_cast<unsigned>(abstraction.symbols().size());
-  return checked(*scope.context, isl_set_project_out(points->release(), isl_dim_set, first, count));
-}
-
 class Builder {
  public:
-  Builder(const ir::Program& program, const std::shared_ptr<Context>& context) : program_(program), facts_(program) {
+  Builder(const ir::Program& program, const std::shared_ptr<Context>& context)
+      : program_(program), facts_(program), accesses_(context, facts_) {
     model_.context = context;
     for (const ir::Fact& fact : program.facts) {
       if (fact.kind == ir::FactKind::MayAlias) model_.aliases.push_back(fact);
@@ -177,7 +158,7 @@ class Builder {
                        for (const ir::Stmt& child : node.body) statement(child);
                      },
                      [&](const ir::Allocate& node) {
-                       local_depth_[node.array->id] = iterators_.size();
+                       accesses_.note_local(node.array, iterators_.size());
                        statement(node.body);
                      },
                      [&](const ir::For& node) { for_loop(s, node); },
@@ -258,114 +239,21 @@ class Builder {
   void header(const ir::Stmt& s, const std::vector<Expr>& expressions) {
     if (std::none_of(expressions.begin(), expressions.end(), ir::has_load)) return;
     Statement& result = add(s);
-    for (const Expr& e : expressions) reads(e, result, ir::bool_const(true));
+    for (const Expr& e : expressions) accesses_.add_reads(e, result);
   }
 
   void leaf(const ir::Stmt& s) {
     Statement& result = add(s);
-    Expr always = ir::bool_const(true);
     auto write = [&](AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices, ir::ReduceOp op) {
-      Access access = make_access(kind, array, indices, result, always);
-      access.op = op;
-      result.accesses.push_back(std::move(access));
+      accesses_.add_write(kind, array, indices, op, result);
     };
     ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node,
-                         ir::overloaded{[&](const Expr& e) { reads(e, result, always); }, [](const ir::Stmt&) {}});
+      ir::for_each_child(
+          node, ir::overloaded{[&](const Expr& e) { accesses_.add_reads(e, result); }, [](const ir::Stmt&) {}});
     });
     if (auto* node = s.as<ir::Assign>()) write(AccessKind::Write, node->array, node->indices, {});
     if (auto* node = s.as<ir::Pop>()) write(AccessKind::Write, node->array, node->indices, {});
     if (auto* node = s.as<ir::Reduce>()) write(AccessKind::Reduce, node->array, node->indices, node->op);
-  }
-
-  // Accesses
-  // -------------------------------------------------------------------------------------------------------------
-
-  // Loads below `e` in evaluation order; `guard` holds when `e` is evaluated (operands of select, && and || may not
-  // be).
-  void reads(const Expr& e, Statement& result, const Expr& guard) {
-    if (auto* node = e.as<ir::Select>()) {
-      reads(node->condition, result, guard);
-      reads(node->a, result, both(guard, node->condition));
-      reads(node->b, result, both(guard, ir::unary(ir::UnaryOp::Not, node->condition)));
-      return;
-    }
-    if (auto* node = e.as<ir::Binary>(); node && (node->op == BinaryOp::And || node->op == BinaryOp::Or)) {
-      reads(node->a, result, guard);
-      bool conjunction = node->op == BinaryOp::And;
-      reads(node->b, result, both(guard, conjunction ? node->a : ir::unary(ir::UnaryOp::Not, node->a)));
-      return;
-    }
-    ir::visit(e, [&](const auto& node) {
-      ir::for_each_child(node, [&](const Expr& child) { reads(child, result, guard); });
-    });
-    if (auto* node = e.as<ir::Load>()) {
-      Access access = make_access(AccessKind::Read, node->array, node->indices, result, guard);
-      access.load = e;
-      result.accesses.push_back(std::move(access));
-    }
-  }
-
-  Access make_access(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
-                     const Statement& statement, const Expr& guard) {
-    Access access;
-    access.kind = kind;
-    access.array = array;
-    access.indices = indices;
-    Abstraction abstraction(facts_);
-    std::vector<Expr> element = local_prefix(array);
-    Expr condition = abstraction.condition(guard, true);
-    for (std::size_t k = 0; k < indices.size(); ++k) {
-      bool was_exact = abstraction.exact();
-      element.push_back(abstraction.value(indices[k]));
-      if (was_exact && abstraction.exact()) continue;
-      // Programs keep their indices in bounds, which is worth knowing where nothing better is.
-      Abstraction extent(facts_);
-      Expr upper = extent.value(array->shape[k]);
-      if (extent.exact()) condition = both(condition, in_bounds(element.back(), ir::int_const(0), upper));
-    }
-    access.relation = relation_of(statement, element, condition, abstraction, model_.context->id_of(array));
-    access.exact = statement.exact && abstraction.exact();
-    for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
-    return access;
-  }
-
-  std::vector<Expr> local_prefix(const ir::Array& array) const {
-    std::vector<Expr> prefix;
-    auto found = local_depth_.find(array->id);
-    if (found == local_depth_.end()) return prefix;
-    for (std::size_t k = 0; k < found->second; ++k) prefix.push_back(ir::var(iterators_[k]));
-    return prefix;
-  }
-
-  void note_indirect(Access& access, int dim, const Statement& statement) {
-    const ir::Load* load = as_indirect(access.indices[static_cast<std::size_t>(dim)]);
-    if (!load || !facts_.is_constant(load->array) || local_depth_.count(load->array->id)) return;
-    Abstraction abstraction(facts_);
-    std::vector<Expr> subscript;
-    for (const Expr& index : load->indices) subscript.push_back(abstraction.value(index));
-    if (!abstraction.exact()) return;
-    isl::map map =
-        relation_of(statement, subscript, ir::bool_const(true), abstraction, model_.context->id_of(load->array));
-    access.indirect.push_back({dim, load->array, map, facts_.is_injective(load->array)});
-  }
-
-  // statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds.
-  isl::map relation_of(const Statement& statement, const std::vector<Expr>& values, const Expr& condition,
-                       const Abstraction& abstraction, const std::optional<isl::id>& tuple) {
-    Context& context = *model_.context;
-    // The values become symbols themselves: the relation is the set [iterators, values, symbols] seen as a map.
-    Scope scope = here();
-    Expr all = condition;
-    for (const Expr& value : values) {
-      scope.iterators.push_back(ir::make_symbol("e"));
-      all = both(all, ir::binary(BinaryOp::Eq, ir::var(scope.iterators.back()), value));
-    }
-    isl_map* map = isl_map_from_range(points_of(scope, all, abstraction).release());
-    map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(iterators_.size()));
-    map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
-    if (tuple) map = isl_map_set_tuple_id(map, isl_dim_out, tuple->copy());
-    return checked(context, map).intersect_domain(statement.domain).coalesce();
   }
 
   // CSR and schedules
@@ -380,7 +268,7 @@ class Builder {
   CsrEntry csr_entry(const Entry& entry, const Statement& statement) {
     Abstraction abstraction(facts_);
     Expr iterator = ir::var(iterators_[static_cast<std::size_t>(entry.dim)]);
-    isl::map key = relation_of(statement, {entry.row, iterator}, ir::bool_const(true), abstraction, {});
+    isl::map key = relation_of(model_.context, statement, {entry.row, iterator}, ir::bool_const(true), abstraction, {});
     return {entry.pointer, entry.dim, key};
   }
 
@@ -401,13 +289,14 @@ class Builder {
       }
       values.resize(length, ir::int_const(0));
       Abstraction none(facts_);
-      statement.schedule = relation_of(statement, values, ir::bool_const(true), none, {});
+      statement.schedule = relation_of(model_.context, statement, values, ir::bool_const(true), none, {});
     }
     iterators_.clear();
   }
 
   const ir::Program& program_;
   Facts facts_;
+  AccessBuilder accesses_;
   Model model_;
   // The current place in the program.
   std::vector<ir::Symbol> iterators_;
@@ -416,7 +305,6 @@ class Builder {
   std::vector<Entry> entries_;
   isl::set domain_;
   bool exact_ = true, exact_but_csr_ = true, exact_bounds_ = true;
-  std::map<std::int64_t, std::size_t> local_depth_;  // local array -> number of loops around its Allocate
   std::vector<TimeDim> time_;
   std::vector<int> positions_ = {0};
   std::vector<std::vector<TimeDim>> times_;  // per statement

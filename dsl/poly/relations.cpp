@@ -1,0 +1,121 @@
+#include "dsl/poly/relations.h"
+
+#include "dsl/ir/visit.h"
+
+namespace loopgrad::poly {
+
+using ir::BinaryOp;
+using ir::Expr;
+
+Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
+
+Expr in_bounds(const Expr& index, const Expr& lower, const Expr& upper) {
+  return both(ir::binary(BinaryOp::Ge, index, lower), ir::binary(BinaryOp::Lt, index, upper));
+}
+
+isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction& abstraction) {
+  Scope wide = scope;
+  wide.iterators.insert(wide.iterators.end(), abstraction.symbols().begin(), abstraction.symbols().end());
+  wide.tuple.clear();
+  Expr all = condition;
+  for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
+  auto points = to_set(all, wide);
+  if (!points) throw InternalError("an abstracted condition is not affine");
+  auto first = static_cast<unsigned>(scope.iterators.size());
+  auto count = static_cast<unsigned>(abstraction.symbols().size());
+  return checked(*scope.context, isl_set_project_out(points->release(), isl_dim_set, first, count));
+}
+
+isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& statement,
+                     const std::vector<Expr>& values, const Expr& condition, const Abstraction& abstraction,
+                     const std::optional<isl::id>& tuple) {
+  // The values become symbols themselves: the relation is the set [iterators, values, symbols] seen as a map.
+  Scope scope = {context, statement.iterators, ""};
+  Expr all = condition;
+  for (const Expr& value : values) {
+    scope.iterators.push_back(ir::make_symbol("e"));
+    all = both(all, ir::binary(BinaryOp::Eq, ir::var(scope.iterators.back()), value));
+  }
+  isl_map* map = isl_map_from_range(points_of(scope, all, abstraction).release());
+  map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(statement.iterators.size()));
+  map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
+  if (tuple) map = isl_map_set_tuple_id(map, isl_dim_out, tuple->copy());
+  return checked(*context, map).intersect_domain(statement.domain).coalesce();
+}
+
+// `guard` holds when `e` is evaluated (operands of select, && and || may not be).
+void AccessBuilder::add_reads(const Expr& e, Statement& statement, const Expr& guard) const {
+  if (auto* node = e.as<ir::Select>()) {
+    add_reads(node->condition, statement, guard);
+    add_reads(node->a, statement, both(guard, node->condition));
+    add_reads(node->b, statement, both(guard, ir::unary(ir::UnaryOp::Not, node->condition)));
+    return;
+  }
+  if (auto* node = e.as<ir::Binary>(); node && (node->op == BinaryOp::And || node->op == BinaryOp::Or)) {
+    add_reads(node->a, statement, guard);
+    bool conjunction = node->op == BinaryOp::And;
+    add_reads(node->b, statement, both(guard, conjunction ? node->a : ir::unary(ir::UnaryOp::Not, node->a)));
+    return;
+  }
+  ir::visit(e, [&](const auto& node) {
+    ir::for_each_child(node, [&](const Expr& child) { add_reads(child, statement, guard); });
+  });
+  if (auto* node = e.as<ir::Load>()) {
+    Access read = access(AccessKind::Read, node->array, node->indices, statement, guard);
+    read.load = e;
+    statement.accesses.push_back(std::move(read));
+  }
+}
+
+Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
+                             const Statement& statement, const Expr& guard) const {
+  Access access;
+  access.kind = kind;
+  access.array = array;
+  access.indices = indices;
+  Abstraction abstraction(facts_);
+  std::vector<Expr> element = local_prefix(array, statement);
+  Expr condition = abstraction.condition(guard, true);
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    bool was_exact = abstraction.exact();
+    element.push_back(abstraction.value(indices[k]));
+    if (was_exact && abstraction.exact()) continue;
+    // Programs keep their indices in bounds, which is worth knowing where nothing better is.
+    Abstraction extent(facts_);
+    Expr upper = extent.value(array->shape[k]);
+    if (extent.exact()) condition = both(condition, in_bounds(element.back(), ir::int_const(0), upper));
+  }
+  access.relation = relation_of(context_, statement, element, condition, abstraction, context_->id_of(array));
+  access.exact = statement.exact && abstraction.exact();
+  for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
+  return access;
+}
+
+std::vector<Expr> AccessBuilder::local_prefix(const ir::Array& array, const Statement& statement) const {
+  std::vector<Expr> prefix;
+  auto found = local_depth_.find(array->id);
+  if (found == local_depth_.end()) return prefix;
+  for (std::size_t k = 0; k < found->second; ++k) prefix.push_back(ir::var(statement.iterators[k]));
+  return prefix;
+}
+
+void AccessBuilder::note_indirect(Access& access, int dim, const Statement& statement) const {
+  const ir::Load* load = as_indirect(access.indices[static_cast<std::size_t>(dim)]);
+  if (!load || !facts_.is_constant(load->array) || local_depth_.count(load->array->id)) return;
+  Abstraction abstraction(facts_);
+  std::vector<Expr> subscript;
+  for (const Expr& index : load->indices) subscript.push_back(abstraction.value(index));
+  if (!abstraction.exact()) return;
+  isl::map map =
+      relation_of(context_, statement, subscript, ir::bool_const(true), abstraction, context_->id_of(load->array));
+  access.indirect.push_back({dim, load->array, map, facts_.is_injective(load->array)});
+}
+
+void AccessBuilder::add_write(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
+                              ir::ReduceOp op, Statement& statement) const {
+  Access write = access(kind, array, indices, statement, ir::bool_const(true));
+  write.op = op;
+  statement.accesses.push_back(std::move(write));
+}
+
+}  // namespace loopgrad::poly
