@@ -8,8 +8,6 @@
 #include "transforms/pipeline.h"
 #include "transforms/tree_sums.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -98,58 +96,6 @@ double microseconds(double nanoseconds, double parallel) {
 
 }  // namespace
 
-double SumCosts::value_of(const Expr& e, const std::map<ir::Symbol, double>& iterators) {
-  if (auto value = ir::as_int(e)) return static_cast<double>(*value);
-  if (auto* node = e.as<ir::Var>()) {
-    if (auto it = iterators.find(node->symbol); it != iterators.end()) return it->second;
-    bool is_size = std::count(program_.sizes.begin(), program_.sizes.end(), node->symbol) > 0;
-    auto known = sizes_.find(node->symbol.name);
-    bool given = is_size && known != sizes_.end();
-    double value = given ? static_cast<double>(known->second) : is_size ? assumed_size : assumed_size / 2;
-    if (is_size) used_[node->symbol.name] = value;
-    assumed_ |= !given;
-    return value;
-  }
-  if (auto* node = e.as<ir::Cast>()) return value_of(node->a, iterators);
-  if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return -value_of(node->a, iterators);
-  if (auto* node = e.as<ir::Select>()) return std::max(value_of(node->a, iterators), value_of(node->b, iterators));
-  auto* node = e.as<ir::Binary>();
-  if (!node) {
-    assumed_ = true;  // read from data
-    return assumed_trips;
-  }
-  double a = value_of(node->a, iterators), b = value_of(node->b, iterators);
-  switch (node->op) {
-    case BinaryOp::Add: return a + b;
-    case BinaryOp::Sub: return a - b;
-    case BinaryOp::Mul: return a * b;
-    case BinaryOp::Div:
-    case BinaryOp::FloorDiv: return b == 0 ? 0 : std::floor(a / b);
-    case BinaryOp::Mod: return b == 0 ? 0 : a - b * std::floor(a / b);
-    case BinaryOp::Min: return std::min(a, b);
-    case BinaryOp::Max: return std::max(a, b);
-    default: return 1;
-  }
-}
-
-double SumCosts::trips_of(const Expr& lower, const Expr& upper, const std::map<ir::Symbol, double>& iterators) {
-  auto pointer_of = [](const Expr& bound) {
-    ir::Array array;
-    ir::walk(bound, [&](const Expr& e) {
-      if (auto* load = e.as<ir::Load>()) array = load->array;
-    });
-    return array;
-  };
-  ir::Array pointer = pointer_of(upper);
-  if (!pointer) return std::max(0.0, value_of(upper, iterators) - value_of(lower, iterators));
-  for (const ir::Fact& fact : program_.facts) {
-    if (fact.kind != ir::FactKind::CsrPointer || fact.array != pointer || pointer_of(lower) != pointer) continue;
-    return value_of(fact.upper, iterators) / std::max(1.0, value_of(pointer->shape[0], iterators) - 1);
-  }
-  assumed_ = true;
-  return assumed_trips;
-}
-
 std::vector<SumCosts::Loop> SumCosts::loops_around(const Stmt& sum) {
   std::vector<Loop> loops;
   std::map<ir::Symbol, double> middle;  // of the iterators
@@ -157,13 +103,13 @@ std::vector<SumCosts::Loop> SumCosts::loops_around(const Stmt& sum) {
     if (at.get() == sum.get()) return true;
     bool is_loop = false;
     if (auto* node = at.as<ir::For>()) {
-      double trips = trips_of(node->lower, node->upper, middle);
+      double trips = estimator_.trips_of(node->lower, node->upper, middle);
       loops.push_back({node->iterator, trips, {}});
-      middle[node->iterator] = (ir::has_load(node->lower) ? 0 : value_of(node->lower, middle)) + trips / 2;
+      middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
       is_loop = true;
     }
     if (auto* node = at.as<ir::While>()) {
-      loops.push_back({node->iterator, value_of(node->max_trips, middle), {}});
+      loops.push_back({node->iterator, estimator_.value_of(node->max_trips, middle), {}});
       is_loop = true;
     }
     bool found = false;
@@ -196,7 +142,8 @@ std::vector<SumCosts::Loop> SumCosts::gather_loops(const Stmt& sum, const Separa
   }
   if (varying.empty() || !separators.exact_bounds) {
     // Blocks of one loop, or an index that is not linear: as many threads as there are elements or blocks.
-    for (int dim : separators.dims) parallel *= value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
+    for (int dim : separators.dims)
+      parallel *= estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
     if (!separators.exact_bounds) parallel = std::max(1.0, parallel / elements_per_block);
     return written;
   }
@@ -337,7 +284,7 @@ double SumCosts::elements_of(const Stmt& sum) {
   for (std::size_t dim = 0; dim < node.indices.size(); ++dim) {
     bool moves = ir::has_load(node.indices[dim]);
     for (const Loop& loop : written) moves |= mentions(node.indices[dim], loop.iterator);
-    if (moves) elements *= value_of(node.array->shape[dim], {});
+    if (moves) elements *= estimator_.value_of(node.array->shape[dim], {});
   }
   return elements;
 }
@@ -358,11 +305,11 @@ double SumCosts::bytes_kept(const std::vector<ir::Array>& kept) {
     for (const Stmt& s : local.around) {
       auto* loop = s.as<ir::For>();
       if (!loop) continue;
-      double trips = trips_of(loop->lower, loop->upper, middle);
+      double trips = estimator_.trips_of(loop->lower, loop->upper, middle);
       middle[loop->iterator] = trips / 2;
       elements *= trips;
     }
-    for (const Expr& extent : local.array->shape) elements *= value_of(extent, middle);
+    for (const Expr& extent : local.array->shape) elements *= estimator_.value_of(extent, middle);
     bytes += 2 * elements * static_cast<double>(bytes_of(local.array->type));  // written and read
   }
   return bytes;
@@ -442,16 +389,6 @@ SumCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
     result.microseconds += microseconds(work.nanoseconds, 1);
   }
   return result;
-}
-
-std::string SumCosts::basis() const {
-  std::string text;
-  for (const auto& [name, value] : used_) {
-    bool given = sizes_.count(name) > 0;
-    text += fmt::format("{}{} = {}{}", text.empty() ? "" : ", ", name, static_cast<std::int64_t>(value),
-                        given ? "" : " (assumed)");
-  }
-  return text;
 }
 
 }  // namespace loopgrad::transforms

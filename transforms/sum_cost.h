@@ -9,25 +9,21 @@
 #pragma once
 
 #include "transforms/gather_sums.h"
+#include "transforms/size_estimates.h"
 
 #include <loopgrad/report.h>
 
-#include <map>
-
 namespace loopgrad::transforms {
 
-inline constexpr double assumed_size = 1024, assumed_trips = 16;
 /// The machine of the model.
 inline constexpr double model_threads = 16, model_cache_bytes = 256 * 1024;
-
-using SizeEstimates = std::map<std::string, std::int64_t>;
 
 /// Estimates for sums of one nest.
 class SumCosts {
  public:
-  /// `model` is the nest's. The references must outlive the object.
+  /// The references must outlive the object.
   SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes)
-      : program_(program), nest_(nest), sizes_(sizes) {}
+      : nest_(nest), estimator_(program, sizes) {}
 
   /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
   /// iterations of the loops around them.
@@ -39,9 +35,9 @@ class SumCosts {
   SumCandidate serial(const std::vector<ir::Stmt>& sums);
 
   /// "n = 1048576, k = 64": the sizes that estimates so far have used.
-  std::string basis() const;
+  std::string basis() const { return estimator_.basis(); }
   /// Some of them were not known.
-  bool assumed() const { return assumed_; }
+  bool assumed() const { return estimator_.assumed(); }
 
  private:
   struct Loop {
@@ -59,8 +55,6 @@ class SumCosts {
 
   std::vector<Loop> loops_around(const ir::Stmt& sum);
   std::vector<Loop> gather_loops(const ir::Stmt& sum, const Separators& separators, double& parallel);
-  double value_of(const ir::Expr& e, const std::map<ir::Symbol, double>& iterators);
-  double trips_of(const ir::Expr& lower, const ir::Expr& upper, const std::map<ir::Symbol, double>& iterators);
   double elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
                           std::size_t level);
   double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);
@@ -71,11 +65,8 @@ class SumCosts {
   static bool is_small(const ir::Stmt& sum);
   double bytes_kept(const std::vector<ir::Array>& kept);
 
-  const ir::Program& program_;
   const ir::Stmt& nest_;
-  const SizeEstimates& sizes_;
-  std::map<std::string, double> used_;
-  bool assumed_ = false;
+  SizeEstimator estimator_;
 };
 
 }  // namespace loopgrad::transforms
