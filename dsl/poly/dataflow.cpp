@@ -1,5 +1,9 @@
 #include "dsl/poly/dataflow.h"
 
+#include "dsl/poly/dependences.h"
+
+#include <isl/flow.h>
+
 namespace loopgrad::poly {
 namespace {
 
@@ -50,6 +54,84 @@ bool subscripts_are_exact(const Model& model, const Statement& statement, const 
   return true;
 }
 
+/// One question to isl: which instances of some exact writers did the instances of a read get their values from?
+/// isl takes the order of instances of one statement to be that of their iterators, and asks how two statements share
+/// loops; so iterators of backward loops are negated on the way in and on the way out.
+class Flow {
+ public:
+  Flow(const Model& model, const Statement& reader, const Access& read) : context_(*model.context), reader_(reader) {
+    isl_map* sink = forward_domain(read.relation, reader).release();
+    const auto most = static_cast<int>(model.statements.size());
+    info_.reset(isl_access_info_alloc(sink, user(reader), level, most));
+  }
+
+  /// Writers come in textual order, each at most once.
+  void add_writer(const Statement& s, const Access& write) {
+    info_.reset(isl_access_info_add_source(info_.release(), forward_domain(write.relation, s).release(), 1, user(s)));
+  }
+
+  void compute() {
+    flow_.reset(isl_access_info_compute_flow(info_.release()));
+    if (!flow_ || isl_flow_foreach(flow_.get(), collect, &found_) < 0) isl::exception::throw_last_error(context_.isl());
+  }
+
+  /// Reader instance -> instance of `s`; nothing when no instance of it was the last writer.
+  std::optional<isl::map> written_by(const Statement& s) const {
+    auto pairs = found_.find(&s);
+    if (pairs == found_.end()) return std::nullopt;
+    return forward_domain(forward_domain(pairs->second, s).reverse(), reader_);
+  }
+
+  /// Reader instance -> element, where nobody wrote it before.
+  isl::map written_by_none() const {
+    return forward_domain(checked(context_, isl_flow_get_no_source(flow_.get(), 1)), reader_);
+  }
+
+ private:
+  struct Free {
+    void operator()(isl_access_info* info) const { isl_access_info_free(info); }
+    void operator()(isl_flow* flow) const { isl_flow_free(flow); }
+  };
+  using Pairs = std::map<const Statement*, isl::map>;  // writer instance -> reader instance
+
+  // isl hands it back to `level` and `collect`, which take it as const again.
+  static void* user(const Statement& s) { return const_cast<Statement*>(&s); }
+
+  static int level(void* first, void* second) {
+    const auto *a = static_cast<const Statement*>(first), *b = static_cast<const Statement*>(second);
+    const int shared = 2 * static_cast<int>(common_loops(*a, *b));
+    return a < b ? shared + 1 : shared;  // statements are numbered in textual order
+  }
+
+  static isl_stat collect(isl_map* pairs, int, void* writer, void* found) {
+    const isl::map map = isl::manage(pairs);
+    auto [known, is_new] = static_cast<Pairs*>(found)->try_emplace(static_cast<const Statement*>(writer), map);
+    if (!is_new) known->second = known->second.unite(map);
+    return isl_stat_ok;
+  }
+
+  // `map` from instances of `s` with the iterators of backward loops negated; its own inverse.
+  isl::map forward_domain(const isl::map& map, const Statement& s) const {
+    isl_multi_aff* negated = isl_multi_aff_identity_on_domain_space(s.domain.space().release());
+    bool backward = false;
+    for (std::size_t k = 0; k < s.loops.size(); ++k) {
+      auto* loop = s.loops[k].as<ir::For>();
+      if (!loop || loop->mode != ir::LoopMode::Backward) continue;
+      const auto dim = static_cast<int>(k);
+      negated = isl_multi_aff_set_aff(negated, dim, isl_aff_neg(isl_multi_aff_get_aff(negated, dim)));
+      backward = true;
+    }
+    const isl::multi_aff function = checked(context_, negated);
+    return backward ? checked(context_, isl_map_preimage_domain_multi_aff(map.copy(), function.copy())) : map;
+  }
+
+  const Context& context_;
+  const Statement& reader_;
+  std::unique_ptr<isl_access_info, Free> info_;
+  std::unique_ptr<isl_flow, Free> flow_;
+  Pairs found_;
+};
+
 }  // namespace
 
 bool may_be_overwritten(const Model& model, int index, const Access& access) {
@@ -74,42 +156,30 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
   return guarded([&]() -> Dataflow {
     const Statement& sink = model.statements[reader];
     if (!subscripts_are_exact(model, sink, read) || !model.aliases.empty()) return {};
-    isl::union_map sources = isl::union_map::empty(model.context->isl());
-    isl::union_map schedule(sink.schedule.intersect_domain(sink.domain));
+    Flow flow(model, sink, read);
     for (const Statement& s : model.statements) {
       for (const Access& a : s.accesses) {
         if (!writes(a) || a.array != read.array) continue;
-        if (!a.exact || !s.exact) {
-          // What is written later, or elsewhere, is not what is read.
-          if (touch(model, sink, read, s, a, Order::Before)) return {};
-          continue;
+        if (a.exact && s.exact) {
+          flow.add_writer(s, a);
+        } else if (touch(model, sink, read, s, a, Order::Before)) {
+          return {};  // what is written later, or elsewhere, is not what is read
         }
-        sources = sources.unite(isl::union_map(a.relation.intersect_domain(s.domain)));
-        schedule = schedule.unite(isl::union_map(s.schedule.intersect_domain(s.domain)));
       }
     }
-    const isl::union_access_info info =
-        isl::union_access_info(isl::union_map(read.relation.intersect_domain(sink.domain)))
-            .set_must_source(sources)
-            .set_schedule_map(schedule);
-    const isl::union_flow flow = info.compute_flow();
+    flow.compute();
 
     Dataflow result{true, {}};
-    const isl::union_map producers = flow.must_dependence();  // writer instance -> reader instance
     for (int w = 0; w < static_cast<int>(model.statements.size()); ++w) {
-      const Statement& source = model.statements[w];
-      const isl::union_map from_here = producers.intersect_domain(isl::union_set(source.domain));
-      if (from_here.is_empty()) continue;
-      const isl::map instance = from_here.reverse().as_map().intersect_params(model.assumptions).coalesce();
+      const std::optional<isl::map> from_here = flow.written_by(model.statements[w]);
+      if (!from_here) continue;
+      const isl::map instance = from_here->intersect_params(model.assumptions).coalesce();
       if (instance.is_empty()) continue;
       if (!instance.is_single_valued()) return {};
       result.sources.push_back({w, instance, instance.domain()});
     }
-    const isl::union_map from_entry = flow.must_no_source().intersect_params(model.assumptions);
-    if (!from_entry.is_empty()) {
-      const isl::map reads = from_entry.as_map();
-      result.sources.push_back({-1, reads, reads.domain().coalesce()});
-    }
+    const isl::map from_entry = flow.written_by_none().intersect_params(model.assumptions);
+    if (!from_entry.is_empty()) result.sources.push_back({-1, from_entry, from_entry.domain().coalesce()});
     return result;
   });
 }
