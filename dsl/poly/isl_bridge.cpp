@@ -1,6 +1,7 @@
 #include "dsl/poly/isl_bridge.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/linear_constraints.h"
 
 namespace loopgrad::poly {
 
@@ -244,7 +245,16 @@ std::optional<isl::pw_aff> to_pw_aff(const Expr& e, const Scope& scope) {
                                      [&](const auto&) -> std::optional<isl::pw_aff> { return std::nullopt; }});
 }
 
-std::optional<isl::set> to_set(const Expr& condition, const Scope& scope) {
+namespace {
+
+void split_conjunction(const Expr& e, std::vector<Expr>& conjuncts) {
+  auto* node = e.as<ir::Binary>();
+  if (!node || node->op != BinaryOp::And) return conjuncts.push_back(e);
+  split_conjunction(node->a, conjuncts);
+  split_conjunction(node->b, conjuncts);
+}
+
+std::optional<isl::set> conjunct_to_set(const Expr& condition, const Scope& scope) {
   if (condition.type() != ScalarType::Bool) return std::nullopt;
   if (auto value = ir::as_int(condition)) {
     return *value ? scope.universe() : isl::set::empty(scope.space());
@@ -256,10 +266,27 @@ std::optional<isl::set> to_set(const Expr& condition, const Scope& scope) {
   }
   auto* node = condition.as<ir::Binary>();
   if (!node) return std::nullopt;
-  if (node->op != BinaryOp::And && node->op != BinaryOp::Or) return comparison_to_set(*node, scope);
+  if (node->op != BinaryOp::Or) return comparison_to_set(*node, scope);
   auto a = to_set(node->a, scope), b = to_set(node->b, scope);
   if (!a || !b) return std::nullopt;
-  return node->op == BinaryOp::And ? a->intersect(*b) : a->unite(*b);
+  return a->unite(*b);
+}
+
+}  // namespace
+
+std::optional<isl::set> to_set(const Expr& condition, const Scope& scope) {
+  std::vector<Expr> conjuncts;
+  split_conjunction(condition, conjuncts);
+  LinearConstraints linear(scope);
+  std::optional<isl::set> others;
+  for (const Expr& conjunct : conjuncts) {
+    if (linear.add(conjunct)) continue;
+    auto points = conjunct_to_set(conjunct, scope);
+    if (!points) return std::nullopt;
+    others = others ? others->intersect(*points) : *points;
+  }
+  if (linear.empty()) return others;
+  return others ? linear.points().intersect(*others) : linear.points();
 }
 
 Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context) {
