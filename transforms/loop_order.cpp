@@ -128,9 +128,8 @@ std::vector<Dim> completing(const std::vector<Dim>& loops, RowSpace space, const
   return result;
 }
 
-// An order from different, independent dims.
-LoopOrder order_of(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Dim>& dims,
-                   const std::vector<Dim>& loops) {
+// An order from as many independent dims as there are iterators: they tell all instances apart.
+LoopOrder order_of(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Dim>& dims) {
   LoopOrder order;
   std::vector<Row> rows;
   for (const Dim& dim : dims) {
@@ -139,7 +138,6 @@ LoopOrder order_of(const Stmt& sum, const std::vector<ir::Symbol>& iterators, co
     order.names.push_back(dim.name);
   }
   order.cost = access_cost(sum, iterators, direction_of_last(rows));
-  for (const Dim& loop : loops) order.time.push_back(loop.value);  // determined by now: no loops
   return order;
 }
 
@@ -173,7 +171,7 @@ LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, 
   auto separating_before = static_cast<int>(summed_first - loops.begin());
   if (outer.empty()) throw InternalError("the separators of a sum do not vary");
   if (outer.size() == iterators.size()) {
-    LoopOrder order = order_of(sum, iterators, outer, loops);
+    LoopOrder order = order_of(sum, iterators, outer);
     order.separating = order.separating_before = static_cast<int>(outer.size());
     return order;
   }
@@ -184,7 +182,7 @@ LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, 
     std::vector<Dim> dims = outer;
     for (const Dim& dim : completing(loops, space, *last)) dims.push_back(dim);
     dims.push_back(*last);
-    LoopOrder order = order_of(sum, iterators, dims, loops);
+    LoopOrder order = order_of(sum, iterators, dims);
     if (!best || order.cost < best->cost) best = order;
   }
   best->separating = static_cast<int>(outer.size());
@@ -194,7 +192,7 @@ LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, 
 
   std::vector<Dim> dims = completing(loops, RowSpace(), outer[0]);
   dims.push_back(outer[0]);
-  LoopOrder blocked = order_of(sum, iterators, dims, loops);
+  LoopOrder blocked = order_of(sum, iterators, dims);
   if (blocked.cost >= best->cost) return *best;
   blocked.time.insert(blocked.time.begin(),
                       ir::binary(ir::BinaryOp::FloorDiv, outer[0].value, ir::int_const(elements_per_block)));

@@ -39,7 +39,7 @@ Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statem
     for (const TimedStatement& timed : statements) {
       const Statement& s = model.statements[static_cast<std::size_t>(timed.statement)];
       std::vector<Expr> time = timed.time;
-      time.push_back(ir::int_const(position++));
+      if (statements.size() > 1) time.push_back(ir::int_const(position++));
       schedule = schedule.unite(isl::union_map(schedule_of(model, s, time)));
       bodies[s.name] = {&s, timed.body};
     }
