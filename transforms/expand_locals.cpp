@@ -81,7 +81,7 @@ std::optional<Dimension> dimension_of(const poly::Model& model, const ir::Array&
     isl_set* set = isl_set_project_out(s.domain.copy(), isl_dim_set, k + 1, dims - k - 1);
     set = isl_set_project_out(isl_set_reset_tuple_id(set), isl_dim_set, 0, k);
     isl::set one = poly::checked(*model.context, set).intersect_params(model.assumptions);
-    values = values ? values->unite(one) : one;
+    values = values ? values->unite(one).coalesce() : one;  // most often it is the same for all of them
   }
   if (!values || values->is_empty()) return std::nullopt;
   if (!isl_set_dim_has_lower_bound(values->get(), isl_dim_set, 0) ||
