@@ -60,10 +60,11 @@ class Builder {
   }
 
   void assume_sizes() {
+    Expr all = ir::bool_const(true);
     auto at_least_zero = [&](const Expr& e) {
       Abstraction abstraction(facts_);
       Expr value = abstraction.value(e);
-      if (abstraction.exact()) assume(ir::binary(BinaryOp::Ge, value, ir::int_const(0)), abstraction);
+      if (abstraction.exact()) all = both(all, ir::binary(BinaryOp::Ge, value, ir::int_const(0)));
     };
     for (const ir::Symbol& size : program_.sizes) at_least_zero(ir::var(size));
     for (const ir::Array& array : program_.arrays) {
@@ -71,6 +72,7 @@ class Builder {
         if (!extent.as<ir::Var>()) at_least_zero(extent);
       }
     }
+    assume(all, Abstraction(facts_));
   }
 
   static bool find(const ir::Stmt& at, const ir::Stmt& region, std::vector<ir::Stmt>& path) {
