@@ -4,6 +4,8 @@
 
 #include <isl/flow.h>
 
+#include <algorithm>
+
 namespace loopgrad::poly {
 namespace {
 
@@ -11,33 +13,31 @@ enum class Order { Before, After, SameOrAfter };
 
 bool writes(const Access& access) { return access.kind != AccessKind::Read; }
 
-/// Pairs of times (t1, t2) in the given order.
-isl::map time_order(const isl::space& time, Order order) {
-  switch (order) {
-    case Order::Before: return isl::manage(isl_map_lex_gt(time.copy()));
-    case Order::After: return isl::manage(isl_map_lex_lt(time.copy()));
-    case Order::SameOrAfter: return isl::manage(isl_map_lex_le(time.copy()));
-  }
-  throw InternalError("unknown order");
-}
-
 /// Whether two accesses may touch one element, the second at a time in `order` relative to the first.
-bool touch(const Model& model, const Statement& first, const Access& a, const Statement& second, const Access& b,
-           Order order) {
-  isl::map pairs = touching_pairs(model, first, a, second, b);
-  pairs = pairs.intersect_domain(first.domain).intersect_range(second.domain);
-  pairs = pairs.intersect(possible_pairs(first, second)).intersect_params(model.assumptions);
+bool touch(const Model& model, int first, const Access& a, int second, const Access& b, Order order) {
+  const Statement &s = model.statements[first], &t = model.statements[second];
+  isl::map pairs = touching_pairs(model, s, a, t, b).intersect_domain(s.domain).intersect_range(t.domain);
+  pairs = pairs.intersect(possible_pairs(s, t)).intersect_params(model.assumptions);
   if (pairs.is_empty()) return false;
-  pairs = pairs.apply_domain(first.schedule).apply_range(second.schedule);
-  return !pairs.intersect(time_order(first.schedule.space().range(), order)).is_empty();
+  const auto some_are = [&](const isl::map& related) { return !pairs.intersect(related).is_empty(); };
+  if (order == Order::Before) {
+    const auto orders = execution_orders(model, second, first);
+    return std::any_of(orders.begin(), orders.end(),
+                       [&](const isl::map& before) { return some_are(before.reverse()); });
+  }
+  if (order == Order::SameOrAfter && first == second &&
+      some_are(isl::manage(isl_map_identity(pairs.space().release()))))
+    return true;
+  const auto orders = execution_orders(model, first, second);
+  return std::any_of(orders.begin(), orders.end(), some_are);
 }
 
 /// Whether some write conflicts with `access`, at a time in `order` relative to it.
 bool conflicts(const Model& model, int index, const Access& access, Order order) {
-  for (const Statement& other : model.statements) {
-    for (const Access& write : other.accesses) {
+  for (int other = 0; other < static_cast<int>(model.statements.size()); ++other) {
+    for (const Access& write : model.statements[other].accesses) {
       if (!writes(write) || (write.array != access.array && model.aliases.empty())) continue;
-      if (touch(model, model.statements[index], access, other, write, order)) return true;
+      if (touch(model, index, access, other, write, order)) return true;
     }
   }
   return false;
@@ -147,9 +147,7 @@ bool may_be_written_after(const Model& model, int index, const Access& access) {
 }
 
 bool may_follow(const Model& model, int first_index, const Access& first, int second_index, const Access& second) {
-  return guarded([&] {
-    return touch(model, model.statements[first_index], first, model.statements[second_index], second, Order::After);
-  });
+  return guarded([&] { return touch(model, first_index, first, second_index, second, Order::After); });
 }
 
 Dataflow last_writes(const Model& model, int reader, const Access& read) {
@@ -157,12 +155,13 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
     const Statement& sink = model.statements[reader];
     if (!subscripts_are_exact(model, sink, read) || !model.aliases.empty()) return {};
     Flow flow(model, sink, read);
-    for (const Statement& s : model.statements) {
+    for (int w = 0; w < static_cast<int>(model.statements.size()); ++w) {
+      const Statement& s = model.statements[w];
       for (const Access& a : s.accesses) {
         if (!writes(a) || a.array != read.array) continue;
         if (a.exact && s.exact) {
           flow.add_writer(s, a);
-        } else if (touch(model, sink, read, s, a, Order::Before)) {
+        } else if (touch(model, reader, read, w, a, Order::Before)) {
           return {};  // what is written later, or elsewhere, is not what is read
         }
       }

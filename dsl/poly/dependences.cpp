@@ -34,26 +34,6 @@ isl::map related_at(const Model& model, const Statement& a, const Statement& b, 
 
 using Relations = std::vector<isl::map>;
 
-// Pairs of instances where a's is executed first, one relation for each loop that may decide and one for the text. The
-// union is what the schedules say; the pieces are conjunctions, which isl tests far faster.
-Relations orders_of(const Model& model, int first, int second) {
-  const Statement& a = model.statements[static_cast<std::size_t>(first)];
-  const Statement& b = model.statements[static_cast<std::size_t>(second)];
-  Relations result;
-  int depth = 0;
-  auto limit = static_cast<int>(std::min(a.loops.size(), b.loops.size()));
-  for (; depth < limit; ++depth) {
-    const ir::Stmt& loop = a.loops[static_cast<std::size_t>(depth)];
-    if (loop.get() != b.loops[static_cast<std::size_t>(depth)].get()) break;
-    auto* node = loop.as<ir::For>();
-    bool falling = node && node->mode == ir::LoopMode::Backward;
-    result.push_back(related_at(model, a, b, depth, falling ? Direction::Falling : Direction::Rising));
-  }
-  // Statements are numbered in textual order.
-  if (first < second) result.push_back(related_at(model, a, b, depth, Direction::None));
-  return result;
-}
-
 // Collects the conflicts among instances of two statements that are in one of some relations.
 class Collector {
  public:
@@ -121,13 +101,31 @@ std::string access_text(const Statement& s, const Access* access) {
 
 }  // namespace
 
+std::vector<isl::map> execution_orders(const Model& model, int first, int second) {
+  const Statement& a = model.statements[static_cast<std::size_t>(first)];
+  const Statement& b = model.statements[static_cast<std::size_t>(second)];
+  std::vector<isl::map> result;
+  int depth = 0;
+  auto limit = static_cast<int>(std::min(a.loops.size(), b.loops.size()));
+  for (; depth < limit; ++depth) {
+    const ir::Stmt& loop = a.loops[static_cast<std::size_t>(depth)];
+    if (loop.get() != b.loops[static_cast<std::size_t>(depth)].get()) break;
+    auto* node = loop.as<ir::For>();
+    bool falling = node && node->mode == ir::LoopMode::Backward;
+    result.push_back(related_at(model, a, b, depth, falling ? Direction::Falling : Direction::Rising));
+  }
+  // Statements are numbered in textual order.
+  if (first < second) result.push_back(related_at(model, a, b, depth, Direction::None));
+  return result;
+}
+
 std::vector<Conflict> dependences(const Model& model) {
   return guarded([&] {
     Collector collector(model, Search::All);
     auto n = static_cast<int>(model.statements.size());
     for (int first = 0; first < n; ++first) {
       for (int second = 0; second < n; ++second) {
-        collector.collect(first, second, [&] { return orders_of(model, first, second); });
+        collector.collect(first, second, [&] { return execution_orders(model, first, second); });
       }
     }
     return collector.take();
@@ -137,7 +135,7 @@ std::vector<Conflict> dependences(const Model& model) {
 bool must_precede(const Model& model, int first, int second) {
   return guarded([&] {
     Collector collector(model, Search::SkipSums);
-    collector.collect(first, second, [&] { return orders_of(model, first, second); });
+    collector.collect(first, second, [&] { return execution_orders(model, first, second); });
     return collector.done();
   });
 }
@@ -146,7 +144,7 @@ isl::map executed_before(const Model& model, int first, int second) {
   return guarded([&] {
     isl::map result = unrelated_pairs(model.statements[static_cast<std::size_t>(first)],
                                       model.statements[static_cast<std::size_t>(second)], false);
-    for (const isl::map& order : orders_of(model, first, second)) result = result.unite(order);
+    for (const isl::map& order : execution_orders(model, first, second)) result = result.unite(order);
     return result;
   });
 }

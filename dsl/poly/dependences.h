@@ -25,7 +25,11 @@ std::vector<Conflict> dependences(const Model& model);
 bool must_precede(const Model& model, int first, int second);
 
 /// Pairs (instance of statement `first`, instance of statement `second`) where the former is executed first (whether in
-/// the domains or not).
+/// the domains or not): one relation for each loop that may decide and one for the text. The union is what the
+/// schedules say; the pieces are conjunctions, which isl tests far faster.
+std::vector<isl::map> execution_orders(const Model& model, int first, int second);
+
+/// The union of these.
 isl::map executed_before(const Model& model, int first, int second);
 
 /// How many of the outermost loops are around both statements.
