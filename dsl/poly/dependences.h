@@ -25,8 +25,8 @@ std::vector<Conflict> dependences(const Model& model);
 bool must_precede(const Model& model, int first, int second);
 
 /// Pairs (instance of statement `first`, instance of statement `second`) where the former is executed first (whether in
-/// the domains or not): one relation for each loop that may decide and one for the text. The union is what the
-/// schedules say; the pieces are conjunctions, which isl tests far faster.
+/// the domains or not): one relation for each loop that may decide and one for the text. Each is a conjunction, which
+/// isl tests far faster than their union. Backward loops run by descending iterator, parallel loops as if forward.
 std::vector<isl::map> execution_orders(const Model& model, int first, int second);
 
 /// The union of these.

@@ -15,12 +15,6 @@ using ir::Expr;
 
 namespace {
 
-// One dimension of a schedule: a textual position, or plus or minus an iterator.
-struct TimeDim {
-  enum Kind { Position, Rising, Falling } kind;
-  int value;  // the position, or the iterator's number
-};
-
 class Builder {
  public:
   Builder(const ir::Program& program, const std::shared_ptr<Context>& context)
@@ -38,7 +32,6 @@ class Builder {
     if (find(program_.body, region, path)) assume_path(path, region);
     domain_ = outside().universe();
     statement(region);
-    finish_schedules();
     return std::move(model_);
   }
 
@@ -131,11 +124,7 @@ class Builder {
     exact_bounds_ = state.exact_bounds;
   }
 
-  void open_loop(const ir::Stmt& s, const ir::Symbol& iterator, TimeDim::Kind direction) {
-    time_.push_back({TimeDim::Position, positions_.back()++});
-    time_.push_back({direction, static_cast<int>(iterators_.size())});
-    positions_.push_back(0);
-    loop_dims_.push_back(static_cast<int>(time_.size()) - 1);
+  void open_loop(const ir::Stmt& s, const ir::Symbol& iterator) {
     loops_.push_back(s);
     iterators_.push_back(iterator);
     domain_ = checked(*model_.context, isl_set_add_dims(domain_.release(), isl_dim_set, 1));
@@ -144,9 +133,6 @@ class Builder {
   void close_loop(const State& state) {
     iterators_.pop_back();
     loops_.pop_back();
-    loop_dims_.pop_back();
-    positions_.pop_back();
-    time_.resize(time_.size() - 2);
     restore(state);
   }
 
@@ -171,7 +157,7 @@ class Builder {
   void for_loop(const ir::Stmt& s, const ir::For& node) {
     header(s, {node.lower, node.upper});
     State state = save();
-    open_loop(s, node.iterator, node.mode == ir::LoopMode::Backward ? TimeDim::Falling : TimeDim::Rising);
+    open_loop(s, node.iterator);
     Abstraction abstraction(facts_);
     restrict(trip_condition(node, abstraction), abstraction);
     bool csr = note_csr(node);
@@ -197,7 +183,7 @@ class Builder {
 
   void while_loop(const ir::Stmt& s, const ir::While& node) {
     State state = save();
-    open_loop(s, node.iterator, TimeDim::Rising);
+    open_loop(s, node.iterator);
     Abstraction abstraction(facts_);
     restrict(trip_condition(node, abstraction), abstraction);
     exact_ = exact_but_csr_ = exact_bounds_ = false;  // how many trips is up to the data
@@ -209,11 +195,13 @@ class Builder {
   void branch(const ir::Stmt& s, const ir::If& node) {
     header(s, {node.condition});
     for (bool side : {true, false}) {
+      const ir::Stmt& body = side ? node.then_body : node.else_body;
+      if (!body) continue;
       State state = save();
       Abstraction abstraction(facts_);
       restrict(abstraction.condition(node.condition, side), abstraction);
       exact_but_csr_ = exact_but_csr_ && abstraction.exact();
-      statement(side ? node.then_body : node.else_body);
+      statement(body);
       restore(state);
     }
   }
@@ -224,16 +212,11 @@ class Builder {
     result.name = fmt::format("S{}", model_.statements.size());
     result.iterators = iterators_;
     result.domain = checked(*model_.context, isl_set_set_tuple_name(domain_.copy(), result.name.c_str()));
-    // isl's C++ objects cannot be copied while null: a placeholder until finish_schedules.
-    result.schedule = checked(*model_.context, isl_map_from_domain(result.domain.copy()));
     result.exact = exact_;
     result.exact_but_csr = exact_but_csr_;
     result.exact_bounds = exact_bounds_;
     result.loops = loops_;
-    result.loop_dims = loop_dims_;
     for (const Entry& entry : entries_) result.entries.push_back(csr_entry(entry, result));
-    times_.push_back(time_);
-    times_.back().push_back({TimeDim::Position, positions_.back()++});
     model_.statements.push_back(std::move(result));
     return model_.statements.back();
   }
@@ -258,7 +241,7 @@ class Builder {
     if (auto* node = s.as<ir::Reduce>()) write(AccessKind::Reduce, node->array, node->indices, node->op);
   }
 
-  // CSR and schedules
+  // CSR
   // ------------------------------------------------------------------------------------------------------
 
   struct Entry {
@@ -274,28 +257,6 @@ class Builder {
     return {entry.pointer, entry.dim, key};
   }
 
-  void finish_schedules() {
-    std::size_t length = 0;
-    for (const auto& time : times_) length = std::max(length, time.size());
-    model_.schedule_dims = static_cast<int>(length);
-    for (std::size_t k = 0; k < times_.size(); ++k) {
-      Statement& statement = model_.statements[k];
-      iterators_ = statement.iterators;
-      std::vector<Expr> values;
-      for (const TimeDim& dim : times_[k]) {
-        if (dim.kind == TimeDim::Position) values.push_back(ir::int_const(dim.value));
-        else {
-          Expr iterator = ir::var(iterators_[static_cast<std::size_t>(dim.value)]);
-          values.push_back(dim.kind == TimeDim::Rising ? iterator : -iterator);
-        }
-      }
-      values.resize(length, ir::int_const(0));
-      Abstraction none(facts_);
-      statement.schedule = relation_of(model_.context, statement, values, ir::bool_const(true), none, {});
-    }
-    iterators_.clear();
-  }
-
   const ir::Program& program_;
   Facts facts_;
   AccessBuilder accesses_;
@@ -303,13 +264,9 @@ class Builder {
   // The current place in the program.
   std::vector<ir::Symbol> iterators_;
   std::vector<ir::Stmt> loops_;
-  std::vector<int> loop_dims_;
   std::vector<Entry> entries_;
   isl::set domain_;
   bool exact_ = true, exact_but_csr_ = true, exact_bounds_ = true;
-  std::vector<TimeDim> time_;
-  std::vector<int> positions_ = {0};
-  std::vector<std::vector<TimeDim>> times_;  // per statement
 };
 
 }  // namespace

@@ -55,16 +55,12 @@ struct Statement {
   bool exact_bounds = true;           // the bounds of all loops around it are affine (conditions may not be)
   std::vector<CsrEntry> entries;      // one for each enclosing loop (inside the region) over a CSR row
   std::vector<Access> accesses;  // reads in evaluation order, then the write; a Reduce is one Reduce access (no Read)
-  isl::map schedule;             // instance -> time: all statements map into one common space, executed in
-                                 // lexicographic order ([position, iterator, position, iterator, ...], padded)
   std::vector<ir::Stmt> loops;   // the enclosing For/While statements, one per iterator
-  std::vector<int> loop_dims;    // for each of `iterators` its dimension in the schedule space
 };
 
 struct Model {
-  std::shared_ptr<Context> context;  // owns the isl context; must outlive every isl object
-  std::vector<Statement> statements;
-  int schedule_dims = 0;
+  std::shared_ptr<Context> context;   // owns the isl context; must outlive every isl object
+  std::vector<Statement> statements;  // in textual order; dependences.h says which instances run before which
   isl::set
       assumptions;  // on parameters: sizes and extents are >= 0, iterators of loops around the region are in bounds.
                     // Not part of the domains: intersect with it (intersect_params) before testing for emptiness.
@@ -72,10 +68,9 @@ struct Model {
 };
 
 /// Builds the model of `region`, which is `program.body` or any statement below it (then iterators of loops around it
-/// are parameters, and arrays allocated around it are ordinary arrays). Backward loops are ordered by descending
-/// iterator, parallel loops as if forward. Facts are used where the array is never written by the program: InRange
-/// bounds what an indirect index can reach, CsrPointer gives `entries`, Injective is noted in `Access::indirect`.
-/// Throws BudgetError (isl_bridge.h) when isl's operation budget is spent.
+/// are parameters, and arrays allocated around it are ordinary arrays). Facts are used where the array is never written
+/// by the program: InRange bounds what an indirect index can reach, CsrPointer gives `entries`, Injective is noted in
+/// `Access::indirect`. Throws BudgetError (isl_bridge.h) when isl's operation budget is spent.
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context);
 
 /// All pairs of (instance of a, instance of b), in the domains or not, or none of them: something to start from.
