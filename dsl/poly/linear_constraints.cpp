@@ -14,10 +14,16 @@ bool accumulate(std::int64_t& sum, std::int64_t a, std::int64_t b) {
   return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
 }
 
-// `of` enlarged where needed.
-std::int64_t& at(std::vector<std::int64_t>& values, std::size_t of) {
-  if (values.size() <= of) values.resize(of + 1, 0);
-  return values[of];
+bool scale(std::int64_t& value, std::int64_t by) { return !__builtin_mul_overflow(value, by, &value); }
+
+bool scale(std::vector<std::int64_t>& values, std::int64_t by) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t& value) { return scale(value, by); });
+}
+
+// `values[k]`, enlarged where needed.
+std::int64_t& at(std::vector<std::int64_t>& values, std::size_t k) {
+  if (values.size() <= k) values.resize(k + 1, 0);
+  return values[k];
 }
 
 }  // namespace
@@ -32,46 +38,98 @@ bool LinearConstraints::add_variable(const ir::Symbol& symbol, std::int64_t fact
   return accumulate(at(row.of_parameters, number), factor, 1);
 }
 
-bool LinearConstraints::add_multiple(const Expr& e, std::int64_t factor, Row& row) {
-  if (!is_integer(e.type())) return false;
-  if (auto* node = e.as<ir::IntConst>()) return accumulate(row.constant, factor, node->value);
-  if (auto* node = e.as<ir::Var>()) return add_variable(node->symbol, factor, row);
-  if (auto* node = e.as<ir::Unary>()) return node->op == ir::UnaryOp::Neg && add_product(node->a, factor, -1, row);
-  if (auto* node = e.as<ir::Cast>())
-    return is_integer(node->a.type()) && bytes_of(node->a.type()) <= bytes_of(node->type) &&
-           add_multiple(node->a, factor, row);
-  auto* node = e.as<ir::Binary>();
-  if (!node) return false;
-  if (node->op == BinaryOp::Add) return add_multiple(node->a, factor, row) && add_multiple(node->b, factor, row);
-  if (node->op == BinaryOp::Sub) return add_multiple(node->a, factor, row) && add_product(node->b, factor, -1, row);
-  if (node->op != BinaryOp::Mul) return false;
-  if (const auto a = ir::as_int(node->a)) return add_product(node->b, factor, *a, row);
-  const auto b = ir::as_int(node->b);
-  return b && add_product(node->a, factor, *b, row);
+// A minimum added to something that is not negative: so it is with both of its operands. Likewise a maximum subtracted.
+bool LinearConstraints::add_extremum(const ir::Binary& node, std::int64_t factor, Rows& rows) {
+  if (factor != 0 && (factor > 0) != (node.op == BinaryOp::Min)) return false;
+  Rows with_b = rows;
+  if (!add_multiple(node.a, factor, rows) || !add_multiple(node.b, factor, with_b)) return false;
+  rows.insert(rows.end(), with_b.begin(), with_b.end());
+  return true;
 }
 
-bool LinearConstraints::add_product(const Expr& e, std::int64_t factor, std::int64_t other, Row& row) {
-  std::int64_t product = 0;
-  return accumulate(product, factor, other) && add_multiple(e, product, row);
+bool LinearConstraints::add_multiple(const Expr& e, std::int64_t factor, Rows& rows) {
+  const auto to_each = [&](const auto& add) { return std::all_of(rows.begin(), rows.end(), add); };
+  if (!is_integer(e.type())) return false;
+  if (auto* node = e.as<ir::IntConst>())
+    return to_each([&](Row& row) { return accumulate(row.constant, factor, node->value); });
+  if (auto* node = e.as<ir::Var>()) return to_each([&](Row& row) { return add_variable(node->symbol, factor, row); });
+  if (auto* node = e.as<ir::Unary>()) return node->op == ir::UnaryOp::Neg && add_product(node->a, factor, -1, rows);
+  if (auto* node = e.as<ir::Cast>())
+    return is_integer(node->a.type()) && bytes_of(node->a.type()) <= bytes_of(node->type) &&
+           add_multiple(node->a, factor, rows);
+  auto* node = e.as<ir::Binary>();
+  if (!node) return false;
+  const auto a = ir::as_int(node->a), b = ir::as_int(node->b);
+  switch (node->op) {
+    case BinaryOp::Add: return add_multiple(node->a, factor, rows) && add_multiple(node->b, factor, rows);
+    case BinaryOp::Sub: return add_multiple(node->a, factor, rows) && add_product(node->b, factor, -1, rows);
+    case BinaryOp::Mul: return a ? add_product(node->b, factor, *a, rows) : b && add_product(node->a, factor, *b, rows);
+    case BinaryOp::Min:
+    case BinaryOp::Max: return add_extremum(*node, factor, rows);
+    case BinaryOp::FloorDiv:
+      if (!b || *b <= 0 || (factor != 1 && factor != -1)) return false;
+      return to_each([&](Row& row) {
+        if (row.quotient) return false;
+        row.quotient = node;
+        row.of_quotient = factor;
+        return true;
+      });
+    default: return false;
+  }
+}
+
+bool LinearConstraints::add_product(const Expr& e, std::int64_t factor, std::int64_t other, Rows& rows) {
+  return scale(factor, other) && add_multiple(e, factor, rows);
+}
+
+// s + floor(a/c) >= 0 is c*s + a >= 0, and s - floor(a/c) >= 0 is c*s - a + c - 1 >= 0.
+bool LinearConstraints::resolve_quotients(Rows& rows) {
+  Rows result;
+  for (const Row& row : rows) {
+    Rows resolved{row};
+    if (row.quotient) {
+      const std::int64_t divisor = *ir::as_int(row.quotient->b);
+      Row& sum = resolved[0];
+      sum.quotient = nullptr;
+      if (!scale(sum.of_iterators, divisor) || !scale(sum.of_parameters, divisor) || !scale(sum.constant, divisor) ||
+          !accumulate(sum.constant, row.of_quotient < 0 ? divisor - 1 : 0, 1) ||
+          !add_multiple(row.quotient->a, row.of_quotient, resolved) || !resolve_quotients(resolved))
+        return false;
+    }
+    result.insert(result.end(), resolved.begin(), resolved.end());
+  }
+  rows = std::move(result);
+  return true;
 }
 
 bool LinearConstraints::add(const Expr& condition) {
   auto* node = condition.as<ir::Binary>();
   if (!node || !ir::is_comparison(node->op) || node->op == BinaryOp::Ne || !is_integer(node->a.type())) return false;
-  const bool less = node->op == BinaryOp::Lt || node->op == BinaryOp::Le;
+  const bool equal = node->op == BinaryOp::Eq;
   const bool strict = node->op == BinaryOp::Lt || node->op == BinaryOp::Gt;
-  Row row;
-  row.constant = strict ? -1 : 0;
+  const std::int64_t sign = node->op == BinaryOp::Lt || node->op == BinaryOp::Le ? -1 : 1;
   const std::size_t known = parameters_.size();
-  if (!add_multiple(node->a, less ? -1 : 1, row) || !add_multiple(node->b, less ? 1 : -1, row)) {
+  const auto give_up = [&] {
     parameters_.resize(known);
     return false;
+  };
+  Rows rows(1), reversed(1);
+  rows[0].constant = strict ? -1 : 0;
+  if (!add_multiple(node->a, sign, rows) || !add_multiple(node->b, -sign, rows)) return give_up();
+  if (equal) {
+    if (!add_multiple(node->a, -sign, reversed) || !add_multiple(node->b, sign, reversed)) return give_up();
+    if (!rows[0].quotient) {
+      equalities_.push_back(rows[0]);
+      return true;
+    }
+    rows.insert(rows.end(), reversed.begin(), reversed.end());
   }
-  (node->op == BinaryOp::Eq ? equalities_ : inequalities_).push_back(std::move(row));
+  if (!resolve_quotients(rows)) return give_up();
+  inequalities_.insert(inequalities_.end(), rows.begin(), rows.end());
   return true;
 }
 
-isl_mat* LinearConstraints::matrix(const std::vector<Row>& rows) const {
+isl_mat* LinearConstraints::matrix(const Rows& rows) const {
   isl_ctx* ctx = scope_.context->isl().get();
   const std::size_t iterators = scope_.iterators.size(), parameters = parameters_.size();
   const std::size_t columns = parameters + iterators + 1;

@@ -52,6 +52,29 @@ TEST_F(IslBridge, SymbolsOfOneNameStayApart) {
   EXPECT_FALSE(f->is_equal(scope.universe()));
 }
 
+TEST_F(IslBridge, ConditionsMeanTheSameInIsl) {
+  const auto points = [&](BinaryOp op, const Expr& a, const Expr& b) { return ir::binary(op, a, b); };
+  const auto both = [&](const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); };
+  const auto expect = [&](const Expr& condition, const std::string& text) {
+    const std::string id = context->id_of(n).name();
+    const isl::set wanted(context->isl(), "[" + id + "] -> { S0[i, j] : exists N = " + id + " : " + text + " }");
+    const auto set = to_set(condition, scope);
+    ASSERT_TRUE(set);
+    EXPECT_TRUE(set->is_equal(wanted)) << text << ": " << *set;
+  };
+  const Expr three = int_const(3), inside = points(BinaryOp::Lt, var(i) + three * var(j), var(n) - int_const(1));
+  expect(inside, "i + 3j < N - 1");
+  expect(both(inside, points(BinaryOp::Ge, -var(i), int_const(2))), "i + 3j < N - 1 and -i >= 2");
+  expect(both(inside, points(BinaryOp::Eq, var(j), var(i) * three)), "i + 3j < N - 1 and j = 3i");
+  expect(both(inside, points(BinaryOp::Ne, var(j), var(i))), "i + 3j < N - 1 and (j < i or j > i)");
+  expect(both(points(BinaryOp::Gt, ir::binary(BinaryOp::Mod, var(j), three), int_const(1)), inside),
+         "i + 3j < N - 1 and j mod 3 = 2");
+  expect(both(points(BinaryOp::Le, var(i), int_const(4)), points(BinaryOp::Gt, var(i), int_const(4))), "1 = 0");
+  // Coefficients that no 64-bit integer holds.
+  expect(points(BinaryOp::Ge, int_const(std::int64_t{1} << 62) * (int_const(4) * var(i)), int_const(1)), "i >= 1");
+  EXPECT_FALSE(to_set(both(inside, points(BinaryOp::Lt, var(i) * var(j), three)), scope));
+}
+
 TEST_F(IslBridge, ExpressionsComeBack) {
   auto f = to_pw_aff(ir::binary(BinaryOp::FloorDiv, var(i), int_const(3)) + var(n), scope);
   EXPECT_EQ(ir::print(to_expr(*f, {var(i), var(j)}, *context)),
