@@ -1,5 +1,6 @@
 #include "dsl/poly/abstraction.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
@@ -83,12 +84,55 @@ Expr Abstraction::value_of_load(const ir::Load& node, const Expr& e) {
   return range ? opaque(e, range->first, range->second) : opaque(e);
 }
 
+Abstraction::Choice Abstraction::choice(const Expr& a, const Expr& b) {
+  const bool was_exact = exact_;
+  const std::size_t symbols = symbols_.size(), constraints = constraints_.size();
+  Choice result;
+  exact_ = true;
+  result.a = value(a);
+  result.a_exact = exact_;
+  exact_ = true;
+  result.b = value(b);
+  result.b_exact = exact_;
+  exact_ = was_exact && result.exact();
+  result.unknown = !result.exact() && !ir::has_load(a) && !ir::has_load(b);
+  if (result.unknown) {
+    symbols_.resize(symbols);
+    originals_.resize(symbols);
+    constraints_.resize(constraints);
+  }
+  return result;
+}
+
+Expr Abstraction::value_of_extremum(const ir::Binary& node, const Expr& e) {
+  const Choice operands = choice(node.a, node.b);
+  if (!operands.unknown) return ir::binary(node.op, operands.a, operands.b);
+  Expr result = opaque(e);
+  const BinaryOp relation = node.op == BinaryOp::Max ? BinaryOp::Ge : BinaryOp::Le;
+  if (operands.a_exact) constraints_.push_back(ir::binary(relation, result, operands.a));
+  if (operands.b_exact) constraints_.push_back(ir::binary(relation, result, operands.b));
+  return result;
+}
+
+Expr Abstraction::value_of_select(const ir::Select& node, const Expr& e) {
+  Abstraction probe(facts_);
+  probe.condition(node.condition, true);
+  if (probe.exact()) {
+    const Choice cases = choice(node.a, node.b);
+    return cases.unknown ? opaque(e) : ir::select(node.condition, cases.a, cases.b);
+  }
+  Expr result = opaque(e), a = value(node.a), b = value(node.b);
+  constraints_.push_back(
+      ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Eq, result, a), ir::binary(BinaryOp::Eq, result, b)));
+  return result;
+}
+
 Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
   switch (node.op) {
     case BinaryOp::Add:
-    case BinaryOp::Sub:
+    case BinaryOp::Sub: return ir::binary(node.op, value(node.a), value(node.b));
     case BinaryOp::Min:
-    case BinaryOp::Max: return ir::binary(node.op, value(node.a), value(node.b));
+    case BinaryOp::Max: return value_of_extremum(node, e);
     case BinaryOp::Mul:
       if (ir::as_int(node.a) || ir::as_int(node.b)) return value(node.a) * value(node.b);
       return opaque(e);
@@ -116,15 +160,7 @@ Expr Abstraction::value(const Expr& e) {
                           return affine ? ir::unary(node.op, value(node.a)) : opaque(e);
                         },
                         [&](const ir::Binary& node) { return value_of_binary(node, e); },
-                        [&](const ir::Select& node) {
-                          Abstraction probe(facts_);
-                          probe.condition(node.condition, true);
-                          if (probe.exact()) return ir::select(node.condition, value(node.a), value(node.b));
-                          Expr result = opaque(e), a = value(node.a), b = value(node.b);
-                          constraints_.push_back(ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Eq, result, a),
-                                                            ir::binary(BinaryOp::Eq, result, b)));
-                          return result;
-                        },
+                        [&](const ir::Select& node) { return value_of_select(node, e); },
                         [&](const ir::Cast& node) {
                           if (widens(node)) return value(node.a);
                           if (node.a.type() != ScalarType::Bool) return opaque(e);

@@ -34,7 +34,7 @@ const ir::Load* as_indirect(const ir::Expr& index);
 /// loads get the same symbol.
 ///
 /// **Example:** `x[2 * idx[i] + j]` with idx in [0, m) gives index `2 * s + j`, symbols {s}, constraints {s >= 0, s <
-/// m}.
+/// m}. `min(n//k, m)` gives index `s`, constraints {s <= m}.
 class Abstraction {
  public:
   explicit Abstraction(const Facts& facts) : facts_(facts) {}
@@ -51,6 +51,17 @@ class Abstraction {
 
  private:
   ir::Expr opaque(const ir::Expr& e, const ir::Expr& lower = {}, const ir::Expr& upper = {});
+  // Two expressions of which one is the value.
+  struct Choice {
+    ir::Expr a, b;
+    bool a_exact = true, b_exact = true;
+    bool unknown = false;  // not exact, and no fact bounds either: one symbol for their parent says as much
+
+    bool exact() const { return a_exact && b_exact; }
+  };
+  Choice choice(const ir::Expr& a, const ir::Expr& b);
+  ir::Expr value_of_extremum(const ir::Binary& node, const ir::Expr& e);
+  ir::Expr value_of_select(const ir::Select& node, const ir::Expr& e);
   ir::Expr value_of_binary(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);
 
