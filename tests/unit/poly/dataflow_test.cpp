@@ -13,15 +13,18 @@ Model model_of(const Program& program) {
   return build_model(program.ir(), program.ir().body, std::make_shared<Context>());
 }
 
-// The same, with all loops backward.
-Model backward_model_of(const Program& program) {
-  ir::Program backward = program.ir();
-  backward.body = ir::rewrite(backward.body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+ir::Stmt backward(const ir::Stmt& body) {
+  return ir::rewrite(body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
     auto* loop = s.as<ir::For>();
     if (!loop) return std::nullopt;
-    return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward, loop->location);
+    return ir::for_loop(loop->iterator, loop->lower, loop->upper, backward(loop->body), ir::LoopMode::Backward);
   });
-  return build_model(backward, backward.body, std::make_shared<Context>());
+}
+
+// The same, with all loops backward.
+Model backward_model_of(const Program& program) {
+  const ir::Program reversed = ir::with_body(program.ir(), backward(program.ir().body));
+  return build_model(reversed, reversed.body, std::make_shared<Context>());
 }
 
 // for i in 1..9: x[i] = x[i - 1] + x[i + 1]
@@ -75,23 +78,23 @@ TEST(Dataflow, TheLastOfSeveralWritersCounts) {
   EXPECT_TRUE(flow.sources[0].instance.is_equal(
       isl::map(model.context->isl(), "{ S2[i, j] -> S1[i, 0] : 0 <= i < 5 and 0 <= j < 2 }")));
 
-  // Backward, i + 1 of the last but one i comes before i of the last.
-  const Model backward = backward_model_of(program);
-  const Dataflow reversed = last_writes(backward, 2, backward.statements[2].accesses[0]);
-  ASSERT_TRUE(reversed.exact);
-  ASSERT_EQ(reversed.sources.size(), 2u);
-  EXPECT_EQ(reversed.sources[0].writer, 0);
-  EXPECT_TRUE(reversed.sources[0].domain.is_equal(isl::set(backward.context->isl(), "{ S2[i, 1] : 0 <= i < 5 }")));
-  EXPECT_EQ(reversed.sources[1].writer, 1);
+  // Backward, j = 0 comes last: only then was x(i) added to.
+  const Model reversed = backward_model_of(program);
+  const Dataflow late = last_writes(reversed, 2, reversed.statements[2].accesses[0]);
+  ASSERT_TRUE(late.exact);
+  ASSERT_EQ(late.sources.size(), 2u);
+  EXPECT_EQ(late.sources[0].writer, 0);
+  EXPECT_TRUE(late.sources[0].domain.is_equal(isl::set(reversed.context->isl(), "{ S2[i, 1] : 0 <= i < 5 }")));
+  EXPECT_EQ(late.sources[1].writer, 1);
 }
 
 TEST(Dataflow, WhatFollowsDependsOnTheDirectionOfLoops) {
-  const Model forward = model_of(stencil()), backward = backward_model_of(stencil());
+  const Model forward = model_of(stencil()), reversed = backward_model_of(stencil());
   const auto& accesses = forward.statements[0].accesses;
   EXPECT_TRUE(may_be_overwritten(forward, 0, accesses[1]));
   EXPECT_FALSE(may_be_overwritten(forward, 0, accesses[0]));
-  EXPECT_TRUE(may_be_overwritten(backward, 0, backward.statements[0].accesses[0]));
-  EXPECT_FALSE(may_be_overwritten(backward, 0, backward.statements[0].accesses[1]));
+  EXPECT_TRUE(may_be_overwritten(reversed, 0, reversed.statements[0].accesses[0]));
+  EXPECT_FALSE(may_be_overwritten(reversed, 0, reversed.statements[0].accesses[1]));
   EXPECT_TRUE(may_follow(forward, 0, accesses[2], 0, accesses[0]));
   EXPECT_FALSE(may_follow(forward, 0, accesses[2], 0, accesses[1]));
   EXPECT_FALSE(may_be_written_before(forward, 0, accesses[1]));
