@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <mutex>
 
 namespace loopgrad::backend {
 namespace {
@@ -115,12 +116,13 @@ Stage::Stage(ir::Program program, const CompileOptions& options, const KernelLib
 }
 
 Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options,
-             std::shared_ptr<const CudaUnit> unit, std::size_t index, const cuda::Module& module)
+             std::shared_ptr<const CudaUnit> unit, std::size_t index, cuda::Executor::Modules modules)
     : Stage(*mapped, options) {
   mapped_ = std::move(mapped);
   unit_ = std::move(unit);
   index_ = index;
-  executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], module);
+  executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], std::move(modules),
+                                               !unit_->narrow_source.empty());
 }
 
 bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
@@ -176,24 +178,48 @@ void Stage::run_on_device(const Binding& binding, TapeStack* stack, void* stream
 
 namespace {
 
-/// Device machine code of the unit, from the cache or compiled for the device found.
+/// Device machine code of a unit, from the cache or compiled for the device found, when it is first asked for.
+class DeviceCode {
+ public:
+  /// Throws RuntimeError(NoDevice).
+  DeviceCode(std::shared_ptr<const CudaUnit> unit, const std::string& name)
+      : unit_(std::move(unit)), name_(name), architecture_(cuda::device(name).architecture) {}
+
+  cuda::Module module(bool narrow) {
+    std::lock_guard lock(mutex_);
+    std::optional<cuda::Module>& module = modules_[narrow];
+    if (module) return *module;
+    const auto start = std::chrono::steady_clock::now();
+    const std::string& source = narrow ? unit_->narrow_source : unit_->source;
+    const CachedBytes cubin = cached_bytes({source, architecture_, nvrtc_version(name_), nvrtc_flags()}, ".cubin",
+                                           name_, [&] { return compile_cubin(source, architecture_, name_); });
+    report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name_, milliseconds_since(start));
+    all_from_cache_ &= cubin.from_cache;
+    return module.emplace(cubin.bytes, name_);
+  }
+  bool all_from_cache() const { return all_from_cache_; }
+
+ private:
+  const std::shared_ptr<const CudaUnit> unit_;
+  const std::string name_, architecture_;
+  std::mutex mutex_;
+  std::optional<cuda::Module> modules_[2];
+  bool all_from_cache_ = true;
+};
+
 Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOptions& options) {
   const std::string& name = mapped.front().name;
   Build build;
-  auto start = std::chrono::steady_clock::now();
+  const auto start = std::chrono::steady_clock::now();
   auto programs = std::make_shared<const std::vector<ir::Program>>(mapped);
   auto unit = std::make_shared<const CudaUnit>(emit_cuda(*programs));
   report_time("emit CUDA C++", name, milliseconds_since(start));
-  start = std::chrono::steady_clock::now();
-  const std::string architecture = cuda::device(name).architecture;
-  const CachedBytes cubin = cached_bytes({unit->source, architecture, nvrtc_version(name), nvrtc_flags()}, ".cubin",
-                                         name, [&] { return compile_cubin(unit->source, architecture, name); });
-  report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name, milliseconds_since(start));
-  const cuda::Module module(cubin.bytes, name);
+  const auto code = std::make_shared<DeviceCode>(unit, name);
   for (std::size_t i = 0; i < programs->size(); ++i)
-    build.stages.emplace_back(std::shared_ptr<const ir::Program>(programs, &(*programs)[i]), options, unit, i, module);
+    build.stages.emplace_back(std::shared_ptr<const ir::Program>(programs, &(*programs)[i]), options, unit, i,
+                              [code](bool narrow) { return code->module(narrow); });
   build.source = unit->source;
-  build.from_cache = cubin.from_cache;
+  build.from_cache = code->all_from_cache();
   return build;
 }
 

@@ -46,7 +46,7 @@ class Stage {
         const EmittedFunction& function);
   /// For CUDA. `mapped` and `unit` are kept alive.
   Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options, std::shared_ptr<const CudaUnit> unit,
-        std::size_t index, const cuda::Module& module);
+        std::size_t index, cuda::Executor::Modules modules);
 
   const ir::Program& program() const { return program_; }
   /// Sizes and all arrays but the tape, checked; nothing is written.

@@ -27,7 +27,7 @@ bool ChunkWriter::write_single(const For& n) {
   if (!found) return false;
   const auto& [chunk, width] = *found;
   const Symbol start = start_of(n, chunk, width);
-  scope_.code.line("const int64_t {} = {};", scope_.name_of(start), scope_.text(chunk.start));
+  scope_.code.line("const {} {} = {};", scope_.type_of(start), scope_.name_of(start), scope_.text(chunk.start));
   write_at(n, start, chunk, width);
   return true;
 }
@@ -50,8 +50,8 @@ bool ChunkWriter::write_strided(const For& n) {
   const bool single = width == 1 && !chunk.lowest;
   const Symbol start = start_of(*inner, chunk, width);
   const std::string& name = scope_.name_of(start);
-  scope_.code.line("for (int64_t {0} = {1}; {0} < {2}; {0} += {3}) {{", name, scope_.text(sum->a),
-                   scope_.text(chunk.upper, Level::Sum), scope_.text(stride));
+  scope_.code.line("for ({4} {0} = {1}; {0} < {2}; {0} += {3}) {{", name, scope_.text(sum->a),
+                   scope_.text(chunk.upper, Level::Sum), scope_.text(stride), scope_.type_of(start));
   scope_.code.indented([&] {
     if (single) write_body_(inner->body);
     else write_at(*inner, start, chunk, width);
@@ -64,6 +64,7 @@ bool ChunkWriter::write_strided(const For& n) {
 Symbol ChunkWriter::start_of(const For& n, const transforms::Chunk& chunk, std::int64_t width) {
   if (width == 1 && !chunk.lowest) return n.iterator;
   const Symbol start = make_symbol(n.iterator.name + "_start");
+  scope_.note_width(start, {chunk.start, chunk.upper});
   if (is_non_negative(chunk.start, scope_.state)) scope_.state.non_negative.insert(start);
   return start;
 }
@@ -81,7 +82,8 @@ void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::
   if (below) {
     scope_.enter(*inner);
     const Symbol inner_start = start_of(*inner, *below, width);
-    scope_.code.line("const int64_t {} = {};", scope_.name_of(inner_start), scope_.text(below->start));
+    scope_.code.line("const {} {} = {};", scope_.type_of(inner_start), scope_.name_of(inner_start),
+                     scope_.text(below->start));
     loops.push_back({inner, inner_start, *below});
   }
   write_wide(loops);
@@ -166,8 +168,8 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
     if (level == loops.size()) return write_body_(in_registers(body, wide_of_array));
     const ChunkLoop& l = loops[level];
     code.line("#pragma unroll");
-    code.line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator),
-              scope_.name_of(l.start), width_of_chunks);
+    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator),
+              scope_.name_of(l.start), width_of_chunks, scope_.type_of(l.loop->iterator));
     code.indented([&] { write_loops(level + 1); });
     code.line("}}");
   };
@@ -210,8 +212,8 @@ void ChunkWriter::write_column(const ChunkLoop& l) {
   code.line("if ({}) {{", condition);
   code.indented([&] {
     code.line("#pragma unroll");
-    code.line("for (int64_t {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start,
-              width_of_chunks);
+    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start,
+              width_of_chunks, scope_.type_of(l.loop->iterator));
     code.indented([&] { write_with_places(l.loop->body); });
     code.line("}}");
   });
@@ -230,8 +232,8 @@ void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t 
   const std::string upper = scope_.text(l.chunk.upper, Level::Sum), &start = scope_.name_of(l.start);
   const std::string first =
       l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;
-  scope_.code.line("for (int64_t {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", scope_.name_of(l.loop->iterator),
-                   first, start, width_of_chunks, upper);
+  scope_.code.line("for ({5} {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", scope_.name_of(l.loop->iterator),
+                   first, start, width_of_chunks, upper, scope_.type_of(l.loop->iterator));
   scope_.code.indented([&] { write_narrow(loops, level + 1); });
   scope_.code.line("}}");
 }

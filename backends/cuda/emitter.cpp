@@ -1,5 +1,6 @@
 #include "backends/cuda/emitter.h"
 
+#include "backends/cuda/index_width.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/prelude.h"
 #include "dsl/ir/printer.h"
@@ -7,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace loopgrad::backend {
@@ -21,6 +23,10 @@ void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
   visit(s, [&](const auto& node) {
     for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_kernels(child, out); }});
   });
+}
+
+std::string index_text(const char* type) {
+  return fmt::format("\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n", type);
 }
 
 std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Array>& arrays) {
@@ -44,6 +50,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
   std::set<Helper> helpers;
   std::string definitions;
   bool block_reduce = false, wide = false, stack = false;
+  const bool any_width = std::all_of(programs.begin(), programs.end(), may_have_narrow_indices);
   for (const Program& program : programs) {
     std::vector<CudaKernel>& kernels = unit.kernels.emplace_back();
     std::vector<Stmt> roots;
@@ -51,7 +58,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     if (roots.empty() && !is_empty(program.body)) roots.push_back(program.body);
     const std::string prefix = identifier(program.name);
     for (std::size_t k = 0; k < roots.size(); ++k) {
-      KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", prefix, k)));
+      KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", prefix, k)), any_width);
       text.kernel.written = written_arrays(roots[k], text.kernel.arrays);
       definitions += text.definition;
       helpers.insert(text.helpers.begin(), text.helpers.end());
@@ -61,7 +68,10 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
       kernels.push_back(std::move(text.kernel));
     }
   }
-  unit.source = cuda_prelude(helpers, block_reduce, wide, stack) + definitions;
+  const std::string common = cuda_prelude(helpers, block_reduce, wide, stack);
+  auto source = [&](const char* index_type) { return common + index_text(index_type) + definitions; };
+  unit.source = any_width ? source("int64_t") : common + definitions;
+  if (any_width) unit.narrow_source = source("int32_t");
   return unit;
 }
 

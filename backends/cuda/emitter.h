@@ -19,7 +19,7 @@ struct KernelLocal {
   bool per_thread = false;
 };
 
-/// One __global__ function. Its parameters, in this order: the symbols (int64_t), the arrays (pointers), the locals
+/// One __global__ function. Its parameters, in this order: the symbols (index_t), the arrays (pointers), the locals
 /// (two each), and for a program that pushes or pops the stack: bytes (unsigned char*), capacity (int64_t) and state
 /// (int64_t[2]: size and peak; on return the size that was wanted may exceed the capacity, or be negative when more was
 /// popped than pushed; what was computed then is void).
@@ -30,14 +30,15 @@ struct CudaKernel {
   std::vector<ir::Array> arrays;     // arguments, tapes and locals of the host
   std::vector<std::size_t> written;  // those of `arrays` that it changes, by number
   std::vector<KernelLocal> locals;
-  std::vector<const ir::For*> grid;  // outermost first; the last three are blockIdx.z, y and x
+  std::vector<const ir::For*> grid;  // outermost first; the last two are blockIdx.y and x, the others share z
   std::vector<ir::Expr> threads;     // extents of the block, x first; empty: one thread
   bool uses_stack = false;
   bool uses_atomics = false;
 };
 
 struct CudaUnit {
-  std::string source;
+  std::string source;         // in which indices have 64 bits
+  std::string narrow_source;  // the same with 32 bits, for sizes that `has_narrow_indices`; empty: there is none
   std::vector<std::vector<CudaKernel>> kernels;  // of each program; what the host does around them is in its IR
 };
 

@@ -1,6 +1,7 @@
 #include "backends/cuda/executor.h"
 
 #include "backends/cuda/device_checks.h"
+#include "backends/cuda/index_width.h"
 #include "backends/runtime/blas_library.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
@@ -36,20 +37,37 @@ bool launch_blocking() {
 
 }  // namespace
 
-Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, const Module& module)
-    : program_(program), kernels_(kernels), module_(module), device_(current_device()) {
+Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_width)
+    : program_(program),
+      kernels_(kernels),
+      modules_(std::move(modules)),
+      any_width_(any_width),
+      device_(current_device()) {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const CudaKernel& kernel = kernels_[k];
     kernel_of_[kernel.node] = k;
     KernelState& state = states_.emplace_back();
-    state.function = module_.function(kernel.name, program_.name);
-    state.most_threads = most_threads(state.function, {program_.name, kernel.name});
     state.memory.resize(kernel.locals.size());
     state.memory_bytes.resize(kernel.locals.size());
     uses_stack_ |= kernel.uses_stack;
   }
   const bool may_overlap = !ir::aliased_arrays(program_).empty();
   lanes_ = may_overlap || uses_stack_ ? 1 : most_lanes;
+  load(any_width_);
+}
+
+/// The machine code of one width, unless it is there.
+void Executor::load(bool narrow) {
+  std::optional<Module>& module = narrow ? narrow_module_ : wide_module_;
+  if (module) return;
+  if (capturing_) refuse_capture("it would have to load kernels for indices of 64 bits");
+  const Module loaded = modules_(narrow);
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    Function& function = narrow ? states_[k].narrow : states_[k].wide;
+    function.code = loaded.function(kernels_[k].name, program_.name);
+    function.most_threads = most_threads(function.code, {program_.name, kernels_[k].name});
+  }
+  module = loaded;
 }
 
 void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, StackUse* use) {
@@ -142,9 +160,18 @@ Executor::Plan& Executor::plan_for(const Binding& binding) {
   return plans_.front();
 }
 
+void Executor::choose_width() {
+  if (any_width_ && symbols_ != chosen_for_) {
+    narrow_ = has_narrow_indices(program_, symbols_);
+    chosen_for_ = symbols_;
+  }
+  load(narrow_);
+}
+
 void Executor::make_plan(const Binding& binding) {
   plan_ = &plans_.front();
   symbols_ = binding.sizes;
+  choose_width();
   pointers_.clear();
   for (std::size_t i = 0; i < program_.arrays.size(); ++i) pointers_[program_.arrays[i].get()] = binding.arrays[i].data;
   visit(program_.body);
@@ -240,14 +267,15 @@ void* Executor::grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::in
 void Executor::prepare(std::size_t k) {
   const CudaKernel& kernel = kernels_[k];
   Launch launch;
-  launch.function = states_[k].function;
+  launch.function = function_of(k).code;
   launch.kernel = &kernel.name;
-  std::int64_t axis = 0;
-  for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it, ++axis) {
+  std::size_t axis = 0;
+  for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it, axis = std::min<std::size_t>(axis + 1, 2)) {
     const std::int64_t extent = value((*it)->upper) - value((*it)->lower);
     if (extent <= 0) return;
     const std::int64_t most = axis == 0 ? most_grid_x : most_grid_yz;
-    if (axis < 3) launch.grid[static_cast<std::size_t>(axis)] = static_cast<unsigned>(std::min(extent, most));
+    // Several loops share z; an extent above `most` is reached in several turns.
+    launch.grid[axis] = static_cast<unsigned>(std::min(launch.grid[axis] * std::min(extent, most), most));
   }
   for (std::size_t d = 0; d < kernel.threads.size(); ++d)
     launch.threads[d] = static_cast<unsigned>(value(kernel.threads[d]));
@@ -258,7 +286,7 @@ void Executor::prepare(std::size_t k) {
     launch.parameters.push_back(reinterpret_cast<std::intptr_t>(touched.back()));
   }
   for (const std::size_t index : kernel.written) written.push_back(touched[index]);
-  check_block(threads_in_block(launch), states_[k].most_threads, kernel.name, program_.name);
+  check_block(threads_in_block(launch), function_of(k).most_threads, kernel.name, program_.name);
   place_locals(k, launch, written);
   if (plan_->launches.size() >= most_launches)
     throw RuntimeError({.code = ErrorCode::BadSize,
@@ -319,9 +347,10 @@ void Executor::place_locals(std::size_t k, Launch& launch, std::vector<const voi
     launch.parameters.push_back(elements[i]);
   }
   launch.shared_bytes = offset;
-  if (offset > state.allowed_shared_bytes) {
-    allow_shared_memory(state.function, offset, {program_.name, kernel.name});
-    state.allowed_shared_bytes = offset;
+  Function& function = function_of(k);
+  if (offset > function.allowed_shared_bytes) {
+    allow_shared_memory(function.code, offset, {program_.name, kernel.name});
+    function.allowed_shared_bytes = offset;
   }
 }
 

@@ -6,8 +6,10 @@
 #include "backends/cuda/matrix_library.h"
 #include "backends/runtime/binding.h"
 
+#include <functional>
 #include <list>
 #include <map>
+#include <optional>
 
 namespace loopgrad::backend::cuda {
 
@@ -30,7 +32,11 @@ struct StackUse {
 /// object: it must live as long as that graph.
 class Executor {
  public:
-  Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, const Module& module);
+  /// The kernels' machine code with indices of 32 bits (`narrow`) or 64. May be called later as well, and may throw.
+  using Modules = std::function<Module(bool narrow)>;
+
+  /// `any_width`: the kernels exist with narrow indices too.
+  Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_width);
 
   /// Starts the program on `stream`; returns before it has finished, except for programs with a stack, which wait.
   /// Throws UsageError before anything is started: another device is current, a stream of another device, blocks that
@@ -44,10 +50,13 @@ class Executor {
   bool was_captured() const { return captured_; }
 
  private:
-  struct KernelState {
-    const void* function = nullptr;
+  struct Function {
+    const void* code = nullptr;
     int most_threads = 0;  // in a block
     std::int64_t allowed_shared_bytes = 48 * 1024;
+  };
+  struct KernelState {
+    Function wide, narrow;                      // those of the modules that are loaded
     std::vector<std::shared_ptr<void>> memory;  // of each local
     std::vector<std::int64_t> memory_bytes;
   };
@@ -69,6 +78,9 @@ class Executor {
   Plan& plan_for(const Binding& binding);
   [[noreturn]] void refuse_capture(const char* why) const;
   void make_plan(const Binding& binding);
+  void choose_width();
+  void load(bool narrow);
+  Function& function_of(std::size_t kernel) { return narrow_ ? states_[kernel].narrow : states_[kernel].wide; }
   void visit(const ir::Stmt& s);
   void visit_allocate(const ir::Allocate& n);
   void visit_loop(const ir::For& n);
@@ -82,7 +94,9 @@ class Executor {
 
   const ir::Program& program_;
   const std::vector<CudaKernel>& kernels_;
-  Module module_;
+  const Modules modules_;
+  const bool any_width_;
+  std::optional<Module> wide_module_, narrow_module_;
   const int device_;
   std::map<const ir::StmtNode*, std::size_t> kernel_of_;
   std::vector<KernelState> states_;
@@ -99,6 +113,8 @@ class Executor {
   // While planning.
   Plan* plan_ = nullptr;
   bool capturing_ = false;
+  bool narrow_ = false;    // for `chosen_for_`
+  SizeValues chosen_for_;  // the program's sizes
   SizeValues symbols_;
   std::map<const ir::ArrayDecl*, void*> pointers_;
 };

@@ -173,7 +173,7 @@ std::string launch_bounds_text(const Program& program, const CudaKernel& kernel)
 std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
   const CudaKernel& kernel = frame.kernel;
   std::vector<std::string> list;
-  for (const Symbol& symbol : kernel.symbols) list.push_back("int64_t " + scope.name_of(symbol));
+  for (const Symbol& symbol : kernel.symbols) list.push_back(scope.state.index_type + " " + scope.name_of(symbol));
   for (const Array& array : frame.arguments) {
     list.push_back(fmt::format("{}{}* {}{}", frame.written.count(array) ? "" : "const ", storage_cpp_type(array->type),
                                frame.aliased.count(array) ? "" : "__restrict__ ", scope.state.names.of(array)));

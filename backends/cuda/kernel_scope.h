@@ -20,8 +20,19 @@ struct KernelScope {
     return element_text(array, indices, state);
   }
 
+  /// The C++ type of an iterator in scope, or of another name for an index.
+  std::string type_of(const ir::Symbol& symbol) const {
+    return state.wide.count(symbol) ? "int64_t" : state.index_type;
+  }
+  /// Where one of the indices that make up its value is data, the symbol needs 64 bits.
+  void note_width(const ir::Symbol& symbol, const std::vector<ir::Expr>& made_of) {
+    for (const ir::Expr& e : made_of)
+      if (is_wide(e, state)) state.wide.insert(symbol);
+  }
+
   /// Notes what the bounds of a loop tell about its iterator.
   void enter(const ir::For& loop) {
+    note_width(loop.iterator, {loop.lower, loop.upper});
     if (is_non_negative(loop.lower, state)) state.non_negative.insert(loop.iterator);
     const auto lower = range_of(loop.lower, ranges), upper = range_of(loop.upper, ranges);
     if (lower && upper) ranges.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};

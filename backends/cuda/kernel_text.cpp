@@ -72,21 +72,45 @@ class KernelWriter {
       emit(s);
       return barriers_.after_block();
     }
+    const std::size_t left = frame_.kernel.grid.size() - level;
+    if (left > 3) return emit_grid_z(s, level + left - 2);
     const For& n = *s.as<For>();
     scope_.enter(n);
-    const std::string& name = scope_.name_of(n.iterator);
-    const std::size_t from_last = frame_.kernel.grid.size() - 1 - level;
-    if (from_last > 2) {  // more loops than a grid has dimensions
-      line("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", name, text(n.lower), text(n.upper, Level::Sum));
-    } else {
-      const char axis = "xyz"[from_last];
-      const std::string first = as_int(n.lower) == 0 ? fmt::format("blockIdx.{}", axis)
-                                                     : fmt::format("{} + blockIdx.{}", text(n.lower, Level::Sum), axis);
-      line("for (int64_t {0} = {1}; {0} < {2}; {0} += gridDim.{3}) {{", name, first, text(n.upper, Level::Sum), axis);
-    }
+    const char axis = "xyz"[left - 1];
+    const std::string block = fmt::format("{}(blockIdx.{})", index_type(), axis);
+    const std::string first = as_int(n.lower) == 0 ? block : text(n.lower, Level::Sum) + " + " + block;
+    line("for ({4} {0} = {1}; {0} < {2}; {0} += gridDim.{3}) {{", scope_.name_of(n.iterator), first,
+         text(n.upper, Level::Sum), axis, index_type());
     indented([&] { emit_grid(n.body, level + 1); });
     line("}}");
   }
+
+  /// More loops than a grid has dimensions: the blocks along z share all the outer ones, up to `end`.
+  void emit_grid_z(Stmt s, std::size_t end) {
+    Expr all = int_const(1);
+    for (std::size_t k = 0; k < end; ++k) all = all * extent_of(*frame_.kernel.grid[k]);
+    const Symbol z = make_symbol("block_z");
+    scope_.state.non_negative.insert(z);
+    line("for ({2} {0} = blockIdx.z; {0} < {1}; {0} += gridDim.z) {{", scope_.name_of(z), text(all, Level::Sum),
+         index_type());
+    indented([&] {
+      Expr inner = all;
+      for (std::size_t k = 0; k < end; ++k, s = s.as<For>()->body) {
+        const For& n = *s.as<For>();
+        inner = int_const(1);
+        for (std::size_t j = k + 1; j < end; ++j) inner = inner * extent_of(*frame_.kernel.grid[j]);
+        Expr turn = binary(BinaryOp::FloorDiv, var(z), inner);
+        if (k > 0) turn = binary(BinaryOp::Mod, turn, extent_of(n));
+        scope_.enter(n);
+        line("const {} {} = {};", index_type(), scope_.name_of(n.iterator), text(n.lower + turn));
+      }
+      emit_grid(s, end);
+    });
+    line("}}");
+  }
+
+  static Expr extent_of(const For& n) { return n.upper - n.lower; }
+  const std::string& index_type() const { return scope_.state.index_type; }
 
   void emit_threads(const Stmt& s) {
     barriers_.before(s);
@@ -101,7 +125,7 @@ class KernelWriter {
       for (; has_mode(body, LoopMode::Threads) && left > 0; body = body.as<For>()->body) {
         const For& n = *body.as<For>();
         scope_.enter(n);
-        if (!single) line("const int64_t {} = threadIdx.{};", scope_.name_of(n.iterator), axis[--left]);
+        if (!single) line("const {} {} = threadIdx.{};", index_type(), scope_.name_of(n.iterator), axis[--left]);
         else left = 0;
       }
       emit(body);
@@ -123,10 +147,11 @@ class KernelWriter {
     const std::string& name = scope_.name_of(n.iterator);
     if (n.mode == LoopMode::Backward) {
       const std::string lower = bound(n.lower, name + "_begin");
-      line("for (int64_t {0} = {1}; {0} >= {2}; --{0}) {{", name, text(n.upper - int_const(1)), lower);
+      line("for ({3} {0} = {1}; {0} >= {2}; --{0}) {{", name, text(n.upper - int_const(1)), lower,
+           scope_.type_of(n.iterator));
     } else {
       const std::string upper = bound(n.upper, name + "_end");
-      line("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", name, text(n.lower), upper);
+      line("for ({3} {0} = {1}; {0} < {2}; ++{0}) {{", name, text(n.lower), upper, scope_.type_of(n.iterator));
     }
     emit_body(n.body);
     line("}}");
@@ -155,8 +180,9 @@ class KernelWriter {
     before_control({n.max_trips, n.condition});
     scope_.code.comment(n.location);
     scope_.state.non_negative.insert(n.iterator);
-    line("for (int64_t {0} = 0; {0} < {1} && {2}; ++{0}) {{", scope_.name_of(n.iterator), text(n.max_trips, Level::Sum),
-         text(n.condition, Level::Equality));
+    scope_.note_width(n.iterator, {n.max_trips});
+    line("for ({3} {0} = 0; {0} < {1} && {2}; ++{0}) {{", scope_.name_of(n.iterator), text(n.max_trips, Level::Sum),
+         text(n.condition, Level::Equality), scope_.type_of(n.iterator));
     indented([&] {
       emit(n.body);
       // All threads have evaluated the condition before any changes what it reads, and the other way round.
@@ -247,9 +273,10 @@ class KernelWriter {
 
 }  // namespace
 
-KernelText kernel_text(const Program& program, const Stmt& s, const std::string& name) {
+KernelText kernel_text(const Program& program, const Stmt& s, const std::string& name, bool any_width) {
   KernelFrame frame = kernel_frame(program, s, name);
   KernelScope scope(program);
+  if (any_width) scope.state.index_type = "index_t";
   declare_arguments(program, frame, scope);
   KernelWriter writer(program, frame, scope);
   const std::string body = writer.write();

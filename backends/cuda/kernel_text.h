@@ -14,7 +14,8 @@ struct KernelText {
   bool uses_wide_accesses = false;
 };
 
-/// `s` is a nest of Grid loops, or any statement for a kernel of one thread.
-KernelText kernel_text(const ir::Program& program, const ir::Stmt& s, const std::string& name);
+/// `s` is a nest of Grid loops, or any statement for a kernel of one thread. `any_width`: its indices are `index_t`,
+/// not `int64_t`.
+KernelText kernel_text(const ir::Program& program, const ir::Stmt& s, const std::string& name, bool any_width);
 
 }  // namespace loopgrad::backend

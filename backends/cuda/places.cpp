@@ -75,7 +75,8 @@ void Places::declare(const Stmt& body) {
     if (used[k] == 0) continue;
     const std::string element = scope_.element(found[k].array, found[k].indices);
     const std::size_t bracket = element.find('[') + 1;
-    scope_.code.line("const int64_t {} = {};", scope_.name_of(found[k].position),
+    scope_.note_width(found[k].position, found[k].indices);
+    scope_.code.line("const {} {} = {};", scope_.type_of(found[k].position), scope_.name_of(found[k].position),
                      element.substr(bracket, element.size() - bracket - 1));
     in_scope_.push_back(found[k]);
   }

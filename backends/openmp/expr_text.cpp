@@ -38,12 +38,20 @@ std::string float_text(const FloatConst& c) {
   return single ? digits + "f" : digits;
 }
 
+const std::string wide_type = "int64_t";
+
 std::string call(const char* function, const Expr& a, EmitState& state) {
   return fmt::format("{}({})", function, argument_text(a, state));
 }
 
 std::string call(const char* function, const Expr& a, const Expr& b, EmitState& state) {
-  return fmt::format("{}({}, {})", function, argument_text(a, state), argument_text(b, state));
+  std::string left = argument_text(a, state), right = argument_text(b, state);
+  if (a.type() == ScalarType::I64) {
+    const bool left_wide = is_wide(a, state), right_wide = is_wide(b, state);
+    if (left_wide && !right_wide) right = fmt::format("{}({})", wide_type, right);
+    if (right_wide && !left_wide) left = fmt::format("{}({})", wide_type, left);
+  }
+  return fmt::format("{}({}, {})", function, left, right);
 }
 
 std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
@@ -167,6 +175,20 @@ EmitState::EmitState(const Program& program) : names(reserved_names()) {
   }
 }
 
+bool is_wide(const Expr& e, const EmitState& state) {
+  const bool all = state.index_type == wide_type;
+  return visit(e, overloaded{
+                      [&](const IntConst& n) { return all || n.value != static_cast<std::int32_t>(n.value); },
+                      [&](const Var& n) { return all || state.wide.count(n.symbol) > 0; },
+                      [&](const Load& n) { return n.array->type == ScalarType::I64; },
+                      [&](const Unary& n) { return is_wide(n.a, state); },
+                      [&](const Binary& n) { return is_wide(n.a, state) || is_wide(n.b, state); },
+                      [&](const Select& n) { return is_wide(n.a, state) || is_wide(n.b, state); },
+                      [&](const Cast& n) { return n.type == ScalarType::I64; },
+                      [](const auto&) { return false; },
+                  });
+}
+
 std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
   return visit(e,
                overloaded{
@@ -187,7 +209,7 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
 
 std::string argument_text(const Expr& e, EmitState& state) {
   const std::string text = text_of(e, state);
-  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64 ? "int64_t(" + text + ")" : text;
+  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64 ? state.index_type + "(" + text + ")" : text;
 }
 
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
@@ -231,8 +253,9 @@ std::string updated_text(const Reduce& n, const std::string& before, EmitState& 
         state);
   const bool least = n.op == ReduceOp::Min;
   state.helpers.insert(least ? Helper::MinOf : Helper::MaxOf);
-  return stored(n.array->type,
-                fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, argument_text(n.value, state)), state);
+  std::string value = argument_text(n.value, state);
+  if (n.array->type == ScalarType::I64 && !is_wide(n.value, state)) value = fmt::format("{}({})", wide_type, value);
+  return stored(n.array->type, fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, value), state);
 }
 
 const char* value_cpp_type(ScalarType type) { return storage_cpp_type(value_type(type)); }

@@ -15,6 +15,8 @@ struct EmitState {
   ir::NameTable names;
   std::set<Helper> helpers;
   bool vector_math = false;               // f32 functions from vector_math.h instead of the standard library's
+  std::string index_type = "int64_t";     // of sizes, iterators and what is computed from them, but for
+  std::set<ir::Symbol> wide;              // iterators whose bounds are data
   std::set<ir::Symbol> non_negative;      // sizes and the iterators in scope that start at zero or above
   std::set<ir::Array> non_negative_data;  // integer arrays whose elements are stated to be non-negative
   /// A shorter position for an element than its row-major formula, or "".
@@ -26,6 +28,9 @@ enum class Level { Any, Ternary, Or, And, Equality, Relation, Sum, Product, Pref
 
 /// The expression as C++ that has the same value and the C++ type `cpp_type(e.type())` (an i64 constant may be an int).
 std::string text_of(const ir::Expr& e, EmitState& state, Level surrounding = Level::Any);
+
+/// Whether the text of an i64 expression is an `int64_t` because data has a part in it, or because all are.
+bool is_wide(const ir::Expr& e, const EmitState& state);
 
 /// The same, of exactly the C++ type, for template arguments that are deduced.
 std::string argument_text(const ir::Expr& e, EmitState& state);

@@ -178,7 +178,7 @@ constexpr const char* reserved_words =
     "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
     "xor_eq "
     // Names that system headers put into the global namespace as macros or as functions that may be macros.
-    "std size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t NULL NAN INFINITY INT32_MIN "
+    "std size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t index_t NULL NAN INFINITY INT32_MIN "
     "INT64_MIN "
     "HUGE_VAL EOF errno assert linux unix i386 main y0 y1 yn j0 j1 jn "
     // The frame of a generated function and the helpers.

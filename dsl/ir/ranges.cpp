@@ -3,8 +3,24 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace loopgrad::ir {
 namespace {
+
+/// Of ranges between constants.
+std::optional<Range> constant_product(const Range& a, const Range& b) {
+  std::vector<Expr> corners;
+  for (const Expr& x : {a.lowest, a.highest})
+    for (const Expr& y : {b.lowest, b.highest}) {
+      corners.push_back(x * y);
+      if (!as_int(corners.back())) return std::nullopt;
+    }
+  const auto [least, most] = std::minmax_element(corners.begin(), corners.end(),
+                                                 [](const Expr& x, const Expr& y) { return *as_int(x) < *as_int(y); });
+  return Range{*least, *most};
+}
 
 std::optional<Range> product(const Range& a, const Range& b, const RangeContext& context) {
   if (!equal(b.lowest, b.highest)) return std::nullopt;
@@ -26,8 +42,9 @@ std::optional<Range> range_of_binary(const Binary& n, const RangeContext& contex
     case BinaryOp::Add: return Range{a->lowest + b->lowest, a->highest + b->highest};
     case BinaryOp::Sub: return Range{a->lowest - b->highest, a->highest - b->lowest};
     case BinaryOp::Mul: {
-      const auto r = product(*a, *b, context);
-      return r ? r : product(*b, *a, context);
+      for (const auto& r : {product(*a, *b, context), product(*b, *a, context)})
+        if (r) return r;
+      return constant_product(*a, *b);
     }
     case BinaryOp::Min: return Range{smaller(a->lowest, b->lowest), smaller(a->highest, b->highest)};
     case BinaryOp::Max: return Range{larger(a->lowest, b->lowest), larger(a->highest, b->highest)};

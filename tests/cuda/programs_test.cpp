@@ -2,6 +2,7 @@
 // NVRTC but no GPU. The checked interpreter runs the same mapped programs in `loopgrad check`.
 #include "tools/programs/programs.h"
 #include "backends/cuda/emitter.h"
+#include "backends/cuda/index_width.h"
 #include "backends/cuda/nvrtc.h"
 #include "tools/cli/lowered.h"
 
@@ -45,6 +46,25 @@ TEST_P(CompileCuda, ForTwoArchitectures) {
   const lg::backend::CudaUnit unit = lg::backend::emit_cuda(programs);
   for (const char* architecture : {"sm_80", "sm_90"})
     EXPECT_FALSE(lg::backend::compile_cubin(unit.source, architecture, name).empty()) << architecture;
+  if (!unit.narrow_source.empty()) {
+    EXPECT_FALSE(lg::backend::compile_cubin(unit.narrow_source, "sm_90", name).empty());
+  }
+}
+
+TEST(IndexWidth, FollowsFromTheSizes) {
+  for (const lg::ProgramEntry& entry : lg::programs::all()) {
+    const lg::Gradient gradient =
+        lg::differentiate(entry.build(), {.wrt = entry.wrt, .of = {}, .variant = lg::Variant::Restructured});
+    const lg::ir::Program mapped = lg::cli::mapped_to_gpu(gradient.backward, lg::Variant::Restructured);
+    lg::backend::SizeValues small, large;
+    for (const lg::ir::Symbol& size : mapped.sizes) {
+      small[size] = entry.sizes.at(size.name);
+      large[size] = small[size] << 31;
+    }
+    // Interval arithmetic loses the bounds of cholesky's triangles.
+    EXPECT_EQ(lg::backend::has_narrow_indices(mapped, small), entry.name != "cholesky") << entry.name;
+    EXPECT_FALSE(lg::backend::has_narrow_indices(mapped, large)) << entry.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, CompileCuda,

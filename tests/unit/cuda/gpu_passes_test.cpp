@@ -206,7 +206,7 @@ TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   for (auto i : p.loop("i", 1, n - 1))
     for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i - 1, j) + a(i + 1, j) + a(i, j - 1) + a(i, j + 1);
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (int64_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
+  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
   for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
 }
 
