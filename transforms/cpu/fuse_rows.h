@@ -11,14 +11,18 @@
 //                                                   for i in max(1, strip*R)..min(n - 1, strip*R + 2):
 //                                                     parallel for j: u[i, j] = v[i, j]
 //
+// Loops over the ends of rows only, as over the columns of a border, join nests that they share an array with: alone
+// they would fetch a cache line for each element. Other parallel loops between the nests run before or after all of
+// them if dependences permit.
+//
 // A row of a later nest comes as many rows after that of an earlier one as their dependences demand (here one: f reads
 // the row below). Rows whose dependences reach into another strip are done afterwards. Method: Manjikian and
 // Abdelrahman, "Fusion of loops for parallelism and locality" (1997), shift-and-peel.
 //
 // Requires: parallel loops are marked. Guarantees: the same operations on every element in the same order, hence the
-// same bits. Leaves alone: nests that share no array, whose dependences reach further than `most_rows` rows or are not
-// known, whose row loops have bounds of data, or whose rows are anything but parallel loops without sequential ones:
-// what sums does not wait for memory, and would lose the parallel loops inside its rows.
+// same bits. Leaves alone: nests that share no array, or not along the same dimension, whose dependences reach further
+// than a few rows or are not known, whose row loops have bounds of data, or whose rows are anything but parallel loops
+// without sequential ones: what sums does not wait for memory, and would lose the parallel loops inside its rows.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -189,6 +189,74 @@ TEST(FuseRows, SeveralNestsAndConditionsOfSizes) {
     for (const std::int64_t rows : {1, 2, 3, 5, 50, 200}) expect_same_results(l, {{"n", rows}, {"m", m_size}});
 }
 
+// A step inside a border that stays as it is, whose rows and columns have loops of their own.
+Program with_border(bool rows_first, bool corner_is_read) {
+  ProgramBuilder p("border");
+  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
+  auto u = p.inout<double>("u", {T + 1, n, m});
+  for (auto t : p.loop("t", 0, T)) {
+    auto rows = [&] {
+      for (auto j : p.loop("j", 1, m - 1)) {
+        u(t + 1, 0, j) = u(t, 0, j);
+        u(t + 1, n - 1, j) = corner_is_read ? u(t, n - 1, j) + u(t + 1, n - 1, 0) : u(t, n - 1, j);
+      }
+    };
+    if (rows_first) rows();
+    for (auto i : p.loop("i", 0, n)) {
+      u(t + 1, i, 0) = u(t, i, 0);
+      u(t + 1, i, m - 1) = u(t, i, m - 1);
+    }
+    if (!rows_first) rows();
+    for (auto i : p.loop("i", 1, n - 1))
+      for (auto j : p.loop("j", 1, m - 1)) u(t + 1, i, j) = u(t, i - 1, j) + u(t, i, j + 1) - u(t, i + 1, j - 1);
+  }
+  return p.build();
+}
+
+TEST(FuseRows, ColumnsOfABorderJoinTheRowsInsideIt) {
+  for (const bool corner_is_read : {false, true})
+    for (const bool rows_first : {false, !corner_is_read}) {
+      const Lowered l = fused(with_border(rows_first, corner_is_read));
+      // One loop over strips does the columns and the inside, and the loop over the first and last row does not part
+      // them: it comes before, or after where it reads what they set.
+      const std::size_t strip = l.text.find("parallel for strip"),
+                        row = l.text.find("parallel for j in 1..m - 1:\n    u");
+      ASSERT_NE(strip, std::string::npos) << l.text;
+      EXPECT_EQ(l.text.find("parallel for strip", strip + 1), std::string::npos) << l.text;
+      EXPECT_EQ(l.text.find("parallel for i"), std::string::npos) << l.text;
+      EXPECT_EQ(row > strip, corner_is_read) << l.text;
+      for (const std::int64_t n : {2, 3, 5, 131})
+        for (const std::int64_t m : {2, 4}) expect_same_results(l, {{"n", n}, {"m", m}, {"T", 2}});
+    }
+}
+
+TEST(FuseRows, ALoopThatDependsOnBothSidesKeepsThemApart) {
+  ProgramBuilder p("between");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m});
+  auto first = p.inout<double>("first", {m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) a(i, j) = 2.0 * b(i, j);
+  for (auto j : p.loop("j", 0, m)) first(j) = a(0, m - 1 - j);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) b(i, j) = a(i, j) + first(m - 1 - j);
+  const Lowered l = fused(p.build());
+  EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 3}, {"m", 4}});
+}
+
+TEST(FuseRows, LevelsAreNoRows) {
+  ProgramBuilder p("levels");
+  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
+  auto u = p.inout<double>("u", {T + 1, n, m});
+  for (auto t : p.loop("t", 0, T))
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) u(t, i, j) = 1.0 + u(t, i, j);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) u(T, i, j) = 2.0 * u(T, i, j);
+  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
+}
+
 TEST(FuseRows, NestsThatShareNothingStayApart) {
   ProgramBuilder p("apart");
   auto n = p.size("n"), m = p.size("m");
