@@ -3,6 +3,7 @@
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/cpu/row_nests.h"
+#include "transforms/cpu/row_windows.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -24,6 +25,7 @@ constexpr unsigned long budget = 1'000'000;
 // Nests that run row by row, with their places in time, and the loops among them that do so before or afterwards.
 struct Plan {
   std::vector<RowNest> nests;
+  RowWindows windows;
   std::vector<Stmt> before, after;
   std::size_t statements = 0;  // that all of these were
 
@@ -35,7 +37,7 @@ struct Plan {
 
 class Planner {
  public:
-  explicit Planner(const poly::Model& model) : distances_(model) {}
+  Planner(const ir::Program& program, const poly::Model& model) : program_(program), distances_(model) {}
 
   // As many of the nests, from the first on, as can run row by row.
   Plan plan(const std::vector<RowNest>& nests) {
@@ -50,6 +52,7 @@ class Planner {
       next.statements = k + 1;
       best = next;
     }
+    if (best.pays()) best.windows = row_windows(program_, distances_, best.nests);
     return best;
   }
 
@@ -83,6 +86,7 @@ class Planner {
     return true;
   }
 
+  const ir::Program& program_;
   RowDistances distances_;
   std::vector<RowNest> after_;
 };
@@ -93,7 +97,8 @@ Expr sum(const Expr& a, std::int64_t b) { return simplify_indices(a + ir::int_co
 
 class Fused {
  public:
-  explicit Fused(const std::vector<RowNest>& nests) : nests_(nests) {
+  explicit Fused(const Plan& plan) : nests_(plan.nests), windows_(plan.windows) {
+    const std::vector<RowNest>& nests = nests_;
     begin_ = nests[0].rows().lower;
     end_ = nests[0].rows().upper;
     std::int64_t peeled = 0;
@@ -104,8 +109,15 @@ class Fused {
     }
     const Expr extent = end_ - begin_;
     const Expr share = ir::binary(BinaryOp::FloorDiv, sum(extent, strips - 1), ir::int_const(strips));
-    rows_ = ir::larger(share, ir::int_const(std::max<std::int64_t>(4 * peeled, 1)));
+    std::int64_t least = std::max<std::int64_t>(4 * peeled, 1);
+    for (const auto& [array, window] : windows_) least = std::max(least, window.rows());
+    rows_ = ir::larger(share, ir::int_const(least));
     strips_ = ir::binary(BinaryOp::FloorDiv, simplify_indices(extent + rows_ - ir::int_const(1)), rows_);
+    for (auto& [array, window] : windows_) {
+      std::vector<Expr> shape = array->shape;
+      shape[0] = strips_ * ir::int_const(window.rows());
+      window.array = ir::make_array(array->name, array->type, shape, ir::ArrayRole::Local, array->location);
+    }
   }
 
   Stmt build() const {
@@ -113,7 +125,9 @@ class Fused {
     for (const RowNest& nest : nests_) {
       if (nest.peel_low + nest.behind > 0) code.push_back(peeled(nest));
     }
-    return ir::block(std::move(code));
+    Stmt result = ir::block(std::move(code));
+    for (const auto& [array, window] : windows_) result = ir::allocate(window.array, result, array->location);
+    return result;
   }
 
  private:
@@ -121,8 +135,9 @@ class Fused {
 
   Expr start_of(const ir::Symbol& strip) const { return begin_ + ir::var(strip) * rows_; }
 
-  static Stmt row(const RowNest& nest, const Expr& index) {
-    return ir::substitute(nest.rows().body, {{nest.rows().iterator, index}});
+  Stmt row(const RowNest& nest, const ir::Symbol& strip, const Expr& index, bool peeled) const {
+    const Stmt code = ir::substitute(nest.rows().body, {{nest.rows().iterator, index}});
+    return windows_.empty() ? code : in_windows(code, windows_, ir::var(strip), start_of(strip), rows_, peeled);
   }
 
   static Stmt under(const std::vector<Expr>& conditions, Stmt body) {
@@ -140,7 +155,7 @@ class Fused {
       conditions.push_back(
           ir::binary(BinaryOp::Ge, index, ir::larger(nest.rows().lower, sum(start_of(strip), nest.peel_low))));
       conditions.push_back(ir::binary(BinaryOp::Lt, index, nest.rows().upper));
-      rows.push_back(ir::with_fresh_names(under(conditions, row(nest, index))));
+      rows.push_back(ir::with_fresh_names(under(conditions, row(nest, strip, index, false))));
     }
     const Stmt loop = ir::for_loop(row_at, start_of(strip), start_of(strip) + rows_, ir::block(std::move(rows)),
                                    ir::LoopMode::Forward, location());
@@ -151,14 +166,15 @@ class Fused {
     const ir::Symbol strip = ir::make_symbol("strip"), row_at = ir::make_symbol(nest.rows().iterator.name);
     const Expr first = ir::larger(nest.rows().lower, sum(start_of(strip), -nest.behind));
     const Expr last = ir::smaller(nest.rows().upper, sum(start_of(strip), nest.peel_low));
-    const Stmt loop =
-        ir::for_loop(row_at, first, last, row(nest, ir::var(row_at)), ir::LoopMode::Forward, nest.loop->location);
+    const Stmt loop = ir::for_loop(row_at, first, last, row(nest, strip, ir::var(row_at), true), ir::LoopMode::Forward,
+                                   nest.loop->location);
     const Stmt all =
         ir::for_loop(strip, ir::int_const(0), sum(strips_, 1), loop, ir::LoopMode::Parallel, nest.loop->location);
     return ir::with_fresh_names(under(nest.conditions, all));
   }
 
   const std::vector<RowNest>& nests_;
+  RowWindows windows_;
   Expr begin_, end_;  // of the rows of all nests
   Expr rows_;         // of a strip
   Expr strips_;
@@ -187,7 +203,7 @@ class Fuser {
         continue;
       }
       result.insert(result.end(), plan.before.begin(), plan.before.end());
-      result.push_back(Fused(plan.nests).build());
+      result.push_back(Fused(plan).build());
       result.insert(result.end(), plan.after.begin(), plan.after.end());
       k += plan.statements;
     }
@@ -206,7 +222,8 @@ class Fuser {
     if (nests.size() < 2) return {};
     try {
       context_->restart_budget();
-      return poly::guarded([&] { return Planner(poly::build_model(program_, region, context_)).plan(nests); });
+      return poly::guarded(
+          [&] { return Planner(program_, poly::build_model(program_, region, context_)).plan(nests); });
     } catch (const poly::BudgetError&) {
       return {};
     }
@@ -216,8 +233,18 @@ class Fuser {
   std::shared_ptr<poly::Context> context_;
 };
 
+// Arrays that windows have replaced are allocated in vain.
+Stmt without_unused(const Stmt& s) {
+  return ir::rewrite(s, {}, [](const Stmt& child) -> std::optional<Stmt> {
+    auto* node = child.as<ir::Allocate>();
+    return node && !uses(node->body, node->array) ? std::optional(without_unused(node->body)) : std::nullopt;
+  });
+}
+
 }  // namespace
 
-ir::Program fuse_rows(const ir::Program& program) { return ir::with_body(program, Fuser(program).visit(program.body)); }
+ir::Program fuse_rows(const ir::Program& program) {
+  return ir::with_body(program, without_unused(Fuser(program).visit(program.body)));
+}
 
 }  // namespace loopgrad::transforms

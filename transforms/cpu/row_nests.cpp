@@ -111,6 +111,22 @@ bool RowDistances::independent(const RowNest& first, const RowNest& second) cons
   return true;
 }
 
+bool RowDistances::assigned_before_read(const ir::Array& array, const std::vector<RowNest>& nests) const {
+  std::optional<isl::set> read, assigned;
+  auto add = [](std::optional<isl::set>& to, const isl::set& part) { to = to ? to->unite(part) : part; };
+  for (const Statement& s : model_.statements) {
+    if (std::none_of(nests.begin(), nests.end(), [&](const RowNest& nest) { return belongs(s, nest); })) continue;
+    for (const Access& access : s.accesses) {
+      if (access.array != array) continue;
+      const isl::set elements = access.relation.intersect_params(model_.assumptions).range();
+      if (access.kind == AccessKind::Read) add(read, elements);
+      else if (s.stmt.kind() != ir::Kind::Assign || !access.exact) return false;
+      else add(assigned, elements);
+    }
+  }
+  return read && assigned && read->is_subset(*assigned);
+}
+
 // Pairs of instances that touch the same element and not both only read it.
 isl::map RowDistances::conflicts(const Statement& a, const Access& x, const Statement& b, const Access& y) const {
   if ((x.kind == AccessKind::Read && y.kind == AccessKind::Read) || (x.array != y.array && model_.aliases.empty()))

@@ -42,6 +42,8 @@ class RowDistances {
 
   /// nullopt where they are further apart than a few rows, or not known.
   std::optional<RowReach> between(const RowNest& first, const RowNest& second) const;
+  /// Whether the nests read from an array only elements that they have assigned, all of them by assignments.
+  bool assigned_before_read(const ir::Array& array, const std::vector<RowNest>& nests) const;
   /// Whether no instance of the one touches what one of the other changes.
   bool independent(const RowNest& a, const RowNest& b) const;
 
