@@ -178,12 +178,79 @@ Stmt merged(const Stmt& body, const Copy& copy) {
   return Merger(copy).rewrite(body);
 }
 
+// The nest that copies all of a local array, element by element, or null: for i in 0..n: .. target[i, ..] = local[i,
+// ..]
+const ir::Assign* whole_copy(const Stmt& nest) {
+  std::vector<Expr> extents, indices;
+  Stmt at = nest;
+  for (; at.as<ir::For>(); at = at.as<ir::For>()->body) {
+    const ir::For& loop = *at.as<ir::For>();
+    if (ir::as_int(loop.lower) != 0 || loop.at_most) return nullptr;
+    extents.push_back(loop.upper);
+    indices.push_back(ir::var(loop.iterator));
+  }
+  auto* copy = at.as<ir::Assign>();
+  auto* source = copy ? copy->value.as<ir::Load>() : nullptr;
+  if (!source || indices.empty() || source->array->role != ir::ArrayRole::Local) return nullptr;
+  const bool whole = ir::equal(copy->indices, indices) && ir::equal(source->indices, indices) &&
+                     ir::equal(copy->array->shape, extents) && ir::equal(source->array->shape, extents);
+  return whole && copy->array->type == source->array->type ? copy : nullptr;
+}
+
+// Statements outside of all loops and branches, in textual order.
+std::vector<Stmt> top_level(const Stmt& s) {
+  if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
+  auto* block = s.as<ir::Block>();
+  if (!block) return {s};
+  std::vector<Stmt> result;
+  for (const Stmt& child : block->body) {
+    const std::vector<Stmt> part = top_level(child);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+// Lets one local array that is copied to another one in the end be that one from the beginning.
+std::optional<ir::Program> with_result_in_place(const ir::Program& program) {
+  const std::vector<Stmt> statements = top_level(program.body);
+  for (std::size_t k = 0; k < statements.size(); ++k) {
+    auto* copy = whole_copy(statements[k]);
+    if (!copy) continue;
+    const ir::Array target = copy->array, local = copy->value.as<ir::Load>()->array;
+    bool legal = true;
+    for (const ir::Fact& fact : program.facts) legal &= fact.array != target && fact.other != target;
+    for (std::size_t l = 0; l < statements.size(); ++l) {
+      legal &= l == k || !uses(statements[l], target);
+      legal &= l <= k || !uses(statements[l], local);
+    }
+    if (!legal) continue;
+    class Renamer final : public ir::Rewriter {
+     public:
+      Renamer(const Stmt& copy, const ir::Array& local) : copy_(copy), local_(local) {}
+      using Rewriter::rewrite;
+      Stmt rewrite(const Stmt& s) override {
+        if (s.same_as(copy_)) return ir::block({});
+        auto* scope = s.as<ir::Allocate>();
+        return scope && scope->array == local_ ? rewrite(scope->body) : rewrite_children(s);
+      }
+
+     private:
+      const Stmt& copy_;
+      const ir::Array& local_;
+    };
+    const Stmt body = Renamer(statements[k], local).rewrite(program.body);
+    return ir::with_body(program, ir::replace_arrays(body, {{local, target}}));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ir::Program merge_copies(const ir::Program& program, PassContext& context) {
   ir::Program result = program;
-  const StmtSet fixed = leaves_of_contractions(program.body);
-  for (const Copy& copy : copies_in(program.body)) {
+  while (auto merged_once = with_result_in_place(result)) result = *merged_once;
+  const StmtSet fixed = leaves_of_contractions(result.body);
+  for (const Copy& copy : copies_in(result.body)) {
     if (fixed.count(copy.stmt.get())) continue;
     try {
       const Model model = poly::build_model(result, result.body, isl_context(context));

@@ -1,7 +1,6 @@
-// Passes that save memory traffic: merge_copies, contract_levels, fuse_rows, unswitch.
+// Passes that save memory traffic: merge_copies, contract_levels, unswitch.
 #include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/cpu/fuse_rows.h"
 #include "transforms/cpu/unswitch.h"
 
 namespace loopgrad::transforms {
@@ -54,6 +53,39 @@ TEST(MergeCopies, ATargetThatIsUsedOtherwiseForbidsIt) {
   const Lowered l = lowered(kept_steps(Twist::KeepsMoreThanThat));
   EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
+}
+
+enum class Ending { WholeCopy, PartOfIt, ReadLater, TargetReadBefore };
+
+// Steps in place on a local array, and then its result in another one.
+Program steps_in_place(Ending ending) {
+  ProgramBuilder p("in_place");
+  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.inout<double>("y", {n, m});
+  auto z = p.output<double>("z", {m});
+  auto now = p.local<double>("now", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) now(i, j) = x(i, j);
+  for ([[maybe_unused]] auto t : p.loop("t", 0, T)) {
+    for (auto i : p.loop("i", 1, n))
+      for (auto j : p.loop("j", 0, m)) now(i, j) += 0.5 * now(i - 1, m - 1 - j);
+    if (ending == Ending::TargetReadBefore)
+      for (auto j : p.loop("j", 0, m)) now(0, j) += y(0, j);
+  }
+  for (auto i : p.loop("i", ending == Ending::PartOfIt ? 1 : 0, n))
+    for (auto j : p.loop("j", 0, m)) y(i, j) = now(i, j);
+  for (auto j : p.loop("j", 0, m)) z(j) = ending == Ending::ReadLater ? now(0, j) : x(0, j);
+  return p.build();
+}
+
+TEST(MergeCopies, WhatIsCopiedAsAWholeInTheEndIsDoneThereFromTheBeginning) {
+  for (const Ending ending : {Ending::WholeCopy, Ending::PartOfIt, Ending::ReadLater, Ending::TargetReadBefore}) {
+    const Lowered l = lowered(steps_in_place(ending));
+    EXPECT_EQ(l.text.find("local f64 now") == std::string::npos, ending == Ending::WholeCopy) << l.text;
+    for (const Sizes& sizes : {Sizes{{"n", 3}, {"m", 4}, {"T", 2}}, {{"n", 1}, {"m", 1}, {"T", 0}}})
+      expect_same_results(l, sizes);
+  }
 }
 
 // v[t + 1] from v[t], of which only the last level is read.
@@ -132,155 +164,6 @@ TEST(ContractLevels, LoopsThatMayRunAtOnceKeepTheirLevels) {
   EXPECT_EQ(outer_parallel_loops(l.after.body), std::vector<std::string>{"t"}) << l.text;
   EXPECT_NE(l.text.find("v[T, n]"), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 3}, {"T", 4}});
-}
-
-Lowered fused(const Program& program) {
-  Lowered l = lowered(program);
-  l.after = fuse_rows(l.after);
-  ir::verify(l.after, "fuse_rows");
-  l.text = ir::print(l.after.body);
-  return l;
-}
-
-// v = f(u), then u = g(v), in place, with offsets in rows.
-Program in_place(int up, int down, int reads = 0) {
-  ProgramBuilder p("in_place");
-  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
-  auto u = p.inout<double>("u", {n, m}), v = p.inout<double>("v", {n, m});
-  for ([[maybe_unused]] auto t : p.loop("t", 0, T)) {
-    for (auto i : p.loop("i", up, n - down))
-      for (auto j : p.loop("j", 0, m)) v(i, j) = u(i - up, j) + 0.5 * u(i + down, j);
-    for (auto i : p.loop("i", reads, n - reads))
-      for (auto j : p.loop("j", 0, m)) u(i, j) = 0.9 * v(i - reads, j) + 0.1 * v(i + reads, j);
-  }
-  return p.build();
-}
-
-TEST(FuseRows, NestsFollowEachOtherRowByRowAtAnyReach) {
-  for (const int up : {0, 1, 3})
-    for (const int down : {0, 1, 2})
-      for (const int reads : {0, 1}) {
-        const Lowered l = fused(in_place(up, down, reads));
-        EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
-        for (const std::int64_t n : {2, 3, 7, 9, 40, 131}) expect_same_results(l, {{"n", n + 5}, {"m", 3}, {"T", 2}});
-      }
-}
-
-TEST(FuseRows, RowsThatReachTooFarStayApart) {
-  const Lowered l = fused(in_place(0, 9));
-  EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
-}
-
-TEST(FuseRows, SeveralNestsAndConditionsOfSizes) {
-  ProgramBuilder p("chain");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m}), c = p.inout<double>("c", {n, m});
-  for (auto i : p.loop("i", 1, n))
-    for (auto j : p.loop("j", 0, m)) b(i, j) = a(i - 1, j) + a(i, j);
-  p.when(m > 2, [&] {
-    for (auto i : p.loop("i", 0, n - 1))
-      for (auto j : p.loop("j", 0, m)) c(i, j) = 2.0 * b(i + 1, j);
-  });
-  for (auto i : p.loop("i", 1, n - 2))
-    for (auto j : p.loop("j", 0, m)) a(i, j) = c(i - 1, j) + c(i + 1, j);
-  const Lowered l = fused(p.build());
-  EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
-  for (const std::int64_t m_size : {1, 4})
-    for (const std::int64_t rows : {1, 2, 3, 5, 50, 200}) expect_same_results(l, {{"n", rows}, {"m", m_size}});
-}
-
-// A step inside a border that stays as it is, whose rows and columns have loops of their own.
-Program with_border(bool rows_first, bool corner_is_read) {
-  ProgramBuilder p("border");
-  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
-  auto u = p.inout<double>("u", {T + 1, n, m});
-  for (auto t : p.loop("t", 0, T)) {
-    auto rows = [&] {
-      for (auto j : p.loop("j", 1, m - 1)) {
-        u(t + 1, 0, j) = u(t, 0, j);
-        u(t + 1, n - 1, j) = corner_is_read ? u(t, n - 1, j) + u(t + 1, n - 1, 0) : u(t, n - 1, j);
-      }
-    };
-    if (rows_first) rows();
-    for (auto i : p.loop("i", 0, n)) {
-      u(t + 1, i, 0) = u(t, i, 0);
-      u(t + 1, i, m - 1) = u(t, i, m - 1);
-    }
-    if (!rows_first) rows();
-    for (auto i : p.loop("i", 1, n - 1))
-      for (auto j : p.loop("j", 1, m - 1)) u(t + 1, i, j) = u(t, i - 1, j) + u(t, i, j + 1) - u(t, i + 1, j - 1);
-  }
-  return p.build();
-}
-
-TEST(FuseRows, ColumnsOfABorderJoinTheRowsInsideIt) {
-  for (const bool corner_is_read : {false, true})
-    for (const bool rows_first : {false, !corner_is_read}) {
-      const Lowered l = fused(with_border(rows_first, corner_is_read));
-      // One loop over strips does the columns and the inside, and the loop over the first and last row does not part
-      // them: it comes before, or after where it reads what they set.
-      const std::size_t strip = l.text.find("parallel for strip"),
-                        row = l.text.find("parallel for j in 1..m - 1:\n    u");
-      ASSERT_NE(strip, std::string::npos) << l.text;
-      EXPECT_EQ(l.text.find("parallel for strip", strip + 1), std::string::npos) << l.text;
-      EXPECT_EQ(l.text.find("parallel for i"), std::string::npos) << l.text;
-      EXPECT_EQ(row > strip, corner_is_read) << l.text;
-      for (const std::int64_t n : {2, 3, 5, 131})
-        for (const std::int64_t m : {2, 4}) expect_same_results(l, {{"n", n}, {"m", m}, {"T", 2}});
-    }
-}
-
-TEST(FuseRows, ALoopThatDependsOnBothSidesKeepsThemApart) {
-  ProgramBuilder p("between");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m});
-  auto first = p.inout<double>("first", {m});
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) a(i, j) = 2.0 * b(i, j);
-  for (auto j : p.loop("j", 0, m)) first(j) = a(0, m - 1 - j);
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) b(i, j) = a(i, j) + first(m - 1 - j);
-  const Lowered l = fused(p.build());
-  EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
-  expect_same_results(l, {{"n", 3}, {"m", 4}});
-}
-
-TEST(FuseRows, LevelsAreNoRows) {
-  ProgramBuilder p("levels");
-  auto n = p.size("n"), m = p.size("m"), T = p.size("T");
-  auto u = p.inout<double>("u", {T + 1, n, m});
-  for (auto t : p.loop("t", 0, T))
-    for (auto i : p.loop("i", 0, n))
-      for (auto j : p.loop("j", 0, m)) u(t, i, j) = 1.0 + u(t, i, j);
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) u(T, i, j) = 2.0 * u(T, i, j);
-  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
-}
-
-TEST(FuseRows, NestsThatShareNothingStayApart) {
-  ProgramBuilder p("apart");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.inout<double>("a", {n, m}), b = p.inout<double>("b", {n, m});
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) a(i, j) = 2.0 * a(i, j);
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) b(i, j) = 3.0 * b(i, j);
-  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
-}
-
-TEST(FuseRows, RowsThatSumUpStayApart) {
-  ProgramBuilder p("products");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.input<double>("a", {n, m, m});
-  auto b = p.output<double>("b", {n, m}), c = p.output<double>("c", {n, m});
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) {
-      b(i, j) = 0.0;
-      for (auto k : p.loop("k", 0, m)) b(i, j) += a(i, j, k);
-    }
-  for (auto i : p.loop("i", 0, n))
-    for (auto j : p.loop("j", 0, m)) c(i, j) = b(i, m - 1 - j);
-  EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
 }
 
 TEST(Unswitch, AChoiceOfTheLoopOutsideIsMadeThere) {
