@@ -47,9 +47,10 @@ struct EmittedUnit {
 
 /// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around.
 inline constexpr const char* required_flags = "-fwrapv";
-/// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again.
+/// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again; jump
+/// threading makes several copies of what lanes then have to do all of.
 inline constexpr const char* speed_flags =
-    "-O3 -march=native -fno-predictive-commoning -fno-math-errno -fno-trapping-math";
+    "-O3 -march=native -fno-predictive-commoning -fno-thread-jumps -fno-math-errno -fno-trapping-math";
 
 /// Emits one function per program, named after it. With a `header_name` the source includes that file instead of
 /// repeating the declarations. Throws nothing but InternalError.
