@@ -81,7 +81,7 @@ class BeginningFinder {
     Stmt begin = s;
     for (auto outer = path_.rbegin(); outer != path_.rend(); ++outer) {
       if (auto* loop = outer->as<ir::For>()) {
-        if (is_mentioned(sum, loop->iterator)) break;
+        if (is_in(sum.indices, loop->iterator)) break;
         begin = *outer;
       } else if (outer->kind() == ir::Kind::While) {
         break;
@@ -98,7 +98,34 @@ class BeginningFinder {
       if (earlier->array == sum.array && ir::equal(earlier->indices, sum.indices)) return;
     }
     sums_in_[loop].push_back(&sum);
-    found_[begin.get()].push_back(s);
+    if (!is_continued(sum, begin)) found_[begin.get()].push_back(s);
+  }
+
+  // Whether a loop around the beginning surely goes on with the sums of its earlier iterations: all of them add to the
+  // same elements, and nothing in it clears them. Then there is no need to ask for the dataflow.
+  bool is_continued(const ir::Reduce& sum, const Stmt& begin) const {
+    bool outside = false;
+    std::vector<ir::Expr> deciding = sum.indices;  // what the elements added to depend on
+    for (auto outer = path_.rbegin(); outer != path_.rend(); ++outer) {
+      auto* scope = outer->as<ir::Allocate>();
+      if (outer->kind() == ir::Kind::If || (scope && scope->array == sum.array)) return false;
+      if (auto* loop = outer->as<ir::For>()) {
+        if (outside && !is_in(deciding, loop->iterator) && !is_cleared_in(*outer, sum.array)) return true;
+        deciding.insert(deciding.end(), {loop->lower, loop->upper});
+        if (loop->at_most) deciding.push_back(loop->at_most);
+      }
+      outside |= outer->same_as(begin);
+    }
+    return false;
+  }
+
+  static bool is_cleared_in(const Stmt& loop, const ir::Array& array) {
+    bool cleared = false;
+    ir::walk_stmts(loop, [&](const Stmt& s) {
+      auto* assign = s.as<ir::Assign>();
+      cleared |= assign && assign->array == array;
+    });
+    return cleared;
   }
 
   const ir::StmtNode* loop_around(const Stmt& inner) const {
@@ -110,9 +137,9 @@ class BeginningFinder {
     return loop;
   }
 
-  static bool is_mentioned(const ir::Reduce& sum, const ir::Symbol& iterator) {
-    return std::any_of(sum.indices.begin(), sum.indices.end(),
-                       [&](const ir::Expr& index) { return mentions(index, iterator); });
+  static bool is_in(const std::vector<ir::Expr>& expressions, const ir::Symbol& iterator) {
+    return std::any_of(expressions.begin(), expressions.end(),
+                       [&](const ir::Expr& e) { return mentions(e, iterator); });
   }
 
   const Which which_;
