@@ -1,5 +1,7 @@
 #include "dsl/poly/dependences.h"
 
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/poly/examples.h"
 
 #include <fmt/format.h>
@@ -34,32 +36,64 @@ isl::map related_at(const Model& model, const Statement& a, const Statement& b, 
 
 using Relations = std::vector<isl::map>;
 
+// The value of an index as the iterator goes on, which differs from iteration to iteration whatever happens in them.
+bool moves_with(const ir::Expr& e, const ir::Symbol& iterator, const std::vector<ir::Symbol>& inside) {
+  if (auto* var = e.as<ir::Var>()) return var->symbol == iterator;
+  auto* sum = e.as<ir::Binary>();
+  if (!sum || (sum->op != ir::BinaryOp::Add && sum->op != ir::BinaryOp::Sub)) return false;
+  const auto stays = [&](const ir::Expr& part) {
+    return !ir::has_load(part) && !ir::mentions(part, iterator) &&
+           std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return ir::mentions(part, i); });
+  };
+  return (moves_with(sum->a, iterator, inside) && stays(sum->b)) ||
+         (stays(sum->a) && moves_with(sum->b, iterator, inside));
+}
+
+// Whether two accesses to one array surely touch different elements in different iterations of the loop at `depth`
+// around both, seen without isl: most accesses of parallel loops do.
+bool are_separated(const Statement& s, const Access& a, const Statement& t, const Access& b, std::size_t depth) {
+  const auto dims = static_cast<std::size_t>(isl_map_dim(a.relation.get(), isl_dim_out));
+  if (a.array != b.array) return false;
+  if (dims - a.indices.size() > depth) return true;  // allocated in the loop
+  std::vector<ir::Symbol> inside(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, s.iterators.end());
+  inside.insert(inside.end(), t.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, t.iterators.end());
+  for (std::size_t k = 0; k < a.indices.size(); ++k) {
+    if (moves_with(a.indices[k], s.iterators[depth], inside) && ir::equal(a.indices[k], b.indices[k])) return true;
+  }
+  return false;
+}
+
 // Collects the conflicts among instances of two statements that are in one of some relations.
 class Collector {
  public:
   Collector(const Model& model, Search search) : model_(model), search_(search) {}
 
+  // The first relation is about different iterations of the loop at `depth`, and so on for all loops around both
+  // statements; one more is about their order in the text.
   template <class MakeOrders>  // returns Relations
-  void collect(int first, int second, MakeOrders make_orders) {
-    std::optional<Relations> orders;
+  void collect(int first, int second, std::size_t depth, MakeOrders make_orders) {
     const Statement& s = model_.statements[static_cast<std::size_t>(first)];
     const Statement& t = model_.statements[static_cast<std::size_t>(second)];
-    auto add_if_ordered = [&](const Conflict& conflict) {
-      if (!orders) orders = make_orders();
-      for (const isl::map& order : *orders) {
-        if (!done_) add(conflict, order);
-      }
-    };
+    const std::size_t shared = common_loops(s, t);
+    std::optional<Relations> orders;
     if (uses_stack(s) && uses_stack(t)) {
-      add_if_ordered({first, second, nullptr, nullptr, false, all_pairs(model_, s, t)});
+      orders = make_orders();
+      for (const isl::map& order : *orders)
+        if (!done_) add({first, second, nullptr, nullptr, false, all_pairs(model_, s, t)}, order);
     }
     for (const Access& a : s.accesses) {
       for (const Access& b : t.accesses) {
-        if (done_) return;
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
         if (search_ == Search::SkipSums && is_sum(a, b)) continue;
-        add_if_ordered({first, second, &a, &b, is_sum(a, b), touching_pairs(model_, s, a, t, b)});
+        if (!orders) orders = make_orders();
+        isl::map touching;
+        for (std::size_t k = 0; k < orders->size(); ++k) {
+          if (done_) return;
+          if (depth + k < shared && are_separated(s, a, t, b, depth + k)) continue;
+          if (touching.is_null()) touching = touching_pairs(model_, s, a, t, b);
+          add({first, second, &a, &b, is_sum(a, b), touching}, (*orders)[k]);
+        }
       }
     }
   }
@@ -125,7 +159,7 @@ std::vector<Conflict> dependences(const Model& model) {
     auto n = static_cast<int>(model.statements.size());
     for (int first = 0; first < n; ++first) {
       for (int second = 0; second < n; ++second) {
-        collector.collect(first, second, [&] { return execution_orders(model, first, second); });
+        collector.collect(first, second, 0, [&] { return execution_orders(model, first, second); });
       }
     }
     return collector.take();
@@ -135,7 +169,7 @@ std::vector<Conflict> dependences(const Model& model) {
 bool must_precede(const Model& model, int first, int second) {
   return guarded([&] {
     Collector collector(model, Search::SkipSums);
-    collector.collect(first, second, [&] { return execution_orders(model, first, second); });
+    collector.collect(first, second, 0, [&] { return execution_orders(model, first, second); });
     return collector.done();
   });
 }
@@ -160,7 +194,8 @@ std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Searc
       for (int second = 0; second < n && !collector.done(); ++second) {
         const Statement& t = model.statements[static_cast<std::size_t>(second)];
         if (depth_of(t, loop) < 0) continue;
-        collector.collect(first, second, [&] { return Relations{related_at(model, s, t, depth, Direction::Rising)}; });
+        collector.collect(first, second, static_cast<std::size_t>(depth),
+                          [&] { return Relations{related_at(model, s, t, depth, Direction::Rising)}; });
       }
     }
     return collector.take();
