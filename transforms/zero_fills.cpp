@@ -45,7 +45,9 @@ class Fill {
       const Statement& s = at(model_, k);
       if (!s.stmt.as<ir::Assign>() || stored(s).array != stored(fill).array || !s.exact || !stored(s).exact) continue;
       const std::size_t shared = poly::common_loops(fill, s);
-      isl::map again = related(fill, stored(fill), s, stored(s), shared).intersect_range(unread_until(k, shared));
+      isl::map again = related(fill, stored(fill), s, stored(s), shared);
+      if (again.is_empty()) continue;
+      again = again.intersect_range(unread_until(k, shared));
       result = result.subtract(again.domain().subtract(read_in_own_nest(shared)));
     }
     return result.coalesce();

@@ -62,10 +62,17 @@ class Builder {
     for (const ir::Symbol& size : program_.sizes) at_least_zero(ir::var(size));
     for (const ir::Array& array : program_.arrays) {
       for (const Expr& extent : array->shape) {
-        if (!extent.as<ir::Var>()) at_least_zero(extent);
+        if (!extent.as<ir::Var>() && !is_clamped(extent)) at_least_zero(extent);
       }
     }
     assume(all, Abstraction(facts_));
+  }
+
+  // max(e, 0)
+  static bool is_clamped(const Expr& extent) {
+    auto* node = extent.as<ir::Binary>();
+    return node && node->op == BinaryOp::Max &&
+           (ir::as_int(node->a).value_or(-1) >= 0 || ir::as_int(node->b).value_or(-1) >= 0);
   }
 
   static bool find(const ir::Stmt& at, const ir::Stmt& region, std::vector<ir::Stmt>& path) {
