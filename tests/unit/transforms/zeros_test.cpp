@@ -120,6 +120,34 @@ TEST(Zeros, ASumUnderADataConditionKeepsItsZeros) {
   expect_same_at(p.build(), {{{"n", 9}}});
 }
 
+TEST(Zeros, SumsStartInRowsThatDoNotGoOnWithThem) {
+  ProgramBuilder p("rows");
+  auto n = p.size("n"), edges = p.size("E"), m = p.size("m");
+  auto x = p.input<float>("x", {edges, m});
+  auto ptr = p.input<int>("ptr", {n + 1});
+  auto y = p.output<float>("y", {edges});
+  p.csr(ptr, edges);
+  for (auto e : p.loop("e", 0, edges)) y(e) = 0.0f;
+  for (auto v : p.loop("v", 0, n))  // adds to the edges of v: different ones each time
+    for (auto e : p.loop("e", ptr(v), ptr(v + 1)))
+      for (auto j : p.loop("j", 0, m)) y(e) += x(e, j);
+  const std::string text = lowered(p.build()).text;
+  EXPECT_NE(text.find("    y[e] = 0\n    for j in 0..m:\n"), std::string::npos) << text;
+}
+
+TEST(Zeros, ASumOfOneIterationMayBeAnAssignment) {
+  ProgramBuilder p("once");
+  auto n = p.size("n"), steps = p.size("T");
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto t : p.loop("t", 0, steps))
+    p.when(t == 1, [&] {
+      for (auto i : p.loop("i", 0, n)) y(i) += 2.0f;
+    });
+  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"T", 3}}, {{"n", 5}, {"T", 1}}});
+  EXPECT_NE(l.text.find("y[i] = 2"), std::string::npos) << l.text;
+}
+
 TEST(Zeros, SumsOverTimeStartAnewInEachStep) {
   ProgramBuilder p("steps");
   auto n = p.size("n"), steps = p.size("T");
