@@ -187,14 +187,7 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
     list.push_back("int64_t stack_capacity");
     list.push_back("int64_t* stack_state");
   }
-  std::string out;
-  std::size_t column = 40;
-  for (const std::string& item : list) {
-    const bool wrap = column + item.size() > 110;
-    out += (out.empty() ? "" : wrap ? ",\n    " : ", ") + item;
-    column = wrap ? 4 + item.size() : column + item.size() + 2;
-  }
-  return out;
+  return joined(list, 40, 4);
 }
 
 }  // namespace loopgrad::backend
