@@ -1,49 +1,11 @@
 // Each primitive of a schedule: what it makes of a loop, that results stay the same in the checked interpreter, and the
 // concrete conflict with which it refuses.
-#include "tests/unit/transforms/lowered.h"
+#include "tests/unit/transforms/scheduled.h"
 
 #include <loopgrad/autodiff.h>
-#include <loopgrad/error.h>
-#include <loopgrad/schedule.h>
 
 namespace loopgrad::transforms {
 namespace {
-
-/// The program with the steps done and nothing else decided by the user.
-Lowered scheduled(const Program& program, const Schedule& schedule, SumMode mode = SumMode::Restructured) {
-  Lowered result;
-  result.before = program.ir();
-  result.after = lower(program.ir(), mode, result.report, {schedule, {}});
-  ir::verify(result.after, "lower");
-  result.text = ir::print(result.after.body);
-  return result;
-}
-
-/// What a step makes of the program as written, before anything is made parallel.
-std::string after(const Program& program, const std::string& steps) {
-  return ir::print(scheduled(program, Schedule::parse(steps), SumMode::Serial).after.body);
-}
-
-template <class E = TransformError>
-std::string refusal(const Program& program, const std::string& steps) {
-  try {
-    scheduled(program, Schedule::parse(steps), SumMode::Serial);
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-#define EXPECT_HAS(text, part) EXPECT_TRUE(holds(text, part)) << text
-
-void expect_same(const Program& program, const std::string& steps, const std::vector<Sizes>& all) {
-  for (SumMode mode : {SumMode::Serial, SumMode::Restructured}) {
-    Lowered l = scheduled(program, Schedule::parse(steps), mode);
-    for (const Sizes& sizes : all) expect_same_results(l, sizes);
-  }
-}
 
 Program transposed() {
   ProgramBuilder p("transposed");
@@ -75,21 +37,6 @@ Program triangle() {
   return p.build();
 }
 
-/// Row sums with a local: the inner loop is not perfectly nested.
-Program row_sums() {
-  ProgramBuilder p("rows");
-  auto n = p.size("n"), m = p.size("m");
-  auto x = p.input<float>("x", {n, m});
-  auto y = p.output<float>("y", {n});
-  for (auto i : p.loop("i", 0, n)) {
-    auto s = p.scalar<float>("s");
-    s = 0.0f;
-    for (auto j : p.loop("j", 0, m)) s += x(i, j);
-    y(i) = s * s;
-  }
-  return p.build();
-}
-
 Program recurrence() {
   ProgramBuilder p("recurrence");
   auto n = p.size("n");
@@ -97,9 +44,6 @@ Program recurrence() {
   for (auto i : p.loop("i", 1, n)) x(i) = 0.5f * x(i - 1);
   return p.build();
 }
-
-const std::vector<Sizes> squares = {
-    {{"n", 7}, {"m", 5}}, {{"n", 8}, {"m", 8}}, {{"n", 1}, {"m", 3}}, {{"n", 0}, {"m", 0}}};
 
 TEST(Schedule, SplitsIntoBlocks) {
   EXPECT_EQ(after(transposed(), "split(j, 4)"),
@@ -196,92 +140,6 @@ TEST(Schedule, AnAssignmentBetweenSumsIsNoSum) {
             "    y[i] += x[i, j]\n");
   expect_same(program, "fission(i)", {{{"n", 4}}});
   expect_same(program, "unroll_and_jam(i, 2)", {{{"n", 5}}, {{"n", 1}}});
-}
-
-Program two_loops(int shift) {
-  ProgramBuilder p("two");
-  auto n = p.size("n");
-  auto x = p.input<float>("x", {n + 2});
-  auto a = p.local<float>("a", {n + 2});
-  auto y = p.output<float>("y", {n});
-  for (auto z : p.loop("z", 0, n + 2)) a(z) = 0.0f;
-  for (auto i : p.loop("i", 0, n)) a(i) = exp(x(i));
-  for (auto k : p.loop("k", 0, n)) y(k) = 3.0f * a(k + shift);
-  return p.build();
-}
-
-TEST(Schedule, Fuses) {
-  EXPECT_HAS(after(two_loops(0), "fuse(i, k)"),
-             "for i in 0..n:\n"
-             "  a[i] = exp(x[i])\n"
-             "  y[i] = 3*a[i]\n");
-  expect_same(two_loops(0), "fuse(i, k)", {{{"n", 6}}, {{"n", 0}}});
-}
-
-TEST(Schedule, RefusesToFuseWithALaterIteration) {
-  std::string text = refusal(two_loops(1), "fuse(i, k)");
-  EXPECT_HAS(text, "cannot fuse 'i' and 'k': a[i] is written at schedule_test.cpp:");
-  EXPECT_HAS(text, "for (i = 1) and read as a[k + 1] at");
-  EXPECT_HAS(text, "for (k = 0)");
-  EXPECT_HAS(refusal(two_loops(0), "fuse(z, i)"), "the bounds of the loops differ");
-  EXPECT_HAS(refusal(two_loops(0), "reverse(k); fuse(i, k)"), "the loops run in opposite directions");
-  EXPECT_HAS(refusal<UsageError>(two_loops(0), "fuse(z, k)"), "the second loop does not follow right after the first");
-}
-
-TEST(Schedule, ContractsWhatFusionMadeLocal) {
-  ProgramBuilder p("pair");
-  auto n = p.size("n");
-  auto x = p.input<float>("x", {n});
-  auto a = p.local<float>("a", {n});
-  auto y = p.output<float>("y", {n});
-  for (auto i : p.loop("i", 0, n)) a(i) = exp(x(i));
-  for (auto k : p.loop("k", 0, n)) y(k) = 3.0f * a(k);
-  Program program = p.build();
-  EXPECT_EQ(after(program, "fuse(i, k); contract(a)"),
-            "for i in 0..n:\n"
-            "  local f32 a\n"
-            "  a = exp(x[i])\n"
-            "  y[i] = 3*a\n");
-  expect_same(program, "fuse(i, k); contract(a)", {{{"n", 6}}});
-  EXPECT_HAS(refusal<UsageError>(program, "contract(a)"), "cannot contract 'a': it is used outside of one loop");
-}
-
-TEST(Schedule, RefusesToContractWhatIterationsShare) {
-  ProgramBuilder p("shared");
-  auto n = p.size("n");
-  auto a = p.local<float>("a", {n + 1});
-  auto y = p.output<float>("y", {n});
-  a(0) = 1.0f;
-  for (auto i : p.loop("i", 0, n)) {
-    a(i + 1) = 2.0f * a(i);
-    y(i) = a(i);
-  }
-  EXPECT_HAS(refusal<UsageError>(p.build(), "contract(a)"), "cannot contract 'a'");
-}
-
-TEST(Schedule, FissionNeedsLocalsExpanded) {
-  std::string text = refusal(row_sums(), "fission(i, 2)");
-  EXPECT_HAS(text, "the local 's' is used in both parts");
-  EXPECT_HAS(text, "Hint: expand(s, i)");
-  EXPECT_HAS(after(row_sums(), "expand(s, i); fission(i); interchange(i#2, j)"),
-             "for j in 0..m:\n"
-             "  for i in 0..n:\n"
-             "    s_all[i] += x[i, j]\n");
-  expect_same(row_sums(), "expand(s, i); fission(i); interchange(i#2, j)", squares);
-}
-
-TEST(Schedule, RefusesFissionOfACircle) {
-  ProgramBuilder p("circle");
-  auto n = p.size("n");
-  auto a = p.inout<float>("a", {n}), b = p.inout<float>("b", {n});
-  for (auto i : p.loop("i", 1, n)) {
-    a(i) = b(i - 1);
-    b(i) = a(i);
-  }
-  std::string text = refusal(p.build(), "fission(i, 1)");
-  EXPECT_HAS(text, "cannot split the body of 'i': b[i] is written at");
-  EXPECT_HAS(text, "for (i = 1) and read as b[i - 1] at");
-  EXPECT_HAS(text, "for (i = 2)");
 }
 
 TEST(Schedule, Unrolls) {
