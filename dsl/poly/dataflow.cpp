@@ -67,7 +67,8 @@ class Flow {
 
   /// Writers come in textual order, each at most once.
   void add_writer(const Statement& s, const Access& write) {
-    info_.reset(isl_access_info_add_source(info_.release(), forward_domain(write.relation, s).release(), 1, user(s)));
+    isl::map source = forward_domain(write.relation, s);
+    info_.reset(isl_access_info_add_source(info_.release(), source.release(), 1, user(s)));
   }
 
   void compute() {
@@ -77,9 +78,12 @@ class Flow {
 
   /// Reader instance -> instance of `s`; nothing when no instance of it was the last writer.
   std::optional<isl::map> written_by(const Statement& s) const {
-    auto pairs = found_.find(&s);
-    if (pairs == found_.end()) return std::nullopt;
-    return forward_domain(forward_domain(pairs->second, s).reverse(), reader_);
+    std::optional<isl::map> pairs;
+    for (const auto& [writer, some] : found_) {
+      if (writer == &s) pairs = pairs ? pairs->unite(some) : some;
+    }
+    if (!pairs) return std::nullopt;
+    return forward_domain(forward_domain(*pairs, s).reverse(), reader_);
   }
 
   /// Reader instance -> element, where nobody wrote it before.
@@ -92,7 +96,7 @@ class Flow {
     void operator()(isl_access_info* info) const { isl_access_info_free(info); }
     void operator()(isl_flow* flow) const { isl_flow_free(flow); }
   };
-  using Pairs = std::map<const Statement*, isl::map>;  // writer instance -> reader instance
+  using Found = std::vector<std::pair<const Statement*, isl::map>>;  // writer instance -> reader instance
 
   // isl hands it back to `level` and `collect`, which take it as const again.
   static void* user(const Statement& s) { return const_cast<Statement*>(&s); }
@@ -103,10 +107,9 @@ class Flow {
     return a < b ? shared + 1 : shared;  // statements are numbered in textual order
   }
 
+  // Called from C, so nothing of isl that may throw.
   static isl_stat collect(isl_map* pairs, int, void* writer, void* found) {
-    const isl::map map = isl::manage(pairs);
-    auto [known, is_new] = static_cast<Pairs*>(found)->try_emplace(static_cast<const Statement*>(writer), map);
-    if (!is_new) known->second = known->second.unite(map);
+    static_cast<Found*>(found)->emplace_back(static_cast<const Statement*>(writer), isl::manage(pairs));
     return isl_stat_ok;
   }
 
@@ -129,7 +132,7 @@ class Flow {
   const Statement& reader_;
   std::unique_ptr<isl_access_info, Free> info_;
   std::unique_ptr<isl_flow, Free> flow_;
-  Pairs found_;
+  Found found_;
 };
 
 }  // namespace

@@ -88,6 +88,16 @@ TEST(Dataflow, TheLastOfSeveralWritersCounts) {
   EXPECT_EQ(late.sources[1].writer, 1);
 }
 
+TEST(Dataflow, PastTheBudgetThereIsNoAnswer) {
+  const Model model = backward_model_of(stencil());
+  for (const unsigned long budget : {1, 50, 300}) {
+    model.context->restart_budget(budget);
+    EXPECT_THROW(last_writes(model, 0, model.statements[0].accesses[1]), BudgetError) << budget;
+  }
+  model.context->restart_budget(Context::default_budget);
+  expect_sources(model, 1, "{ S0[i] -> S0[i + 1] : 1 <= i <= 7 }", "{ S0[8] }");
+}
+
 TEST(Dataflow, WhatFollowsDependsOnTheDirectionOfLoops) {
   const Model forward = model_of(stencil()), reversed = backward_model_of(stencil());
   const auto& accesses = forward.statements[0].accesses;
