@@ -48,8 +48,14 @@ bool always_sums(const Stmt& body, const ir::Array& array) {
   return false;
 }
 
+/// An element of an array that surely exists.
+struct Element {
+  ir::Array array;
+  std::vector<Expr> indices;
+};
+
 /// The one element that the loop sums into, if there is only one and it can be summed up apart.
-std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array) {
+std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<Element>& existing) {
   std::optional<SharedSum> sum;
   bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool && !reads(loop, array);
   ir::walk_stmts(loop, [&](const Stmt& s) {
@@ -64,8 +70,36 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array) {
   if (!fits || !sum) return std::nullopt;
   for (const Expr& index : sum->indices)
     if (varies_inside(loop, index)) return std::nullopt;
-  if (!array->shape.empty() && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
+  const bool exists = std::any_of(existing.begin(), existing.end(), [&](const Element& e) {
+    return e.array == array && ir::equal(e.indices, sum->indices);
+  });
+  if (!array->shape.empty() && !exists && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
   return sum;
+}
+
+/// As `shared_sums`, with elements that are known to exist even when the loop makes no trip.
+std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& program, const Stmt& loop,
+                                                       const std::vector<Element>& existing) {
+  if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
+  bool stack = false;
+  ir::walk_stmts(loop, [&](const Stmt& s) { stack |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
+  if (stack) return std::nullopt;
+  std::vector<SharedSum> sums;
+  try {
+    auto isl = std::make_shared<poly::Context>();
+    const poly::Model model = poly::build_model(program, loop, isl);
+    for (const poly::Conflict& conflict : poly::carried_by(model, loop, poly::Search::UntilNotASum)) {
+      if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
+      const ir::Array& array = conflict.a->array;
+      if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
+      const auto sum = only_sum(loop, array, existing);
+      if (!sum) return std::nullopt;
+      sums.push_back(*sum);
+    }
+  } catch (const poly::BudgetError&) {
+    return std::nullopt;
+  }
+  return sums;
 }
 
 class Spreader {
@@ -77,7 +111,14 @@ class Spreader {
     if (ir::is_empty(s)) return s;
     if (const auto* n = s.as<ir::Block>()) {
       std::vector<Stmt> body;
-      for (const Stmt& child : n->body) body.push_back(visit(child));
+      const std::size_t before = existing_.size();
+      for (const Stmt& child : n->body) {
+        body.push_back(visit(child));
+        const auto* a = child.as<ir::Assign>();
+        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load))
+          existing_.push_back({a->array, a->indices});
+      }
+      existing_.resize(before);
       return ir::block(std::move(body));
     }
     if (const auto* n = s.as<ir::Allocate>()) {
@@ -99,9 +140,11 @@ class Spreader {
 
  private:
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
-    if (!has_few_trips(loop) && !prefers_inner(loop)) {
+    if (!has_few_trips(loop)) {
       const bool row = rows_ && rows_->contains(program_, s);
-      if (const auto sums = shared_sums(program_, s)) return spread(loop, *sums, row);
+      const auto sums = find_shared_sums(program_, s, existing_);
+      const ir::For* const shared = sums ? loop_to_share(loop, *sums) : nullptr;
+      if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
     }
     if (!can_spread(program_, loop.body)) return single(s);
     const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
@@ -119,6 +162,27 @@ class Spreader {
       if (other > 0 && other > own && shared_sums(program_, s)) better = true;
     });
     return better;
+  }
+
+  /// The loop itself, or where a loop inside touches memory in a better order that one, if it is directly inside, or
+  /// inside that, and sums up the same: each thread then has one sum at the end of `loop`, and not one in each trip.
+  /// Null: neither; the loops inside are spread by themselves.
+  const ir::For* loop_to_share(const ir::For& loop, const std::vector<SharedSum>& sums) const {
+    if (!prefers_inner(loop)) return &loop;
+    const ir::For* best = nullptr;
+    int best_score = 0;
+    for (Stmt inner = loop.body; const auto* n = inner.as<ir::For>(); inner = n->body) {
+      const int score = coalescing_score(loop.body, n->iterator);
+      if (score <= best_score || has_few_trips(*n)) continue;
+      const auto own = shared_sums(program_, inner);
+      auto is_known = [&](const SharedSum& sum) {
+        return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == sum.array; });
+      };
+      if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
+      best = n;
+      best_score = score;
+    }
+    return best;
   }
 
   Stmt visit_kept(const ir::Allocate& local) {
@@ -157,12 +221,21 @@ class Spreader {
                         chunk_loop(loop.iterator, one, 1, own, loop.location), LoopMode::Forward, loop.location);
   }
 
-  Stmt spread(const ir::For& loop, const std::vector<SharedSum>& sums, bool row) {
+  /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
+  /// iterations.
+  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body) const {
+    if (loop.iterator == shared.iterator)
+      return strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, body, loop.location);
+    const auto* inner = body.as<ir::For>();
+    const LoopMode mode = loop.mode == LoopMode::Backward ? loop.mode : LoopMode::Forward;
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, share_of_thread(*inner, shared, t, inner->body), mode,
+                        loop.location, loop.at_most);
+  }
+
+  Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
     const ir::Symbol t = ir::make_symbol("t");
     const PartialSums partial = redirect_sums(sums, loop.body, "_part");
-    Stmt body =
-        row ? row_loop(loop, t, partial.body)
-            : strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, partial.body, loop.location);
+    Stmt body = row ? row_loop(loop, t, partial.body) : share_of_thread(loop, shared, t, partial.body);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
     // part = identity; loop; all += part (together); target += all
@@ -202,6 +275,7 @@ class Spreader {
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
 
   const ir::Program& program_;
+  std::vector<Element> existing_;  // assigned before in the blocks around
   const Expr threads_;
   const RowLoops* const rows_;           // null: none are kept
   std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
@@ -262,26 +336,7 @@ Stmt merge_singles(const Stmt& body) {
 }  // namespace
 
 std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop) {
-  if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
-  bool stack = false;
-  ir::walk_stmts(loop, [&](const Stmt& s) { stack |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
-  if (stack) return std::nullopt;
-  std::vector<SharedSum> sums;
-  try {
-    auto isl = std::make_shared<poly::Context>();
-    const poly::Model model = poly::build_model(program, loop, isl);
-    for (const poly::Conflict& conflict : poly::carried_by(model, loop, poly::Search::UntilNotASum)) {
-      if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
-      const ir::Array& array = conflict.a->array;
-      if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
-      const auto sum = only_sum(loop, array);
-      if (!sum) return std::nullopt;
-      sums.push_back(*sum);
-    }
-  } catch (const poly::BudgetError&) {
-    return std::nullopt;
-  }
-  return sums;
+  return find_shared_sums(program, loop, {});
 }
 
 bool can_spread(const ir::Program& program, const Stmt& s) {
