@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t most_partial_elements = 1 << 25, enough_blocks = 256, least_block_work = 64;
 // Blocks that each sum for many elements have many threads, and all of them should run at the same time.
 constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
+constexpr std::int64_t group_blocks = 32;  // combined first where there may be many
 
 Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
 Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
@@ -175,12 +176,15 @@ class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
        const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks)
-      : root_(*nest.as<ir::For>()), block_(ir::make_symbol("block")), blocks_(ir::int_const(tree_blocks)) {
+      : root_(*nest.as<ir::For>()),
+        block_(ir::make_symbol("block")),
+        blocks_(ir::int_const(tree_blocks)),
+        many_(tree_blocks > cpu_tree_blocks) {
     for (const auto& group : groups) {
       partials_.push_back(partial_of(model, group));
       const Partial& partial = partials_.back();
       if (partial.is_small()) continue;
-      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, tree_blocks > cpu_tree_blocks);
+      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many_);
       if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
     }
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
@@ -263,12 +267,41 @@ class Tree {
 
   Stmt combinations() const {
     std::vector<Stmt> result;
-    for (const Partial& partial : partials_) result.push_back(combination(partial));
+    for (const Partial& partial : partials_) {
+      // Of many blocks, groups are combined first: for all elements of all groups at once.
+      const bool grouped = many_ && !ir::as_int(product(partial.shape));
+      if (grouped) result.push_back(combination_of_groups(partial));
+      result.push_back(grouped ? combination(partial, ceiling(blocks_, ir::int_const(group_blocks)), group_blocks)
+                               : combination(partial, blocks_, 1));
+    }
     return ir::block(std::move(result));
   }
 
-  // target[z...] op= parts[block, z...], block by block; the last of several dimensions is innermost.
-  Stmt combination(const Partial& partial) const {
+  // parts[32*group, z...] op= parts[32*group + k, z...] for k = 1, 2, ... in each group, by way of a scalar.
+  Stmt combination_of_groups(const Partial& partial) const {
+    const ir::Symbol group = ir::make_symbol("group"), k = ir::make_symbol("k");
+    const Expr first = ir::var(group) * ir::int_const(group_blocks);
+    const Stmt elements = for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+      std::vector<Expr> into = element, from = element;
+      into.insert(into.begin(), first);
+      from.insert(from.begin(), first + ir::var(k));
+      const ir::Array sum = ir::make_array(partial.target->name + "_group", partial.parts->type, {},
+                                           ir::ArrayRole::Local, root_.location);
+      const Stmt add = ir::reduce(sum, {}, partial.op, ir::load(partial.parts, from), root_.location);
+      return ir::allocate(
+          sum,
+          ir::block({ir::assign(sum, {}, ir::load(partial.parts, into), root_.location),
+                     ir::for_loop(k, ir::int_const(1), smaller(ir::int_const(group_blocks), blocks_ - first), add,
+                                  ir::LoopMode::Forward, root_.location),
+                     ir::assign(partial.parts, into, ir::load(sum, {}), root_.location)}),
+          root_.location);
+    });
+    return ir::for_loop(group, ir::int_const(0), ceiling(blocks_, ir::int_const(group_blocks)), elements,
+                        ir::LoopMode::Forward, root_.location);
+  }
+
+  // target[z...] op= parts[stride*block, z...], block by block; the last of several dimensions is innermost.
+  Stmt combination(const Partial& partial, const Expr& blocks, std::int64_t stride) const {
     ir::Symbol block = ir::make_symbol("block");
     std::size_t rank = partial.shape.size();
     std::vector<ir::Symbol> iterators;
@@ -278,7 +311,7 @@ class Tree {
       indices.push_back(ir::var(iterators.back()));
     }
     std::vector<Expr> part = indices;
-    part.insert(part.begin(), ir::var(block));
+    part.insert(part.begin(), ir::var(block) * ir::int_const(stride));
     const std::vector<Expr> element = partial.element(indices);
     Stmt result = ir::reduce(partial.target, element, partial.op, ir::load(partial.parts, part), root_.location);
     // Where no iteration added anything, the element need not exist.
@@ -290,7 +323,7 @@ class Tree {
     };
     std::size_t inside = rank >= 2 ? 1 : 0;
     if (inside) over(iterators[rank - 1], partial.shape[rank - 1]);
-    over(block, blocks_);
+    over(block, blocks);
     for (std::size_t k = rank - inside; k-- > 0;) over(iterators[k], partial.shape[k]);
     return varies ? result : ir::if_then(exists, result);
   }
@@ -314,6 +347,7 @@ class Tree {
   const ir::For& root_;
   ir::Symbol block_;
   Expr blocks_;
+  bool many_;  // blocks may be wanted
   std::vector<Partial> partials_;
   std::vector<std::pair<ir::Array, Expr>> kept_;
 };
