@@ -13,6 +13,21 @@ namespace {
 
 constexpr std::int64_t width_of_chunks = transforms::chunk_width;
 
+bool uses_registers(const Stmt& s) {
+  bool found = false;
+  auto note = [&](const Array& array) { found |= transforms::is_in_registers(array); };
+  walk(
+      s,
+      [&](const Stmt& t) {
+        if (const auto* a = t.as<Assign>()) note(a->array);
+        if (const auto* r = t.as<Reduce>()) note(r->array);
+      },
+      [&](const Expr& e) {
+        if (const auto* l = e.as<Load>()) note(l->array);
+      });
+  return found;
+}
+
 std::optional<std::pair<transforms::Chunk, std::int64_t>> any_chunk_of(const For& n) {
   for (const std::int64_t width : {std::int64_t{1}, width_of_chunks})
     if (const auto chunk = transforms::chunk_of(n, width)) return std::pair{*chunk, width};
@@ -27,7 +42,7 @@ bool ChunkWriter::write_single(const For& n) {
   if (!found) return false;
   const auto& [chunk, width] = *found;
   const Symbol start = start_of(n, chunk, width);
-  scope_.code.line("const {} {} = {};", scope_.type_of(start), scope_.name_of(start), scope_.text(chunk.start));
+  declare_start(start, chunk);
   write_at(n, start, chunk, width);
   return true;
 }
@@ -63,10 +78,16 @@ bool ChunkWriter::write_strided(const For& n) {
 /// The name of the first iteration: that of the only one, or one of its own.
 Symbol ChunkWriter::start_of(const For& n, const transforms::Chunk& chunk, std::int64_t width) {
   if (width == 1 && !chunk.lowest) return n.iterator;
+  if (const auto* named = chunk.start.as<Var>()) return named->symbol;
   const Symbol start = make_symbol(n.iterator.name + "_start");
   scope_.note_width(start, {chunk.start, chunk.upper});
   if (is_non_negative(chunk.start, scope_.state)) scope_.state.non_negative.insert(start);
   return start;
+}
+
+void ChunkWriter::declare_start(const Symbol& start, const transforms::Chunk& chunk) {
+  if (const auto* named = chunk.start.as<Var>(); named && named->symbol == start) return;
+  scope_.code.line("const {} {} = {};", scope_.type_of(start), scope_.name_of(start), scope_.text(chunk.start));
 }
 
 void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::Chunk& chunk, std::int64_t width) {
@@ -82,8 +103,7 @@ void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::
   if (below) {
     scope_.enter(*inner);
     const Symbol inner_start = start_of(*inner, *below, width);
-    scope_.code.line("const {} {} = {};", scope_.type_of(inner_start), scope_.name_of(inner_start),
-                     scope_.text(below->start));
+    declare_start(inner_start, *below);
     loops.push_back({inner, inner_start, *below});
   }
   write_wide(loops);
@@ -229,6 +249,7 @@ void ChunkWriter::write_with_places(const Stmt& body) {
 void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level) {
   if (level == loops.size()) return write_with_places(loops.back().loop->body);
   const ChunkLoop& l = loops[level];
+  if (loops.size() == 1 && uses_registers(l.loop->body)) return write_guarded(l);
   const std::string upper = scope_.text(l.chunk.upper, Level::Sum), &start = scope_.name_of(l.start);
   const std::string first =
       l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;
@@ -236,6 +257,23 @@ void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t 
                    first, start, width_of_chunks, upper, scope_.type_of(l.loop->iterator));
   scope_.code.indented([&] { write_narrow(loops, level + 1); });
   scope_.code.line("}}");
+}
+
+/// Each iteration behind a condition: an array stays in registers only while all its indices are constants.
+void ChunkWriter::write_guarded(const ChunkLoop& l) {
+  CodeText& code = scope_.code;
+  const std::string& name = scope_.name_of(l.loop->iterator);
+  std::string condition = fmt::format("{} < {}", name, scope_.text(l.chunk.upper, Level::Sum));
+  if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", name, scope_.text(l.chunk.lowest, Level::Sum));
+  code.line("#pragma unroll");
+  code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", name, scope_.name_of(l.start), width_of_chunks,
+            scope_.type_of(l.loop->iterator));
+  code.indented([&] {
+    code.line("if ({}) {{", condition);
+    code.indented([&] { write_with_places(l.loop->body); });
+    code.line("}}");
+  });
+  code.line("}}");
 }
 
 }  // namespace loopgrad::backend

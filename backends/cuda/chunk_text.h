@@ -42,6 +42,7 @@ class ChunkWriter {
   };
 
   bool write_single(const ir::For& n);
+  void declare_start(const ir::Symbol& start, const transforms::Chunk& chunk);
   bool write_strided(const ir::For& n);
   ir::Symbol start_of(const ir::For& n, const transforms::Chunk& chunk, std::int64_t width);
   void write_at(const ir::For& n, const ir::Symbol& start, const transforms::Chunk& chunk, std::int64_t width);
@@ -49,6 +50,7 @@ class ChunkWriter {
   void write_wide_body(const std::vector<ChunkLoop>& loops, const ir::Stmt& body, const std::vector<Wide>& wides);
   void write_column(const ChunkLoop& l);
   void write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level);
+  void write_guarded(const ChunkLoop& l);
   void write_with_places(const ir::Stmt& body);
   Wide wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
                const std::map<ir::Symbol, ir::Expr>& starts);

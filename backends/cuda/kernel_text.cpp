@@ -4,6 +4,7 @@
 #include "backends/cuda/chunk_text.h"
 #include "backends/cuda/local_arrays.h"
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 namespace loopgrad::backend {
@@ -142,6 +143,7 @@ class KernelWriter {
     scope_.enter(n);
     if (in_thread_ && chunks_.write(n)) return;
     before_control({n.lower, n.upper});
+    if (in_thread_ && equal(n.upper, n.lower + int_const(1))) return emit_name(n);
     if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
       line("#pragma unroll");
     const std::string& name = scope_.name_of(n.iterator);
@@ -154,6 +156,16 @@ class KernelWriter {
       line("for ({3} {0} = {1}; {0} < {2}; ++{0}) {{", name, text(n.lower), upper, scope_.type_of(n.iterator));
     }
     emit_body(n.body);
+    line("}}");
+  }
+
+  /// A loop of one trip: a name for its lower bound.
+  void emit_name(const For& n) {
+    line("{{");
+    indented([&] {
+      line("const {} {} = {};", scope_.type_of(n.iterator), scope_.name_of(n.iterator), text(n.lower));
+      emit(n.body);
+    });
     line("}}");
   }
 

@@ -1,5 +1,6 @@
 #include "transforms/gpu/contiguous.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "transforms/linear_form.h"
@@ -14,6 +15,8 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
+
+constexpr std::int64_t most_register_bytes = 64;
 
 /// All uses of one array in a body.
 struct Use {
@@ -76,6 +79,7 @@ class UseFinder {
   }
 
   void note(const ir::Array& array, const std::vector<Expr>& indices, bool always, bool read, bool write) {
+    if (is_in_registers(array)) return;
     auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.array == array; });
     if (use == uses.end()) {
       uses.push_back({array, indices});
@@ -130,6 +134,11 @@ std::vector<ContiguousAccess> accesses_of(const UseFinder& found, const std::vec
 bool same_alignment(std::int64_t a, std::int64_t b) { return (a - b) % chunk_width == 0; }
 
 }  // namespace
+
+bool is_in_registers(const ir::Array& array) {
+  return array->role == ir::ArrayRole::Local && !array->shape.empty() &&
+         ir::constant_bytes(array).value_or(most_register_bytes + 1) <= most_register_bytes;
+}
 
 Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width, Stmt body,
                 const SourceLocation& location) {

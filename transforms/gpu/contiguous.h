@@ -19,6 +19,9 @@ struct Chunk {
   ir::Expr start, lowest, upper;
 };
 
+/// Whether the array is small and local: a thread's own ones are kept in registers, and nothing of them is moved.
+bool is_in_registers(const ir::Array& array);
+
 /// for i in max(start, lowest)..min(start + width, upper): body
 ir::Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width, ir::Stmt body,
                     const SourceLocation& location);

@@ -39,15 +39,17 @@ class Hoister {
 
   ir::Program run() {
     // One change at a time: legality is asked of the program as it is then.
-    while (step(program_.body)) {
+    while (step(program_.body, false)) {
     }
     return program_;
   }
 
  private:
   /// Makes the first change that is possible at or below `s`.
-  bool step(const Stmt& s) {
+  bool step(const Stmt& s, bool in_parallel) {
     if (!s) return false;
+    if (const auto* n = s.as<ir::Block>(); n && in_parallel && join_fills(s, *n)) return true;
+    in_parallel |= is_parallel_loop(s);
     if (const auto* loop = s.as<ir::For>()) {
       const Stmt merged = untiled(*loop);
       if (merged) {
@@ -58,8 +60,9 @@ class Hoister {
     }
     bool changed = false;
     ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
+      ir::for_each_child(node,
+                         ir::overloaded{[](const Expr&) {},
+                                        [&](const Stmt& child) { changed = changed || step(child, in_parallel); }});
     });
     return changed;
   }
@@ -72,16 +75,42 @@ class Hoister {
     if (mentions(inner->lower, outer.iterator) || mentions(inner->upper, outer.iterator)) return false;
     if (has_load(inner->lower) || has_load(inner->upper) || !bounds_are_fixed(outer, inner->body)) return false;
     const Stmt exchanged = with_body(*inner, with_body(outer, inner->body));
-    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, exchanged));
+    return accept(replace(program_.body, s, exchanged), exchanged);
+  }
+
+  /// Changes the program's body when the iterations of `loop`, a part of it, are independent.
+  bool accept(const Stmt& body, const Stmt& loop) {
+    const ir::Program candidate = ir::with_body(program_, body);
     try {
       auto isl = std::make_shared<poly::Context>();
-      const poly::Model model = poly::build_model(candidate, exchanged, isl);
-      if (!poly::carried_by(model, exchanged, poly::Search::UntilAny).empty()) return false;
+      const poly::Model model = poly::build_model(candidate, loop, isl);
+      if (!poly::carried_by(model, loop, poly::Search::UntilAny).empty()) return false;
     } catch (const poly::BudgetError&) {
       return false;
     }
     program_ = candidate;
     return true;
+  }
+
+  /// Parallel loops around assignments of constants.
+  static bool is_fill(const Stmt& s) {
+    if (const auto* n = s.as<ir::Assign>()) return n->value.kind() == ir::Kind::FloatConst;
+    return is_parallel_loop(s) && is_fill(s.as<ir::For>()->body);
+  }
+
+  bool join_fills(const Stmt& s, const ir::Block& n) {
+    for (std::size_t k = 0; k + 1 < n.body.size(); ++k) {
+      const auto *fill = n.body[k].as<ir::For>(), *next = n.body[k + 1].as<ir::For>();
+      if (!fill || !is_fill(n.body[k]) || !is_parallel_loop(n.body[k + 1]) || !refused_.insert(fill).second) continue;
+      if (!same_value(fill->lower, next->lower) || !same_value(fill->upper, next->upper)) continue;
+      const Stmt first = ir::substitute(fill->body, {{fill->iterator, ir::var(next->iterator)}});
+      const Stmt joined = with_body(*next, ir::block({first, next->body}));
+      std::vector<Stmt> body = n.body;
+      body[k] = joined;
+      body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+      if (accept(replace(program_.body, s, ir::block(std::move(body))), joined)) return true;
+    }
+    return false;
   }
 
   /// parallel b in 0..ceil(n/c): parallel i in c*b..min(n, c*b + c)  ->  parallel i in 0..n. Null when it is not that.

@@ -8,7 +8,13 @@
 //
 // A parallel loop that is all there is in a sequential one changes places with it when no two of its iterations touch
 // one element with at least one of them changing it, whatever the sequential iterator is; a parallel loop over the
-// tiles of a parallel loop, made for the caches of a CPU, is merged with it.
+// tiles of a parallel loop, made for the caches of a CPU, is merged with it. Inside a parallel loop, one that only
+// fills elements with a constant joins the next one of the same bounds when no iteration touches what another changes:
+//
+//   parallel for b in 0..k:                         parallel for b in 0..k:
+//     parallel for j in 0..n: p[b, j] = 0             parallel for j in 0..n:
+//     parallel for j in 0..n:                  ->       p[b, j] = 0
+//       for i in b*c..b*c + c: p[b, j] += x[i, j]       for i in b*c..b*c + c: p[b, j] += x[i, j]
 //
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order.
 #pragma once

@@ -1,9 +1,12 @@
 #include "transforms/gpu/map_to_gpu.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/keep_rows.h"
+#include "transforms/gpu/lockstep.h"
+#include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
 #include "transforms/gpu/search_loops.h"
@@ -26,13 +29,12 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t usual_threads = 256;         // of a block in which each thread works on its own
-constexpr std::int64_t tile_threads_x = 8;          // along x when threads take tiles: 128 bytes in one access
-constexpr std::int64_t enough_threads = 64 * 1024;  // fewer leave the device half empty
-constexpr std::int64_t most_row_threads = 512;      // of a block that keeps rows: more leave each too few registers
-constexpr std::int64_t usual_row = 1024;            // trips of a loop whose bounds depend on loops around it
-constexpr std::int64_t most_host_trips = 4096;      // more launches in a row cost more than one block working alone
-constexpr std::int64_t most_partials = 1024;        // blocks that share one long sum
+constexpr std::int64_t usual_threads = 256;     // of a block in which each thread works on its own
+constexpr std::int64_t tile_threads_x = 8;      // along x when threads take tiles: 128 bytes in one access
+constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
+constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
+constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
+constexpr std::int64_t most_partials = 1024;    // blocks that share one long sum
 
 Expr number(std::int64_t value) { return ir::int_const(value); }
 Expr at_least(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Ge, a, number(b)); }
@@ -65,6 +67,7 @@ class Mapper {
  public:
   Mapper(const ir::Program& program, const GpuMapping& options)
       : program_(program),
+        enough_threads_(options.enough_threads),
         fixed_threads_(options.threads_per_block),
         flat_threads_(fixed_threads_ ? fixed_threads_ : usual_threads) {}
 
@@ -122,7 +125,9 @@ class Mapper {
 
   Stmt map_nest(const Stmt& s) {
     const Nest nest = parallel_nest(s);
-    if (!can_spread(program_, nest.body)) return flat(nest);
+    Expr total = number(1);
+    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
+    if (!can_spread(program_, nest.body)) return flat(nest, total);
     int own = std::numeric_limits<int>::min(), inside = own;
     for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
     ir::walk_stmts(nest.body, [&](const Stmt& child) {
@@ -132,40 +137,57 @@ class Mapper {
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
     if (inside > own && own <= 0) return rows(nest);
-    Expr total = number(1);
-    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
-    return ir::if_then(at_least(total, enough_threads), flat(nest), ir::with_fresh_names(rows(nest)));
+    // A block for each iteration would read elements far apart: worth it only when there are very few.
+    const std::int64_t enough = inside < own ? std::max<std::int64_t>(enough_threads_ / 64, 1) : enough_threads_;
+    return ir::if_then(at_least(total, enough), flat(nest, total), ir::with_fresh_names(rows(nest)));
+  }
+
+  /// One thread for each iteration, or for a few of them. Where these few share the loops inside, only if there are
+  /// threads enough without them.
+  Stmt flat(Nest nest, const Expr& total) {
+    nest.body = update_once(program_, nest.body);
+    const auto shared = one_each(nest, true);
+    if (!shared.uses_lockstep || !contains_loop(nest.body)) return shared.kernel;
+    return ir::if_then(at_least(total, chunk_width * enough_threads_), shared.kernel,
+                       ir::with_fresh_names(one_each(nest, false).kernel));
   }
 
   /// How many iterations one thread takes along x and y.
   struct Tile {
     std::int64_t x = 1, y = 1;
     std::int64_t shift = 0;  // how far before the loop along x the first chunk begins
+    bool lockstep = false;   // see lockstep.h
     std::optional<std::vector<const ir::For*>::iterator> rows;  // the loop along y when that is more than one
   };
 
-  static Tile tile_of(Nest& nest, const ir::For& x) {
+  static Tile tile_of(Nest& nest, const ir::For& x, bool share_loops) {
     for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
-      if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, it};
-    const std::optional<std::int64_t> shift = shift_for_chunks(nest.body, x.iterator, x.lower);
-    const bool columns = !shift && nest.loops.size() > 1 && is_stencil(nest.body, nest.loops.end()[-2]->iterator);
-    if (columns) return {1, chunk_width, 0, {}};
-    return {shift ? chunk_width : 1, 1, shift.value_or(0), {}};
+      if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, false, it};
+    if (const auto shift = shift_for_chunks(nest.body, x.iterator, x.lower)) return {chunk_width, 1, *shift, false, {}};
+    const auto shift = share_loops ? shift_for_lockstep(nest.body, x.iterator, x.lower) : std::nullopt;
+    if (shift) return {chunk_width, 1, *shift, true, {}};
+    if (nest.loops.size() < 2) return {};
+    const ir::Symbol& y = nest.loops.end()[-2]->iterator;
+    if (gains_from_more_loads(nest.body)) return {1, chunk_width, 0, true, {}};
+    return {1, is_stencil(nest.body, y) ? chunk_width : 1, 0, false, {}};
   }
 
-  /// One thread for each iteration, or for a few of them that make wide accesses.
-  Stmt flat(Nest nest) {
-    nest.body = update_once(program_, nest.body);
+  struct FlatKernel {
+    Stmt kernel;
+    bool uses_lockstep = false;
+  };
+
+  FlatKernel one_each(Nest nest, bool share_loops) {
     // Along x runs the loop with the best order, the innermost of equals.
     auto best = nest.loops.end() - 1;
     for (auto it = nest.loops.begin(); it != nest.loops.end(); ++it)
       if (coalescing_score(nest.body, (*it)->iterator) > coalescing_score(nest.body, (*best)->iterator)) best = it;
     std::rotate(best, best + 1, nest.loops.end());
 
-    Tile tile = tile_of(nest, *nest.loops.back());
+    Tile tile = tile_of(nest, *nest.loops.back(), share_loops);
     if (tile.rows && writes_along_outer(nest.body, (**tile.rows)->iterator, nest.loops.back()->iterator)) {
       std::iter_swap(*tile.rows, nest.loops.end() - 1);
-      tile = tile_of(nest, *nest.loops.back());
+      tile = tile_of(nest, *nest.loops.back(), share_loops);
     }
     const ir::For& x = *nest.loops.back();
     if (tile.rows) std::rotate(*tile.rows, *tile.rows + 1, nest.loops.end() - 1);
@@ -180,12 +202,14 @@ class Mapper {
       const Expr start = loop.lower - number(shift) + (ir::var(block) * threads + ir::var(thread)) * number(width);
       return Chunk{start, shift > 0 ? loop.lower : Expr(), loop.upper};
     };
-    auto along_y = [&] {
-      return chunk_loop(y->iterator, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y, body, y->location);
+    auto along = [&](const ir::For& loop, const Chunk& own, std::int64_t width) {
+      return tile.lockstep && width > 1 ? lockstep(loop.iterator, own, body, loop.location)
+                                        : chunk_loop(loop.iterator, own, width, body, loop.location);
     };
+    auto along_y = [&] { return along(*y, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y); };
     const bool column = tile.x == 1 && tile.y > 1;  // of iterations along y: inside x, which they share
     if (column) body = along_y();
-    body = chunk_loop(x.iterator, chunk(x, block_x, threads_x, thread_x, tile.x, tile.shift), tile.x, body, x.location);
+    body = along(x, chunk(x, block_x, threads_x, thread_x, tile.x, tile.shift), tile.x);
     if (y && !column) body = along_y();
     body = threads_loop(thread_x, threads_x, body);
     if (y) body = threads_loop(thread_y, ir::var(ty), body);
@@ -198,11 +222,13 @@ class Mapper {
       body = grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
     }
     body = let(blocks_x, ceil_div(x.upper - x.lower + number(tile.shift), threads_x * number(tile.x)), body);
-    if (!y) return body;
+    if (!y) return {body, tile.lockstep};
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(tile.y)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    if (tile.y > 1 && !column) return let(tx, number(tile_threads_x), body);
-    return let(tx, threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_), body);
+    const Expr wanted = tile.y > 1 && !column
+                            ? number(tile_threads_x)
+                            : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_);
+    return {let(tx, wanted, body), tile.lockstep};
   }
 
   /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
@@ -319,6 +345,7 @@ class Mapper {
   }
 
   const ir::Program& program_;
+  const std::int64_t enough_threads_;
   const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops
   const std::int64_t flat_threads_;
 };
@@ -335,7 +362,7 @@ bool uses_stack(const ir::Program& program) {
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (uses_stack(program) || ir::is_empty(program.body)) return program;
   const ir::Program hoisted = split_kernels(own_scatters(hoist_parallel_loops(search_loops(program))));
-  return ir::with_body(hoisted, Mapper(hoisted, options).host(hoisted.body));
+  return ir::with_body(hoisted, name_constants(Mapper(hoisted, options).host(hoisted.body)));
 }
 
 }  // namespace loopgrad::transforms

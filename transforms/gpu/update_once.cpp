@@ -71,11 +71,13 @@ class Updater {
   std::vector<Element> elements_of(const ir::Block& n) const {
     std::vector<Element> elements;
     std::set<ir::Array> locals, loaded;
+    std::set<ir::Symbol> inner;  // iterators of loops in the block
     for (const Stmt& child : n.body) {
       ir::walk(
           child,
           [&](const Stmt& s) {
             if (const auto* local = s.as<ir::Allocate>()) locals.insert(local->array);
+            if (const auto* loop = s.as<ir::For>()) inner.insert(loop->iterator);
             for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
               note_store(elements, s, s.same_as(child), array, indices, loaded);
             });
@@ -84,7 +86,11 @@ class Updater {
             if (const auto* load = e.as<ir::Load>()) loaded.insert(load->array);
           });
     }
-    for (Element& e : elements) e.fits &= !locals.count(e.array) && !aliases_.count(e.array);
+    for (Element& e : elements) {
+      e.fits &= !locals.count(e.array) && !aliases_.count(e.array);
+      for (const ir::Symbol& iterator : inner)
+        for (const Expr& index : e.indices) e.fits &= !mentions(index, iterator);
+    }
     for (const Stmt& child : n.body) check_loads(elements, child);
     return elements;
   }
@@ -136,19 +142,19 @@ class Updater {
   std::set<ir::Array> aliases_;
 };
 
-bool is_straight(const Stmt& body) {
-  bool straight = true;
+bool is_plain(const Stmt& body) {
+  bool plain = true;
   ir::walk_stmts(body, [&](const Stmt& s) {
-    straight &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If || s.kind() == ir::Kind::Allocate ||
-                s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce;
+    plain &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If || s.kind() == ir::Kind::Allocate ||
+             s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce || s.kind() == ir::Kind::For;
   });
-  return straight;
+  return plain;
 }
 
 }  // namespace
 
 Stmt update_once(const ir::Program& program, const Stmt& body) {
-  return is_straight(body) ? Updater(program).visit(body) : body;
+  return is_plain(body) ? Updater(program).visit(body) : body;
 }
 
 }  // namespace loopgrad::transforms

@@ -1,4 +1,4 @@
-// Updates of one element in straight-line code go to a scalar, and to memory once.
+// Updates of one element by one thread go to a scalar, and to memory once.
 //
 //   u[t, i] += a[i]                          local f32 u_now
 //   if i > 0:                                u_now = u[t, i]
@@ -11,7 +11,7 @@
 //
 // Requires: the body of one thread. Guarantees: every element gets the same operations in the same order. Leaves alone:
 // elements that are not updated in any case (they need not exist), elements of which another access may be the same,
-// bodies with loops, arrays that may alias, f16 and bf16 (rounded at each step in memory).
+// bodies with While loops, arrays that may alias, f16 and bf16 (rounded at each step in memory).
 #pragma once
 
 #include "dsl/ir/program.h"

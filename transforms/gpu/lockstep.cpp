@@ -1,0 +1,215 @@
+#include "transforms/gpu/lockstep.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+/// Whether all iterations of a chunk along `iterator` execute the loop the same number of times.
+bool is_uniform(const ir::For& loop, const ir::Symbol& iterator) {
+  return !mentions(loop.lower, iterator) && !mentions(loop.upper, iterator) && !has_load(loop.lower) &&
+         !has_load(loop.upper);
+}
+
+/// Blocks, scalars, assignments and sums, and uniform loops around such.
+bool can_run_in_lockstep(const Stmt& body, const ir::Symbol& iterator) {
+  bool can = true;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    const auto* local = s.as<ir::Allocate>();
+    const auto* sum = s.as<ir::Reduce>();
+    can &= loop    ? is_uniform(*loop, iterator)
+           : local ? local->array->shape.empty()
+           : sum   ? !sum->atomic
+                   : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign ||
+                       (s.kind() == ir::Kind::If && !contains_loop(s));
+  });
+  return can;
+}
+
+/// Calls f(statements in a row without loops, iterators of the loops around them).
+template <class F>
+void for_each_run(const Stmt& s, std::vector<ir::Symbol>& around, F&& f) {
+  if (!contains_loop(s)) return f(s, around);
+  if (const auto* n = s.as<ir::Block>()) {
+    for (const Stmt& child : n->body) for_each_run(child, around, f);
+  } else if (const auto* local = s.as<ir::Allocate>()) {
+    for_each_run(local->body, around, f);
+  } else if (const auto* loop = s.as<ir::For>()) {
+    around.push_back(loop->iterator);
+    for_each_run(loop->body, around, f);
+    around.pop_back();
+  }
+}
+
+/// Whether the last index of an access that moves with `iterator` moves with a loop inside too: its alignment changes.
+bool alignment_changes(const Stmt& run, const ir::Symbol& iterator, const std::vector<ir::Symbol>& around) {
+  bool changes = false;
+  ir::walk(
+      run, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load || load->indices.empty() || !mentions(load->indices.back(), iterator)) return;
+        for (const ir::Symbol& inner : around) changes |= mentions(load->indices.back(), inner);
+      });
+  return changes;
+}
+
+class Distributor {
+ public:
+  Distributor(const ir::Symbol& iterator, const Chunk& chunk, const SourceLocation& location)
+      : iterator_(iterator), chunk_(chunk), location_(location) {}
+
+  Stmt visit(const Stmt& s) {
+    if (const auto* n = s.as<ir::Block>()) return block(*n);
+    if (const auto* local = s.as<ir::Allocate>(); local && (contains_loop(local->body) || has_late_stores(local->body)))
+      return lanes_of(*local);
+    if (const auto* loop = s.as<ir::For>())
+      return ir::for_loop(loop->iterator, loop->lower, loop->upper, visit(loop->body), loop->mode, loop->location);
+    return over_chunk(s);
+  }
+
+ private:
+  Stmt block(const ir::Block& n) {
+    std::vector<Stmt> result, run;
+    auto finish = [&] {
+      if (!run.empty()) result.push_back(over_chunk(ir::block(run)));
+      run.clear();
+    };
+    for (const Stmt& child : n.body) {
+      if (!run.empty() && stores_what(run, child)) finish();
+      const bool apart = contains_loop(child) || child.kind() == ir::Kind::Allocate;
+      if (!apart) {
+        run.push_back(child);
+        continue;
+      }
+      finish();
+      result.push_back(visit(child));
+    }
+    finish();
+    return ir::block(std::move(result));
+  }
+
+  /// A store to an array, not a scalar, that one of the statements loads.
+  static bool stores_what(const std::vector<Stmt>& loading, const Stmt& storing) {
+    bool found = false;
+    ir::walk_stmts(storing, [&](const Stmt& s) {
+      for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+        for (const Stmt& before : loading) found |= !indices.empty() && reads(before, array);
+      });
+    });
+    return found;
+  }
+
+  static bool has_late_stores(const Stmt& s) {
+    const auto* n = s.as<ir::Block>();
+    if (!n) return false;
+    std::vector<Stmt> before;
+    for (const Stmt& child : n->body) {
+      if (stores_what(before, child)) return true;
+      before.push_back(child);
+    }
+    return false;
+  }
+
+  /// One element of a local array for each iteration, in place of a scalar.
+  Stmt lanes_of(const ir::Allocate& local) {
+    const ir::Array& scalar = local.array;
+    const ir::Array lanes =
+        ir::make_array(scalar->name, scalar->type, {ir::int_const(chunk_width)}, scalar->role, scalar->location);
+    const std::vector<Expr> lane = {ir::var(iterator_) - chunk_.start};
+    const ir::ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      if (!load || load->array != scalar) return std::nullopt;
+      return ir::load(lanes, lane, load->location);
+    };
+    const Stmt body = ir::rewrite(local.body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (const auto* n = s.as<ir::Assign>(); n && n->array == scalar)
+        return ir::assign(lanes, lane, ir::rewrite(n->value, on_expr), n->location);
+      if (const auto* n = s.as<ir::Reduce>(); n && n->array == scalar)
+        return ir::reduce(lanes, lane, n->op, ir::rewrite(n->value, on_expr), n->location);
+      return std::nullopt;
+    });
+    return ir::allocate(lanes, visit(body), local.location);
+  }
+
+  Stmt over_chunk(const Stmt& run) const {
+    const ir::Symbol own = ir::make_symbol(iterator_.name);
+    return chunk_loop(own, chunk_, chunk_width, ir::substitute(run, {{iterator_, ir::var(own)}}), location_);
+  }
+
+  const ir::Symbol iterator_;
+  const Chunk chunk_;
+  const SourceLocation location_;
+};
+
+/// What is stored to an array that its statement loads too gets its value first.
+Stmt with_values_first(const Stmt& body) {
+  return ir::rewrite(body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+    const auto* assign = s.as<ir::Assign>();
+    const auto* sum = s.as<ir::Reduce>();
+    const bool loads = assign ? uses(assign->value, assign->array) : sum != nullptr;
+    const ir::Array array = assign ? assign->array : sum ? sum->array : ir::Array();
+    const std::vector<Expr> indices = assign ? assign->indices : sum ? sum->indices : std::vector<Expr>();
+    if (!loads || indices.empty()) return std::nullopt;
+    const ir::Array value =
+        ir::make_array(array->name + "_new", value_type(array->type), {}, ir::ArrayRole::Local, s->location);
+    std::vector<Stmt> own;
+    own.push_back(ir::assign(value, {}, assign ? assign->value : ir::load(array, indices), s->location));
+    if (sum) own.push_back(ir::reduce(value, {}, sum->op, sum->value, s->location));
+    own.push_back(ir::assign(array, indices, ir::load(value, {}), s->location));
+    return ir::allocate(value, ir::block(std::move(own)), s->location);
+  });
+}
+
+}  // namespace
+
+std::optional<std::int64_t> shift_for_lockstep(const Stmt& body, const ir::Symbol& iterator, const Expr& lower) {
+  if (!contains_loop(body) || !can_run_in_lockstep(body, iterator)) return std::nullopt;
+  std::optional<std::int64_t> shift;
+  bool all = true;
+  std::vector<ir::Symbol> around;
+  for_each_run(body, around, [&](const Stmt& run, const std::vector<ir::Symbol>& loops) {
+    if (loops.empty()) return;
+    const auto own = shift_for_chunks(run, iterator, lower);
+    all &= own && own == shift.value_or(*own) && !alignment_changes(run, iterator, loops);
+    if (own) shift = own;
+  });
+  return all ? shift : std::nullopt;
+}
+
+bool gains_from_more_loads(const Stmt& body) {
+  bool plain = true, loads = false;
+  ir::walk(
+      body,
+      [&](const Stmt& s) {
+        const auto* local = s.as<ir::Allocate>();
+        const auto* sum = s.as<ir::Reduce>();
+        plain &= local ? local->array->shape.empty()
+                 : sum ? !sum->atomic
+                       : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        loads |= load && !load->indices.empty();
+      });
+  return plain && loads;
+}
+
+Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, const Stmt& body, const SourceLocation& location) {
+  const ir::Symbol start = ir::make_symbol(iterator.name + "_start");
+  const Chunk own = {ir::var(start), chunk.lowest, chunk.upper};
+  const Stmt lanes = Distributor(iterator, own, location).visit(with_values_first(body));
+  return ir::for_loop(start, chunk.start, chunk.start + ir::int_const(1), lanes);
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,29 @@
+// The iterations of a chunk in lockstep, so that a sequential loop inside them runs once for all, with wide accesses.
+//
+//   for j in e..min(e + 4, n):             for e1 in e..e + 1:
+//     local f32 s                            local f32 s[4]
+//     s = 0                                  for j in e1..min(e1 + 4, n): s[j - e1] = 0
+//     for i in 0..m:                 ->      for i in 0..m:
+//       s += x[i, j]                           for j in e1..min(e1 + 4, n): s[j - e1] += x[i, j]
+//     y[j] = s                               for j in e1..min(e1 + 4, n): y[j] = s[j - e1]
+//
+// A store to an array that statements before it load also ends a loop over the chunk: all loads of a stencil are under
+// way before the first store, which the compiler could not change by itself.
+#pragma once
+
+#include "transforms/gpu/contiguous.h"
+
+namespace loopgrad::transforms {
+
+/// Whether `lockstep` makes accesses wide that are inside loops of `body`, for chunks along a parallel loop's iterator
+/// that starts at `lower`. Then: how far before `lower` the first chunk has to begin, as `shift_for_chunks`.
+std::optional<std::int64_t> shift_for_lockstep(const ir::Stmt& body, const ir::Symbol& iterator, const ir::Expr& lower);
+
+/// Whether a thread should take a few iterations along any parallel loop just to have more loads under way: assignments
+/// and sums in a row, none of them behind a condition.
+bool gains_from_more_loads(const ir::Stmt& body);
+
+/// The chunk of a parallel loop. Requires: the body is one of the above for `iterator`.
+ir::Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, const ir::Stmt& body, const SourceLocation& location);
+
+}  // namespace loopgrad::transforms
