@@ -3,6 +3,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "tools/support/random.h"
 #include "transforms/cpu/map_to_cpu.h"
+#include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
 
 #include <loopgrad/compile.h>
@@ -69,6 +70,18 @@ void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, std::ui
   backend::interpret(program, binding, {.f64 = true, .checked = true, .seed = seed}, stack);
 }
 
+/// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
+enum class Form { AsWritten, Cpu, Gpu };
+
+ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode) {
+  Report report;
+  if (form == Form::AsWritten) return program;
+  if (form == Form::Cpu) return transforms::map_to_cpu(transforms::lower(program, mode, report));
+  const ir::Program lowered = transforms::lower(program, mode, report, {{}, {}, transforms::gpu_tree_blocks});
+  // A few threads fill the device that this is for: small programs are mapped as large ones are.
+  return transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
+}
+
 struct Direction {
   Arrays tangents;        // t_<x> for every float input and in-out
   double derivative = 0;  // of <incoming, outputs>, by forward mode
@@ -121,11 +134,12 @@ class Checker {
         {SumMode::Serial, "serial"}, {SumMode::Atomic, "atomic"}, {SumMode::Restructured, "restructured"}};
     for (const auto& [mode, name] : modes) {
       stage_ = fmt::format("primal, lowered ({})", name);
-      Report report;
-      const ir::Program lowered = transforms::map_to_cpu(transforms::lower(program_, mode, report));
-      Arrays arrays = copy_of(inputs_);
-      run(lowered, arrays, case_.sizes, case_.seed + 7);
-      expect_outputs(arrays);
+      for (const Form form : {Form::Cpu, Form::Gpu}) {
+        if (form == Form::Gpu && mode == SumMode::Serial) continue;
+        Arrays arrays = copy_of(inputs_);
+        run(formed(program_, form, mode), arrays, case_.sizes, case_.seed + 7);
+        expect_outputs(arrays);
+      }
     }
   }
 
@@ -180,18 +194,18 @@ class Checker {
                          : variant == Variant::Atomic  ? SumMode::Atomic
                                                        : SumMode::Restructured;
     const Sizes sizes = sizes_of(gradient, variant);
-    for (const bool lowered : {false, true}) {
-      const char* form = lowered ? ", lowered" : "";
-      const auto program_of = [&](const Program& program) {
-        Report report;
-        return lowered ? transforms::map_to_cpu(transforms::lower(program.ir(), mode, report)) : program.ir();
-      };
+    const std::pair<Form, const char*> forms[] = {
+        {Form::AsWritten, ""}, {Form::Cpu, ", for a CPU"}, {Form::Gpu, ", for a GPU"}};
+    for (const auto& [form, label] : forms) {
+      const Form own = form;
+      if (form == Form::Gpu && mode == SumMode::Serial) continue;  // a stack is one thread's
+      const auto program_of = [&](const Program& program) { return formed(program.ir(), own, mode); };
       backend::ValueStack stack;
       Arrays arrays = copy_of(inputs_);
-      stage_ = fmt::format("{}: forward{}", name_of(variant), form);
+      stage_ = fmt::format("{}: forward{}", name_of(variant), label);
       run(program_of(gradient.forward), arrays, sizes, case_.seed + 13, &stack);
       expect_outputs(arrays);
-      stage_ = fmt::format("{}: backward{}", name_of(variant), form);
+      stage_ = fmt::format("{}: backward{}", name_of(variant), label);
       for (const auto& [name, array] : incoming_) arrays[name] = copy_of(array);
       run(program_of(gradient.backward), arrays, sizes, case_.seed + 17, &stack);
       if (!stack.entries.empty()) throw Disagreement("values are left on the stack");

@@ -48,14 +48,15 @@ bool always_sums(const Stmt& body, const ir::Array& array) {
   return false;
 }
 
-/// An element of an array that surely exists.
+/// An element that surely exists, and that the threads of no other block change.
 struct Element {
   ir::Array array;
   std::vector<Expr> indices;
 };
 
-/// The one element that the loop sums into, if there is only one and it can be summed up apart.
-std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<Element>& existing) {
+/// The one element that the loop sums into, if there is only one and it can be summed up apart. Where no trip need sum,
+/// it must be one of `own`.
+std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<Element>& own) {
   std::optional<SharedSum> sum;
   bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool && !reads(loop, array);
   ir::walk_stmts(loop, [&](const Stmt& s) {
@@ -70,16 +71,15 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, cons
   if (!fits || !sum) return std::nullopt;
   for (const Expr& index : sum->indices)
     if (varies_inside(loop, index)) return std::nullopt;
-  const bool exists = std::any_of(existing.begin(), existing.end(), [&](const Element& e) {
-    return e.array == array && ir::equal(e.indices, sum->indices);
-  });
-  if (!array->shape.empty() && !exists && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
+  const bool known = std::any_of(
+      own.begin(), own.end(), [&](const Element& e) { return e.array == array && ir::equal(e.indices, sum->indices); });
+  if (!known && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
   return sum;
 }
 
-/// As `shared_sums`, with elements that are known to exist even when the loop makes no trip.
+/// As `shared_sums`, with elements that may be added to even when the loop makes no trip.
 std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& program, const Stmt& loop,
-                                                       const std::vector<Element>& existing) {
+                                                       const std::vector<Element>& own) {
   if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
   bool stack = false;
   ir::walk_stmts(loop, [&](const Stmt& s) { stack |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
@@ -92,7 +92,7 @@ std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& progra
       if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
       const ir::Array& array = conflict.a->array;
       if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
-      const auto sum = only_sum(loop, array, existing);
+      const auto sum = only_sum(loop, array, own);
       if (!sum) return std::nullopt;
       sums.push_back(*sum);
     }
@@ -111,18 +111,20 @@ class Spreader {
     if (ir::is_empty(s)) return s;
     if (const auto* n = s.as<ir::Block>()) {
       std::vector<Stmt> body;
-      const std::size_t before = existing_.size();
+      const std::size_t before = own_.size();
       for (const Stmt& child : n->body) {
         body.push_back(visit(child));
         const auto* a = child.as<ir::Assign>();
-        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load))
-          existing_.push_back({a->array, a->indices});
+        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load)) own_.push_back({a->array, a->indices});
       }
-      existing_.resize(before);
+      own_.resize(before);
       return ir::block(std::move(body));
     }
     if (const auto* n = s.as<ir::Allocate>()) {
-      if (n->array->shape.empty()) scalars_.insert(n->array);
+      if (n->array->shape.empty()) {
+        scalars_.insert(n->array);
+        own_.push_back({n->array, {}});
+      }
       if (rows_ && is_kept(program_, *n, *rows_)) return visit_kept(*n);
       return ir::allocate(n->array, visit(n->body), n->location);
     }
@@ -142,7 +144,7 @@ class Spreader {
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
     if (!has_few_trips(loop)) {
       const bool row = rows_ && rows_->contains(program_, s);
-      const auto sums = find_shared_sums(program_, s, existing_);
+      const auto sums = find_shared_sums(program_, s, own_);
       const ir::For* const shared = sums ? loop_to_share(loop, *sums) : nullptr;
       if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
     }
@@ -275,7 +277,7 @@ class Spreader {
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
 
   const ir::Program& program_;
-  std::vector<Element> existing_;  // assigned before in the blocks around
+  std::vector<Element> own_;  // assigned before in the blocks around, and scalars of the block
   const Expr threads_;
   const RowLoops* const rows_;           // null: none are kept
   std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
@@ -336,7 +338,12 @@ Stmt merge_singles(const Stmt& body) {
 }  // namespace
 
 std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop) {
-  return find_shared_sums(program, loop, {});
+  std::vector<Element> scalars;
+  ir::walk_stmts(loop, [&](const Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    if (sum && sum->indices.empty()) scalars.push_back({sum->array, {}});
+  });
+  return find_shared_sums(program, loop, scalars);
 }
 
 bool can_spread(const ir::Program& program, const Stmt& s) {

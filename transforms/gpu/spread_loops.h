@@ -34,7 +34,8 @@ struct SharedSum {
 
 /// The sums of `loop` if its iterations share nothing else and every element summed into is the same for all
 /// iterations and surely exists; nullopt otherwise. `loop` is a For inside `program`, by identity. An empty list: the
-/// loop is parallel.
+/// loop is parallel. A sum into a scalar may happen in some iterations only: the scalar must then be the block's own,
+/// or there must be only one block.
 std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const ir::Stmt& loop);
 
 /// `s`, which must be inside `program`, for a block of `threads` threads (an expression of symbols around the kernel).

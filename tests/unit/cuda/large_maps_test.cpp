@@ -1,0 +1,140 @@
+// How programs are mapped that fill the device: each test fails without its pass, and what it makes computes the same
+// in the checked interpreter. A few threads fill the device that these tests map to.
+#include "backends/cuda/emitter.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+Lowered mapped(const Program& program) {
+  Lowered result;
+  result.before = program.ir();
+  result.after = lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
+  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1});
+  ir::verify(result.after, "map_to_gpu");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+Program column_sums() {
+  ProgramBuilder p("column_sums");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n, m});
+  auto s = p.output<double>("s", {m});
+  for (auto j : p.loop("j", 0, m)) s(j) = 0.0;
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) s(j) += a(i, j);
+  return p.build();
+}
+
+TEST(Lockstep, FourColumnsShareTheLoopOverTheRows) {
+  const Lowered result = mapped(column_sums());
+  EXPECT_NE(result.text.find("local f64 s_part_now[4]"), std::string::npos) << result.text;
+  const std::string code = backend::emit_cuda({result.after}).source;
+  EXPECT_NE(code.find("copy_four(a_wide + 0, &a[i * m + j_start])"), std::string::npos) << code;
+  for (const std::int64_t m : {1, 4, 7, 70})
+    for (const std::int64_t n : {0, 1, 5, 33}) expect_same_results(result, {{"n", n}, {"m", m}});
+}
+
+TEST(Lockstep, LoadsOfAllIterationsComeBeforeTheirStores) {
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<double>("u", {steps + 1, n, n});
+  for (auto t : p.loop("t", 0, steps))
+    for (auto i : p.loop("i", 1, n - 1))
+      for (auto j : p.loop("j", 1, n - 1)) u(t + 1, i, j) = u(t, i - 1, j) + u(t, i + 1, j) - u(t, i, j + 1);
+  const Lowered result = mapped(p.build());
+  const std::size_t value = result.text.find("u_new[i - i_start] = "), store = result.text.find("u[t + 1, i, j] = ");
+  EXPECT_LT(value, store) << result.text;
+  EXPECT_NE(store, std::string::npos) << result.text;
+  for (const std::int64_t n_value : {2, 3, 6, 9}) expect_same_results(result, {{"n", n_value}, {"T", 2}});
+}
+
+TEST(Lockstep, LoopsOfDifferentLengthsStayApart) {
+  ProgramBuilder p("triangle");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n, n});
+  auto s = p.output<double>("s", {n});
+  for (auto j : p.loop("j", 0, n)) {
+    s(j) = 0.0;
+    for (auto i : p.loop("i", 0, j + 1)) s(j) += a(i, j);
+  }
+  const Lowered result = mapped(p.build());
+  EXPECT_EQ(result.text.find("_now[4]"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {1, 6, 40}) expect_same_results(result, {{"n", n_value}});
+}
+
+TEST(NameConstants, TheHostDividesOnce) {
+  const Lowered result = mapped(column_sums());
+  EXPECT_NE(result.text.find("for known in"), std::string::npos) << result.text;
+  const std::string code = backend::emit_cuda({result.after}).source;
+  EXPECT_EQ(code.find("floor_div"), std::string::npos) << code;
+}
+
+TEST(TreeSums, ManyPartialResultsAreCombinedInGroups) {
+  const Lowered result = mapped(column_sums());
+  EXPECT_NE(result.text.find("s_part[group*32, z0] = s_group"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("s_part[block*32, z0]"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 300}, {"m", 3}});
+}
+
+TEST(HoistParallelLoops, AFillJoinsTheLoopThatSumsIntoIt) {
+  ProgramBuilder p("rows_of_blocks");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n, m, m});
+  auto s = p.output<double>("s", {n, m});
+  for (auto b : p.loop("b", 0, n)) {
+    for (auto j : p.loop("j", 0, m)) s(b, j) = 0.0;
+    for (auto i : p.loop("i", 0, m))
+      for (auto j : p.loop("j", 0, m)) s(b, j) += a(b, i, j);
+  }
+  Lowered result = lowered(p.build(), SumMode::Atomic);  // loops as they are
+  result.after = hoist_parallel_loops(result.after);
+  result.text = ir::print(result.after.body);
+  EXPECT_EQ(count_of(result.text, "parallel for"), 2) << result.text;
+  expect_same_results(result, {{"n", 2}, {"m", 5}});
+}
+
+TEST(SpreadLoops, SumsOverSeveralLoopsMeetOnce) {
+  ProgramBuilder p("sums_of_images");
+  auto n = p.size("n"), h = p.size("h"), w = p.size("w");
+  auto a = p.input<double>("a", {n, h, w});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    s(i) = 0.0;
+    for (auto y : p.loop("y", 0, h))
+      for (auto x : p.loop("x", 0, w)) s(i) += a(i, y, x);
+  }
+  const Lowered result = mapped(p.build());
+  const std::size_t loop = result.text.find("for y in 0..h"), meet = result.text.find("s_all += (atomic) s_part");
+  EXPECT_LT(loop, meet) << result.text;
+  EXPECT_EQ(result.text.find("for y in 0..h", meet), std::string::npos) << result.text;
+  for (const std::int64_t w_value : {0, 1, 40}) expect_same_results(result, {{"n", 3}, {"h", 4}, {"w", w_value}});
+  expect_same_results(result, {{"n", 2}, {"h", 0}, {"w", 3}});
+}
+
+TEST(SpreadLoops, AScalarOfAllBlocksIsLeftAloneByBlocksThatAddNothing) {
+  ProgramBuilder p("one_block_adds");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {2, n});
+  auto s = p.inout<double>("s", {});
+  for (auto i : p.loop("i", 0, 2))
+    for (auto j : p.loop("j", 0, n)) p.when(i + 1 >= 2, [&] { s() += a(i, j); });
+  // Only one iteration of the outer loop adds, which makes it parallel.
+  Lowered result = lowered(p.build(), SumMode::Atomic);
+  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 4});
+  for (const std::int64_t n_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
