@@ -48,6 +48,37 @@ bool always_sums(const Stmt& body, const ir::Array& array) {
   return false;
 }
 
+/// Whether an index of the load stays on one side of the element's while the loops run.
+bool passes_by(const std::vector<Expr>& load, const std::vector<Expr>& element,
+               const std::vector<const ir::For*>& loops) {
+  for (std::size_t d = 0; d < element.size(); ++d) {
+    for (const ir::For* loop : loops) {
+      if (coefficient_of(load[d], loop->iterator) != 1) continue;
+      const Expr first = ir::substitute(load[d], {{loop->iterator, loop->lower}});
+      const Expr last = ir::substitute(load[d], {{loop->iterator, loop->upper - ir::int_const(1)}});
+      if (distance(last, element[d]).value_or(0) < 0 || distance(first, element[d]).value_or(0) > 0) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether the loop may load the element that it sums into, by its value or in the index of another one.
+bool may_load(const Stmt& loop, const SharedSum& sum) {
+  std::vector<const ir::For*> loops;
+  bool may = false;
+  ir::walk(
+      loop,
+      [&](const Stmt& s) {
+        if (const auto* inner = s.as<ir::For>()) loops.push_back(inner);
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load || load->array != sum.array) return;
+        may |= !surely_differ(load->indices, sum.indices) && !passes_by(load->indices, sum.indices, loops);
+      });
+  return may;
+}
+
 /// An element that surely exists, and that the threads of no other block change.
 struct Element {
   ir::Array array;
@@ -58,7 +89,7 @@ struct Element {
 /// it must be one of `own`.
 std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<Element>& own) {
   std::optional<SharedSum> sum;
-  bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool && !reads(loop, array);
+  bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool;
   ir::walk_stmts(loop, [&](const Stmt& s) {
     const auto* r = s.as<ir::Reduce>();
     for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
@@ -68,7 +99,7 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, cons
       fits = fits && r->op == sum->op && ir::equal(indices, sum->indices);
     });
   });
-  if (!fits || !sum) return std::nullopt;
+  if (!fits || !sum || may_load(loop, *sum)) return std::nullopt;
   for (const Expr& index : sum->indices)
     if (varies_inside(loop, index)) return std::nullopt;
   const bool known = std::any_of(

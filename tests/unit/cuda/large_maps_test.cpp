@@ -123,6 +123,20 @@ TEST(SpreadLoops, SumsOverSeveralLoopsMeetOnce) {
   expect_same_results(result, {{"n", 2}, {"h", 0}, {"w", 3}});
 }
 
+TEST(SpreadLoops, ASumBesideWhatItReadsIsShared) {
+  ProgramBuilder p("column_of_a_factor");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {n, n});
+  for (auto j : p.loop("j", 0, n))
+    for (auto i : p.loop("i", j + 1, n)) {
+      for (auto k : p.loop("k", 0, j)) a(i, j) -= a(i, k) * a(j, k);
+      a(i, j) /= 3.0;
+    }
+  const Lowered result = mapped(p.build());
+  EXPECT_NE(result.text.find("(atomic)"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
+}
+
 TEST(SpreadLoops, AScalarOfAllBlocksIsLeftAloneByBlocksThatAddNothing) {
   ProgramBuilder p("one_block_adds");
   auto n = p.size("n");
