@@ -83,6 +83,8 @@ bool may_load(const Stmt& loop, const SharedSum& sum) {
 struct Element {
   ir::Array array;
   std::vector<Expr> indices;
+  bool assigned = false;  // before the loop in question
+  bool is_target_of(const SharedSum& sum) const { return array == sum.array && ir::equal(indices, sum.indices); }
 };
 
 /// The one element that the loop sums into, if there is only one and it can be summed up apart. Where no trip need sum,
@@ -102,8 +104,7 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, cons
   if (!fits || !sum || may_load(loop, *sum)) return std::nullopt;
   for (const Expr& index : sum->indices)
     if (varies_inside(loop, index)) return std::nullopt;
-  const bool known = std::any_of(
-      own.begin(), own.end(), [&](const Element& e) { return e.array == array && ir::equal(e.indices, sum->indices); });
+  const bool known = std::any_of(own.begin(), own.end(), [&](const Element& e) { return e.is_target_of(*sum); });
   if (!known && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
   return sum;
 }
@@ -146,7 +147,8 @@ class Spreader {
       for (const Stmt& child : n->body) {
         body.push_back(visit(child));
         const auto* a = child.as<ir::Assign>();
-        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load)) own_.push_back({a->array, a->indices});
+        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load))
+          own_.push_back({a->array, a->indices, true});
       }
       own_.resize(before);
       return ir::block(std::move(body));
@@ -291,10 +293,12 @@ class Spreader {
     Stmt one_thread = ir::block(std::move(own));
     for (const ir::Array& part : partial.parts) one_thread = ir::allocate(part, one_thread, part->location);
     before.push_back(threads_loop(t, threads_, one_thread, loop.location));
-    // The element of an array need not exist when the loop is empty.
-    const bool elements = std::any_of(sums.begin(), sums.end(), [](const SharedSum& s) { return !s.indices.empty(); });
+    // What has not been assigned need not exist, or have a value, when the loop is empty.
+    const bool assigned = std::all_of(sums.begin(), sums.end(), [&](const SharedSum& sum) {
+      return std::any_of(own_.begin(), own_.end(), [&](const Element& e) { return e.assigned && e.is_target_of(sum); });
+    });
     Stmt finish = ir::block(std::move(after));
-    if (elements) finish = ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), finish, {}, loop.location);
+    if (!assigned) finish = ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), finish, {}, loop.location);
     before.push_back(finish);
     Stmt all = ir::block(std::move(before));
     for (const ir::Array& total : totals) all = ir::allocate(total, all, total->location);
