@@ -67,6 +67,7 @@ class Mapper {
  public:
   Mapper(const ir::Program& program, const GpuMapping& options)
       : program_(program),
+        options_(options),
         enough_threads_(options.enough_threads),
         fixed_threads_(options.threads_per_block),
         flat_threads_(fixed_threads_ ? fixed_threads_ : usual_threads) {}
@@ -100,7 +101,18 @@ class Mapper {
     return ir::block(std::move(result));
   }
 
+  /// for i: if c: body, where c is known before the loop: the host asks once. Null where it is not that.
+  Stmt unswitched(const Stmt& s, const ir::For& loop) const {
+    const auto* branch = loop.body.as<ir::If>();
+    if (!branch || branch->else_body || has_load(branch->condition) || mentions(branch->condition, loop.iterator))
+      return {};
+    const Stmt once = ir::if_then(branch->condition, with_body(loop, branch->then_body), {}, branch->location);
+    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, once));
+    return Mapper(candidate, options_).host(once);
+  }
+
   Stmt host_loop(const Stmt& s, const ir::For& loop) {
+    if (const Stmt once = unswitched(s, loop)) return once;
     if (!contains_parallel_loop(loop.body)) {
       if (has_contraction(s)) return host(without_contractions(s));
       if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : long_sum(loop, *sums);
@@ -345,6 +357,7 @@ class Mapper {
   }
 
   const ir::Program& program_;
+  const GpuMapping options_;
   const std::int64_t enough_threads_;
   const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops
   const std::int64_t flat_threads_;
