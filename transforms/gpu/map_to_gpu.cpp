@@ -149,8 +149,8 @@ class Mapper {
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
     if (inside > own && own <= 0) return rows(nest);
-    // A block for each iteration would read elements far apart: worth it only when there are very few.
-    const std::int64_t enough = inside < own ? std::max<std::int64_t>(enough_threads_ / 64, 1) : enough_threads_;
+    // A block for each iteration would read elements far apart: worth it only when there are few.
+    const std::int64_t enough = inside < own ? std::max<std::int64_t>(enough_threads_ / 8, 1) : enough_threads_;
     return ir::if_then(at_least(total, enough), flat(nest, total), ir::with_fresh_names(rows(nest)));
   }
 
