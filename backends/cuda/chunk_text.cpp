@@ -203,22 +203,10 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
 }
 
 Stmt ChunkWriter::in_registers(const Stmt& body, const std::map<Array, const Wide*>& wides) {
-  ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
-    const auto* l = e.as<Load>();
-    const auto found = l ? wides.find(l->array) : wides.end();
+  return move_elements(body, [&](const Array& array, const std::vector<Expr>&) -> std::optional<ElementPlace> {
+    const auto found = wides.find(array);
     if (found == wides.end()) return std::nullopt;
-    return load(found->second->registers, found->second->lanes, l->location);
-  };
-  return rewrite(body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
-    if (const auto* n = s.as<Assign>(); n && wides.count(n->array)) {
-      const Wide& wide = *wides.at(n->array);
-      return assign(wide.registers, wide.lanes, rewrite(n->value, on_expr), n->location);
-    }
-    if (const auto* n = s.as<Reduce>(); n && wides.count(n->array)) {
-      const Wide& wide = *wides.at(n->array);
-      return reduce(wide.registers, wide.lanes, n->op, rewrite(n->value, on_expr), n->location);
-    }
-    return std::nullopt;
+    return ElementPlace{found->second->registers, found->second->lanes};
   });
 }
 

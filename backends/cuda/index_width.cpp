@@ -2,6 +2,7 @@
 
 #include "backends/openmp/expr_text.h"
 #include "backends/runtime/solve_sizes.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
@@ -150,11 +151,7 @@ class WidthCheck {
 
 }  // namespace
 
-bool may_have_narrow_indices(const Program& program) {
-  bool stack = false;
-  walk_stmts(program.body, [&](const Stmt& s) { stack |= s.kind() == Kind::Push || s.kind() == Kind::Pop; });
-  return !stack;
-}
+bool may_have_narrow_indices(const Program& program) { return is_empty(program.body) || !uses_stack(program.body); }
 
 bool has_narrow_indices(const Program& program, const SizeValues& sizes) {
   bool mapped = false;

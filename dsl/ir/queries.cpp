@@ -25,6 +25,12 @@ bool contains_loop(const Stmt& s) {
   return found;
 }
 
+bool uses_stack(const Stmt& s) {
+  bool found = false;
+  walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::Push || t.kind() == Kind::Pop; });
+  return found;
+}
+
 bool reads(const Stmt& s, const Array& array) {
   bool found = false;
   walk(

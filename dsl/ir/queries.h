@@ -14,6 +14,8 @@ bool mentions(const Expr& e, const Symbol& symbol);
 
 /// Whether `s` is or contains a For or While (false for a null statement).
 bool contains_loop(const Stmt& s);
+/// Whether `s` is or contains a Push or Pop.
+bool uses_stack(const Stmt& s);
 /// Whether an expression at or below `s` loads from the array; that a Reduce reads its target does not count.
 bool reads(const Stmt& s, const Array& array);
 

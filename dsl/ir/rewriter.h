@@ -37,4 +37,13 @@ Stmt with_fresh_names(const Stmt& s);
 /// Replaces arrays (in loads, stores and allocations) by others of the same rank.
 Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays);
 
+/// Another place for an element.
+struct ElementPlace {
+  Array array;
+  std::vector<Expr> indices;
+};
+/// Asked at every load, assignment and sum; nullopt: the element stays where it is.
+using ElementMove = std::function<std::optional<ElementPlace>(const Array& array, const std::vector<Expr>& indices)>;
+Stmt move_elements(const Stmt& s, const ElementMove& move);
+
 }  // namespace loopgrad::ir

@@ -1,5 +1,6 @@
 #include "transforms/gpu/hoist_parallel_loops.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
@@ -15,12 +16,6 @@ using ir::LoopMode;
 using ir::Stmt;
 
 namespace {
-
-bool has_stack(const Stmt& s) {
-  bool found = false;
-  ir::walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == ir::Kind::Push || t.kind() == ir::Kind::Pop; });
-  return found;
-}
 
 /// The bounds of `loop` stay what they are while `body` runs.
 bool bounds_are_fixed(const ir::For& loop, const Stmt& body) {
@@ -70,7 +65,7 @@ class Hoister {
   bool exchange(const Stmt& s, const ir::For& outer) {
     const auto* inner = outer.body.as<ir::For>();
     if (outer.mode == LoopMode::Parallel || !inner || inner->mode != LoopMode::Parallel) return false;
-    if (refused_.count(s.get()) || has_stack(s)) return false;
+    if (refused_.count(s.get()) || ir::uses_stack(s)) return false;
     refused_.insert(s.get());
     if (mentions(inner->lower, outer.iterator) || mentions(inner->upper, outer.iterator)) return false;
     if (has_load(inner->lower) || has_load(inner->upper) || !bounds_are_fixed(outer, inner->body)) return false;

@@ -127,18 +127,10 @@ class Distributor {
     const ir::Array lanes =
         ir::make_array(scalar->name, scalar->type, {ir::int_const(chunk_width)}, scalar->role, scalar->location);
     const std::vector<Expr> lane = {ir::var(iterator_) - chunk_.start};
-    const ir::ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
-      const auto* load = e.as<ir::Load>();
-      if (!load || load->array != scalar) return std::nullopt;
-      return ir::load(lanes, lane, load->location);
-    };
-    const Stmt body = ir::rewrite(local.body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
-      if (const auto* n = s.as<ir::Assign>(); n && n->array == scalar)
-        return ir::assign(lanes, lane, ir::rewrite(n->value, on_expr), n->location);
-      if (const auto* n = s.as<ir::Reduce>(); n && n->array == scalar)
-        return ir::reduce(lanes, lane, n->op, ir::rewrite(n->value, on_expr), n->location);
-      return std::nullopt;
-    });
+    const Stmt body =
+        ir::move_elements(local.body, [&](const ir::Array& array, const auto&) -> std::optional<ir::ElementPlace> {
+          return array == scalar ? std::optional(ir::ElementPlace{lanes, lane}) : std::nullopt;
+        });
     return ir::allocate(lanes, visit(body), local.location);
   }
 

@@ -363,17 +363,10 @@ class Mapper {
   const std::int64_t flat_threads_;
 };
 
-bool uses_stack(const ir::Program& program) {
-  bool found = false;
-  ir::walk_stmts(program.body,
-                 [&](const Stmt& s) { found |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
-  return found;
-}
-
 }  // namespace
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
-  if (uses_stack(program) || ir::is_empty(program.body)) return program;
+  if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
   const ir::Program hoisted = split_kernels(own_scatters(hoist_parallel_loops(search_loops(program))));
   return ir::with_body(hoisted, name_constants(Mapper(hoisted, options).host(hoisted.body)));
 }

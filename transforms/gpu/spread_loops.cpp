@@ -113,9 +113,7 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, cons
 std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& program, const Stmt& loop,
                                                        const std::vector<Element>& own) {
   if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
-  bool stack = false;
-  ir::walk_stmts(loop, [&](const Stmt& s) { stack |= s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop; });
-  if (stack) return std::nullopt;
+  if (ir::uses_stack(loop)) return std::nullopt;
   std::vector<SharedSum> sums;
   try {
     auto isl = std::make_shared<poly::Context>();
@@ -233,18 +231,9 @@ class Spreader {
   Stmt row_loop(const ir::For& loop, const ir::Symbol& t, const Stmt& body) {
     const ir::Symbol k = ir::make_symbol("k");
     const std::vector<Expr> place = {ir::var(t), ir::var(k)};
-    const ir::ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
-      const auto* load = e.as<ir::Load>();
-      const auto kept = load ? kept_.find(load->array) : kept_.end();
-      if (kept == kept_.end()) return std::nullopt;
-      return ir::load(kept->second, place, load->location);
-    };
-    Stmt own = ir::rewrite(body, on_expr, [&](const Stmt& s) -> std::optional<Stmt> {
-      if (const auto* n = s.as<ir::Assign>(); n && kept_.count(n->array))
-        return ir::assign(kept_.at(n->array), place, ir::rewrite(n->value, on_expr), n->location);
-      if (const auto* n = s.as<ir::Reduce>(); n && kept_.count(n->array))
-        return ir::reduce(kept_.at(n->array), place, n->op, ir::rewrite(n->value, on_expr), n->location);
-      return std::nullopt;
+    Stmt own = ir::move_elements(body, [&](const ir::Array& array, const auto&) -> std::optional<ir::ElementPlace> {
+      const auto kept = kept_.find(array);
+      return kept == kept_.end() ? std::nullopt : std::optional(ir::ElementPlace{kept->second, place});
     });
     if (ir::as_int(loop.lower) != 0)
       own = ir::if_then(ir::binary(BinaryOp::Ge, ir::var(loop.iterator), loop.lower), own, {}, loop.location);

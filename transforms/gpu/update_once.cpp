@@ -125,17 +125,10 @@ class Updater {
   }
 
   static Stmt in_scalar(const Stmt& s, const Element& e, const ir::Array& now) {
-    const ir::ExprRewrite on_expr = [&](const Expr& x) -> std::optional<Expr> {
-      const auto* load = x.as<ir::Load>();
-      if (!load || load->array != e.array || !ir::equal(load->indices, e.indices)) return std::nullopt;
-      return ir::load(now, {}, load->location);
-    };
-    return ir::rewrite(s, on_expr, [&](const Stmt& x) -> std::optional<Stmt> {
-      if (const auto* n = x.as<ir::Assign>(); n && n->array == e.array)
-        return ir::assign(now, {}, ir::rewrite(n->value, on_expr), n->location);
-      if (const auto* n = x.as<ir::Reduce>(); n && n->array == e.array)
-        return ir::reduce(now, {}, n->op, ir::rewrite(n->value, on_expr), n->location);
-      return std::nullopt;
+    using Indices = std::vector<Expr>;
+    return ir::move_elements(s, [&](const ir::Array& array, const Indices& at) -> std::optional<ir::ElementPlace> {
+      const bool same = array == e.array && ir::equal(at, e.indices);
+      return same ? std::optional(ir::ElementPlace{now, {}}) : std::nullopt;
     });
   }
 
