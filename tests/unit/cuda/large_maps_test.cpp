@@ -1,6 +1,7 @@
 // How programs are mapped that fill the device: each test fails without its pass, and what it makes computes the same
 // in the checked interpreter. A few threads fill the device that these tests map to.
 #include "backends/cuda/emitter.h"
+#include "tests/unit/count_of.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/map_to_gpu.h"
@@ -18,12 +19,6 @@ Lowered mapped(const Program& program) {
   ir::verify(result.after, "map_to_gpu");
   result.text = ir::print(result.after.body);
   return result;
-}
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 Program column_sums() {
@@ -101,7 +96,7 @@ TEST(HoistParallelLoops, AFillJoinsTheLoopThatSumsIntoIt) {
   Lowered result = lowered(p.build(), SumMode::Atomic);  // loops as they are
   result.after = hoist_parallel_loops(result.after);
   result.text = ir::print(result.after.body);
-  EXPECT_EQ(count_of(result.text, "parallel for"), 2) << result.text;
+  EXPECT_EQ(count_of(result.text, "parallel for"), 2u) << result.text;
   expect_same_results(result, {{"n", 2}, {"m", 5}});
 }
 

@@ -1,5 +1,6 @@
 // What the forward sweep saves, and where.
 #include "dsl/ir/printer.h"
+#include "tests/unit/count_of.h"
 
 #include <loopgrad/autodiff.h>
 #include <loopgrad/program.h>
@@ -11,12 +12,6 @@ namespace {
 
 std::string forward_text(const Gradient& gradient) { return gradient.forward.str(); }
 std::string backward_text(const Gradient& gradient) { return gradient.backward.str(); }
-
-int count(const std::string& text, const std::string& part) {
-  int result = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
-  return result;
-}
 
 Program chain(bool rows) {
   ProgramBuilder p("chain");
@@ -36,8 +31,8 @@ Program chain(bool rows) {
 
 TEST(Tape, AResultThatIsOnTheTapeIsNotComputedAgain) {
   Gradient gradient = differentiate(chain(false), {.wrt = {"x", "b"}});
-  EXPECT_EQ(count(forward_text(gradient), "tanh"), 1);
-  EXPECT_EQ(count(backward_text(gradient), "tanh"), 0) << backward_text(gradient);
+  EXPECT_EQ(count_of(forward_text(gradient), "tanh"), 1u);
+  EXPECT_EQ(count_of(backward_text(gradient), "tanh"), 0u) << backward_text(gradient);
 }
 
 TEST(Tape, LanesOfAParallelLoopAreNeighboursOnTheTape) {
