@@ -52,14 +52,18 @@ bool multiply(const loopgrad_blas* blas, int threads, Extents e, T alpha, Matrix
   if (overlaps(a, e.m, e.k) || overlaps(b, e.k, e.n)) return false;
   for (const int64_t number : {e.m, e.n, e.k, a.row, a.column, b.row, b.column, c.row})
     if (number > 2147483647) return false;
-  // Panels of 256 are nearly as fast as the whole; large products get larger ones, small ones at least a few.
-  auto panel = [](int64_t extent, int64_t least) {
-    const int64_t eighth = (extent / 8 + 31) / 32 * 32;
-    return eighth < least ? least : eighth > 1024 ? int64_t{1024} : eighth;
+  // The library copies what it multiplies once for every panel: wide ones of many rows are nearly as fast as the whole,
+  // and there must be enough of them for many threads. Where there are few rows, panels are made narrower instead.
+  auto part = [](int64_t extent, int64_t parts, int64_t least, int64_t most) {
+    const int64_t size = (extent + parts - 1) / parts;
+    return size < least ? least : size > most ? most : (size + 31) / 32 * 32;
   };
-  const int64_t least = e.batch * e.m * e.n < 4 * 256 * 256 ? 128 : 256;
-  const int64_t height = panel(e.m, least), width = panel(e.n, least);
-  const int64_t down = (e.m + height - 1) / height, across = (e.n + width - 1) / width, panels = down * across;
+  auto parts_of = [](int64_t extent, int64_t size) { return (extent + size - 1) / size; };
+  const int64_t wide = parts_of(e.n, 1024);
+  const int64_t height = part(e.m, parts_of(16, e.batch * wide), 128, 512), down = parts_of(e.m, height);
+  const int64_t few = parts_of(4, e.batch * down);
+  const int64_t width = part(e.n, wide < few ? few : wide, 128, 1024), across = parts_of(e.n, width);
+  const int64_t panels = down * across;
   const bool parallel = e.batch * panels > 1;
 #pragma omp parallel for num_threads(threads) if (parallel) schedule(dynamic, 1)
   for (int64_t number = 0; number < e.batch * panels; ++number) {

@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   app.add_option("--cases", options.cases, "programs and sizes")->capture_default_str();
   app.add_option("--rounds", options.measure.rounds, "rounds that every contestant is timed in")->capture_default_str();
   app.add_option("--seed", options.measure.seed, "seed of the inputs")->capture_default_str();
+  app.add_option("--only", options.measure.only, "contestants to run, such as hand,restructured")->delimiter(',');
   app.add_option("--tape-limit", options.tape_limit_gib, "GiB that a naive tape may take")->capture_default_str();
   app.add_option("--peers", options.peers, "JSON files of bench/peers, to be shown in the same tables");
   app.add_option("--json", options.json, "file for the results");

@@ -133,6 +133,7 @@ Result measure(const Case& c, const MeasureOptions& options, const std::function
   const Data data = make_data(problem);
   std::vector<Runner> runners;
   for (const Contestant& contestant : contestants(problem, data)) {
+    if (!options.only.empty() && std::ranges::find(options.only, contestant.name) == options.only.end()) continue;
     step(contestant.name + " built");
     runners.push_back(prepare(contestant, options));
   }

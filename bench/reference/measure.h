@@ -14,6 +14,7 @@ struct MeasureOptions {
   int rounds = 7;                 // every contestant runs in every round, so that all see the same noise
   double tape_limit = 6ll << 30;  // bytes: a naive tape that needs more is not run
   std::uint64_t seed = 1;
+  std::vector<std::string> only = {};  // names of contestants; empty: all
 };
 
 struct Row {
