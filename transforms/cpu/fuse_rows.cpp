@@ -52,11 +52,22 @@ class Planner {
       next.statements = k + 1;
       best = next;
     }
-    if (best.pays()) best.windows = row_windows(program_, distances_, best.nests);
+    if (!best.pays()) return best;
+    best.windows = row_windows(program_, distances_, best.nests);
+    join_rows_within(best.nests);
     return best;
   }
 
  private:
+  void join_rows_within(std::vector<RowNest>& nests) const {
+    std::size_t first = 0;  // of those that join each other
+    for (std::size_t k = 1; k < nests.size(); ++k) {
+      nests[k].joins = true;
+      for (std::size_t l = first; l < k; ++l) nests[k].joins &= distances_.rows_within_match(nests[l], nests[k]);
+      if (!nests[k].joins) first = k;
+    }
+  }
+
   bool append(Plan& plan, RowNest next) {
     if (next.kind == RowKind::Rows && plan.row_nests() == most_row_nests) return false;
     for (const RowNest& later : after_)
@@ -136,7 +147,9 @@ class Fused {
   Expr start_of(const ir::Symbol& strip) const { return begin_ + ir::var(strip) * rows_; }
 
   Stmt row(const RowNest& nest, const ir::Symbol& strip, const Expr& index, bool peeled) const {
-    const Stmt code = ir::substitute(nest.rows().body, {{nest.rows().iterator, index}});
+    return row(ir::substitute(nest.rows().body, {{nest.rows().iterator, index}}), strip, peeled);
+  }
+  Stmt row(const Stmt& code, const ir::Symbol& strip, bool peeled) const {
     return windows_.empty() ? code : in_windows(code, windows_, ir::var(strip), start_of(strip), rows_, peeled);
   }
 
@@ -146,16 +159,35 @@ class Fused {
     return all ? ir::if_then(all, body, {}, body->location) : body;
   }
 
+  // A row of the nests first, ..., end - 1.
+  Stmt joined(std::size_t first, std::size_t end, const Expr& index) const {
+    auto in_row = [&](const RowNest& nest, const Stmt& s) {
+      return ir::substitute(s, {{nest.rows().iterator, index}});
+    };
+    if (end == first + 1) return in_row(nests_[first], nests_[first].rows().body);
+    const ir::For& loop = *rows_within(nests_[first]);
+    std::vector<Stmt> bodies;
+    for (std::size_t k = first; k < end; ++k) {
+      const ir::For& own = *rows_within(nests_[k]);
+      const Stmt body = ir::substitute(own.body, {{own.iterator, ir::var(loop.iterator)}});
+      bodies.push_back(ir::with_fresh_names(in_row(nests_[k], body)));
+    }
+    return in_row(nests_[first], with_body(loop, ir::block(std::move(bodies))));
+  }
+
   Stmt together() const {
     const ir::Symbol strip = ir::make_symbol("strip"), row_at = ir::make_symbol(nests_[0].rows().iterator.name);
     std::vector<Stmt> rows;
-    for (const RowNest& nest : nests_) {
+    for (std::size_t k = 0, next = 0; k < nests_.size(); k = next) {
+      const RowNest& nest = nests_[k];
+      next = k + 1;
+      while (next < nests_.size() && nests_[next].joins) ++next;
       const Expr index = sum(ir::var(row_at), -nest.behind);
       std::vector<Expr> conditions = nest.conditions;
       conditions.push_back(
           ir::binary(BinaryOp::Ge, index, ir::larger(nest.rows().lower, sum(start_of(strip), nest.peel_low))));
       conditions.push_back(ir::binary(BinaryOp::Lt, index, nest.rows().upper));
-      rows.push_back(ir::with_fresh_names(under(conditions, row(nest, strip, index, false))));
+      rows.push_back(ir::with_fresh_names(under(conditions, row(joined(k, next, index), strip, false))));
     }
     const Stmt loop = ir::for_loop(row_at, start_of(strip), start_of(strip) + rows_, ir::block(std::move(rows)),
                                    ir::LoopMode::Forward, location());

@@ -19,6 +19,9 @@
 // the row below). Rows whose dependences reach into another strip are done afterwards. Method: Manjikian and
 // Abdelrahman, "Fusion of loops for parallelism and locality" (1997), shift-and-peel.
 //
+// Where rows consist of rows themselves, as the planes of a cube do, and nothing crosses these, nests with equal bounds
+// share the loop over them: for j: {for k: v[i, j, k] = ..; for k: w[i, j, k] = ..}.
+//
 // Requires: parallel loops are marked. Guarantees: the same operations on every element in the same order, hence the
 // same bits. Leaves alone: nests that share no array, or not along the same dimension, whose dependences reach further
 // than a few rows or are not known, whose row loops have bounds of data, or whose rows are anything but parallel loops

@@ -1,6 +1,8 @@
 #include "transforms/cpu/row_nests.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -88,6 +90,15 @@ std::optional<RowNest> row_nest_of(const Stmt& s) {
   return nest;
 }
 
+const ir::For* rows_within(const RowNest& nest) {
+  Stmt body = nest.rows().body;
+  if (auto* block = body.as<ir::Block>(); block && block->body.size() == 1) body = block->body[0];
+  if (!is_parallel_loop(body)) return nullptr;
+  auto* loop = body.as<ir::For>();
+  const bool plain = !ir::has_load(loop->lower) && !ir::has_load(loop->upper);
+  return plain && contains_parallel_loop(loop->body) ? loop : nullptr;
+}
+
 std::optional<RowReach> RowDistances::between(const RowNest& first, const RowNest& second) const {
   RowReach reach;
   for (const Statement& a : model_.statements) {
@@ -106,6 +117,35 @@ bool RowDistances::independent(const RowNest& first, const RowNest& second) cons
       for (const Access& x : a.accesses)
         for (const Access& y : b.accesses)
           if (!conflicts(a, x, b, y).is_empty()) return false;
+    }
+  }
+  return true;
+}
+
+bool RowDistances::rows_within_match(const RowNest& first, const RowNest& second) const {
+  const ir::For *a = rows_within(first), *b = rows_within(second);
+  if (!a || !b || first.behind != second.behind || first.peel_low != second.peel_low) return false;
+  auto same_bounds = [](const ir::For& x, const ir::For& y, const ir::Substitution& names) {
+    return same_value(x.lower, ir::substitute(y.lower, names)) && same_value(x.upper, ir::substitute(y.upper, names));
+  };
+  if (!ir::equal(first.conditions, second.conditions) || !same_bounds(first.rows(), second.rows(), {}) ||
+      !same_bounds(*a, *b, {{second.rows().iterator, ir::var(first.rows().iterator)}}))
+    return false;
+  for (const Statement& x : model_.statements)
+    for (const Statement& y : model_.statements)
+      if (belongs(x, first) && belongs(y, second) && !match_within(x, y)) return false;
+  return true;
+}
+
+// Whether instances in conflict that are in the same row are in the same row within it, too.
+bool RowDistances::match_within(const Statement& a, const Statement& b) const {
+  for (const Access& x : a.accesses) {
+    for (const Access& y : b.accesses) {
+      isl_map* same_row = isl_map_equate(conflicts(a, x, b, y).release(), isl_dim_in, 0, isl_dim_out, 0);
+      const isl::map pairs = poly::checked(*model_.context, same_row);
+      const isl::map within =
+          poly::checked(*model_.context, isl_map_equate(pairs.copy(), isl_dim_in, 1, isl_dim_out, 1));
+      if (!pairs.is_subset(within)) return false;
     }
   }
   return true;

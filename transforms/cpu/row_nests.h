@@ -22,12 +22,16 @@ struct RowNest {
   RowKind kind = RowKind::Other;
   std::int64_t behind = 0;    // rows after the first nest's; so many at the end of a strip wait for the next one
   std::int64_t peel_low = 0;  // rows at the beginning of a strip that wait for the one before
+  bool joins = false;         // the nest before: each row is one loop over the rows within both
 
   const ir::For& rows() const { return *loop.as<ir::For>(); }
 };
 
 /// nullopt for anything but a parallel loop, and where its bounds or conditions are data.
 std::optional<RowNest> row_nest_of(const ir::Stmt& s);
+
+/// The parallel loop that is all of a nest's row and has parallel loops inside, or null.
+const ir::For* rows_within(const RowNest& nest);
 
 /// How far apart in rows conflicting instances of two nests are: first - second is in [-up, down].
 struct RowReach {
@@ -42,6 +46,9 @@ class RowDistances {
 
   /// nullopt where they are further apart than a few rows, or not known.
   std::optional<RowReach> between(const RowNest& first, const RowNest& second) const;
+  /// Whether a row of both may be one loop over the rows within it: these are parallel and the same ones in both nests,
+  /// and nothing in one of them depends on another one. The nests have their places in time.
+  bool rows_within_match(const RowNest& first, const RowNest& second) const;
   /// Whether the nests read from an array only elements that they have assigned, all of them by assignments.
   bool assigned_before_read(const ir::Array& array, const std::vector<RowNest>& nests) const;
   /// Whether no instance of the one touches what one of the other changes.
@@ -50,6 +57,7 @@ class RowDistances {
  private:
   bool extend(RowReach& reach, const poly::Statement& a, const poly::Statement& b) const;
   bool extend(RowReach& reach, const isl::map& pairs) const;
+  bool match_within(const poly::Statement& a, const poly::Statement& b) const;
   isl::map conflicts(const poly::Statement& a, const poly::Access& x, const poly::Statement& b,
                      const poly::Access& y) const;
 

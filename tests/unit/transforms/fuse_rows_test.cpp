@@ -154,6 +154,54 @@ TEST(FuseRows, RowsThatSumUpStayApart) {
   EXPECT_EQ(fused(p.build()).text.find("strip"), std::string::npos);
 }
 
+// Planes of one array after those of another one that it is computed from.
+Program in_a_cube(int reach, bool same_bounds) {
+  ProgramBuilder p("cube");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m, m}), b = p.inout<double>("b", {n, m, m}), c = p.inout<double>("c", {n, m, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 1, m - 1))
+      for (auto k : p.loop("k", 0, m)) b(i, j, k) = a(i, j - 1, k) + a(i, j + 1, k);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 1, same_bounds ? m - 1 : m))
+      for (auto k : p.loop("k", 0, m)) c(i, j, k) += a(i, j, k) * b(i, j - reach, m - 1 - k);
+  return p.build();
+}
+
+TEST(FuseRows, RowsWithinRowsAreDoneTogetherWhereNothingCrossesThem) {
+  for (const int reach : {0, 1})
+    for (const bool same_bounds : {true, false}) {
+      const Lowered l = fused(in_a_cube(reach, same_bounds));
+      const std::size_t j = l.text.find("parallel for j in");
+      ASSERT_NE(l.text.find("strip"), std::string::npos) << l.text;
+      ASSERT_NE(j, std::string::npos) << l.text;
+      EXPECT_EQ(l.text.find("parallel for j in", j + 1) == std::string::npos, reach == 0 && same_bounds) << l.text;
+      for (const std::int64_t n : {1, 2, 70}) expect_same_results(l, {{"n", n}, {"m", 4}});
+    }
+}
+
+TEST(FuseRows, ThreeNestsJoinOnlyWhereAllOfThemMatch) {
+  ProgramBuilder p("cube");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m, m}), b = p.inout<double>("b", {n, m, m}), c = p.inout<double>("c", {n, m, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m))
+      for (auto k : p.loop("k", 0, m)) b(i, j, k) = 2.0 * a(i, j, k);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m))
+      for (auto k : p.loop("k", 0, m)) c(i, j, k) += b(i, j, m - 1 - k);
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m))
+      for (auto k : p.loop("k", 0, m)) a(i, j, k) = b(i, m - 1 - j, k) + c(i, j, k);
+  const Lowered l = fused(p.build());
+  std::size_t loops = 0;
+  for (std::size_t at = l.text.find("parallel for j"); at != std::string::npos;
+       at = l.text.find("parallel for j", at + 1))
+    ++loops;
+  EXPECT_EQ(loops, 2u) << l.text;
+  for (const std::int64_t size : {1, 2, 70}) expect_same_results(l, {{"n", size}, {"m", 3}});
+}
+
 enum class Outside { Nothing, ReadsLater, KeepsARow, ReadsTheStepBefore };
 
 // u = g(f(u)) by way of rows of a local array, which something else may need, too.
