@@ -8,11 +8,12 @@
 #include "transforms/cpu/tile_lanes.h"
 #include "transforms/cpu/unswitch.h"
 #include "transforms/merge_updates.h"
+#include "transforms/search_loops.h"
 
 namespace loopgrad::transforms {
 
 ir::Program map_to_cpu(const ir::Program& program) {
-  ir::Program unguarded = unswitch(split_loops_at_guards(sink_sum_loops(fuse_rows(program))));
+  ir::Program unguarded = unswitch(split_loops_at_guards(sink_sum_loops(fuse_rows(search_loops(program)))));
   ir::Program in_lanes = tile_lanes(merge_updates(accumulate_in_registers(unguarded), Updates::All));
   // Later than the lanes, which want rectangles and mask what a branch leaves out.
   return jam_sums(split_outer_loops_at_guards(in_lanes));

@@ -9,13 +9,13 @@
 #include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
-#include "transforms/gpu/search_loops.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/gpu/update_once.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
+#include "transforms/search_loops.h"
 
 #include <algorithm>
 #include <limits>

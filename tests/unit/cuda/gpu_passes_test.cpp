@@ -3,8 +3,8 @@
 #include "backends/cuda/emitter.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/map_to_gpu.h"
-#include "transforms/gpu/search_loops.h"
 #include "transforms/gpu/split_kernels.h"
+#include "transforms/search_loops.h"
 
 #include <loopgrad/loopgrad.h>
 

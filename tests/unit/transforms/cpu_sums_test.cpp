@@ -2,6 +2,7 @@
 #include "tests/unit/transforms/same_bits.h"
 #include "transforms/cpu/accumulate_in_registers.h"
 #include "transforms/cpu/jam_sums.h"
+#include "transforms/cpu/map_to_cpu.h"
 #include "transforms/cpu/sink_sum_loops.h"
 #include "transforms/cpu/split_loops_at_guards.h"
 
@@ -23,6 +24,24 @@ void expect_same_bits_for(const ir::Program& before, const ir::Program& after, s
   for (const std::int64_t n : sizes)
     for (const std::int64_t m : {std::int64_t{1}, std::int64_t{5}})
       expect_same_bits(before, after, {{"n", n}, {"m", m}});
+}
+
+TEST(MapToCpu, WhereTheFirstFitTakesAllLanesCanSearchForIt) {
+  ProgramBuilder p("first_fit");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m}), top = p.input<float>("top", {n});
+  auto d = p.inout<float>("d", {n}), dx = p.inout<float>("dx", {n, m});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto j : p.loop("j", 1, m)) {
+      p.when(x(i, j) > top(i), [&] {
+        dx(i, j) += d(i);
+        d(i) = 0.0f;
+      });
+    }
+  }
+  const ir::Program before = with_parallel_loops(p.build(), {"i"}), after = map_to_cpu(before);
+  EXPECT_TRUE(contains(after, "match min= select(")) << ir::print(after);
+  expect_same_bits_for(before, after, {1, 2, 9});
 }
 
 /// score[i, o] = sum of a[i, d]*b[i + o - m, d], where that row exists.

@@ -1,4 +1,4 @@
-#include "transforms/gpu/search_loops.h"
+#include "transforms/search_loops.h"
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"

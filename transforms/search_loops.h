@@ -1,4 +1,4 @@
-// Loops that look for one iteration become a search, which threads can share, and that iteration.
+// Loops that look for one iteration become a search, which threads or vector lanes can share, and that iteration.
 //
 //   for c in 1..n reversed:                local i64 match
 //     if x[c] == largest:                  match = 0
