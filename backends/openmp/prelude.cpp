@@ -1,5 +1,6 @@
 #include "backends/openmp/prelude.h"
 
+#include "backends/openmp/lane_sums.h"
 #include "backends/openmp/multiply_text.h"
 #include "backends/openmp/vector_math.h"
 
@@ -87,6 +88,7 @@ inline void atomic_update(T& target, Update update) {
 }
 )"},
       {Helper::Multiply, multiply_text},
+      {Helper::LaneSums, lane_sums_text},
       {Helper::Scratch, R"(
 // Memory of a local array: kept in the caller's workspace if there is one, else freed at the end of the scope.
 template <class T>
@@ -186,7 +188,7 @@ constexpr const char* reserved_words =
     "from_f16 "
     "to_f16 "
     "from_bf16 to_bf16 exp_f32 log_f32 tanh_f32 sigmoid_f32 fused float_of bits_of atomic_update Scratch Stack "
-    "blas multiply gemm Matrix Extents loopgrad_blas "
+    "Lanes add_lanes add_up_lanes blas multiply gemm Matrix Extents loopgrad_blas "
     "loopgrad_stack loopgrad_block loopgrad_ok loopgrad_out_of_memory "
     "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num "
     // CUDA.

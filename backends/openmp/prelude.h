@@ -23,6 +23,7 @@ enum class Helper {
   SigmoidF32,
   AtomicUpdate,
   Multiply,
+  LaneSums,
   Scratch,
   Stack,
 };

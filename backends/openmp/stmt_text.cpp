@@ -1,6 +1,7 @@
 #include "backends/openmp/stmt_text.h"
 
 #include "backends/openmp/clauses.h"
+#include "backends/openmp/lane_sums.h"
 #include "backends/openmp/local_memory.h"
 #include "backends/openmp/multiply_text.h"
 #include "backends/openmp/region.h"
@@ -124,6 +125,8 @@ class StmtWriter {
     if (plan.threads) return emit_region({s});
     begin_loop(s, n);
     const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
+    if (plan.simd)
+      if (const auto sums = lane_sums_of(n); !sums.empty()) return emit_lane_sums(n, sums, header, code_, state_);
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan, state_));
     line("{} {{", header.open);
     emit_body(n.body);

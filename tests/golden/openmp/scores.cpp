@@ -25,8 +25,19 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
         y_sum_5 = 0.0f;
         y_sum_6 = 0.0f;
         y_sum_7 = 0.0f;
-        #pragma omp simd reduction(+ : y_sum, y_sum_1, y_sum_2, y_sum_3, y_sum_4, y_sum_5, y_sum_6, y_sum_7) simdlen(8)
-        for (int64_t c = 0; c < d; ++c) {
+        Lanes<float> lane_sums[8] = {};
+        int64_t c_first = 0;
+        for (; c_first + 8 <= d; c_first += 8) {
+          add_lanes<float>(lane_sums[0], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled) * d + c]; });
+          add_lanes<float>(lane_sums[1], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 1) * d + c]; });
+          add_lanes<float>(lane_sums[2], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 2) * d + c]; });
+          add_lanes<float>(lane_sums[3], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 3) * d + c]; });
+          add_lanes<float>(lane_sums[4], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 4) * d + c]; });
+          add_lanes<float>(lane_sums[5], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 5) * d + c]; });
+          add_lanes<float>(lane_sums[6], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 6) * d + c]; });
+          add_lanes<float>(lane_sums[7], c_first, [&](int64_t c) { return q[i * d + c] * key[(8 * o_unrolled + 7) * d + c]; });
+        }
+        for (int64_t c = c_first; c < d; ++c) {
           y_sum += q[i * d + c] * key[(8 * o_unrolled) * d + c];
           y_sum_1 += q[i * d + c] * key[(8 * o_unrolled + 1) * d + c];
           y_sum_2 += q[i * d + c] * key[(8 * o_unrolled + 2) * d + c];
@@ -36,6 +47,16 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
           y_sum_6 += q[i * d + c] * key[(8 * o_unrolled + 6) * d + c];
           y_sum_7 += q[i * d + c] * key[(8 * o_unrolled + 7) * d + c];
         }
+        float totals[8];
+        add_up_lanes<float>(lane_sums, totals);
+        y_sum += totals[0];
+        y_sum_1 += totals[1];
+        y_sum_2 += totals[2];
+        y_sum_3 += totals[3];
+        y_sum_4 += totals[4];
+        y_sum_5 += totals[5];
+        y_sum_6 += totals[6];
+        y_sum_7 += totals[7];
         y[i * k + 8 * o_unrolled] = y_sum;
         y[i * k + 8 * o_unrolled + 1] = y_sum_1;
         y[i * k + 8 * o_unrolled + 2] = y_sum_2;

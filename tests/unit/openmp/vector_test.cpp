@@ -1,5 +1,7 @@
 // Vector lanes: the f32 functions of generated code, and which sequential loops may use lanes.
+#include "backends/openmp/emitter.h"
 #include "tests/unit/openmp/kernels.h"
+#include "transforms/cpu/map_to_cpu.h"
 
 #include <bit>
 #include <cmath>
@@ -195,6 +197,68 @@ TEST(SimdReductions, MinimaAndMaximaKeepTheTieRule) {
       EXPECT_EQ(factor[0], count % 2 ? 2.0 : 1.0);
     }
   }
+}
+
+enum class Term { Product, Quotient, Exponential, Backwards };
+
+/// Eight sums over one loop at a time.
+template <class T>
+ir::Program scores(Term term) {
+  lg::ProgramBuilder p("scores");
+  auto n = p.size("n"), k = p.size("k"), d = p.size("d");
+  auto q = p.input<T>("q", {n, d}), key = p.input<T>("key", {k, d});
+  auto y = p.output<T>("y", {n, k});
+  auto last = p.output<T>("last", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto o : p.loop("o", 0, k)) {
+      y(i, o) = 1;
+      for (auto c : p.loop("c", 0, d)) {
+        if (term == Term::Product) y(i, o) += q(i, c) * key(o, c);
+        if (term == Term::Quotient) y(i, o) += -(q(i, c) - 3) / key(i, 0);
+        if (term == Term::Exponential) y(i, o) += exp(key(o, c));
+        if (term == Term::Backwards) y(i, o) += q(i, d - 1 - c) * key(o, c);
+      }
+    }
+    last(i) = y(i, k - 1);
+  }
+  return transforms::map_to_cpu(parallel(p.build(), {"i", "o"}));
+}
+
+/// Sums of small integers are exact in every order.
+template <class T>
+void expect_exact_sums(std::int64_t k, std::int64_t d) {
+  const std::int64_t n = 2;
+  std::vector<T> q, key, y(static_cast<std::size_t>(n * k)), last(static_cast<std::size_t>(n));
+  for (std::int64_t at = 0; at < n * d; ++at) q.push_back(static_cast<T>(at % 7 - 3));
+  for (std::int64_t at = 0; at < k * d; ++at) key.push_back(static_cast<T>(at % 11 - 4));
+  run(scores<T>(Term::Product), {{"q", view(q.data(), {n, d})},
+                                 {"key", view(key.data(), {k, d})},
+                                 {"y", view(y.data(), {n, k})},
+                                 {"last", view(last.data(), {n})}});
+  for (std::int64_t at = 0; at < n * k; ++at) {
+    T expected = 1;
+    for (std::int64_t c = 0; c < d; ++c)
+      expected += q[static_cast<std::size_t>(at / k * d + c)] * key[static_cast<std::size_t>(at % k * d + c)];
+    ASSERT_EQ(y[static_cast<std::size_t>(at)], expected) << "k = " << k << ", d = " << d << ", at " << at;
+  }
+}
+
+TEST(LaneSums, AreRightForAllLengths) {
+  for (const std::int64_t k : {8, 17})
+    for (const std::int64_t d : {1, 7, 8, 9, 16, 29}) {
+      expect_exact_sums<float>(k, d);
+      expect_exact_sums<double>(k, d);
+    }
+}
+
+TEST(LaneSums, AreForArithmeticOnNeighboursOnly) {
+  auto in_lanes = [](Term term) {
+    return backend::emit_openmp({scores<float>(term)}).source.find("add_up_lanes") != std::string::npos;
+  };
+  EXPECT_TRUE(in_lanes(Term::Product));
+  EXPECT_TRUE(in_lanes(Term::Quotient));
+  EXPECT_FALSE(in_lanes(Term::Exponential));
+  EXPECT_FALSE(in_lanes(Term::Backwards));
 }
 
 }  // namespace
