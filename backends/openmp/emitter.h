@@ -47,10 +47,12 @@ struct EmittedUnit {
 
 /// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around.
 inline constexpr const char* required_flags = "-fwrapv";
-/// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again; jump
-/// threading makes several copies of what lanes then have to do all of.
+/// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again;
+/// unrolling and jamming leaves the second copy's index in the loop over lanes, `x[src[e + 1]*D + lane]`, which then
+/// gathers; jump threading makes several copies of what lanes then have to do all of.
 inline constexpr const char* speed_flags =
-    "-O3 -march=native -fno-predictive-commoning -fno-thread-jumps -fno-math-errno -fno-trapping-math";
+    "-O3 -march=native -fno-predictive-commoning -fno-loop-unroll-and-jam -fno-thread-jumps -fno-math-errno "
+    "-fno-trapping-math";
 
 /// Emits one function per program, named after it. With a `header_name` the source includes that file instead of
 /// repeating the declarations. Throws nothing but InternalError.

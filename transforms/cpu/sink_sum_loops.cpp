@@ -34,7 +34,6 @@ class Sinking {
   bool check(const Stmt& whole) {
     for (const Expr& bound : {inner_.lower, inner_.upper})
       if (mentions(bound, outer_.iterator) || ir::has_load(bound)) return false;
-    if (ir::has_load(outer_.lower) || ir::has_load(outer_.upper)) return false;
     ir::walk(
         whole, [&](const Stmt& s) { read(s); },
         [&](const Expr& e) {

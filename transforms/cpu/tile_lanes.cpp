@@ -319,14 +319,44 @@ class Lanes {
   Expr condition_;  // under which the current lane runs the statement at hand; null: always
 };
 
-/// What is left over by full tiles, iteration by iteration or, where threads do not share it out, in fewer lanes.
-Stmt rest_of(const ir::For& loop, const Expr& first, std::int64_t most, bool alone, bool vectorises) {
+/// The iterations first, ..., first + count - 1 in lanes, of which there are at most `most`.
+Stmt lanes_of(const ir::For& loop, const Expr& first, const Expr& count, std::int64_t most) {
+  return ir::with_fresh_names(Lanes(loop, first, count, most).distribute(loop.body));
+}
+
+std::size_t number_of_loops(const Stmt& s) {
+  std::size_t count = 0;
+  ir::walk_stmts(s, [&](const Stmt& t) { count += t.kind() == ir::Kind::For || t.kind() == ir::Kind::While; });
+  return count;
+}
+
+/// The first of the trips that tiles of this many leave over, counted from 0.
+Expr start_of_rest(const Expr& trips, std::int64_t lanes) {
+  const Expr count = ir::int_const(lanes);
+  return ir::binary(ir::BinaryOp::FloorDiv, trips, count) * count;
+}
+
+/// What full tiles leave over: iteration by iteration or, where threads do not share it out, in fewer lanes. Of a sum
+/// that is all there is, half and quarter tiles do most of that, whose number of lanes is known and so stays in
+/// registers.
+Stmt rest_of(const ir::For& loop, const Expr& trips, std::int64_t lanes, bool alone, bool vectorises) {
+  std::vector<Stmt> parts;
+  std::int64_t done = lanes;
+  for (; alone && done > least_lanes && number_of_loops(loop.body) == 1; done /= 2) {
+    const Expr start = start_of_rest(trips, done), half = ir::int_const(done / 2);
+    parts.push_back(ir::if_then(ir::binary(ir::BinaryOp::Ge, simplify_indices(trips - start), half),
+                                lanes_of(loop, loop.lower + start, half, done / 2), {}, loop.location));
+  }
+  const Expr first = loop.lower + start_of_rest(trips, done), count = simplify_indices(loop.upper - first);
   const Stmt one_by_one = ir::for_loop(loop.iterator, first, loop.upper, loop.body, LoopMode::Parallel, loop.location);
-  if (!alone) return one_by_one;
-  const Expr count = simplify_indices(loop.upper - first);
-  const Stmt in_lanes = ir::with_fresh_names(Lanes(loop, first, count, most).distribute(loop.body));
-  const Expr enough = ir::binary(ir::BinaryOp::Ge, count, ir::int_const(vectorises ? least_lanes : std::int64_t{1}));
-  return ir::if_then(enough, in_lanes, vectorises ? one_by_one : Stmt{}, loop.location);
+  if (!alone || (vectorises && done <= least_lanes)) {
+    parts.push_back(one_by_one);
+  } else {
+    const Expr enough = ir::binary(ir::BinaryOp::Ge, count, ir::int_const(vectorises ? least_lanes : std::int64_t{1}));
+    parts.push_back(
+        ir::if_then(enough, lanes_of(loop, first, count, done), vectorises ? one_by_one : Stmt{}, loop.location));
+  }
+  return ir::with_fresh_names(ir::block(std::move(parts)));
 }
 
 class Tiler {
@@ -356,10 +386,9 @@ class Tiler {
     if (!ir::surely_non_negative(trips, sizes_)) trips = ir::larger(trips, ir::int_const(0));
     const Expr count = ir::int_const(lanes), tiles = ir::binary(ir::BinaryOp::FloorDiv, trips, count);
     const ir::Symbol t = ir::make_symbol(loop.iterator.name + "_tile");
-    const Stmt body = Lanes(loop, loop.lower + ir::var(t) * count, count, lanes).distribute(loop.body);
+    const Stmt body = lanes_of(loop, loop.lower + ir::var(t) * count, count, lanes);
     const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, LoopMode::Parallel, loop.location);
-    const Stmt rest = rest_of(loop, loop.lower + tiles * count, lanes, alone, eligibility.vectorises_by_itself());
-    return ir::block({full, ir::with_fresh_names(rest)});
+    return ir::block({full, rest_of(loop, trips, lanes, alone, eligibility.vectorises_by_itself())});
   }
 
   ir::RangeContext sizes_;

@@ -14,7 +14,8 @@
 // and no sum has to be added up across lanes. Inner loops whose bounds vary from lane to lane by affine functions
 // (gathers near a border, triangles) are split into a part that all lanes run and two in which only some lanes run;
 // bounds that move along with the lanes are counted from the lane where that takes fewer iterations (shift_loop.h). In
-// a loop that is within a parallel one already, what full tiles leave over runs in fewer lanes, too: a variable number.
+// a loop that is within a parallel one already, what full tiles leave over runs in fewer lanes, too: half a tile and a
+// quarter where there is one inner loop (sums in a fixed number of lanes stay in registers), then a variable number.
 //
 // Requires: parallel loops marked; sums in scalars where possible (accumulate_in_registers).
 // Guarantees: same bits.

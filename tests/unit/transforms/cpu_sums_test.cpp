@@ -210,7 +210,7 @@ TEST(SinkSumLoops, SumsThatMoveStay) {
   EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
 }
 
-TEST(SinkSumLoops, RowsOfSparseMatricesStay) {
+TEST(SinkSumLoops, RowsOfSparseMatricesAreSummedInStrips) {
   ProgramBuilder p("sparse");
   auto n = p.size("n"), m = p.size("m");
   auto first = p.input<std::int32_t>("first", {n + 1});
@@ -220,6 +220,27 @@ TEST(SinkSumLoops, RowsOfSparseMatricesStay) {
   for (auto i : p.loop("i", 0, n))
     for (auto e : p.loop("e", first(i), first(i + 1)))
       for (auto d : p.loop("d", 0, m)) y(i, d) += x(e, d);
+  const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
+  const ir::Program after = sink_sum_loops(before);
+  EXPECT_TRUE(contains(after,
+                       "  parallel for d in 0..m:\n"
+                       "    for e in first[i]..first[i + 1]:\n"
+                       "      y[i, d] += x[e, d]\n"))
+      << ir::print(after);
+  expect_same_bits_for(before, after, {1, 2, 11});
+}
+
+TEST(SinkSumLoops, BoundsThatTheRowsChangeStay) {
+  ProgramBuilder p("changed");
+  auto n = p.size("n"), m = p.size("m");
+  auto last = p.inout<std::int32_t>("last", {n});
+  auto y = p.inout<float>("y", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for ([[maybe_unused]] auto e : p.loop("e", 0, last(i)))
+      for (auto d : p.loop("d", 0, m)) {
+        y(i, d) += 1.0f;
+        last(i) = 0;
+      }
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
   EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
 }

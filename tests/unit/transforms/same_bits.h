@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -42,6 +43,13 @@ inline Buffers run(const ir::Program& program, const Sizes& sizes) {
     HostArray& b = buffers[a->name] = HostArray(a->type, backend::shape_of(a, values));
     for (std::int64_t i = 0; i < b.size(); ++i) b.set(i, uniform(random));
     arguments[a->name] = b.view();
+  }
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind != ir::FactKind::CsrPointer) continue;
+    HostArray& b = buffers.at(fact.array->name);  // rows of different lengths, some of them empty
+    const auto total = static_cast<double>(backend::evaluate(fact.upper, values)), last = b.size() - 1.0;
+    for (std::int64_t i = 0; i < b.size(); ++i)
+      b.set(i, last > 0 ? std::floor(total * std::pow(static_cast<double>(i) / last, 2)) : total);
   }
   backend::InterpreterOptions options;
   options.checked = true;

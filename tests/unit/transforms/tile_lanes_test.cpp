@@ -147,12 +147,15 @@ TEST(TileLanes, WhatIsLeftOverRunsInFewerLanes) {
     const ir::Program after = tile_lanes(before);
     ir::verify(after, "tile_lanes");
     const std::string text = ir::print(after);
-    EXPECT_NE(text.find("for lane in 0..n - 64*(n//64):"), std::string::npos) << text;
+    // Half a tile, a quarter, and what is left then.
+    EXPECT_NE(text.find("if n - 64*(n//64) >= 32:"), std::string::npos) << text;
+    EXPECT_NE(text.find("for lane in 0..32:"), std::string::npos) << text;
+    EXPECT_NE(text.find("if n - 32*(n//32) >= 16:"), std::string::npos) << text;
     // A few sums of neighbours are better off as they are.
-    EXPECT_NE(text.find(neighbours ? "if n - 64*(n//64) >= 16:" : "if n - 64*(n//64) >= 1:"), std::string::npos)
-        << text;
-    EXPECT_EQ(text.find("else:") != std::string::npos, neighbours) << text;
-    for (const std::int64_t n : {1, 15, 16, 63, 64, 65, 80}) expect_same_bits(before, after, {{"n", n}, {"k", 3}});
+    EXPECT_EQ(text.find("for lane in 0..n - 16*(n//16):") == std::string::npos, neighbours) << text;
+    EXPECT_EQ(text.find("parallel for c in n//16*16..n:") != std::string::npos, neighbours) << text;
+    for (const std::int64_t n : {1, 15, 16, 33, 63, 64, 65, 80, 112, 127})
+      expect_same_bits(before, after, {{"n", n}, {"k", 3}});
   }
 }
 
