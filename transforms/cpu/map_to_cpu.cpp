@@ -2,6 +2,8 @@
 
 #include "transforms/cpu/accumulate_in_registers.h"
 #include "transforms/cpu/fuse_rows.h"
+#include "transforms/cpu/hoist_indices.h"
+#include "transforms/cpu/invert_scatters.h"
 #include "transforms/cpu/jam_sums.h"
 #include "transforms/cpu/sink_sum_loops.h"
 #include "transforms/cpu/split_loops_at_guards.h"
@@ -13,10 +15,11 @@
 namespace loopgrad::transforms {
 
 ir::Program map_to_cpu(const ir::Program& program) {
-  ir::Program unguarded = unswitch(split_loops_at_guards(sink_sum_loops(fuse_rows(search_loops(program)))));
+  ir::Program unguarded =
+      unswitch(split_loops_at_guards(sink_sum_loops(fuse_rows(invert_scatters(search_loops(program))))));
   ir::Program in_lanes = tile_lanes(merge_updates(accumulate_in_registers(unguarded), Updates::All));
   // Later than the lanes, which want rectangles and mask what a branch leaves out.
-  return jam_sums(split_outer_loops_at_guards(in_lanes));
+  return hoist_indices(jam_sums(split_outer_loops_at_guards(in_lanes)));
 }
 
 }  // namespace loopgrad::transforms

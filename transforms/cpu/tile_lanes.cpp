@@ -148,13 +148,16 @@ class Eligibility {
   bool pays(const Stmt& s, const ir::Symbol& iterator, bool& some_contiguous) {
     bool ok = true;
     auto access = [&](const Array& array, const std::vector<Expr>& indices) {
-      widest_ = std::max<std::int64_t>(widest_, bytes_of(value_type(array->type)));
+      bool in_lanes = indices.empty();  // each lane has its own
       for (std::size_t d = 0; d < indices.size(); ++d) {
         const auto stride = coefficient_of(indices[d], iterator);
+        in_lanes |= stride != 0;
         const bool last = d + 1 == indices.size();
         if (!stride || (*stride != 0 && !(last && std::abs(*stride) == 1)) || depends_.on_data(indices[d])) ok = false;
         else some_contiguous |= *stride == 1;
       }
+      in_lanes &= iterator == loop_.iterator;
+      if (in_lanes) widest_ = std::max<std::int64_t>(widest_, bytes_of(value_type(array->type)));
     };
     if (const auto* a = s.as<ir::Assign>()) access(a->array, a->indices);
     if (const auto* r = s.as<ir::Reduce>()) access(r->array, r->indices);

@@ -1,0 +1,31 @@
+// Sums through an index array are done target by target, by an inverse of the index array that is made first.
+//
+//   parallel for b in 0..(m + 31)//32:              first[0..n + 2] = 0
+//     for e in 0..k:                                for e in 0..k: first[idx[e] + 2] += 1
+//       parallel for j in 32*b..32*b + 32:          for t in 0..n: first[t + 2] = first[t + 2] + first[t + 1]
+//         d_x[idx[e], j] += w[e]*d_y[e, j]    ->    for e in 0..k:
+//                                                     e_of[first[idx[e] + 1]] = e
+//                                                     first[idx[e] + 1] += 1
+//                                                   parallel for t in 0..n:
+//                                                     for slot in first[t]..first[t + 1]:
+//                                                       parallel for j in 0..m:
+//                                                         d_x[t, j] += w[e_of[slot]]*d_y[e_of[slot], j]
+//
+// Without it only the columns j could be shared out to threads; and a target that many iterations add to now stays in
+// registers. The inverse keeps the order of the iterations: every element gets its terms as before. Where rows are
+// narrow or iterations few it would not pay: a condition on sizes then takes the loops as they were.
+//
+// Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order, whatever
+// the number of threads. Applies to one sum in sequential loops, with at least one parallel loop around or inside
+// whose iterations have the targets in common. Leaves alone: nests within parallel loops; atomic sums; targets that the
+// nest reads or that may alias; loops of which nothing but data tells how often they run (rows of a CSR structure are
+// known to have all its entries together).
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program invert_scatters(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
