@@ -21,7 +21,9 @@ namespace {
 // One use of the array.
 struct Use {
   std::vector<Stmt> path;  // what is around it inside the array's scope, its own statement last
-  Expr index;              // in the dimension concerned
+  std::vector<Expr> indices;
+  Expr index;  // in the dimension concerned
+  bool stores = false;
 
   // The outermost loop around it.
   Stmt outermost() const {
@@ -43,14 +45,14 @@ std::optional<std::vector<Use>> uses_of(const Stmt& scope, const ir::Array& arra
     strange |= s.kind() == ir::Kind::While || s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop ||
                (product && (product->a == array || product->b == array || product->c == array));
     for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-      if (stored == array) result.push_back({path, indices[dimension]});
+      if (stored == array) result.push_back({path, indices, indices[dimension], true});
     });
     ir::visit(s, [&](const auto& node) {
       ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
                                                 ir::walk(e, [&](const Expr& child) {
                                                   auto* load = child.as<ir::Load>();
                                                   if (load && load->array == array)
-                                                    result.push_back({path, load->indices[dimension]});
+                                                    result.push_back({path, load->indices, load->indices[dimension]});
                                                 });
                                               },
                                               [&](const Stmt& child) { look(child); }});
@@ -129,6 +131,7 @@ class Contraction {
         return false;
       }
     }
+    in_place_ = leaving_level_makes_place(*uses);
     // Without a single step, the first step's levels and the last one's are one apart.
     return always_steps_ || !(used_after_ && (used_before_ || !fills_.empty()));
   }
@@ -136,14 +139,14 @@ class Contraction {
   Stmt build() const {
     const auto& scope = *scope_.as<ir::Allocate>();
     std::vector<Expr> shape = array_->shape;
-    shape[dimension_] = ir::int_const(window_.levels());
+    shape[dimension_] = ir::int_const(places());
     const ir::Array now = ir::make_array(array_->name, array_->type, shape, array_->role, array_->location);
     return ir::allocate(now, Folder(*this, now).rewrite(scope.body), scope_->location);
   }
 
   std::string remark() const {
     return fmt::format("'{}' keeps {} of its levels in dimension {}: loop '{}' uses no others at a time", array_->name,
-                       window_.levels(), dimension_, window_.steps().iterator.name);
+                       places(), dimension_, window_.steps().iterator.name);
   }
 
  private:
@@ -174,7 +177,10 @@ class Contraction {
       std::vector<Expr> result;
       for (const Expr& index : indices) result.push_back(rewrite(index));
       Expr& level = result[owner_.dimension_];
-      level = simplify_indices(ir::binary(BinaryOp::Mod, level, ir::int_const(owner_.window_.levels())));
+      const std::int64_t places = owner_.places();
+      LinearForm form = linear_form(level);
+      form.constant = (form.constant % places + places) % places;  // t + 2 is in the place of t when there are two
+      level = simplify_indices(ir::binary(BinaryOp::Mod, to_expr(form), ir::int_const(places)));
       return result;
     }
 
@@ -250,6 +256,83 @@ class Contraction {
     return true;
   }
 
+  // How many levels have places of their own.
+  std::int64_t places() const { return window_.levels() - (in_place_ ? 1 : 0); }
+
+  // Whether each element of the level that comes into use may replace that of the level that goes out of use: one
+  // assignment, once per element and step, is the only one to read the latter, and nothing touches the former before.
+  bool leaving_level_makes_place(const std::vector<Use>& uses) const {
+    if (window_.levels() < 2 || !fills_.empty() || used_before_ || used_after_) return false;
+    const Use* taker = nullptr;
+    for (const Use& use : uses) {
+      if (level_of(use) != window_.leaving()) continue;
+      const Use* store = use.stores ? nullptr : store_of(use, uses);
+      if (!store || level_of(*store) != window_.entering() || !same_element(*store, use)) return false;
+      if (taker && !taker->path.back().same_as(store->path.back())) return false;
+      taker = store;
+    }
+    if (!taker || !once_per_element(*taker)) return false;
+    bool taken = false;
+    for (const Use& use : uses) {
+      if (&use == taker) taken = true;
+      if (&use == taker || level_of(use) != window_.entering()) continue;
+      const bool later = taken && !use.path.back().same_as(taker->path.back());
+      if (!later || (part_of_step(use).same_as(part_of_step(*taker)) && !same_element(use, *taker))) return false;
+    }
+    return true;
+  }
+
+  // Of a use in a step, counted from the step.
+  std::optional<std::int64_t> level_of(const Use& use) const {
+    const Stmt loop = use.outermost();
+    if (!loop || !loop.same_as(window_.loop)) return std::nullopt;
+    return distance(use.index, ir::var(window_.steps().iterator));
+  }
+
+  // The assignment to the array whose value a use is part of.
+  const Use* store_of(const Use& use, const std::vector<Use>& uses) const {
+    auto* assign = use.path.back().as<ir::Assign>();
+    if (!assign || assign->array != array_) return nullptr;
+    const auto store = std::find_if(uses.begin(), uses.end(), [&](const Use& other) {
+      return other.stores && other.path.back().same_as(use.path.back());
+    });
+    return store == uses.end() ? nullptr : &*store;
+  }
+
+  bool same_element(const Use& a, const Use& b) const {
+    for (std::size_t d = 0; d < a.indices.size(); ++d)
+      if (d != dimension_ && !ir::equal(a.indices[d], b.indices[d])) return false;
+    return true;
+  }
+
+  // Every loop of a step around the store moves an index of its own.
+  bool once_per_element(const Use& store) const {
+    std::vector<bool> taken(store.indices.size(), false);
+    bool in_step = false;
+    for (const Stmt& s : store.path) {
+      auto* loop = s.as<ir::For>();
+      if (s.kind() == ir::Kind::While) return false;
+      if (!loop || !in_step) {
+        in_step |= s.same_as(window_.loop);
+        continue;
+      }
+      std::size_t d = 0;
+      while (d < taken.size() && (d == dimension_ || taken[d] || !distance(store.indices[d], ir::var(loop->iterator))))
+        ++d;
+      if (d == taken.size()) return false;
+      taken[d] = true;
+    }
+    return true;
+  }
+
+  // The statement of the step's body that a use is in.
+  Stmt part_of_step(const Use& use) const {
+    auto at = std::find_if(use.path.begin(), use.path.end(), [&](const Stmt& s) { return s.same_as(window_.loop); });
+    ++at;
+    while (at->kind() == ir::Kind::Block || at->kind() == ir::Kind::Allocate) ++at;
+    return *at;
+  }
+
   // The lowest and the highest level of a use: its index is fixed, or the iterator of a loop around it.
   static std::optional<std::pair<Expr, Expr>> levels_of(const Use& use) {
     if (ir::has_load(use.index)) return std::nullopt;
@@ -269,7 +352,7 @@ class Contraction {
   std::size_t dimension_;
   Window window_;
   std::vector<Use> fills_;  // one use of each
-  bool always_steps_ = false, used_before_ = false, used_after_ = false;
+  bool always_steps_ = false, used_before_ = false, used_after_ = false, in_place_ = false;
 };
 
 }  // namespace

@@ -117,6 +117,69 @@ TEST(ContractLevels, OnlyThoseThatAStepUsesAreKept) {
   }
 }
 
+enum class Levels { Two, NeighbourIsRead, BorderComesFirst, ReadTwice, ReadAfterwards, BackInTheStep, Twice };
+
+// v[t + 1] from v[t] and, element by element, v[t - 1].
+Program waves(Levels what) {
+  ProgramBuilder p("waves");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto w = p.output<double>("w", {n});
+  auto v = p.local<double>("v", {T + 2, n});
+  for (auto l : p.loop("l", 0, 2))
+    for (auto i : p.loop("i", 0, n)) v(l, i) = x(i) + 0.5;
+  for (auto i : p.loop("i", 0, n)) w(i) = 0.0;
+  for (auto t : p.loop("t", 1, T + 1)) {
+    auto border = [&] {
+      v(t + 1, 0) = v(t, n - 1);
+      v(t + 1, n - 1) = v(t, 0);
+    };
+    if (what == Levels::BorderComesFirst) border();
+    for (auto i : p.loop("i", 1, n - 1)) {
+      v(t + 1, i) = v(t, i - 1) + v(t, i + 1) - v(t - 1, what == Levels::NeighbourIsRead ? i - 1 : i);
+      v(t + 1, i) += 0.25 * v(t, i);
+      if (what == Levels::BackInTheStep) p.when(i > 1, [&] { w(i) += v(t + 1, i - 1); });
+    }
+    if (what == Levels::ReadTwice)
+      for (auto i : p.loop("i", 0, n)) w(i) += v(t - 1, i);
+    if (what == Levels::Twice)
+      for (auto i : p.loop("i", 1, n - 1)) v(t + 1, i) = 0.5 * v(t - 1, i);
+    if (what != Levels::BorderComesFirst) border();
+  }
+  for (auto i : p.loop("i", 0, n)) y(i) = v(T + 1, i) - v(what == Levels::ReadAfterwards ? T - 1 : T, i);
+  return p.build();
+}
+
+TEST(ContractLevels, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
+  for (const Levels what : {Levels::Two, Levels::NeighbourIsRead, Levels::BorderComesFirst, Levels::ReadTwice,
+                            Levels::BackInTheStep, Levels::Twice}) {
+    const Lowered l = lowered(waves(what));
+    const std::string places = what == Levels::Two ? "2" : "3";
+    EXPECT_NE(l.text.find("local f64 v[" + places + ", n]"), std::string::npos) << l.text;
+    for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
+  }
+  const Lowered l = lowered(waves(Levels::ReadAfterwards));
+  EXPECT_EQ(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
+  for (const std::int64_t steps : {1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
+}
+
+TEST(ContractLevels, OneLevelIsEnoughForElementsOnTheirOwn) {
+  ProgramBuilder p("decay");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto v = p.local<double>("v", {T + 1, n});
+  for (auto i : p.loop("i", 0, n)) v(0, i) = x(i);
+  for (auto t : p.loop("t", 0, T))
+    for (auto i : p.loop("i", 0, n)) v(t + 1, i) = 0.5 * v(t, i) + x(n - 1 - i);
+  for (auto i : p.loop("i", 0, n)) y(i) = v(T, i);
+  const Lowered l = lowered(p.build());
+  EXPECT_EQ(l.text.find("v[T + 1, n]"), std::string::npos) << l.text;
+  EXPECT_EQ(l.text.find("v[2, n]"), std::string::npos) << l.text;
+  for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
+}
+
 TEST(ContractLevels, GoingBackwards) {
   ProgramBuilder p("adjoint");
   auto n = p.size("n"), T = p.size("T");
