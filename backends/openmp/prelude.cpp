@@ -2,6 +2,7 @@
 
 #include "backends/openmp/lane_sums.h"
 #include "backends/openmp/multiply_text.h"
+#include "backends/openmp/streams.h"
 #include "backends/openmp/vector_math.h"
 
 #include <cctype>
@@ -88,6 +89,7 @@ inline void atomic_update(T& target, Update update) {
 }
 )"},
       {Helper::Multiply, multiply_text},
+      {Helper::Streams, stream_text},
       {Helper::LaneSums, lane_sums_text},
       {Helper::Scratch, R"(
 // Memory of a local array: kept in the caller's workspace if there is one, else freed at the end of the scope.

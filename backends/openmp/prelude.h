@@ -24,6 +24,7 @@ enum class Helper {
   AtomicUpdate,
   Multiply,
   LaneSums,
+  Streams,
   Scratch,
   Stack,
 };

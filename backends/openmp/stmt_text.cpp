@@ -5,6 +5,7 @@
 #include "backends/openmp/local_memory.h"
 #include "backends/openmp/multiply_text.h"
 #include "backends/openmp/region.h"
+#include "backends/openmp/streams.h"
 
 #include "dsl/ir/visit.h"
 
@@ -19,7 +20,11 @@ using namespace ir;
 class StmtWriter {
  public:
   StmtWriter(const Program& program, const FunctionPlan& plan, EmitState& state)
-      : plan_(plan), state_(state), memory_(state, code_), aliased_(aliased_arrays(program)) {}
+      : plan_(plan),
+        state_(state),
+        memory_(state, code_),
+        aliased_(aliased_arrays(program)),
+        unread_(unread_arrays(program)) {}
 
   BodyText write(const Program& program) {
     for (const auto& [node, local] : plan_.locals) fails_in_iteration_ |= local.storage == Storage::InIteration;
@@ -127,6 +132,16 @@ class StmtWriter {
     const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
     if (plan.simd)
       if (const auto sums = lane_sums_of(n); !sums.empty()) return emit_lane_sums(n, sums, header, code_, state_);
+    const auto rows = plan.simd ? streamed_rows(n, unread_) : std::vector<const Assign*>();
+    if (rows.empty()) return emit_loop_text(n, plan, header);
+    emit_streamed(n, rows, header, code_, state_, [&](const Stmt& body) { emit(body); });
+    indented([&] { emit_loop_text(n, plan, header); });
+    line("}}");
+    streams_ = true;
+    if (!in_region_) line("stream_fence();");
+  }
+
+  void emit_loop_text(const For& n, const LoopPlan& plan, const LoopHeader& header) {
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan, state_));
     line("{} {{", header.open);
     emit_body(n.body);
@@ -185,8 +200,12 @@ class StmtWriter {
       }
       pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
       line("{} {{", header.open);
+      streams_ = false;
+      in_region_ = true;
       emit_collapsed(n.body, plan.collapse - 1);
+      in_region_ = false;
       line("}}");
+      if (streams_) line("stream_fence();");
     });
     line("}}({});", region.arguments);
     if (!region.in_iteration.empty()) line("if (status != loopgrad_ok) return status;");
@@ -376,7 +395,8 @@ class StmtWriter {
   CodeText code_;
   LocalMemory memory_;
   bool fails_in_iteration_ = false;
-  std::set<Array> aliased_;
+  bool in_region_ = false, streams_ = false;  // what threads do; something in it stores past the caches
+  std::set<Array> aliased_, unread_;
 };
 
 }  // namespace
