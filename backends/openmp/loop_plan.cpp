@@ -181,44 +181,45 @@ std::int64_t operations(const Expr& e) {
 
 Expr work_below(const Stmt& s, std::set<Symbol>& inner);
 
-Expr trips_work(const Expr& lower, const Expr& upper, const Symbol& iterator, const Stmt& body,
+Expr trips_work(const Expr& lower, const Expr& upper, const Expr& at_most, const Symbol& iterator, const Stmt& body,
                 std::set<Symbol>& inner) {
   bool known = !has_load(lower) && !has_load(upper);
   for (const Expr& bound : {lower, upper})
     for (const Symbol& s : symbols_in(bound)) known &= !inner.count(s);
   inner.insert(iterator);
   const Expr one = work_below(body, inner) + int_const(2);
-  return (known ? upper - lower : int_const(unknown_trips)) * one;
+  return (known ? upper - lower : at_most ? at_most : int_const(unknown_trips)) * one;
 }
 
 Expr work_below(const Stmt& s, std::set<Symbol>& inner) {
   if (!s) return int_const(0);
-  return visit(
-      s,
-      overloaded{
-          [&](const Block& n) {
-            // Constants are summed apart, so that the expression stays short.
-            std::int64_t constant = 0;
-            Expr sum = int_const(0);
-            for (const Stmt& child : n.body) {
-              const Expr work = work_below(child, inner);
-              if (const auto c = as_int(work)) constant += *c;
-              else sum = sum + work;
-            }
-            return sum + int_const(constant);
-          },
-          [&](const For& n) { return trips_work(n.lower, n.upper, n.iterator, n.body, inner); },
-          [&](const While& n) { return trips_work(int_const(0), int_const(unknown_trips), n.iterator, n.body, inner); },
-          [&](const If& n) {
-            return int_const(operations(n.condition)) + work_below(n.then_body, inner) + work_below(n.else_body, inner);
-          },
-          [&](const Allocate& n) { return work_below(n.body, inner); },
-          [&](const Contraction& n) { return work_below(n.loops, inner); },
-          [](const Assign& n) { return int_const(1 + operations(n.value)); },
-          [](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
-          [](const Push&) { return int_const(2); },
-          [](const Pop&) { return int_const(2); },
-      });
+  return visit(s, overloaded{
+                      [&](const Block& n) {
+                        // Constants are summed apart, so that the expression stays short.
+                        std::int64_t constant = 0;
+                        Expr sum = int_const(0);
+                        for (const Stmt& child : n.body) {
+                          const Expr work = work_below(child, inner);
+                          if (const auto c = as_int(work)) constant += *c;
+                          else sum = sum + work;
+                        }
+                        return sum + int_const(constant);
+                      },
+                      [&](const For& n) { return trips_work(n.lower, n.upper, n.at_most, n.iterator, n.body, inner); },
+                      [&](const While& n) {
+                        return trips_work(int_const(0), int_const(unknown_trips), {}, n.iterator, n.body, inner);
+                      },
+                      [&](const If& n) {
+                        return int_const(operations(n.condition)) + work_below(n.then_body, inner) +
+                               work_below(n.else_body, inner);
+                      },
+                      [&](const Allocate& n) { return work_below(n.body, inner); },
+                      [&](const Contraction& n) { return work_below(n.loops, inner); },
+                      [](const Assign& n) { return int_const(1 + operations(n.value)); },
+                      [](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
+                      [](const Push&) { return int_const(2); },
+                      [](const Pop&) { return int_const(2); },
+                  });
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ FunctionPlan plan_function(const ir::Program& program);
 std::size_t end_of_region(const std::vector<ir::Stmt>& body, std::size_t first, const FunctionPlan& plan);
 
 /// An estimate of the operations that one trip of a loop executes, as an expression in symbols bound outside of the
-/// loop. Trip counts of inner loops that depend on data or on the iterators in between count as a constant.
+/// loop. Trip counts of inner loops that depend on data or on the iterators in between count as what the
+/// loop makes at most, if that is stated, or as a constant.
 ir::Expr work_of_trip(const ir::For& loop);
 
 }  // namespace loopgrad::backend

@@ -20,6 +20,10 @@ using ir::Stmt;
 // Below these the inverse takes longer than what it saves.
 constexpr std::int64_t least_iterations = 2048, least_width = 8;
 
+// Of iterations that are looked at side by side. They need room for each target, of which there should be fewer than
+// iterations.
+constexpr std::int64_t most_blocks = 16;
+
 using Loops = std::vector<const ir::For*>;
 
 bool mentions_any(const Expr& e, const Loops& loops) {
@@ -145,54 +149,83 @@ Stmt whole(const ir::For& blocks, const ir::For& columns, const Stmt& body) {
   return ir::for_loop(columns.iterator, simplify_indices(first), last, body, ir::LoopMode::Parallel, columns.location);
 }
 
-/// The parallel loops around one iteration `of_slots` over what a target is the sum of.
+/// The iterations of each target in their order, and the sums over them. Blocks of iterations are counted, and later
+/// placed, side by side: what a block has for a target comes after what the blocks before it have.
 class Inverse {
  public:
   explicit Inverse(const Scatter& scatter)
       : s_(scatter), targets_(scatter.sum->array->shape[scatter.dimension]), where_(scatter.leaf->location) {
-    const Expr extent = targets_ + ir::int_const(2);
-    first_ = ir::make_array("first", ScalarType::I64, {extent}, ir::ArrayRole::Local, where_);
-    for (const ir::For* loop : s_.sequential)
-      iterators_.push_back(
-          ir::make_array(loop->iterator.name + "_of", ScalarType::I64, {s_.iterations}, ir::ArrayRole::Local, where_));
+    const Expr one = ir::int_const(1), twice = ir::larger(targets_ * ir::int_const(2), one);
+    const Expr affordable = ir::binary(BinaryOp::FloorDiv, s_.iterations, twice);
+    blocks_ = ir::larger(ir::smaller(affordable, ir::int_const(most_blocks)), one);
+    first_ = local("first", {targets_ + one});
+    place_ = local("place", {blocks_, targets_});
+    for (const ir::For* loop : s_.sequential) iterators_.push_back(local(loop->iterator.name + "_of", {s_.iterations}));
   }
 
   Stmt code() const {
-    Stmt all = ir::block({cleared(), counted(), added_up(), placed(), summed()});
+    Stmt all = ir::block({counted(), added_up(), placed(), summed()});
     for (const Array& iterator : iterators_) all = ir::allocate(iterator, all, where_);
-    return ir::with_fresh_names(ir::allocate(first_, all, where_));
+    return ir::with_fresh_names(ir::allocate(first_, ir::allocate(place_, all, where_), where_));
   }
 
  private:
-  Expr first(const Expr& target, std::int64_t ahead) const {
-    return ir::load(first_, {target + ir::int_const(ahead)}, where_);
+  Array local(const std::string& name, std::vector<Expr> shape) const {
+    return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
   }
+  Expr first(const Expr& target) const { return ir::load(first_, {target}, where_); }
   Expr key() const { return ir::cast(ScalarType::I64, s_.key()); }
 
-  Stmt cleared() const {
-    const ir::Symbol t = ir::make_symbol("target");
-    return ir::for_loop(t, ir::int_const(0), targets_ + ir::int_const(2),
-                        ir::assign(first_, {ir::var(t)}, ir::int_const(0), where_), ir::LoopMode::Parallel, where_);
+  /// The body for the iterations of one block.
+  Stmt in_block(const Expr& block, const Stmt& body) const {
+    const ir::For& loop = *s_.sequential.front();
+    const Expr one = ir::int_const(1), trips = loop.upper - loop.lower;
+    const Expr share = ir::binary(BinaryOp::FloorDiv, trips + blocks_ - one, blocks_);
+    const Expr begin = block * share, end = ir::smaller(begin + share, trips);
+    const bool backward = loop.mode == ir::LoopMode::Backward;
+    const Expr lower = backward ? loop.upper - end : loop.lower + begin;
+    const Expr upper = backward ? loop.upper - begin : loop.lower + end;
+    const Loops inside(s_.sequential.begin() + 1, s_.sequential.end());
+    return ir::for_loop(loop.iterator, lower, upper, around(inside, body), loop.mode, loop.location, share);
   }
-  // Counts stand two places ahead, so that in the end each target finds its own beginning.
+  Stmt for_blocks(const ir::Symbol& block, const Stmt& body) const {
+    return ir::for_loop(block, ir::int_const(0), blocks_, body, ir::LoopMode::Parallel, where_);
+  }
+
   Stmt counted() const {
-    return around(s_.sequential,
-                  ir::reduce(first_, {key() + ir::int_const(2)}, ir::ReduceOp::Add, ir::int_const(1), where_));
+    const ir::Symbol b = ir::make_symbol("block"), t = ir::make_symbol("target");
+    const Expr block = ir::var(b), zero = ir::int_const(0);
+    return for_blocks(
+        b,
+        ir::block({ir::for_loop(t, zero, targets_, ir::assign(place_, {block, ir::var(t)}, zero, where_),
+                                ir::LoopMode::Parallel, where_),
+                   in_block(block, ir::reduce(place_, {block, key()}, ir::ReduceOp::Add, ir::int_const(1), where_))}));
   }
   Stmt added_up() const {
-    const ir::Symbol t = ir::make_symbol("target");
-    const Expr at = ir::var(t);
-    return ir::for_loop(t, ir::int_const(0), targets_,
-                        ir::assign(first_, {at + ir::int_const(2)}, first(at, 2) + first(at, 1), where_),
-                        ir::LoopMode::Forward, where_);
+    const ir::Symbol b = ir::make_symbol("block"), t = ir::make_symbol("target");
+    const Array next = local("next", {}), count = local("count", {});
+    const Expr target = ir::var(t), now = ir::load(next, {});
+    const std::vector<Expr> here = {ir::var(b), target};
+    const Stmt one = ir::allocate(
+        count, ir::block({ir::assign(count, {}, ir::load(place_, here), where_), ir::assign(place_, here, now, where_),
+                          ir::assign(next, {}, now + ir::load(count, {}), where_)}));
+    const Stmt all =
+        ir::for_loop(t, ir::int_const(0), targets_,
+                     ir::block({ir::assign(first_, {target}, now, where_),
+                                ir::for_loop(b, ir::int_const(0), blocks_, one, ir::LoopMode::Forward, where_)}),
+                     ir::LoopMode::Forward, where_);
+    return ir::allocate(next, ir::block({ir::assign(next, {}, ir::int_const(0), where_), all,
+                                         ir::assign(first_, {targets_}, now, where_)}));
   }
   Stmt placed() const {
-    const Array slot = ir::make_array("slot", ScalarType::I64, {}, ir::ArrayRole::Local, where_);
-    std::vector<Stmt> body = {ir::assign(slot, {}, first(key(), 1), where_)};
+    const ir::Symbol b = ir::make_symbol("block");
+    const Array slot = local("slot", {});
+    const std::vector<Expr> here = {ir::var(b), key()};
+    std::vector<Stmt> body = {ir::assign(slot, {}, ir::load(place_, here), where_)};
     for (std::size_t k = 0; k < iterators_.size(); ++k)
       body.push_back(ir::assign(iterators_[k], {ir::load(slot, {})}, ir::var(s_.sequential[k]->iterator), where_));
-    body.push_back(ir::assign(first_, {key() + ir::int_const(1)}, ir::load(slot, {}) + ir::int_const(1), where_));
-    return around(s_.sequential, ir::allocate(slot, ir::block(std::move(body)), where_));
+    body.push_back(ir::assign(place_, here, ir::load(slot, {}) + ir::int_const(1), where_));
+    return for_blocks(b, in_block(ir::var(b), ir::allocate(slot, ir::block(std::move(body)), where_)));
   }
   Stmt summed() const {
     const ir::Symbol t = ir::make_symbol("target"), slot = ir::make_symbol("slot");
@@ -203,8 +236,8 @@ class Inverse {
     for (std::size_t k = 0; k < iterators_.size(); ++k)
       iteration[s_.sequential[k]->iterator] = ir::load(iterators_[k], {ir::var(slot)}, where_);
     const auto over_slots = [&](const Stmt& body) {
-      return ir::for_loop(slot, first(ir::var(t), 0), first(ir::var(t), 1), ir::substitute(body, iteration),
-                          ir::LoopMode::Forward, where_);
+      return ir::for_loop(slot, first(ir::var(t)), first(ir::var(t) + ir::int_const(1)),
+                          ir::substitute(body, iteration), ir::LoopMode::Forward, where_);
     };
     Stmt row;
     if (s_.outer.size() == 1 && s_.inner.size() == 1) row = whole(*s_.outer[0], *s_.inner[0], one);
@@ -215,7 +248,9 @@ class Inverse {
   const Scatter& s_;
   const Expr targets_;
   const SourceLocation where_;
-  Array first_;
+  Expr blocks_;
+  Array first_;                   // of each target's iterations, in their order by targets
+  Array place_;                   // where the next iteration of a block for a target goes; before, how many it has
   std::vector<Array> iterators_;  // of the sequential loops, in the order of the targets
 };
 

@@ -1,15 +1,17 @@
 // Sums through an index array are done target by target, by an inverse of the index array that is made first.
 //
-//   parallel for b in 0..(m + 31)//32:              first[0..n + 2] = 0
-//     for e in 0..k:                                for e in 0..k: first[idx[e] + 2] += 1
-//       parallel for j in 32*b..32*b + 32:          for t in 0..n: first[t + 2] = first[t + 2] + first[t + 1]
-//         d_x[idx[e], j] += w[e]*d_y[e, j]    ->    for e in 0..k:
-//                                                     e_of[first[idx[e] + 1]] = e
-//                                                     first[idx[e] + 1] += 1
+//   parallel for b in 0..(m + 31)//32:              for e in 0..k: place[idx[e]] += 1
+//     for e in 0..k:                                for t in 0..n: first[t], place[t] = sum of place[0..t]
+//       parallel for j in 32*b..32*b + 32:          for e in 0..k:
+//         d_x[idx[e], j] += w[e]*d_y[e, j]    ->      e_of[place[idx[e]]] = e
+//                                                     place[idx[e]] += 1
 //                                                   parallel for t in 0..n:
 //                                                     for slot in first[t]..first[t + 1]:
 //                                                       parallel for j in 0..m:
 //                                                         d_x[t, j] += w[e_of[slot]]*d_y[e_of[slot], j]
+//
+// where the loops over e are done in up to 16 blocks side by side if there are many more iterations than targets, each
+// with its own place[n].
 //
 // Without it only the columns j could be shared out to threads; and a target that many iterations add to now stays in
 // registers. The inverse keeps the order of the iterations: every element gets its terms as before. Where rows are

@@ -75,7 +75,10 @@ TEST(InvertScatters, RowsOfAGraphHaveAllEntriesTogether) {
         for (const std::int64_t entries : {5, 2100})
           expect_same_results(result, {{"n", n}, {"entries", entries}, {"m", m}});
   }
-  EXPECT_TRUE(contains(passed(graph(), invert_scatters), "*z[target]"));
+  const Lowered result = passed(graph(), invert_scatters);
+  EXPECT_TRUE(contains(result, "*z[target]")) << result.text;
+  // Iterations are counted and placed in blocks where there are more of them than targets, in the sizes above up to 16.
+  EXPECT_TRUE(contains(result, "local i64 place[max(min(entries//max(n*2, 1), 16), 1), n]")) << result.text;
 }
 
 TEST(InvertScatters, TargetsThatTheNestReadsStay) {
