@@ -120,20 +120,23 @@ class Contraction {
   bool is_legal() {
     const auto uses = uses_of(scope_.as<ir::Allocate>()->body, array_, dimension_);
     const auto window = uses ? window_of(*uses) : std::nullopt;
-    if (!window || !saves(*window) || !steps_are_not_negative(*window)) return false;
+    if (!window || !saves(*window)) return false;
+    // Steps are counted by sizes, which are not negative.
+    const Expr steps = window->steps().upper - window->steps().lower;
+    if (!is_never_negative(program_, steps)) return false;
     window_ = *window;
-    bool before = true;
-    for (const Use& use : *uses) {
-      if (use.outermost() && use.outermost().same_as(window_.loop)) {
-        if (!distance(use.index, ir::var(window_.steps().iterator))) return false;
-        before = false;
-      } else if (!outside(use, before)) {
-        return false;
+    if (is_legal(*uses)) {
+      // Without a single step, the first step's levels and the last one's are one apart.
+      const bool always_steps = is_never_negative(program_, steps - ir::int_const(1));
+      if (always_steps || !used_after_ || (!used_before_ && fills_.empty())) {
+        in_place_ = leaving_level_makes_place(*uses);
+        return true;
       }
     }
-    in_place_ = leaving_level_makes_place(*uses);
-    // Without a single step, the first step's levels and the last one's are one apart.
-    return always_steps_ || !(used_after_ && (used_before_ || !fills_.empty()));
+    // Or what comes after the loop is one step more: without a single step the levels are those of the first, and with
+    // one, nothing before has used the level that enters.
+    goes_on_ = true;
+    return is_legal(*uses) && fills_.empty();
   }
 
   Stmt build() const {
@@ -226,22 +229,26 @@ class Contraction {
     return !extent || *extent > window.levels();
   }
 
-  // Steps are counted by sizes, which are not negative.
-  bool steps_are_not_negative(const Window& window) {
-    const LinearForm steps = linear_form(window.steps().upper - window.steps().lower);
-    always_steps_ = steps.constant > 0;
-    return steps.constant >= 0 &&
-           std::all_of(steps.terms.begin(), steps.terms.end(), [&](const LinearForm::Term& term) {
-             auto* var = term.atom.as<ir::Var>();
-             return term.coefficient > 0 && var &&
-                    std::find(program_.sizes.begin(), program_.sizes.end(), var->symbol) != program_.sizes.end();
-           });
+  bool is_legal(const std::vector<Use>& uses) {
+    used_before_ = used_after_ = false;
+    fills_.clear();
+    bool before = true;
+    for (const Use& use : uses) {
+      if (use.outermost() && use.outermost().same_as(window_.loop)) {
+        if (!distance(use.index, ir::var(window_.steps().iterator))) return false;
+        before = false;
+      } else if (!outside(use, before)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // A use before or after the loop: of levels that its first or last step uses too, or a fill.
   bool outside(const Use& use, bool before) {
     const auto range = levels_of(use);
-    const Expr step = before ? window_.first() : window_.last();
+    const Expr last = goes_on_ ? window_.last() + ir::int_const(window_.backward() ? -1 : 1) : window_.last();
+    const Expr step = before ? window_.first() : last;
     const auto low = range ? distance(range->first, step) : std::nullopt;
     const auto high = range ? distance(range->second, step) : std::nullopt;
     if (low && high && *low >= window_.least && *high <= window_.most) {
@@ -352,7 +359,8 @@ class Contraction {
   std::size_t dimension_;
   Window window_;
   std::vector<Use> fills_;  // one use of each
-  bool always_steps_ = false, used_before_ = false, used_after_ = false, in_place_ = false;
+  bool used_before_ = false, used_after_ = false, in_place_ = false;
+  bool goes_on_ = false;  // what comes after the loop uses the levels of one step more
 };
 
 }  // namespace

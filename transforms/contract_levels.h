@@ -17,7 +17,7 @@
 // Requires: parallel loops are marked (a loop whose levels may be worked on at once keeps them). Guarantees: the same
 // results and bits. Applies to a dimension whose index is t + constant wherever loop t uses the array, t not being
 // parallel and in no other loop inside the array's scope, when all other uses are of levels that its first or last
-// step uses too. Notes each array as a remark in the report.
+// step uses too, or one step more would. Notes each array as a remark in the report.
 #pragma once
 
 #include "transforms/pass.h"

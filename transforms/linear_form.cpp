@@ -148,6 +148,15 @@ static bool remainders_differ(const Expr& a, const Expr& b) {
   return apart && *apart % *m != 0;
 }
 
+bool is_never_negative(const ir::Program& program, const Expr& e) {
+  const LinearForm form = linear_form(e);
+  return form.constant >= 0 && std::all_of(form.terms.begin(), form.terms.end(), [&](const LinearForm::Term& term) {
+           auto* var = term.atom.as<ir::Var>();
+           return term.coefficient > 0 && var &&
+                  std::find(program.sizes.begin(), program.sizes.end(), var->symbol) != program.sizes.end();
+         });
+}
+
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b) {
   for (std::size_t k = 0; k < a.size(); ++k) {
     if (remainders_differ(a[k], b[k]) || distance(a[k], b[k]).value_or(0) != 0) return true;

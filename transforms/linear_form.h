@@ -26,6 +26,9 @@ inline bool same_value(const ir::Expr& a, const ir::Expr& b) { return distance(a
 /// d(e)/d(symbol); nullopt when the symbol occurs within an atom other than itself.
 std::optional<std::int64_t> coefficient_of(const ir::Expr& e, const ir::Symbol& symbol);
 
+/// Whether the value is at least 0 for all sizes of the program.
+bool is_never_negative(const ir::Program& program, const ir::Expr& e);
+
 /// Whether the two elements of one array are different for all values of the variables. Cheap: compares index by index.
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b);
 

@@ -5,6 +5,7 @@
 #include "transforms/assign_first_sums.h"
 #include "transforms/contract_levels.h"
 #include "transforms/contractions/recognize_contractions.h"
+#include "transforms/delay_sums.h"
 #include "transforms/merge_copies.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
@@ -62,6 +63,7 @@ std::vector<Pass> passes(SumMode mode) {
                     "before sums are cut into blocks, whose bounds are no longer affine"});
     list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
     list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
+    list.push_back({"delay_sums", delay_sums, "sums are gathered, and none is an assignment yet"});
   }
   list.push_back(
       {"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums, perfect nests yet"});

@@ -131,6 +131,21 @@ std::vector<ContiguousAccess> accesses_of(const UseFinder& found, const std::vec
   return result;
 }
 
+/// How far from the iterator the indices are that move with it, for each array that is loaded from.
+std::map<ir::Array, std::set<std::int64_t>> offsets_along(const Stmt& body, const ir::Symbol& iterator) {
+  std::map<ir::Array, std::set<std::int64_t>> offsets;
+  ir::walk(
+      body, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load) return;
+        for (const Expr& index : load->indices)
+          if (coefficient_of(index, iterator) == 1)
+            offsets[load->array].insert(linear_form(index - ir::var(iterator)).constant);
+      });
+  return offsets;
+}
+
 bool same_alignment(std::int64_t a, std::int64_t b) { return (a - b) % chunk_width == 0; }
 
 }  // namespace
@@ -199,30 +214,20 @@ bool writes_along_outer(const Stmt& body, const ir::Symbol& outer, const ir::Sym
   return written[0] && !written[1];
 }
 
+bool reads_neighbours(const Stmt& body, const ir::Symbol& iterator) {
+  const auto offsets = offsets_along(body, iterator);
+  return std::any_of(offsets.begin(), offsets.end(), [](const auto& of) { return of.second.size() > 1; });
+}
+
 bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
-  bool loops = false;
-  std::set<ir::Array> written;
-  std::map<ir::Array, std::set<std::int64_t>> offsets;  // from the iterator, of the indices that move with it
-  ir::walk(
-      body,
-      [&](const Stmt& s) {
-        loops |= s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
-        for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { written.insert(array); });
-      },
-      [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        if (!load) return;
-        for (const Expr& index : load->indices)
-          if (coefficient_of(index, iterator) == 1)
-            offsets[load->array].insert(linear_form(index - ir::var(iterator)).constant);
-      });
+  if (contains_loop(body)) return false;
   // Loads from an array that is written as well have to wait for the stores of the iteration before.
-  bool stencil = false;
-  for (const auto& [array, all] : offsets) {
-    if (written.count(array)) return false;
-    stencil |= all.size() > 1;
-  }
-  return stencil && !loops;
+  const auto offsets = offsets_along(body, iterator);
+  bool waits = false;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { waits |= offsets.count(array) > 0; });
+  });
+  return !waits && reads_neighbours(body, iterator);
 }
 
 }  // namespace loopgrad::transforms

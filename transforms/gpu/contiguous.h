@@ -54,6 +54,9 @@ bool gains_from_tiles(const ir::Stmt& body, const ir::Symbol& outer, const ir::S
 /// Whether the tile writes along its outer iterator only. Longer runs help writes more than reads.
 bool writes_along_outer(const ir::Stmt& body, const ir::Symbol& outer, const ir::Symbol& inner);
 
+/// Whether iterations read elements of one array that are a few iterations apart.
+bool reads_neighbours(const ir::Stmt& body, const ir::Symbol& iterator);
+
 /// Whether the iterations of a loop read what their neighbours along it read: a stencil over something else than it
 /// writes. A thread that takes a few of them finds most addresses of one from those of another, and most elements in
 /// the nearest cache.

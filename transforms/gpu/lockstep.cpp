@@ -186,9 +186,11 @@ bool gains_from_more_loads(const Stmt& body) {
       [&](const Stmt& s) {
         const auto* local = s.as<ir::Allocate>();
         const auto* sum = s.as<ir::Reduce>();
-        plain &= local ? local->array->shape.empty()
-                 : sum ? !sum->atomic
-                       : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
+        const auto* branch = s.as<ir::If>();
+        plain &= local    ? local->array->shape.empty()
+                 : sum    ? !sum->atomic
+                 : branch ? !has_load(branch->condition)
+                          : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
       },
       [&](const Expr& e) {
         const auto* load = e.as<ir::Load>();

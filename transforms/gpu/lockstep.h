@@ -20,7 +20,7 @@ namespace loopgrad::transforms {
 std::optional<std::int64_t> shift_for_lockstep(const ir::Stmt& body, const ir::Symbol& iterator, const ir::Expr& lower);
 
 /// Whether a thread should take a few iterations along any parallel loop just to have more loads under way: assignments
-/// and sums in a row, none of them behind a condition.
+/// and sums in a row, behind conditions that do not load at most.
 bool gains_from_more_loads(const ir::Stmt& body);
 
 /// The chunk of a parallel loop. Requires: the body is one of the above for `iterator`.

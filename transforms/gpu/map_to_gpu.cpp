@@ -170,6 +170,7 @@ class Mapper {
     std::int64_t shift = 0;  // how far before the loop along x the first chunk begins
     bool lockstep = false;   // see lockstep.h
     std::optional<std::vector<const ir::For*>::iterator> rows;  // the loop along y when that is more than one
+    const ir::For* column = nullptr;  // a loop of which each thread takes a few iterations, one of x
   };
 
   static Tile tile_of(Nest& nest, const ir::For& x, bool share_loops) {
@@ -179,9 +180,17 @@ class Mapper {
     const auto shift = share_loops ? shift_for_lockstep(nest.body, x.iterator, x.lower) : std::nullopt;
     if (shift) return {chunk_width, 1, *shift, true, {}};
     if (nest.loops.size() < 2) return {};
-    const ir::Symbol& y = nest.loops.end()[-2]->iterator;
-    if (gains_from_more_loads(nest.body)) return {1, chunk_width, 0, true, {}};
-    return {1, is_stencil(nest.body, y) ? chunk_width : 1, 0, false, {}};
+    if (gains_from_more_loads(nest.body)) return {1, 1, 0, true, {}, column_of(nest)};
+    const ir::For* y = nest.loops.end()[-2];
+    return {1, 1, 0, false, {}, is_stencil(nest.body, y->iterator) ? y : nullptr};
+  }
+
+  /// The outermost loop along which neighbours are read, as blocks of threads hold those along the others; else that
+  /// of y.
+  static const ir::For* column_of(const Nest& nest) {
+    for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
+      if (reads_neighbours(nest.body, (*it)->iterator)) return *it;
+    return nest.loops.end()[-2];
   }
 
   struct FlatKernel {
@@ -204,25 +213,24 @@ class Mapper {
     const ir::For& x = *nest.loops.back();
     if (tile.rows) std::rotate(*tile.rows, *tile.rows + 1, nest.loops.end() - 1);
     const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
+    const ir::For* column = tile.column;
     const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");
     const Expr threads_x = y ? ir::var(tx) : number(flat_threads_);
-    Stmt body = nest.body;
     const ir::Symbol block_x = ir::make_symbol("block_x"), thread_x = ir::make_symbol("thread_x");
     const ir::Symbol block_y = ir::make_symbol("block_y"), thread_y = ir::make_symbol("thread_y");
-    auto chunk = [](const ir::For& loop, const ir::Symbol& block, const Expr& threads, const ir::Symbol& thread,
-                    std::int64_t width, std::int64_t shift) {
-      const Expr start = loop.lower - number(shift) + (ir::var(block) * threads + ir::var(thread)) * number(width);
-      return Chunk{start, shift > 0 ? loop.lower : Expr(), loop.upper};
-    };
-    auto along = [&](const ir::For& loop, const Chunk& own, std::int64_t width) {
-      return tile.lockstep && width > 1 ? lockstep(loop.iterator, own, body, loop.location)
+    const ir::Symbol block_c = ir::make_symbol("chunk"), blocks_c = ir::make_symbol("chunks");
+    Stmt body = nest.body;
+    auto take = [&](const ir::For& loop, const Expr& which, std::int64_t width, std::int64_t shift) {
+      const Expr start = loop.lower - number(shift) + which * number(width);
+      const Chunk own = {start, shift > 0 ? loop.lower : Expr(), loop.upper};
+      body = tile.lockstep && width > 1 ? lockstep(loop.iterator, own, body, loop.location)
                                         : chunk_loop(loop.iterator, own, width, body, loop.location);
     };
-    auto along_y = [&] { return along(*y, chunk(*y, block_y, ir::var(ty), thread_y, tile.y, 0), tile.y); };
-    const bool column = tile.x == 1 && tile.y > 1;  // of iterations along y: inside x, which they share
-    if (column) body = along_y();
-    body = along(x, chunk(x, block_x, threads_x, thread_x, tile.x, tile.shift), tile.x);
-    if (y && !column) body = along_y();
+    const Expr which_y = ir::var(block_y) * ir::var(ty) + ir::var(thread_y);
+    // A column is inside x, which its iterations share.
+    if (column) take(*column, column == y ? which_y : ir::var(block_c), chunk_width, 0);
+    take(x, ir::var(block_x) * threads_x + ir::var(thread_x), tile.x, tile.shift);
+    if (y && column != y) take(*y, which_y, tile.y, 0);
     body = threads_loop(thread_x, threads_x, body);
     if (y) body = threads_loop(thread_y, ir::var(ty), body);
     // The host divides, once, and not every thread.
@@ -231,15 +239,18 @@ class Mapper {
     if (y) body = grid_loop(block_y, number(0), ir::var(blocks_y), body, y->location);
     for (std::size_t k = nest.loops.size() - (y ? 2 : 1); k-- > 0;) {
       const ir::For& loop = *nest.loops[k];
-      body = grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
+      body = &loop == column ? grid_loop(block_c, number(0), ir::var(blocks_c), body, loop.location)
+                             : grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
     }
     body = let(blocks_x, ceil_div(x.upper - x.lower + number(tile.shift), threads_x * number(tile.x)), body);
     if (!y) return {body, tile.lockstep};
-    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(tile.y)), body);
+    const std::int64_t width_y = column == y ? chunk_width : tile.y;
+    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(width_y)), body);
+    if (column && column != y)
+      body = let(blocks_c, ceil_div(column->upper - column->lower, number(chunk_width)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    const Expr wanted = tile.y > 1 && !column
-                            ? number(tile_threads_x)
-                            : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_);
+    const Expr wanted = tile.y > 1 ? number(tile_threads_x)
+                                   : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_);
     return {let(tx, wanted, body), tile.lockstep};
   }
 
