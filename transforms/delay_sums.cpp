@@ -176,10 +176,8 @@ class Steps {
     std::optional<Level> level;
     const auto& indices = nest.sum().indices;
     for (std::size_t d = 0; d < indices.size(); ++d) {
-      if (const auto offset = distance(indices[d], t_); offset && !level)
-        level = Level{d, *offset};
-      else if (!iterator_of(nest, d))
-        return std::nullopt;
+      if (const auto offset = distance(indices[d], t_); offset && !level) level = Level{d, *offset};
+      else if (!iterator_of(nest, d)) return std::nullopt;
     }
     return level && nest.loops.size() + 1 == indices.size() ? level : std::nullopt;
   }
@@ -216,9 +214,8 @@ class Steps {
   static bool is_first(const NestSum& sum, const Stmt& nest) {
     for (const Stmt& leaf : leaves(nest)) {
       bool stores = false;
-      for_each_store(leaf, [&](const ir::Array& stored, const std::vector<Expr>&) {
-        stores |= stored == sum.sum().array;
-      });
+      for_each_store(leaf,
+                     [&](const ir::Array& stored, const std::vector<Expr>&) { stores |= stored == sum.sum().array; });
       if (stores) return leaf.same_as(sum.statement);
     }
     return false;
@@ -291,8 +288,8 @@ class Steps {
   }
 
   static bool equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-                                              [](const Expr& x, const Expr& y) { return ir::equal(x, y); });
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](const Expr& x, const Expr& y) { return ir::equal(x, y); });
   }
 
   Expr first() const { return step_ < 0 ? loop_.upper - ir::int_const(1) : loop_.lower; }

@@ -49,5 +49,14 @@ INSTANTIATE_TEST_SUITE_P(
                       RULE(cast, cast<double>(cast<float>(a) * 2.0f) * b), RULE(twice, a* a + a * b + a)),
     [](const auto& rule) { return std::string(rule.param.name); });
 
+TEST(Rules, APowerIsRightWhereTheNextLowerOneUnderflows) {
+  ProgramBuilder p("power");
+  auto a = p.input<double>("a", {1});
+  auto b = p.input<double>("b", {1});
+  auto y = p.output<double>("y", {1});
+  y(0) = pow(a(0), b(0));
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {}, .values = {{"a", {1e300}}, {"b", {-0.07}}}, .options = {}}));
+}
+
 }  // namespace
 }  // namespace loopgrad::test

@@ -246,8 +246,7 @@ class Mapper {
     if (!y) return {body, tile.lockstep};
     const std::int64_t width_y = column == y ? chunk_width : tile.y;
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(width_y)), body);
-    if (column && column != y)
-      body = let(blocks_c, ceil_div(column->upper - column->lower, number(chunk_width)), body);
+    if (column && column != y) body = let(blocks_c, ceil_div(column->upper - column->lower, number(chunk_width)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
     const Expr wanted = tile.y > 1 ? number(tile_threads_x)
                                    : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_);
