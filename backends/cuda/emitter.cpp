@@ -25,8 +25,12 @@ void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
   });
 }
 
-std::string index_text(const char* type) {
-  return fmt::format("\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n", type);
+std::string index_text(bool narrow) {
+  return fmt::format(
+      "\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n"
+      "// Whether the grid has a block for each iteration of the loops over blocks, or blocks take turns.\n"
+      "constexpr bool one_turn = {};\n",
+      narrow ? "int32_t" : "int64_t", narrow);
 }
 
 std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Array>& arrays) {
@@ -69,9 +73,8 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     }
   }
   const std::string common = cuda_prelude(helpers, block_reduce, wide, stack);
-  auto source = [&](const char* index_type) { return common + index_text(index_type) + definitions; };
-  unit.source = any_width ? source("int64_t") : common + definitions;
-  if (any_width) unit.narrow_source = source("int32_t");
+  unit.source = common + (any_width ? index_text(false) : "") + definitions;
+  if (any_width) unit.narrow_source = common + index_text(true) + definitions;
   return unit;
 }
 

@@ -267,16 +267,23 @@ void* Executor::grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::in
 void Executor::prepare(std::size_t k) {
   const CudaKernel& kernel = kernels_[k];
   Launch launch;
-  launch.function = function_of(k).code;
   launch.kernel = &kernel.name;
   std::size_t axis = 0;
+  bool one_turn = true;
   for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it, axis = std::min<std::size_t>(axis + 1, 2)) {
     const std::int64_t extent = value((*it)->upper) - value((*it)->lower);
     if (extent <= 0) return;
     const std::int64_t most = axis == 0 ? most_grid_x : most_grid_yz;
     // Several loops share z; an extent above `most` is reached in several turns.
-    launch.grid[axis] = static_cast<unsigned>(std::min(launch.grid[axis] * std::min(extent, most), most));
+    const std::int64_t all = launch.grid[axis] * std::min(extent, most);
+    one_turn &= extent <= most && all <= most;
+    launch.grid[axis] = static_cast<unsigned>(std::min(all, most));
   }
+  // Narrow kernels without memory of their own take one turn.
+  const bool narrow = narrow_ && (one_turn || !kernel.locals.empty());
+  load(narrow);
+  Function& function = narrow ? states_[k].narrow : states_[k].wide;
+  launch.function = function.code;
   for (std::size_t d = 0; d < kernel.threads.size(); ++d)
     launch.threads[d] = static_cast<unsigned>(value(kernel.threads[d]));
   for (const ir::Symbol& symbol : kernel.symbols) launch.parameters.push_back(symbols_.at(symbol));
@@ -286,8 +293,8 @@ void Executor::prepare(std::size_t k) {
     launch.parameters.push_back(reinterpret_cast<std::intptr_t>(touched.back()));
   }
   for (const std::size_t index : kernel.written) written.push_back(touched[index]);
-  check_block(threads_in_block(launch), function_of(k).most_threads, kernel.name, program_.name);
-  place_locals(k, launch, written);
+  check_block(threads_in_block(launch), function.most_threads, kernel.name, program_.name);
+  place_locals(k, function, launch, written);
   if (plan_->launches.size() >= most_launches)
     throw RuntimeError({.code = ErrorCode::BadSize,
                         .message = fmt::format("more than {} kernel launches in one run", most_launches),
@@ -298,7 +305,7 @@ void Executor::prepare(std::size_t k) {
 }
 
 /// `own`: gets the memory that the launch has for itself, which the kernel's next launch uses again.
-void Executor::place_locals(std::size_t k, Launch& launch, std::vector<const void*>& own) {
+void Executor::place_locals(std::size_t k, Function& function, Launch& launch, std::vector<const void*>& own) {
   const CudaKernel& kernel = kernels_[k];
   KernelState& state = states_[k];
   if (kernel.locals.empty()) return;
@@ -347,7 +354,6 @@ void Executor::place_locals(std::size_t k, Launch& launch, std::vector<const voi
     launch.parameters.push_back(elements[i]);
   }
   launch.shared_bytes = offset;
-  Function& function = function_of(k);
   if (offset > function.allowed_shared_bytes) {
     allow_shared_memory(function.code, offset, {program_.name, kernel.name});
     function.allowed_shared_bytes = offset;

@@ -80,13 +80,12 @@ class Executor {
   void make_plan(const Binding& binding);
   void choose_width();
   void load(bool narrow);
-  Function& function_of(std::size_t kernel) { return narrow_ ? states_[kernel].narrow : states_[kernel].wide; }
   void visit(const ir::Stmt& s);
   void visit_allocate(const ir::Allocate& n);
   void visit_loop(const ir::For& n);
   void visit_contraction(const ir::Contraction& n);
   void prepare(std::size_t kernel);
-  void place_locals(std::size_t kernel, Launch& launch, std::vector<const void*>& own);
+  void place_locals(std::size_t kernel, Function& function, Launch& launch, std::vector<const void*>& own);
   std::int64_t value(const ir::Expr& e) const { return evaluate(e, symbols_); }
   void* grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted);
   void replay(Plan& plan, Stream stream, bool capturing);

@@ -26,7 +26,7 @@ bool is_narrow_constant(const Expr& e) {
 class WidthCheck {
  public:
   WidthCheck(const Program& program, const SizeValues& sizes) : text_(program) {
-    text_.index_type = "index_t";
+    text_.index_type = either_width;
     known_ = sizes;
     for (const auto& [symbol, value] : sizes) ranges_.variables[symbol] = {int_const(value), int_const(value)};
     ranges_.leaf = [](const Expr&) { return std::optional<Range>(); };

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/barriers.h"
 #include "backends/cuda/chunk_text.h"
+#include "backends/cuda/index_width.h"
 #include "backends/cuda/local_arrays.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
@@ -82,8 +83,16 @@ class KernelWriter {
     const std::string first = as_int(n.lower) == 0 ? block : text(n.lower, Level::Sum) + " + " + block;
     line("for ({4} {0} = {1}; {0} < {2}; {0} += gridDim.{3}) {{", scope_.name_of(n.iterator), first,
          text(n.upper, Level::Sum), axis, index_type());
-    indented([&] { emit_grid(n.body, level + 1); });
+    indented([&] {
+      emit_grid(n.body, level + 1);
+      end_turn();
+    });
     line("}}");
+  }
+
+  /// Loops that are executed once cost no registers. Blocks that have memory of their own take turns.
+  void end_turn() {
+    if (frame_.kernel.locals.empty() && index_type() == either_width) line("if (one_turn) break;");
   }
 
   /// More loops than a grid has dimensions: the blocks along z share all the outer ones, up to `end`.
@@ -106,6 +115,7 @@ class KernelWriter {
         line("const {} {} = {};", index_type(), scope_.name_of(n.iterator), text(n.lower + turn));
       }
       emit_grid(s, end);
+      end_turn();
     });
     line("}}");
   }
@@ -288,7 +298,7 @@ class KernelWriter {
 KernelText kernel_text(const Program& program, const Stmt& s, const std::string& name, bool any_width) {
   KernelFrame frame = kernel_frame(program, s, name);
   KernelScope scope(program);
-  if (any_width) scope.state.index_type = "index_t";
+  if (any_width) scope.state.index_type = either_width;
   declare_arguments(program, frame, scope);
   KernelWriter writer(program, frame, scope);
   const std::string body = writer.write();

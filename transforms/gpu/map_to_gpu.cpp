@@ -30,6 +30,7 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t usual_threads = 256;     // of a block in which each thread works on its own
+constexpr std::int64_t stencil_threads_x = 64;  // along x when threads take columns: neighbours along y share a block
 constexpr std::int64_t tile_threads_x = 8;      // along x when threads take tiles: 128 bytes in one access
 constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
@@ -248,8 +249,9 @@ class Mapper {
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(width_y)), body);
     if (column && column != y) body = let(blocks_c, ceil_div(column->upper - column->lower, number(chunk_width)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    const Expr wanted = tile.y > 1 ? number(tile_threads_x)
-                                   : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, flat_threads_);
+    const std::int64_t most_x = column && column != y ? std::min(stencil_threads_x, flat_threads_) : flat_threads_;
+    const Expr wanted =
+        tile.y > 1 ? number(tile_threads_x) : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, most_x);
     return {let(tx, wanted, body), tile.lockstep};
   }
 
