@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/lockstep.h"
@@ -379,7 +380,7 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program hoisted = split_kernels(own_scatters(hoist_parallel_loops(search_loops(program))));
+  const ir::Program hoisted = fuse_nests(split_kernels(own_scatters(hoist_parallel_loops(search_loops(program)))));
   return ir::with_body(hoisted, name_constants(Mapper(hoisted, options).host(hoisted.body)));
 }
 

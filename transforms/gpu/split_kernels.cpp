@@ -86,6 +86,35 @@ Expr constant_fill(const Stmt& nest) {
   return plain ? value : Expr();
 }
 
+/// Assignments of a nest in groups: those of one array that differ in indices without iterators only, such as opposite
+/// borders. Their elements lie side by side in memory, or are a few rows apart.
+std::vector<StmtSet> groups_of(const std::vector<Stmt>& assignments, const Stmt& nest) {
+  std::vector<ir::Symbol> iterators;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ir::For>()) iterators.push_back(loop->iterator);
+  });
+  auto moves = [&](const Expr& index) {
+    return has_load(index) ||
+           std::any_of(iterators.begin(), iterators.end(), [&](const ir::Symbol& i) { return mentions(index, i); });
+  };
+  auto alike = [&](const ir::Assign& a, const ir::Assign& b) {
+    if (a.array != b.array) return false;
+    for (std::size_t d = 0; d < a.indices.size(); ++d)
+      if (!ir::equal(a.indices[d], b.indices[d]) && (moves(a.indices[d]) || moves(b.indices[d]))) return false;
+    return true;
+  };
+  std::vector<std::pair<const ir::Assign*, StmtSet>> groups;
+  for (const Stmt& s : assignments) {
+    const auto* assign = s.as<ir::Assign>();
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return alike(*g.first, *assign); });
+    if (group == groups.end()) group = groups.insert(groups.end(), {assign, {}});
+    group->second.insert(s.get());
+  }
+  std::vector<StmtSet> result;
+  for (auto& [first, members] : groups) result.push_back(std::move(members));
+  return result;
+}
+
 class Splitter {
  public:
   bool has_fills = false;
@@ -97,7 +126,7 @@ class Splitter {
       if (const auto assignments = leaves(child);
           assignments.size() > 1 && !is_parallel_throughout(child) && constant_fill(child)) {
         has_fills = true;
-        return apart(assignments, [&](const Stmt& leaf) { return slice(child, {leaf.get()}); });
+        return apart(groups_of(assignments, child), [&](const StmtSet& group) { return slice(child, group); });
       }
       if (!is_parallel_loop(child) || has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
       const std::vector<Stmt> parts = parts_of(loop->body);
@@ -107,10 +136,10 @@ class Splitter {
   }
 
  private:
-  template <class F>
-  static Stmt apart(const std::vector<Stmt>& parts, F&& nest_of) {
+  template <class Part, class F>
+  static Stmt apart(const std::vector<Part>& parts, F&& nest_of) {
     std::vector<Stmt> nests;
-    for (const Stmt& part : parts) nests.push_back(ir::with_fresh_names(nest_of(part)));
+    for (const Part& part : parts) nests.push_back(ir::with_fresh_names(nest_of(part)));
     return ir::block(std::move(nests));
   }
 };

@@ -16,7 +16,7 @@
 // one block of threads finds in its cache what the part before has left there.
 //
 // Nests that do nothing but to set elements to one constant, over and over in whatever order, are split as well: the
-// loops around each single assignment are then parallel.
+// loops around each single assignment, or those of opposite borders, are then parallel.
 //
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order. Leaves
 // alone: loops whose body declares local arrays, conditions of data.

@@ -84,6 +84,24 @@ TEST_F(CudaDevice, RunsAgainAndAgainWithTheSameBits) {
   }
 }
 
+TEST_F(CudaDevice, BlocksOfAGridThatWouldBeTooTallTakeTurns) {
+  lg::ProgramBuilder p("tall");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) y(i, j) = 2.0f * x(i, j);
+  const std::int64_t rows = 4'300'001, columns = 3;  // 64 rows a block: more than 65535 of them
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k % 1000);
+  lg::DeviceArray dx(lg::ScalarType::F32, {rows, columns}), dy(lg::ScalarType::F32, {rows, columns});
+  dx.upload(values.data());
+  compile(p.build(), {.target = lg::Target::Cuda}).run({{"x", dx.view()}, {"y", dy.view()}});
+  std::vector<float> result(values.size());
+  dy.download(result.data());
+  for (std::size_t k = 0; k < values.size(); ++k) ASSERT_EQ(result[k], 2 * values[k]) << k;
+}
+
 TEST_F(CudaDevice, RefusesHostMemory) {
   std::vector<float> x(16), w(7), y(10);
   const lg::Executable run = compile(correlation(), {.target = lg::Target::Cuda});

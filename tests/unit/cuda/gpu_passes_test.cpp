@@ -101,6 +101,21 @@ TEST(SplitKernels, FillsThatOverlapAreParallelOneByOne) {
   expect_same_results(result, {{"n", 6}});
 }
 
+TEST(SplitKernels, OppositeBordersAreFilledTogether) {
+  ProgramBuilder p("border");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {n, n});
+  for (auto i : p.loop("i", 0, n)) {
+    a(i, 0) = 0.0;
+    a(0, i) = 0.0;
+    a(i, n - 1) = 0.0;
+    a(n - 1, i) = 0.0;
+  }
+  const Lowered result = passed(p.build(), split_kernels);
+  EXPECT_EQ(outer_parallel_loops(result.after.body).size(), 2u) << result.text;
+  for (const std::int64_t n_value : {1, 2, 6}) expect_same_results(result, {{"n", n_value}});
+}
+
 TEST(OwnScatters, EachOwnerTakesItsShareOfTheTargets) {
   ProgramBuilder p("scatter");
   auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
@@ -208,6 +223,22 @@ TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   const Lowered result = passed(p.build(), mapped);
   EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
   for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
+}
+
+TEST(Columns, RunAlongTheOutermostLoopOfAStencil) {
+  ProgramBuilder p("smoothed");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {2, n, m, m});
+  for (auto i : p.loop("i", 1, n - 1))
+    for (auto j : p.loop("j", 1, m - 1))
+      for (auto k : p.loop("k", 0, m)) {
+        a(1, i, j, k) += a(0, i - 1, j, k) + a(0, i + 1, j, k);
+        p.when(j > 1, [&] { a(1, i, j, k) += a(0, i, j - 1, k) - a(0, i, j + 1, k); });
+      }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos)
+      << cuda_of(result);
+  for (const std::int64_t rows : {2, 3, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 5}});
 }
 
 Program normalised() {

@@ -1,0 +1,65 @@
+#include "transforms/gpu/fuse_nests.h"
+
+#include "tests/unit/transforms/lowered.h"
+
+namespace loopgrad::transforms {
+namespace {
+
+enum class Second { SamePlace, OwnLevel, Neighbour, OtherBounds, NothingShared, NeighboursLevel, ChangesWhatIsRead };
+
+/// One nest, and directly after it a second one.
+Lowered fused(Second second) {
+  ProgramBuilder p("two_nests");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n, m});
+  auto b = p.inout<double>("b", {n, m});
+  auto v = p.inout<double>("v", {2, n, m});
+  auto c = p.inout<double>("c", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 1, m - 1)) {
+      b(i, j) = a(i, j) - a(i, j + 1);
+      v(0, i, j) = 3.0 * v(1, i, j - 1);
+    }
+  for (auto i : p.loop("k", 0, n))
+    for (auto j : p.loop("l", 1, second == Second::OtherBounds ? m : m - 1)) {
+      switch (second) {
+        case Second::OtherBounds:
+        case Second::SamePlace: c(i, j) = a(i, j) + 2.0 * b(i, j); break;
+        case Second::OwnLevel: c(i, j) = v(1, i, j + 1 - 1) - v(1, i, j + 1); break;
+        case Second::Neighbour: c(i, j) = b(i, j - 1); break;
+        case Second::NothingShared: c(i, j) = 1.0; break;
+        case Second::NeighboursLevel: c(i, j) = v(0, i, j + 1); break;
+        case Second::ChangesWhatIsRead: a(i, j) = c(i, j) + a(i, j); break;
+      }
+    }
+  Lowered result = lowered(p.build());
+  result.after = fuse_nests(result.after);
+  ir::verify(result.after, "fuse_nests");
+  result.text = ir::print(result.after.body);
+  for (const std::int64_t columns : {0, 1, 2, 3, 7}) expect_same_results(result, {{"n", 3}, {"m", columns}});
+  return result;
+}
+
+std::size_t nests(const Lowered& result) { return outer_parallel_loops(result.after.body).size(); }
+
+TEST(FuseNests, WhatBothReadIsReadOnce) {
+  for (const Second second : {Second::SamePlace, Second::OwnLevel}) {
+    const Lowered result = fused(second);
+    EXPECT_EQ(nests(result), 1u) << result.text;
+  }
+}
+
+TEST(FuseNests, NotWhereIterationsWouldSeeEachOther) {
+  for (const Second second : {Second::Neighbour, Second::NeighboursLevel, Second::ChangesWhatIsRead}) {
+    const Lowered result = fused(second);
+    EXPECT_EQ(nests(result), 2u) << result.text;
+  }
+}
+
+TEST(FuseNests, NotWithoutSomethingToShareOrTheSameBounds) {
+  for (const Second second : {Second::NothingShared, Second::OtherBounds})
+    EXPECT_EQ(nests(fused(second)), 2u) << static_cast<int>(second);
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

@@ -1,0 +1,191 @@
+#include "transforms/gpu/fuse_nests.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/strides.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr int most_loads = 40;  // of one thread: their values and addresses have to fit into registers
+
+struct Nest {
+  std::vector<const ir::For*> loops;  // outermost first
+  Stmt body;
+
+  std::size_t best_loop() const {
+    std::size_t best = loops.size() - 1;
+    for (std::size_t k = 0; k < loops.size(); ++k)
+      if (coalescing_score(body, loops[k]->iterator) > coalescing_score(body, loops[best]->iterator)) best = k;
+    return best;
+  }
+  /// Whether threads would take tiles of the best loop and another one.
+  bool has_tiles() const {
+    const ir::For& x = *loops[best_loop()];
+    return std::any_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
+      return loop != &x && gains_from_tiles(body, loop->iterator, x.iterator);
+    });
+  }
+};
+
+bool is_plain(const Stmt& body) {
+  bool plain = true;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    plain &= sum ? !sum->atomic
+                 : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If || s.kind() == ir::Kind::Allocate ||
+                       s.kind() == ir::Kind::Assign;
+  });
+  return plain;
+}
+
+std::optional<Nest> nest_of(const Stmt& s) {
+  Nest nest;
+  nest.body = s;
+  while (is_parallel_loop(nest.body)) {
+    const auto* loop = nest.body.as<ir::For>();
+    if (ir::has_load(loop->lower) || ir::has_load(loop->upper)) return std::nullopt;
+    nest.loops.push_back(loop);
+    nest.body = loop->body;
+  }
+  if (nest.loops.empty() || !is_plain(nest.body)) return std::nullopt;
+  return nest;
+}
+
+struct Access {
+  ir::Array array;
+  std::vector<Expr> indices;
+  bool writes;
+};
+
+/// Those of a body to arrays that it does not declare itself.
+std::vector<Access> accesses_of(const Stmt& body) {
+  std::set<ir::Array> own;
+  for (const LocalArray& local : locals_of(body)) own.insert(local.array);
+  std::vector<Access> result;
+  ir::walk(
+      body,
+      [&](const Stmt& s) {
+        for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+          if (!own.count(array)) result.push_back({array, indices, true});
+        });
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (load && !own.count(load->array)) result.push_back({load->array, load->indices, false});
+      });
+  return result;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const ir::Program& program) : aliased_(ir::aliased_arrays(program)) {}
+
+  Stmt visit(const Stmt& s) const {
+    if (!s || is_parallel_loop(s)) return s;
+    if (const auto* n = s.as<ir::Block>()) return block(*n);
+    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, visit(n->body), n->location);
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
+    if (const auto* n = s.as<ir::For>()) return with_body(*n, visit(n->body));
+    return s;
+  }
+
+ private:
+  Stmt block(const ir::Block& n) const {
+    std::vector<Stmt> result;
+    for (const Stmt& child : n.body) {
+      const Stmt fused = result.empty() ? Stmt() : fuse(result.back(), child);
+      if (fused) result.back() = fused;
+      else result.push_back(visit(child));
+    }
+    return ir::block(std::move(result));
+  }
+
+  /// Both as one nest, or null.
+  Stmt fuse(const Stmt& first, const Stmt& second) const {
+    const auto a = nest_of(first);
+    auto b = nest_of(second);
+    if (!a || !b || a->loops.size() != b->loops.size()) return {};
+    ir::Substitution renamed;
+    for (std::size_t k = 0; k < a->loops.size(); ++k) {
+      const ir::For &x = *a->loops[k], &y = *b->loops[k];
+      if (!same_value(x.lower, ir::substitute(y.lower, renamed))) return {};
+      if (!same_value(x.upper, ir::substitute(y.upper, renamed))) return {};
+      renamed[y.iterator] = ir::var(x.iterator);
+    }
+    b->body = ir::substitute(b->body, renamed);
+    b->loops = a->loops;
+    if (!pays(*a, *b) || !is_legal(*a, *b)) return {};
+    Stmt fused = ir::block({a->body, b->body});
+    for (auto loop = a->loops.rbegin(); loop != a->loops.rend(); ++loop) fused = with_body(**loop, fused);
+    return fused;
+  }
+
+  static bool pays(const Nest& a, const Nest& b) {
+    const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
+    const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
+      return !y.writes && !y.indices.empty() &&
+             std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == y.array; });
+    });
+    const auto loads = std::count_if(in_a.begin(), in_a.end(), [](const Access& x) { return !x.writes; }) +
+                       std::count_if(in_b.begin(), in_b.end(), [](const Access& y) { return !y.writes; });
+    return shares && loads <= most_loads && a.best_loop() == b.best_loop() && !a.has_tiles() && !b.has_tiles();
+  }
+
+  bool is_legal(const Nest& a, const Nest& b) const {
+    const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
+    for (const Access& x : in_a) {
+      if (aliased_.count(x.array)) return false;
+      for (const Access& y : in_b) {
+        if (aliased_.count(y.array)) return false;
+        if (x.array != y.array || (!x.writes && !y.writes)) continue;
+        if (!is_same_place(x, y, a.loops) && !are_apart(x, y, a.loops)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Both use the same element, and every iteration another one.
+  static bool is_same_place(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
+    if (!std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(),
+                    [](const Expr& p, const Expr& q) { return ir::equal(p, q); }))
+      return false;
+    return std::all_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
+      return std::any_of(x.indices.begin(), x.indices.end(),
+                         [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });
+    });
+  }
+
+  /// Whatever the iterations are: an index in which they have no part is another one.
+  static bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
+    for (std::size_t d = 0; d < x.indices.size(); ++d) {
+      const bool fixed = std::none_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
+        return ir::mentions(x.indices[d], loop->iterator) || ir::mentions(y.indices[d], loop->iterator);
+      });
+      if (fixed && !ir::has_load(x.indices[d]) && !ir::has_load(y.indices[d]) &&
+          surely_differ({x.indices[d]}, {y.indices[d]}))
+        return true;
+    }
+    return false;
+  }
+
+  const std::set<ir::Array> aliased_;
+};
+
+}  // namespace
+
+ir::Program fuse_nests(const ir::Program& program) {
+  return ir::with_body(program, Fuser(program).visit(program.body));
+}
+
+}  // namespace loopgrad::transforms
