@@ -177,6 +177,7 @@ class Tree {
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
        const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks)
       : root_(*nest.as<ir::For>()),
+        nest_(nest),
         block_(ir::make_symbol("block")),
         blocks_(ir::int_const(tree_blocks)),
         many_(tree_blocks > cpu_tree_blocks) {
@@ -192,6 +193,7 @@ class Tree {
   }
 
   Stmt build() {
+    if (many_ && is_lone_sum()) return nest_;
     Stmt result = ir::block({block_loop(), combinations()});
     for (auto partial = partials_.rbegin(); partial != partials_.rend(); ++partial) {
       result = ir::allocate(partial->parts, result, root_.location);
@@ -200,6 +202,18 @@ class Tree {
   }
 
  private:
+  // One loop that does nothing but to sum into single elements: the mapping to a GPU shares it out, knowing its length.
+  bool is_lone_sum() const {
+    const auto all = leaves(root_.body);
+    const bool sums_only = std::all_of(all.begin(), all.end(), [&](const Stmt& s) {
+      return std::any_of(partials_.begin(), partials_.end(), [&](const Partial& p) {
+        return p.sums.count(s.get()) &&
+               std::all_of(p.fixed.begin(), p.fixed.end(), [](const Expr& e) { return bool(e); });
+      });
+    });
+    return sums_only && !ir::contains_loop(root_.body) && !ir::has_load(root_.lower) && !ir::has_load(root_.upper);
+  }
+
   void make_arrays(Partial& partial) const {
     ScalarType type = value_type(partial.target->type);
     auto array = [&](const char* suffix, const std::vector<Expr>& shape) {
@@ -345,6 +359,7 @@ class Tree {
   }
 
   const ir::For& root_;
+  const Stmt nest_;
   ir::Symbol block_;
   Expr blocks_;
   bool many_;  // blocks may be wanted

@@ -28,7 +28,8 @@ bool can_be_held_back(const poly::Model& model, const std::vector<ir::Stmt>& sum
 /// back. Partial results cover the dimensions of the target in which the sums move. The number of blocks is bounded so
 /// that they stay well below the work: a quarter of the nest's iterations per element, from sizes alone. The block loop
 /// is marked parallel; a block runs its iterations in their original order. `model` is the nest's. There are at most
-/// `tree_blocks` blocks, whatever the number of threads: results do not depend on it.
+/// `tree_blocks` blocks, whatever the number of threads: results do not depend on it. Above `cpu_tree_blocks`, which a
+/// GPU wants, a loop of nothing but sums into single elements stays as it is: the mapping shares it out.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
                    const std::vector<std::vector<ir::Stmt>>& groups, std::int64_t tree_blocks);
 

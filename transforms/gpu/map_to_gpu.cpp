@@ -6,7 +6,9 @@
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/keep_rows.h"
+#include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
+#include "transforms/gpu/long_sums.h"
 #include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
@@ -36,24 +38,9 @@ constexpr std::int64_t tile_threads_x = 8;      // along x when threads take til
 constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
-constexpr std::int64_t most_partials = 1024;    // blocks that share one long sum
+constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
-Expr number(std::int64_t value) { return ir::int_const(value); }
 Expr at_least(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Ge, a, number(b)); }
-Expr ceil_div(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + (b - number(1)), b); }
-
-/// for symbol in value..value + 1: a name for a value that the host computes.
-Stmt let(const ir::Symbol& symbol, const Expr& value, Stmt body) {
-  return ir::for_loop(symbol, value, value + number(1), std::move(body));
-}
-
-Stmt grid_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, Stmt body, const SourceLocation& where) {
-  return ir::for_loop(i, lower, upper, std::move(body), LoopMode::Grid, where);
-}
-
-Stmt threads_loop(const ir::Symbol& i, const Expr& count, Stmt body) {
-  return ir::for_loop(i, number(0), count, std::move(body), LoopMode::Threads);
-}
 
 /// A power of two near `extent`, within bounds.
 Expr threads_for(const Expr& extent, std::int64_t least, std::int64_t most) {
@@ -91,16 +78,47 @@ class Mapper {
  private:
   static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
 
-  /// Single assignments in a row share a kernel.
+  /// A sequential loop that only sums into one element or a few.
+  bool is_lone_sum(const Stmt& s) const {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || loop->mode == LoopMode::Parallel || has_load(loop->lower) || has_load(loop->upper)) return false;
+    if (contains_parallel_loop(loop->body) || has_contraction(s)) return false;
+    const auto sums = shared_sums(program_, s);
+    return sums && !sums->empty();
+  }
+
+  /// Single assignments in a row share a kernel, with short sums among them too.
   Stmt host_block(const ir::Block& n) {
     std::vector<Stmt> result;
-    for (std::size_t i = 0; i < n.body.size(); ++i) {
+    for (std::size_t i = 0; i < n.body.size();) {
       std::vector<Stmt> run;
-      for (; i < n.body.size() && is_scalar_work(n.body[i]); ++i) run.push_back(n.body[i]);
-      if (!run.empty()) result.push_back(one_block(ir::block(run)));
-      if (i < n.body.size()) result.push_back(host(n.body[i]));
+      bool sums = false;
+      for (; i < n.body.size() && (is_scalar_work(n.body[i]) || is_lone_sum(n.body[i])); ++i) {
+        run.push_back(n.body[i]);
+        sums |= !is_scalar_work(n.body[i]);
+      }
+      if (sums) result.push_back(summed(run));
+      else if (!run.empty()) result.push_back(one_block(ir::block(run)));
+      if (i < n.body.size() && run.empty()) result.push_back(host(n.body[i++]));
     }
     return ir::block(std::move(result));
+  }
+
+  /// Single assignments and sums in a row: by one block while all the sums are short, else each sum by many.
+  Stmt summed(const std::vector<Stmt>& run) {
+    Expr is_short;
+    std::vector<Stmt> apart;
+    for (const Stmt& s : run) {
+      if (is_scalar_work(s)) {
+        apart.push_back(one_block(s));
+        continue;
+      }
+      const auto& loop = *s.as<ir::For>();
+      const Expr own = ir::binary(BinaryOp::Le, loop.upper - loop.lower, number(short_sum));
+      is_short = is_short ? ir::binary(BinaryOp::And, is_short, own) : own;
+      apart.push_back(long_sum(loop, *shared_sums(program_, s), flat_threads_));
+    }
+    return ir::if_then(is_short, one_block(ir::block(run)), ir::with_fresh_names(ir::block(std::move(apart))));
   }
 
   /// for i: if c: body, where c is known before the loop: the host asks once. Null where it is not that.
@@ -117,7 +135,7 @@ class Mapper {
     if (const Stmt once = unswitched(s, loop)) return once;
     if (!contains_parallel_loop(loop.body)) {
       if (has_contraction(s)) return host(without_contractions(s));
-      if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : long_sum(loop, *sums);
+      if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : summed({s});
       return one_block(s);
     }
     const Stmt launches =
@@ -302,71 +320,6 @@ class Mapper {
     for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
       body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
     return body;
-  }
-
-  // Long sums.
-
-  /// Sums up `body` over a loop, by the threads of one block, into scalars of that block; `then` uses them.
-  Stmt block_sums(const std::vector<SharedSum>& sums, const std::vector<ir::Array>& parts,
-                  const std::vector<ir::Array>& totals, const ir::Symbol& t, const Stmt& loop, Stmt then) const {
-    std::vector<Stmt> own, all;
-    for (std::size_t k = 0; k < sums.size(); ++k) {
-      const Expr zero = ir::identity_of(sums[k].op, sums[k].array->type);
-      own.push_back(ir::assign(parts[k], {}, zero, sums[k].location));
-      all.push_back(ir::assign(totals[k], {}, zero, sums[k].location));
-    }
-    own.push_back(loop);
-    for (std::size_t k = 0; k < sums.size(); ++k)
-      own.push_back(ir::reduce(totals[k], {}, sums[k].op, ir::load(parts[k], {}), sums[k].location, true));
-    Stmt one_thread = ir::block(std::move(own));
-    for (const ir::Array& part : parts) one_thread = ir::allocate(part, one_thread, part->location);
-    all.push_back(threads_loop(t, number(flat_threads_), one_thread));
-    all.push_back(threads_loop(ir::make_symbol("t"), number(1), std::move(then)));
-    Stmt result = ir::block(std::move(all));
-    for (const ir::Array& total : totals) result = ir::allocate(total, result, total->location);
-    return result;
-  }
-
-  static std::vector<ir::Array> arrays_for(const std::vector<SharedSum>& sums, const char* suffix,
-                                           const std::vector<Expr>& shape) {
-    std::vector<ir::Array> arrays;
-    for (const SharedSum& sum : sums)
-      arrays.push_back(
-          ir::make_array(sum.array->name + suffix, sum.array->type, shape, ir::ArrayRole::Local, sum.location));
-    return arrays;
-  }
-
-  /// for i in 0..n: s += f(i): partial sums of many blocks, then one block combines them.
-  Stmt long_sum(const ir::For& loop, const std::vector<SharedSum>& sums) {
-    const ir::Symbol blocks = ir::make_symbol("blocks"), b = ir::make_symbol("b"), t = ir::make_symbol("t");
-    const ir::Symbol t2 = ir::make_symbol("t"), p = ir::make_symbol("p");
-    const auto partials = arrays_for(sums, "_partial", {ir::var(blocks)});
-    const auto totals = arrays_for(sums, "_all", {}), totals2 = arrays_for(sums, "_all", {});
-    const auto parts2 = arrays_for(sums, "_part", {});
-
-    const PartialSums first = redirect_sums(sums, loop.body, "_part");
-    const Expr start = ir::var(b) * number(flat_threads_) + ir::var(t);
-    const Stmt own = strided_loop(loop.iterator, loop.lower, loop.upper, start, ir::var(blocks) * number(flat_threads_),
-                                  first.body, loop.location);
-    std::vector<Stmt> store, combine, finish;
-    for (std::size_t k = 0; k < sums.size(); ++k) {
-      const SharedSum& sum = sums[k];
-      store.push_back(ir::assign(partials[k], {ir::var(b)}, ir::load(totals[k], {}), sum.location));
-      combine.push_back(ir::reduce(parts2[k], {}, sum.op, ir::load(partials[k], {ir::var(p)}), sum.location));
-      finish.push_back(ir::reduce(sum.array, sum.indices, sum.op, ir::load(totals2[k], {}), sum.location));
-    }
-    const Stmt partial_kernel = grid_loop(
-        b, number(0), ir::var(blocks), block_sums(sums, first.parts, totals, t, own, ir::block(store)), loop.location);
-    const Stmt over_partials = strided_loop(p, number(0), ir::var(blocks), ir::var(t2), number(flat_threads_),
-                                            ir::block(std::move(combine)), loop.location);
-    const Stmt combining_kernel =
-        grid_loop(ir::make_symbol("b"), number(0), number(1),
-                  block_sums(sums, parts2, totals2, t2, over_partials, ir::block(std::move(finish))), loop.location);
-    Stmt both = ir::block({partial_kernel, combining_kernel});
-    for (const ir::Array& partial : partials) both = ir::allocate(partial, both, partial->location);
-    const Expr wanted = ceil_div(loop.upper - loop.lower, number(4 * flat_threads_));
-    return let(blocks, ir::binary(BinaryOp::Min, ir::binary(BinaryOp::Max, wanted, number(1)), number(most_partials)),
-               ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), both));
   }
 
   const ir::Program& program_;

@@ -6,6 +6,7 @@
 #include "dsl/poly/dependences.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/keep_rows.h"
+#include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -292,10 +293,6 @@ class Spreader {
     Stmt all = ir::block(std::move(before));
     for (const ir::Array& total : totals) all = ir::allocate(total, all, total->location);
     return all;
-  }
-
-  static Stmt threads_loop(const ir::Symbol& t, const Expr& count, Stmt body, const SourceLocation& location) {
-    return ir::for_loop(t, ir::int_const(0), count, std::move(body), LoopMode::Threads, location);
   }
 
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }

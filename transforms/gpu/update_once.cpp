@@ -53,7 +53,7 @@ class Updater {
       const ir::Array now = ir::make_array(e.array->name + "_now", e.array->type, {}, ir::ArrayRole::Local, where);
       scalars.push_back(now);
       body = in_scalar(body, e, now);
-      if (!e.starts_new) before.push_back(ir::assign(now, {}, ir::load(e.array, e.indices), where));
+      if (!e.starts_new) before.push_back(first_value(n, e, now));
       after.push_back(ir::assign(e.array, e.indices, ir::load(now, {}), where));
     }
     if (elements.empty()) {
@@ -66,6 +66,27 @@ class Updater {
     Stmt all = ir::block(std::move(before));
     for (const ir::Array& now : scalars) all = ir::allocate(now, all, now->location);
     return all;
+  }
+
+  /// Loads the element, unless a branch comes first that assigns it: where it is taken, the element may have no value.
+  static Stmt first_value(const ir::Block& n, const Element& e, const ir::Array& now) {
+    const Stmt load = ir::assign(now, {}, ir::load(e.array, e.indices), e.array->location);
+    const auto first = std::find_if(n.body.begin(), n.body.end(), [&](const Stmt& s) { return uses(s, e.array); });
+    const auto* branch = first->as<ir::If>();
+    if (!branch || branch->else_body || uses(branch->condition, e.array) || !starts_new(branch->then_body, e))
+      return load;
+    return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), load);
+  }
+
+  static bool starts_new(const Stmt& s, const Element& e) {
+    if (const auto* local = s.as<ir::Allocate>()) return starts_new(local->body, e);
+    if (const auto* block = s.as<ir::Block>()) {
+      const auto first =
+          std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return uses(child, e.array); });
+      return first != block->body.end() && starts_new(*first, e);
+    }
+    const auto* assign = s.as<ir::Assign>();
+    return assign && assign->array == e.array && !uses(assign->value, e.array);
   }
 
   std::vector<Element> elements_of(const ir::Block& n) const {

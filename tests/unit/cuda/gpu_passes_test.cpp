@@ -328,6 +328,21 @@ TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
 }
 
+TEST(UpdateOnce, AnElementThatABranchAssignsIsNotReadBefore) {
+  ProgramBuilder p("first_or_next");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) p.when(i < 1, [&] { s(i) = 0.5; });
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(i >= 1, [&] { s(i) = a(i); });  // has no value before
+    s(i) += 2.0 * a(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 1, 2, 9}) expect_same_results(result, {{"n", size}});
+}
+
 TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
   ProgramBuilder p("guarded");
   auto n = p.size("n");

@@ -83,6 +83,26 @@ TEST(TreeSums, ManyPartialResultsAreCombinedInGroups) {
   expect_same_results(result, {{"n", 300}, {"m", 3}});
 }
 
+TEST(LongSums, ShortOnesShareAKernelWithWhatIsAroundThem) {
+  ProgramBuilder p("norms");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n}), z = p.input<double>("z", {m});
+  auto norm = p.output<double>("norm", {});
+  auto other = p.output<double>("other", {});
+  norm() = 0.0;
+  for (auto i : p.loop("i", 0, n)) norm() += x(i) * x(i);
+  norm() = sqrt(norm());
+  other() = norm();
+  for (auto i : p.loop("i", 0, m)) other() += z(i);
+  const Lowered result = mapped(p.build());
+  const std::string code = backend::emit_cuda({result.after}).source;
+  // All in one kernel, or two for each sum and three for what is around them.
+  EXPECT_NE(result.text.find("if n <= 4096 && m <= 4096:"), std::string::npos) << result.text;
+  EXPECT_LE(count_of(code, "__global__"), 8u) << code;
+  for (const std::int64_t n_value : {0, 1, 70, 5000})
+    for (const std::int64_t m_value : {0, 3, 4097}) expect_same_results(result, {{"n", n_value}, {"m", m_value}});
+}
+
 TEST(HoistParallelLoops, AFillJoinsTheLoopThatSumsIntoIt) {
   ProgramBuilder p("rows_of_blocks");
   auto n = p.size("n"), m = p.size("m");

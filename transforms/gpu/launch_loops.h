@@ -1,0 +1,29 @@
+// The loops that mapped programs are made of, and names for what the host computes.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+inline ir::Expr number(std::int64_t value) { return ir::int_const(value); }
+
+inline ir::Expr ceil_div(const ir::Expr& a, const ir::Expr& b) {
+  return ir::binary(ir::BinaryOp::FloorDiv, a + (b - number(1)), b);
+}
+
+/// for symbol in value..value + 1: a name for a value that the host computes.
+inline ir::Stmt let(const ir::Symbol& symbol, const ir::Expr& value, ir::Stmt body) {
+  return ir::for_loop(symbol, value, value + number(1), std::move(body));
+}
+
+inline ir::Stmt grid_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, ir::Stmt body,
+                          const SourceLocation& where) {
+  return ir::for_loop(i, lower, upper, std::move(body), ir::LoopMode::Grid, where);
+}
+
+inline ir::Stmt threads_loop(const ir::Symbol& i, const ir::Expr& count, ir::Stmt body,
+                             const SourceLocation& where = {}) {
+  return ir::for_loop(i, number(0), count, std::move(body), ir::LoopMode::Threads, where);
+}
+
+}  // namespace loopgrad::transforms
