@@ -124,7 +124,8 @@ class Updater {
     if (e == elements.end()) {
       elements.push_back({array, indices});
       e = elements.end() - 1;
-      e->starts_new = certain && !sum && !loaded.count(array);
+      const auto* assign = s.as<ir::Assign>();
+      e->starts_new = certain && assign && !loaded.count(array) && !uses(assign->value, array);
       e->fits = array->type == value_type(array->type);
       for (const Expr& index : indices) e->fits &= !has_load(index);
     }

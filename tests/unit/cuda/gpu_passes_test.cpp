@@ -328,6 +328,19 @@ TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
 }
 
+TEST(UpdateOnce, AnElementThatIsAssignedFromItselfIsReadBefore) {
+  ProgramBuilder p("scaled");
+  auto n = p.size("n");
+  auto s = p.inout<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    s(i) = 2.0 * s(i);
+    s(i) = 1.0 + s(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 5}});
+}
+
 TEST(UpdateOnce, AnElementThatABranchAssignsIsNotReadBefore) {
   ProgramBuilder p("first_or_next");
   auto n = p.size("n");
