@@ -26,6 +26,15 @@ struct Element {
   bool starts_new = false;  // the first access is an assignment in the block itself
 };
 
+bool may_load(const Expr& value, const ir::Array& array, const std::vector<Expr>& indices) {
+  bool found = false;
+  ir::walk(value, [&](const Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    found |= load && load->array == array && !surely_differ(load->indices, indices);
+  });
+  return found;
+}
+
 class Updater {
  public:
   explicit Updater(const ir::Program& program) { aliases_ = ir::aliased_arrays(program); }
@@ -86,7 +95,7 @@ class Updater {
       return first != block->body.end() && starts_new(*first, e);
     }
     const auto* assign = s.as<ir::Assign>();
-    return assign && assign->array == e.array && !uses(assign->value, e.array);
+    return assign && assign->array == e.array && !may_load(assign->value, e.array, e.indices);
   }
 
   std::vector<Element> elements_of(const ir::Block& n) const {
@@ -125,7 +134,7 @@ class Updater {
       elements.push_back({array, indices});
       e = elements.end() - 1;
       const auto* assign = s.as<ir::Assign>();
-      e->starts_new = certain && assign && !loaded.count(array) && !uses(assign->value, array);
+      e->starts_new = certain && assign && !loaded.count(array) && !may_load(assign->value, array, indices);
       e->fits = array->type == value_type(array->type);
       for (const Expr& index : indices) e->fits &= !has_load(index);
     }
