@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <mutex>
@@ -121,8 +122,7 @@ Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& op
   mapped_ = std::move(mapped);
   unit_ = std::move(unit);
   index_ = index;
-  executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], std::move(modules),
-                                               !unit_->narrow_source.empty());
+  executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], std::move(modules), unit_->any_form);
 }
 
 bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
@@ -185,12 +185,12 @@ class DeviceCode {
   DeviceCode(std::shared_ptr<const CudaUnit> unit, const std::string& name)
       : unit_(std::move(unit)), name_(name), architecture_(cuda::device(name).architecture) {}
 
-  cuda::Module module(bool narrow) {
+  cuda::Module module(KernelForm form) {
     std::lock_guard lock(mutex_);
-    std::optional<cuda::Module>& module = modules_[narrow];
+    std::optional<cuda::Module>& module = modules_[static_cast<std::size_t>(form)];
     if (module) return *module;
     const auto start = std::chrono::steady_clock::now();
-    const std::string& source = narrow ? unit_->narrow_source : unit_->source;
+    const std::string source = unit_->source(form);
     const CachedBytes cubin = cached_bytes({source, architecture_, nvrtc_version(name_), nvrtc_flags()}, ".cubin",
                                            name_, [&] { return compile_cubin(source, architecture_, name_); });
     report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name_, milliseconds_since(start));
@@ -203,7 +203,7 @@ class DeviceCode {
   const std::shared_ptr<const CudaUnit> unit_;
   const std::string name_, architecture_;
   std::mutex mutex_;
-  std::optional<cuda::Module> modules_[2];
+  std::array<std::optional<cuda::Module>, kernel_forms> modules_;
   bool all_from_cache_ = true;
 };
 
@@ -217,8 +217,8 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
   const auto code = std::make_shared<DeviceCode>(unit, name);
   for (std::size_t i = 0; i < programs->size(); ++i)
     build.stages.emplace_back(std::shared_ptr<const ir::Program>(programs, &(*programs)[i]), options, unit, i,
-                              [code](bool narrow) { return code->module(narrow); });
-  build.source = unit->source;
+                              [code](KernelForm form) { return code->module(form); });
+  build.source = unit->source();
   build.from_cache = code->all_from_cache();
   return build;
 }

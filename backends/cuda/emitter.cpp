@@ -25,14 +25,6 @@ void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
   });
 }
 
-std::string index_text(bool narrow) {
-  return fmt::format(
-      "\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n"
-      "// Whether the grid has a block for each iteration of the loops over blocks, or blocks take turns.\n"
-      "constexpr bool one_turn = {};\n",
-      narrow ? "int32_t" : "int64_t", narrow);
-}
-
 std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Array>& arrays) {
   std::set<Array> changed;
   walk_stmts(root, [&](const Stmt& s) {
@@ -72,10 +64,21 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
       kernels.push_back(std::move(text.kernel));
     }
   }
-  const std::string common = cuda_prelude(helpers, block_reduce, wide, stack);
-  unit.source = common + (any_width ? index_text(false) : "") + definitions;
-  if (any_width) unit.narrow_source = common + index_text(true) + definitions;
+  unit.any_form = any_width;
+  unit.prelude = cuda_prelude(helpers, block_reduce, wide, stack);
+  unit.definitions = std::move(definitions);
   return unit;
+}
+
+std::string CudaUnit::source(KernelForm form) const {
+  if (!any_form) return prelude + definitions;
+  return prelude +
+         fmt::format(
+             "\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n"
+             "// Whether the grid has a block for each iteration of the loops over blocks, or blocks take turns.\n"
+             "constexpr bool one_turn = {};\n",
+             form == KernelForm::Wide ? "int64_t" : "int32_t", form == KernelForm::OneTurn) +
+         definitions;
 }
 
 }  // namespace loopgrad::backend

@@ -1,6 +1,7 @@
 // Readable, self-contained CUDA C++ from programs that transforms::map_to_gpu has mapped.
 #pragma once
 
+#include "backends/cuda/index_width.h"
 #include "dsl/ir/program.h"
 
 #include <string>
@@ -37,9 +38,12 @@ struct CudaKernel {
 };
 
 struct CudaUnit {
-  std::string source;         // in which indices have 64 bits
-  std::string narrow_source;  // the same with 32 bits, for sizes that `has_narrow_indices`; empty: there is none
+  bool any_form = false;  // else there is only KernelForm::Wide
+  std::string prelude, definitions;
   std::vector<std::vector<CudaKernel>> kernels;  // of each program; what the host does around them is in its IR
+
+  /// The forms with 32 bits are for sizes that `has_narrow_indices`.
+  std::string source(KernelForm form = KernelForm::Wide) const;
 };
 
 /// `programs` must outlive the result, which points into their IR. Throws CompileError for a local array whose extents

@@ -37,11 +37,11 @@ bool launch_blocking() {
 
 }  // namespace
 
-Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_width)
+Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form)
     : program_(program),
       kernels_(kernels),
       modules_(std::move(modules)),
-      any_width_(any_width),
+      any_form_(any_form),
       device_(current_device()) {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const CudaKernel& kernel = kernels_[k];
@@ -53,17 +53,17 @@ Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& ke
   }
   const bool may_overlap = !ir::aliased_arrays(program_).empty();
   lanes_ = may_overlap || uses_stack_ ? 1 : most_lanes;
-  load(any_width_);
+  load(any_form_ ? KernelForm::OneTurn : KernelForm::Wide);
 }
 
-/// The machine code of one width, unless it is there.
-void Executor::load(bool narrow) {
-  std::optional<Module>& module = narrow ? narrow_module_ : wide_module_;
+/// The machine code of one form, unless it is there.
+void Executor::load(KernelForm form) {
+  std::optional<Module>& module = loaded_[static_cast<std::size_t>(form)];
   if (module) return;
-  if (capturing_) refuse_capture("it would have to load kernels for indices of 64 bits");
-  const Module loaded = modules_(narrow);
+  if (capturing_) refuse_capture("it would have to load kernels for larger sizes");
+  const Module loaded = modules_(form);
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    Function& function = narrow ? states_[k].narrow : states_[k].wide;
+    Function& function = states_[k].forms[static_cast<std::size_t>(form)];
     function.code = loaded.function(kernels_[k].name, program_.name);
     function.most_threads = most_threads(function.code, {program_.name, kernels_[k].name});
   }
@@ -161,11 +161,11 @@ Executor::Plan& Executor::plan_for(const Binding& binding) {
 }
 
 void Executor::choose_width() {
-  if (any_width_ && symbols_ != chosen_for_) {
+  if (any_form_ && symbols_ != chosen_for_) {
     narrow_ = has_narrow_indices(program_, symbols_);
     chosen_for_ = symbols_;
   }
-  load(narrow_);
+  load(narrow_ ? KernelForm::OneTurn : KernelForm::Wide);
 }
 
 void Executor::make_plan(const Binding& binding) {
@@ -279,10 +279,11 @@ void Executor::prepare(std::size_t k) {
     one_turn &= extent <= most && all <= most;
     launch.grid[axis] = static_cast<unsigned>(std::min(all, most));
   }
-  // Narrow kernels without memory of their own take one turn.
-  const bool narrow = narrow_ && (one_turn || !kernel.locals.empty());
-  load(narrow);
-  Function& function = narrow ? states_[k].narrow : states_[k].wide;
+  // Blocks with memory of their own take turns in every form.
+  one_turn |= !kernel.locals.empty();
+  const KernelForm form = !narrow_ ? KernelForm::Wide : one_turn ? KernelForm::OneTurn : KernelForm::Narrow;
+  load(form);
+  Function& function = states_[k].forms[static_cast<std::size_t>(form)];
   launch.function = function.code;
   for (std::size_t d = 0; d < kernel.threads.size(); ++d)
     launch.threads[d] = static_cast<unsigned>(value(kernel.threads[d]));

@@ -6,6 +6,7 @@
 #include "backends/cuda/matrix_library.h"
 #include "backends/runtime/binding.h"
 
+#include <array>
 #include <functional>
 #include <list>
 #include <map>
@@ -32,11 +33,11 @@ struct StackUse {
 /// object: it must live as long as that graph.
 class Executor {
  public:
-  /// The kernels' machine code with indices of 32 bits (`narrow`) or 64. May be called later as well, and may throw.
-  using Modules = std::function<Module(bool narrow)>;
+  /// The kernels' machine code. May be called later as well, and may throw.
+  using Modules = std::function<Module(KernelForm form)>;
 
-  /// `any_width`: the kernels exist with narrow indices too.
-  Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_width);
+  /// `any_form`: the kernels exist in all forms, else as KernelForm::Wide.
+  Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form);
 
   /// Starts the program on `stream`; returns before it has finished, except for programs with a stack, which wait.
   /// Throws UsageError before anything is started: another device is current, a stream of another device, blocks that
@@ -56,7 +57,7 @@ class Executor {
     std::int64_t allowed_shared_bytes = 48 * 1024;
   };
   struct KernelState {
-    Function wide, narrow;                      // those of the modules that are loaded
+    std::array<Function, kernel_forms> forms;   // those of the modules that are loaded
     std::vector<std::shared_ptr<void>> memory;  // of each local
     std::vector<std::int64_t> memory_bytes;
   };
@@ -79,7 +80,7 @@ class Executor {
   [[noreturn]] void refuse_capture(const char* why) const;
   void make_plan(const Binding& binding);
   void choose_width();
-  void load(bool narrow);
+  void load(KernelForm form);
   void visit(const ir::Stmt& s);
   void visit_allocate(const ir::Allocate& n);
   void visit_loop(const ir::For& n);
@@ -94,8 +95,8 @@ class Executor {
   const ir::Program& program_;
   const std::vector<CudaKernel>& kernels_;
   const Modules modules_;
-  const bool any_width_;
-  std::optional<Module> wide_module_, narrow_module_;
+  const bool any_form_;
+  std::array<std::optional<Module>, kernel_forms> loaded_;
   const int device_;
   std::map<const ir::StmtNode*, std::size_t> kernel_of_;
   std::vector<KernelState> states_;

@@ -1,12 +1,20 @@
 // Whether kernels may compute their indices in 32 bits: integers of 64 bits take a GPU two to four instructions where
 // one does, and two registers. Kernels are written with `index_t`; the executor compiles and takes the narrow ones for
-// a run whose sizes let every index fit, and the wide ones for all others. Narrow kernels also leave out the turns that
-// blocks take when a grid is too small, which costs registers; launches whose grid would be too large are wide.
+// a run whose sizes let every index fit, and the wide ones for all others. Of the narrow ones there are those in which
+// blocks take turns, for grids that would be too large, and those without the loops for that, which cost registers.
 #pragma once
 
 #include "backends/runtime/binding.h"
 
 namespace loopgrad::backend {
+
+/// In which form a kernel is compiled, when a launch wants it.
+enum class KernelForm {
+  OneTurn,  // indices of 32 bits; the grid has a block for each iteration of the loops over blocks
+  Narrow,   // indices of 32 bits
+  Wide,     // indices of 64 bits, the only form of some programs
+};
+inline constexpr std::size_t kernel_forms = 3;
 
 /// The C++ type of indices in kernels that exist for both widths.
 inline constexpr const char* either_width = "index_t";

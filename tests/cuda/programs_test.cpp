@@ -45,9 +45,10 @@ TEST_P(CompileCuda, ForTwoArchitectures) {
     programs.push_back(lg::cli::mapped_to_gpu(*part, variant));
   const lg::backend::CudaUnit unit = lg::backend::emit_cuda(programs);
   for (const char* architecture : {"sm_80", "sm_90"})
-    EXPECT_FALSE(lg::backend::compile_cubin(unit.source, architecture, name).empty()) << architecture;
-  if (!unit.narrow_source.empty()) {
-    EXPECT_FALSE(lg::backend::compile_cubin(unit.narrow_source, "sm_90", name).empty());
+    EXPECT_FALSE(lg::backend::compile_cubin(unit.source(), architecture, name).empty()) << architecture;
+  if (unit.any_form) {
+    const std::string one_turn = unit.source(lg::backend::KernelForm::OneTurn);
+    EXPECT_FALSE(lg::backend::compile_cubin(one_turn, "sm_90", name).empty());
   }
 }
 

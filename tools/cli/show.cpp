@@ -49,7 +49,7 @@ std::string cuda_source(const Options& options, const Gradient& gradient) {
   std::vector<ir::Program> programs;
   for (const Program* program : {&gradient.sizing, &gradient.forward, &gradient.backward})
     programs.push_back(scheduled(options, *program));
-  return backend::emit_cuda(programs).source;
+  return backend::emit_cuda(programs).source();
 }
 
 std::string text_of(const Options& options) {

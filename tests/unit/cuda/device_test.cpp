@@ -38,7 +38,7 @@ std::string source_of(lg::Variant variant) {
     const lg::ir::Program lowered = lg::transforms::lower(p->ir(), mode, report);
     programs.push_back(mode == lg::transforms::SumMode::Serial ? lowered : lg::transforms::map_to_gpu(lowered));
   }
-  return lg::backend::emit_cuda(programs).source;
+  return lg::backend::emit_cuda(programs).source();
 }
 
 TEST(CudaSource, IsAcceptedByNvrtcForTwoArchitectures) {

@@ -183,7 +183,7 @@ Program transposed() {
   return p.build();
 }
 
-std::string cuda_of(const Lowered& result) { return backend::emit_cuda({result.after}).source; }
+std::string cuda_of(const Lowered& result) { return backend::emit_cuda({result.after}).source(); }
 
 TEST(Chunks, ThreadsTakeFourNeighboursWithWideAccesses) {
   const Lowered result = passed(scaled(0), mapped);

@@ -35,7 +35,7 @@ Program column_sums() {
 TEST(Lockstep, FourColumnsShareTheLoopOverTheRows) {
   const Lowered result = mapped(column_sums());
   EXPECT_NE(result.text.find("local f64 s_part_now[4]"), std::string::npos) << result.text;
-  const std::string code = backend::emit_cuda({result.after}).source;
+  const std::string code = backend::emit_cuda({result.after}).source();
   EXPECT_NE(code.find("copy_four(a_wide + 0, &a[i * m + j_start])"), std::string::npos) << code;
   for (const std::int64_t m : {1, 4, 7, 70})
     for (const std::int64_t n : {0, 1, 5, 33}) expect_same_results(result, {{"n", n}, {"m", m}});
@@ -72,7 +72,7 @@ TEST(Lockstep, LoopsOfDifferentLengthsStayApart) {
 TEST(NameConstants, TheHostDividesOnce) {
   const Lowered result = mapped(column_sums());
   EXPECT_NE(result.text.find("for known in"), std::string::npos) << result.text;
-  const std::string code = backend::emit_cuda({result.after}).source;
+  const std::string code = backend::emit_cuda({result.after}).source();
   EXPECT_EQ(code.find("floor_div"), std::string::npos) << code;
 }
 
@@ -95,7 +95,7 @@ TEST(LongSums, ShortOnesShareAKernelWithWhatIsAroundThem) {
   other() = norm();
   for (auto i : p.loop("i", 0, m)) other() += z(i);
   const Lowered result = mapped(p.build());
-  const std::string code = backend::emit_cuda({result.after}).source;
+  const std::string code = backend::emit_cuda({result.after}).source();
   // All in one kernel, or two for each sum and three for what is around them.
   EXPECT_NE(result.text.find("if n <= 4096 && m <= 4096:"), std::string::npos) << result.text;
   EXPECT_LE(count_of(code, "__global__"), 8u) << code;
