@@ -1,8 +1,10 @@
 #include "transforms/zero_fills.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/schedule.h"
 #include "transforms/isl_context.h"
+#include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -21,6 +23,8 @@ constexpr unsigned long budget_per_question = 600'000;
 // More disjoint pieces than this make loops with more overhead than stores saved: a frame of a box has two per
 // dimension, of a rank-4 array eight.
 constexpr int most_pieces = 12;
+
+constexpr std::int64_t few_elements = 4;  // of a row
 
 bool is_constant_assignment(const Stmt& s) {
   auto* node = s.as<ir::Assign>();
@@ -139,6 +143,19 @@ Stmt shrunk(const Model& model, int number, std::size_t outer, const isl::set& n
   return poly::code_in_order(part, {{0, time, s.stmt}}, names);
 }
 
+// Whether only the rows of a nest got shorter, by a few elements: it is cheaper to fill these than to leave them out,
+// as rows are then whole, which wide stores need.
+bool saves_little(Stmt before, Stmt after, bool in_rows = false) {
+  const auto *old = before.as<ir::For>(), *now = after.as<ir::For>();
+  if (!old || !now) return false;
+  if (in_rows && !ir::contains_loop(old->body) && !ir::contains_loop(now->body)) {
+    const auto less = distance(old->upper - old->lower, now->upper - now->lower);
+    return less && *less <= few_elements;
+  }
+  if (!same_value(old->lower, now->lower) || !same_value(old->upper, now->upper)) return false;
+  return saves_little(old->body, ir::substitute(now->body, {{now->iterator, ir::var(old->iterator)}}), true);
+}
+
 struct Changes {
   StmtSet dead;                                 // leaves that go
   std::map<const ir::StmtNode*, Stmt> instead;  // loops that shrink
@@ -157,7 +174,8 @@ void decide(const Model& model, int number, Changes& changes) {
   if (outer == s.loops.size() || domain.is_subset(needed)) return;
   isl::set pieces = poly::checked(*model.context, isl_set_make_disjoint(needed.copy())).coalesce();
   if (isl_set_n_basic_set(pieces.get()) > most_pieces) return;
-  changes.instead[s.loops[outer].get()] = shrunk(model, number, outer, pieces);
+  const Stmt less = shrunk(model, number, outer, pieces);
+  if (!saves_little(s.loops[outer], less)) changes.instead[s.loops[outer].get()] = less;
 }
 
 Changes find_changes(const Model& model, const Stmt& body, const std::set<std::int64_t>& arrays) {

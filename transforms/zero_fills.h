@@ -6,7 +6,8 @@
 // Requires: run after assign_first_sums, which makes such assignments and notes their arrays in the context.
 // Guarantees: the same results. A constant assignment goes when each of its elements is surely assigned again and not
 // read until then (in the same iteration of the loops that it shares with the later assignment); when that holds for a
-// part of them, its loops shrink to the rest if that falls into few pieces. Past isl's budget, the statement stays as
+// part of them, its loops shrink to the rest if that falls into few pieces, and unless only rows get a few elements
+// shorter: whole rows are stored faster. Past isl's budget, the statement stays as
 // it is. Cost: for each constant assignment to the arrays concerned, quadratic in the statements that access its array.
 #pragma once
 

@@ -51,6 +51,20 @@ TEST(Zeros, OnlyTheBorderIsFilledWhenTheRestIsAssigned) {
   EXPECT_EQ(l.text.find("for i in 0..n:"), std::string::npos) << l.text;
 }
 
+TEST(Zeros, RowsThatWouldGetALittleShorterAreFilledAsAWhole) {
+  ProgramBuilder p("first_column");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n, m + 1});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m + 1)) y(i, j) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(i, 0) += x(i);
+  Lowered l = lowered(p.build());
+  EXPECT_NE(l.text.find("for j in 0..m + 1:"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("y[i, 0] = x[i]"), std::string::npos) << l.text;
+  for (const std::int64_t m_value : {0, 1, 5}) expect_same_results(l, {{"n", 3}, {"m", m_value}});
+}
+
 TEST(Zeros, ASecondSumIntoTheSameElementsStaysASum) {
   ProgramBuilder p("twice");
   auto n = p.size("n");
