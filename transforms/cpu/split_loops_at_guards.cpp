@@ -192,6 +192,24 @@ Stmt without_guards(const ir::For& loop, Guards& guards) {
       });
 }
 
+// Those conjuncts that mention the iterator, or null.
+Expr about_iterator(const Expr& condition, const ir::Symbol& iterator) {
+  auto* both = condition.as<ir::Binary>();
+  if (!both || both->op != BinaryOp::And) return mentions(condition, iterator) ? condition : Expr{};
+  const Expr a = about_iterator(both->a, iterator), b = about_iterator(both->b, iterator);
+  return a && b ? ir::binary(BinaryOp::And, a, b) : a ? a : b;
+}
+
+// The body where of the conditions that `without_guards` takes in those hold that do not depend on the iterator.
+Stmt with_guards_of_iterator(const ir::For& loop) {
+  return ir::rewrite(loop.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    auto* node = s.as<ir::If>();
+    if (!node || node->else_body || !Guards(loop).add(node->condition)) return std::nullopt;
+    const Expr rest = about_iterator(node->condition, loop.iterator);
+    return rest ? ir::if_then(rest, node->then_body, {}, node->location) : node->then_body;
+  });
+}
+
 Stmt copy_over(const ir::For& loop, const Expr& lower, const Expr& upper, const Stmt& body) {
   return ir::with_fresh_names(
       ir::for_loop(loop.iterator, simplify_indices(lower), simplify_indices(upper), body, loop.mode, loop.location));
@@ -206,8 +224,9 @@ Stmt split(const Stmt& s, const ir::For& loop) {
   if (only && !only->else_body && clean.same_as(only->then_body)) return with_tight_bounds(s);
   Expr middle = ir::binary(BinaryOp::Min, first, loop.upper);
   Expr rest = ir::binary(BinaryOp::Max, middle, end);
-  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, loop.body), copy_over(loop, middle, rest, clean),
-                             copy_over(loop, rest, loop.upper, loop.body)};
+  const Stmt border = with_guards_of_iterator(loop);
+  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, border), copy_over(loop, middle, rest, clean),
+                             copy_over(loop, rest, loop.upper, border)};
   // The borders of a loop that runs backwards come in the other order.
   if (loop.mode == ir::LoopMode::Backward) std::swap(parts[0], parts[2]);
   Stmt result = ir::block(std::move(parts));

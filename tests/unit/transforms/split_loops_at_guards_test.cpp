@@ -45,6 +45,26 @@ TEST(SplitLoopsAtGuards, SingleBranchTightensBounds) {
   for (std::int64_t m_value : {0, 3, 4, 7, 20}) expect_same_results(l, {{"n", 9}, {"m", m_value}});
 }
 
+TEST(SplitLoopsAtGuards, BordersTestTheirOwnIteratorOnly) {
+  ProgramBuilder p("plane");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto x = p.inout<float>("x", {n, m});
+  for (auto r : p.loop("r", 0, n))
+    for (auto c : p.loop("c", 0, m)) {
+      p.when(r >= 1, [&] { x(r, c) += a(r - 1, c); });
+      p.when(r < n - 1 && c >= 1, [&] { x(r, c) += a(r + 1, c - 1); });
+    }
+  Lowered l = split(p.build());
+  EXPECT_NE(l.text.find("    for c in 0..min(1, m):\n"
+                        "      x[r, c] += a[r - 1, c]\n"
+                        "      if c >= 1:\n"),
+            std::string::npos)
+      << l.text;
+  for (std::int64_t rows : {0, 1, 2, 4})
+    for (std::int64_t columns : {0, 1, 2, 5}) expect_same_results(l, {{"n", rows}, {"m", columns}});
+}
+
 TEST(SplitLoopsAtGuards, SelectsCountAsGuards) {
   ProgramBuilder p("padded");
   auto n = p.size("n");
