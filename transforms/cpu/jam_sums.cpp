@@ -3,11 +3,13 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/linear_form.h"
+#include "transforms/nest.h"
 #include "transforms/schedule/legality.h"
 #include "transforms/schedule/unroll.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 namespace loopgrad::transforms {
 namespace {
@@ -23,13 +25,25 @@ bool is_wide(ScalarType type) { return type == ScalarType::F32 || type == Scalar
 /// Whether the iterations of a parallel loop pay when jammed; counts what they have.
 class Candidate {
  public:
-  explicit Candidate(const ir::For& loop) : loop_(loop) {}
+  Candidate(const ir::For& loop, const std::set<ir::Array>& aliased) : loop_(loop), aliased_(aliased) {}
 
-  bool check() { return bounds_are_plain(loop_) && fits(loop_.body) && sums_ > 0 && statements_ <= most_statements; }
+  bool check() { return bounds_stay() && fits(loop_.body) && sums_ > 0 && statements_ <= most_statements; }
   /// Copies with which all sums stay in registers.
   std::int64_t factor() const { return most_sums / sums_; }
 
  private:
+  /// The bounds are evaluated for the groups and again for what these leave over.
+  bool bounds_stay() const {
+    bool stay = true;
+    ir::walk_stmts(loop_.body, [&](const Stmt& s) {
+      for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
+        stay &= !uses(loop_.lower, array) && !uses(loop_.upper, array);
+      });
+    });
+    for (const ir::Array& array : aliased_) stay &= !uses(loop_.lower, array) && !uses(loop_.upper, array);
+    return stay;
+  }
+
   bool fits(const Stmt& s) {
     ++statements_;
     return ir::visit(s, ir::overloaded{
@@ -76,13 +90,14 @@ class Candidate {
   }
 
   const ir::For& loop_;
+  const std::set<ir::Array>& aliased_;
   std::int64_t sums_ = 0;
   std::size_t statements_ = 0;
 };
 
 class Jam final : public ir::Rewriter {
  public:
-  explicit Jam(const ir::Program& program) : program_(program) {}
+  explicit Jam(const ir::Program& program) : program_(program), aliased_(ir::aliased_arrays(program)) {}
   using ir::Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
@@ -95,12 +110,14 @@ class Jam final : public ir::Rewriter {
       shared_ = was_shared;
       return result;
     }
-    if (inside_ && !shared_) {
-      Candidate candidate(*loop);
+    // Threads share out no loop whose bounds are data together with those around it.
+    const bool is_shared = shared_ && !ir::has_load(loop->lower) && !ir::has_load(loop->upper);
+    if (inside_ && !is_shared) {
+      Candidate candidate(*loop, aliased_);
       if (candidate.check()) return jammed(program_, *loop, candidate.factor());
     }
     const bool was_inside = inside_, was_shared = shared_;
-    shared_ = inside_ ? shared_ : true;
+    shared_ = inside_ ? is_shared : true;
     inside_ = true;
     Stmt result = rewrite_children(s);
     inside_ = was_inside;
@@ -110,6 +127,7 @@ class Jam final : public ir::Rewriter {
 
  private:
   const ir::Program& program_;
+  const std::set<ir::Array> aliased_;
   bool inside_ = false;  // of a parallel loop
   bool shared_ = false;  // all loops around are parallel and perfectly nested, so that threads may share them out
 };

@@ -13,8 +13,9 @@
 // A single sum is a chain of additions, each waiting for the one before; and what the sums have in common (q[d]) is
 // loaded once for all. Requires: parallel loops marked; sums in scalars (accumulate_in_registers). Guarantees: each sum
 // gets the same terms in the same order. Applies to parallel loops that one thread runs: those within a parallel loop
-// that is not perfectly nested around them. Leaves alone: loops whose inner loops have bounds that depend on the
-// iteration or on data, or do other things than sum up scalars from neighbouring elements.
+// that is not perfectly nested around them, or whose own bounds are data (entries of a row of a sparse matrix). Leaves
+// alone: loops that change their bounds or whose inner loops have bounds that depend on the iteration or on data, or do
+// other things than sum up scalars from neighbouring elements.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -159,6 +159,44 @@ TEST(JamSums, LeavesAloneWhatThreadsShareOut) {
   EXPECT_TRUE(jam_sums(sequential).body.same_as(sequential.body));
 }
 
+/// y[e] = sum of a[i, d]*b[e, d] for the entries e of row i, which may change what the row's entries are.
+Program dots(bool changes) {
+  ProgramBuilder p("dots");
+  auto n = p.size("n"), m = p.size("m");
+  auto first = p.input<std::int32_t>("first", {n + 1});
+  auto count = p.inout<std::int32_t>("count", {n});
+  auto a = p.input<float>("a", {n, m}), b = p.input<float>("b", {40 * m, m});
+  auto y = p.inout<float>("y", {40 * m});
+  p.csr(first, 40 * m);
+  for (auto i : p.loop("i", 0, n)) {
+    auto row = [&](const auto& e) {
+      auto s = p.scalar<float>("s");
+      s = 0;
+      for (auto d : p.loop("d", 0, m)) s += a(i, d) * b(e, d);
+      y(e) = s;
+      if (changes) count(i) = 0;
+    };
+    if (changes) {
+      for (auto e : p.loop("e", 0, count(i))) row(e);
+    } else {
+      for (auto e : p.loop("e", first(i), first(i + 1))) row(e);
+    }
+  }
+  return p.build();
+}
+
+TEST(JamSums, EntriesOfARowRunSideBySide) {
+  const ir::Program before = with_parallel_loops(dots(false), {"i", "e"});
+  const ir::Program after = jam_sums(before);
+  EXPECT_TRUE(contains(after, "e_unrolled in 0..max(first[i + 1] - first[i], 0)//8")) << ir::print(after);
+  expect_same_bits_for(before, after, {1, 2, 9});
+}
+
+TEST(JamSums, LoopsThatChangeTheirBoundsStay) {
+  const ir::Program before = with_parallel_loops(dots(true), {"i", "e"});
+  EXPECT_TRUE(jam_sums(before).body.same_as(before.body));
+}
+
 TEST(JamSums, LeavesAloneSumsOverColumns) {
   ProgramBuilder p("columns");
   auto n = p.size("n"), m = p.size("m");
