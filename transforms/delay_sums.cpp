@@ -81,23 +81,22 @@ std::vector<NestSum> sums_of(const Stmt& nest) {
 
 // A use of an array in a statement of the loop's body.
 struct Use {
-  std::size_t position;
   Stmt leaf;
   std::vector<Expr> indices;
   bool writes;
 };
 
-std::vector<Use> uses_in(const Stmt& nest, std::size_t position, const ir::Array& array) {
+std::vector<Use> uses_in(const Stmt& nest, const ir::Array& array) {
   std::vector<Use> result;
   auto loads_of = [&](const Stmt& leaf, const Expr& e) {
     ir::walk(e, [&](const Expr& x) {
       auto* load = x.as<ir::Load>();
-      if (load && load->array == array) result.push_back({position, leaf, load->indices, false});
+      if (load && load->array == array) result.push_back({leaf, load->indices, false});
     });
   };
   ir::walk_stmts(nest, [&](const Stmt& s) {
     for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-      if (stored == array) result.push_back({position, s, indices, true});
+      if (stored == array) result.push_back({s, indices, true});
     });
     ir::visit(s, [&](const auto& node) {
       ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { loads_of(s, e); }, [](const Stmt&) {}});
@@ -260,7 +259,7 @@ class Steps {
   bool is_independent(const NestSum& moved, std::size_t at, const Level& level, std::int64_t later,
                       const std::vector<Expr>& same) const {
     if (has_contraction(body_[at]) || ir::uses_stack(body_[at])) return false;
-    for (const Use& use : uses_in(body_[at], at, moved.sum().array)) {
+    for (const Use& use : uses_in(body_[at], moved.sum().array)) {
       if (use.leaf.same_as(moved.statement)) continue;
       const auto offset = ahead(use.indices, level);
       if (!offset) return false;
@@ -278,7 +277,7 @@ class Steps {
   bool is_unchanged(const ir::Load& load, std::size_t at, const NestSum& moved, const Level& level,
                     std::int64_t later) const {
     const bool same_array = load.array == moved.sum().array;
-    for (const Use& use : uses_in(body_[at], at, load.array)) {
+    for (const Use& use : uses_in(body_[at], load.array)) {
       if (!use.writes) continue;
       const auto written = same_array ? ahead(use.indices, level) : std::nullopt;
       const auto loaded = same_array ? ahead(load.indices, level) : std::nullopt;
