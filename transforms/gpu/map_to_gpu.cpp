@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace loopgrad::transforms {
 
@@ -78,12 +79,19 @@ class Mapper {
  private:
   static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
 
+  /// `shared_sums` of a loop, which takes dependence analysis, found once.
+  const std::optional<std::vector<SharedSum>>& sums_of(const Stmt& loop) const {
+    const auto [found, is_new] = sums_.try_emplace(loop.get());
+    if (is_new) found->second = {loop, shared_sums(program_, loop)};
+    return found->second.second;
+  }
+
   /// A sequential loop that only sums into one element or a few.
   bool is_lone_sum(const Stmt& s) const {
     const auto* loop = s.as<ir::For>();
     if (!loop || loop->mode == LoopMode::Parallel || has_load(loop->lower) || has_load(loop->upper)) return false;
     if (contains_parallel_loop(loop->body) || has_contraction(s)) return false;
-    const auto sums = shared_sums(program_, s);
+    const auto& sums = sums_of(s);
     return sums && !sums->empty();
   }
 
@@ -116,7 +124,7 @@ class Mapper {
       const auto& loop = *s.as<ir::For>();
       const Expr own = ir::binary(BinaryOp::Le, loop.upper - loop.lower, number(short_sum));
       is_short = is_short ? ir::binary(BinaryOp::And, is_short, own) : own;
-      apart.push_back(long_sum(loop, *shared_sums(program_, s), flat_threads_));
+      apart.push_back(long_sum(loop, *sums_of(s), flat_threads_));
     }
     return ir::if_then(is_short, one_block(ir::block(run)), ir::with_fresh_names(ir::block(std::move(apart))));
   }
@@ -135,7 +143,7 @@ class Mapper {
     if (const Stmt once = unswitched(s, loop)) return once;
     if (!contains_parallel_loop(loop.body)) {
       if (has_contraction(s)) return host(without_contractions(s));
-      if (const auto sums = shared_sums(program_, s)) return sums->empty() ? map_nest(s) : summed({s});
+      if (const auto& sums = sums_of(s)) return sums->empty() ? map_nest(s) : summed({s});
       return one_block(s);
     }
     const Stmt launches =
@@ -164,7 +172,7 @@ class Mapper {
     for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
     ir::walk_stmts(nest.body, [&](const Stmt& child) {
       const auto* loop = child.as<ir::For>();
-      if (loop && (loop->mode == LoopMode::Parallel || shared_sums(program_, child)))
+      if (loop && (loop->mode == LoopMode::Parallel || sums_of(child)))
         inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
@@ -285,7 +293,7 @@ class Mapper {
       bool known = nest.fits(*loop);
       for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
       inner.push_back(loop->iterator);
-      if (!shared_sums(program_, s) || has_load(loop->lower) || has_load(loop->upper)) return;
+      if (!sums_of(s) || has_load(loop->lower) || has_load(loop->upper)) return;
       some_unknown |= !known;
       if (!known) return;
       const Expr trips = loop->upper - loop->lower;
@@ -323,6 +331,7 @@ class Mapper {
   }
 
   const ir::Program& program_;
+  mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
   const GpuMapping options_;
   const std::int64_t enough_threads_;
   const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops

@@ -30,6 +30,21 @@ bool is_worth_a_name(const Expr& e) {
   return costly && uses_variables;
 }
 
+bool is_positive(const Expr& e) {
+  const auto* n = e.as<ir::Binary>();
+  return ir::as_int(e).value_or(0) > 0 || (n && n->op == BinaryOp::Max && (is_positive(n->a) || is_positive(n->b)));
+}
+
+/// The same where no divisor is zero, and some value elsewhere: the host computes it although no thread may want it.
+Expr total(const Expr& e) {
+  return ir::rewrite(e, [](const Expr& part) -> std::optional<Expr> {
+    const auto* n = part.as<ir::Binary>();
+    if (!n || (n->op != BinaryOp::FloorDiv && n->op != BinaryOp::Mod) || is_positive(n->b)) return std::nullopt;
+    const Expr divisor = total(n->b), zero = ir::int_const(0);
+    return ir::select(ir::binary(BinaryOp::Eq, divisor, zero), zero, ir::binary(n->op, total(n->a), divisor));
+  });
+}
+
 /// The constants of one kernel.
 class Namer {
  public:
@@ -42,8 +57,10 @@ class Namer {
 
   Stmt name(const Stmt& kernel) {
     Stmt result = ir::rewrite(kernel, [&](const Expr& e) { return named(e); });
-    for (const Constant& c : constants_)
-      result = ir::for_loop(c.symbol, c.value, c.value + ir::int_const(1), std::move(result));
+    for (const Constant& c : constants_) {
+      const Expr value = total(c.value);
+      result = ir::for_loop(c.symbol, value, value + ir::int_const(1), std::move(result));
+    }
     return result;
   }
 

@@ -76,6 +76,18 @@ TEST(NameConstants, TheHostDividesOnce) {
   EXPECT_EQ(code.find("floor_div"), std::string::npos) << code;
 }
 
+TEST(NameConstants, ADivisionThatNoThreadDoesIsNotDoneByTheHost) {
+  ProgramBuilder p("remainders");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {m});
+  for (auto i : p.loop("i", 0, m)) y(i) = x((m + 7) % n);
+  const Lowered result = mapped(p.build());
+  EXPECT_NE(result.text.find("for known in select(n == 0, 0, (m + 7)%n)"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 3}, {"m", 5}});
+  expect_same_results(result, {{"n", 0}, {"m", 0}});
+}
+
 TEST(TreeSums, ManyPartialResultsAreCombinedInGroups) {
   const Lowered result = mapped(column_sums());
   EXPECT_NE(result.text.find("s_part[group*32, z0] = s_group"), std::string::npos) << result.text;
