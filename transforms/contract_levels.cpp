@@ -136,7 +136,9 @@ class Contraction {
     // Or what comes after the loop is one step more: without a single step the levels are those of the first, and with
     // one, nothing before has used the level that enters.
     goes_on_ = true;
-    return is_legal(*uses) && fills_.empty();
+    if (!is_legal(*uses) || !fills_.empty()) return false;
+    in_place_ = leaving_level_makes_place(*uses);
+    return true;
   }
 
   Stmt build() const {
@@ -247,8 +249,7 @@ class Contraction {
   // A use before or after the loop: of levels that its first or last step uses too, or a fill.
   bool outside(const Use& use, bool before) {
     const auto range = levels_of(use);
-    const Expr last = goes_on_ ? window_.last() + ir::int_const(window_.backward() ? -1 : 1) : window_.last();
-    const Expr step = before ? window_.first() : last;
+    const Expr step = before ? window_.first() : last_step();
     const auto low = range ? distance(range->first, step) : std::nullopt;
     const auto high = range ? distance(range->second, step) : std::nullopt;
     if (low && high && *low >= window_.least && *high <= window_.most) {
@@ -269,41 +270,68 @@ class Contraction {
   // Whether each element of the level that comes into use may replace that of the level that goes out of use: one
   // assignment, once per element and step, is the only one to read the latter, and nothing touches the former before.
   bool leaving_level_makes_place(const std::vector<Use>& uses) const {
-    if (window_.levels() < 2 || !fills_.empty() || used_before_ || used_after_) return false;
-    const Use* taker = nullptr;
+    if (window_.levels() < 2 || !fills_.empty() || used_before_ || (used_after_ && !goes_on_)) return false;
+    std::vector<const Use*> step, after;
     for (const Use& use : uses) {
-      if (level_of(use) != window_.leaving()) continue;
-      const Use* store = use.stores ? nullptr : store_of(use, uses);
-      if (!store || level_of(*store) != window_.entering() || !same_element(*store, use)) return false;
+      if (in_step(use)) step.push_back(&use);
+      else if (!step.empty()) after.push_back(&use);
+    }
+    return takes_place(step) && (!goes_on_ || takes_place(after));
+  }
+
+  // The same for the uses of a step, or for those of what comes after the loop as one step more.
+  bool takes_place(const std::vector<const Use*>& uses) const {
+    const std::pair entering{window_.entering(), window_.entering()}, leaving{window_.leaving(), window_.leaving()};
+    const Use* taker = nullptr;
+    for (const Use* use : uses) {
+      const auto levels = levels_used(*use);
+      if (levels.first > leaving.first || levels.second < leaving.first) continue;
+      const Use* store = use->stores ? nullptr : store_of(*use, uses);
+      if (!store || levels != leaving || levels_used(*store) != entering || !same_element(*store, *use)) return false;
       if (taker && !taker->path.back().same_as(store->path.back())) return false;
       taker = store;
     }
-    if (!taker || !once_per_element(*taker)) return false;
+    if (!taker) return true;
+    if (!once_per_element(*taker)) return false;
     bool taken = false;
-    for (const Use& use : uses) {
-      if (&use == taker) taken = true;
-      if (&use == taker || level_of(use) != window_.entering()) continue;
-      const bool later = taken && !use.path.back().same_as(taker->path.back());
-      if (!later || (part_of_step(use).same_as(part_of_step(*taker)) && !same_element(use, *taker))) return false;
+    for (const Use* use : uses) {
+      taken |= use == taker;
+      const auto levels = levels_used(*use);
+      if (use == taker || levels.first > entering.first || levels.second < entering.first) continue;
+      const bool later = taken && !use->path.back().same_as(taker->path.back());
+      if (!later || (part_of_step(*use).same_as(part_of_step(*taker)) && !same_element(*use, *taker))) return false;
     }
     return true;
   }
 
-  // Of a use in a step, counted from the step.
-  std::optional<std::int64_t> level_of(const Use& use) const {
+  bool in_step(const Use& use) const {
     const Stmt loop = use.outermost();
-    if (!loop || !loop.same_as(window_.loop)) return std::nullopt;
-    return distance(use.index, ir::var(window_.steps().iterator));
+    return loop && loop.same_as(window_.loop);
+  }
+
+  // The lowest and the highest level, counted from the step, or from the last one where the use comes after the loop.
+  // `is_legal` has seen that they are known.
+  std::pair<std::int64_t, std::int64_t> levels_used(const Use& use) const {
+    if (in_step(use)) {
+      const std::int64_t level = *distance(use.index, ir::var(window_.steps().iterator));
+      return {level, level};
+    }
+    const auto range = *levels_of(use);
+    return {*distance(range.first, last_step()), *distance(range.second, last_step())};
+  }
+
+  Expr last_step() const {
+    return goes_on_ ? window_.last() + ir::int_const(window_.backward() ? -1 : 1) : window_.last();
   }
 
   // The assignment to the array whose value a use is part of.
-  const Use* store_of(const Use& use, const std::vector<Use>& uses) const {
+  const Use* store_of(const Use& use, const std::vector<const Use*>& uses) const {
     auto* assign = use.path.back().as<ir::Assign>();
     if (!assign || assign->array != array_) return nullptr;
-    const auto store = std::find_if(uses.begin(), uses.end(), [&](const Use& other) {
-      return other.stores && other.path.back().same_as(use.path.back());
+    const auto store = std::find_if(uses.begin(), uses.end(), [&](const Use* other) {
+      return other->stores && other->path.back().same_as(use.path.back());
     });
-    return store == uses.end() ? nullptr : &*store;
+    return store == uses.end() ? nullptr : *store;
   }
 
   bool same_element(const Use& a, const Use& b) const {
@@ -315,14 +343,10 @@ class Contraction {
   // Every loop of a step around the store moves an index of its own.
   bool once_per_element(const Use& store) const {
     std::vector<bool> taken(store.indices.size(), false);
-    bool in_step = false;
     for (const Stmt& s : store.path) {
       auto* loop = s.as<ir::For>();
       if (s.kind() == ir::Kind::While) return false;
-      if (!loop || !in_step) {
-        in_step |= s.same_as(window_.loop);
-        continue;
-      }
+      if (!loop || s.same_as(window_.loop)) continue;
       std::size_t d = 0;
       while (d < taken.size() && (d == dimension_ || taken[d] || !distance(store.indices[d], ir::var(loop->iterator))))
         ++d;
@@ -332,11 +356,10 @@ class Contraction {
     return true;
   }
 
-  // The statement of the step's body that a use is in.
+  // The statement of the step's body, or after the loop, that a use is in.
   Stmt part_of_step(const Use& use) const {
-    auto at = std::find_if(use.path.begin(), use.path.end(), [&](const Stmt& s) { return s.same_as(window_.loop); });
-    ++at;
-    while (at->kind() == ir::Kind::Block || at->kind() == ir::Kind::Allocate) ++at;
+    auto at = use.path.begin();
+    while (at->kind() == ir::Kind::Block || at->kind() == ir::Kind::Allocate || at->same_as(window_.loop)) ++at;
     return *at;
   }
 

@@ -100,6 +100,33 @@ TEST(Mapping, TailsAreRightAtEverySize) {
   }
 }
 
+TEST(Mapping, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
+  lg::ProgramBuilder p("waves");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {n, m});
+  auto b = p.output<float>("b", {n, m});
+  auto v = p.local<float>("v", {7, n, m});
+  for (auto l : p.loop("l", 0, 2))
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) v(l, i, j) = a(i, j);
+  for (auto t : p.loop("t", 1, 6))
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) {
+        v(t + 1, i, j) = -v(t - 1, i, j);
+        v(t + 1, i, j) += v(t, n - 1 - i, j);
+        p.when(j >= 1, [&] { v(t + 1, i, j) += 0.5f * v(t, i, j - 1); });
+      }
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) b(i, j) = v(6, i, j);
+  const lg::Program program = p.build();
+  EXPECT_NE(lg::ir::print(mapped(program)).find("v[2, n, m]"), std::string::npos);
+  const std::vector<float> in = ramp(5 * 70), on_gpu = run_mapped(program, in, {5, 70}, {5, 70}, "b");
+  std::vector<float> plain(in.size());
+  lg::compile(program, {.target = lg::Target::Interpreter})
+      .run({{"a", lg::view(in.data(), {5, 70})}, {"b", lg::view(plain.data(), {5, 70})}});
+  EXPECT_EQ(on_gpu, plain);
+}
+
 TEST(Mapping, RowsAreSharedByTheThreadsOfABlock) {
   const lg::ir::Program program = mapped(normalised_rows());
   const std::string text = lg::ir::print(program);

@@ -117,7 +117,17 @@ TEST(ContractLevels, OnlyThoseThatAStepUsesAreKept) {
   }
 }
 
-enum class Levels { Two, NeighbourIsRead, BorderComesFirst, ReadTwice, ReadAfterwards, BackInTheStep, Twice };
+enum class Levels {
+  Two,
+  NeighbourIsRead,
+  BorderComesFirst,
+  ReadTwice,
+  ReadAfterwards,
+  BackInTheStep,
+  Twice,
+  OneMore,
+  OneMoreElsewhere
+};
 
 // v[t + 1] from v[t] and, element by element, v[t - 1].
 Program waves(Levels what) {
@@ -126,7 +136,7 @@ Program waves(Levels what) {
   auto x = p.input<double>("x", {n});
   auto y = p.output<double>("y", {n});
   auto w = p.output<double>("w", {n});
-  auto v = p.local<double>("v", {T + 2, n});
+  auto v = p.local<double>("v", {T + 3, n});
   for (auto l : p.loop("l", 0, 2))
     for (auto i : p.loop("i", 0, n)) v(l, i) = x(i) + 0.5;
   for (auto i : p.loop("i", 0, n)) w(i) = 0.0;
@@ -147,15 +157,21 @@ Program waves(Levels what) {
       for (auto i : p.loop("i", 1, n - 1)) v(t + 1, i) = 0.5 * v(t - 1, i);
     if (what != Levels::BorderComesFirst) border();
   }
-  for (auto i : p.loop("i", 0, n)) y(i) = v(T + 1, i) - v(what == Levels::ReadAfterwards ? T - 1 : T, i);
+  const bool one_more = what == Levels::OneMore || what == Levels::OneMoreElsewhere;
+  if (one_more)
+    for (auto i : p.loop("i", 0, n)) v(T + 2, i) = 0.5 * v(T, what == Levels::OneMore ? i : n - 1 - i);
+  for (auto i : p.loop("i", 0, n)) {
+    if (one_more) y(i) = v(T + 1, i) - v(T + 2, i);
+    else y(i) = v(T + 1, i) - v(what == Levels::ReadAfterwards ? T - 1 : T, i);
+  }
   return p.build();
 }
 
 TEST(ContractLevels, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
   for (const Levels what : {Levels::Two, Levels::NeighbourIsRead, Levels::BorderComesFirst, Levels::ReadTwice,
-                            Levels::BackInTheStep, Levels::Twice}) {
+                            Levels::BackInTheStep, Levels::Twice, Levels::OneMore, Levels::OneMoreElsewhere}) {
     const Lowered l = lowered(waves(what));
-    const std::string places = what == Levels::Two ? "2" : "3";
+    const std::string places = what == Levels::Two || what == Levels::OneMore ? "2" : "3";
     EXPECT_NE(l.text.find("local f64 v[" + places + ", n]"), std::string::npos) << l.text;
     for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
   }
