@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/level_uses.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -18,85 +19,8 @@ using ir::Stmt;
 
 namespace {
 
-// One use of the array.
-struct Use {
-  std::vector<Stmt> path;  // what is around it inside the array's scope, its own statement last
-  std::vector<Expr> indices;
-  Expr index;  // in the dimension concerned
-  bool stores = false;
-
-  // The outermost loop around it.
-  Stmt outermost() const {
-    for (const Stmt& s : path)
-      if (s.kind() == ir::Kind::For) return s;
-    return {};
-  }
-};
-
-// All uses in textual order; nullopt when one of them is of a kind that this pass does not handle.
-std::optional<std::vector<Use>> uses_of(const Stmt& scope, const ir::Array& array, std::size_t dimension) {
-  std::vector<Use> result;
-  std::vector<Stmt> path;
-  bool strange = false;
-  std::function<void(const Stmt&)> look = [&](const Stmt& s) {
-    if (!s) return;
-    path.push_back(s);
-    auto* product = s.as<ir::Contraction>();
-    strange |= s.kind() == ir::Kind::While || s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop ||
-               (product && (product->a == array || product->b == array || product->c == array));
-    for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-      if (stored == array) result.push_back({path, indices, indices[dimension], true});
-    });
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                                ir::walk(e, [&](const Expr& child) {
-                                                  auto* load = child.as<ir::Load>();
-                                                  if (load && load->array == array)
-                                                    result.push_back({path, load->indices, load->indices[dimension]});
-                                                });
-                                              },
-                                              [&](const Stmt& child) { look(child); }});
-    });
-    path.pop_back();
-  };
-  look(scope);
-  if (strange) return std::nullopt;
-  return result;
-}
-
-// The loop that goes through the levels, and those that one step of it uses: t + least ... t + most.
-struct Window {
-  Stmt loop;
-  std::int64_t least = 0, most = 0;
-
-  const ir::For& steps() const { return *loop.as<ir::For>(); }
-  bool backward() const { return steps().mode == ir::LoopMode::Backward; }
-  std::int64_t levels() const { return most - least + 1; }
-  Expr first() const { return backward() ? steps().upper - ir::int_const(1) : steps().lower; }
-  Expr last() const { return backward() ? steps().lower : steps().upper - ir::int_const(1); }
-  // The level that a step uses and no step before it does.
-  std::int64_t entering() const { return backward() ? least : most; }
-  std::int64_t leaving() const { return backward() ? most : least; }
-};
-
-std::optional<Window> window_of(const std::vector<Use>& uses) {
-  Window window;
-  for (const Use& use : uses) {
-    const Stmt loop = use.outermost();
-    if (!loop || loop.as<ir::For>()->mode == ir::LoopMode::Parallel) continue;
-    const auto offset = distance(use.index, ir::var(loop.as<ir::For>()->iterator));
-    if (!offset) continue;
-    if (!window.loop) window = {loop, *offset, *offset};
-    if (!window.loop.same_as(loop)) return std::nullopt;
-    window.least = std::min(window.least, *offset);
-    window.most = std::max(window.most, *offset);
-  }
-  if (!window.loop || ir::has_load(window.steps().lower) || ir::has_load(window.steps().upper)) return std::nullopt;
-  return window;
-}
-
 // A nest over levels that assigns a constant to elements of the array and does nothing else.
-bool is_fill(const Use& use, const ir::Array& array, std::size_t dimension) {
+bool is_fill(const LevelUse& use, const ir::Array& array, std::size_t dimension) {
   const Stmt nest = use.outermost();
   const auto& levels = *nest.as<ir::For>();
   if (ir::has_load(levels.lower) || ir::has_load(levels.upper)) return false;
@@ -118,8 +42,8 @@ class Contraction {
       : program_(program), scope_(scope), array_(scope.as<ir::Allocate>()->array), dimension_(dimension) {}
 
   bool is_legal() {
-    const auto uses = uses_of(scope_.as<ir::Allocate>()->body, array_, dimension_);
-    const auto window = uses ? window_of(*uses) : std::nullopt;
+    const auto uses = level_uses(scope_.as<ir::Allocate>()->body, array_, dimension_);
+    const auto window = uses ? level_window(*uses) : std::nullopt;
     if (!window || !saves(*window)) return false;
     // Steps are counted by sizes, which are not negative.
     const Expr steps = window->steps().upper - window->steps().lower;
@@ -172,7 +96,7 @@ class Contraction {
       if (auto* sum = s.as<ir::Reduce>(); sum && sum->array == owner_.array_)
         return ir::reduce(now_, folded(sum->indices), sum->op, rewrite(sum->value), sum->location, sum->atomic);
       if (s.same_as(owner_.window_.loop)) return steps(*s.as<ir::For>());
-      for (const Use& fill : owner_.fills_)
+      for (const LevelUse& fill : owner_.fills_)
         if (s.same_as(fill.outermost())) return first_levels(*s.as<ir::For>());
       return rewrite_children(s);
     }
@@ -190,7 +114,7 @@ class Contraction {
     }
 
     Stmt first_levels(const ir::For& fill) {
-      const Window& window = owner_.window_;
+      const LevelWindow& window = owner_.window_;
       const Expr begin = window.first() + ir::int_const(window.least);
       const Expr end = window.first() + ir::int_const(window.most + 1);
       return ir::for_loop(fill.iterator, simplify_indices(ir::binary(BinaryOp::Max, fill.lower, begin)),
@@ -200,15 +124,15 @@ class Contraction {
 
     Stmt steps(const ir::For& loop) {
       std::vector<Stmt> body;
-      for (const Use& fill : owner_.fills_) body.push_back(entering_level(fill, loop));
+      for (const LevelUse& fill : owner_.fills_) body.push_back(entering_level(fill, loop));
       body.push_back(rewrite(loop.body));
       return with_body(loop, ir::block(std::move(body)));
     }
 
     // What the fill does for the level that comes into use, unless it has been done before the loop.
-    Stmt entering_level(const Use& fill, const ir::For& loop) {
+    Stmt entering_level(const LevelUse& fill, const ir::For& loop) {
       const auto& levels = *fill.outermost().as<ir::For>();
-      const Window& window = owner_.window_;
+      const LevelWindow& window = owner_.window_;
       const Expr level = simplify_indices(ir::var(loop.iterator) + ir::int_const(window.entering()));
       Expr condition = ir::binary(BinaryOp::Ne, ir::var(loop.iterator), simplify_indices(window.first()));
       auto demand = [&](const Expr& more) { condition = ir::binary(BinaryOp::And, condition, more); };
@@ -226,16 +150,16 @@ class Contraction {
     ir::Array now_;
   };
 
-  bool saves(const Window& window) const {
+  bool saves(const LevelWindow& window) const {
     const auto extent = ir::as_int(array_->shape[dimension_]);
     return !extent || *extent > window.levels();
   }
 
-  bool is_legal(const std::vector<Use>& uses) {
+  bool is_legal(const std::vector<LevelUse>& uses) {
     used_before_ = used_after_ = false;
     fills_.clear();
     bool before = true;
-    for (const Use& use : uses) {
+    for (const LevelUse& use : uses) {
       if (use.outermost() && use.outermost().same_as(window_.loop)) {
         if (!distance(use.index, ir::var(window_.steps().iterator))) return false;
         before = false;
@@ -247,7 +171,7 @@ class Contraction {
   }
 
   // A use before or after the loop: of levels that its first or last step uses too, or a fill.
-  bool outside(const Use& use, bool before) {
+  bool outside(const LevelUse& use, bool before) {
     const auto range = levels_of(use);
     const Expr step = before ? window_.first() : last_step();
     const auto low = range ? distance(range->first, step) : std::nullopt;
@@ -259,7 +183,7 @@ class Contraction {
     }
     if (!before || !use.outermost() || !is_fill(use, array_, dimension_)) return false;
     const bool known = std::any_of(fills_.begin(), fills_.end(),
-                                   [&](const Use& fill) { return fill.outermost().same_as(use.outermost()); });
+                                   [&](const LevelUse& fill) { return fill.outermost().same_as(use.outermost()); });
     if (!known) fills_.push_back(use);
     return true;
   }
@@ -269,10 +193,10 @@ class Contraction {
 
   // Whether each element of the level that comes into use may replace that of the level that goes out of use: one
   // assignment, once per element and step, is the only one to read the latter, and nothing touches the former before.
-  bool leaving_level_makes_place(const std::vector<Use>& uses) const {
+  bool leaving_level_makes_place(const std::vector<LevelUse>& uses) const {
     if (window_.levels() < 2 || !fills_.empty() || used_before_ || (used_after_ && !goes_on_)) return false;
-    std::vector<const Use*> step, after;
-    for (const Use& use : uses) {
+    std::vector<const LevelUse*> step, after;
+    for (const LevelUse& use : uses) {
       if (in_step(use)) step.push_back(&use);
       else if (!step.empty()) after.push_back(&use);
     }
@@ -280,13 +204,13 @@ class Contraction {
   }
 
   // The same for the uses of a step, or for those of what comes after the loop as one step more.
-  bool takes_place(const std::vector<const Use*>& uses) const {
+  bool takes_place(const std::vector<const LevelUse*>& uses) const {
     const std::pair entering{window_.entering(), window_.entering()}, leaving{window_.leaving(), window_.leaving()};
-    const Use* taker = nullptr;
-    for (const Use* use : uses) {
+    const LevelUse* taker = nullptr;
+    for (const LevelUse* use : uses) {
       const auto levels = levels_used(*use);
       if (levels.first > leaving.first || levels.second < leaving.first) continue;
-      const Use* store = use->stores ? nullptr : store_of(*use, uses);
+      const LevelUse* store = use->stores ? nullptr : store_of(*use, uses);
       if (!store || levels != leaving || levels_used(*store) != entering || !same_element(*store, *use)) return false;
       if (taker && !taker->path.back().same_as(store->path.back())) return false;
       taker = store;
@@ -294,7 +218,7 @@ class Contraction {
     if (!taker) return true;
     if (!once_per_element(*taker)) return false;
     bool taken = false;
-    for (const Use* use : uses) {
+    for (const LevelUse* use : uses) {
       taken |= use == taker;
       const auto levels = levels_used(*use);
       if (use == taker || levels.first > entering.first || levels.second < entering.first) continue;
@@ -304,14 +228,14 @@ class Contraction {
     return true;
   }
 
-  bool in_step(const Use& use) const {
+  bool in_step(const LevelUse& use) const {
     const Stmt loop = use.outermost();
     return loop && loop.same_as(window_.loop);
   }
 
   // The lowest and the highest level, counted from the step, or from the last one where the use comes after the loop.
   // `is_legal` has seen that they are known.
-  std::pair<std::int64_t, std::int64_t> levels_used(const Use& use) const {
+  std::pair<std::int64_t, std::int64_t> levels_used(const LevelUse& use) const {
     if (in_step(use)) {
       const std::int64_t level = *distance(use.index, ir::var(window_.steps().iterator));
       return {level, level};
@@ -325,23 +249,23 @@ class Contraction {
   }
 
   // The assignment to the array whose value a use is part of.
-  const Use* store_of(const Use& use, const std::vector<const Use*>& uses) const {
+  const LevelUse* store_of(const LevelUse& use, const std::vector<const LevelUse*>& uses) const {
     auto* assign = use.path.back().as<ir::Assign>();
     if (!assign || assign->array != array_) return nullptr;
-    const auto store = std::find_if(uses.begin(), uses.end(), [&](const Use* other) {
+    const auto store = std::find_if(uses.begin(), uses.end(), [&](const LevelUse* other) {
       return other->stores && other->path.back().same_as(use.path.back());
     });
     return store == uses.end() ? nullptr : *store;
   }
 
-  bool same_element(const Use& a, const Use& b) const {
+  bool same_element(const LevelUse& a, const LevelUse& b) const {
     for (std::size_t d = 0; d < a.indices.size(); ++d)
       if (d != dimension_ && !ir::equal(a.indices[d], b.indices[d])) return false;
     return true;
   }
 
   // Every loop of a step around the store moves an index of its own.
-  bool once_per_element(const Use& store) const {
+  bool once_per_element(const LevelUse& store) const {
     std::vector<bool> taken(store.indices.size(), false);
     for (const Stmt& s : store.path) {
       auto* loop = s.as<ir::For>();
@@ -357,14 +281,14 @@ class Contraction {
   }
 
   // The statement of the step's body, or after the loop, that a use is in.
-  Stmt part_of_step(const Use& use) const {
+  Stmt part_of_step(const LevelUse& use) const {
     auto at = use.path.begin();
     while (at->kind() == ir::Kind::Block || at->kind() == ir::Kind::Allocate || at->same_as(window_.loop)) ++at;
     return *at;
   }
 
   // The lowest and the highest level of a use: its index is fixed, or the iterator of a loop around it.
-  static std::optional<std::pair<Expr, Expr>> levels_of(const Use& use) {
+  static std::optional<std::pair<Expr, Expr>> levels_of(const LevelUse& use) {
     if (ir::has_load(use.index)) return std::nullopt;
     for (const Stmt& s : use.path) {
       auto* loop = s.as<ir::For>();
@@ -380,8 +304,8 @@ class Contraction {
   const Stmt& scope_;
   const ir::Array& array_;
   std::size_t dimension_;
-  Window window_;
-  std::vector<Use> fills_;  // one use of each
+  LevelWindow window_;
+  std::vector<LevelUse> fills_;  // one use of each
   bool used_before_ = false, used_after_ = false, in_place_ = false;
   bool goes_on_ = false;  // what comes after the loop uses the levels of one step more
 };

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace loopgrad::backend {
@@ -14,10 +15,10 @@ namespace loopgrad::backend {
 using namespace ir;
 
 const char* const stream_text = R"(
-// Stores for rows of arrays that no cache holds: past the caches, without fetching what is overwritten.
+// Stores for rows of arrays that, with what is read beside them, no cache holds: past the caches, without fetching what is
+// overwritten.
 constexpr int64_t stream_part = 256;
-template <class T>
-inline bool is_streamed(int64_t elements) { return elements * int64_t(sizeof(T)) >= int64_t(8) << 20; }
+inline bool is_streamed(int64_t bytes) { return bytes >= int64_t(32) << 20; }
 // The end of the part that starts with element `begin`: a line's, or the row's.
 template <class T>
 inline int64_t end_of_part(const T* to, int64_t begin, int64_t end) {
@@ -92,6 +93,30 @@ bool is_dear(const Expr& value) {
   return dear;
 }
 
+/// Of all arrays that the loop uses.
+Expr bytes_used(const For& loop) {
+  std::vector<Array> arrays;
+  auto use = [&](const Array& array) {
+    if (!array->shape.empty() && std::find(arrays.begin(), arrays.end(), array) == arrays.end())
+      arrays.push_back(array);
+  };
+  walk(
+      loop.body,
+      [&](const Stmt& s) {
+        if (const auto* assign = s.as<Assign>()) use(assign->array);
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.as<Load>()) use(load->array);
+      });
+  Expr bytes = int_const(0);
+  for (const Array& array : arrays) {
+    Expr own = int_const(static_cast<std::int64_t>(bytes_of(array->type)));
+    for (const Expr& extent : array->shape) own = own * extent;
+    bytes = bytes + own;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<const Assign*> streamed_rows(const For& loop, const std::set<Array>& unread) {
@@ -125,13 +150,12 @@ void emit_streamed(const For& loop, const std::vector<const Assign*>& rows, cons
   if (state.non_negative.count(loop.iterator)) state.non_negative.insert(begin);
   const std::string part = state.names.of(begin), end = state.names.fresh(iterator + "_end");
 
-  std::string pays = text_of(loop.upper - loop.lower, state, Level::Relation) + " >= stream_part";
+  const std::string pays =
+      fmt::format("{} >= stream_part && is_streamed({})", text_of(loop.upper - loop.lower, state, Level::Relation),
+                  text_of(bytes_used(loop), state));
   std::map<const StmtNode*, Array> buffers;
   std::vector<std::string> starts;
   for (const Assign* row : rows) {
-    Expr elements = int_const(1);
-    for (const Expr& extent : row->array->shape) elements = elements * extent;
-    pays += fmt::format(" && is_streamed<{}>({})", storage_cpp_type(row->array->type), text_of(elements, state));
     buffers[row] =
         make_array(row->array->name + "_part", row->array->type, {int_const(256)}, ArrayRole::Local, row->location);
     std::vector<Expr> start;

@@ -1,10 +1,10 @@
-// Rows that go past the caches: in a loop that assigns a row of an array that nobody reads and that is larger than a
-// cache, each part of the row is computed into a small buffer and stored from there without fetching what it
+// Rows that go past the caches: in a loop that assigns a row of an array that nobody reads, and uses more than a cache
+// holds, each part of the row is computed into a small buffer and stored from there without fetching what it
 // overwrites.
 //
 //     for (j = 0; j < n; ++j) y[i*n + j] = f(x[i*n + j]);
 //  ->
-//     if (n >= stream_part && is_streamed<float>(n * n)) {
+//     if (n >= stream_part && is_streamed(4 * n * n + 4 * n * n)) {
 //       for (j_part = 0, j_end; j_part < n; j_part = j_end) {
 //         alignas(64) float y_part[stream_part];
 //         j_end = end_of_part(&y[i*n + j_part], j_part, n);
