@@ -18,7 +18,7 @@ const char* const stream_text = R"(
 // Stores for rows of arrays that, with what is read beside them, no cache holds: past the caches, without fetching what is
 // overwritten.
 constexpr int64_t stream_part = 256;
-inline bool is_streamed(int64_t bytes) { return bytes >= int64_t(32) << 20; }
+inline bool is_streamed(int64_t bytes) { return bytes >= int64_t(48) << 20; }
 // The end of the part that starts with element `begin`: a line's, or the row's.
 template <class T>
 inline int64_t end_of_part(const T* to, int64_t begin, int64_t end) {
