@@ -8,10 +8,9 @@
 //
 // Splits an innermost loop in whose body branches or selects depend on the iterator by affine inequalities: a middle
 // part where all of them hold, and the two borders, as before. Conditions of such branches on outer iterators alone are
-// tested before the loop; where one of them fails, the loop stays as it is. A body that is one branch just gets tighter bounds.
-// Requires: nothing (parallel marks are kept). Guarantees: the same iterations in the same order.
-// Leaves alone: loops without such conditions; conditions that are not conjunctions of inequalities, or that read data;
-// large bodies.
+// tested before the loop; where one of them fails, the loop stays as it is. A body that is one branch just gets tighter
+// bounds. Requires: nothing (parallel marks are kept). Guarantees: the same iterations in the same order. Leaves alone:
+// loops without such conditions; conditions that are not conjunctions of inequalities, or that read data; large bodies.
 #pragma once
 
 #include "dsl/ir/program.h"
