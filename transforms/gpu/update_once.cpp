@@ -133,8 +133,7 @@ class Updater {
     if (e == elements.end()) {
       elements.push_back({array, indices});
       e = elements.end() - 1;
-      const auto* assign = s.as<ir::Assign>();
-      e->starts_new = certain && assign && !loaded.count(array) && !may_load(assign->value, array, indices);
+      e->starts_new = certain && s.as<ir::Assign>() && !loaded.count(array);
       e->fits = array->type == value_type(array->type);
       for (const Expr& index : indices) e->fits &= !has_load(index);
     }
@@ -156,10 +155,23 @@ class Updater {
   }
 
   static Stmt in_scalar(const Stmt& s, const Element& e, const ir::Array& now) {
+    // What is assigned first may need the old value, or have none yet: it reads memory, if anything.
+    const ir::Array first = ir::make_array(now->name, now->type, {}, ir::ArrayRole::Local, now->location);
+    Expr first_value;
+    Stmt body = ir::rewrite(s, {}, [&](const Stmt& x) -> std::optional<Stmt> {
+      const auto* assign = x.as<ir::Assign>();
+      if (!e.starts_new || first_value || !assign || assign->array != e.array) return std::nullopt;
+      first_value = assign->value;
+      return ir::assign(now, {}, ir::load(first, {}), assign->location);
+    });
     using Indices = std::vector<Expr>;
-    return ir::move_elements(s, [&](const ir::Array& array, const Indices& at) -> std::optional<ir::ElementPlace> {
+    body = ir::move_elements(body, [&](const ir::Array& array, const Indices& at) -> std::optional<ir::ElementPlace> {
       const bool same = array == e.array && ir::equal(at, e.indices);
       return same ? std::optional(ir::ElementPlace{now, {}}) : std::nullopt;
+    });
+    return ir::rewrite(body, [&](const Expr& x) -> std::optional<Expr> {
+      const auto* load = x.as<ir::Load>();
+      return load && load->array == first ? std::optional(first_value) : std::nullopt;
     });
   }
 
