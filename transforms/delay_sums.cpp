@@ -3,6 +3,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/level_uses.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -77,32 +78,6 @@ std::vector<NestSum> sums_of(const Stmt& nest) {
   SumFinder finder;
   finder.visit(nest);
   return std::move(finder.found);
-}
-
-// A use of an array in a statement of the loop's body.
-struct Use {
-  Stmt leaf;
-  std::vector<Expr> indices;
-  bool writes;
-};
-
-std::vector<Use> uses_in(const Stmt& nest, const ir::Array& array) {
-  std::vector<Use> result;
-  auto loads_of = [&](const Stmt& leaf, const Expr& e) {
-    ir::walk(e, [&](const Expr& x) {
-      auto* load = x.as<ir::Load>();
-      if (load && load->array == array) result.push_back({leaf, load->indices, false});
-    });
-  };
-  ir::walk_stmts(nest, [&](const Stmt& s) {
-    for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-      if (stored == array) result.push_back({s, indices, true});
-    });
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { loads_of(s, e); }, [](const Stmt&) {}});
-    });
-  });
-  return result;
 }
 
 // One loop over steps, and what its body consists of.
@@ -226,11 +201,6 @@ class Steps {
     return ir::int_const(*distance(nest.sum().indices[d], ir::var(loop->iterator)));
   }
 
-  // How far ahead of the step, where that is known.
-  std::optional<std::int64_t> ahead(const std::vector<Expr>& indices, const Level& level) const {
-    return distance(indices[level.dimension], t_);
-  }
-
   // Whether the rest of the step may run before the sum.
   bool waits(const NestSum& moved, std::size_t p, const Level& level) const {
     for (std::size_t at = p; at < body_.size(); ++at)
@@ -259,11 +229,14 @@ class Steps {
   bool is_independent(const NestSum& moved, std::size_t at, const Level& level, std::int64_t later,
                       const std::vector<Expr>& same) const {
     if (has_contraction(body_[at]) || ir::uses_stack(body_[at])) return false;
-    for (const Use& use : uses_in(body_[at], moved.sum().array)) {
-      if (use.leaf.same_as(moved.statement)) continue;
-      const auto offset = ahead(use.indices, level);
+    const auto uses = level_uses(body_[at], moved.sum().array, level.dimension);
+    if (!uses) return false;
+    for (const LevelUse& use : *uses) {
+      const Stmt& leaf = use.path.back();
+      if (leaf.same_as(moved.statement)) continue;
+      const auto offset = distance(use.index, t_);
       if (!offset) return false;
-      const bool adds = use.writes && use.leaf.as<ir::Reduce>() && equal(use.indices, same);
+      const bool adds = use.stores && leaf.as<ir::Reduce>() && ir::equal(use.indices, same);
       if (*offset + later == level.offset && !adds) return false;
     }
     bool independent = true;
@@ -277,18 +250,13 @@ class Steps {
   bool is_unchanged(const ir::Load& load, std::size_t at, const NestSum& moved, const Level& level,
                     std::int64_t later) const {
     const bool same_array = load.array == moved.sum().array;
-    for (const Use& use : uses_in(body_[at], load.array)) {
-      if (!use.writes) continue;
-      const auto written = same_array ? ahead(use.indices, level) : std::nullopt;
-      const auto loaded = same_array ? ahead(load.indices, level) : std::nullopt;
-      if (!written || !loaded || *written + later == *loaded) return false;
-    }
-    return true;
-  }
-
-  static bool equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](const Expr& x, const Expr& y) { return ir::equal(x, y); });
+    const std::size_t dimension = same_array ? level.dimension : 0;
+    const auto loaded = same_array ? distance(load.indices[dimension], t_) : std::nullopt;
+    const auto uses = level_uses(body_[at], load.array, dimension);
+    return uses && std::all_of(uses->begin(), uses->end(), [&](const LevelUse& use) {
+             const auto written = distance(use.index, t_);
+             return !use.stores || (loaded && written && *written + later != *loaded);
+           });
   }
 
   Expr first() const { return step_ < 0 ? loop_.upper - ir::int_const(1) : loop_.lower; }

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
 
 #include <algorithm>
 
@@ -162,6 +163,15 @@ bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& 
     if (remainders_differ(a[k], b[k]) || distance(a[k], b[k]).value_or(0) != 0) return true;
   }
   return false;
+}
+
+bool may_read(const Expr& e, const ir::Array& array, const std::vector<Expr>& indices) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) {
+    auto* load = child.as<ir::Load>();
+    found = found || (load && load->array == array && !surely_differ(load->indices, indices));
+  });
+  return found;
 }
 
 Expr simplify_indices(const Expr& e) {

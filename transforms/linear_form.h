@@ -32,6 +32,9 @@ bool is_never_negative(const ir::Program& program, const ir::Expr& e);
 /// Whether the two elements of one array are different for all values of the variables. Cheap: compares index by index.
 bool surely_differ(const std::vector<ir::Expr>& a, const std::vector<ir::Expr>& b);
 
+/// Whether the expression loads an element of the array that may be this one.
+bool may_read(const ir::Expr& e, const ir::Array& array, const std::vector<ir::Expr>& indices);
+
 /// The same with sums collected: `c1 + (c0 - c1)` becomes `c0`, `min(n - 1, c) + 1` becomes `min(n, c + 1)`.
 ir::Expr simplify_indices(const ir::Expr& e);
 /// Everywhere in a statement: indices, bounds and integer comparisons.

@@ -36,15 +36,6 @@ std::optional<Update> update_of(const Stmt& s) {
   return Update{node->array, node->indices, node->value, merged_op(node->op), node->location};
 }
 
-bool may_read(const Expr& e, const ir::Array& array, const std::vector<Expr>& indices) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& child) {
-    auto* load = child.as<ir::Load>();
-    found = found || (load && load->array == array && !surely_differ(load->indices, indices));
-  });
-  return found;
-}
-
 bool is_neutral(const Expr& e, ir::BinaryOp op) { return ir::is_const(e, op == ir::BinaryOp::Mul ? 1 : 0); }
 
 class Merger final : public ir::Rewriter {

@@ -22,12 +22,7 @@ struct Nest {
   std::vector<const ir::For*> loops;  // outermost first
   Stmt body;
 
-  std::size_t best_loop() const {
-    std::size_t best = loops.size() - 1;
-    for (std::size_t k = 0; k < loops.size(); ++k)
-      if (coalescing_score(body, loops[k]->iterator) > coalescing_score(body, loops[best]->iterator)) best = k;
-    return best;
-  }
+  std::size_t best_loop() const { return best_along_threads(body, loops); }
   /// Whether threads would take tiles of the best loop and another one.
   bool has_tiles() const {
     const ir::For& x = *loops[best_loop()];
@@ -157,9 +152,7 @@ class Fuser {
 
   /// Both use the same element, and every iteration another one.
   static bool is_same_place(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
-    if (!std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(),
-                    [](const Expr& p, const Expr& q) { return ir::equal(p, q); }))
-      return false;
+    if (!ir::equal(x.indices, y.indices)) return false;
     return std::all_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
       return std::any_of(x.indices.begin(), x.indices.end(),
                          [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });

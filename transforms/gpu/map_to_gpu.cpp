@@ -228,9 +228,7 @@ class Mapper {
 
   FlatKernel one_each(Nest nest, bool share_loops) {
     // Along x runs the loop with the best order, the innermost of equals.
-    auto best = nest.loops.end() - 1;
-    for (auto it = nest.loops.begin(); it != nest.loops.end(); ++it)
-      if (coalescing_score(nest.body, (*it)->iterator) > coalescing_score(nest.body, (*best)->iterator)) best = it;
+    const auto best = nest.loops.begin() + static_cast<std::ptrdiff_t>(best_along_threads(nest.body, nest.loops));
     std::rotate(best, best + 1, nest.loops.end());
 
     Tile tile = tile_of(nest, *nest.loops.back(), share_loops);

@@ -68,4 +68,16 @@ int coalescing_score(const Stmt& s, const ir::Symbol& iterator) {
   return score_of(s, iterator, around);
 }
 
+std::size_t best_along_threads(const Stmt& body, const std::vector<const ir::For*>& loops) {
+  std::size_t best = loops.size() - 1;
+  int most = coalescing_score(body, loops[best]->iterator);
+  for (std::size_t k = 0; k + 1 < loops.size(); ++k) {
+    const int score = coalescing_score(body, loops[k]->iterator);
+    if (score <= most) continue;
+    best = k;
+    most = score;
+  }
+  return best;
+}
+
 }  // namespace loopgrad::transforms

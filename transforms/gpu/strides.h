@@ -12,4 +12,7 @@ using ir::has_load;
 /// An access inside further loops that move it counts as several.
 int coalescing_score(const ir::Stmt& s, const ir::Symbol& iterator);
 
+/// Which of the loops around `body` (not empty, outermost first) has the best score, the innermost of equals.
+std::size_t best_along_threads(const ir::Stmt& body, const std::vector<const ir::For*>& loops);
+
 }  // namespace loopgrad::transforms

@@ -22,18 +22,9 @@ struct Element {
   std::vector<Expr> indices;
   int stores = 0;
   bool fits = true;         // nothing else in the block may be the same element
-  bool certain = false;     // one of the stores is in the block itself
-  bool starts_new = false;  // the first access is an assignment in the block itself
+  bool certain = false;     // one of the stores runs whenever the block does
+  bool starts_new = false;  // the first access is an assignment that runs whenever the block does
 };
-
-bool may_load(const Expr& value, const ir::Array& array, const std::vector<Expr>& indices) {
-  bool found = false;
-  ir::walk(value, [&](const Expr& e) {
-    const auto* load = e.as<ir::Load>();
-    found |= load && load->array == array && !surely_differ(load->indices, indices);
-  });
-  return found;
-}
 
 class Updater {
  public:
@@ -95,7 +86,15 @@ class Updater {
       return first != block->body.end() && starts_new(*first, e);
     }
     const auto* assign = s.as<ir::Assign>();
-    return assign && assign->array == e.array && !may_load(assign->value, e.array, e.indices);
+    return assign && assign->array == e.array && !may_read(assign->value, e.array, e.indices);
+  }
+
+  /// Whether `leaf` stands in `s` under nothing but scopes of locals.
+  static bool always_runs(const Stmt& s, const Stmt& leaf) {
+    if (const auto* local = s.as<ir::Allocate>()) return always_runs(local->body, leaf);
+    const auto* block = s.as<ir::Block>();
+    return s.same_as(leaf) || (block && std::any_of(block->body.begin(), block->body.end(),
+                                                    [&](const Stmt& child) { return always_runs(child, leaf); }));
   }
 
   std::vector<Element> elements_of(const ir::Block& n) const {
@@ -109,7 +108,7 @@ class Updater {
             if (const auto* local = s.as<ir::Allocate>()) locals.insert(local->array);
             if (const auto* loop = s.as<ir::For>()) inner.insert(loop->iterator);
             for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
-              note_store(elements, s, s.same_as(child), array, indices, loaded);
+              note_store(elements, s, always_runs(child, s), array, indices, loaded);
             });
           },
           [&](const Expr& e) {

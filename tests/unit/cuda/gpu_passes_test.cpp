@@ -11,15 +11,6 @@
 namespace loopgrad::transforms {
 namespace {
 
-/// What `pass` makes of a lowered program.
-Lowered passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
-  Lowered result = lowered(program);
-  result.after = pass(result.after);
-  ir::verify(result.after, "pass");
-  result.text = ir::print(result.after.body);
-  return result;
-}
-
 ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
 
 Program largest_takes_all() {
@@ -311,77 +302,6 @@ TEST(KeptRows, SumsOverTheRowsOfABlockAreWrittenOnce) {
   EXPECT_EQ(kept.find("s[i, j] +="), std::string::npos) << result.text;
   for (const std::int64_t m_value : {1, 7, 300}) expect_same_results(result, {{"n", 2}, {"rows", 3}, {"m", m_value}});
   expect_same_results(result, {{"n", 2}, {"rows", 0}, {"m", 4}});
-}
-
-TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
-  ProgramBuilder p("updates");
-  auto n = p.size("n"), steps = p.size("T");
-  auto u = p.inout<double>("u", {3, n});
-  for (auto t : p.loop("t", 1, steps + 1))
-    for (auto i : p.loop("i", 0, n)) {
-      u(t % 3, i) += 2.0 * u((t - 1) % 3, i);
-      p.when(i >= 1, [&] { u(t % 3, i) += u((t - 1) % 3, i - 1); });
-      p.when(i <= n - 2, [&] { u(t % 3, i) += u((t - 1) % 3, i + 1); });
-    }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("u_now = u[t%3, i]"), std::string::npos) << result.text;
-  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
-}
-
-TEST(UpdateOnce, AnElementThatIsAssignedFromItselfIsReadBefore) {
-  ProgramBuilder p("scaled");
-  auto n = p.size("n");
-  auto s = p.inout<double>("s", {n});
-  for (auto i : p.loop("i", 0, n)) {
-    s(i) = 2.0 * s(i);
-    s(i) = 1.0 + s(i);
-  }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("s_now = 2*s[i]"), std::string::npos) << result.text;
-  expect_same_results(result, {{"n", 5}});
-}
-
-TEST(UpdateOnce, AnElementIsOnlyReadWhereItsFirstAssignmentDoes) {
-  ProgramBuilder p("chosen");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.input<double>("a", {n});
-  auto s = p.output<double>("s", {n});
-  for (auto i : p.loop("i", 0, n)) {
-    s(i) = select(m > 0, s(i), 0.5);  // has no value before
-    s(i) += a(i);
-  }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("s_now = select(m > 0, s[i], 0.5)"), std::string::npos) << result.text;
-  expect_same_results(result, {{"n", 5}, {"m", 0}});
-}
-
-TEST(UpdateOnce, AnElementThatABranchAssignsIsNotReadBefore) {
-  ProgramBuilder p("first_or_next");
-  auto n = p.size("n");
-  auto a = p.input<double>("a", {n});
-  auto s = p.output<double>("s", {n});
-  for (auto i : p.loop("i", 0, n)) p.when(i < 1, [&] { s(i) = 0.5; });
-  for (auto i : p.loop("i", 0, n)) {
-    p.when(i >= 1, [&] { s(i) = a(i); });  // has no value before
-    s(i) += 2.0 * a(i);
-  }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
-  for (const std::int64_t size : {0, 1, 2, 9}) expect_same_results(result, {{"n", size}});
-}
-
-TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
-  ProgramBuilder p("guarded");
-  auto n = p.size("n");
-  auto a = p.input<double>("a", {n});
-  auto u = p.inout<double>("u", {n + 1});
-  for (auto i : p.loop("i", 0, n)) {
-    p.when(a(i) > 0.0, [&] { u(i + 1) += a(i); });
-    p.when(a(i) > 0.5, [&] { u(i + 1) += 1.0; });
-  }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_EQ(result.text.find("u_now"), std::string::npos) << result.text;
-  expect_same_results(result, {{"n", 7}});
 }
 
 TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {

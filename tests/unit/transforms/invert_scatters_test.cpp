@@ -9,15 +9,6 @@
 namespace loopgrad::transforms {
 namespace {
 
-/// What `pass` makes of a lowered program.
-Lowered passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
-  Lowered result = lowered(program);
-  result.after = pass(result.after);
-  ir::verify(result.after, "pass");
-  result.text = ir::print(result.after.body);
-  return result;
-}
-
 bool contains(const Lowered& result, const std::string& text) { return result.text.find(text) != std::string::npos; }
 
 /// t[idx[i], j] += 2*x[i, j].

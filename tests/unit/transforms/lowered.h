@@ -33,6 +33,15 @@ inline Lowered lowered(const Program& program, SumMode mode = SumMode::Restructu
   return result;
 }
 
+/// What `pass` makes of a lowered program.
+inline Lowered passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
+  Lowered result = lowered(program);
+  result.after = pass(result.after);
+  ir::verify(result.after, "pass");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
 /// Names of the loops that are parallel and in no other parallel loop.
 inline std::vector<std::string> outer_parallel_loops(const ir::Stmt& s) {
   std::vector<std::string> names;

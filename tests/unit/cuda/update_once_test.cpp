@@ -1,0 +1,114 @@
+// Elements that are updated several times: each test fails without the pass, and what it makes computes the same in the
+// checked interpreter.
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
+
+TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
+  ProgramBuilder p("updates");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<double>("u", {3, n});
+  for (auto t : p.loop("t", 1, steps + 1))
+    for (auto i : p.loop("i", 0, n)) {
+      u(t % 3, i) += 2.0 * u((t - 1) % 3, i);
+      p.when(i >= 1, [&] { u(t % 3, i) += u((t - 1) % 3, i - 1); });
+      p.when(i <= n - 2, [&] { u(t % 3, i) += u((t - 1) % 3, i + 1); });
+    }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("u_now = u[t%3, i]"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
+}
+
+TEST(UpdateOnce, AnElementThatIsAssignedFromItselfIsReadBefore) {
+  ProgramBuilder p("scaled");
+  auto n = p.size("n");
+  auto s = p.inout<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    s(i) = 2.0 * s(i);
+    s(i) = 1.0 + s(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("s_now = 2*s[i]"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 5}});
+}
+
+TEST(UpdateOnce, AnElementIsOnlyReadWhereItsFirstAssignmentDoes) {
+  ProgramBuilder p("chosen");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    s(i) = select(m > 0, s(i), 0.5);  // has no value before
+    s(i) += a(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("s_now = select(m > 0, s[i], 0.5)"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 5}, {"m", 0}});
+}
+
+TEST(UpdateOnce, AnElementThatABranchAssignsIsNotReadBefore) {
+  ProgramBuilder p("first_or_next");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) p.when(i < 1, [&] { s(i) = 0.5; });
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(i >= 1, [&] { s(i) = a(i); });  // has no value before
+    s(i) += 2.0 * a(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 1, 2, 9}) expect_same_results(result, {{"n", size}});
+}
+
+TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
+  ProgramBuilder p("guarded");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto u = p.inout<double>("u", {n + 1});
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(a(i) > 0.0, [&] { u(i + 1) += a(i); });
+    p.when(a(i) > 0.5, [&] { u(i + 1) += 1.0; });
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_EQ(result.text.find("u_now"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 7}});
+}
+
+/// Assignments of 0.5 to elements go through a local, then to a GPU.
+ir::Program assigned_in_scopes(const ir::Program& program) {
+  const ir::Array half = ir::make_array("half", ScalarType::F64, {}, ir::ArrayRole::Local, {});
+  return map_to_gpu(ir::with_body(
+      program, ir::rewrite(program.body, {}, [&](const ir::Stmt& x) -> std::optional<ir::Stmt> {
+        const auto* assign = x.as<ir::Assign>();
+        if (!assign || !ir::is_const(assign->value, 0.5)) return std::nullopt;
+        const ir::Stmt store = ir::assign(assign->array, assign->indices, ir::load(half, {}), assign->location);
+        return ir::allocate(half, ir::block({ir::assign(half, {}, assign->value), store}));
+      })));
+}
+
+TEST(UpdateOnce, AnElementThatIsAssignedInTheScopeOfALocalIsNotReadBefore) {
+  ProgramBuilder p("scoped");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    s(i) = 0.5;
+    s(i) += a(i);
+  }
+  const Lowered result = passed(p.build(), assigned_in_scopes);
+  EXPECT_NE(result.text.find("s_now = half"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("s_now = s["), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 5}) expect_same_results(result, {{"n", size}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
