@@ -7,6 +7,7 @@
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/launch_loops.h"
+#include "transforms/gpu/settle_scalars.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -288,11 +289,23 @@ class Spreader {
       return std::any_of(own_.begin(), own_.end(), [&](const Element& e) { return e.assigned && e.is_target_of(sum); });
     });
     Stmt finish = ir::block(std::move(after));
-    if (!assigned) finish = ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper), finish, {}, loop.location);
+    if (!assigned) finish = ir::if_then(adds_anything(loop), finish, {}, loop.location);
     before.push_back(finish);
     Stmt all = ir::block(std::move(before));
     for (const ir::Array& total : totals) all = ir::allocate(total, all, total->location);
     return all;
+  }
+
+  /// False only where no iteration adds: the bounds and what else is known before the loop.
+  static Expr adds_anything(const ir::For& loop) {
+    Expr result = ir::binary(BinaryOp::Lt, loop.lower, loop.upper);
+    Stmt body = loop.body;
+    for (const auto* branch = body.as<ir::If>(); branch && !branch->else_body; branch = body.as<ir::If>()) {
+      if (has_load(branch->condition) || mentions(branch->condition, loop.iterator)) break;
+      result = ir::binary(BinaryOp::And, result, branch->condition);
+      body = branch->then_body;
+    }
+    return result;
   }
 
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
@@ -304,57 +317,6 @@ class Spreader {
   std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
   std::set<ir::Array> scalars_;          // those of the block
 };
-
-/// A scalar of the block that single threads set is no longer each thread's own: whoever else sets it must be one
-/// thread as well.
-Stmt settle_scalars(const Stmt& body) {
-  std::set<ir::Array> shared;
-  ir::walk_stmts(body, [&](const Stmt& s) {
-    const auto* loop = s.as<ir::For>();
-    if (!loop || loop->mode != LoopMode::Threads) return;
-    std::set<ir::Array> own;
-    for (const LocalArray& local : locals_of(loop->body)) own.insert(local.array);
-    for (const Stmt& leaf : leaves(loop->body)) {
-      const auto* sum = leaf.as<ir::Reduce>();
-      if (sum && sum->atomic) continue;
-      for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>& indices) {
-        if (indices.empty() && array->role == ir::ArrayRole::Local && !own.count(array)) shared.insert(array);
-      });
-    }
-  });
-  if (shared.empty()) return body;
-  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-    const auto* loop = s.as<ir::For>();
-    if (loop && loop->mode == LoopMode::Threads) return s;
-    bool set = false;
-    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { set |= shared.count(array) > 0; });
-    if (!set) return std::nullopt;
-    return ir::for_loop(ir::make_symbol("t"), ir::int_const(0), ir::int_const(1), s, LoopMode::Threads, s->location);
-  });
-}
-
-bool is_single(const Stmt& s) {
-  const auto* loop = s.as<ir::For>();
-  return loop && loop->mode == LoopMode::Threads && ir::as_int(loop->upper) == 1;
-}
-
-/// One thread's statements in a row need no barrier between them.
-Stmt merge_singles(const Stmt& body) {
-  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-    const auto* block = s.as<ir::Block>();
-    if (!block) return std::nullopt;
-    std::vector<Stmt> merged;
-    for (const Stmt& child : block->body) {
-      if (is_single(child) && !merged.empty() && is_single(merged.back())) {
-        const ir::For &before = *merged.back().as<ir::For>(), &here = *child.as<ir::For>();
-        merged.back() = with_body(before, ir::block({before.body, here.body}));
-      } else {
-        merged.push_back(is_single(child) ? child : merge_singles(child));
-      }
-    }
-    return ir::block(std::move(merged));
-  });
-}
 
 }  // namespace
 
@@ -407,11 +369,11 @@ PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, 
 }
 
 Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads) {
-  return merge_singles(settle_scalars(Spreader(program, threads, nullptr).visit(s)));
+  return settle_scalars(Spreader(program, threads, nullptr).visit(s));
 }
 
 Stmt spread_rows(const ir::Program& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
-  return merge_singles(settle_scalars(Spreader(program, threads, &rows).visit(s)));
+  return settle_scalars(Spreader(program, threads, &rows).visit(s));
 }
 
 }  // namespace loopgrad::transforms

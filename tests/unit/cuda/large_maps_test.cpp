@@ -177,5 +177,21 @@ TEST(SpreadLoops, AScalarOfAllBlocksIsLeftAloneByBlocksThatAddNothing) {
   for (const std::int64_t n_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}});
 }
 
+TEST(SpreadLoops, AScalarWithoutAValueIsLeftAloneByBlocksThatAddNothing) {
+  ProgramBuilder p("some_blocks_add");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n, m});
+  auto y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.local<double>("s");
+    p.when(i != 1, [&] { s() = 0.5; });
+    for (auto j : p.loop("j", 0, m)) p.when(i != 1, [&] { s() += a(i, j); });
+    p.when(i != 1, [&] { y(i) = s(); });
+  }
+  Lowered result = lowered(p.build());
+  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 4});
+  for (const std::int64_t size : {0, 1, 3}) expect_same_results(result, {{"n", size}, {"m", 5}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
