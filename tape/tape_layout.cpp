@@ -1,5 +1,6 @@
-// In which order a tape has its dimensions.
+// Which dimensions a tape has, and in which order.
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
@@ -33,6 +34,26 @@ bool moves_contiguously(const Stmt& s, const ir::Symbol& lane, const ir::Symbol&
   return result;
 }
 
+constexpr std::int64_t widest_border = 4;
+
+/// extent - upper, where that is a number at sight.
+std::optional<std::int64_t> left_out_behind(const Expr& upper, const Expr& extent) {
+  if (ir::equal(upper, extent)) return 0;
+  const auto* difference = upper.as<ir::Binary>();
+  const auto amount = difference ? ir::as_int(difference->b) : std::nullopt;
+  if (!amount || !ir::equal(difference->a, extent)) return std::nullopt;
+  if (difference->op == ir::BinaryOp::Sub) return *amount;
+  return difference->op == ir::BinaryOp::Add ? std::optional(-*amount) : std::nullopt;
+}
+
+/// The loop goes through all of a dimension, but for a few elements at its ends.
+bool goes_through(const ir::For& loop, const Expr& extent) {
+  const auto before = ir::as_int(loop.lower), behind = left_out_behind(loop.upper, extent);
+  if (!before || !behind) return false;
+  const std::int64_t widest = ir::as_int(extent) ? 0 : widest_border;
+  return 0 <= *before && *before <= widest && 0 <= *behind && *behind <= widest;
+}
+
 }  // namespace
 
 /// Whether the loop's iterations must run in order, for other reasons than sums.
@@ -54,6 +75,44 @@ std::vector<Stmt> TapePlan::in_layout(std::vector<Stmt> loops) const {
     break;
   }
   return loops;
+}
+
+/// Whether the inner loops around the writer go through its array row by row, for each iteration of the outer ones.
+bool TapePlan::is_laid_out_like_array(const Stmt& writer, const std::vector<Stmt>& loops) const {
+  const ir::Array& array = *stored_array(writer);
+  const std::vector<Expr>& indices = stored_indices(writer);
+  if (indices.empty() || indices.size() >= loops.size()) return false;
+  const std::size_t outer = loops.size() - indices.size();
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const auto* loop = loops[outer + d].as<ir::For>();
+    const auto* index = indices[d].as<ir::Var>();
+    if (!loop || !index || index->symbol != loop->iterator || !goes_through(*loop, array->shape[d])) return false;
+    const auto extent = range_of(array->shape[d], extents_.ranges(), prepared_.program);
+    if (!extent || !ir::equal(extent->highest, array->shape[d])) return false;
+  }
+  return true;
+}
+
+/// What one statement writes: by its loops, or, where these go through the whole array over and over, by the outer ones
+/// and then in the array's own shape. A level of such a tape can stand for the array (see transforms/read_levels.h).
+ir::Array TapePlan::new_writer_tape(const Stmt& writer) {
+  const ir::Array& array = *stored_array(writer);
+  std::vector<Stmt> loops = in_layout(site_of(writer).loops);
+  std::vector<Expr> inner_shape;
+  if (is_laid_out_like_array(writer, loops)) {
+    loops.resize(loops.size() - array->shape.size());
+    inner_shape = array->shape;
+  }
+  return new_tape(array->name + "_tape", array->type, loops, inner_shape, writer->location);
+}
+
+std::vector<Expr> TapePlan::writer_tape_index(const Stmt& writer, const ir::Substitution& at) const {
+  std::vector<Stmt> loops = in_layout(site_of(writer).loops);
+  if (!is_laid_out_like_array(writer, loops)) return tape_index(loops, at);
+  loops.resize(loops.size() - stored_indices(writer).size());
+  std::vector<Expr> index = tape_index(loops, at);
+  for (const Expr& own : stored_indices(writer)) index.push_back(ir::substitute(own, at));
+  return index;
 }
 
 }  // namespace loopgrad::tape

@@ -233,7 +233,7 @@ std::optional<Expr> TapePlan::from_own_tape(const Stmt& site) {
   for (const Expr& read : own_reads) provide(read, site);
   const auto tape = writer_tapes_.find(site.get());
   if (tape == writer_tapes_.end()) return std::nullopt;
-  return ir::load(tape->second, tape_index(in_layout(site_of(site).loops)), site->location);
+  return ir::load(tape->second, writer_tape_index(site), site->location);
 }
 
 bool TapePlan::adjoint_is_read_later(const Stmt& site) {

@@ -8,7 +8,8 @@
 //                 the loops around its declaration, and that copy is the tape
 //   writer's tape the element is overwritten, but isl's dataflow says exactly which statement instance wrote the value:
 //   each
-//                 writer saves what it writes at its own iterators, the read gets the index from the flow relation
+//                 writer saves what it writes at its own iterators, the read gets the index from the flow relation; a
+//                 writer that goes through the array again and again saves it in the array's own shape
 //   reader's tape otherwise: saved where it is read, at the reader's own iterators, so that an index always exists;
 //   moved
 //                 out of inner loops that do not change the value
@@ -107,6 +108,9 @@ class TapePlan {
 
   bool is_sequential(const ir::Stmt& loop) const;
   std::vector<ir::Stmt> in_layout(std::vector<ir::Stmt> loops) const;
+  bool is_laid_out_like_array(const ir::Stmt& writer, const std::vector<ir::Stmt>& loops) const;
+  ir::Array new_writer_tape(const ir::Stmt& writer);
+  std::vector<ir::Expr> writer_tape_index(const ir::Stmt& writer, const ir::Substitution& at = {}) const;
   bool can_index(const std::vector<ir::Stmt>& loops) const;
   std::vector<ir::Expr> tape_index(const std::vector<ir::Stmt>& loops, const ir::Substitution& at = {}) const;
   ir::Array new_tape(const std::string& name, ScalarType type, const std::vector<ir::Stmt>& loops,

@@ -258,15 +258,14 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
       return ir::substitute(*same, at);
     }
   }
-  const std::vector<Stmt> loops = in_layout(writer.loops);
   Array& tape = writer_tapes_[writer.stmt.get()];
   if (!tape) {
-    const Array& array = *stored_array(writer.stmt);
-    tape = new_tape(array->name + "_tape", array->type, loops, {}, writer.stmt->location);
+    tape = new_writer_tape(writer.stmt);
+    const Expr written = ir::load(*stored_array(writer.stmt), stored_indices(writer.stmt));
     additions_.after[writer.stmt.get()].push_back(
-        ir::assign(tape, tape_index(loops), ir::load(array, stored_indices(writer.stmt)), writer.stmt->location));
+        ir::assign(tape, writer_tape_index(writer.stmt), written, writer.stmt->location));
   }
-  const Expr value = ir::load(tape, tape_index(loops, at), load.location);
+  const Expr value = ir::load(tape, writer_tape_index(writer.stmt, at), load.location);
   note(read, site->location, "tape (writer's index)", value, tape,
        "overwritten later; written by line " + writer.stmt->location.str());
   return value;

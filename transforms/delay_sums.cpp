@@ -251,11 +251,13 @@ class Steps {
                     std::int64_t later) const {
     const bool same_array = load.array == moved.sum().array;
     const std::size_t dimension = same_array ? level.dimension : 0;
-    const auto loaded = same_array ? distance(load.indices[dimension], t_) : std::nullopt;
     const auto uses = level_uses(body_[at], load.array, dimension);
     return uses && std::all_of(uses->begin(), uses->end(), [&](const LevelUse& use) {
-             const auto written = distance(use.index, t_);
-             return !use.stores || (loaded && written && *written + later != *loaded);
+             if (!use.stores) return true;
+             // Where both levels are known, their distance is.
+             const auto ahead = same_array ? distance(use.index, load.indices[dimension]) : std::nullopt;
+             const bool known = ahead && distance(use.index, t_);
+             return known && *ahead + later != 0;
            });
   }
 

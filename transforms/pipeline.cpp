@@ -9,6 +9,7 @@
 #include "transforms/merge_copies.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
+#include "transforms/read_levels.h"
 #include "transforms/restructure_sums.h"
 #include "transforms/schedule/apply_schedule.h"
 #include "transforms/unread_stores.h"
@@ -74,6 +75,7 @@ std::vector<Pass> passes(SumMode mode) {
     list.push_back({"unread_stores", drop_unread_stores,
                     "again: also locals whose values were forwarded, zeros of the next step"});
     list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
+    list.push_back({"read_levels", read_levels, "new states are on the tape before they are copied to their array"});
   }
   if (mode == SumMode::Serial) return list;
   list.push_back({"parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true"});

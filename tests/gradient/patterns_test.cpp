@@ -122,8 +122,8 @@ TEST(Patterns, TwoBuffersCopiedBackAndForth) {
   for (auto i : p.loop("i", 0, n)) out(i) = u(i);
   const Program program = p.build();
   EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 5}, {"T", 3}}, .values = {}, .options = {}}));
-  // One copy of the interior per step and nothing else: the first step reads the input itself.
-  EXPECT_EQ(tape_bytes(program, {{"n", 5}, {"T", 3}}), 3 * 3 * 8);
+  // One state per step and nothing else: the first step reads the input itself. With its border, as it stands for `u`.
+  EXPECT_EQ(tape_bytes(program, {{"n", 5}, {"T", 3}}), 3 * 5 * 8);
 }
 
 TEST(Patterns, BranchOnOverwrittenData) {
