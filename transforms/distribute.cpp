@@ -109,4 +109,15 @@ std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>
   return parts;
 }
 
+std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestPart>& parts) {
+  std::vector<Stmt> slices;
+  for (const NestPart& part : parts) slices.push_back(slice(nest, part.leaves));
+  std::vector<ir::Array> result;
+  for (const LocalArray& local : locals_of(nest)) {
+    auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
+    if (users > 1) result.push_back(local.array);
+  }
+  return result;
+}
+
 }  // namespace loopgrad::transforms

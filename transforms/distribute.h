@@ -34,4 +34,7 @@ class LeafOrder {
   std::set<std::pair<const ir::StmtNode*, const ir::StmtNode*>> before_;
 };
 
+/// Locals of the nest that are used in more than one part.
+std::vector<ir::Array> crossing_locals(const ir::Stmt& nest, const std::vector<NestPart>& parts);
+
 }  // namespace loopgrad::transforms

@@ -162,4 +162,17 @@ std::string text_of(const ir::Reduce& sum) {
   return text + " " + ir::name_of(sum.op) + " " + ir::print(sum.value);
 }
 
+StmtSet set_of(const std::vector<Stmt>& list) {
+  StmtSet result;
+  for (const Stmt& s : list) result.insert(s.get());
+  return result;
+}
+
+Stmt without_allocations(const Stmt& s) {
+  return ir::rewrite(s, {}, [](const Stmt& child) -> std::optional<Stmt> {
+    const auto* local = child.as<ir::Allocate>();
+    return local ? std::optional(without_allocations(local->body)) : std::nullopt;
+  });
+}
+
 }  // namespace loopgrad::transforms

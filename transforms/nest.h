@@ -8,6 +8,7 @@
 namespace loopgrad::transforms {
 
 using StmtSet = std::set<const ir::StmtNode*>;
+StmtSet set_of(const std::vector<ir::Stmt>& list);
 
 /// Statements without statements below them, in textual order.
 std::vector<ir::Stmt> leaves(const ir::Stmt& s);
@@ -36,6 +37,9 @@ struct LocalArray {
   std::vector<ir::Stmt> around;
 };
 std::vector<LocalArray> locals_of(const ir::Stmt& s);
+
+/// What is left when locals are declared elsewhere.
+ir::Stmt without_allocations(const ir::Stmt& s);
 
 /// Whether anything at or below `s` loads or stores the array.
 bool uses(const ir::Stmt& s, const ir::Array& array);

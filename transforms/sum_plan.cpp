@@ -9,6 +9,7 @@
 #include "transforms/isl_context.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
+#include "transforms/scatters.h"
 #include "transforms/sum_cost.h"
 #include "transforms/tree_sums.h"
 
@@ -27,7 +28,7 @@ namespace {
 // rough, and rougher where sizes are not known.
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
 
-enum class Plan { Gather, Tree, Serial };
+enum class Plan { Gather, Inverse, Tree, Serial };
 
 // Sums of a nest that may meet in elements of one target.
 struct Group {
@@ -42,6 +43,7 @@ struct Group {
   std::string basis = {};
 
   bool gathered() const { return plan == Plan::Gather; }
+  bool apart() const { return gathered() || plan == Plan::Inverse; }  // in a nest of its own
 };
 
 // A nest within its program, with its model: what every step looks at.
@@ -55,24 +57,6 @@ Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest
   Version result{program, nest, {}};
   if (!(old.get() == nest.get())) result.program.body = replace(program.body, old, nest);
   result.model = poly::build_model(result.program, nest, isl_context(context));
-  return result;
-}
-
-StmtSet set_of(const std::vector<Stmt>& list) {
-  StmtSet result;
-  for (const Stmt& s : list) result.insert(s.get());
-  return result;
-}
-
-// Locals of the nest that are used in more than one part.
-std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestPart>& parts) {
-  std::vector<Stmt> slices;
-  for (const NestPart& part : parts) slices.push_back(slice(nest, part.leaves));
-  std::vector<ir::Array> result;
-  for (const LocalArray& local : locals_of(nest)) {
-    auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
-    if (users > 1) result.push_back(local.array);
-  }
   return result;
 }
 
@@ -92,12 +76,12 @@ class Planner {
     if (groups_.empty()) return original_nest_;
     now_ = version_of(original_, original_nest_, original_nest_, context_);
     choose();
-    auto gathered = [](const Group& g) { return g.gathered(); };
+    auto apart = [](const Group& g) { return g.apart(); };
     auto unshared = [](const Group& g) { return !g.shared; };
-    bool none = std::none_of(groups_.begin(), groups_.end(), gathered);
+    bool none = std::none_of(groups_.begin(), groups_.end(), apart);
     if (none && std::all_of(groups_.begin(), groups_.end(), unshared)) return original_nest_;
     if (request_.all_or_none &&
-        !std::all_of(groups_.begin(), groups_.end(), [&](const Group& g) { return gathered(g) || unshared(g); })) {
+        !std::all_of(groups_.begin(), groups_.end(), [&](const Group& g) { return apart(g) || unshared(g); })) {
       return original_nest_;
     }
     Stmt result = generate();
@@ -117,7 +101,7 @@ class Planner {
       choose_for(group, order);
     }
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
-    bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.gathered(); });
+    bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.apart(); });
     if (!all) unforward();
   }
 
@@ -134,6 +118,12 @@ class Planner {
     estimate(group, obstacle, kept);
     if (obstacle || !against.empty()) group.reason = obstacle ? *obstacle : against;
     else group.plan = Plan::Gather;
+    if (obstacle && group.shared && wants_inverse(group) && !obstacle_to_splitting(group, order, kept) &&
+        is_scatter(group)) {
+      group.plan = Plan::Inverse;
+      group.reason =
+          "the elements it adds to are known only at run time: a nest of its own, by an inverse of the indices";
+    }
     if (obstacle || !group.shared) return;
     const SumCandidate &gather = group.candidates[0], &partials = group.candidates[1];
     double factor = group.basis.find("assumed") == std::string::npos ? margin : margin_of_assumed_sizes;
@@ -180,10 +170,20 @@ class Planner {
                                 : "all iterations add to one element";
     }
     if (!group.shared && separators.small) return "the target has too few elements to give each to a thread";
+    if (auto obstacle = obstacle_to_splitting(group, order, kept)) return obstacle;
+    if (!separators.exact_bounds && (!group.shared || !can_gather_alone(group))) {
+      return "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
+    }
+    return std::nullopt;
+  }
+
+  // Why the group cannot have a nest of its own, or else the locals that have to be kept for it.
+  std::optional<std::string> obstacle_to_splitting(const Group& group, const LeafOrder& order,
+                                                   std::vector<ir::Array>& kept) const {
     if (order.ordered_within(set_of(group.sums))) return "the sum reads elements that it changes";
     std::vector<StmtSet> separate;
     for (const Group& other : groups_) {
-      if (other.gathered()) separate.push_back(set_of(other.sums));
+      if (other.apart()) separate.push_back(set_of(other.sums));
     }
     separate.push_back(set_of(group.sums));
     auto parts = order.split(separate);
@@ -195,11 +195,23 @@ class Planner {
     if (!crossing.empty() && !expand_locals(now_.model, now_.nest, crossing)) {
       return "a local of the loop has an extent that is not known before the loop";
     }
-    if (!separators.exact_bounds && (!group.shared || !can_gather_alone(group))) {
-      return "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
-    }
     kept = crossing;
     return std::nullopt;
+  }
+
+  // A GPU sorts the iterations by their targets; a CPU makes the inverse in one thread, which only pays where partial
+  // results are known to leave the whole nest to one thread.
+  bool wants_inverse(const Group& group) const {
+    if (!group.separators.dims.empty() || !group.separators.follows || request_.all_or_none) return false;
+    return context_.options.tree_blocks > cpu_tree_blocks ||
+           (group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos &&
+            leaves(now_.nest).size() > group.sums.size());
+  }
+
+  bool is_scatter(const Group& group) const {
+    // Its locals will be arrays around the nest.
+    const Stmt alone = without_allocations(slice(now_.nest, set_of(group.sums)));
+    return scatter_in(now_.program, alone).has_value();
   }
 
   bool can_gather_alone(const Group& group) const {
@@ -246,7 +258,7 @@ class Planner {
   void unforward() {
     std::map<const ir::StmtNode*, Stmt> changed;
     for (const Group& group : groups_) {
-      if (group.gathered()) continue;
+      if (group.apart()) continue;
       for (const Stmt& sum : group.sums) {
         if (auto found = before_forwarding_.find(sum.get()); found != before_forwarding_.end()) {
           changed[sum.get()] = found->second;
@@ -262,7 +274,7 @@ class Planner {
     std::vector<std::size_t> numbers;
     std::vector<StmtSet> separate;
     for (std::size_t k = 0; k < groups_.size(); ++k) {
-      if (!groups_[k].gathered()) continue;
+      if (!groups_[k].apart()) continue;
       numbers.push_back(k);
       separate.push_back(set_of(groups_[k].sums));
     }
@@ -271,7 +283,7 @@ class Planner {
     auto expansion = parts ? expand(*parts) : std::nullopt;
     if (!parts || !expansion) {  // putting locals back has closed a circle
       for (Group& group : groups_) {
-        if (group.gathered()) group.reason = "the rest of the loop needs what it needs";
+        if (group.apart()) group.reason = "the rest of the loop needs what it needs";
         group.plan = Plan::Tree;
       }
       return rest(now_.nest);
@@ -279,8 +291,8 @@ class Planner {
     std::vector<Stmt> code;
     for (const NestPart& part : *parts) {
       Stmt piece = slice(now_.nest, part.leaves);
-      if (part.group < 0) code.push_back(rest(piece));
-      else code.push_back(gathered(piece, groups_[numbers[static_cast<std::size_t>(part.group)]]));
+      Group* const group = part.group < 0 ? nullptr : &groups_[numbers[static_cast<std::size_t>(part.group)]];
+      code.push_back(!group ? rest(piece) : group->gathered() ? gathered(piece, *group) : piece);
       if (code.size() > 1) code.back() = ir::with_fresh_names(code.back());
     }
     Stmt result = ir::block(std::move(code));
@@ -330,7 +342,7 @@ class Planner {
     std::vector<Group*> left;
     StmtSet here = set_of(leaves(piece));
     for (Group& group : groups_) {
-      if (group.shared && !group.gathered() && here.count(group.sums[0].get())) left.push_back(&group);
+      if (group.shared && !group.apart() && here.count(group.sums[0].get())) left.push_back(&group);
     }
     if (left.empty()) return piece;
     Version version = version_of(original_, original_nest_, piece, context_);
@@ -351,11 +363,12 @@ class Planner {
     if (!group.shared && !group.gathered()) return;
     for (const Stmt& sum : written.sums) {
       std::string reason = group.reason;
-      if (group.gathered() && !kept_.empty()) reason += "; kept for all iterations: " + kept_;
+      if (group.apart() && !kept_.empty()) reason += "; kept for all iterations: " + kept_;
       if (group.plan == Plan::Tree) reason += ": partial results of blocks of iterations, combined in a fixed order";
-      const std::string plan = group.gathered()           ? "gather"
-                               : group.plan == Plan::Tree ? group.candidates[1].plan
-                                                          : "serial";
+      const std::string plan = group.gathered()              ? "gather"
+                               : group.plan == Plan::Inverse ? "inverse"
+                               : group.plan == Plan::Tree    ? group.candidates[1].plan
+                                                             : "serial";
       context_.report.sums.push_back(
           {text_of(*sum.as<ir::Reduce>()), sum->location, plan, reason, group.candidates, group.basis});
       context_.planned.insert({group.target->id, sum->location.line});

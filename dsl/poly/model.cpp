@@ -1,5 +1,6 @@
 #include "dsl/poly/model.h"
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 
 #include "dsl/ir/visit.h"
 #include "dsl/poly/relations.h"
@@ -89,10 +90,22 @@ class Builder {
     return found;
   }
 
+  // A loop of one iteration around the region names a value; all the cases that it is chosen from would be many pieces
+  // in every set, and of little use.
+  static bool names_a_choice(const ir::For& loop) {
+    bool chooses = false;
+    ir::walk(loop.lower, [&](const Expr& e) {
+      const auto* cast = e.as<ir::Cast>();
+      chooses = chooses || e.as<ir::Select>() || (cast && cast->a.type() == ScalarType::Bool);
+    });
+    return chooses && ir::equal(loop.upper, loop.lower + ir::int_const(1));
+  }
+
   void assume_path(const std::vector<ir::Stmt>& path, const ir::Stmt& region) {
     for (std::size_t k = 0; k < path.size(); ++k) {
       Abstraction abstraction(facts_);
-      if (auto* loop = path[k].as<ir::For>()) assume(trip_condition(*loop, abstraction), abstraction);
+      if (auto* loop = path[k].as<ir::For>(); loop && !names_a_choice(*loop))
+        assume(trip_condition(*loop, abstraction), abstraction);
       if (auto* loop = path[k].as<ir::While>()) assume(trip_condition(*loop, abstraction), abstraction);
       if (auto* branch = path[k].as<ir::If>()) {
         const ir::Stmt& child = k + 1 < path.size() ? path[k + 1] : region;

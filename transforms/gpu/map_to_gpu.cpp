@@ -10,8 +10,8 @@
 #include "transforms/gpu/lockstep.h"
 #include "transforms/gpu/long_sums.h"
 #include "transforms/gpu/name_constants.h"
-#include "transforms/gpu/own_scatters.h"
 #include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/sort_scatters.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
@@ -149,7 +149,8 @@ class Mapper {
     const Stmt launches =
         ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
     const Expr trips = loop.upper - loop.lower;
-    if (const auto known = ir::as_int(trips); known && *known <= most_host_trips) return launches;
+    const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
+    if (known && *known <= most_host_trips) return launches;
     return ir::if_then(ir::binary(BinaryOp::Le, trips, number(most_host_trips)), launches,
                        ir::with_fresh_names(one_block(s)), loop.location);
   }
@@ -340,8 +341,9 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program hoisted = fuse_nests(split_kernels(own_scatters(hoist_parallel_loops(search_loops(program)))));
-  return ir::with_body(hoisted, name_constants(Mapper(hoisted, options).host(hoisted.body)));
+  const ir::Program hoisted = fuse_nests(split_kernels(hoist_parallel_loops(search_loops(program))));
+  const ir::Program sorted = sort_scatters(hoisted, options.enough_threads);
+  return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }
 
 }  // namespace loopgrad::transforms

@@ -21,13 +21,13 @@ constexpr std::int64_t segments = 1024;    // of the indices, that a block looks
 constexpr std::int64_t segment_width = 16;  // iterations in each, where they are not loops themselves
 
 /// The sum that is all there is in a nest of parallel loops around sequential ones, and which index it scatters by.
-struct Scatter {
+struct OwnedSum {
   const ir::Reduce* sum = nullptr;
   Stmt leaf;
   std::size_t dimension = 0;
 };
 
-std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) {
+std::optional<OwnedSum> sum_in(const ir::Program& program, const Stmt& nest) {
   bool sequential = false;
   std::vector<Expr> bounds;
   Stmt inner = nest;
@@ -43,7 +43,7 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   for (const Expr& bound : bounds)
     if (uses(bound, sum->array)) return std::nullopt;
   if (ir::aliased_arrays(program).count(sum->array)) return std::nullopt;
-  Scatter result{sum, inner, sum->indices.size()};
+  OwnedSum result{sum, inner, sum->indices.size()};
   for (std::size_t d = 0; d < sum->indices.size(); ++d) {
     if (uses(sum->indices[d], sum->array)) return std::nullopt;
     if (has_load(sum->indices[d])) result.dimension = std::min(result.dimension, d);
@@ -56,13 +56,13 @@ struct Owner {
   ir::Symbol number = ir::make_symbol("owner");
   Expr count, share;
 
-  explicit Owner(const Scatter& scatter) {
+  explicit Owner(const OwnedSum& scatter) {
     const Expr extent = scatter.sum->array->shape[scatter.dimension], one = ir::int_const(1);
     count = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::Min, extent, ir::int_const(most_owners)), one);
     share = ir::binary(BinaryOp::FloorDiv, extent + (count - one), count);
   }
   /// then, if the element is among the owner's.
-  Stmt guarded(const Scatter& scatter, const Stmt& then) const {
+  Stmt guarded(const OwnedSum& scatter, const Stmt& then) const {
     const Expr first = ir::var(number) * share, index = scatter.sum->indices[scatter.dimension];
     const Expr mine = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Le, first, index),
                                  ir::binary(BinaryOp::Lt, index, first + share));
@@ -88,7 +88,7 @@ Stmt segment_of(const ir::For& loop, const Expr& place, std::int64_t width, cons
 
 /// With parallel loops around the sequential ones: a block looks for the segments in which there is something of its
 /// own, all threads together, before the threads of the parallel loops go through these.
-Stmt owned_in_segments(const Scatter& scatter, const std::vector<const ir::For*>& parallel, const ir::For& loop) {
+Stmt owned_in_segments(const OwnedSum& scatter, const std::vector<const ir::For*>& parallel, const ir::For& loop) {
   const Owner owner(scatter);
   const SourceLocation& where = loop.location;
   const Expr zero = ir::int_const(0), one = ir::int_const(1), all = ir::int_const(segments);
@@ -111,7 +111,7 @@ Stmt owned_in_segments(const Scatter& scatter, const std::vector<const ir::For*>
   return owner.loop(ir::allocate(any, body, where), where);
 }
 
-Stmt owned(const Stmt& nest, const Scatter& scatter) {
+Stmt owned(const Stmt& nest, const OwnedSum& scatter) {
   std::vector<const ir::For*> parallel;
   const auto* loop = nest.as<ir::For>();
   for (; loop->mode == ir::LoopMode::Parallel; loop = loop->body.as<ir::For>()) parallel.push_back(loop);
@@ -131,14 +131,9 @@ Stmt owned(const Stmt& nest, const Scatter& scatter) {
 
 }  // namespace
 
-ir::Program own_scatters(const ir::Program& program) {
-  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-                         const auto* loop = s.as<ir::For>();
-                         if (!loop) return std::nullopt;
-                         if (const auto scatter = scatter_in(program, s)) return owned(s, *scatter);
-                         // Inside a parallel loop there are owners enough.
-                         return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
-                       }));
+std::optional<Stmt> owned_scatter(const ir::Program& program, const Stmt& nest) {
+  const auto scatter = sum_in(program, nest);
+  return scatter ? std::optional(owned(nest, *scatter)) : std::nullopt;
 }
 
 }  // namespace loopgrad::transforms

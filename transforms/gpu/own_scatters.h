@@ -24,8 +24,11 @@
 
 #include "dsl/ir/program.h"
 
+#include <optional>
+
 namespace loopgrad::transforms {
 
-ir::Program own_scatters(const ir::Program& program);
+/// `nest`, a part of the program, done so; nullopt where it stays as it is.
+std::optional<ir::Stmt> owned_scatter(const ir::Program& program, const ir::Stmt& nest);
 
 }  // namespace loopgrad::transforms

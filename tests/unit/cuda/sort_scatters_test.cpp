@@ -1,0 +1,178 @@
+// Sums through index arrays on a GPU: each test fails without the pass, and what it makes computes the same in the
+// checked interpreter. Pieces and tiles are a few iterations, so that small programs have many of them.
+#include "transforms/gpu/sort_scatters.h"
+#include "tests/unit/count_of.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+Lowered passed_for_gpu(const Program& program, ir::Program (*pass)(const ir::Program&)) {
+  Lowered result;
+  result.before = program.ir();
+  result.after = pass(lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks}));
+  ir::verify(result.after, "a pass");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
+ir::Program sorted(const ir::Program& program) { return sort_scatters(program, 4); }
+ir::Program mapped(const ir::Program& program) {
+  return map_to_gpu(program, {.threads_per_block = 32, .enough_threads = 4});
+}
+ir::Program mapped_by_default(const ir::Program& program) { return map_to_gpu(program); }
+
+/// As a program of loops, and on the grid of a small device and a usual one.
+void expect_sorted(const Program& program, const std::vector<Sizes>& all) {
+  for (const auto pass : {sorted, mapped, mapped_by_default}) {
+    const Lowered result = passed_for_gpu(program, pass);
+    EXPECT_NE(result.text.find("local i64 key["), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("owner"), std::string::npos) << result.text;
+    for (const Sizes& sizes : all) expect_same_results(result, sizes);
+  }
+}
+
+TEST(SortScatters, TargetsTakeTheIterationsThatAddToThem) {
+  ProgramBuilder p("lookups");
+  auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n, m});
+  auto t = p.inout<double>("t", {rows, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) t(idx(i), j) += 2.0 * a(i, j);
+  // Without iterations; one target with all of them; short and long segments; a high digit of the key; many without
+  // any.
+  expect_sorted(p.build(), {{{"n", 0}, {"rows", 3}, {"m", 2}},
+                            {{"n", 1}, {"rows", 1}, {"m", 1}},
+                            {{"n", 100}, {"rows", 1}, {"m", 2}},
+                            {{"n", 61}, {"rows", 7}, {"m", 3}},
+                            {{"n", 90}, {"rows", 40}, {"m", 1}},
+                            {{"n", 50}, {"rows", 700}, {"m", 2}},
+                            {{"n", 5}, {"rows", 2}, {"m", 0}}});
+}
+
+TEST(SortScatters, NoLoopNeedBeParallel) {
+  ProgramBuilder p("counts");
+  auto n = p.size("n"), m = p.size("m"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n, m});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n, m});
+  auto t = p.inout<double>("t", {rows});
+  for (auto i : p.loop("i", 1, n))
+    for (auto j : p.loop("j", 0, m)) t(idx(i, j)) += a(i, j) * a(0, j);
+  expect_sorted(p.build(), {{{"n", 1}, {"m", 4}, {"rows", 3}}, {{"n", 12}, {"m", 7}, {"rows", 5}}});
+}
+
+TEST(SortScatters, RowsOfAGraphAreFoundForItsEntries) {
+  ProgramBuilder p("graph");
+  auto v = p.size("V"), e = p.size("E"), m = p.size("m");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  auto src = p.input<std::int32_t>("src", {e});
+  p.csr(ptr, e);
+  p.in_range(src, 0, v);
+  auto w = p.input<double>("w", {e});
+  auto a = p.input<double>("a", {v, m});
+  auto t = p.inout<double>("t", {v, m});
+  for (auto i : p.loop("i", 0, v))
+    for (auto k : p.loop("k", ptr(i), ptr(i + 1)))
+      for (auto j : p.loop("j", 0, m)) t(src(k), j) += w(k) * a(i, j);
+  expect_sorted(p.build(), {{{"V", 1}, {"E", 3}, {"m", 2}},
+                            {{"V", 6}, {"E", 40}, {"m", 1}},
+                            {{"V", 40}, {"E", 20}, {"m", 3}},
+                            {{"V", 3}, {"E", 0}, {"m", 2}}});
+}
+
+TEST(SortScatters, SomeRowsOfAGraphLeaveEntriesOut) {
+  ProgramBuilder p("some_rows");
+  auto v = p.size("V"), e = p.size("E"), steps = p.size("T");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  auto src = p.input<std::int32_t>("src", {e});
+  p.csr(ptr, e);
+  p.in_range(src, 0, v);
+  auto a = p.input<double>("a", {steps, v});
+  auto t = p.inout<double>("t", {v});
+  for (auto s : p.loop("s", 0, steps))
+    for (auto i : p.loop("i", 2, v - 1))
+      for (auto k : p.loop("k", ptr(i), ptr(i + 1))) t(src(k)) += a(s, i);
+  expect_sorted(p.build(), {{{"V", 8}, {"E", 50}, {"T", 3}}, {{"V", 3}, {"E", 9}, {"T", 1}}});
+}
+
+TEST(SortScatters, ElementsThatOtherIndicesOfTheLoopMoveAreNotSorted) {
+  ProgramBuilder p("moved");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {rows, n});
+  for (auto i : p.loop("i", 0, n)) t(idx(0), max(i - 1, 0)) += a(i);
+  const Program program = p.build();
+  for (const auto pass : {sorted, mapped}) {
+    const Lowered result = passed_for_gpu(program, pass);
+    EXPECT_EQ(result.text.find("local i64 key["), std::string::npos) << result.text;
+    expect_same_results(result, {{"n", 9}, {"rows", 3}});
+  }
+}
+
+TEST(SortScatters, SumsWithTheSameTargetsAreSortedOnce) {
+  for (const bool changed : {false, true}) {
+    ProgramBuilder p("pairs");
+    auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+    auto idx = p.inout<std::int32_t>("idx", {n});
+    auto a = p.input<double>("a", {n, m});
+    auto t = p.inout<double>("t", {rows, m}), s = p.inout<double>("s", {rows});
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) t(idx(i), j) += a(i, j);
+    if (changed)
+      for (auto i : p.loop("i", 0, n)) idx(i) = 1;
+    for (auto k : p.loop("k", 0, n)) s(idx(k)) += a(k, 0);
+    const Program program = p.build();
+    expect_sorted(program, {{{"n", 40}, {"rows", 6}, {"m", 2}}});
+    const Lowered result = passed_for_gpu(program, sorted);
+    EXPECT_EQ(count_of(result.text, "local i64 key["), changed ? 2u : 1u) << result.text;
+  }
+}
+
+TEST(SortScatters, LocalsOfTheLoopAreKeptForTheSum) {
+  ProgramBuilder p("attention");
+  auto v = p.size("V"), e = p.size("E");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  auto src = p.input<std::int32_t>("src", {e});
+  p.csr(ptr, e);
+  p.in_range(src, 0, v);
+  auto a = p.input<double>("a", {e});
+  auto t = p.inout<double>("t", {v});
+  auto top = p.inout<double>("top", {v});
+  for (auto i : p.loop("i", 0, v)) {
+    auto left = p.local<double>("left");
+    left() = 1.0;
+    for (auto k : p.loop("k", ptr(i), ptr(i + 1))) {
+      auto share = p.local<double>("share");
+      share() = left() * a(k);
+      left() -= share();
+      t(src(k)) += share();
+    }
+    top(i) += left();
+  }
+  const Program program = p.build();
+  expect_sorted(program, {{{"V", 9}, {"E", 30}}, {{"V", 2}, {"E", 0}}});
+  EXPECT_EQ(plan_of(passed_for_gpu(program, sorted).report, "t"), "inverse");
+}
+
+TEST(SortScatters, LargestValuesStartFromTheSmallest) {
+  ProgramBuilder p("tops");
+  auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n, m});
+  auto t = p.inout<double>("t", {rows, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) t(idx(i), j).max_with(a(i, j) - 2.0);
+  expect_sorted(p.build(), {{{"n", 30}, {"rows", 2}, {"m", 2}}, {{"n", 9}, {"rows", 12}, {"m", 1}}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

@@ -1,0 +1,179 @@
+#include "transforms/gpu/counting_sort.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/ranges.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/gpu/launch_loops.h"
+
+namespace loopgrad::transforms {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+Expr div(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
+Expr mod(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Mod, a, b); }
+
+constexpr std::int64_t most_keys = std::int64_t{1} << 40;  // more than any memory has
+
+/// Of numbers below `end`.
+Expr digits_of(const Expr& end, std::int64_t radix) {
+  Expr result = number(1);
+  for (std::int64_t power = radix; power < most_keys; power *= radix)
+    result = result + ir::cast(ScalarType::I64, ir::binary(BinaryOp::Lt, number(power), end));
+  return result;
+}
+
+std::int64_t most_digits(std::int64_t radix) {
+  std::int64_t result = 1;
+  for (std::int64_t power = radix; power < most_keys; power *= radix) ++result;
+  return result;
+}
+
+class CountingSort {
+ public:
+  CountingSort(const Array& key, const Array& sorted, const Array& item, const Expr& count, const Expr& key_end,
+               const SortShares& shares, const SourceLocation& where)
+      : key_(key), sorted_(sorted), item_(item), count_(count), key_end_(key_end), shares_(shares), where_(where) {
+    counts_ = local("count", {number(shares.radix) * tiles_});
+    places_ = local("place", counts_->shape);
+    group_sums_ = local("group_sum", {groups_});
+    group_places_ = local("group_place", group_sums_->shape);
+    super_sums_ = local("super_sum", {ceil_div(groups_, number(shares.group))});
+    super_places_ = local("super_place", super_sums_->shape);
+    rest_ = local("rest", {number(2), count_});
+    from_ = local("from", {number(2), count_});
+  }
+
+  Stmt code() const {
+    const Stmt begin = parallel("at", count_, [&](const Expr& at) {
+      return ir::block({set(rest_, {number(0), at}, get(key_, {at})), set(from_, {number(0), at}, at)});
+    });
+    const ir::Symbol digit = ir::make_symbol("digit");
+    const Stmt passes = ir::for_loop(digit, number(0), digits_, pass(ir::var(digit)), LoopMode::Forward, where_,
+                                     number(most_digits(shares_.radix)));
+    const Stmt end = parallel("at", count_, [&](const Expr& at) {
+      const Expr from = get(from_, {mod(digits_, number(2)), at});
+      return ir::block({set(item_, {at}, from), set(sorted_, {at}, get(key_, {from}))});
+    });
+    Stmt all = ir::block({begin, passes, end});
+    for (const Array& array : {counts_, places_, group_sums_, group_places_, super_sums_, super_places_, rest_, from_})
+      all = ir::allocate(array, all, where_);
+    const Expr group = number(shares_.group);
+    all = let(groups_name_, ceil_div(number(shares_.radix) * tiles_, group), all);
+    all = let(tiles_name_, ceil_div(count_, number(shares_.tile)), all);
+    return ir::with_fresh_names(let(digits_name_, digits_of(key_end_, shares_.radix), all));
+  }
+
+ private:
+  Array local(const std::string& name, std::vector<Expr> shape) const {
+    return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
+  }
+  Expr get(const Array& array, std::vector<Expr> at) const { return ir::load(array, std::move(at), where_); }
+  Stmt set(const Array& array, std::vector<Expr> at, const Expr& value) const {
+    return ir::assign(array, std::move(at), value, where_);
+  }
+  Stmt add(const Array& array, std::vector<Expr> at, const Expr& value) const {
+    return ir::reduce(array, std::move(at), ir::ReduceOp::Add, value, where_);
+  }
+  template <class Body>
+  Stmt loop(const char* name, const Expr& lower, const Expr& upper, LoopMode mode, Body body) const {
+    const ir::Symbol i = ir::make_symbol(name);
+    return ir::for_loop(i, lower, upper, body(ir::var(i)), mode, where_);
+  }
+  template <class Body>
+  Stmt parallel(const char* name, const Expr& extent, Body body) const {
+    return loop(name, number(0), extent, LoopMode::Parallel, body);
+  }
+  template <class Body>
+  Stmt forward(const char* name, const Expr& extent, Body body) const {
+    return loop(name, number(0), extent, LoopMode::Forward, body);
+  }
+  /// Tiles side by side, the keys of each in their order: body(tile, at).
+  template <class Body>
+  Stmt tiles(Body body) const {
+    return parallel("tile", tiles_, [&](const Expr& tile) {
+      const Expr begin = tile * number(shares_.tile), end = ir::smaller(begin + number(shares_.tile), count_);
+      return loop("at", begin, end, LoopMode::Forward, [&](const Expr& at) { return body(tile, at); });
+    });
+  }
+
+  /// By the last digit of what is left of the keys, which it takes away.
+  Stmt pass(const Expr& digit) const {
+    const Expr source = mod(digit, number(2)), target = number(1) - source, radix = number(shares_.radix);
+    // All counts of a digit, tile by tile, come before those of the next.
+    const auto place = [&](const Expr& at, const Expr& tile) {
+      return mod(get(rest_, {source, at}), radix) * tiles_ + tile;
+    };
+    const Stmt zeros = parallel("p", counts_->shape[0], [&](const Expr& p) { return set(counts_, {p}, number(0)); });
+    const Stmt counted =
+        tiles([&](const Expr& tile, const Expr& at) { return add(counts_, {place(at, tile)}, number(1)); });
+    const Stmt moved = tiles([&](const Expr& tile, const Expr& at) {
+      const Array to = local("to", {});
+      const Expr next = ir::load(to, {});
+      return ir::allocate(to, ir::block({set(to, {}, get(places_, {place(at, tile)})),
+                                         set(places_, {place(at, tile)}, next + number(1)),
+                                         set(from_, {target, next}, get(from_, {source, at})),
+                                         set(rest_, {target, next}, div(get(rest_, {source, at}), radix))}));
+    });
+    return ir::block({zeros, counted, scanned(), moved});
+  }
+
+  /// places[p] = counts[0] + .. + counts[p - 1].
+  Stmt scanned() const {
+    const Array run = local("run", {});
+    const Stmt top = forward("g", super_sums_->shape[0], [&](const Expr& g) {
+      return ir::block({set(super_places_, {g}, ir::load(run, {})), add(run, {}, get(super_sums_, {g}))});
+    });
+    return ir::block({sums(counts_, group_sums_), sums(group_sums_, super_sums_),
+                      ir::allocate(run, ir::block({set(run, {}, number(0)), top})),
+                      places(group_sums_, super_places_, group_places_), places(counts_, group_places_, places_)});
+  }
+  /// body(g, k) for the elements k of each group.
+  template <class Body>
+  Stmt group(const Expr& g, const Array& values, Body body) const {
+    const Expr begin = g * number(shares_.group), end = ir::smaller(begin + number(shares_.group), values->shape[0]);
+    return loop("k", begin, end, LoopMode::Forward, body);
+  }
+  Stmt sums(const Array& values, const Array& of_groups) const {
+    return parallel("g", of_groups->shape[0], [&](const Expr& g) {
+      const Array sum = local("sum", {});
+      const Stmt all = group(g, values, [&](const Expr& k) { return add(sum, {}, get(values, {k})); });
+      return ir::allocate(sum, ir::block({set(sum, {}, number(0)), all, set(of_groups, {g}, ir::load(sum, {}))}));
+    });
+  }
+  Stmt places(const Array& values, const Array& of_groups, const Array& result) const {
+    return parallel("g", of_groups->shape[0], [&](const Expr& g) {
+      const Array run = local("run", {});
+      const Stmt all = group(g, values, [&](const Expr& k) {
+        return ir::block({set(result, {k}, ir::load(run, {})), add(run, {}, get(values, {k}))});
+      });
+      return ir::allocate(run, ir::block({set(run, {}, get(of_groups, {g})), all}));
+    });
+  }
+
+  const Array key_, sorted_, item_;
+  const Expr count_, key_end_;
+  const SortShares shares_;
+  const SourceLocation where_;
+  const ir::Symbol digits_name_ = ir::make_symbol("digits"), tiles_name_ = ir::make_symbol("tiles"),
+                   groups_name_ = ir::make_symbol("groups");
+  const Expr digits_ = ir::var(digits_name_), tiles_ = ir::var(tiles_name_), groups_ = ir::var(groups_name_);
+  Array counts_, places_;            // of each digit in each tile
+  Array group_sums_, group_places_;  // of groups of these
+  Array super_sums_, super_places_;  // of groups of groups
+  Array rest_, from_;                // before and after a pass in turn: digits left, and the place in the beginning
+};
+
+}  // namespace
+
+Stmt counting_sort(const Array& key, const Array& sorted, const Array& item, const Expr& count, const Expr& key_end,
+                   const SortShares& shares, const SourceLocation& where) {
+  return CountingSort(key, sorted, item, count, key_end, shares, where).code();
+}
+
+}  // namespace loopgrad::transforms
