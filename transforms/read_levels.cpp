@@ -269,35 +269,44 @@ class Levels {
     return ir::block({borders(), with_body(steps(), body), last_state()});
   }
 
-  // for t: tape[t, border] = array[border], dimension by dimension.
+  // for t: tape[t, border] = array[border], dimension by dimension, opposite elements together.
   Stmt borders() const {
     std::vector<Stmt> nests;
     for (std::size_t d = 0; d < range_.size(); ++d) {
-      std::vector<Bounds> slab = range_;
-      for (std::size_t later = d + 1; later < slab.size(); ++later)
-        slab[later] = {ir::int_const(0), array_->shape[later]};
-      const Expr zero = ir::int_const(0), &extent = array_->shape[d];
-      slab[d] = {zero, ir::binary(BinaryOp::Min, range_[d].lower, extent)};
-      if (ir::as_int(range_[d].lower) != 0) nests.push_back(border(slab));
-      // What both ends of a short dimension reach is set once.
-      slab[d] = {simplify_indices(ir::binary(BinaryOp::Max, range_[d].upper, slab[d].upper)), extent};
-      if (!ir::equal(range_[d].upper, extent)) nests.push_back(border(slab));
+      const Expr& extent = array_->shape[d];
+      const std::int64_t before = *ir::as_int(range_[d].lower), behind = *distance(extent, range_[d].upper);
+      for (std::int64_t k = 0; k < std::max(before, behind); ++k) {
+        std::vector<Expr> places;
+        if (k < before) places.push_back(ir::int_const(k));
+        if (k < behind) places.push_back(simplify_indices(extent - ir::int_const(k + 1)));
+        const Expr exists = ir::binary(BinaryOp::Lt, ir::int_const(k), extent);
+        nests.push_back(ir::if_then(exists, border(d, places), {}, copy_->location));
+      }
     }
     return ir::block(std::move(nests));
   }
 
-  Stmt border(const std::vector<Bounds>& slab) const {
+  // What earlier dimensions leave out is set by the borders in these.
+  Stmt border(std::size_t dimension, const std::vector<Expr>& places) const {
     const ir::Symbol step = ir::make_symbol(steps().iterator.name);
     std::vector<ir::Symbol> iterators;
     std::vector<Expr> element;
-    for (std::size_t d = 0; d < slab.size(); ++d) {
+    for (std::size_t d = 0; d < range_.size(); ++d) {
       iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
       element.push_back(ir::var(iterators.back()));
     }
-    const Expr place = at_level(ir::var(step), element);
-    Stmt nest = ir::assign(tape_, place.as<ir::Load>()->indices, first_state(element), copy_->location);
-    for (std::size_t d = slab.size(); d-- > 0;)
-      nest = ir::for_loop(iterators[d], slab[d].lower, slab[d].upper, nest, ir::LoopMode::Forward, copy_->location);
+    std::vector<Stmt> body;
+    for (const Expr& place : places) {
+      element[dimension] = place;
+      const Expr at = at_level(ir::var(step), element);
+      body.push_back(ir::assign(tape_, at.as<ir::Load>()->indices, first_state(element), copy_->location));
+    }
+    Stmt nest = ir::block(std::move(body));
+    for (std::size_t d = range_.size(); d-- > 0;) {
+      if (d == dimension) continue;
+      const Bounds bounds = d < dimension ? range_[d] : Bounds{ir::int_const(0), array_->shape[d]};
+      nest = ir::for_loop(iterators[d], bounds.lower, bounds.upper, nest, ir::LoopMode::Forward, copy_->location);
+    }
     return ir::for_loop(step, steps().lower, steps().upper, nest, ir::LoopMode::Forward, steps().location);
   }
 
