@@ -1,11 +1,59 @@
 #include <loopgrad/autodiff.h>
 
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
+#include "dsl/ir/visit.h"
 #include "tape/direct_tape.h"
+#include "tape/loop_extents.h"
 #include "tape/naive_tape.h"
+
+#include <algorithm>
 
 namespace loopgrad {
 namespace {
+
+/// base + constant
+struct Offset {
+  ir::Expr base;
+  std::int64_t constant = 0;
+};
+
+Offset offset_of(const ir::Expr& e) {
+  const auto* n = e.as<ir::Binary>();
+  const auto constant = n ? ir::as_int(n->b) : std::nullopt;
+  if (!constant || (n->op != ir::BinaryOp::Add && n->op != ir::BinaryOp::Sub)) return {e};
+  const Offset inner = offset_of(n->a);
+  return {inner.base, inner.constant + (n->op == ir::BinaryOp::Add ? *constant : -*constant)};
+}
+
+/// How far the backward sweep goes through the first dimension of each tape, where it leaves out some of it: the
+/// forward sweep need not fill that.
+std::vector<ir::Fact> read_up_to(const std::vector<ir::Array>& tape, const ir::Program& backward) {
+  const tape::LoopExtents extents(backward);
+  std::map<ir::Array, std::optional<Offset>> highest;
+  std::set<ir::Array> unknown;
+  ir::walk(
+      backward.body, [](const ir::Stmt&) {},
+      [&](const ir::Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load || load->array->role != ir::ArrayRole::Tape || load->indices.empty()) return;
+        const auto range = tape::range_of(load->indices.front(), extents.ranges(), backward);
+        std::optional<Offset>& known = highest[load->array];
+        const Offset here = range ? offset_of(range->highest) : Offset();
+        if (!range || (known && !ir::equal(known->base, here.base))) unknown.insert(load->array);
+        else known = {here.base, known ? std::max(known->constant, here.constant) : here.constant};
+      });
+  std::vector<ir::Fact> facts;
+  for (const ir::Array& array : tape) {
+    const std::optional<Offset>& last = highest[array];
+    if (!last || unknown.count(array)) continue;
+    const Offset end = offset_of(array->shape.front());
+    if (ir::equal(end.base, last->base) && last->constant + 1 >= end.constant) continue;
+    const ir::Expr upper = last->base + ir::int_const(last->constant);
+    facts.push_back({ir::FactKind::ReadUpTo, array, {}, upper, {}, array->location});
+  }
+  return facts;
+}
 
 Program share(ir::Program program) { return Program(std::make_shared<const ir::Program>(std::move(program))); }
 
@@ -38,6 +86,7 @@ Gradient differentiate(const Program& program, const GradientOptions& options) {
     forward.sizes.insert(forward.sizes.end(), direct.sizes.begin(), direct.sizes.end());
     forward.arrays.insert(forward.arrays.end(), direct.tape.begin(), direct.tape.end());
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
+    for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
   }
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");

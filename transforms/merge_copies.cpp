@@ -197,19 +197,6 @@ const ir::Assign* whole_copy(const Stmt& nest) {
   return whole && copy->array->type == source->array->type ? copy : nullptr;
 }
 
-// Statements outside of all loops and branches, in textual order.
-std::vector<Stmt> top_level(const Stmt& s) {
-  if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
-  auto* block = s.as<ir::Block>();
-  if (!block) return {s};
-  std::vector<Stmt> result;
-  for (const Stmt& child : block->body) {
-    const std::vector<Stmt> part = top_level(child);
-    result.insert(result.end(), part.begin(), part.end());
-  }
-  return result;
-}
-
 // Lets one local array that is copied to another one in the end be that one from the beginning.
 std::optional<ir::Program> with_result_in_place(const ir::Program& program) {
   const std::vector<Stmt> statements = top_level(program.body);

@@ -42,6 +42,18 @@ std::vector<Stmt> leaves(const Stmt& s) {
   return result;
 }
 
+std::vector<Stmt> top_level(const Stmt& s) {
+  if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
+  auto* block = s.as<ir::Block>();
+  if (!block) return {s};
+  std::vector<Stmt> result;
+  for (const Stmt& child : block->body) {
+    const std::vector<Stmt> part = top_level(child);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
 bool is_parallel_loop(const Stmt& s) {
   const auto* loop = s ? s.as<ir::For>() : nullptr;
   return loop && loop->mode == ir::LoopMode::Parallel;

@@ -13,6 +13,9 @@ StmtSet set_of(const std::vector<ir::Stmt>& list);
 /// Statements without statements below them, in textual order.
 std::vector<ir::Stmt> leaves(const ir::Stmt& s);
 
+/// Statements outside of all loops and branches of `s`, in textual order.
+std::vector<ir::Stmt> top_level(const ir::Stmt& s);
+
 /// A loop whose iterations may run at once (false for a null statement).
 bool is_parallel_loop(const ir::Stmt& s);
 /// Whether one is at or below `s`.

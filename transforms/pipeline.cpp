@@ -12,6 +12,7 @@
 #include "transforms/read_levels.h"
 #include "transforms/restructure_sums.h"
 #include "transforms/schedule/apply_schedule.h"
+#include "transforms/store_last_level.h"
 #include "transforms/unread_stores.h"
 #include "transforms/zero_fills.h"
 
@@ -76,6 +77,7 @@ std::vector<Pass> passes(SumMode mode) {
                     "again: also locals whose values were forwarded, zeros of the next step"});
     list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
     list.push_back({"read_levels", read_levels, "new states are on the tape before they are copied to their array"});
+    list.push_back({"store_last_level", store_last_level, "what read_levels copies after the loop is one case"});
   }
   if (mode == SumMode::Serial) return list;
   list.push_back({"parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true"});

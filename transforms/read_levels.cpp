@@ -75,19 +75,6 @@ std::vector<Expr> without_dimension(std::vector<Expr> list, std::size_t dimensio
   return list;
 }
 
-// Statements outside of all loops and branches, in textual order.
-std::vector<Stmt> top_level(const Stmt& s) {
-  if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
-  auto* block = s.as<ir::Block>();
-  if (!block) return {s};
-  std::vector<Stmt> result;
-  for (const Stmt& child : block->body) {
-    const std::vector<Stmt> part = top_level(child);
-    result.insert(result.end(), part.begin(), part.end());
-  }
-  return result;
-}
-
 // One loop over steps, and the nest in it that copies a level back.
 class Levels {
  public:

@@ -29,6 +29,7 @@ class FactCheck {
       case ir::FactKind::Injective: return injective();
       case ir::FactKind::CsrPointer: return csr_pointer();
       case ir::FactKind::MayAlias: return;  // allows, promises nothing
+      case ir::FactKind::ReadUpTo: return;  // about other programs
     }
   }
 

@@ -131,6 +131,9 @@ class StmtPrinter {
       case FactKind::Injective: text += " injective"; break;
       case FactKind::CsrPointer: text += " csr pointer of " + exprs_.text(fact.upper); break;
       case FactKind::MayAlias: text += " may alias " + names_.of(fact.other); break;
+      case FactKind::ReadUpTo:
+        text += fmt::format("[{}, ..] is the last that is read later", exprs_.text(fact.upper));
+        break;
     }
     line(1, "fact   " + text, fact.location);
   }

@@ -9,6 +9,7 @@ const char* name_of(FactKind kind) {
     case FactKind::Injective: return "injective";
     case FactKind::CsrPointer: return "csr";
     case FactKind::MayAlias: return "may_alias";
+    case FactKind::ReadUpTo: return "read_up_to";
   }
   return "?";
 }

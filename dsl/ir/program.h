@@ -12,6 +12,7 @@ enum class FactKind : std::uint8_t {
   Injective,   // no value occurs twice
   CsrPointer,  // rank 1 of extent rows+1, never decreasing, first element 0, last element `upper`
   MayAlias,    // `array` and `other` may share memory
+  ReadUpTo,    // of a tape: whoever comes after this program reads no element whose first index is above `upper`
 };
 const char* name_of(FactKind kind);
 

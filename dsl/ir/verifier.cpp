@@ -129,7 +129,8 @@ class Verifier {
     if (!fact.array || !visible_.contains(fact.array->id)) fail("an unknown array", place);
     if (alias && (!fact.other || !visible_.contains(fact.other->id))) fail("an unknown array", place);
     if (range) check_without_loads(fact.lower, place);
-    if (range || fact.kind == FactKind::CsrPointer) check_without_loads(fact.upper, place);
+    const bool bounded = range || fact.kind == FactKind::CsrPointer || fact.kind == FactKind::ReadUpTo;
+    if (bounded) check_without_loads(fact.upper, place);
   }
 
   // ---- statements ----
