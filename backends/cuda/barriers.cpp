@@ -92,8 +92,29 @@ void Barriers::after_block() {
 }
 
 void Barriers::wait() {
-  if (!frame_.kernel.threads.empty()) code_.line("__syncthreads();");
+  if (!frame_.kernel.threads.empty()) {
+    code_.line("__syncthreads();");
+    waits_ = true;
+  }
   pending_ = {};
+}
+
+std::set<Array> Barriers::exchanged() const {
+  if (!waits_) return {};
+  std::map<Array, int> places;
+  walk(
+      frame_.root,
+      [&](const Stmt& s) {
+        if (const auto* n = s.as<Assign>()) ++places[n->array];
+        if (const auto* n = s.as<Reduce>()) places[n->array] += 2;  // reads as well
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.as<Load>()) ++places[load->array];
+      });
+  std::set<Array> result;
+  for (const Array& array : frame_.written)
+    if (places[array] > 1) result.insert(array);
+  return result;
 }
 
 }  // namespace loopgrad::backend

@@ -32,6 +32,11 @@ class Barriers {
   /// The block's next iteration is independent of this one but for the memory that it uses again.
   void after_block();
 
+  /// Arguments in which threads may find after a barrier what others have written before it: those that are written and
+  /// touched in more than one place, in a kernel with barriers. `__restrict__` would promise the compiler that nobody
+  /// else changes them, so that it keeps what a thread has read, or delays what it has written, across a barrier.
+  std::set<ir::Array> exchanged() const;
+
  private:
   /// Arrays that a statement reads and writes, by what they share memory with.
   struct Touched {
@@ -48,6 +53,7 @@ class Barriers {
   const BlockMemory& memory_;
   CodeText& code_;
   Touched pending_;  // since the last barrier
+  bool waits_ = false;
 };
 
 }  // namespace loopgrad::backend

@@ -175,8 +175,9 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
   std::vector<std::string> list;
   for (const Symbol& symbol : kernel.symbols) list.push_back(scope.state.index_type + " " + scope.name_of(symbol));
   for (const Array& array : frame.arguments) {
+    const bool shared = frame.aliased.count(array) || frame.exchanged.count(array);
     list.push_back(fmt::format("{}{}* {}{}", frame.written.count(array) ? "" : "const ", storage_cpp_type(array->type),
-                               frame.aliased.count(array) ? "" : "__restrict__ ", scope.state.names.of(array)));
+                               shared ? "" : "__restrict__ ", scope.state.names.of(array)));
   }
   for (const KernelLocal& local : kernel.locals) {
     list.push_back(fmt::format("{}* {}_memory", storage_cpp_type(local.type), local.name));

@@ -33,6 +33,7 @@ class KernelWriter {
     if (in_thread_) emit(frame_.root);
     else emit_grid(frame_.root, 0);
     if (frame_.kernel.uses_stack) line("stack.finish();");
+    frame_.exchanged = barriers_.exchanged();
     return locals_.preamble() + scope_.code.take();
   }
 
