@@ -65,7 +65,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     }
   }
   unit.any_form = any_width;
-  unit.prelude = cuda_prelude(helpers, block_reduce, wide, stack);
+  unit.prelude = cuda_prelude(helpers, block_reduce, wide, stack, definitions.find("std::pow(") != std::string::npos);
   unit.definitions = std::move(definitions);
   return unit;
 }

@@ -14,7 +14,63 @@ using uint32_t = unsigned int;
 #define NAN __int_as_float(0x7fffffff)
 namespace std {
 using ::abs, ::acos, ::asin, ::atan, ::atan2, ::ceil, ::cos, ::cosh, ::erf, ::exp, ::expm1, ::floor, ::log, ::log1p;
-using ::pow, ::sin, ::sinh, ::sqrt, ::tan, ::tanh;
+using ::sin, ::sinh, ::sqrt, ::tan, ::tanh;
+}  // namespace std
+)";
+
+// Two thirds of the instructions of CUDA's powf, and x^y, x^(y - 1) and further powers of one x share the logarithm.
+// The error is below 3 units in the last place (CUDA's: 2.1), see tests/unit/cuda/power_test.cpp.
+constexpr const char* power_text = R"(
+// Powers of f32: 2^(y log2 |x|), where the logarithm and the product have 48 bits, as a sum of two floats. What has no
+// logarithm, or no normal result with room to spare, is left to CUDA.
+struct TwoFloats { float high, low; };
+inline TwoFloats log2_of(int bits) {
+  const int exponent = (bits - 0x3f3504f3) & 0xff800000;  // of x = m * 2^e with m from sqrt(1/2) to sqrt(2)
+  const float m = __int_as_float(bits - exponent), e = float(exponent) * 0x1p-23f;
+  const float f = m - 1.0f;
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(m + 1.0f));
+  const float s = f * r, s_low = __fmaf_rn(-s, f, __fmaf_rn(-2.0f, s, f)) * r;  // f/(f + 2)
+  // log2(m) = 2/ln(2) * (s + s^3/3 + s^5/5 + ...)
+  const float scale = 2.885390043258667f, scale_low = 3.851926067e-8f, z = s * s;
+  float p = __fmaf_rn(0.11665291f, z, 0.142754083f);
+  p = __fmaf_rn(p, z, 0.200000609f);
+  p = __fmaf_rn(p, z, 0.333333333f);
+  const float h = s * scale;
+  float low = __fmaf_rn(s, scale_low, __fmaf_rn(s, scale, -h));
+  low = __fmaf_rn(s_low, __fmaf_rn(z, scale, scale), low);
+  low = __fmaf_rn(h, p * z, low);
+  const float sum = e + h;
+  low += h - (sum - e);
+  const float high = sum + low;
+  return {high, low - (high - sum)};
+}
+inline float exp2_of(TwoFloats x) {
+  const float rounded = x.high + 12582912.0f;  // the integer is in the lowest bits
+  const float f = (x.high - (rounded - 12582912.0f)) + x.low;
+  float p = __fmaf_rn(0.000154541621f, f, 0.00133920174f);
+  p = __fmaf_rn(p, f, 0.00961808067f);
+  p = __fmaf_rn(p, f, 0.0555035493f);
+  p = __fmaf_rn(p, f, 0.240226508f);
+  p = __fmaf_rn(p, f, 0.693147188f);
+  p = __fmaf_rn(p, f, 1.0f);
+  return __int_as_float(__float_as_int(p) + (__float_as_int(rounded) << 23));
+}
+__noinline__ float rare_power(float x, float y) { return ::powf(x, y); }
+namespace std {
+inline double pow(double x, double y) { return ::pow(x, y); }
+inline float pow(float x, float y) {
+  const int bits = __float_as_int(x) & 0x7fffffff;
+  const TwoFloats logarithm = log2_of(bits);
+  const float high = y * logarithm.high;
+  const float low = __fmaf_rn(y, logarithm.low, __fmaf_rn(y, logarithm.high, -high));
+  const float result = exp2_of({high, low});
+  const bool is_normal = uint32_t(bits) - 0x00800000u < 0x7f000000u;
+  if (!(is_normal && ::fabsf(high) < 125.0f)) return rare_power(x, y);
+  if (x > 0.0f) return result;
+  if (::truncf(y) != y) return NAN;
+  return ::truncf(0.5f * y) != 0.5f * y ? -result : result;
+}
 }  // namespace std
 )";
 
@@ -120,7 +176,7 @@ class Stack {
 
 }  // namespace
 
-std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack) {
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack, bool power) {
   std::set<Helper> common = used;
   common.erase(Helper::F16);
   common.erase(Helper::AtomicUpdate);
@@ -130,6 +186,7 @@ std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool w
   if (block_reduce) out += reduce_text;
   if (wide) out += wide_text;
   if (stack) out += stack_text;
+  if (power) out += power_text;
   return out;
 }
 

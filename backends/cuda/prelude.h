@@ -5,6 +5,6 @@
 
 namespace loopgrad::backend {
 
-std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack);
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack, bool power);
 
 }  // namespace loopgrad::backend

@@ -195,7 +195,7 @@ constexpr const char* reserved_words =
     "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num "
     // CUDA.
     "threadIdx blockIdx blockDim gridDim warpSize atomicAdd block_reduce block_number thread_number dynamic_shared "
-    "stack_bytes stack_capacity stack_state";
+    "stack_bytes stack_capacity stack_state TwoFloats log2_of exp2_of rare_power";
 
 }  // namespace
 
