@@ -21,6 +21,8 @@ constexpr std::int64_t most_partial_elements = 1 << 25, enough_blocks = 256, lea
 // Blocks that each sum for many elements have many threads, and all of them should run at the same time.
 constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
 constexpr std::int64_t group_blocks = 32;  // combined first where there may be many
+// Partial results that are combined at once: so few are read sooner than another kernel starts.
+constexpr std::int64_t few_partials = 1 << 17;
 
 Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
 Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
@@ -91,7 +93,8 @@ struct Partial {
   ir::ReduceOp op;
   StmtSet sums;
   std::vector<Expr> fixed;  // per dimension of the target: the index that all sums use, or null where they move
-  std::vector<Expr> shape;  // extents of the dimensions in which they move
+  std::vector<Expr> shape;  // extents of the dimensions in which they move, as far as they do
+  std::vector<Expr> room;   // the target's extents in these dimensions
   ir::Array parts;          // [block, moving dimensions...]
   ir::Array own;            // a block's accumulator, or null when it works in `parts` directly
 
@@ -132,6 +135,36 @@ Stmt for_each_element(const std::vector<Expr>& shape, Body body) {
   return result;
 }
 
+/// Whether a condition on sizes and iterators around the nest holds whenever the nest is entered.
+bool holds_on_entry(const poly::Model& model, const Expr& condition) {
+  return poly::guarded([&] {
+    const auto set = poly::to_set(condition, {model.context, {}, ""});
+    return set && model.assumptions.is_subset(set->params());
+  });
+}
+
+/// An extent of the target that covers what the sums' index in this dimension reaches: the bound of the loops that it
+/// is the iterator of, where that is known on entry and surely no more than the array's own extent.
+Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::size_t dim) {
+  const Expr whole = sums[0].as<ir::Reduce>()->array->shape[dim];
+  Expr bound;
+  for (const poly::Statement& s : model.statements) {
+    if (std::none_of(sums.begin(), sums.end(), [&](const Stmt& sum) { return sum.get() == s.stmt.get(); })) continue;
+    const auto* index = s.stmt.as<ir::Reduce>()->indices[dim].as<ir::Var>();
+    const auto iterator = index ? std::find(s.iterators.begin(), s.iterators.end(), index->symbol) : s.iterators.end();
+    if (iterator == s.iterators.end()) return whole;
+    const auto* loop = s.loops[static_cast<std::size_t>(iterator - s.iterators.begin())].as<ir::For>();
+    if (!loop || ir::has_load(loop->upper) || (bound && !same_value(bound, loop->upper))) return whole;
+    for (const ir::Symbol& inner : s.iterators)
+      if (mentions(loop->upper, inner)) return whole;
+    bound = loop->upper;
+  }
+  if (!bound || same_value(bound, whole)) return whole;
+  const bool fits = holds_on_entry(model, ir::binary(BinaryOp::Le, ir::int_const(0), bound)) &&
+                    holds_on_entry(model, ir::binary(BinaryOp::Le, bound, whole));
+  return fits ? bound : whole;
+}
+
 Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
   const ir::Reduce& first = *sums[0].as<ir::Reduce>();
   Partial result;
@@ -146,16 +179,19 @@ Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
       for (const ir::Symbol& iterator : s.iterators) fixed = fixed && !mentions(index, iterator);
     }
     result.fixed.push_back(fixed ? index : Expr());
-    if (!fixed) result.shape.push_back(first.array->shape[dim]);
+    if (fixed) continue;
+    result.shape.push_back(extent_of(model, sums, dim));
+    result.room.push_back(first.array->shape[dim]);
   }
   return result;
 }
 
 Expr both(const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::And, a, b); }
 
-/// Whether the indices, and those of the reads that they are made of, lie inside their arrays. Constants and iterators
-/// of the combining loops do.
-Expr element_exists(const ir::Array& array, const std::vector<Expr>& indices, const std::vector<ir::Symbol>& inside) {
+/// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
+/// does not show. Constants and iterators of the combining loops do.
+Expr element_exists(const poly::Model& model, const ir::Array& array, const std::vector<Expr>& indices,
+                    const std::vector<ir::Symbol>& inside) {
   Expr result = ir::bool_const(true);
   for (std::size_t d = 0; d < indices.size(); ++d) {
     const Expr& index = indices[d];
@@ -163,11 +199,12 @@ Expr element_exists(const ir::Array& array, const std::vector<Expr>& indices, co
     if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
     ir::walk(index, [&](const Expr& e) {
       auto* load = e.as<ir::Load>();
-      if (load) result = both(result, element_exists(load->array, load->indices, inside));
+      if (load) result = both(result, element_exists(model, load->array, load->indices, inside));
       return !load;
     });
-    result = both(result, both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
-                               ir::binary(ir::BinaryOp::Lt, index, array->shape[d])));
+    const Expr own = both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
+                          ir::binary(ir::BinaryOp::Lt, index, array->shape[d]));
+    if (!holds_on_entry(model, own)) result = both(result, own);
   }
   return result;
 }
@@ -176,18 +213,22 @@ class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
        const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks)
-      : root_(*nest.as<ir::For>()),
+      : model_(model),
+        root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
         blocks_(ir::int_const(tree_blocks)),
         many_(tree_blocks > cpu_tree_blocks) {
+    const Expr few = many_ ? varying_trips(program) : Expr();
     for (const auto& group : groups) {
       partials_.push_back(partial_of(model, group));
       const Partial& partial = partials_.back();
       if (partial.is_small()) continue;
       Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many_);
+      if (few) wanted = larger(wanted, smaller(ceiling(few, ir::int_const(2)), ir::int_const(enough_blocks)));
       if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
     }
+    if (few) blocks_ = smaller(blocks_, few);
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
     for (Partial& partial : partials_) make_arrays(partial);
   }
@@ -214,13 +255,26 @@ class Tree {
     return sums_only && !ir::contains_loop(root_.body) && !ir::has_load(root_.lower) && !ir::has_load(root_.upper);
   }
 
+  // The iterations of a loop whose length changes with loops around it, as in a factorisation; null for others. There
+  // may be few: then no more blocks than iterations, and two iterations for each of some hundred blocks.
+  Expr varying_trips(const ir::Program& program) const {
+    const Expr trips = simplify_indices(root_.upper - root_.lower);
+    bool varies = false;
+    ir::walk(trips, [&](const Expr& e) {
+      const auto* v = e.as<ir::Var>();
+      varies |= v && std::find(program.sizes.begin(), program.sizes.end(), v->symbol) == program.sizes.end();
+    });
+    return varies && !ir::has_load(trips) ? trips : Expr();
+  }
+
   void make_arrays(Partial& partial) const {
     ScalarType type = value_type(partial.target->type);
     auto array = [&](const char* suffix, const std::vector<Expr>& shape) {
       return ir::make_array(partial.target->name + suffix, type, shape, ir::ArrayRole::Local, root_.location);
     };
     if (partial.is_small()) partial.own = array("_own", partial.shape);
-    std::vector<Expr> shape = partial.shape;
+    // Of the target's extents: memory of a size that varies with the loops around would be taken many times.
+    std::vector<Expr> shape = partial.room;
     shape.insert(shape.begin(), blocks_);
     partial.parts = array("_part", shape);
   }
@@ -282,11 +336,16 @@ class Tree {
   Stmt combinations() const {
     std::vector<Stmt> result;
     for (const Partial& partial : partials_) {
-      // Of many blocks, groups are combined first: for all elements of all groups at once.
-      const bool grouped = many_ && !ir::as_int(product(partial.shape));
-      if (grouped) result.push_back(combination_of_groups(partial));
-      result.push_back(grouped ? combination(partial, ceiling(blocks_, ir::int_const(group_blocks)), group_blocks)
-                               : combination(partial, blocks_, 1));
+      const Expr elements = product(partial.shape);
+      if (!many_ || ir::as_int(elements)) {
+        result.push_back(combination(partial, blocks_, ir::int_const(1)));
+        continue;
+      }
+      // Of many partial results, groups are combined first: for all elements of all groups at once.
+      const Expr is_many = ir::binary(BinaryOp::Gt, blocks_ * elements, ir::int_const(few_partials));
+      const Expr group = ir::select(is_many, ir::int_const(group_blocks), ir::int_const(1));
+      result.push_back(ir::if_then(is_many, combination_of_groups(partial)));
+      result.push_back(combination(partial, ceiling(blocks_, group), group));
     }
     return ir::block(std::move(result));
   }
@@ -315,7 +374,7 @@ class Tree {
   }
 
   // target[z...] op= parts[stride*block, z...], block by block; the last of several dimensions is innermost.
-  Stmt combination(const Partial& partial, const Expr& blocks, std::int64_t stride) const {
+  Stmt combination(const Partial& partial, const Expr& blocks, const Expr& stride) const {
     ir::Symbol block = ir::make_symbol("block");
     std::size_t rank = partial.shape.size();
     std::vector<ir::Symbol> iterators;
@@ -325,11 +384,11 @@ class Tree {
       indices.push_back(ir::var(iterators.back()));
     }
     std::vector<Expr> part = indices;
-    part.insert(part.begin(), ir::var(block) * ir::int_const(stride));
+    part.insert(part.begin(), ir::var(block) * stride);
     const std::vector<Expr> element = partial.element(indices);
     Stmt result = ir::reduce(partial.target, element, partial.op, ir::load(partial.parts, part), root_.location);
     // Where no iteration added anything, the element need not exist.
-    const Expr exists = element_exists(partial.target, element, iterators);
+    const Expr exists = element_exists(model_, partial.target, element, iterators);
     const bool varies = std::any_of(iterators.begin(), iterators.end(), [&](auto& z) { return mentions(exists, z); });
     if (varies) result = ir::if_then(exists, result);
     auto over = [&](const ir::Symbol& iterator, const Expr& extent) {
@@ -358,6 +417,7 @@ class Tree {
     return result;
   }
 
+  const poly::Model& model_;
   const ir::For& root_;
   const Stmt nest_;
   ir::Symbol block_;

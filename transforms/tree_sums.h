@@ -25,11 +25,13 @@ inline constexpr std::int64_t small_array = 64;
 bool can_be_held_back(const poly::Model& model, const std::vector<ir::Stmt>& sums);
 
 /// Rewrites a loop that carries nothing but the given sums. Each group holds sums into one target that can be held
-/// back. Partial results cover the dimensions of the target in which the sums move. The number of blocks is bounded so
-/// that they stay well below the work: a quarter of the nest's iterations per element, from sizes alone. The block loop
-/// is marked parallel; a block runs its iterations in their original order. `model` is the nest's. There are at most
-/// `tree_blocks` blocks, whatever the number of threads: results do not depend on it. Above `cpu_tree_blocks`, which a
-/// GPU wants, a loop of nothing but sums into single elements stays as it is: the mapping shares it out.
+/// back. Partial results cover the dimensions of the target in which the sums move, as far as they do. The number of
+/// blocks is bounded so that they stay well below the work: a quarter of the nest's iterations per element, from sizes
+/// alone. The block loop is marked parallel; a block runs its iterations in their original order. `model` is the
+/// nest's. There are at most `tree_blocks` blocks, whatever the number of threads: results do not depend on it. Above
+/// `cpu_tree_blocks`, which a GPU wants, a loop of nothing but sums into single elements stays as it is: the mapping
+/// shares it out. A loop whose length changes with loops around it may be short: on a GPU it has no more blocks than
+/// iterations.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
                    const std::vector<std::vector<ir::Stmt>>& groups, std::int64_t tree_blocks);
 

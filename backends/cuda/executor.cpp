@@ -20,6 +20,7 @@ constexpr std::int64_t most_shared_bytes = 64 * 1024;  // of local arrays: more 
 constexpr std::size_t fewest_graph_launches = 2, most_graph_launches = 50000, most_launches = 4000000;
 constexpr std::int64_t stack_capacity = std::int64_t{4} << 30;
 
+constexpr std::int64_t most_spare_bytes = std::int64_t{64} << 20;
 constexpr std::size_t most_lanes = 4;  // kernels side by side
 constexpr std::size_t most_plans = 4;  // arguments and sizes that a caller takes turns with
 
@@ -253,6 +254,8 @@ void Executor::visit_contraction(const ir::Contraction& n) {
 void* Executor::grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted) {
   if (memory && bytes >= wanted) return memory.get();
   if (capturing_) refuse_capture("it would have to allocate memory");
+  // What has grown once often does so in every step of a loop.
+  if (memory) wanted = std::max(wanted, bytes + std::min(bytes / 2, most_spare_bytes));
   std::shared_ptr<void> larger = allocate(wanted, program_.name);
   if (memory) {
     plan_->outgrown.push_back(memory);

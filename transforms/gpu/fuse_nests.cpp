@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
@@ -21,6 +22,7 @@ constexpr int most_loads = 40;  // of one thread: their values and addresses hav
 struct Nest {
   std::vector<const ir::For*> loops;  // outermost first
   Stmt body;
+  const ir::Reduce* sum = nullptr;  // all that the body does, in sequential loops
 
   std::size_t best_loop() const { return best_along_threads(body, loops); }
   /// Whether threads would take tiles of the best loop and another one.
@@ -43,6 +45,23 @@ bool is_plain(const Stmt& body) {
   return plain;
 }
 
+/// The sum into one element that sequential loops of known bounds do, and nothing else; null for other statements.
+const ir::Reduce* only_sum(const Stmt& body) {
+  std::vector<ir::Symbol> iterators;
+  Stmt inside = body;
+  while (const auto* loop = inside.as<ir::For>()) {
+    if (loop->mode == ir::LoopMode::Parallel || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return nullptr;
+    iterators.push_back(loop->iterator);
+    inside = loop->body;
+  }
+  const auto* sum = inside.as<ir::Reduce>();
+  if (iterators.empty() || !sum || sum->atomic) return nullptr;
+  for (const Expr& index : sum->indices)
+    for (const ir::Symbol& iterator : iterators)
+      if (ir::mentions(index, iterator)) return nullptr;
+  return sum;
+}
+
 std::optional<Nest> nest_of(const Stmt& s) {
   Nest nest;
   nest.body = s;
@@ -52,33 +71,9 @@ std::optional<Nest> nest_of(const Stmt& s) {
     nest.loops.push_back(loop);
     nest.body = loop->body;
   }
-  if (nest.loops.empty() || !is_plain(nest.body)) return std::nullopt;
+  nest.sum = only_sum(nest.body);
+  if (nest.loops.empty() || (!nest.sum && !is_plain(nest.body))) return std::nullopt;
   return nest;
-}
-
-struct Access {
-  ir::Array array;
-  std::vector<Expr> indices;
-  bool writes;
-};
-
-/// Those of a body to arrays that it does not declare itself.
-std::vector<Access> accesses_of(const Stmt& body) {
-  std::set<ir::Array> own;
-  for (const LocalArray& local : locals_of(body)) own.insert(local.array);
-  std::vector<Access> result;
-  ir::walk(
-      body,
-      [&](const Stmt& s) {
-        for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
-          if (!own.count(array)) result.push_back({array, indices, true});
-        });
-      },
-      [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        if (load && !own.count(load->array)) result.push_back({load->array, load->indices, false});
-      });
-  return result;
 }
 
 class Fuser {
@@ -99,11 +94,24 @@ class Fuser {
   Stmt block(const ir::Block& n) const {
     std::vector<Stmt> result;
     for (const Stmt& child : n.body) {
-      const Stmt fused = result.empty() ? Stmt() : fuse(result.back(), child);
+      const Stmt fused = result.empty() ? Stmt() : fuse_with_last(result.back(), child);
       if (fused) result.back() = fused;
       else result.push_back(visit(child));
     }
     return ir::block(std::move(result));
+  }
+
+  /// `second` fused with `first`, or with what comes last in the scope of local arrays; null where that cannot be.
+  Stmt fuse_with_last(const Stmt& first, const Stmt& second) const {
+    if (const auto* local = first.as<ir::Allocate>()) {
+      const Stmt fused = fuse_with_last(local->body, second);
+      return fused ? ir::allocate(local->array, fused, local->location) : Stmt();
+    }
+    const auto* block = first.as<ir::Block>();
+    if (!block || block->body.empty()) return fuse(first, second);
+    std::vector<Stmt> list = block->body;
+    list.back() = fuse_with_last(list.back(), second);
+    return list.back() ? ir::block(std::move(list)) : Stmt();
   }
 
   /// Both as one nest, or null.
@@ -126,7 +134,17 @@ class Fuser {
     return fused;
   }
 
+  /// A sum is only joined by what changes the element that it adds to.
+  static bool is_update_of(const Nest& plain, const ir::Reduce& sum) {
+    const auto all = accesses_of(plain.body);
+    return !plain.sum && std::any_of(all.begin(), all.end(), [&](const Access& x) {
+      return x.writes && x.array == sum.array && ir::equal(x.indices, sum.indices);
+    });
+  }
+
   static bool pays(const Nest& a, const Nest& b) {
+    if (b.sum) return false;
+    if (a.sum && !is_update_of(b, *a.sum)) return false;
     const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
     const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
       return !y.writes && !y.indices.empty() &&
@@ -139,12 +157,16 @@ class Fuser {
 
   bool is_legal(const Nest& a, const Nest& b) const {
     const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
+    std::vector<const ir::For*> loops = a.loops;
+    ir::walk_stmts(a.body, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::For>()) loops.push_back(loop);
+    });
     for (const Access& x : in_a) {
       if (aliased_.count(x.array)) return false;
       for (const Access& y : in_b) {
         if (aliased_.count(y.array)) return false;
         if (x.array != y.array || (!x.writes && !y.writes)) continue;
-        if (!is_same_place(x, y, a.loops) && !are_apart(x, y, a.loops)) return false;
+        if (!is_same_place(x, y, a.loops) && !are_apart(x, y, loops) && !are_apart(y, x, loops)) return false;
       }
     }
     return true;
@@ -157,19 +179,6 @@ class Fuser {
       return std::any_of(x.indices.begin(), x.indices.end(),
                          [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });
     });
-  }
-
-  /// Whatever the iterations are: an index in which they have no part is another one.
-  static bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
-    for (std::size_t d = 0; d < x.indices.size(); ++d) {
-      const bool fixed = std::none_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
-        return ir::mentions(x.indices[d], loop->iterator) || ir::mentions(y.indices[d], loop->iterator);
-      });
-      if (fixed && !ir::has_load(x.indices[d]) && !ir::has_load(y.indices[d]) &&
-          surely_differ({x.indices[d]}, {y.indices[d]}))
-        return true;
-    }
-    return false;
   }
 
   const std::set<ir::Array> aliased_;

@@ -9,7 +9,8 @@
 // Applies to perfect nests of the same bounds, without loops inside, that share an array, when whatever one of them
 // changes and the other uses is either of the same iteration or never the same element. Leaves alone: arrays that may
 // alias, nests with large bodies, nests that run best along different loops or in tiles. Wide accesses may be lost,
-// which costs less than reading an array twice.
+// which costs less than reading an array twice. The first nest may also be one that sums into one element in loops
+// inside, when the second one changes that element.
 #pragma once
 
 #include "dsl/ir/program.h"

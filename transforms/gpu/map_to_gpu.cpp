@@ -5,6 +5,7 @@
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/join_scalars.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
@@ -341,7 +342,7 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program hoisted = fuse_nests(split_kernels(hoist_parallel_loops(search_loops(program))));
+  const ir::Program hoisted = fuse_nests(join_scalars(split_kernels(hoist_parallel_loops(search_loops(program)))));
   const ir::Program sorted = sort_scatters(hoisted, options.enough_threads);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
+#include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/launch_loops.h"
@@ -47,20 +48,6 @@ bool always_sums(const Stmt& body, const ir::Array& array) {
   if (const auto* a = body.as<ir::Allocate>()) return always_sums(a->body, array);
   if (const auto* b = body.as<ir::Block>())
     return std::any_of(b->body.begin(), b->body.end(), [&](const Stmt& s) { return always_sums(s, array); });
-  return false;
-}
-
-/// Whether an index of the load stays on one side of the element's while the loops run.
-bool passes_by(const std::vector<Expr>& load, const std::vector<Expr>& element,
-               const std::vector<const ir::For*>& loops) {
-  for (std::size_t d = 0; d < element.size(); ++d) {
-    for (const ir::For* loop : loops) {
-      if (coefficient_of(load[d], loop->iterator) != 1) continue;
-      const Expr first = ir::substitute(load[d], {{loop->iterator, loop->lower}});
-      const Expr last = ir::substitute(load[d], {{loop->iterator, loop->upper - ir::int_const(1)}});
-      if (distance(last, element[d]).value_or(0) < 0 || distance(first, element[d]).value_or(0) > 0) return true;
-    }
-  }
   return false;
 }
 

@@ -1,0 +1,162 @@
+// Steps of a sequential loop that are as small as those of a factorisation take few kernels.
+#include "backends/cuda/emitter.h"
+#include "tests/unit/count_of.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/gpu/fuse_nests.h"
+#include "transforms/gpu/join_scalars.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+Lowered lowered_for_gpu(const ir::Program& program) {
+  Lowered result;
+  result.before = program;
+  result.after = lower(program, SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
+Lowered mapped(const ir::Program& program) {
+  Lowered result = lowered_for_gpu(program);
+  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1 << 20});
+  ir::verify(result.after, "map_to_gpu");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
+/// Every row below row j adds to it and to d[j, j]; then d[j, j] is divided, and the row takes its share of it.
+ir::Program steps() {
+  ProgramBuilder p("steps");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n, n});
+  auto d = p.inout<double>("d", {n, n});
+  for (auto j : p.loop("j", 0, n)) {
+    for (auto i : p.loop("i", j + 1, n)) {
+      d(j, j) += d(i, j) * a(i, j);
+      for (auto k : p.loop("k", 0, j)) {
+        d(i, k) += a(j, k);
+        d(j, k) += a(i, k) * a(i, k);
+      }
+    }
+    d(j, j) = d(j, j) / (3.0 + a(j, j));
+    for (auto k : p.loop("l", 0, j)) d(j, k) -= d(j, j) * a(j, k);
+  }
+  return p.build().ir();
+}
+
+TEST(SmallSteps, PartialResultsCoverWhatIsAddedToOnly) {
+  const Lowered result = lowered_for_gpu(steps());
+  EXPECT_NE(result.text.find("for z0 in 0..j"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("for z0 in 0..n"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("0 <= j"), std::string::npos) << "known to hold:\n" << result.text;
+  EXPECT_NE(result.text.find(", n - j - 1)"), std::string::npos) << "no more blocks than rows:\n" << result.text;
+  for (const std::int64_t n : {0, 1, 2, 7, 13}) expect_same_results(result, {{"n", n}});
+}
+
+TEST(SmallSteps, TakeThreeKernels) {
+  const Lowered result = mapped(steps());
+  for (const std::int64_t n : {0, 1, 2, 7, 13}) expect_same_results(result, {{"n", n}});
+  // The sums and what each thread does; the sum of d[j, j] and the division; the sum of the row and its share.
+  const std::size_t divided = result.text.find("d[j, j] = d[j, j]/(");
+  const std::size_t shared = result.text.find("d[j, z0] += -(d[j, j]*a[j, z0])");
+  ASSERT_NE(divided, std::string::npos) << result.text;
+  ASSERT_NE(shared, std::string::npos) << result.text;
+  EXPECT_LT(divided, shared);
+  const std::size_t sum = result.text.rfind("grid for", shared);
+  EXPECT_NE(result.text.substr(sum, shared - sum).find("d_part"), std::string::npos) << result.text;
+}
+
+TEST(SmallSteps, MoreThanAFewPartialResultsAreCombinedInGroupsFirst) {
+  const Lowered result = lowered_for_gpu(steps());
+  EXPECT_NE(result.text.find("*j > 131072:"), std::string::npos) << result.text;
+}
+
+/// A nest between two assignments to single elements.
+enum class Between { OwnPlace, Neighbours, ReadsIt, AllOfThem };
+
+Lowered joined(Between between) {
+  ProgramBuilder p("single_elements");
+  auto n = p.size("n");
+  auto x = p.inout<double>("x", {n + 2});
+  auto y = p.inout<double>("y", {n + 2});
+  x(n) = 2.0;
+  for (auto i : p.loop("i", 0, n)) {
+    switch (between) {
+      case Between::OwnPlace: x(i) = 3.0 * y(i); break;
+      case Between::Neighbours: x(i + 2) = 3.0 * y(i); break;
+      case Between::ReadsIt: y(i) = x(n + 1) + y(i); break;
+      case Between::AllOfThem: y(i + 1) = y(i + 1) * 0.5; break;
+    }
+  }
+  x(n + 1) = x(n) * y(n);
+  const Lowered result = passed(p.build(), join_scalars);
+  for (const std::int64_t size : {1, 2, 5}) expect_same_results(result, {{"n", size}});
+  return result;
+}
+
+bool is_moved(const Lowered& result) { return result.text.find("x[n + 1] = x[n]*y[n]") < result.text.find("for i"); }
+
+TEST(JoinScalars, MoveOverNestsThatLeaveThemAlone) {
+  const Lowered result = joined(Between::OwnPlace);
+  EXPECT_TRUE(is_moved(result)) << result.text;
+}
+
+TEST(JoinScalars, StayBehindWhatTheyNeedAndWhatNeedsThem) {
+  for (const Between between : {Between::Neighbours, Between::ReadsIt, Between::AllOfThem}) {
+    const Lowered result = joined(between);
+    EXPECT_FALSE(is_moved(result)) << result.text;
+  }
+}
+
+enum class Update { OfTheSum, OfAnother, ReadsOthers };
+
+Lowered fused(Update update) {
+  ProgramBuilder p("sum_and_update");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {n, m});
+  auto s = p.inout<double>("s", {n});
+  auto z = p.inout<double>("z", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) s(i) += a(i, j);
+  for (auto i : p.loop("k", 0, n)) {
+    switch (update) {
+      case Update::OfTheSum: s(i) = 2.0 * s(i) + z(i); break;
+      case Update::OfAnother: z(i) = 2.0 * s(i); break;
+      case Update::ReadsOthers: s(i) = s(i) * s(0); break;
+    }
+  }
+  const Lowered result = passed(p.build(), fuse_nests);
+  if (update != Update::ReadsOthers) expect_same_results(result, {{"n", 4}, {"m", 5}});
+  return result;
+}
+
+TEST(FuseNests, TheUpdateOfASumJoinsIt) {
+  EXPECT_EQ(outer_parallel_loops(fused(Update::OfTheSum).after.body).size(), 1u);
+  EXPECT_EQ(outer_parallel_loops(fused(Update::OfAnother).after.body).size(), 2u);
+  EXPECT_EQ(outer_parallel_loops(fused(Update::ReadsOthers).after.body).size(), 1u) << "the second loop is sequential";
+}
+
+TEST(Barriers, WhatThreadsExchangeIsNotRestricted) {
+  // One thread sets an element that all then read: `__restrict__` would let the compiler keep the old value.
+  ProgramBuilder p("exchange");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n, n});
+  auto d = p.inout<float>("d", {n, n});
+  auto y = p.output<float>("y", {n, n});
+  for (auto i : p.loop("i", 0, n)) {
+    d(i, 0) = d(i, 0) / a(i, 0);
+    for (auto k : p.loop("k", 1, n)) d(i, k) += d(i, 0) * a(i, k);
+    for (auto k : p.loop("l", 0, n)) y(i, k) = a(i, k);
+  }
+  const std::string code = backend::emit_cuda({mapped(p.build().ir()).after}).source();
+  ASSERT_NE(code.find("__syncthreads"), std::string::npos) << code;
+  EXPECT_NE(code.find("float* d,"), std::string::npos) << code;
+  EXPECT_NE(code.find("const float* __restrict__ a"), std::string::npos) << code;
+  EXPECT_NE(code.find("float* __restrict__ y"), std::string::npos) << code;
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

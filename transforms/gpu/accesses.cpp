@@ -1,0 +1,62 @@
+#include "transforms/gpu/accesses.h"
+
+#include "dsl/ir/queries.h"
+#include "transforms/linear_form.h"
+#include "transforms/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+std::vector<Access> accesses_of(const Stmt& s) {
+  std::set<ir::Array> own;
+  for (const LocalArray& local : locals_of(s)) own.insert(local.array);
+  std::vector<Access> result;
+  ir::walk(
+      s,
+      [&](const Stmt& child) {
+        for_each_store(child, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+          if (!own.count(array)) result.push_back({array, indices, true});
+        });
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (load && !own.count(load->array)) result.push_back({load->array, load->indices, false});
+      });
+  return result;
+}
+
+bool passes_by(const std::vector<Expr>& load, const std::vector<Expr>& element,
+               const std::vector<const ir::For*>& loops) {
+  for (std::size_t d = 0; d < element.size(); ++d) {
+    for (const ir::For* loop : loops) {
+      if (coefficient_of(load[d], loop->iterator) != 1) continue;
+      const Expr first = ir::substitute(load[d], {{loop->iterator, loop->lower}});
+      const Expr last = ir::substitute(load[d], {{loop->iterator, loop->upper - ir::int_const(1)}});
+      if (distance(last, element[d]).value_or(0) < 0 || distance(first, element[d]).value_or(0) > 0) return true;
+    }
+  }
+  return false;
+}
+
+bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
+  // What varies, or may be changed in between, has no part in the comparison.
+  auto is_fixed = [&](const Expr& e) {
+    return !ir::has_load(e) && std::none_of(loops.begin(), loops.end(),
+                                            [&](const ir::For* loop) { return ir::mentions(e, loop->iterator); });
+  };
+  std::vector<const ir::For*> ranges;
+  for (const ir::For* loop : loops)
+    if (is_fixed(loop->lower) && is_fixed(loop->upper)) ranges.push_back(loop);
+  for (std::size_t d = 0; d < x.indices.size(); ++d) {
+    const std::vector<Expr> a = {x.indices[d]}, b = {y.indices[d]};
+    if (!is_fixed(b[0]) || ir::has_load(a[0])) continue;
+    if (is_fixed(a[0]) ? surely_differ(a, b) : passes_by(a, b, ranges)) return true;
+  }
+  return false;
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,28 @@
+// Which elements statements of the host's part of a program touch, and which of them are surely different.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <vector>
+
+namespace loopgrad::transforms {
+
+/// One access, or a sum as an access that writes.
+struct Access {
+  ir::Array array;
+  std::vector<ir::Expr> indices;
+  bool writes = false;
+};
+
+/// Those of a statement to arrays that it does not declare itself.
+std::vector<Access> accesses_of(const ir::Stmt& s);
+
+/// Whether an index of the load stays on one side of the element's while the loops run.
+bool passes_by(const std::vector<ir::Expr>& load, const std::vector<ir::Expr>& element,
+               const std::vector<const ir::For*>& loops);
+
+/// Whether `x`, in whatever iteration of the loops, never touches the element of `y`, in whatever other one: an index
+/// in which the loops have no part in `y` is another one, or out of the range of the loop that is that index of `x`.
+bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For*>& loops);
+
+}  // namespace loopgrad::transforms
