@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 namespace loopgrad::transforms {
 
@@ -38,8 +39,12 @@ bool is_fill(const LevelUse& use, const ir::Array& array, std::size_t dimension)
 
 class Contraction {
  public:
-  Contraction(const ir::Program& program, const Stmt& scope, std::size_t dimension)
-      : program_(program), scope_(scope), array_(scope.as<ir::Allocate>()->array), dimension_(dimension) {}
+  Contraction(const ir::Program& program, const Stmt& scope, std::size_t dimension, std::int64_t most_in_place)
+      : program_(program),
+        scope_(scope),
+        array_(scope.as<ir::Allocate>()->array),
+        dimension_(dimension),
+        most_in_place_(most_in_place) {}
 
   bool is_legal() {
     const auto uses = level_uses(scope_.as<ir::Allocate>()->body, array_, dimension_);
@@ -194,7 +199,9 @@ class Contraction {
   // Whether each element of the level that comes into use may replace that of the level that goes out of use: one
   // assignment, once per element and step, is the only one to read the latter, and nothing touches the former before.
   bool leaving_level_makes_place(const std::vector<LevelUse>& uses) const {
-    if (window_.levels() < 2 || !fills_.empty() || used_before_ || (used_after_ && !goes_on_)) return false;
+    if (window_.levels() < 2 || window_.levels() > most_in_place_ || !fills_.empty() || used_before_ ||
+        (used_after_ && !goes_on_))
+      return false;
     std::vector<const LevelUse*> step, after;
     for (const LevelUse& use : uses) {
       if (in_step(use)) step.push_back(&use);
@@ -304,6 +311,7 @@ class Contraction {
   const Stmt& scope_;
   const ir::Array& array_;
   std::size_t dimension_;
+  std::int64_t most_in_place_;  // levels of a window of which one may take the place of another
   LevelWindow window_;
   std::vector<LevelUse> fills_;  // one use of each
   bool used_before_ = false, used_after_ = false, in_place_ = false;
@@ -313,13 +321,15 @@ class Contraction {
 }  // namespace
 
 ir::Program contract_levels(const ir::Program& program, PassContext& context) {
+  // On an H200 a wave's step in two levels takes 8 % more time than in three.
+  const std::int64_t most_in_place = context.options.for_gpu() ? 2 : std::numeric_limits<std::int64_t>::max();
   if (!ir::aliased_arrays(program).empty()) return program;
   std::function<Stmt(const Stmt&)> visit = [&](const Stmt& body) {
     return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       auto* scope = s.as<ir::Allocate>();
       if (!scope) return std::nullopt;
       for (std::size_t d = 0; scope->array->shape.size() > 1 && d < scope->array->shape.size(); ++d) {
-        Contraction contraction(program, s, d);
+        Contraction contraction(program, s, d, most_in_place);
         if (!contraction.is_legal()) continue;
         context.report.remarks.push_back({contraction.remark(), scope->array->location});
         return visit(contraction.build());

@@ -25,6 +25,8 @@ struct LowerOptions {
   Schedule schedule = {};                                   // steps for this program
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
   std::int64_t tree_blocks = cpu_tree_blocks;  // at most so many partial results of one sum, for any number of threads
+
+  bool for_gpu() const { return tree_blocks > cpu_tree_blocks; }
 };
 
 /// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets

@@ -203,7 +203,7 @@ class Planner {
   // results are known to leave the whole nest to one thread.
   bool wants_inverse(const Group& group) const {
     if (!group.separators.dims.empty() || !group.separators.follows || request_.all_or_none) return false;
-    return context_.options.tree_blocks > cpu_tree_blocks ||
+    return context_.options.for_gpu() ||
            (group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos &&
             leaves(now_.nest).size() > group.sums.size());
   }

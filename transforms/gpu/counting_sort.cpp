@@ -39,25 +39,26 @@ class CountingSort {
   CountingSort(const Array& key, const Array& sorted, const Array& item, const Expr& count, const Expr& key_end,
                const SortShares& shares, const SourceLocation& where)
       : key_(key), sorted_(sorted), item_(item), count_(count), key_end_(key_end), shares_(shares), where_(where) {
-    counts_ = local("count", {number(shares.radix) * tiles_});
+    const Expr group = number(shares.group), supers = ceil_div(groups_, group);
+    counts_ = local("count", {group, groups_});
     places_ = local("place", counts_->shape);
-    group_sums_ = local("group_sum", {groups_});
+    group_sums_ = local("group_sum", {group, supers});
     group_places_ = local("group_place", group_sums_->shape);
-    super_sums_ = local("super_sum", {ceil_div(groups_, number(shares.group))});
+    super_sums_ = local("super_sum", {supers});
     super_places_ = local("super_place", super_sums_->shape);
-    rest_ = local("rest", {number(2), count_});
-    from_ = local("from", {number(2), count_});
+    rest_ = local("rest", {number(2), number(shares.tile), tiles_});
+    from_ = local("from", rest_->shape);
   }
 
   Stmt code() const {
     const Stmt begin = parallel("at", count_, [&](const Expr& at) {
-      return ir::block({set(rest_, {number(0), at}, get(key_, {at})), set(from_, {number(0), at}, at)});
+      return ir::block({set(rest_, key_at(number(0), at), get(key_, {at})), set(from_, key_at(number(0), at), at)});
     });
     const ir::Symbol digit = ir::make_symbol("digit");
     const Stmt passes = ir::for_loop(digit, number(0), digits_, pass(ir::var(digit)), LoopMode::Forward, where_,
                                      number(most_digits(shares_.radix)));
     const Stmt end = parallel("at", count_, [&](const Expr& at) {
-      const Expr from = get(from_, {mod(digits_, number(2)), at});
+      const Expr from = get(from_, key_at(mod(digits_, number(2)), at));
       return ir::block({set(item_, {at}, from), set(sorted_, {at}, get(key_, {from}))});
     });
     Stmt all = ir::block({begin, passes, end});
@@ -93,12 +94,20 @@ class CountingSort {
   Stmt forward(const char* name, const Expr& extent, Body body) const {
     return loop(name, number(0), extent, LoopMode::Forward, body);
   }
-  /// Tiles side by side, the keys of each in their order: body(tile, at).
+  // Tiles and groups are columns of arrays, so that threads that go through neighbouring ones read neighbours.
+  std::vector<Expr> key_at(const Expr& side, const Expr& p) const {
+    return {side, mod(p, number(shares_.tile)), div(p, number(shares_.tile))};
+  }
+  std::vector<Expr> count_at(const Expr& p) const {
+    return {mod(p, number(shares_.group)), div(p, number(shares_.group))};
+  }
+
+  /// Tiles side by side, the keys of each in their order: body(tile, k).
   template <class Body>
   Stmt tiles(Body body) const {
     return parallel("tile", tiles_, [&](const Expr& tile) {
-      const Expr begin = tile * number(shares_.tile), end = ir::smaller(begin + number(shares_.tile), count_);
-      return loop("at", begin, end, LoopMode::Forward, [&](const Expr& at) { return body(tile, at); });
+      const Expr size = ir::smaller(number(shares_.tile), count_ - tile * number(shares_.tile));
+      return forward("k", size, [&](const Expr& k) { return body(tile, k); });
     });
   }
 
@@ -106,53 +115,57 @@ class CountingSort {
   Stmt pass(const Expr& digit) const {
     const Expr source = mod(digit, number(2)), target = number(1) - source, radix = number(shares_.radix);
     // All counts of a digit, tile by tile, come before those of the next.
-    const auto place = [&](const Expr& at, const Expr& tile) {
-      return mod(get(rest_, {source, at}), radix) * tiles_ + tile;
+    const auto place = [&](const Expr& tile, const Expr& k) {
+      return count_at(mod(get(rest_, {source, k, tile}), radix) * tiles_ + tile);
     };
-    const Stmt zeros = parallel("p", counts_->shape[0], [&](const Expr& p) { return set(counts_, {p}, number(0)); });
     const Stmt counted =
-        tiles([&](const Expr& tile, const Expr& at) { return add(counts_, {place(at, tile)}, number(1)); });
-    const Stmt moved = tiles([&](const Expr& tile, const Expr& at) {
+        tiles([&](const Expr& tile, const Expr& k) { return add(counts_, place(tile, k), number(1)); });
+    const Stmt moved = tiles([&](const Expr& tile, const Expr& k) {
       const Array to = local("to", {});
       const Expr next = ir::load(to, {});
-      return ir::allocate(to, ir::block({set(to, {}, get(places_, {place(at, tile)})),
-                                         set(places_, {place(at, tile)}, next + number(1)),
-                                         set(from_, {target, next}, get(from_, {source, at})),
-                                         set(rest_, {target, next}, div(get(rest_, {source, at}), radix))}));
+      return ir::allocate(
+          to, ir::block({set(to, {}, get(places_, place(tile, k))), set(places_, place(tile, k), next + number(1)),
+                         set(from_, key_at(target, next), get(from_, {source, k, tile})),
+                         set(rest_, key_at(target, next), div(get(rest_, {source, k, tile}), radix))}));
     });
-    return ir::block({zeros, counted, scanned(), moved});
+    return ir::block({zeros(counts_), zeros(group_sums_), counted, scanned(), moved});
   }
 
-  /// places[p] = counts[0] + .. + counts[p - 1].
+  Stmt zeros(const Array& array) const {
+    return parallel("k", array->shape[0], [&](const Expr& k) {
+      return parallel("g", array->shape[1], [&](const Expr& g) { return set(array, {k, g}, number(0)); });
+    });
+  }
+
+  /// places[p] = counts[0] + .. + counts[p - 1], in the order of the columns.
   Stmt scanned() const {
+    const auto alone = [](const Expr& g) { return std::vector<Expr>{g}; };
+    const auto in_column = [&](const Expr& g) { return count_at(g); };
     const Array run = local("run", {});
     const Stmt top = forward("g", super_sums_->shape[0], [&](const Expr& g) {
       return ir::block({set(super_places_, {g}, ir::load(run, {})), add(run, {}, get(super_sums_, {g}))});
     });
-    return ir::block({sums(counts_, group_sums_), sums(group_sums_, super_sums_),
+    return ir::block({sums(counts_, group_sums_, in_column), sums(group_sums_, super_sums_, alone),
                       ir::allocate(run, ir::block({set(run, {}, number(0)), top})),
-                      places(group_sums_, super_places_, group_places_), places(counts_, group_places_, places_)});
+                      places(group_sums_, super_places_, alone, group_places_),
+                      places(counts_, group_places_, in_column, places_)});
   }
-  /// body(g, k) for the elements k of each group.
-  template <class Body>
-  Stmt group(const Expr& g, const Array& values, Body body) const {
-    const Expr begin = g * number(shares_.group), end = ir::smaller(begin + number(shares_.group), values->shape[0]);
-    return loop("k", begin, end, LoopMode::Forward, body);
-  }
-  Stmt sums(const Array& values, const Array& of_groups) const {
-    return parallel("g", of_groups->shape[0], [&](const Expr& g) {
+  template <class Place>
+  Stmt sums(const Array& values, const Array& of_columns, Place place) const {
+    return parallel("g", values->shape[1], [&](const Expr& g) {
       const Array sum = local("sum", {});
-      const Stmt all = group(g, values, [&](const Expr& k) { return add(sum, {}, get(values, {k})); });
-      return ir::allocate(sum, ir::block({set(sum, {}, number(0)), all, set(of_groups, {g}, ir::load(sum, {}))}));
+      const Stmt all = forward("k", values->shape[0], [&](const Expr& k) { return add(sum, {}, get(values, {k, g})); });
+      return ir::allocate(sum, ir::block({set(sum, {}, number(0)), all, set(of_columns, place(g), ir::load(sum, {}))}));
     });
   }
-  Stmt places(const Array& values, const Array& of_groups, const Array& result) const {
-    return parallel("g", of_groups->shape[0], [&](const Expr& g) {
+  template <class Place>
+  Stmt places(const Array& values, const Array& of_columns, Place place, const Array& result) const {
+    return parallel("g", values->shape[1], [&](const Expr& g) {
       const Array run = local("run", {});
-      const Stmt all = group(g, values, [&](const Expr& k) {
-        return ir::block({set(result, {k}, ir::load(run, {})), add(run, {}, get(values, {k}))});
+      const Stmt all = forward("k", values->shape[0], [&](const Expr& k) {
+        return ir::block({set(result, {k, g}, ir::load(run, {})), add(run, {}, get(values, {k, g}))});
       });
-      return ir::allocate(run, ir::block({set(run, {}, get(of_groups, {g})), all}));
+      return ir::allocate(run, ir::block({set(run, {}, get(of_columns, place(g))), all}));
     });
   }
 

@@ -285,7 +285,7 @@ class Sorter {
       return std::clamp(share, std::int64_t{2}, most);
     };
     piece_ = at_most(enough_threads / 512, 128);
-    shares_ = {at_most(enough_threads / 2048, 32), at_most(enough_threads / 1024, 64),
+    shares_ = {at_most(enough_threads / 2048, 32), at_most(enough_threads / 512, 128),
                at_most(enough_threads / 1024, 64)};
     ir::walk_stmts(program.body, [&](const Stmt& s) {
       for_each_store(s, [&](const Array& array, const auto&) { written_.insert(array); });

@@ -175,6 +175,9 @@ TEST(ContractLevels, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
     EXPECT_NE(l.text.find("local f64 v[" + places + ", n]"), std::string::npos) << l.text;
     for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
   }
+  Report report;
+  const ir::Program for_gpu = lower(waves(Levels::Two).ir(), SumMode::Restructured, report, {{}, {}, 1024});
+  EXPECT_NE(ir::print(for_gpu.body).find("local f64 v[3, n]"), std::string::npos) << ir::print(for_gpu.body);
   const Lowered l = lowered(waves(Levels::ReadAfterwards));
   EXPECT_EQ(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
   for (const std::int64_t steps : {1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
