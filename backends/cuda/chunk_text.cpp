@@ -12,6 +12,7 @@ using namespace ir;
 namespace {
 
 constexpr std::int64_t width_of_chunks = transforms::chunk_width;
+constexpr int most_loads_of_short_columns = 12;  // in one of their iterations
 
 bool uses_registers(const Stmt& s) {
   bool found = false;
@@ -213,6 +214,10 @@ Stmt ChunkWriter::in_registers(const Stmt& body, const std::map<Array, const Wid
 /// All iterations in a row if they exist: without loops around them, what one computes for its addresses helps the
 /// next.
 void ChunkWriter::write_column(const ChunkLoop& l) {
+  int loads = 0;
+  walk(
+      l.loop->body, [](const Stmt&) {}, [&](const Expr& e) { loads += e.as<Load>() != nullptr; });
+  has_long_columns_ |= loads > most_loads_of_short_columns;
   CodeText& code = scope_.code;
   const std::string& start = scope_.name_of(l.start);
   std::string condition = fmt::format("{} + {} <= {}", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));

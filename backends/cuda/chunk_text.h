@@ -26,6 +26,8 @@ class ChunkWriter {
 
   /// Whether something that was written needs the helpers for 16-byte accesses.
   bool uses_wide_accesses() const { return uses_wide_accesses_; }
+  /// Whether threads take columns of a stencil with many loads.
+  bool has_long_columns() const { return has_long_columns_; }
 
  private:
   struct ChunkLoop {
@@ -60,7 +62,7 @@ class ChunkWriter {
   Places places_;
   const std::set<ir::Array>& aliased_;
   WriteStmt write_body_;
-  bool uses_wide_accesses_ = false;
+  bool uses_wide_accesses_ = false, has_long_columns_ = false;
 };
 
 }  // namespace loopgrad::backend

@@ -76,8 +76,11 @@ std::string CudaUnit::source(KernelForm form) const {
          fmt::format(
              "\n// Indices: 32 bits where all of a launch fit, else 64.\nusing index_t = {};\n"
              "// Whether the grid has a block for each iteration of the loops over blocks, or blocks take turns.\n"
-             "constexpr bool one_turn = {};\n",
-             form == KernelForm::Wide ? "int64_t" : "int32_t", form == KernelForm::OneTurn) +
+             "constexpr bool one_turn = {};\n"
+             "// Blocks that a multiprocessor should have at once where threads take columns of a stencil.\n"
+             "constexpr int column_blocks = {};\n",
+             form == KernelForm::Wide ? "int64_t" : "int32_t", form == KernelForm::OneTurn,
+             form == KernelForm::Wide ? 1 : 7) +
          definitions;
 }
 

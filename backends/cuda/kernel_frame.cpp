@@ -165,9 +165,11 @@ void declare_arguments(const Program& program, const KernelFrame& frame, KernelS
   });
 }
 
-std::string launch_bounds_text(const Program& program, const CudaKernel& kernel) {
+std::string launch_bounds_text(const Program& program, const CudaKernel& kernel, bool has_long_columns) {
   if (kernel.threads.empty()) return "";
-  return fmt::format("__launch_bounds__({}) ", most_threads(program, kernel.threads));
+  const std::int64_t threads = most_threads(program, kernel.threads);
+  const bool usual = threads == 256;  // what `column_blocks` is meant for
+  return fmt::format("__launch_bounds__({}{}) ", threads, has_long_columns && usual ? ", column_blocks" : "");
 }
 
 std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {

@@ -30,8 +30,10 @@ KernelFrame kernel_frame(const ir::Program& program, const ir::Stmt& s, const st
 /// Gives the arguments their names, and notes what is known about those that the host computes.
 void declare_arguments(const ir::Program& program, const KernelFrame& frame, KernelScope& scope);
 
-/// `__launch_bounds__(256) `, or "" for a kernel of one thread.
-std::string launch_bounds_text(const ir::Program& program, const CudaKernel& kernel);
+/// `__launch_bounds__(256) `, or "" for a kernel of one thread. Threads that take columns of a stencil with many loads
+/// would need more registers than there are for all threads that fit, but they wait for memory: more of them at once
+/// are worth more (`column_blocks` of CudaUnit::source).
+std::string launch_bounds_text(const ir::Program& program, const CudaKernel& kernel, bool has_long_columns);
 
 /// Between the parentheses of the kernel's declaration, once its locals are known.
 std::string parameters_text(const KernelFrame& frame, KernelScope& scope);

@@ -39,6 +39,7 @@ class KernelWriter {
 
   bool uses_block_reduce() const { return uses_block_reduce_; }
   bool uses_wide_accesses() const { return chunks_.uses_wide_accesses(); }
+  bool has_long_columns() const { return chunks_.has_long_columns(); }
 
  private:
   template <class... Args>
@@ -304,7 +305,8 @@ KernelText kernel_text(const Program& program, const Stmt& s, const std::string&
   KernelWriter writer(program, frame, scope);
   const std::string body = writer.write();
   const std::string definition =
-      fmt::format("\nextern \"C\" __global__ void {}{}({}) {{\n{}}}\n", launch_bounds_text(program, frame.kernel), name,
+      fmt::format("\nextern \"C\" __global__ void {}{}({}) {{\n{}}}\n",
+                  launch_bounds_text(program, frame.kernel, any_width && writer.has_long_columns()), name,
                   parameters_text(frame, scope), body);
   return {std::move(frame.kernel), definition, std::move(scope.state.helpers), writer.uses_block_reduce(),
           writer.uses_wide_accesses()};
