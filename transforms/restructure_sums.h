@@ -9,9 +9,10 @@
 // (time steps) stay where they are. For each target, in this order of preference:
 //   gather  the sums move into a nest of their own whose outermost loops enumerate elements of the target. Locals that
 //           cross the split are computed again when cheap, else kept in arrays over the loops.
+//   inverse the elements are known only at run time: the sums move into a nest of their own, in the old order, for the
+//           mapping to a target, which inverts the indices. For a GPU; on a CPU where blocks would be one.
 //   tree    partial results of blocks of iterations, combined in a fixed order: for targets that all iterations share
-//   and
-//           that are small compared with the work, and wherever the nest cannot be split.
+//           and that are small compared with the work, and wherever the nest cannot be split.
 //   serial  the loop keeps its order.
 // Requires: nothing. Guarantees: no two orders of summation for different numbers of threads; ordinary dependences are
 // kept; every choice has a SumDecision with its reason. Never fails: past isl's budget a loop keeps its order, with a

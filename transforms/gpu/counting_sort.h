@@ -6,7 +6,7 @@
 namespace loopgrad::transforms {
 
 struct SortShares {
-  std::int64_t tile = 32;   // neighbouring keys whose digits one thread counts
+  std::int64_t tile = 32;    // neighbouring keys whose digits one thread counts
   std::int64_t group = 128;  // counts that one thread adds up
   /// Values of a digit. All counts of the tiles of a block should fit into its cache.
   std::int64_t radix = 64;
