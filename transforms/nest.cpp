@@ -187,4 +187,15 @@ Stmt without_allocations(const Stmt& s) {
   });
 }
 
+Stmt rewrite_host_blocks(const Stmt& s, const std::function<Stmt(const ir::Block&)>& f) {
+  if (!s || is_parallel_loop(s)) return s;
+  const auto inside = [&](const Stmt& child) { return rewrite_host_blocks(child, f); };
+  if (const auto* n = s.as<ir::Block>()) return f(*n);
+  if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, inside(n->body), n->location);
+  if (const auto* n = s.as<ir::If>())
+    return ir::if_then(n->condition, inside(n->then_body), inside(n->else_body), n->location);
+  if (const auto* n = s.as<ir::For>()) return with_body(*n, inside(n->body));
+  return s;
+}
+
 }  // namespace loopgrad::transforms

@@ -3,6 +3,7 @@
 
 #include "dsl/ir/rewriter.h"
 
+#include <functional>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -59,6 +60,9 @@ void for_each_store(const ir::Stmt& s, F&& f) {
 /// A For with another body or mode.
 ir::Stmt with_body(const ir::For& loop, ir::Stmt body);
 ir::Stmt with_mode(const ir::For& loop, ir::LoopMode mode);
+
+/// `s` with f(block) for the outermost blocks that are in no parallel loop.
+ir::Stmt rewrite_host_blocks(const ir::Stmt& s, const std::function<ir::Stmt(const ir::Block&)>& f);
 
 /// "d_x[i + j] += d_y[i]*w[j]", for reports.
 std::string text_of(const ir::Reduce& sum);

@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/gpu/launch_loops.h"
+#include "transforms/gpu/loop_builder.h"
 
 namespace loopgrad::transforms {
 
@@ -14,9 +14,6 @@ using ir::LoopMode;
 using ir::Stmt;
 
 namespace {
-
-Expr div(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
-Expr mod(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Mod, a, b); }
 
 constexpr std::int64_t most_keys = std::int64_t{1} << 40;  // more than any memory has
 
@@ -34,11 +31,11 @@ std::int64_t most_digits(std::int64_t radix) {
   return result;
 }
 
-class CountingSort {
+class CountingSort : LoopBuilder {
  public:
   CountingSort(const Array& key, const Array& sorted, const Array& item, const Expr& count, const Expr& key_end,
                const SortShares& shares, const SourceLocation& where)
-      : key_(key), sorted_(sorted), item_(item), count_(count), key_end_(key_end), shares_(shares), where_(where) {
+      : LoopBuilder(where), key_(key), sorted_(sorted), item_(item), count_(count), key_end_(key_end), shares_(shares) {
     const Expr group = number(shares.group), supers = ceil_div(groups_, group);
     counts_ = local("count", {group, groups_});
     places_ = local("place", counts_->shape);
@@ -61,7 +58,8 @@ class CountingSort {
       const Expr from = get(from_, key_at(mod(digits_, number(2)), at));
       return ir::block({set(item_, {at}, from), set(sorted_, {at}, get(key_, {from}))});
     });
-    Stmt all = ir::block({begin, passes, end});
+    // Of group sums only what fills up the last column keeps its zeros.
+    Stmt all = ir::block({begin, zeros(group_sums_), passes, end});
     for (const Array& array : {counts_, places_, group_sums_, group_places_, super_sums_, super_places_, rest_, from_})
       all = ir::allocate(array, all, where_);
     const Expr group = number(shares_.group);
@@ -71,28 +69,8 @@ class CountingSort {
   }
 
  private:
-  Array local(const std::string& name, std::vector<Expr> shape) const {
-    return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
-  }
-  Expr get(const Array& array, std::vector<Expr> at) const { return ir::load(array, std::move(at), where_); }
-  Stmt set(const Array& array, std::vector<Expr> at, const Expr& value) const {
-    return ir::assign(array, std::move(at), value, where_);
-  }
   Stmt add(const Array& array, std::vector<Expr> at, const Expr& value) const {
     return ir::reduce(array, std::move(at), ir::ReduceOp::Add, value, where_);
-  }
-  template <class Body>
-  Stmt loop(const char* name, const Expr& lower, const Expr& upper, LoopMode mode, Body body) const {
-    const ir::Symbol i = ir::make_symbol(name);
-    return ir::for_loop(i, lower, upper, body(ir::var(i)), mode, where_);
-  }
-  template <class Body>
-  Stmt parallel(const char* name, const Expr& extent, Body body) const {
-    return loop(name, number(0), extent, LoopMode::Parallel, body);
-  }
-  template <class Body>
-  Stmt forward(const char* name, const Expr& extent, Body body) const {
-    return loop(name, number(0), extent, LoopMode::Forward, body);
   }
   // Tiles and groups are columns of arrays, so that threads that go through neighbouring ones read neighbours.
   std::vector<Expr> key_at(const Expr& side, const Expr& p) const {
@@ -128,7 +106,7 @@ class CountingSort {
                          set(from_, key_at(target, next), get(from_, {source, k, tile})),
                          set(rest_, key_at(target, next), div(get(rest_, {source, k, tile}), radix))}));
     });
-    return ir::block({zeros(counts_), zeros(group_sums_), counted, scanned(), moved});
+    return ir::block({zeros(counts_), counted, scanned(), moved});
   }
 
   Stmt zeros(const Array& array) const {
@@ -172,7 +150,6 @@ class CountingSort {
   const Array key_, sorted_, item_;
   const Expr count_, key_end_;
   const SortShares shares_;
-  const SourceLocation where_;
   const ir::Symbol digits_name_ = ir::make_symbol("digits"), tiles_name_ = ir::make_symbol("tiles"),
                    groups_name_ = ir::make_symbol("groups");
   const Expr digits_ = ir::var(digits_name_), tiles_ = ir::var(tiles_name_), groups_ = ir::var(groups_name_);

@@ -35,13 +35,7 @@ class Joiner {
   explicit Joiner(const ir::Program& program) : aliased_(ir::aliased_arrays(program)) {}
 
   Stmt visit(const Stmt& s) const {
-    if (!s || is_parallel_loop(s)) return s;
-    if (const auto* n = s.as<ir::Block>()) return block(*n);
-    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, visit(n->body), n->location);
-    if (const auto* n = s.as<ir::If>())
-      return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
-    if (const auto* n = s.as<ir::For>()) return with_body(*n, visit(n->body));
-    return s;
+    return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
   }
 
  private:

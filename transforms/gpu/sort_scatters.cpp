@@ -5,7 +5,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/counting_sort.h"
-#include "transforms/gpu/launch_loops.h"
+#include "transforms/gpu/loop_builder.h"
 #include "transforms/gpu/own_scatters.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -24,31 +24,15 @@ using ir::Stmt;
 
 namespace {
 
-Expr div(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 
 constexpr std::int64_t most_bisections = 48;  // of more elements than any memory has
 
-// What both halves are made with.
-class Builder {
- public:
-  explicit Builder(const SourceLocation& where) : where_(where) {}
-
+/// With loads of one index.
+class Builder : protected LoopBuilder {
  protected:
-  Array local(const std::string& name, std::vector<Expr> shape) const {
-    return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
-  }
-  Stmt set(const Array& array, std::vector<Expr> indices, const Expr& value) const {
-    return ir::assign(array, std::move(indices), value, where_);
-  }
-  Expr at(const Array& array, const Expr& index) const { return ir::load(array, {index}, where_); }
-  template <class Body>
-  Stmt loop(const char* name, const Expr& lower, const Expr& upper, LoopMode mode, Body body) const {
-    const ir::Symbol i = ir::make_symbol(name);
-    return ir::for_loop(i, lower, upper, body(ir::var(i)), mode, where_);
-  }
-
-  const SourceLocation where_;
+  using LoopBuilder::LoopBuilder;
+  Expr at(const Array& array, const Expr& index) const { return get(array, {index}); }
 };
 
 /// The iterations of a scatter in the order of their targets.
