@@ -132,6 +132,9 @@ class Planner {
     if (!group.gathered() && gather.microseconds * factor < partials.microseconds) {
       group.plan = Plan::Gather;
       group.by_cost = compared;
+    } else if (!group.gathered() && kept.empty() && !group.separators.small && is_small_step()) {
+      group.plan = Plan::Gather;
+      group.by_cost = "partial results would take a kernel more in each of many small steps";
     } else if (group.gathered() && !request_.all_or_none && partials.microseconds * factor < gather.microseconds &&
                can_be_held_back(now_.model, group.sums)) {
       group.plan = Plan::Tree;
@@ -206,6 +209,11 @@ class Planner {
     return context_.options.for_gpu() ||
            (group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos &&
             leaves(now_.nest).size() > group.sums.size());
+  }
+
+  // One of many on a GPU, such as a column of a factorisation, where the number of kernels decides.
+  bool is_small_step() const {
+    return context_.options.for_gpu() && varying_trips(original_, *original_nest_.as<ir::For>());
   }
 
   bool is_scatter(const Group& group) const {

@@ -72,7 +72,9 @@ class Tree {
         block_(ir::make_symbol("block")),
         blocks_(ir::int_const(tree_blocks)),
         many_(tree_blocks > cpu_tree_blocks) {
-    const Expr few = many_ ? varying_trips(program) : Expr();
+    // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
+    // blocks.
+    const Expr few = many_ ? varying_trips(program, root_) : Expr();
     for (const auto& group : groups) {
       partials_.push_back(partial_of(model, group));
       const Partial& partial = partials_.back();
@@ -106,18 +108,6 @@ class Tree {
       });
     });
     return sums_only && !ir::contains_loop(root_.body) && !ir::has_load(root_.lower) && !ir::has_load(root_.upper);
-  }
-
-  // The iterations of a loop whose length changes with loops around it, as in a factorisation; null for others. There
-  // may be few: then no more blocks than iterations, and two iterations for each of some hundred blocks.
-  Expr varying_trips(const ir::Program& program) const {
-    const Expr trips = simplify_indices(root_.upper - root_.lower);
-    bool varies = false;
-    ir::walk(trips, [&](const Expr& e) {
-      const auto* v = e.as<ir::Var>();
-      varies |= v && std::find(program.sizes.begin(), program.sizes.end(), v->symbol) == program.sizes.end();
-    });
-    return varies && !ir::has_load(trips) ? trips : Expr();
   }
 
   void make_arrays(Partial& partial) const {
@@ -281,6 +271,16 @@ class Tree {
 };
 
 }  // namespace
+
+Expr varying_trips(const ir::Program& program, const ir::For& loop) {
+  const Expr trips = simplify_indices(loop.upper - loop.lower);
+  bool varies = false;
+  ir::walk(trips, [&](const Expr& e) {
+    const auto* v = e.as<ir::Var>();
+    varies |= v && std::find(program.sizes.begin(), program.sizes.end(), v->symbol) == program.sizes.end();
+  });
+  return varies && !ir::has_load(trips) ? trips : Expr();
+}
 
 bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
   return poly::guarded([&] {

@@ -1,5 +1,6 @@
 #include "backends/cuda/barriers.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -19,8 +20,10 @@ void collect(const Stmt& s, const KernelFrame& frame, BlockMemory& memory) {
   });
 }
 
-bool overlap(const std::set<Array>& a, const std::set<Array>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const Array& x) { return b.count(x) > 0; });
+bool any_mentions(const std::vector<Expr>& indices, const std::set<Symbol>& symbols) {
+  return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+    return std::any_of(symbols.begin(), symbols.end(), [&](const Symbol& s) { return mentions(index, s); });
+  });
 }
 
 }  // namespace
@@ -41,54 +44,72 @@ BlockMemory block_memory(const KernelFrame& frame) {
   return memory;
 }
 
-void Barriers::note(const Array& array, bool write, Touched& touched) const {
+void Barriers::note(const Array& array, const std::vector<Expr>& indices, bool write,
+                    std::vector<Touch>& touched) const {
   if (frame_.private_arrays.count(array) || (memory_.scalars.count(array) && !memory_.shared_scalars.count(array)))
     return;
-  (write ? touched.writes : touched.reads).insert(frame_.aliased.count(array) ? *frame_.aliased.begin() : array);
+  if (frame_.aliased.count(array)) touched.push_back({*frame_.aliased.begin(), {}, write, {}});
+  else touched.push_back({array, indices, write, {}});
 }
 
-Barriers::Touched Barriers::touched_by(const Expr& e) const {
-  Touched touched;
+std::vector<Barriers::Touch> Barriers::touched_by(const Expr& e) const {
+  std::vector<Touch> touched;
   walk(e, [&](const Expr& x) {
-    if (const auto* l = x.as<Load>()) note(l->array, false, touched);
+    if (const auto* l = x.as<Load>()) note(l->array, l->indices, false, touched);
   });
   return touched;
 }
 
-Barriers::Touched Barriers::touched_by(const Stmt& s) const {
-  Touched touched;
+std::vector<Barriers::Touch> Barriers::touched_by(const Stmt& s) const {
+  std::vector<Touch> touched;
+  std::set<Symbol> own;
   walk(
       s,
       [&](const Stmt& t) {
-        if (const auto* n = t.as<Assign>()) note(n->array, true, touched);
-        if (const auto* n = t.as<Reduce>()) note(n->array, true, touched);
+        if (const auto* n = t.as<Assign>()) note(n->array, n->indices, true, touched);
+        if (const auto* n = t.as<Reduce>()) note(n->array, n->indices, true, touched);
+        if (const auto* n = t.as<For>()) own.insert(n->iterator);
+        if (const auto* n = t.as<While>()) own.insert(n->iterator);
       },
       [&](const Expr& x) {
-        if (const auto* l = x.as<Load>()) note(l->array, false, touched);
+        if (const auto* l = x.as<Load>()) note(l->array, l->indices, false, touched);
       });
+  for (Touch& touch : touched) touch.own = own;
   return touched;
 }
 
-void Barriers::before(const Touched& next) {
-  if (overlap(next.reads, pending_.writes) || overlap(next.writes, pending_.writes) ||
-      overlap(next.writes, pending_.reads))
-    wait();
-  pending_.reads.insert(next.reads.begin(), next.reads.end());
-  pending_.writes.insert(next.writes.begin(), next.writes.end());
+bool Barriers::are_apart(const Touch& a, const Touch& b) const {
+  if (std::any_of(a.indices.begin(), a.indices.end(), has_load)) return false;
+  if (std::any_of(b.indices.begin(), b.indices.end(), has_load)) return false;
+  // A symbol in both must be one value, the same for all threads.
+  if (any_mentions(a.indices, b.own) || any_mentions(b.indices, a.own)) return false;
+  return a.indices.size() == b.indices.size() && least_.are_apart(a.indices, b.indices);
+}
+
+void Barriers::before(const std::vector<Touch>& next) {
+  const bool meet = std::any_of(next.begin(), next.end(), [&](const Touch& a) {
+    return std::any_of(pending_.begin(), pending_.end(), [&](const Touch& b) {
+      return a.array == b.array && (a.writes || b.writes) && !are_apart(a, b);
+    });
+  });
+  if (meet) wait();
+  pending_.insert(pending_.end(), next.begin(), next.end());
 }
 
 void Barriers::before_control(std::initializer_list<Expr> decided_by) {
-  if (!pending_.writes.empty()) wait();
+  if (std::any_of(pending_.begin(), pending_.end(), [](const Touch& touch) { return touch.writes; })) wait();
   for (const Expr& e : decided_by) before(touched_by(e));
 }
 
 void Barriers::after_body() {
-  if (!pending_.writes.empty() || !pending_.reads.empty()) wait();
+  if (!pending_.empty()) wait();
 }
 
 void Barriers::after_block() {
-  if (overlap(pending_.writes, memory_.shared) || overlap(pending_.reads, memory_.shared)) wait();
-  pending_ = {};
+  const bool shared = std::any_of(pending_.begin(), pending_.end(),
+                                  [&](const Touch& touch) { return memory_.shared.count(touch.array) > 0; });
+  if (shared) wait();
+  pending_.clear();
 }
 
 void Barriers::wait() {
@@ -96,7 +117,7 @@ void Barriers::wait() {
     code_.line("__syncthreads();");
     waits_ = true;
   }
-  pending_ = {};
+  pending_.clear();
 }
 
 std::set<Array> Barriers::exchanged() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/kernel_frame.h"
+#include "transforms/gpu/least_values.h"
 
 namespace loopgrad::backend {
 
@@ -14,12 +15,13 @@ struct BlockMemory {
 
 BlockMemory block_memory(const KernelFrame& frame);
 
-/// Puts barriers before statements that touch what other threads of the block have touched since the last one.
+/// Puts barriers before statements that touch what other threads of the block have touched since the last one: elements
+/// of the same array, unless an index keeps them apart whatever the threads (d[i, j] and d[i, k] with k in 0..j).
 class Barriers {
  public:
   /// All three must outlive it.
   Barriers(const KernelFrame& frame, const BlockMemory& memory, CodeText& code)
-      : frame_(frame), memory_(memory), code_(code) {}
+      : frame_(frame), memory_(memory), code_(code), least_(frame.root) {}
 
   /// Before something that all threads of the block do, each its part of it.
   void before(const ir::Stmt& s) { before(touched_by(s)); }
@@ -38,21 +40,27 @@ class Barriers {
   std::set<ir::Array> exchanged() const;
 
  private:
-  /// Arrays that a statement reads and writes, by what they share memory with.
-  struct Touched {
-    std::set<ir::Array> reads, writes;
+  /// One access, to memory that threads share.
+  struct Touch {
+    ir::Array array;  // one for all that may alias
+    std::vector<ir::Expr> indices;
+    bool writes = false;
+    std::set<ir::Symbol> own;  // iterators inside the statement, of which threads have different values at once
   };
 
-  void note(const ir::Array& array, bool write, Touched& touched) const;
-  Touched touched_by(const ir::Expr& e) const;
-  Touched touched_by(const ir::Stmt& s) const;
-  void before(const Touched& next);
+  void note(const ir::Array& array, const std::vector<ir::Expr>& indices, bool write,
+            std::vector<Touch>& touched) const;
+  std::vector<Touch> touched_by(const ir::Expr& e) const;
+  std::vector<Touch> touched_by(const ir::Stmt& s) const;
+  bool are_apart(const Touch& a, const Touch& b) const;
+  void before(const std::vector<Touch>& next);
   void wait();
 
   const KernelFrame& frame_;
   const BlockMemory& memory_;
   CodeText& code_;
-  Touched pending_;  // since the last barrier
+  const transforms::LeastValues least_;
+  std::vector<Touch> pending_;  // since the last barrier
   bool waits_ = false;
 };
 

@@ -13,23 +13,6 @@ using ir::Stmt;
 
 namespace {
 
-bool is_assignment(const Stmt& s) {
-  const auto* sum = s.as<ir::Reduce>();
-  return sum ? !sum->atomic : s.kind() == ir::Kind::Assign;
-}
-
-/// A sequential loop that does nothing but to sum into single elements.
-bool is_lone_sum(const Stmt& s) {
-  const auto* loop = s.as<ir::For>();
-  if (!loop || contains_parallel_loop(s) || has_contraction(s)) return false;
-  const auto all = leaves(loop->body);
-  return !all.empty() && std::all_of(all.begin(), all.end(), [&](const Stmt& leaf) {
-    const auto* sum = leaf.as<ir::Reduce>();
-    return sum && std::none_of(sum->indices.begin(), sum->indices.end(),
-                               [&](const Expr& index) { return ir::mentions(index, loop->iterator); });
-  });
-}
-
 class Joiner {
  public:
   explicit Joiner(const ir::Program& program) : aliased_(ir::aliased_arrays(program)) {}
@@ -86,6 +69,22 @@ class Joiner {
 };
 
 }  // namespace
+
+bool is_assignment(const Stmt& s) {
+  const auto* sum = s.as<ir::Reduce>();
+  return sum ? !sum->atomic : s.kind() == ir::Kind::Assign;
+}
+
+bool is_lone_sum(const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  if (!loop || contains_parallel_loop(s) || has_contraction(s)) return false;
+  const auto all = leaves(loop->body);
+  return !all.empty() && std::all_of(all.begin(), all.end(), [&](const Stmt& leaf) {
+    const auto* sum = leaf.as<ir::Reduce>();
+    return sum && std::none_of(sum->indices.begin(), sum->indices.end(),
+                               [&](const Expr& index) { return ir::mentions(index, loop->iterator); });
+  });
+}
 
 ir::Program join_scalars(const ir::Program& program) {
   return ir::with_body(program, Joiner(program).visit(program.body));

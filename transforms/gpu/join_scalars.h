@@ -14,6 +14,11 @@
 
 namespace loopgrad::transforms {
 
+/// An assignment or a sum of one element, not an atomic one.
+bool is_assignment(const ir::Stmt& s);
+/// A sequential loop that does nothing but to sum into single elements.
+bool is_lone_sum(const ir::Stmt& s);
+
 ir::Program join_scalars(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

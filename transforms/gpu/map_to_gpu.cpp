@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/forward_elements.h"
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/join_scalars.h"
@@ -12,6 +13,7 @@
 #include "transforms/gpu/long_sums.h"
 #include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/repeat_scalars.h"
 #include "transforms/gpu/sort_scatters.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
@@ -40,7 +42,11 @@ constexpr std::int64_t tile_threads_x = 8;      // along x when threads take til
 constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
+constexpr std::int64_t most_repeating = 64;     // iterations that may compute for themselves what all need
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
+
+/// Iterations for which blocks may read elements far apart.
+std::int64_t most_rows(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 8, 1); }
 
 Expr at_least(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Ge, a, number(b)); }
 
@@ -68,8 +74,7 @@ class Mapper {
     if (ir::is_empty(s)) return s;
     if (const auto* n = s.as<ir::Block>()) return host_block(*n);
     if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
-    if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition))
-      return ir::if_then(n->condition, host(n->then_body), host(n->else_body), n->location);
+    if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition)) return host_branch(*n);
     if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
     const auto* loop = s.as<ir::For>();
     if (!loop || has_load(loop->lower) || has_load(loop->upper)) return one_block(s);
@@ -94,6 +99,31 @@ class Mapper {
     if (contains_parallel_loop(loop->body) || has_contraction(s)) return false;
     const auto& sums = sums_of(s);
     return sums && !sums->empty();
+  }
+
+  Stmt host_branch(const ir::If& n) {
+    const std::size_t before = below_.size();
+    note_below(n.condition);
+    const Stmt taken = host(n.then_body);
+    below_.resize(before);
+    return ir::if_then(n.condition, taken, host(n.else_body), n.location);
+  }
+
+  void note_below(const Expr& condition) {
+    const auto* n = condition.as<ir::Binary>();
+    if (!n) return;
+    if (n->op == BinaryOp::And) {
+      note_below(n->a);
+      note_below(n->b);
+    } else if (const auto limit = ir::as_int(n->b); limit && n->op == BinaryOp::Lt) {
+      below_.emplace_back(n->a, *limit);
+    }
+  }
+
+  /// Whether a condition around says so.
+  bool is_below(const Expr& value, std::int64_t limit) const {
+    return std::any_of(below_.begin(), below_.end(),
+                       [&](const auto& known) { return known.second <= limit && same_value(known.first, value); });
   }
 
   /// Single assignments in a row share a kernel, with short sums among them too.
@@ -178,10 +208,11 @@ class Mapper {
         inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
-    if (inside > own && own <= 0) return rows(nest);
+    if (inside > own && own <= 0) return rows(s, nest);
     // A block for each iteration would read elements far apart: worth it only when there are few.
-    const std::int64_t enough = inside < own ? std::max<std::int64_t>(enough_threads_ / 8, 1) : enough_threads_;
-    return ir::if_then(at_least(total, enough), flat(nest, total), ir::with_fresh_names(rows(nest)));
+    const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
+    if (is_below(total, enough)) return rows(s, nest);
+    return ir::if_then(at_least(total, enough), flat(nest, total), ir::with_fresh_names(rows(s, nest)));
   }
 
   /// One thread for each iteration, or for a few of them. Where these few share the loops inside, only if there are
@@ -302,7 +333,16 @@ class Mapper {
     return extent || !some_unknown ? extent : number(usual_row);
   }
 
-  /// One block for each iteration, its threads on the loops inside.
+  /// One block for each iteration of the nest `s`, its threads on the loops inside. What it adds to one element goes to
+  /// memory once.
+  Stmt rows(const Stmt& s, const Nest& nest) {
+    const Stmt once = update_once(program_, nest.body);
+    if (once.same_as(nest.body)) return rows(nest);
+    const Stmt updated = replace(s, nest.body, once);
+    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, updated));
+    return Mapper(candidate, options_).rows(parallel_nest(updated));
+  }
+
   Stmt rows(const Nest& nest) {
     const ir::Symbol threads = ir::make_symbol("threads");
     const Expr extent = inner_extent(nest);
@@ -331,6 +371,7 @@ class Mapper {
   }
 
   const ir::Program& program_;
+  std::vector<std::pair<Expr, std::int64_t>> below_;  // values and what the host knows them to be less than
   mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
   const GpuMapping options_;
   const std::int64_t enough_threads_;
@@ -343,7 +384,8 @@ class Mapper {
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
   const ir::Program hoisted = fuse_nests(join_scalars(split_kernels(hoist_parallel_loops(search_loops(program)))));
-  const ir::Program sorted = sort_scatters(hoisted, options.enough_threads);
+  const ir::Program repeated = repeat_scalars(hoisted, std::max(most_rows(options.enough_threads), most_repeating));
+  const ir::Program sorted = sort_scatters(forward_elements(repeated), options.enough_threads);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }
 

@@ -14,6 +14,10 @@ using ir::Stmt;
 
 namespace {
 
+Stmt single(const Stmt& s, const SourceLocation& where) {
+  return ir::for_loop(ir::make_symbol("t"), ir::int_const(0), ir::int_const(1), s, LoopMode::Threads, where);
+}
+
 /// A scalar of the block that single threads set is no longer each thread's own: whoever else sets it must be one
 /// thread as well.
 Stmt set_by_one(const Stmt& body) {
@@ -38,7 +42,7 @@ Stmt set_by_one(const Stmt& body) {
     bool set = false;
     for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { set |= shared.count(array) > 0; });
     if (!set) return std::nullopt;
-    return ir::for_loop(ir::make_symbol("t"), ir::int_const(0), ir::int_const(1), s, LoopMode::Threads, s->location);
+    return single(s, s->location);
   });
 }
 
@@ -47,19 +51,30 @@ bool is_single(const Stmt& s) {
   return loop && loop->mode == LoopMode::Threads && ir::as_int(loop->upper) == 1;
 }
 
+/// What a single thread does, under a condition or not; null for other statements.
+Stmt by_one(const Stmt& s) {
+  if (is_single(s)) return s.as<ir::For>()->body;
+  const auto* branch = s.as<ir::If>();
+  if (!branch || branch->else_body || !is_single(branch->then_body)) return {};
+  return ir::if_then(branch->condition, branch->then_body.as<ir::For>()->body, {}, branch->location);
+}
+
 /// One thread's statements in a row need no barrier between them.
 Stmt merge_singles(const Stmt& body) {
   return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto* block = s.as<ir::Block>();
     if (!block) return std::nullopt;
     std::vector<Stmt> merged;
-    for (const Stmt& child : block->body) {
-      if (is_single(child) && !merged.empty() && is_single(merged.back())) {
-        const ir::For &before = *merged.back().as<ir::For>(), &here = *child.as<ir::For>();
-        merged.back() = with_body(before, ir::block({before.body, here.body}));
-      } else {
-        merged.push_back(is_single(child) ? child : merge_singles(child));
+    for (std::size_t i = 0; i < block->body.size();) {
+      std::vector<Stmt> list;
+      const Stmt& first = block->body[i];
+      for (; i < block->body.size(); ++i) {
+        if (const Stmt own = by_one(block->body[i])) list.push_back(own);
+        else break;
       }
+      if (list.size() > 1) merged.push_back(single(ir::block(std::move(list)), first->location));
+      else if (list.size() == 1) merged.push_back(first);
+      else merged.push_back(merge_singles(block->body[i++]));
     }
     return ir::block(std::move(merged));
   });

@@ -12,7 +12,7 @@
 namespace loopgrad::transforms {
 
 /// `body` is inside a kernel, Threads loops made. Statements that set what a single thread sets elsewhere become a
-/// single thread's, too, and loops of a single thread in a row become one.
+/// single thread's, too, and loops of a single thread in a row, under conditions or not, become one.
 ir::Stmt settle_scalars(const ir::Stmt& body);
 
 }  // namespace loopgrad::transforms

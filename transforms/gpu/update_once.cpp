@@ -3,6 +3,8 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/accesses.h"
+#include "transforms/gpu/least_values.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -16,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-/// One element of an array: that of its first store in a block.
+/// An element that a block stores to.
 struct Element {
   ir::Array array;
   std::vector<Expr> indices;
@@ -24,11 +26,19 @@ struct Element {
   bool fits = true;         // nothing else in the block may be the same element
   bool certain = false;     // one of the stores runs whenever the block does
   bool starts_new = false;  // the first access is an assignment that runs whenever the block does
+
+  bool is(const ir::Array& other, const std::vector<Expr>& at) const {
+    return array == other && ir::equal(indices, at);
+  }
+  bool is_used_in(const Stmt& s) const {
+    const auto all = accesses_of(s);
+    return std::any_of(all.begin(), all.end(), [&](const Access& x) { return is(x.array, x.indices); });
+  }
 };
 
 class Updater {
  public:
-  explicit Updater(const ir::Program& program) { aliases_ = ir::aliased_arrays(program); }
+  explicit Updater(const ir::Program& program) : aliases_(ir::aliased_arrays(program)), least_(program) {}
 
   Stmt visit(const Stmt& s) {
     if (!s) return s;
@@ -71,9 +81,10 @@ class Updater {
   /// Loads the element, unless a branch comes first that assigns it: where it is taken, the element may have no value.
   static Stmt first_value(const ir::Block& n, const Element& e, const ir::Array& now) {
     const Stmt load = ir::assign(now, {}, ir::load(e.array, e.indices), e.array->location);
-    const auto first = std::find_if(n.body.begin(), n.body.end(), [&](const Stmt& s) { return uses(s, e.array); });
+    const auto first = std::find_if(n.body.begin(), n.body.end(), [&](const Stmt& s) { return e.is_used_in(s); });
     const auto* branch = first->as<ir::If>();
-    if (!branch || branch->else_body || uses(branch->condition, e.array) || !starts_new(branch->then_body, e))
+    if (!branch || branch->else_body || may_read(branch->condition, e.array, e.indices) ||
+        !starts_new(branch->then_body, e))
       return load;
     return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), load);
   }
@@ -82,11 +93,11 @@ class Updater {
     if (const auto* local = s.as<ir::Allocate>()) return starts_new(local->body, e);
     if (const auto* block = s.as<ir::Block>()) {
       const auto first =
-          std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return uses(child, e.array); });
+          std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return e.is_used_in(child); });
       return first != block->body.end() && starts_new(*first, e);
     }
     const auto* assign = s.as<ir::Assign>();
-    return assign && assign->array == e.array && !may_read(assign->value, e.array, e.indices);
+    return assign && e.is(assign->array, assign->indices) && !may_read(assign->value, e.array, e.indices);
   }
 
   /// Whether `leaf` stands in `s` under nothing but scopes of locals.
@@ -124,10 +135,14 @@ class Updater {
     return elements;
   }
 
-  static void note_store(std::vector<Element>& elements, const Stmt& s, bool certain, const ir::Array& array,
-                         const std::vector<Expr>& indices, const std::set<ir::Array>& loaded) {
+  bool are_apart(const std::vector<Expr>& a, const std::vector<Expr>& b) const {
+    return surely_differ(a, b) || least_.are_apart(a, b);
+  }
+
+  void note_store(std::vector<Element>& elements, const Stmt& s, bool certain, const ir::Array& array,
+                  const std::vector<Expr>& indices, const std::set<ir::Array>& loaded) const {
     if (indices.empty()) return;
-    auto e = std::find_if(elements.begin(), elements.end(), [&](const Element& x) { return x.array == array; });
+    auto e = std::find_if(elements.begin(), elements.end(), [&](const Element& x) { return x.is(array, indices); });
     const auto* sum = s.as<ir::Reduce>();
     if (e == elements.end()) {
       elements.push_back({array, indices});
@@ -135,13 +150,17 @@ class Updater {
       e->starts_new = certain && s.as<ir::Assign>() && !loaded.count(array);
       e->fits = array->type == value_type(array->type);
       for (const Expr& index : indices) e->fits &= !has_load(index);
+      for (Element& other : elements) {
+        if (&other == &*e || other.array != array || are_apart(indices, other.indices)) continue;
+        e->fits = other.fits = false;
+      }
     }
-    e->fits &= !(sum && sum->atomic) && ir::equal(indices, e->indices);
+    e->fits &= !(sum && sum->atomic);
     e->certain |= certain;
     ++e->stores;
   }
 
-  static void check_loads(std::vector<Element>& elements, const Stmt& s) {
+  void check_loads(std::vector<Element>& elements, const Stmt& s) const {
     ir::walk(
         s, [](const Stmt&) {},
         [&](const Expr& x) {
@@ -149,7 +168,7 @@ class Updater {
           if (!load) return;
           for (Element& e : elements)
             if (e.array == load->array)
-              e.fits &= ir::equal(load->indices, e.indices) || surely_differ(load->indices, e.indices);
+              e.fits &= ir::equal(load->indices, e.indices) || are_apart(load->indices, e.indices);
         });
   }
 
@@ -159,13 +178,13 @@ class Updater {
     Expr first_value;
     Stmt body = ir::rewrite(s, {}, [&](const Stmt& x) -> std::optional<Stmt> {
       const auto* assign = x.as<ir::Assign>();
-      if (!e.starts_new || first_value || !assign || assign->array != e.array) return std::nullopt;
+      if (!e.starts_new || first_value || !assign || !e.is(assign->array, assign->indices)) return std::nullopt;
       first_value = assign->value;
       return ir::assign(now, {}, ir::load(first, {}), assign->location);
     });
     using Indices = std::vector<Expr>;
     body = ir::move_elements(body, [&](const ir::Array& array, const Indices& at) -> std::optional<ir::ElementPlace> {
-      const bool same = array == e.array && ir::equal(at, e.indices);
+      const bool same = e.is(array, at);
       return same ? std::optional(ir::ElementPlace{now, {}}) : std::nullopt;
     });
     return ir::rewrite(body, [&](const Expr& x) -> std::optional<Expr> {
@@ -174,7 +193,8 @@ class Updater {
     });
   }
 
-  std::set<ir::Array> aliases_;
+  const std::set<ir::Array> aliases_;
+  const LeastValues least_;
 };
 
 bool is_plain(const Stmt& body) {

@@ -28,7 +28,8 @@ Lowered mapped(const ir::Program& program) {
 }
 
 /// Every row below row j adds to it and to d[j, j]; then d[j, j] is divided, and the row takes its share of it.
-ir::Program steps() {
+/// `with_local`: what a row adds depends on a local that would have to be kept for all rows.
+ir::Program steps(bool with_local = false) {
   ProgramBuilder p("steps");
   auto n = p.size("n");
   auto a = p.input<double>("a", {n, n});
@@ -36,9 +37,15 @@ ir::Program steps() {
   for (auto j : p.loop("j", 0, n)) {
     for (auto i : p.loop("i", j + 1, n)) {
       d(j, j) += d(i, j) * a(i, j);
+      auto s = p.local<double>("s");
+      if (with_local) {
+        s() = 0.0;
+        for (auto k : p.loop("m", 0, j)) s() += d(i, k) * a(i, k);
+      }
       for (auto k : p.loop("k", 0, j)) {
         d(i, k) += a(j, k);
-        d(j, k) += a(i, k) * a(i, k);
+        if (with_local) d(j, k) += a(i, k) * s();
+        else d(j, k) += a(i, k) * a(i, k);
       }
     }
     d(j, j) = d(j, j) / (3.0 + a(j, j));
@@ -48,7 +55,7 @@ ir::Program steps() {
 }
 
 TEST(SmallSteps, PartialResultsCoverWhatIsAddedToOnly) {
-  const Lowered result = lowered_for_gpu(steps());
+  const Lowered result = lowered_for_gpu(steps(true));
   EXPECT_NE(result.text.find("for z0 in 0..j"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("for z0 in 0..n"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("0 <= j"), std::string::npos) << "known to hold:\n" << result.text;
@@ -56,21 +63,26 @@ TEST(SmallSteps, PartialResultsCoverWhatIsAddedToOnly) {
   for (const std::int64_t n : {0, 1, 2, 7, 13}) expect_same_results(result, {{"n", n}});
 }
 
-TEST(SmallSteps, TakeThreeKernels) {
+TEST(SmallSteps, AreGatheredWithoutPartialResultsWhereNothingHasToBeKept) {
+  const Lowered result = lowered_for_gpu(steps());
+  EXPECT_EQ(plan_of(result.report, "d[j, k]"), "gather") << result.text;
+  EXPECT_EQ(plan_of(lowered_for_gpu(steps(true)).report, "d[j, k]"), "partials");
+  EXPECT_EQ(plan_of(lowered(Program(std::make_shared<const ir::Program>(steps()))).report, "d[j, k]"), "partials")
+      << "on a CPU nothing is launched";
+}
+
+TEST(SmallSteps, HaveNoKernelOfOneBlockForASingleElement) {
   const Lowered result = mapped(steps());
   for (const std::int64_t n : {0, 1, 2, 7, 13}) expect_same_results(result, {{"n", n}});
-  // The sums and what each thread does; the sum of d[j, j] and the division; the sum of the row and its share.
-  const std::size_t divided = result.text.find("d[j, j] = d[j, j]/(");
-  const std::size_t shared = result.text.find("d[j, z0] += -(d[j, j]*a[j, z0])");
-  ASSERT_NE(divided, std::string::npos) << result.text;
-  ASSERT_NE(shared, std::string::npos) << result.text;
-  EXPECT_LT(divided, shared);
-  const std::size_t sum = result.text.rfind("grid for", shared);
-  EXPECT_NE(result.text.substr(sum, shared - sum).find("d_part"), std::string::npos) << result.text;
+  const std::size_t kept = result.text.find("d_before[0] = d[j, j]");
+  const std::size_t divided = result.text.find("d_own = d_own/(", kept);
+  const std::size_t shared = result.text.find("d[j, l] += -(d_own*a[j, l])", divided);
+  EXPECT_NE(shared, std::string::npos) << result.text;
+  EXPECT_LT(divided, shared) << result.text;
 }
 
 TEST(SmallSteps, MoreThanAFewPartialResultsAreCombinedInGroupsFirst) {
-  const Lowered result = lowered_for_gpu(steps());
+  const Lowered result = lowered_for_gpu(steps(true));
   EXPECT_NE(result.text.find("*j > 131072:"), std::string::npos) << result.text;
 }
 

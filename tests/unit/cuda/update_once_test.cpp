@@ -110,5 +110,22 @@ TEST(UpdateOnce, AnElementThatIsAssignedInTheScopeOfALocalIsNotReadBefore) {
   for (const std::int64_t size : {0, 5}) expect_same_results(result, {{"n", size}});
 }
 
+TEST(UpdateOnce, ABlockLoadsAnElementBeforeTheSumsOverOthersOfItsArray) {
+  // As in a triangular solve: x[i, 0..i] are other elements than x[i, i].
+  ProgramBuilder p("rows");
+  auto n = p.size("n");
+  auto x = p.inout<double>("x", {n, n});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto k : p.loop("k", 0, i)) x(i, i) -= x(i, k) * x(i, k);
+    x(i, i) = x(i, i) * 0.5;
+  }
+  const Lowered result =
+      passed(p.build(), [](const ir::Program& program) { return map_to_gpu(program, {.threads_per_block = 32}); });
+  const std::size_t loaded = result.text.find("x_now = x[i, i]"), sum = result.text.find("x_now_part");
+  ASSERT_NE(loaded, std::string::npos) << result.text;
+  EXPECT_LT(loaded, sum) << result.text;
+  for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

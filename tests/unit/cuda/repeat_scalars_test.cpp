@@ -1,0 +1,166 @@
+// What many blocks need of a single element: each test fails without the pass that it is about.
+#include "transforms/gpu/repeat_scalars.h"
+#include "backends/cuda/emitter.h"
+#include "tests/unit/count_of.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/gpu/forward_elements.h"
+#include "transforms/gpu/least_values.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+/// What stands around a short sum into d[0] and a division of it, that all iterations of the last loop read.
+enum class Around {
+  Nothing,
+  NestMayBeEmpty,     // before: nothing is sure to keep the old value
+  NestSetsIt,         // before
+  OldIsNotNeeded,     // and no nest before
+  ReaderSetsIt,       // after
+  ReaderSetsOperand,  // after
+  ReaderSetsTerms,    // after
+  BetweenSetsTerms,
+  MayAlias,
+};
+
+Lowered repeated(Around around) {
+  ProgramBuilder p("repeat");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n + 1});
+  auto b = p.inout<double>("b", {n + 1});
+  auto d = p.inout<double>("d", {n + 2});
+  auto part = p.inout<double>("part", {m});
+  if (around == Around::MayAlias) p.may_alias(b, a);
+  if (around != Around::OldIsNotNeeded)
+    for (auto i : p.loop("i", 0, around == Around::NestMayBeEmpty ? n : n + 1)) {
+      b(i) = 2.0 * a(i);
+      if (around == Around::NestSetsIt) d(i) = 3.0 * b(i);
+    }
+  else d(0) = a(n);
+  for (auto k : p.loop("k", 0, m)) d(0) += part(k);
+  d(0) = d(0) / (3.0 + a(0) * a(0));
+  if (around == Around::BetweenSetsTerms)
+    for (auto k : p.loop("l", 0, m)) part(k) = 1.0;
+  for (auto i : p.loop("j", 0, n)) {
+    if (around == Around::ReaderSetsIt) d(i) = d(i) + d(0) * b(i);
+    else if (around == Around::ReaderSetsOperand) a(i) = a(i) + d(0) * b(i);
+    else d(i + 2) += d(0) * b(i);
+    if (around == Around::ReaderSetsTerms) p.when(i < m, [&] { part(i) = 0.0; });
+  }
+  Lowered result;
+  result.before = p.build().ir();
+  result.after =
+      repeat_scalars(lower(result.before, SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks}), 64);
+  ir::verify(result.after, "repeat_scalars");
+  result.text = ir::print(result.after.body);
+  for (const std::int64_t size : {0, 1, 3, 70})
+    if (size > 0 || around != Around::ReaderSetsIt)
+      for (const std::int64_t terms : {0, 5}) expect_same_results(result, {{"n", size}, {"m", terms}});
+  return result;
+}
+
+bool is_repeated(const Lowered& result) { return result.text.find("d_own") != std::string::npos; }
+
+TEST(RepeatScalars, EachIterationSumsUpForItself) {
+  const Lowered result = repeated(Around::Nothing);
+  ASSERT_TRUE(is_repeated(result)) << result.text;
+  EXPECT_NE(result.text.find("d_before[0] = d[0]"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("if !(0 < n && n < 64"), std::string::npos) << "else as before:\n" << result.text;
+}
+
+TEST(RepeatScalars, NothingIsKeptWhereTheOldValueIsNotNeeded) {
+  const Lowered result = repeated(Around::OldIsNotNeeded);
+  EXPECT_TRUE(is_repeated(result)) << result.text;
+  EXPECT_EQ(result.text.find("d_before"), std::string::npos) << result.text;
+}
+
+TEST(RepeatScalars, NotWhereAValueMayBeAnotherOne) {
+  for (const Around around :
+       {Around::NestMayBeEmpty, Around::NestSetsIt, Around::ReaderSetsIt, Around::ReaderSetsOperand,
+        Around::ReaderSetsTerms, Around::BetweenSetsTerms, Around::MayAlias}) {
+    const Lowered result = repeated(around);
+    EXPECT_FALSE(is_repeated(result)) << static_cast<int>(around) << "\n" << result.text;
+  }
+}
+
+TEST(LeastValues, FollowIteratorsFromTheInnermost) {
+  ProgramBuilder p("bounds");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.inout<double>("x", {n});
+  std::vector<ir::Expr> found;
+  for (auto j : p.loop("j", 0, n))
+    for (auto i : p.loop("i", j + 1, n))
+      for (auto k : p.loop("k", 0, min(j, m))) {
+        const ir::Expr vj(Value(j).node()), vi(Value(i).node()), vk(Value(k).node());
+        found = {vi - vj, vj - vk, vi - vk, vi + vk, vk - vi, ir::binary(ir::BinaryOp::Max, vk, ir::int_const(3))};
+        x(k) += 1.0;
+      }
+  const LeastValues least(p.build().ir());
+  const std::vector<std::optional<std::int64_t>> expected = {1, 1, 2, 1, std::nullopt, 3};
+  for (std::size_t e = 0; e < expected.size(); ++e) EXPECT_EQ(least.of(found[e]), expected[e]) << ir::print(found[e]);
+  EXPECT_TRUE(least.are_apart({found[0], ir::int_const(0)}, {ir::int_const(0), ir::int_const(0)}));
+  EXPECT_FALSE(least.are_apart({found[3]}, {ir::int_const(1)}));
+}
+
+/// One element is assigned, and then read by a loop.
+enum class Loop { BesideIt, OverIt, AddsToIt };
+
+Program assigned_then_read(Loop loop) {
+  ProgramBuilder p("assigned");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto d = p.inout<double>("d", {n, n});
+  for (auto i : p.loop("i", 0, n)) {
+    d(i, 0) = d(i, 0) / (2.0 + a(i));
+    for (auto k : p.loop("k", loop == Loop::BesideIt ? 1 : 0, n)) {
+      if (loop == Loop::AddsToIt) d(i, 0) += d(i, 0) * a(k);
+      else d(i, k) += d(i, 0) * a(k);
+    }
+  }
+  return p.build();
+}
+
+TEST(ForwardElements, WhatALoopReadsStaysInAScalar) {
+  const Lowered result = passed(assigned_then_read(Loop::BesideIt), forward_elements);
+  EXPECT_NE(result.text.find("+= d_now*a[k]"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("d[i, 0] = d_now"), std::string::npos) << result.text;
+  for (const std::int64_t n : {1, 2, 6}) expect_same_results(result, {{"n", n}});
+}
+
+TEST(ForwardElements, NotWhereTheLoopMayChangeIt) {
+  for (const Loop loop : {Loop::OverIt, Loop::AddsToIt}) {
+    const Lowered result = passed(assigned_then_read(loop), forward_elements);
+    EXPECT_EQ(result.text.find("d_now"), std::string::npos) << result.text;
+    expect_same_results(result, {{"n", 6}});
+  }
+}
+
+/// Kernels of the program in which a block has a row.
+std::string code_of(const ir::Program& program) {
+  Report report;
+  const ir::Program after = lower(program, SumMode::Restructured, report, {{}, {}, gpu_tree_blocks});
+  const ir::Program mapped = map_to_gpu(after, {.threads_per_block = 32, .enough_threads = 1 << 20});
+  return backend::emit_cuda({mapped}).source();
+}
+
+/// Each row's first element is set from the second half, which is read, or, `overlap`, from all others.
+std::string two_parts(bool overlap) {
+  ProgramBuilder p("two_parts");
+  auto n = p.size("n");
+  auto d = p.inout<float>("d", {n, 2 * n});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto k : p.loop("k", 0, n)) d(i, k) = 2.0f * d(i, k);
+    for (auto k : p.loop("l", n, 2 * n)) d(i, k) += overlap ? d(i, k - n) : d(i, k);
+  }
+  return code_of(p.build().ir());
+}
+
+TEST(Barriers, ThreadsDoNotWaitForElementsOfOthersThatTheyDoNotTouch) {
+  EXPECT_EQ(count_of(two_parts(false), "    __syncthreads"), 0u) << two_parts(false);
+  EXPECT_GE(count_of(two_parts(true), "    __syncthreads"), 1u) << two_parts(true);
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
