@@ -86,6 +86,48 @@ TEST(SmallSteps, MoreThanAFewPartialResultsAreCombinedInGroupsFirst) {
   EXPECT_NE(result.text.find("*j > 131072:"), std::string::npos) << result.text;
 }
 
+enum class Factorisation { Lu, Ldl, TriangularSolve };
+
+Program factorisation(Factorisation which) {
+  ProgramBuilder p("factorisation");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {n, n});
+  auto x = p.inout<double>("x", {n});
+  for (auto k : p.loop("k", 0, n)) {
+    switch (which) {
+      case Factorisation::Lu:
+        for (auto i : p.loop("i", k + 1, n)) {
+          a(i, k) = a(i, k) / (3.0 + a(k, k));
+          for (auto j : p.loop("j", k + 1, n)) a(i, j) -= a(i, k) * a(k, j);
+        }
+        break;
+      case Factorisation::Ldl:
+        for (auto j : p.loop("j", 0, k)) x(k) += a(k, j) * a(k, j) * x(j);
+        x(k) = 3.0 + x(k) * x(k);
+        for (auto i : p.loop("i", k + 1, n)) {
+          for (auto j : p.loop("m", 0, k)) a(i, k) -= a(i, j) * a(k, j) * x(j);
+          a(i, k) /= x(k);
+        }
+        break;
+      case Factorisation::TriangularSolve:
+        for (auto j : p.loop("j", 0, k)) x(k) -= a(k, j) * x(j);
+        x(k) = x(k) / (3.0 + a(k, k) * a(k, k));
+        break;
+    }
+  }
+  return p.build();
+}
+
+TEST(SmallSteps, OfFactorisationsAndTheirGradientsAreTheSame) {
+  for (const auto which : {Factorisation::Lu, Factorisation::Ldl, Factorisation::TriangularSolve}) {
+    const Gradient gradient = differentiate(factorisation(which), {.wrt = {"a", "x"}});
+    for (const Program* program : {&gradient.forward, &gradient.backward}) {
+      const Lowered result = mapped(program->ir());
+      for (const std::int64_t n : {0, 1, 2, 9}) expect_same_results(result, {{"n", n}});
+    }
+  }
+}
+
 /// A nest between two assignments to single elements.
 enum class Between { OwnPlace, Neighbours, ReadsIt, AllOfThem };
 
