@@ -30,8 +30,21 @@ bool is_neutral(const Stmt& s, ir::ReduceOp op) {
 
 ir::Expr neutral(const ir::Reduce& sum) { return ir::const_of(sum.op == ir::ReduceOp::Mul ? 1 : 0, sum.value.type()); }
 
-// Where sums begin: a statement, and the sums for which an assignment directly before it would be the beginning.
-using Beginnings = std::map<const ir::StmtNode*, std::vector<Stmt>>;
+// A sum that may begin directly before a statement.
+struct Beginning {
+  Stmt sum;
+  const ir::For* steps = nullptr;  // in the first iteration of this loop around it only; null: whenever it is executed
+};
+
+// Where sums begin.
+using Beginnings = std::map<const ir::StmtNode*, std::vector<Beginning>>;
+
+// Whether the loop is not in its first iteration.
+ir::Expr is_later(const ir::For& loop) {
+  const ir::Expr t = ir::var(loop.iterator);
+  if (loop.mode != ir::LoopMode::Backward) return ir::binary(ir::BinaryOp::Lt, loop.lower, t);
+  return ir::binary(ir::BinaryOp::Lt, t, simplify_indices(loop.upper - ir::int_const(1)));
+}
 
 enum class Which { All, Single };
 
@@ -98,25 +111,51 @@ class BeginningFinder {
       if (earlier->array == sum.array && ir::equal(earlier->indices, sum.indices)) return;
     }
     sums_in_[loop].push_back(&sum);
-    if (!is_continued(sum, begin)) found_[begin.get()].push_back(s);
+    const ir::For* continuing = loop_that_continues(sum, begin);
+    if (!continuing) return found_[begin.get()].push_back({s});
+    if (begin.same_as(s) && are_steps(*continuing, sum.array)) found_[begin.get()].push_back({s, continuing});
   }
 
-  // Whether a loop around the beginning surely goes on with the sums of its earlier iterations: all of them add to the
-  // same elements, and nothing in it clears them. Then there is no need to ask for the dataflow.
-  bool is_continued(const ir::Reduce& sum, const Stmt& begin) const {
+  // Whether iterations of a loop are steps, which need what earlier ones left in other arrays: such loops stay around
+  // the sum, and others may change places with the loops inside, where the sum must be recognised as one.
+  bool are_steps(const ir::For& loop, const ir::Array& target) const {
+    if (loop.mode == ir::LoopMode::Parallel || inside_of_contraction()) return false;
+    std::set<ir::Array> own, stored, loaded;
+    ir::walk(
+        loop.body,
+        [&](const Stmt& s) {
+          if (auto* scope = s.as<ir::Allocate>()) own.insert(scope->array);
+          for_each_store(s, [&](const ir::Array& array, const auto&) { stored.insert(array); });
+        },
+        [&](const ir::Expr& e) {
+          if (auto* load = e.as<ir::Load>()) loaded.insert(load->array);
+        });
+    return std::any_of(stored.begin(), stored.end(), [&](const ir::Array& array) {
+      return array != target && !own.count(array) && loaded.count(array);
+    });
+  }
+
+  bool inside_of_contraction() const {
+    return std::any_of(path_.begin(), path_.end(),
+                       [](const Stmt& outer) { return outer.kind() == ir::Kind::Contraction; });
+  }
+
+  // The loop around the beginning that surely goes on with the sums of its earlier iterations, if there is one: all of
+  // them add to the same elements, and nothing in it clears them. Then only its first iteration may begin sums.
+  const ir::For* loop_that_continues(const ir::Reduce& sum, const Stmt& begin) const {
     bool outside = false;
     std::vector<ir::Expr> deciding = sum.indices;  // what the elements added to depend on
     for (auto outer = path_.rbegin(); outer != path_.rend(); ++outer) {
       auto* scope = outer->as<ir::Allocate>();
-      if (outer->kind() == ir::Kind::If || (scope && scope->array == sum.array)) return false;
+      if (outer->kind() == ir::Kind::If || (scope && scope->array == sum.array)) return nullptr;
       if (auto* loop = outer->as<ir::For>()) {
-        if (outside && !is_in(deciding, loop->iterator) && !is_cleared_in(*outer, sum.array)) return true;
+        if (outside && !is_in(deciding, loop->iterator) && !is_cleared_in(*outer, sum.array)) return loop;
         deciding.insert(deciding.end(), {loop->lower, loop->upper});
         if (loop->at_most) deciding.push_back(loop->at_most);
       }
       outside |= outer->same_as(begin);
     }
-    return false;
+    return nullptr;
   }
 
   static bool is_cleared_in(const Stmt& loop, const ir::Array& array) {
@@ -150,21 +189,31 @@ class BeginningFinder {
   Beginnings found_;
 };
 
-// The program with `x += 0` where a sum may begin: probes, of which array dataflow tells what x holds there.
-Stmt with_probes(const Stmt& body, const Beginnings& beginnings, StmtSet& probes) {
+// `x += 0` where a sum may begin: array dataflow tells what x holds there.
+struct Probes {
+  StmtSet all;
+  std::map<const ir::StmtNode*, std::pair<const ir::StmtNode*, ir::Expr>> of_first_step;  // of sums: probe, `is_later`
+};
+
+Stmt with_probes(const Stmt& body, const Beginnings& beginnings, Probes& probes) {
   class Inserter final : public ir::Rewriter {
    public:
-    Inserter(const Beginnings& beginnings, StmtSet& probes) : beginnings_(beginnings), probes_(probes) {}
+    Inserter(const Beginnings& beginnings, Probes& probes) : beginnings_(beginnings), probes_(probes) {}
     using Rewriter::rewrite;
     Stmt rewrite(const Stmt& s) override {
       Stmt result = rewrite_children(s);
       auto found = beginnings_.find(s.get());
       if (found == beginnings_.end()) return result;
       std::vector<Stmt> block;
-      for (const Stmt& sum : found->second) {
-        const ir::Reduce& node = *sum.as<ir::Reduce>();
-        block.push_back(ir::reduce(node.array, node.indices, node.op, neutral(node), node.location));
-        probes_.insert(block.back().get());
+      for (const Beginning& beginning : found->second) {
+        const ir::Reduce& node = *beginning.sum.as<ir::Reduce>();
+        const Stmt probe = ir::reduce(node.array, node.indices, node.op, neutral(node), node.location);
+        probes_.all.insert(probe.get());
+        block.push_back(probe);
+        if (!beginning.steps) continue;
+        const ir::Expr later = is_later(*beginning.steps);
+        block.back() = ir::if_then(ir::unary(ir::UnaryOp::Not, later), probe);
+        probes_.of_first_step[result.get()] = {probe.get(), later};
       }
       block.push_back(result);
       return ir::block(std::move(block));
@@ -172,7 +221,7 @@ Stmt with_probes(const Stmt& body, const Beginnings& beginnings, StmtSet& probes
 
    private:
     const Beginnings& beginnings_;
-    StmtSet& probes_;
+    Probes& probes_;
   };
   return Inserter(beginnings, probes).rewrite(body);
 }
@@ -219,14 +268,21 @@ Stmt with_own_zeros(const ir::Contraction& n, Stmt loops) {
   return {std::make_shared<ir::Contraction>(std::move(copy))};
 }
 
-// Successful probes become assignments, the others go.
-Stmt resolve(const Stmt& body, const StmtSet& probes, const StmtSet& good) {
+// Successful probes become assignments, the others go. What is for a first step chooses
+// between what was there and the constant.
+Stmt resolve(const Stmt& body, const Probes& probes, const StmtSet& good) {
   return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (auto* node = s.as<ir::Contraction>()) return with_own_zeros(*node, resolve(node->loops, probes, good));
-    if (!probes.count(s.get())) return std::nullopt;
-    if (!good.count(s.get())) return ir::block({});
-    const ir::Reduce& probe = *s.as<ir::Reduce>();
-    return ir::assign(probe.array, probe.indices, probe.value, probe.location);
+    if (auto* branch = s.as<ir::If>(); branch && probes.all.count(branch->then_body.get())) return ir::block({});
+    if (probes.all.count(s.get())) {
+      const ir::Reduce& probe = *s.as<ir::Reduce>();
+      return good.count(s.get()) ? ir::assign(probe.array, probe.indices, probe.value, probe.location) : ir::block({});
+    }
+    const auto own = probes.of_first_step.find(s.get());
+    if (own == probes.of_first_step.end() || !good.count(own->second.first)) return std::nullopt;
+    const ir::Reduce& sum = *s.as<ir::Reduce>();
+    const ir::Expr before = ir::select(own->second.second, ir::load(sum.array, sum.indices), neutral(sum));
+    return ir::block({ir::assign(sum.array, sum.indices, before, sum.location), s});
   });
 }
 
@@ -234,10 +290,10 @@ ir::Program assign_sums(const ir::Program& program, PassContext& context, Which 
   Beginnings beginnings = BeginningFinder(program.body, which).find(program.body);
   if (beginnings.empty()) return program;
   try {
-    StmtSet probes;
+    Probes probes;
     ir::Program probed = ir::with_body(program, with_probes(program.body, beginnings, probes));
     Model model = poly::build_model(probed, probed.body, isl_context(context));
-    StmtSet good = successful(model, probes, context.started_sums);
+    StmtSet good = successful(model, probes.all, context.started_sums);
     if (good.empty()) return program;
     const ir::Program assigned = ir::with_body(program, resolve(probed.body, probes, good));
     return merge_updates(assigned, Updates::OfConstants);

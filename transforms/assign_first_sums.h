@@ -8,7 +8,14 @@
 //         d_b[l, j] += d_c[i, j]*a[i, l]          for i in 0..m:
 //                                                   d_b[l, j] += d_c[i, j]*a[i, l]
 //
-// and `x = 0` directly before `x += v` becomes `x = v`.
+// and `x = 0` directly before `x += v` becomes `x = v`. Where the steps of a recurrence all add to the same elements, the
+// first step starts from the constant:
+//
+//   for i: y[i] = 0                                  for i: y[i] = 0      (now dead but for T = 0)
+//   for t in 0..T:                            ->     for t in 0..T:
+//     for i: y[i] += v[t, i]                           for i: y[i] = select(0 < t, y[i], 0); y[i] += v[t, i]
+//     for i: v[t + 1, i] = f(v[t, i])                  for i: v[t + 1, i] = f(v[t, i])
+//
 // Requires: nothing. Guarantees: the same results up to the sign of zeros. A constant is assigned only where array
 // dataflow shows, exactly, that the element holds it already. Past isl's budget for a question, that sum stays as it
 // is. Cost: array dataflow for each sum into an array that is cleared somewhere.

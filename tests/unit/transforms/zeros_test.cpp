@@ -176,6 +176,61 @@ TEST(Zeros, SumsOverTimeStartAnewInEachStep) {
   EXPECT_NE(l.text.find("flux[i] = u[i] - u[i - 1]"), std::string::npos) << l.text;
 }
 
+// v[t + 1] = 2*v[t], and y sums up all v[t]; `more` comes before that in each step.
+template <class F>
+Program sum_over_steps(const char* name, F&& more) {
+  ProgramBuilder p(name);
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  auto v = p.output<float>("v", {T + 1, n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) v(0, i) = x(i);
+  for (auto t : p.loop("t", 0, T)) {
+    more(p, t, n, y, v);
+    for (auto i : p.loop("i", 0, n)) {
+      y(i) += v(t, i) * x(i);
+      v(t + 1, i) = 2.0f * v(t, i);
+    }
+  }
+  return p.build();
+}
+
+TEST(Zeros, SumsOverAllStepsStartInTheFirst) {
+  Lowered l = expect_same_at(sum_over_steps("summed", [](auto&&...) {}),
+                             {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
+  EXPECT_NE(l.text.find("y[i] = select(0 < t, y[i], 0)"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("if T == 0:"), std::string::npos) << l.text;  // else nobody sees the zeros
+}
+
+TEST(Zeros, WhatTheFirstStepReadsBeforeItSumsIsFilled) {
+  const Program program = sum_over_steps("read_before", [](auto& p, auto t, auto n, auto& y, auto& v) {
+    for (auto i : p.loop("i", 0, n)) v(t, i) = v(t, i) + y(i);
+  });
+  Lowered l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
+  EXPECT_EQ(l.text.find("if T == 0:"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, WhatTheFirstStepAssignsGoesOn) {
+  const Program program = sum_over_steps("assigned_before", [](auto& p, auto t, auto n, auto& y, auto&) {
+    for (auto i : p.loop("i", 0, n)) p.when(t == 0, [&] { y(i) = 1.0f; });
+  });
+  Lowered l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 0}}});
+  EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
+}
+
+TEST(Zeros, SumsInLoopsThatAreNotStepsStayOutside) {
+  ProgramBuilder p("columns");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {m, n});
+  auto y = p.output<float>("y", {n});
+  for (auto j : p.loop("j", 0, n)) y(j) = 0.0f;
+  for (auto i : p.loop("i", 0, m))
+    for (auto j : p.loop("j", 0, n)) y(j) += a(i, j);
+  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"m", 4}}, {{"n", 5}, {"m", 0}}});
+  EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
+}
+
 TEST(Zeros, ElementsThatNobodyReadsAreNotStored) {
   ProgramBuilder p("border");
   auto n = p.size("n");
