@@ -8,8 +8,8 @@
 //         d_b[l, j] += d_c[i, j]*a[i, l]          for i in 0..m:
 //                                                   d_b[l, j] += d_c[i, j]*a[i, l]
 //
-// and `x = 0` directly before `x += v` becomes `x = v`. Where the steps of a recurrence all add to the same elements, the
-// first step starts from the constant:
+// and `x = 0` directly before `x += v` becomes `x = v`. Where the steps of a recurrence all add to the same elements,
+// the first step starts from the constant:
 //
 //   for i: y[i] = 0                                  for i: y[i] = 0      (now dead but for T = 0)
 //   for t in 0..T:                            ->     for t in 0..T:

@@ -57,15 +57,14 @@ class LastLevel {
   ir::Program build() const {
     const Expr any = ir::binary(BinaryOp::Lt, steps().lower, steps().upper);
     const Expr none = ir::binary(BinaryOp::Le, steps().upper, steps().lower);
-    return ir::with_body(program_, ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-                           if (s.same_as(copy_)) return ir::if_then(none, without_steps(), {}, copy_->location);
-                           if (!s.same_as(loop_) && !fills_.count(s.get())) return std::nullopt;
-                           const ir::For& loop = *s.as<ir::For>();
-                           const Expr end = simplify_indices(loop.upper - ir::int_const(1));
-                           const Stmt others =
-                               ir::for_loop(loop.iterator, loop.lower, end, loop.body, loop.mode, loop.location);
-                           return ir::block({others, ir::if_then(any, last_iteration(loop), {}, loop.location)});
-                         }));
+    return ir::with_body(
+        program_, ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+          if (s.same_as(copy_)) return ir::if_then(none, without_steps(), {}, copy_->location);
+          if (const Stmt fill = shorter_border_fill(s)) return fill;
+          if (!s.same_as(loop_) && !fills_.count(s.get())) return std::nullopt;
+          const ir::For& loop = *s.as<ir::For>();
+          return ir::block({without_last(loop), ir::if_then(any, last_iteration(loop), {}, loop.location)});
+        }));
   }
 
   std::string remark() const {
@@ -182,14 +181,41 @@ class LastLevel {
     if (levels && surely_at_most(levels->upper, first)) return true;
     if (!use.stores) return false;
     const Place place = place_of(use);
-    if (place == Place::Outside) return true;
     const Stmt nest = use.outermost();
+    if (place == Place::Outside) {
+      if (nest) note_border_fill(use, *nest.as<ir::For>());
+      return true;
+    }
     if (!nest || !is_redirected(use, place)) return false;
     const ir::For& fill = *nest.as<ir::For>();
     const bool same_steps = ir::equal(fill.lower, steps().lower) && ir::equal(fill.upper, steps().upper);
     if (!same_steps || fill.at_most || distance(use.index, ir::var(fill.iterator)) != offset_) return false;
     fills_.insert(nest.get());
     return true;
+  }
+
+  void note_border_fill(const LevelUse& use, const ir::For& fill) {
+    const auto offset = distance(use.index, ir::var(fill.iterator));
+    if (!offset || fill.at_most || !surely_at_most(last_level(), fill.upper + ir::int_const(*offset - 1))) return;
+    BorderFill& own = border_fills_[use.outermost().get()];
+    ++own.stores;
+    own.end = simplify_indices(last_level() - ir::int_const(*offset));
+    own.is_one_level &= own.offset.value_or(*offset) == *offset;
+    own.offset = offset;
+  }
+
+  // What is left of a nest that only stores what nobody copies, on the last level and maybe after it, and before; null
+  // for other nests. Levels that are not copied are not read then either.
+  Stmt shorter_border_fill(const Stmt& s) const {
+    const auto fill = border_fills_.find(s.get());
+    if (fill == border_fills_.end() || !fill->second.is_one_level || fill->second.stores != leaves(s).size()) return {};
+    const ir::For& loop = *s.as<ir::For>();
+    return ir::for_loop(loop.iterator, loop.lower, fill->second.end, loop.body, loop.mode, loop.location);
+  }
+
+  static Stmt without_last(const ir::For& loop) {
+    const Expr end = simplify_indices(loop.upper - ir::int_const(1));
+    return ir::for_loop(loop.iterator, loop.lower, end, loop.body, loop.mode, loop.location);
   }
 
   // With the target in place of the last level.
@@ -213,6 +239,14 @@ class LastLevel {
     });
   }
 
+  // Stores of a nest outside of the box, each on level `offset` after the iterator.
+  struct BorderFill {
+    std::size_t stores = 0;
+    Expr end;
+    std::optional<std::int64_t> offset;
+    bool is_one_level = true;
+  };
+
   const ir::Program& program_;
   const std::vector<Stmt>& statements_;
   const Stmt loop_, copy_;
@@ -221,6 +255,7 @@ class LastLevel {
   std::vector<std::int64_t> shifts_;  // from indices of the target to those of the tape
   StmtSet redirected_;                // stores that are to the target in the last step
   StmtSet fills_;                     // nests outside of the loop with such stores
+  std::map<const ir::StmtNode*, BorderFill> border_fills_;
 };
 
 std::optional<ir::Program> stored_once(const ir::Program& program, PassContext& context) {

@@ -30,7 +30,7 @@ bool uses_registers(const Stmt& s) {
 }
 
 std::optional<std::pair<transforms::Chunk, std::int64_t>> any_chunk_of(const For& n) {
-  for (const std::int64_t width : {std::int64_t{1}, width_of_chunks})
+  for (const std::int64_t width : {std::int64_t{1}, transforms::short_column, width_of_chunks})
     if (const auto chunk = transforms::chunk_of(n, width)) return std::pair{*chunk, width};
   return std::nullopt;
 }
@@ -98,14 +98,14 @@ void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::
     scope_.code.line("}}");
     return;
   }
-  std::vector<ChunkLoop> loops = {{&n, start, chunk}};
+  std::vector<ChunkLoop> loops = {{&n, start, chunk, width}};
   const auto* inner = n.body.as<For>();
   const auto below = inner ? transforms::chunk_of(*inner, width) : std::nullopt;
   if (below) {
     scope_.enter(*inner);
     const Symbol inner_start = start_of(*inner, *below, width);
     declare_start(inner_start, *below);
-    loops.push_back({inner, inner_start, *below});
+    loops.push_back({inner, inner_start, *below, width});
   }
   write_wide(loops);
 }
@@ -115,7 +115,8 @@ void ChunkWriter::write_wide(const std::vector<ChunkLoop>& loops) {
   const Stmt& body = loops.back().loop->body;
   std::vector<Symbol> iterators;
   for (const ChunkLoop& l : loops) iterators.push_back(l.loop->iterator);
-  const auto accesses = transforms::contiguous_accesses(body, iterators, aliased_);
+  std::vector<transforms::ContiguousAccess> accesses;
+  if (loops[0].width == width_of_chunks) accesses = transforms::contiguous_accesses(body, iterators, aliased_);
   if (accesses.empty()) return loops.size() == 1 ? write_column(loops[0]) : write_narrow(loops, 0);
   uses_wide_accesses_ = true;
 
@@ -220,13 +221,13 @@ void ChunkWriter::write_column(const ChunkLoop& l) {
   has_long_columns_ |= loads > most_loads_of_short_columns;
   CodeText& code = scope_.code;
   const std::string& start = scope_.name_of(l.start);
-  std::string condition = fmt::format("{} + {} <= {}", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));
+  std::string condition = fmt::format("{} + {} <= {}", start, l.width, scope_.text(l.chunk.upper, Level::Sum));
   if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", start, scope_.text(l.chunk.lowest, Level::Sum));
   code.line("if ({}) {{", condition);
   code.indented([&] {
     code.line("#pragma unroll");
-    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start,
-              width_of_chunks, scope_.type_of(l.loop->iterator));
+    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start, l.width,
+              scope_.type_of(l.loop->iterator));
     code.indented([&] { write_with_places(l.loop->body); });
     code.line("}}");
   });
@@ -247,7 +248,7 @@ void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t 
   const std::string first =
       l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;
   scope_.code.line("for ({5} {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", scope_.name_of(l.loop->iterator),
-                   first, start, width_of_chunks, upper, scope_.type_of(l.loop->iterator));
+                   first, start, l.width, upper, scope_.type_of(l.loop->iterator));
   scope_.code.indented([&] { write_narrow(loops, level + 1); });
   scope_.code.line("}}");
 }
@@ -259,7 +260,7 @@ void ChunkWriter::write_guarded(const ChunkLoop& l) {
   std::string condition = fmt::format("{} < {}", name, scope_.text(l.chunk.upper, Level::Sum));
   if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", name, scope_.text(l.chunk.lowest, Level::Sum));
   code.line("#pragma unroll");
-  code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", name, scope_.name_of(l.start), width_of_chunks,
+  code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", name, scope_.name_of(l.start), l.width,
             scope_.type_of(l.loop->iterator));
   code.indented([&] {
     code.line("if ({}) {{", condition);

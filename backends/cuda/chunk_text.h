@@ -34,6 +34,7 @@ class ChunkWriter {
     const ir::For* loop;
     ir::Symbol start;
     transforms::Chunk chunk;
+    std::int64_t width;
   };
   /// A wide access: the registers that stand for the array, and the elements that it moves.
   struct Wide {

@@ -8,7 +8,7 @@
 #include "transforms/cpu/sink_sum_loops.h"
 #include "transforms/cpu/split_loops_at_guards.h"
 #include "transforms/cpu/tile_lanes.h"
-#include "transforms/cpu/unswitch.h"
+#include "transforms/unswitch.h"
 #include "transforms/merge_updates.h"
 #include "transforms/search_loops.h"
 
@@ -16,7 +16,7 @@ namespace loopgrad::transforms {
 
 ir::Program map_to_cpu(const ir::Program& program) {
   ir::Program unguarded =
-      unswitch(split_loops_at_guards(sink_sum_loops(fuse_rows(invert_scatters(search_loops(program))))));
+      unswitch_rows(split_loops_at_guards(sink_sum_loops(fuse_rows(invert_scatters(search_loops(program))))));
   ir::Program in_lanes = tile_lanes(merge_updates(accumulate_in_registers(unguarded), Updates::All));
   // Later than the lanes, which want rectangles and mask what a branch leaves out.
   return hoist_indices(jam_sums(split_outer_loops_at_guards(in_lanes)));

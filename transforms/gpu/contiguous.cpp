@@ -230,4 +230,16 @@ bool is_stencil(const Stmt& body, const ir::Symbol& iterator) {
   return !waits && reads_neighbours(body, iterator);
 }
 
+std::int64_t column_width(const Stmt& body) {
+  constexpr int most_loads = 20;
+  int loads = 0;
+  ir::walk(
+      body, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        loads += load && !load->indices.empty();
+      });
+  return loads > most_loads ? short_column : chunk_width;
+}
+
 }  // namespace loopgrad::transforms

@@ -13,6 +13,7 @@
 namespace loopgrad::transforms {
 
 inline constexpr std::int64_t chunk_width = 4;
+inline constexpr std::int64_t short_column = 2;
 
 /// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
 struct Chunk {
@@ -61,5 +62,9 @@ bool reads_neighbours(const ir::Stmt& body, const ir::Symbol& iterator);
 /// writes. A thread that takes a few of them finds most addresses of one from those of another, and most elements in
 /// the nearest cache.
 bool is_stencil(const ir::Stmt& body, const ir::Symbol& iterator);
+
+/// How many iterations along a column one thread takes: `chunk_width`, or `short_column` where so many load more than
+/// the registers hold of a thread when a multiprocessor has all threads that it can.
+std::int64_t column_width(const ir::Stmt& body);
 
 }  // namespace loopgrad::transforms

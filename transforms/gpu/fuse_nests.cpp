@@ -114,13 +114,16 @@ class Fuser {
     auto b = nest_of(second);
     if (!a || !b || a->loops.size() != b->loops.size()) return {};
     ir::Substitution renamed;
+    bool is_shifted = false;
     for (std::size_t k = 0; k < a->loops.size(); ++k) {
       const ir::For &x = *a->loops[k], &y = *b->loops[k];
-      if (!same_value(x.lower, ir::substitute(y.lower, renamed))) return {};
-      if (!same_value(x.upper, ir::substitute(y.upper, renamed))) return {};
-      renamed[y.iterator] = ir::var(x.iterator);
+      const auto shift = distance(x.lower, ir::substitute(y.lower, renamed));
+      if (!shift || distance(x.upper, ir::substitute(y.upper, renamed)) != shift) return {};
+      is_shifted |= *shift != 0;
+      renamed[y.iterator] = simplify_indices(ir::var(x.iterator) - ir::int_const(*shift));
     }
     b->body = ir::substitute(b->body, renamed);
+    if (is_shifted) b->body = simplify_indices(b->body);
     b->loops = a->loops;
     if (!pays(*a, *b) || !is_legal(*a, *b)) return {};
     Stmt fused = ir::block({a->body, b->body});

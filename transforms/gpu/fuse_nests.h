@@ -6,11 +6,11 @@
 //
 // What both read comes from memory once, and there is one launch less. Requires: parallel loops are marked; the host's
 // part of a program and nests of one kernel each. Guarantees: every element gets the same operations in the same order.
-// Applies to perfect nests of the same bounds, without loops inside, that share an array, when whatever one of them
-// changes and the other uses is either of the same iteration or never the same element. Leaves alone: arrays that may
-// alias, nests with large bodies, nests that run best along different loops or in tiles. Wide accesses may be lost,
-// which costs less than reading an array twice. The first nest may also be one that sums into one element in loops
-// inside, when the second one changes that element.
+// Applies to perfect nests of the same bounds, or of bounds that differ by constants, without loops inside, that share
+// an array, when whatever one of them changes and the other uses is either of the same iteration or never the same
+// element. Leaves alone: arrays that may alias, nests with large bodies, nests that run best along different loops or
+// in tiles. Wide accesses may be lost, which costs less than reading an array twice. The first nest may also be one
+// that sums into one element in loops inside, when the second one changes that element.
 #pragma once
 
 #include "dsl/ir/program.h"

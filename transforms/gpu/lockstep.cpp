@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -66,8 +67,8 @@ bool alignment_changes(const Stmt& run, const ir::Symbol& iterator, const std::v
 
 class Distributor {
  public:
-  Distributor(const ir::Symbol& iterator, const Chunk& chunk, const SourceLocation& location)
-      : iterator_(iterator), chunk_(chunk), location_(location) {}
+  Distributor(const ir::Symbol& iterator, const Chunk& chunk, std::int64_t width, const SourceLocation& location)
+      : iterator_(iterator), chunk_(chunk), width_(width), location_(location) {}
 
   Stmt visit(const Stmt& s) {
     if (const auto* n = s.as<ir::Block>()) return block(*n);
@@ -125,7 +126,7 @@ class Distributor {
   Stmt lanes_of(const ir::Allocate& local) {
     const ir::Array& scalar = local.array;
     const ir::Array lanes =
-        ir::make_array(scalar->name, scalar->type, {ir::int_const(chunk_width)}, scalar->role, scalar->location);
+        ir::make_array(scalar->name, scalar->type, {ir::int_const(width_)}, scalar->role, scalar->location);
     const std::vector<Expr> lane = {ir::var(iterator_) - chunk_.start};
     const Stmt body =
         ir::move_elements(local.body, [&](const ir::Array& array, const auto&) -> std::optional<ir::ElementPlace> {
@@ -136,11 +137,12 @@ class Distributor {
 
   Stmt over_chunk(const Stmt& run) const {
     const ir::Symbol own = ir::make_symbol(iterator_.name);
-    return chunk_loop(own, chunk_, chunk_width, ir::substitute(run, {{iterator_, ir::var(own)}}), location_);
+    return chunk_loop(own, chunk_, width_, ir::substitute(run, {{iterator_, ir::var(own)}}), location_);
   }
 
   const ir::Symbol iterator_;
   const Chunk chunk_;
+  const std::int64_t width_;
   const SourceLocation location_;
 };
 
@@ -180,7 +182,9 @@ std::optional<std::int64_t> shift_for_lockstep(const Stmt& body, const ir::Symbo
 }
 
 bool gains_from_more_loads(const Stmt& body) {
-  bool plain = true, loads = false;
+  bool plain = true;
+  std::size_t stores = 0;
+  std::vector<const ir::Load*> loads;  // of different elements
   ir::walk(
       body,
       [&](const Stmt& s) {
@@ -191,18 +195,23 @@ bool gains_from_more_loads(const Stmt& body) {
                  : sum    ? !sum->atomic
                  : branch ? !has_load(branch->condition)
                           : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
+        for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { stores += !indices.empty(); });
       },
       [&](const Expr& e) {
         const auto* load = e.as<ir::Load>();
-        loads |= load && !load->indices.empty();
+        const bool known = !load || std::any_of(loads.begin(), loads.end(), [&](const ir::Load* other) {
+          return other->array == load->array && ir::equal(other->indices, load->indices);
+        });
+        if (!known && !load->indices.empty()) loads.push_back(load);
       });
-  return plain && loads;
+  return plain && !loads.empty() && loads.size() >= stores;
 }
 
-Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, const Stmt& body, const SourceLocation& location) {
+Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, std::int64_t width, const Stmt& body,
+              const SourceLocation& location) {
   const ir::Symbol start = ir::make_symbol(iterator.name + "_start");
   const Chunk own = {ir::var(start), chunk.lowest, chunk.upper};
-  const Stmt lanes = Distributor(iterator, own, location).visit(with_values_first(body));
+  const Stmt lanes = Distributor(iterator, own, width, location).visit(with_values_first(body));
   return ir::for_loop(start, chunk.start, chunk.start + ir::int_const(1), lanes);
 }
 

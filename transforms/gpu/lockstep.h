@@ -20,10 +20,11 @@ namespace loopgrad::transforms {
 std::optional<std::int64_t> shift_for_lockstep(const ir::Stmt& body, const ir::Symbol& iterator, const ir::Expr& lower);
 
 /// Whether a thread should take a few iterations along any parallel loop just to have more loads under way: assignments
-/// and sums in a row, behind conditions that do not load at most.
+/// and sums in a row, behind conditions that do not load at most, with no fewer elements to load than to store.
 bool gains_from_more_loads(const ir::Stmt& body);
 
 /// The chunk of a parallel loop. Requires: the body is one of the above for `iterator`.
-ir::Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, const ir::Stmt& body, const SourceLocation& location);
+ir::Stmt lockstep(const ir::Symbol& iterator, const Chunk& chunk, std::int64_t width, const ir::Stmt& body,
+                  const SourceLocation& location);
 
 }  // namespace loopgrad::transforms

@@ -7,6 +7,7 @@
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
 #include "transforms/gpu/join_scalars.h"
+#include "transforms/gpu/keep_last_elements.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
@@ -18,10 +19,12 @@
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
+#include "transforms/gpu/unroll_short_loops.h"
 #include "transforms/gpu/update_once.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 #include "transforms/search_loops.h"
+#include "transforms/unswitch.h"
 
 #include <algorithm>
 #include <limits>
@@ -282,12 +285,13 @@ class Mapper {
     auto take = [&](const ir::For& loop, const Expr& which, std::int64_t width, std::int64_t shift) {
       const Expr start = loop.lower - number(shift) + which * number(width);
       const Chunk own = {start, shift > 0 ? loop.lower : Expr(), loop.upper};
-      body = tile.lockstep && width > 1 ? lockstep(loop.iterator, own, body, loop.location)
+      body = tile.lockstep && width > 1 ? lockstep(loop.iterator, own, width, body, loop.location)
                                         : chunk_loop(loop.iterator, own, width, body, loop.location);
     };
     const Expr which_y = ir::var(block_y) * ir::var(ty) + ir::var(thread_y);
     // A column is inside x, which its iterations share.
-    if (column) take(*column, column == y ? which_y : ir::var(block_c), chunk_width, 0);
+    const std::int64_t few = column_width(nest.body);
+    if (column) take(*column, column == y ? which_y : ir::var(block_c), few, 0);
     take(x, ir::var(block_x) * threads_x + ir::var(thread_x), tile.x, tile.shift);
     if (y && column != y) take(*y, which_y, tile.y, 0);
     body = threads_loop(thread_x, threads_x, body);
@@ -303,9 +307,9 @@ class Mapper {
     }
     body = let(blocks_x, ceil_div(x.upper - x.lower + number(tile.shift), threads_x * number(tile.x)), body);
     if (!y) return {body, tile.lockstep};
-    const std::int64_t width_y = column == y ? chunk_width : tile.y;
+    const std::int64_t width_y = column == y ? few : tile.y;
     body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(width_y)), body);
-    if (column && column != y) body = let(blocks_c, ceil_div(column->upper - column->lower, number(chunk_width)), body);
+    if (column && column != y) body = let(blocks_c, ceil_div(column->upper - column->lower, number(few)), body);
     body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
     const std::int64_t most_x = column && column != y ? std::min(stencil_threads_x, flat_threads_) : flat_threads_;
     const Expr wanted =
@@ -383,9 +387,11 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program hoisted = fuse_nests(join_scalars(split_kernels(hoist_parallel_loops(search_loops(program)))));
-  const ir::Program repeated = repeat_scalars(hoisted, std::max(most_rows(options.enough_threads), most_repeating));
-  const ir::Program sorted = sort_scatters(forward_elements(repeated), options.enough_threads);
+  const ir::Program split = join_scalars(split_kernels(hoist_parallel_loops(search_loops(program))));
+  const ir::Program fused = keep_last_elements(fuse_nests(unroll_short_loops(split)));
+  const ir::Program repeated = repeat_scalars(fused, std::max(most_rows(options.enough_threads), most_repeating));
+  const ir::Program chosen = unswitch_kernels(forward_elements(repeated));
+  const ir::Program sorted = sort_scatters(chosen, options.enough_threads);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }
 

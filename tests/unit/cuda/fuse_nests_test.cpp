@@ -5,7 +5,17 @@
 namespace loopgrad::transforms {
 namespace {
 
-enum class Second { SamePlace, OwnLevel, Neighbour, OtherBounds, NothingShared, NeighboursLevel, ChangesWhatIsRead };
+enum class Second {
+  SamePlace,
+  ShiftedLoop,
+  OwnLevel,
+  Neighbour,
+  ShiftedNeighbour,
+  OtherBounds,
+  NothingShared,
+  NeighboursLevel,
+  ChangesWhatIsRead
+};
 
 /// One nest, and directly after it a second one.
 Lowered fused(Second second) {
@@ -20,9 +30,12 @@ Lowered fused(Second second) {
       b(i, j) = a(i, j) - a(i, j + 1);
       v(0, i, j) = 3.0 * v(1, i, j - 1);
     }
+  const bool shifted = second == Second::ShiftedLoop || second == Second::ShiftedNeighbour;
   for (auto i : p.loop("k", 0, n))
-    for (auto j : p.loop("l", 1, second == Second::OtherBounds ? m : m - 1)) {
+    for (auto j : p.loop("l", shifted ? 0 : 1, second == Second::OtherBounds ? m : shifted ? m - 2 : m - 1)) {
       switch (second) {
+        case Second::ShiftedLoop: c(i, j) = a(i, j + 1) + 2.0 * b(i, j + 1); break;
+        case Second::ShiftedNeighbour: c(i, j) = b(i, j); break;
         case Second::OtherBounds:
         case Second::SamePlace: c(i, j) = a(i, j) + 2.0 * b(i, j); break;
         case Second::OwnLevel: c(i, j) = v(1, i, j + 1 - 1) - v(1, i, j + 1); break;
@@ -40,14 +53,15 @@ Lowered fused(Second second) {
 std::size_t nests(const Lowered& result) { return outer_parallel_loops(result.after.body).size(); }
 
 TEST(FuseNests, WhatBothReadIsReadOnce) {
-  for (const Second second : {Second::SamePlace, Second::OwnLevel}) {
+  for (const Second second : {Second::SamePlace, Second::ShiftedLoop, Second::OwnLevel}) {
     const Lowered result = fused(second);
     EXPECT_EQ(nests(result), 1u) << result.text;
   }
 }
 
 TEST(FuseNests, NotWhereIterationsWouldSeeEachOther) {
-  for (const Second second : {Second::Neighbour, Second::NeighboursLevel, Second::ChangesWhatIsRead}) {
+  for (const Second second :
+       {Second::Neighbour, Second::ShiftedNeighbour, Second::NeighboursLevel, Second::ChangesWhatIsRead}) {
     const Lowered result = fused(second);
     EXPECT_EQ(nests(result), 2u) << result.text;
   }

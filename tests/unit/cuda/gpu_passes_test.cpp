@@ -204,34 +204,6 @@ TEST(Chunks, AreNotTakenWhereNeighboursAreReadToo) {
   for (const std::int64_t columns : {2, 3, 9}) expect_same_results(result, {{"n", 3}, {"m", columns}});
 }
 
-TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
-  ProgramBuilder p("smoothed");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.input<float>("a", {n, m});
-  auto b = p.inout<float>("b", {n, m});
-  for (auto i : p.loop("i", 1, n - 1))
-    for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i - 1, j) + a(i + 1, j) + a(i, j - 1) + a(i, j + 1);
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
-  for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
-}
-
-TEST(Columns, RunAlongTheOutermostLoopOfAStencil) {
-  ProgramBuilder p("smoothed");
-  auto n = p.size("n"), m = p.size("m");
-  auto a = p.inout<double>("a", {2, n, m, m});
-  for (auto i : p.loop("i", 1, n - 1))
-    for (auto j : p.loop("j", 1, m - 1))
-      for (auto k : p.loop("k", 0, m)) {
-        a(1, i, j, k) += a(0, i - 1, j, k) + a(0, i + 1, j, k);
-        p.when(j > 1, [&] { a(1, i, j, k) += a(0, i, j - 1, k) - a(0, i, j + 1, k); });
-      }
-  const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos)
-      << cuda_of(result);
-  for (const std::int64_t rows : {2, 3, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 5}});
-}
-
 Program normalised() {
   ProgramBuilder p("normalised");
   auto n = p.size("n"), m = p.size("m");

@@ -46,11 +46,11 @@ TEST(UpdateOnce, AnElementIsOnlyReadWhereItsFirstAssignmentDoes) {
   auto a = p.input<double>("a", {n});
   auto s = p.output<double>("s", {n});
   for (auto i : p.loop("i", 0, n)) {
-    s(i) = select(m > 0, s(i), 0.5);  // has no value before
+    s(i) = select(i < m, s(i), 0.5);  // has no value before
     s(i) += a(i);
   }
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(result.text.find("s_now = select(m > 0, s[i], 0.5)"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("s_now = select(i < m, s[i], 0.5)"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 5}, {"m", 0}});
 }
 

@@ -1,7 +1,7 @@
-// Passes that save memory traffic: merge_copies, contract_levels, unswitch.
+// Passes that save memory traffic: merge_copies, contract_levels, unswitch_rows.
 #include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/cpu/unswitch.h"
+#include "transforms/unswitch.h"
 
 namespace loopgrad::transforms {
 namespace {
@@ -256,7 +256,7 @@ TEST(Unswitch, AChoiceOfTheLoopOutsideIsMadeThere) {
   for (auto t : p.loop("t", 0, T))
     for (auto i : p.loop("i", 0, n)) z(t, i) = select(t == 0, x(i), y(t - 1, i));
   Lowered l = lowered(p.build());
-  l.after = unswitch(l.after);
+  l.after = unswitch_rows(l.after);
   l.text = ir::print(l.after.body);
   EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("if t == 0"), std::string::npos) << l.text;

@@ -102,6 +102,8 @@ TEST(StoreLastLevel, WhatIsNotCopiedStaysWhereItIs) {
   const Lowered l = lowered_forward(Twist::Padded);
   EXPECT_TRUE(stores_the_last_level(l)) << l.text;
   EXPECT_NE(l.text.find("y[i - 1] = 0.5*v_kept[T - 1, i]"), std::string::npos) << l.text;
+  EXPECT_EQ(l.text.find("in 0..T + 2:"), std::string::npos) << "borders of levels that nobody reads:\n" << l.text;
+  EXPECT_NE(l.text.find("v_kept[t, n + 1] = 0.5"), std::string::npos) << l.text;
   expect_same_for_all_sizes(l);
 }
 
