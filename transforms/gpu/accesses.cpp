@@ -1,6 +1,8 @@
 #include "transforms/gpu/accesses.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -27,6 +29,20 @@ std::vector<Access> accesses_of(const Stmt& s) {
         if (load && !own.count(load->array)) result.push_back({load->array, load->indices, false});
       });
   return result;
+}
+
+Stmt in_scalar(const Stmt& s, const ir::Array& array, const std::vector<Expr>& indices, const ir::Array& scalar) {
+  return ir::move_elements(s, [&](const ir::Array& other, const auto& at) -> std::optional<ir::ElementPlace> {
+    if (other != array || !ir::equal(at, indices)) return std::nullopt;
+    return ir::ElementPlace{scalar, {}};
+  });
+}
+
+bool is_own(const std::vector<Expr>& indices, const std::vector<const ir::For*>& loops) {
+  return std::all_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
+    return std::any_of(indices.begin(), indices.end(),
+                       [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });
+  });
 }
 
 bool passes_by(const std::vector<Expr>& load, const std::vector<Expr>& element,

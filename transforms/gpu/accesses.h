@@ -17,6 +17,13 @@ struct Access {
 /// Those of a statement to arrays that it does not declare itself.
 std::vector<Access> accesses_of(const ir::Stmt& s);
 
+/// `s` with a scalar in place of one element, wherever that is accessed under the same indices.
+ir::Stmt in_scalar(const ir::Stmt& s, const ir::Array& array, const std::vector<ir::Expr>& indices,
+                   const ir::Array& scalar);
+
+/// Whether each iteration of the loops has an element of its own under these indices.
+bool is_own(const std::vector<ir::Expr>& indices, const std::vector<const ir::For*>& loops);
+
 /// Whether an index of the load stays on one side of the element's while the loops run.
 bool passes_by(const std::vector<ir::Expr>& load, const std::vector<ir::Expr>& element,
                const std::vector<const ir::For*>& loops);

@@ -78,7 +78,8 @@ class Forwarder {
     const ir::Array now =
         ir::make_array(element.array->name + "_now", element.array->type, {}, ir::ArrayRole::Local, element.location);
     std::vector<Stmt> scope = {ir::assign(now, {}, element.value, element.location)};
-    for (std::size_t at = k + 1; at < end; ++at) scope.push_back(with_scalar(list[at], element, now));
+    for (std::size_t at = k + 1; at < end; ++at)
+      scope.push_back(in_scalar(list[at], element.array, element.indices, now));
     scope.push_back(ir::assign(element.array, element.indices, ir::load(now, {}), element.location));
     list[k] = ir::allocate(now, ir::block(std::move(scope)), element.location);
     list.erase(list.begin() + static_cast<std::ptrdiff_t>(k) + 1, list.begin() + static_cast<std::ptrdiff_t>(end));
@@ -104,14 +105,6 @@ class Forwarder {
     return std::any_of(all.begin(), all.end(), [&](const Access& x) {
       return x.array == element.array && !x.writes && ir::equal(x.indices, element.indices);
     });
-  }
-
-  static Stmt with_scalar(const Stmt& s, const ir::Assign& element, const ir::Array& scalar) {
-    return ir::move_elements(
-        s, [&](const ir::Array& array, const std::vector<Expr>& at) -> std::optional<ir::ElementPlace> {
-          if (array != element.array || !ir::equal(at, element.indices)) return std::nullopt;
-          return ir::ElementPlace{scalar, {}};
-        });
   }
 
   const std::set<ir::Array> aliased_;

@@ -171,11 +171,7 @@ class Fuser {
 
   /// Both use the same element, and every iteration another one.
   static bool is_same_place(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
-    if (!ir::equal(x.indices, y.indices)) return false;
-    return std::all_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
-      return std::any_of(x.indices.begin(), x.indices.end(),
-                         [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });
-    });
+    return ir::equal(x.indices, y.indices) && is_own(x.indices, loops);
   }
 
   const std::set<ir::Array> aliased_;

@@ -1,13 +1,9 @@
 #include "transforms/gpu/keep_last_elements.h"
 
 #include "dsl/ir/queries.h"
-#include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/accesses.h"
-#include "transforms/linear_form.h"
 #include "transforms/nest.h"
-
-#include <algorithm>
 
 namespace loopgrad::transforms {
 
@@ -15,14 +11,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-/// Whether every iteration of the loops has an element of its own.
-bool is_own(const std::vector<Expr>& element, const std::vector<const ir::For*>& loops) {
-  return std::all_of(loops.begin(), loops.end(), [&](const ir::For* loop) {
-    return std::any_of(element.begin(), element.end(),
-                       [&](const Expr& index) { return distance(index, ir::var(loop->iterator)).has_value(); });
-  });
-}
 
 /// The first statement that touches the array, if that assigns an element of it.
 const ir::Assign* first_assignment(const Stmt& body, const ir::Array& array) {
@@ -57,12 +45,7 @@ Stmt with_scalar(const Stmt& body, const std::vector<const ir::For*>& loops, con
     if (x.writes || !are_apart({array, element, true}, x, loops)) return body;
   }
   const ir::Array kept = ir::make_array(array->name + "_kept", array->type, {}, ir::ArrayRole::Local, array->location);
-  const Stmt moved =
-      ir::move_elements(body, [&](const ir::Array& a, const auto& indices) -> std::optional<ir::ElementPlace> {
-        if (a != array || !ir::equal(indices, element)) return std::nullopt;
-        return ir::ElementPlace{kept, {}};
-      });
-  return ir::allocate(kept, moved, array->location);
+  return ir::allocate(kept, in_scalar(body, array, element, kept), array->location);
 }
 
 Stmt in_last_nest(const Stmt& s, const ir::Array& array, std::vector<const ir::For*>& loops) {
