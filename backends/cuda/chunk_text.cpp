@@ -1,7 +1,8 @@
 #include "backends/cuda/chunk_text.h"
 
-#include "dsl/ir/rewriter.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/linear_form.h"
 
 #include <algorithm>
 
@@ -12,6 +13,7 @@ using namespace ir;
 namespace {
 
 constexpr std::int64_t width_of_chunks = transforms::chunk_width;
+constexpr int many_sums = 4;
 constexpr int most_loads_of_short_columns = 12;  // in one of their iterations
 
 bool uses_registers(const Stmt& s) {
@@ -113,44 +115,104 @@ void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::
 /// All iterations at once with wide accesses if all of them exist and the accesses are aligned, else one by one.
 void ChunkWriter::write_wide(const std::vector<ChunkLoop>& loops) {
   const Stmt& body = loops.back().loop->body;
-  std::vector<Symbol> iterators;
-  for (const ChunkLoop& l : loops) iterators.push_back(l.loop->iterator);
-  std::vector<transforms::ContiguousAccess> accesses;
-  if (loops[0].width == width_of_chunks) accesses = transforms::contiguous_accesses(body, iterators, aliased_);
-  if (accesses.empty()) return loops.size() == 1 ? write_column(loops[0]) : write_narrow(loops, 0);
+  if (decided_ == loops.back().loop) {
+    if (decided_wide_) write_wide_body(loops, body, wides_of(loops, {}));
+    else write_narrow(loops, 0);
+    return;
+  }
+  const std::vector<Wide> wides = wides_of(loops, {});
+  if (wides.empty()) return loops.size() == 1 ? write_column(loops[0]) : write_narrow(loops, 0);
   uses_wide_accesses_ = true;
-
-  std::string condition;
-  std::map<Symbol, Expr> starts;
-  for (const ChunkLoop& l : loops) {
-    starts[l.loop->iterator] = var(l.start);
-    const std::string& start = scope_.name_of(l.start);
-    if (l.chunk.lowest) condition += fmt::format("{} >= {} && ", start, scope_.text(l.chunk.lowest, Level::Sum));
-    condition += fmt::format("{} + {} <= {} && ", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));
-  }
-  std::vector<Wide> wides;
-  for (const auto& access : accesses) wides.push_back(wide_of(access, loops, starts));
-  // When two rows are aligned, so are all: they are equally far apart.
-  std::string separator;
-  for (const Wide& wide : wides) {
-    for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
-      condition += fmt::format("{}is_aligned(&{})", separator, wide.rows[row]);
-      separator = " && ";
-    }
-  }
-  scope_.code.line("if ({}) {{", condition);
+  scope_.code.line("if ({}{}) {{", all_exist(loops), all_aligned(wides));
   scope_.code.indented([&] { write_wide_body(loops, body, wides); });
   scope_.code.line("}} else {{");
   scope_.code.indented([&] { write_narrow(loops, 0); });
   scope_.code.line("}}");
 }
 
+bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>& write_loop) {
+  const auto* inner = n.body.as<For>();
+  const auto chunk = inner ? transforms::chunk_of(*inner, width_of_chunks) : std::nullopt;
+  const auto* named = chunk ? chunk->start.as<Var>() : nullptr;
+  if (!named || named->symbol == n.iterator || has_load(n.lower) || mentions(chunk->upper, n.iterator)) return false;
+  if (inner->body.as<For>() || (chunk->lowest && mentions(chunk->lowest, n.iterator))) return false;
+  const std::vector<ChunkLoop> loops = {{inner, named->symbol, *chunk, width_of_chunks}};
+  const Expr next = n.lower + int_const(1);
+  std::vector<Wide> wides = wides_of(loops, {{n.iterator, n.lower}});
+  if (wides.empty()) return false;
+  for (const Wide& wide : wides)
+    for (const Expr& index : wide.access.indices) {
+      const Expr after = substitute(index, {{n.iterator, var(n.iterator) + int_const(1)}});
+      if (has_load(index) || mentions(transforms::to_expr(transforms::linear_form(after - index)), n.iterator))
+        return false;
+    }
+  // The accesses of one trip are as far from those of the next in all trips.
+  const std::vector<Wide> then = wides_of(loops, {{n.iterator, next}});
+  wides.insert(wides.end(), then.begin(), then.end());
+  uses_wide_accesses_ = true;
+  decided_ = inner;
+  scope_.code.line("if ({}{}) {{", all_exist(loops), all_aligned(wides));
+  decided_wide_ = true;
+  scope_.code.indented(write_loop);
+  scope_.code.line("}} else {{");
+  decided_wide_ = false;
+  scope_.code.indented(write_loop);
+  scope_.code.line("}}");
+  decided_ = nullptr;
+  return true;
+}
+
+bool ChunkWriter::has_many_sums(const For& n) const {
+  if (!decided_ || !decided_wide_ || decided_ != n.body.as<For>()) return false;
+  const auto* body = decided_->body.as<Block>();
+  return body && static_cast<int>(body->body.size()) >= many_sums;
+}
+
+/// "first iteration is there && last one is there && "
+std::string ChunkWriter::all_exist(const std::vector<ChunkLoop>& loops) const {
+  std::string condition;
+  for (const ChunkLoop& l : loops) {
+    const std::string& start = scope_.name_of(l.start);
+    if (l.chunk.lowest) condition += fmt::format("{} >= {} && ", start, scope_.text(l.chunk.lowest, Level::Sum));
+    condition += fmt::format("{} + {} <= {} && ", start, width_of_chunks, scope_.text(l.chunk.upper, Level::Sum));
+  }
+  return condition;
+}
+
+/// Of an element that wide accesses with the same alignment begin with, each once.
+std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
+  std::vector<std::string> conditions;
+  for (const Wide& wide : wides) {
+    // When two rows are aligned, so are all: they are equally far apart.
+    for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
+      const std::string own = fmt::format("is_aligned(&{})", wide.rows[row]);
+      if (std::find(conditions.begin(), conditions.end(), own) == conditions.end()) conditions.push_back(own);
+    }
+  }
+  return fmt::format("{}", fmt::join(conditions, " && "));
+}
+
+/// The wide accesses of the innermost of some loops; `outside`: what symbols around them stand for.
+std::vector<ChunkWriter::Wide> ChunkWriter::wides_of(const std::vector<ChunkLoop>& loops, const Substitution& outside) {
+  if (loops[0].width != width_of_chunks) return {};
+  std::vector<Symbol> iterators;
+  Substitution starts = outside;
+  for (const ChunkLoop& l : loops) {
+    iterators.push_back(l.loop->iterator);
+    starts[l.loop->iterator] = var(l.start);
+  }
+  std::vector<Wide> wides;
+  for (const auto& access : transforms::contiguous_accesses(loops.back().loop->body, iterators, aliased_))
+    wides.push_back(wide_of(access, loops, starts));
+  return wides;
+}
+
 ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
-                                       const std::map<Symbol, Expr>& starts) {
+                                       const Substitution& starts) {
   Wide wide{access, {}, {}, {}};
   const std::size_t along = static_cast<std::size_t>(access.along);
   auto element = [&](std::int64_t row) {
-    std::map<Symbol, Expr> at = starts;
+    Substitution at = starts;
     if (loops.size() > 1) {
       Expr& other = at[loops[1 - along].loop->iterator];
       other = other + int_const(row);
@@ -176,9 +238,7 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
     for (std::size_t row = 0; row < wide.rows.size(); ++row)
       f(wide.rows[row], scope_.state.names.of(wide.registers), width_of_chunks * static_cast<std::int64_t>(row));
   };
-  std::map<Array, const Wide*> wide_of_array;
   for (const Wide& wide : wides) {
-    wide_of_array[wide.access.array] = &wide;
     code.line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers->type), scope_.state.names.of(wide.registers),
               width_of_chunks * static_cast<std::int64_t>(wide.rows.size()));
     if (!wide.access.reads) continue;
@@ -187,7 +247,7 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
     });
   }
   std::function<void(std::size_t)> write_loops = [&](std::size_t level) {
-    if (level == loops.size()) return write_body_(in_registers(body, wide_of_array));
+    if (level == loops.size()) return write_body_(in_registers(body, wides));
     const ChunkLoop& l = loops[level];
     code.line("#pragma unroll");
     code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator),
@@ -204,11 +264,11 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
   }
 }
 
-Stmt ChunkWriter::in_registers(const Stmt& body, const std::map<Array, const Wide*>& wides) {
-  return move_elements(body, [&](const Array& array, const std::vector<Expr>&) -> std::optional<ElementPlace> {
-    const auto found = wides.find(array);
-    if (found == wides.end()) return std::nullopt;
-    return ElementPlace{found->second->registers, found->second->lanes};
+Stmt ChunkWriter::in_registers(const Stmt& body, const std::vector<Wide>& wides) {
+  return move_elements(body, [&](const Array& array, const std::vector<Expr>& at) -> std::optional<ElementPlace> {
+    for (const Wide& wide : wides)
+      if (wide.access.array == array && equal(wide.access.indices, at)) return ElementPlace{wide.registers, wide.lanes};
+    return std::nullopt;
   });
 }
 

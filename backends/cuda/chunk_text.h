@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backends/cuda/places.h"
+#include "dsl/ir/rewriter.h"
 #include "transforms/gpu/contiguous.h"
 
 #include <set>
@@ -23,6 +24,14 @@ class ChunkWriter {
 
   /// Writes a loop inside of a thread if it is a chunk, or the loop over the chunks that a thread takes.
   bool write(const ir::For& n) { return write_strided(n) || write_single(n); }
+
+  /// Writes a sequential loop whose body is a chunk, with `write_loop` once for wide accesses in all trips and once for
+  /// none, where that can be decided before: the compiler unrolls a loop without branches, and has more loads under
+  /// way.
+  bool write_for_all_trips(const ir::For& n, const std::function<void()>& write_loop);
+
+  /// Whether it is writing the loop with wide accesses in all trips, and several rows are summed up in each.
+  bool has_many_sums(const ir::For& n) const;
 
   /// Whether something that was written needs the helpers for 16-byte accesses.
   bool uses_wide_accesses() const { return uses_wide_accesses_; }
@@ -50,19 +59,24 @@ class ChunkWriter {
   ir::Symbol start_of(const ir::For& n, const transforms::Chunk& chunk, std::int64_t width);
   void write_at(const ir::For& n, const ir::Symbol& start, const transforms::Chunk& chunk, std::int64_t width);
   void write_wide(const std::vector<ChunkLoop>& loops);
+  std::string all_exist(const std::vector<ChunkLoop>& loops) const;
+  std::vector<Wide> wides_of(const std::vector<ChunkLoop>& loops, const ir::Substitution& outside);
+  static std::string all_aligned(const std::vector<Wide>& wides);
   void write_wide_body(const std::vector<ChunkLoop>& loops, const ir::Stmt& body, const std::vector<Wide>& wides);
   void write_column(const ChunkLoop& l);
   void write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level);
   void write_guarded(const ChunkLoop& l);
   void write_with_places(const ir::Stmt& body);
   Wide wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
-               const std::map<ir::Symbol, ir::Expr>& starts);
-  static ir::Stmt in_registers(const ir::Stmt& body, const std::map<ir::Array, const Wide*>& wides);
+               const ir::Substitution& starts);
+  static ir::Stmt in_registers(const ir::Stmt& body, const std::vector<Wide>& wides);
 
   KernelScope& scope_;
   Places places_;
   const std::set<ir::Array>& aliased_;
   WriteStmt write_body_;
+  const ir::For* decided_ = nullptr;  // a chunk of which all accesses are wide, or none
+  bool decided_wide_ = false;
   bool uses_wide_accesses_ = false, has_long_columns_ = false;
 };
 

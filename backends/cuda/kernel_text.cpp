@@ -14,6 +14,7 @@ namespace {
 using namespace ir;
 
 constexpr std::int64_t most_unrolled_trips = 16;
+constexpr int trips_of_many_sums = 8;  // at once: the compiler stops at two, whose loads are too few to wait for
 
 /// Writes the statements; what needs state of its own is done by the members.
 class KernelWriter {
@@ -154,10 +155,16 @@ class KernelWriter {
     scope_.code.comment(n.location);
     scope_.enter(n);
     if (in_thread_ && chunks_.write(n)) return;
+    if (is_name(n)) return emit_name(n);
+    if (in_thread_ && chunks_.write_for_all_trips(n, [&] { emit_trips(n); })) return;
+    emit_trips(n);
+  }
+
+  void emit_trips(const For& n) {
     before_control({n.lower, n.upper});
-    if (in_thread_ && equal(n.upper, n.lower + int_const(1))) return emit_name(n);
     if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
       line("#pragma unroll");
+    else if (chunks_.has_many_sums(n)) line("#pragma unroll {}", trips_of_many_sums);
     const std::string& name = scope_.name_of(n.iterator);
     if (n.mode == LoopMode::Backward) {
       const std::string lower = bound(n.lower, name + "_begin");
@@ -174,11 +181,22 @@ class KernelWriter {
   /// A loop of one trip: a name for its lower bound.
   void emit_name(const For& n) {
     line("{{");
-    indented([&] {
-      line("const {} {} = {};", scope_.type_of(n.iterator), scope_.name_of(n.iterator), text(n.lower));
-      emit(n.body);
-    });
+    indented([&] { emit_names(n); });
     line("}}");
+  }
+
+  void emit_names(const For& n) {
+    line("const {} {} = {};", scope_.type_of(n.iterator), scope_.name_of(n.iterator), text(n.lower));
+    const auto* next = n.body.as<For>();
+    if (!next || !is_name(*next)) return emit(n.body);
+    scope_.enter(*next);
+    emit_names(*next);
+  }
+
+  /// A loop of one trip.
+  bool is_name(const For& n) const {
+    const bool plain = n.mode == LoopMode::Forward || n.mode == LoopMode::Backward || n.mode == LoopMode::Parallel;
+    return plain && (in_thread_ || !has_load(n.lower)) && equal(n.upper, n.lower + int_const(1));
   }
 
   /// Bounds are evaluated once: those that read data get a constant of their own.

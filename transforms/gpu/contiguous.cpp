@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t most_register_bytes = 64;
 
-/// All uses of one array in a body.
+/// All uses of one array in a body, or of places in it that are not a constant distance apart and only read.
 struct Use {
   ir::Array array;
   std::vector<Expr> indices;          // of the first
@@ -28,8 +28,18 @@ struct Use {
   bool reads = false, writes = false;
 };
 
+/// Places of which the sizes or data tell how far apart they are, as in rows of a matrix that share a loop.
+bool far_apart(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  for (std::size_t d = 0; d < a.size(); ++d)
+    if (!linear_form(a[d] - b[d]).terms.empty()) return true;
+  return false;
+}
+
 class UseFinder {
  public:
+  /// `apart`: places that are far apart are uses of their own.
+  explicit UseFinder(bool apart = false) : apart_(apart) {}
+
   bool has_loops = false;
   std::vector<Use> uses;  // in order of execution
   std::set<ir::Array> locals;
@@ -80,7 +90,9 @@ class UseFinder {
 
   void note(const ir::Array& array, const std::vector<Expr>& indices, bool always, bool read, bool write) {
     if (is_in_registers(array)) return;
-    auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.array == array; });
+    auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& u) {
+      return u.array == array && !(apart_ && !write && !u.writes && far_apart(u.indices, indices));
+    });
     if (use == uses.end()) {
       uses.push_back({array, indices});
       use = uses.end() - 1;
@@ -91,6 +103,8 @@ class UseFinder {
     use->reads |= read;
     use->writes |= write;
   }
+
+  const bool apart_;
 };
 
 /// Which iterator the element moves along, if by one in the last index and in no other way that matters; else -1.
@@ -131,6 +145,23 @@ std::vector<ContiguousAccess> accesses_of(const UseFinder& found, const std::vec
   return result;
 }
 
+bool same_alignment(std::int64_t a, std::int64_t b) { return (a - b) % chunk_width == 0; }
+
+/// Less the arrays of which some places are wide and others are not, or not aligned at the same time.
+std::vector<ContiguousAccess> with_all_places(const UseFinder& found, std::vector<ContiguousAccess> wide) {
+  auto disagrees = [&](const ContiguousAccess& access) {
+    std::size_t places = 0, wide_places = 0;
+    for (const Use& use : found.uses) places += use.array == access.array;
+    for (const ContiguousAccess& other : wide)
+      wide_places +=
+          other.array == access.array && other.along == access.along && same_alignment(other.offset, access.offset);
+    return wide_places < places;
+  };
+  std::vector<ContiguousAccess> result;
+  std::copy_if(wide.begin(), wide.end(), std::back_inserter(result), [&](const auto& a) { return !disagrees(a); });
+  return result;
+}
+
 /// How far from the iterator the indices are that move with it, for each array that is loaded from.
 std::map<ir::Array, std::set<std::int64_t>> offsets_along(const Stmt& body, const ir::Symbol& iterator) {
   std::map<ir::Array, std::set<std::int64_t>> offsets;
@@ -145,8 +176,6 @@ std::map<ir::Array, std::set<std::int64_t>> offsets_along(const Stmt& body, cons
       });
   return offsets;
 }
-
-bool same_alignment(std::int64_t a, std::int64_t b) { return (a - b) % chunk_width == 0; }
 
 }  // namespace
 
@@ -174,9 +203,9 @@ std::optional<Chunk> chunk_of(const ir::For& loop, std::int64_t width) {
 
 std::vector<ContiguousAccess> contiguous_accesses(const Stmt& body, const std::vector<ir::Symbol>& iterators,
                                                   const std::set<ir::Array>& may_alias) {
-  UseFinder found;
+  UseFinder found(true);
   found.visit(body, true);
-  return accesses_of(found, iterators, may_alias);
+  return with_all_places(found, accesses_of(found, iterators, may_alias));
 }
 
 std::optional<std::int64_t> shift_for_chunks(const Stmt& body, const ir::Symbol& iterator, const Expr& lower) {
@@ -201,7 +230,9 @@ std::optional<std::int64_t> shift_for_chunks(const Stmt& body, const ir::Symbol&
 }
 
 bool gains_from_tiles(const Stmt& body, const ir::Symbol& outer, const ir::Symbol& inner) {
-  const std::vector<ContiguousAccess> wide = contiguous_accesses(body, {outer, inner}, {});
+  UseFinder found;
+  found.visit(body, true);
+  const std::vector<ContiguousAccess> wide = accesses_of(found, {outer, inner}, {});
   bool both[2] = {false, false};
   for (const ContiguousAccess& access : wide) both[access.along] = true;
   return both[0] && both[1];

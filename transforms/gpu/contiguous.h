@@ -30,7 +30,8 @@ ir::Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width,
 /// The chunk that `chunk_loop` made a loop of, with this width; nullopt for other loops.
 std::optional<Chunk> chunk_of(const ir::For& loop, std::int64_t width);
 
-/// An array that all iterations of a chunk or tile use at one place each, neighbours at neighbouring places.
+/// An array that all iterations of a chunk or tile use at one place each, neighbours at neighbouring places; or, of an
+/// array that is only read, one of several places that are not a constant distance apart.
 struct ContiguousAccess {
   ir::Array array;
   std::vector<ir::Expr> indices;
@@ -40,8 +41,9 @@ struct ContiguousAccess {
   std::int64_t offset = 0;  // of the last index from that iterator, as far as it is constant
 };
 
-/// Those of a body for one or two iterators (of the chunk loops around it, outermost first). Every one of them may be
-/// loaded before all iterations and stored after them. Empty for bodies with loops. `may_alias`: arrays to leave out.
+/// Those of a body for one or two iterators (of the chunk loops around it, outermost first); all places of an array or
+/// none. Every one of them may be loaded before all iterations and stored after them. Empty for bodies with loops.
+/// `may_alias`: arrays to leave out.
 std::vector<ContiguousAccess> contiguous_accesses(const ir::Stmt& body, const std::vector<ir::Symbol>& iterators,
                                                   const std::set<ir::Array>& may_alias);
 

@@ -11,6 +11,16 @@ inline ir::Expr ceil_div(const ir::Expr& a, const ir::Expr& b) {
   return ir::binary(ir::BinaryOp::FloorDiv, a + (b - number(1)), b);
 }
 
+inline ir::Expr at_least(const ir::Expr& a, std::int64_t b) { return ir::binary(ir::BinaryOp::Ge, a, number(b)); }
+
+/// A power of two near `extent`, within bounds.
+inline ir::Expr threads_for(const ir::Expr& extent, std::int64_t least, std::int64_t most) {
+  ir::Expr result = number(least);
+  for (std::int64_t t = 2 * least; t <= most; t *= 2)
+    result = ir::select(ir::binary(ir::BinaryOp::Gt, extent, number(t / 2)), number(t), result);
+  return result;
+}
+
 /// for symbol in value..value + 1: a name for a value that the host computes.
 inline ir::Stmt let(const ir::Symbol& symbol, const ir::Expr& value, ir::Stmt body) {
   return ir::for_loop(symbol, value, value + number(1), std::move(body));

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/launch_loops.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -21,18 +22,24 @@ bool is_uniform(const ir::For& loop, const ir::Symbol& iterator) {
          !has_load(loop.upper);
 }
 
-/// Blocks, scalars, assignments and sums, and uniform loops around such.
+/// Whether all iterations of a chunk along `iterator` take the same branch.
+bool is_uniform(const ir::If& branch, const ir::Symbol& iterator) {
+  return !mentions(branch.condition, iterator) && !has_load(branch.condition);
+}
+
+/// Blocks, scalars, assignments and sums, and uniform loops and branches around such.
 bool can_run_in_lockstep(const Stmt& body, const ir::Symbol& iterator) {
   bool can = true;
   ir::walk_stmts(body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::For>();
     const auto* local = s.as<ir::Allocate>();
     const auto* sum = s.as<ir::Reduce>();
-    can &= loop    ? is_uniform(*loop, iterator)
-           : local ? local->array->shape.empty()
-           : sum   ? !sum->atomic
-                   : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign ||
-                       (s.kind() == ir::Kind::If && !contains_loop(s));
+    const auto* branch = s.as<ir::If>();
+    can &= loop     ? is_uniform(*loop, iterator)
+           : local  ? local->array->shape.empty()
+           : sum    ? !sum->atomic
+           : branch ? !contains_loop(s) || is_uniform(*branch, iterator)
+                    : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
   });
   return can;
 }
@@ -45,6 +52,9 @@ void for_each_run(const Stmt& s, std::vector<ir::Symbol>& around, F&& f) {
     for (const Stmt& child : n->body) for_each_run(child, around, f);
   } else if (const auto* local = s.as<ir::Allocate>()) {
     for_each_run(local->body, around, f);
+  } else if (const auto* branch = s.as<ir::If>()) {
+    for (const Stmt& body : {branch->then_body, branch->else_body})
+      if (body) for_each_run(body, around, f);
   } else if (const auto* loop = s.as<ir::For>()) {
     around.push_back(loop->iterator);
     for_each_run(loop->body, around, f);
@@ -65,6 +75,12 @@ bool alignment_changes(const Stmt& run, const ir::Symbol& iterator, const std::v
   return changes;
 }
 
+template <class Visitor>
+Stmt branches(const ir::If& n, Visitor& visitor) {
+  const Stmt otherwise = n.else_body ? visitor.visit(n.else_body) : Stmt();
+  return ir::if_then(n.condition, visitor.visit(n.then_body), otherwise, n.location);
+}
+
 class Distributor {
  public:
   Distributor(const ir::Symbol& iterator, const Chunk& chunk, std::int64_t width, const SourceLocation& location)
@@ -76,6 +92,7 @@ class Distributor {
       return lanes_of(*local);
     if (const auto* loop = s.as<ir::For>())
       return ir::for_loop(loop->iterator, loop->lower, loop->upper, visit(loop->body), loop->mode, loop->location);
+    if (const auto* branch = s.as<ir::If>(); branch && contains_loop(s)) return branches(*branch, *this);
     return over_chunk(s);
   }
 
@@ -165,7 +182,115 @@ Stmt with_values_first(const Stmt& body) {
   });
 }
 
+/// Copies of the statements of a body, one for each of a few iterations.
+class Copier {
+ public:
+  Copier(const ir::Symbol& iterator, Expr upper, std::int64_t width)
+      : iterator_(iterator), upper_(std::move(upper)), lanes_{iterator} {
+    for (std::int64_t lane = 1; lane < width; ++lane) lanes_.push_back(ir::make_symbol(iterator.name));
+  }
+
+  Stmt copies(const Stmt& body) {
+    Stmt result = visit(body);
+    for (std::size_t lane = lanes_.size(); lane-- > 1;) {
+      const Expr last = upper_ - number(1);
+      result = let(lanes_[lane], ir::binary(ir::BinaryOp::Min, nth(lane), last), result);
+    }
+    return result;
+  }
+
+  Stmt visit(const Stmt& s) {
+    if (const auto* n = s.as<ir::Block>()) {
+      std::vector<Stmt> result;
+      for (const Stmt& child : n->body) result.push_back(visit(child));
+      return ir::block(std::move(result));
+    }
+    if (const auto* local = s.as<ir::Allocate>()) return scalars_of(*local);
+    if (const auto* loop = s.as<ir::For>()) return with_body(*loop, visit(loop->body));
+    if (const auto* branch = s.as<ir::If>(); branch && contains_loop(s)) return branches(*branch, *this);
+    std::vector<Stmt> result;
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) result.push_back(copy(s, lane));
+    return ir::block(std::move(result));
+  }
+
+ private:
+  Stmt scalars_of(const ir::Allocate& local) {
+    const ir::Array& scalar = local.array;
+    std::vector<ir::Array>& own = scalars_[scalar];
+    own = {scalar};
+    while (own.size() < lanes_.size())
+      own.push_back(ir::make_array(scalar->name, scalar->type, {}, scalar->role, scalar->location));
+    const std::vector<ir::Array> declared = own;
+    Stmt result = visit(local.body);
+    for (auto array = declared.rbegin(); array != declared.rend(); ++array)
+      result = ir::allocate(*array, result, local.location);
+    return result;
+  }
+
+  Stmt copy(const Stmt& s, std::size_t lane) const {
+    if (lane == 0) return s;
+    std::map<ir::Array, ir::Array> own;
+    for (const auto& [scalar, arrays] : scalars_) own[scalar] = arrays[lane];
+    const Stmt result = ir::substitute(ir::replace_arrays(s, own), {{iterator_, ir::var(lanes_[lane])}});
+    const Expr exists = ir::binary(ir::BinaryOp::Lt, nth(lane), upper_);
+    return ir::rewrite(result, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      bool to_memory = false;
+      for_each_store(child, [&](const ir::Array&, const std::vector<Expr>& indices) { to_memory = !indices.empty(); });
+      return to_memory ? std::optional(ir::if_then(exists, child, {}, child->location)) : std::nullopt;
+    });
+  }
+
+  Expr nth(std::size_t lane) const { return ir::var(iterator_) + number(static_cast<std::int64_t>(lane)); }
+
+  const ir::Symbol iterator_;
+  const Expr upper_;
+  std::vector<ir::Symbol> lanes_;                        // the iterations, the first one's own iterator first
+  std::map<ir::Array, std::vector<ir::Array>> scalars_;  // for each scalar: its copies
+};
+
+/// Whether an index, a bound or a condition is loaded from something that the body stores.
+bool decides_by_own_values(const Stmt& body) {
+  std::set<ir::Array> stored;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { stored.insert(array); });
+  });
+  bool found = false;
+  auto check = [&](const Expr& e) {
+    for (const ir::Array& array : stored) found |= e && uses(e, array);
+  };
+  ir::walk(
+      body,
+      [&](const Stmt& s) {
+        if (const auto* loop = s.as<ir::For>()) check(loop->lower), check(loop->upper);
+        for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) {
+          for (const Expr& index : indices) check(index);
+        });
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (!load) return;
+        for (const Expr& index : load->indices) check(index);
+      });
+  return found;
+}
+
 }  // namespace
+
+bool can_be_copied(const Stmt& body, const ir::Symbol& iterator) {
+  bool updates_scalars_of_all = false;  // those that are not the iteration's own
+  std::set<ir::Array> own;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    if (const auto* local = s.as<ir::Allocate>()) own.insert(local->array);
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+      updates_scalars_of_all |= indices.empty() && !own.count(array);
+    });
+  });
+  return can_run_in_lockstep(body, iterator) && !updates_scalars_of_all && !decides_by_own_values(body);
+}
+
+Stmt lockstep_copies(const ir::Symbol& iterator, const Expr& upper, std::int64_t width, const Stmt& body) {
+  return Copier(iterator, upper, width).copies(body);
+}
 
 std::optional<std::int64_t> shift_for_lockstep(const Stmt& body, const ir::Symbol& iterator, const Expr& lower) {
   if (!contains_loop(body) || !can_run_in_lockstep(body, iterator)) return std::nullopt;

@@ -2,7 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/gpu/contiguous.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/gpu/forward_elements.h"
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
@@ -14,11 +14,13 @@
 #include "transforms/gpu/long_sums.h"
 #include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/register_tile.h"
 #include "transforms/gpu/repeat_scalars.h"
 #include "transforms/gpu/sort_scatters.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
+#include "transforms/gpu/thread_kernels.h"
 #include "transforms/gpu/unroll_short_loops.h"
 #include "transforms/gpu/update_once.h"
 #include "transforms/linear_form.h"
@@ -40,9 +42,9 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t usual_threads = 256;     // of a block in which each thread works on its own
-constexpr std::int64_t stencil_threads_x = 64;  // along x when threads take columns: neighbours along y share a block
-constexpr std::int64_t tile_threads_x = 8;      // along x when threads take tiles: 128 bytes in one access
 constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
+constexpr std::int64_t warp_threads = 32;
+constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_repeating = 64;     // iterations that may compute for themselves what all need
@@ -50,16 +52,6 @@ constexpr std::int64_t short_sum = 4096;        // trips that one block has done
 
 /// Iterations for which blocks may read elements far apart.
 std::int64_t most_rows(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 8, 1); }
-
-Expr at_least(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Ge, a, number(b)); }
-
-/// A power of two near `extent`, within bounds.
-Expr threads_for(const Expr& extent, std::int64_t least, std::int64_t most) {
-  Expr result = number(least);
-  for (std::int64_t t = 2 * least; t <= most; t *= 2)
-    result = ir::select(ir::binary(BinaryOp::Gt, extent, number(t / 2)), number(t), result);
-  return result;
-}
 
 using Nest = ParallelNest;
 
@@ -202,7 +194,8 @@ class Mapper {
     const Nest nest = parallel_nest(s);
     Expr total = number(1);
     for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
-    if (!can_spread(program_, nest.body)) return flat(nest, total);
+    const ThreadShape shape = {flat_threads_, enough_threads_};
+    if (!can_spread(program_, nest.body)) return thread_kernels(program_, nest, total, shape);
     int own = std::numeric_limits<int>::min(), inside = own;
     for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
     ir::walk_stmts(nest.body, [&](const Stmt& child) {
@@ -211,110 +204,15 @@ class Mapper {
         inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
-    if (inside > own && own <= 0) return rows(s, nest);
+    if (inside > own && own <= 0) return row_tiles(s, nest, total, rows(s, nest));
     // A block for each iteration would read elements far apart: worth it only when there are few.
     const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
     if (is_below(total, enough)) return rows(s, nest);
-    return ir::if_then(at_least(total, enough), flat(nest, total), ir::with_fresh_names(rows(s, nest)));
-  }
-
-  /// One thread for each iteration, or for a few of them. Where these few share the loops inside, only if there are
-  /// threads enough without them.
-  Stmt flat(Nest nest, const Expr& total) {
-    nest.body = update_once(program_, nest.body);
-    const auto shared = one_each(nest, true);
-    if (!shared.uses_lockstep || !contains_loop(nest.body)) return shared.kernel;
-    return ir::if_then(at_least(total, chunk_width * enough_threads_), shared.kernel,
-                       ir::with_fresh_names(one_each(nest, false).kernel));
-  }
-
-  /// How many iterations one thread takes along x and y.
-  struct Tile {
-    std::int64_t x = 1, y = 1;
-    std::int64_t shift = 0;  // how far before the loop along x the first chunk begins
-    bool lockstep = false;   // see lockstep.h
-    std::optional<std::vector<const ir::For*>::iterator> rows;  // the loop along y when that is more than one
-    const ir::For* column = nullptr;  // a loop of which each thread takes a few iterations, one of x
-  };
-
-  static Tile tile_of(Nest& nest, const ir::For& x, bool share_loops) {
-    for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
-      if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, false, it};
-    if (const auto shift = shift_for_chunks(nest.body, x.iterator, x.lower)) return {chunk_width, 1, *shift, false, {}};
-    const auto shift = share_loops ? shift_for_lockstep(nest.body, x.iterator, x.lower) : std::nullopt;
-    if (shift) return {chunk_width, 1, *shift, true, {}};
-    if (nest.loops.size() < 2) return {};
-    if (gains_from_more_loads(nest.body)) return {1, 1, 0, true, {}, column_of(nest)};
-    const ir::For* y = nest.loops.end()[-2];
-    return {1, 1, 0, false, {}, is_stencil(nest.body, y->iterator) ? y : nullptr};
-  }
-
-  /// The outermost loop along which neighbours are read, as blocks of threads hold those along the others; else that
-  /// of y.
-  static const ir::For* column_of(const Nest& nest) {
-    for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
-      if (reads_neighbours(nest.body, (*it)->iterator)) return *it;
-    return nest.loops.end()[-2];
-  }
-
-  struct FlatKernel {
-    Stmt kernel;
-    bool uses_lockstep = false;
-  };
-
-  FlatKernel one_each(Nest nest, bool share_loops) {
-    // Along x runs the loop with the best order, the innermost of equals.
-    const auto best = nest.loops.begin() + static_cast<std::ptrdiff_t>(best_along_threads(nest.body, nest.loops));
-    std::rotate(best, best + 1, nest.loops.end());
-
-    Tile tile = tile_of(nest, *nest.loops.back(), share_loops);
-    if (tile.rows && writes_along_outer(nest.body, (**tile.rows)->iterator, nest.loops.back()->iterator)) {
-      std::iter_swap(*tile.rows, nest.loops.end() - 1);
-      tile = tile_of(nest, *nest.loops.back(), share_loops);
-    }
-    const ir::For& x = *nest.loops.back();
-    if (tile.rows) std::rotate(*tile.rows, *tile.rows + 1, nest.loops.end() - 1);
-    const ir::For* y = nest.loops.size() > 1 ? nest.loops[nest.loops.size() - 2] : nullptr;
-    const ir::For* column = tile.column;
-    const ir::Symbol tx = ir::make_symbol("threads_x"), ty = ir::make_symbol("threads_y");
-    const Expr threads_x = y ? ir::var(tx) : number(flat_threads_);
-    const ir::Symbol block_x = ir::make_symbol("block_x"), thread_x = ir::make_symbol("thread_x");
-    const ir::Symbol block_y = ir::make_symbol("block_y"), thread_y = ir::make_symbol("thread_y");
-    const ir::Symbol block_c = ir::make_symbol("chunk"), blocks_c = ir::make_symbol("chunks");
-    Stmt body = nest.body;
-    auto take = [&](const ir::For& loop, const Expr& which, std::int64_t width, std::int64_t shift) {
-      const Expr start = loop.lower - number(shift) + which * number(width);
-      const Chunk own = {start, shift > 0 ? loop.lower : Expr(), loop.upper};
-      body = tile.lockstep && width > 1 ? lockstep(loop.iterator, own, width, body, loop.location)
-                                        : chunk_loop(loop.iterator, own, width, body, loop.location);
-    };
-    const Expr which_y = ir::var(block_y) * ir::var(ty) + ir::var(thread_y);
-    // A column is inside x, which its iterations share.
-    const std::int64_t few = column_width(nest.body);
-    if (column) take(*column, column == y ? which_y : ir::var(block_c), few, 0);
-    take(x, ir::var(block_x) * threads_x + ir::var(thread_x), tile.x, tile.shift);
-    if (y && column != y) take(*y, which_y, tile.y, 0);
-    body = threads_loop(thread_x, threads_x, body);
-    if (y) body = threads_loop(thread_y, ir::var(ty), body);
-    // The host divides, once, and not every thread.
-    const ir::Symbol blocks_x = ir::make_symbol("blocks_x"), blocks_y = ir::make_symbol("blocks_y");
-    body = grid_loop(block_x, number(0), ir::var(blocks_x), body, x.location);
-    if (y) body = grid_loop(block_y, number(0), ir::var(blocks_y), body, y->location);
-    for (std::size_t k = nest.loops.size() - (y ? 2 : 1); k-- > 0;) {
-      const ir::For& loop = *nest.loops[k];
-      body = &loop == column ? grid_loop(block_c, number(0), ir::var(blocks_c), body, loop.location)
-                             : grid_loop(loop.iterator, loop.lower, loop.upper, body, loop.location);
-    }
-    body = let(blocks_x, ceil_div(x.upper - x.lower + number(tile.shift), threads_x * number(tile.x)), body);
-    if (!y) return {body, tile.lockstep};
-    const std::int64_t width_y = column == y ? few : tile.y;
-    body = let(blocks_y, ceil_div(y->upper - y->lower, ir::var(ty) * number(width_y)), body);
-    if (column && column != y) body = let(blocks_c, ceil_div(column->upper - column->lower, number(few)), body);
-    body = let(ty, ir::binary(BinaryOp::FloorDiv, number(flat_threads_), ir::var(tx)), body);
-    const std::int64_t most_x = column && column != y ? std::min(stencil_threads_x, flat_threads_) : flat_threads_;
-    const Expr wanted =
-        tile.y > 1 ? number(tile_threads_x) : threads_for(ceil_div(x.upper - x.lower, number(tile.x)), 4, most_x);
-    return {let(tx, wanted, body), tile.lockstep};
+    const Stmt both = ir::if_then(at_least(total, enough), thread_kernels(program_, nest, total, shape),
+                                  ir::with_fresh_names(rows(s, nest)));
+    if (inside <= own) return both;
+    const ir::For& x = *nest.loops[best_along_threads(nest.body, nest.loops)];
+    return row_tiles(s, nest, total, both, x.upper - x.lower);
   }
 
   /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
@@ -337,14 +235,20 @@ class Mapper {
     return extent || !some_unknown ? extent : number(usual_row);
   }
 
-  /// One block for each iteration of the nest `s`, its threads on the loops inside. What it adds to one element goes to
-  /// memory once.
-  Stmt rows(const Stmt& s, const Nest& nest) {
+  /// The nest `s` with what it adds to one element going to memory once, made into a kernel by make(mapper, nest).
+  template <class Make>
+  Stmt updated_once(const Stmt& s, const Nest& nest, const Make& make) {
     const Stmt once = update_once(program_, nest.body);
-    if (once.same_as(nest.body)) return rows(nest);
+    if (once.same_as(nest.body)) return make(*this, nest);
     const Stmt updated = replace(s, nest.body, once);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, updated));
-    return Mapper(candidate, options_).rows(parallel_nest(updated));
+    Mapper mapper(candidate, options_);
+    return make(mapper, parallel_nest(updated));
+  }
+
+  /// One block for each iteration of the nest `s`, its threads on the loops inside.
+  Stmt rows(const Stmt& s, const Nest& nest) {
+    return updated_once(s, nest, [](Mapper& mapper, const Nest& updated) { return mapper.rows(updated); });
   }
 
   Stmt rows(const Nest& nest) {
@@ -366,6 +270,79 @@ class Mapper {
     const std::int64_t most = kept_per_thread * (fixed_threads_ ? fixed_threads_ : most_row_threads);
     return ir::if_then(ir::binary(BinaryOp::Le, kept->rows.length, number(most)),
                        let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+  }
+
+  /// The loop inside that threads share in a good order, and a bound of its trips; null: none.
+  Expr trips_to_share(const Nest& nest) const {
+    Expr trips;
+    int best = 0;
+    std::vector<ir::Symbol> around;
+    for (const ir::For* loop : nest.loops) around.push_back(loop->iterator);
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) return;
+      const int score = coalescing_score(nest.body, loop->iterator);
+      if (score > best && sums_of(s)) {
+        best = score;
+        trips = most_trips(*loop, around);
+      }
+      around.push_back(loop->iterator);
+    });
+    return trips;
+  }
+
+  /// a > b, "0" where b is one of the values that a is the least of.
+  static Expr is_greater(const Expr& a, const Expr& b) {
+    if (ir::equal(a, b)) return number(0);
+    const auto* n = a.as<ir::Binary>();
+    if (n && n->op == BinaryOp::Min)
+      for (const Expr& operand : {n->a, n->b})
+        if (ir::as_int(is_greater(operand, b)) == 0) return number(0);
+    return ir::binary(BinaryOp::Gt, a, b);
+  }
+
+  /// Where sums of the nest share what they load, a block for each tile of iterations, if there are blocks enough; else
+  /// `otherwise`. `along_x`: trips that threads share there, of which those of a tile must share more; null: rows, too.
+  Stmt row_tiles(const Stmt& s, const Nest& nest, const Expr& total, const Stmt& otherwise, const Expr& along_x = {}) {
+    return updated_once(s, nest, [&](Mapper& mapper, const Nest& updated) {
+      return mapper.row_tiles(updated, total, otherwise, along_x);
+    });
+  }
+
+  Stmt row_tiles(const Nest& nest, const Expr& total, const Stmt& otherwise, const Expr& along_x) {
+    const std::vector<TiledLoop> tile = register_tile(nest.body, {nest.loops, nest.loops});
+    const Expr trips = tile.empty() ? Expr() : trips_to_share(nest);
+    if (!trips || keep_rows(program_, nest)) return otherwise;
+    Expr fits = fill_device(tile, total, std::max<std::int64_t>(enough_threads_ / warp_threads, 1));
+    if (along_x) {
+      const Expr more = is_greater(trips, along_x);
+      if (ir::as_int(more) == 0) return otherwise;
+      const Expr for_all = at_least(trips, std::min(warp_threads / 2, enough_threads_));
+      fits = ir::binary(BinaryOp::And, fits, ir::binary(BinaryOp::And, for_all, more));
+    }
+    const ir::Symbol threads = ir::make_symbol("threads");
+    Stmt body = spread_loops(program_, nest.body, ir::var(threads));
+    std::map<const ir::For*, std::pair<ir::Symbol, ir::Symbol>> chunks;  // for loops with tiles: which, and how many
+    for (const TiledLoop& t : tile) {
+      const ir::For& loop = *t.loop;
+      const ir::Symbol chunk = ir::make_symbol("chunk");
+      const Expr first = loop.lower + ir::var(chunk) * number(t.width);
+      body = let(loop.iterator, first, lockstep_copies(loop.iterator, loop.upper, t.width, body));
+      chunks[&loop] = {chunk, ir::make_symbol("chunks")};
+    }
+    for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it) {
+      const ir::For& n = **it;
+      const auto chunk = chunks.find(&n);
+      if (chunk == chunks.end()) body = grid_loop(n.iterator, n.lower, n.upper, body, n.location);
+      else body = grid_loop(chunk->second.first, number(0), ir::var(chunk->second.second), body, n.location);
+    }
+    for (const TiledLoop& t : tile)
+      body = let(chunks[t.loop].second, ceil_div(t.loop->upper - t.loop->lower, number(t.width)), body);
+    // Two warps where there is work for them: they wait for memory in turn.
+    const Expr all = ir::binary(BinaryOp::Min, trips, number(2 * warp_threads));
+    const Expr share = ir::binary(BinaryOp::Max, ceil_div(trips, number(tile_trips)), all);
+    const Expr count = fixed_threads_ ? number(fixed_threads_) : threads_for(share, warp_threads, usual_threads);
+    return ir::if_then(fits, let(threads, count, body), ir::with_fresh_names(otherwise));
   }
 
   static Stmt in_grid(const Nest& nest, Stmt body) {

@@ -28,7 +28,8 @@
 // reads the result, where these are few. Sequential
 // loops around parallel ones become host loops, or one kernel of one block when they make many trips. Whatever the
 // host cannot run (bounds and conditions of data) becomes a kernel of one block.
-// Threads take chunks or tiles of iterations where that makes wide accesses. See docs/design/gpu_mapping.md.
+// Threads take chunks or tiles of iterations where that makes wide accesses, threads and blocks tiles where several
+// sums share what they load. See docs/design/gpu_mapping.md.
 //
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations up to the order of sums, and
 // that order depends on the sizes only.

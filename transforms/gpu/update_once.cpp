@@ -46,15 +46,55 @@ class Updater {
     if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, visit(n->body), n->location);
     if (const auto* n = s.as<ir::If>())
       return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
+    if (const auto* n = s.as<ir::For>()) return loop(s, *n);
     return s;
   }
 
  private:
   Stmt block(const Stmt& s, const ir::Block& n) {
-    std::vector<Element> elements = elements_of(n);
+    std::vector<Element> elements = elements_of(n.body);
     elements.erase(std::remove_if(elements.begin(), elements.end(),
                                   [](const Element& e) { return !e.fits || !e.certain || e.stores < 2; }),
                    elements.end());
+    if (!elements.empty()) return in_scalars(s, n.body, elements);
+    std::vector<Stmt> children;
+    for (const Stmt& child : n.body) children.push_back(visit(child));
+    return ir::block(std::move(children));
+  }
+
+  /// A loop, and loops directly inside it, that change an element in each trip: if they make one, it exists.
+  Stmt loop(const Stmt& s, const ir::For& n) const {
+    Expr runs = ir::bool_const(true);
+    std::vector<ir::Symbol> iterators;
+    Stmt inside = s;
+    for (const auto* loop = &n; loop; inside = loop->body, loop = inside.as<ir::For>()) {
+      for (const Expr& bound : {loop->lower, loop->upper}) {
+        if (ir::has_load(bound)) return s;
+        for (const ir::Symbol& outer : iterators)
+          if (mentions(bound, outer)) return s;
+      }
+      iterators.push_back(loop->iterator);
+      runs = ir::binary(ir::BinaryOp::And, runs, ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper));
+    }
+    std::vector<Element> elements = elements_of({s});
+    elements.erase(std::remove_if(elements.begin(), elements.end(),
+                                  [&](const Element& e) { return !e.fits || !always_stores(inside, e); }),
+                   elements.end());
+    return elements.empty() ? s : ir::if_then(runs, in_scalars(s, {s}, elements));
+  }
+
+  static bool always_stores(const Stmt& s, const Element& e) {
+    bool found = false;
+    ir::walk_stmts(s, [&](const Stmt& leaf) {
+      for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>& at) {
+        found |= e.is(array, at) && always_runs(s, leaf);
+      });
+    });
+    return found;
+  }
+
+  /// `s`, which executes `children`, with these elements in scalars.
+  static Stmt in_scalars(const Stmt& s, const std::vector<Stmt>& children, const std::vector<Element>& elements) {
     Stmt body = s;
     std::vector<Stmt> before, after;
     std::vector<ir::Array> scalars;
@@ -63,13 +103,8 @@ class Updater {
       const ir::Array now = ir::make_array(e.array->name + "_now", e.array->type, {}, ir::ArrayRole::Local, where);
       scalars.push_back(now);
       body = in_scalar(body, e, now);
-      if (!e.starts_new) before.push_back(first_value(n, e, now));
+      if (!e.starts_new) before.push_back(first_value(children, e, now));
       after.push_back(ir::assign(e.array, e.indices, ir::load(now, {}), where));
-    }
-    if (elements.empty()) {
-      std::vector<Stmt> children;
-      for (const Stmt& child : n.body) children.push_back(visit(child));
-      return ir::block(std::move(children));
     }
     before.push_back(body);
     before.insert(before.end(), after.begin(), after.end());
@@ -79,9 +114,9 @@ class Updater {
   }
 
   /// Loads the element, unless a branch comes first that assigns it: where it is taken, the element may have no value.
-  static Stmt first_value(const ir::Block& n, const Element& e, const ir::Array& now) {
+  static Stmt first_value(const std::vector<Stmt>& children, const Element& e, const ir::Array& now) {
     const Stmt load = ir::assign(now, {}, ir::load(e.array, e.indices), e.array->location);
-    const auto first = std::find_if(n.body.begin(), n.body.end(), [&](const Stmt& s) { return e.is_used_in(s); });
+    const auto first = std::find_if(children.begin(), children.end(), [&](const Stmt& s) { return e.is_used_in(s); });
     const auto* branch = first->as<ir::If>();
     if (!branch || branch->else_body || may_read(branch->condition, e.array, e.indices) ||
         !starts_new(branch->then_body, e))
@@ -108,11 +143,11 @@ class Updater {
                                                     [&](const Stmt& child) { return always_runs(child, leaf); }));
   }
 
-  std::vector<Element> elements_of(const ir::Block& n) const {
+  std::vector<Element> elements_of(const std::vector<Stmt>& children) const {
     std::vector<Element> elements;
     std::set<ir::Array> locals, loaded;
     std::set<ir::Symbol> inner;  // iterators of loops in the block
-    for (const Stmt& child : n.body) {
+    for (const Stmt& child : children) {
       ir::walk(
           child,
           [&](const Stmt& s) {
@@ -131,7 +166,7 @@ class Updater {
       for (const ir::Symbol& iterator : inner)
         for (const Expr& index : e.indices) e.fits &= !mentions(index, iterator);
     }
-    for (const Stmt& child : n.body) check_loads(elements, child);
+    for (const Stmt& child : children) check_loads(elements, child);
     return elements;
   }
 

@@ -7,7 +7,8 @@
 //     u[t, i] += u[t + 1, i + 1]*c           if i + 1 < n: u_now += u[t + 1, i + 1]*c
 //                                            u[t, i] = u_now
 //
-// In between, each load from the array would have to wait for the store before it.
+// In between, each load from the array would have to wait for the store before it. So does an element that a loop
+// changes in each trip, if the loop makes one: `if 0 < m: ..`.
 //
 // In a body that the threads of a block share, each has the scalar for itself, and loads it before the loops that add to
 // it.

@@ -27,6 +27,19 @@ TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
 }
 
+TEST(UpdateOnce, AnElementThatALoopChangesIsLeftAloneWithoutATrip) {
+  ProgramBuilder p("columns");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {m, n});
+  auto s = p.inout<double>("s", {m, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto l : p.loop("l", 0, m)) s(0, i) += a(l, i);  // without a trip there is no s[0, i]
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("if 0 < m:"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("s_now = s[0, i]"), std::string::npos) << result.text;
+  for (const std::int64_t m_value : {0, 1, 5}) expect_same_results(result, {{"n", 7}, {"m", m_value}});
+}
+
 TEST(UpdateOnce, AnElementThatIsAssignedFromItselfIsReadBefore) {
   ProgramBuilder p("scaled");
   auto n = p.size("n");
