@@ -47,7 +47,7 @@ if [[ $stages == *check* ]]; then
 fi
 
 if [[ $stages == *sanitize* ]]; then
-  for p in softmax layernorm gat matmul conv1d histogram wave3d max; do
+  for p in softmax layernorm gat matmul conv1d conv2d histogram wave3d cholesky max; do
     for tool in memcheck racecheck; do
       printf '%s %s\n' $tool $p
     done
@@ -79,7 +79,7 @@ sizes_of() {
 
 # Where atomics would take minutes.
 options_of() {
-  case $1 in wave3d | tanh_chain | gat) echo --only restructured ;; esac
+  case $1 in conv2d | wave3d | tanh_chain | gat) echo --only restructured ;; esac
 }
 
 if [[ $stages == *compare* ]]; then
