@@ -24,8 +24,8 @@ inline constexpr std::int64_t small_array = 64;
 /// `model` is the nest's.
 bool can_be_held_back(const poly::Model& model, const std::vector<ir::Stmt>& sums);
 
-/// The iterations of a loop whose length changes with loops around it, as in a factorisation; null for others, and where
-/// data decide.
+/// The iterations of a loop whose length changes with loops around it, as in a factorisation; null for others, and
+/// where data decide.
 ir::Expr varying_trips(const ir::Program& program, const ir::For& loop);
 
 /// Rewrites a loop that carries nothing but the given sums. Each group holds sums into one target that can be held

@@ -8,9 +8,9 @@
 #include "transforms/cpu/sink_sum_loops.h"
 #include "transforms/cpu/split_loops_at_guards.h"
 #include "transforms/cpu/tile_lanes.h"
-#include "transforms/unswitch.h"
 #include "transforms/merge_updates.h"
 #include "transforms/search_loops.h"
+#include "transforms/unswitch.h"
 
 namespace loopgrad::transforms {
 

@@ -14,12 +14,14 @@
 //                                                  else: parallel for k in 0..j: d[k] -= d[j]*a[k]
 //
 // A kernel of one block costs as much as its launch and two accesses one after the other; reading some hundred partial
-// results again costs less, while the blocks are `few` (known from sizes; the nest has then at least one iteration, too).
+// results again costs less, while the blocks are `few` (known from sizes; the nest has then at least one iteration,
+// too).
 //
 // Requires: parallel loops are marked; looks at the host's part of a program only. Guarantees: every element gets the
-// same operations in the same order. Leaves alone: elements that the nest touches in other ways than to read them there,
-// whose operands it changes, or whose old value no nest before can keep because none is sure to have an iteration or it
-// changes them; single assignments without a sum (as cheap for a block, but not for each thread); arrays that may alias.
+// same operations in the same order. Leaves alone: elements that the nest touches in other ways than to read them
+// there, whose operands it changes, or whose old value no nest before can keep because none is sure to have an
+// iteration or it changes them; single assignments without a sum (as cheap for a block, but not for each thread);
+// arrays that may alias.
 #pragma once
 
 #include "dsl/ir/program.h"

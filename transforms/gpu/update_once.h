@@ -10,12 +10,13 @@
 // In between, each load from the array would have to wait for the store before it. So does an element that a loop
 // changes in each trip, if the loop makes one: `if 0 < m: ..`.
 //
-// In a body that the threads of a block share, each has the scalar for itself, and loads it before the loops that add to
-// it.
+// In a body that the threads of a block share, each has the scalar for itself, and loads it before the loops that add
+// to it.
 //
-// Requires: the body of one thread, or of a block's before its loops are spread. Guarantees: every element gets the same operations in the same order. Leaves alone:
-// elements that are not updated in any case (they need not exist), elements of which another access may be the same,
-// bodies with While loops, arrays that may alias, f16 and bf16 (rounded at each step in memory).
+// Requires: the body of one thread, or of a block's before its loops are spread. Guarantees: every element gets the
+// same operations in the same order. Leaves alone: elements that are not updated in any case (they need not exist),
+// elements of which another access may be the same, bodies with While loops, arrays that may alias, f16 and bf16
+// (rounded at each step in memory).
 #pragma once
 
 #include "dsl/ir/program.h"
