@@ -25,6 +25,7 @@ struct Element {
   int stores = 0;
   bool fits = true;         // nothing else in the block may be the same element
   bool certain = false;     // one of the stores runs whenever the block does
+  bool needs_value = true;  // from before the loop around its changes
   bool starts_new = false;  // the first access is an assignment that runs whenever the block does
 
   bool is(const ir::Array& other, const std::vector<Expr>& at) const {
@@ -80,6 +81,7 @@ class Updater {
     elements.erase(std::remove_if(elements.begin(), elements.end(),
                                   [&](const Element& e) { return !e.fits || !always_stores(inside, e); }),
                    elements.end());
+    for (Element& e : elements) e.needs_value &= !starts_new(inside, e);
     return elements.empty() ? s : ir::if_then(runs, in_scalars(s, {s}, elements));
   }
 
@@ -103,7 +105,7 @@ class Updater {
       const ir::Array now = ir::make_array(e.array->name + "_now", e.array->type, {}, ir::ArrayRole::Local, where);
       scalars.push_back(now);
       body = in_scalar(body, e, now);
-      if (!e.starts_new) before.push_back(first_value(children, e, now));
+      if (!e.starts_new && e.needs_value) before.push_back(first_value(children, e, now));
       after.push_back(ir::assign(e.array, e.indices, ir::load(now, {}), where));
     }
     before.push_back(body);

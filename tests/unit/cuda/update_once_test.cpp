@@ -140,5 +140,20 @@ TEST(UpdateOnce, ABlockLoadsAnElementBeforeTheSumsOverOthersOfItsArray) {
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }
 
+TEST(UpdateOnce, ALoopThatAssignsAnElementAnewDoesNotReadItBefore) {
+  ProgramBuilder p("again_and_again");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("a", {m});
+  auto s = p.output<double>("s", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      s(i) = a(j);  // has no value before
+      s(i) += 0.5;
+    }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_EQ(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
+  for (const std::int64_t trips : {1, 3}) expect_same_results(result, {{"n", 5}, {"m", trips}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
