@@ -1,7 +1,5 @@
 // Columns: each thread takes a few iterations of a stencil along one loop.
-#include "backends/cuda/emitter.h"
-#include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "tests/unit/cuda/mapped.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -9,7 +7,6 @@ namespace loopgrad::transforms {
 namespace {
 
 ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
-std::string cuda_of(const Lowered& result) { return backend::emit_cuda({result.after}).source(); }
 
 TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   ProgramBuilder p("smoothed");

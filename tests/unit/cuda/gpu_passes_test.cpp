@@ -1,8 +1,6 @@
 // The passes before and inside the mapping to a GPU: each test fails without its pass, and what the pass makes computes
 // the same in the checked interpreter at small and odd sizes.
-#include "backends/cuda/emitter.h"
-#include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "tests/unit/cuda/mapped.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/search_loops.h"
 
@@ -173,8 +171,6 @@ Program transposed() {
     for (auto j : p.loop("j", 0, m)) b(j, i) = a(i, j);
   return p.build();
 }
-
-std::string cuda_of(const Lowered& result) { return backend::emit_cuda({result.after}).source(); }
 
 TEST(Chunks, ThreadsTakeFourNeighboursWithWideAccesses) {
   const Lowered result = passed(scaled(0), mapped);

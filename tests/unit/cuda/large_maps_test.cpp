@@ -1,25 +1,13 @@
 // How programs are mapped that fill the device: each test fails without its pass, and what it makes computes the same
 // in the checked interpreter. A few threads fill the device that these tests map to.
-#include "backends/cuda/emitter.h"
 #include "tests/unit/count_of.h"
-#include "tests/unit/transforms/lowered.h"
+#include "tests/unit/cuda/mapped.h"
 #include "transforms/gpu/hoist_parallel_loops.h"
-#include "transforms/gpu/map_to_gpu.h"
 
 #include <loopgrad/loopgrad.h>
 
 namespace loopgrad::transforms {
 namespace {
-
-Lowered mapped(const Program& program) {
-  Lowered result;
-  result.before = program.ir();
-  result.after = lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1});
-  ir::verify(result.after, "map_to_gpu");
-  result.text = ir::print(result.after.body);
-  return result;
-}
 
 Program column_sums() {
   ProgramBuilder p("column_sums");
@@ -33,9 +21,9 @@ Program column_sums() {
 }
 
 TEST(Lockstep, FourColumnsShareTheLoopOverTheRows) {
-  const Lowered result = mapped(column_sums());
+  const Lowered result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("local f64 s_part_now[4]"), std::string::npos) << result.text;
-  const std::string code = backend::emit_cuda({result.after}).source();
+  const std::string code = cuda_of(result);
   EXPECT_NE(code.find("copy_four(a_wide + 0, &a[i * m + j_start])"), std::string::npos) << code;
   for (const std::int64_t m : {1, 4, 7, 70})
     for (const std::int64_t n : {0, 1, 5, 33}) expect_same_results(result, {{"n", n}, {"m", m}});
@@ -48,7 +36,7 @@ TEST(Lockstep, LoadsOfAllIterationsComeBeforeTheirStores) {
   for (auto t : p.loop("t", 0, steps))
     for (auto i : p.loop("i", 1, n - 1))
       for (auto j : p.loop("j", 1, n - 1)) u(t + 1, i, j) = u(t, i - 1, j) + u(t, i + 1, j) - u(t, i, j + 1);
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   const std::size_t value = result.text.find("u_new[i - i_start] = "), store = result.text.find("u[t + 1, i, j] = ");
   EXPECT_LT(value, store) << result.text;
   EXPECT_NE(store, std::string::npos) << result.text;
@@ -64,15 +52,15 @@ TEST(Lockstep, LoopsOfDifferentLengthsStayApart) {
     s(j) = 0.0;
     for (auto i : p.loop("i", 0, j + 1)) s(j) += a(i, j);
   }
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   EXPECT_EQ(result.text.find("_now[4]"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 6, 40}) expect_same_results(result, {{"n", n_value}});
 }
 
 TEST(NameConstants, TheHostDividesOnce) {
-  const Lowered result = mapped(column_sums());
+  const Lowered result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("for known in"), std::string::npos) << result.text;
-  const std::string code = backend::emit_cuda({result.after}).source();
+  const std::string code = cuda_of(result);
   EXPECT_EQ(code.find("floor_div"), std::string::npos) << code;
 }
 
@@ -82,14 +70,14 @@ TEST(NameConstants, ADivisionThatNoThreadDoesIsNotDoneByTheHost) {
   auto x = p.input<double>("x", {n});
   auto y = p.output<double>("y", {m});
   for (auto i : p.loop("i", 0, m)) y(i) = x((m + 7) % n);
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   EXPECT_NE(result.text.find("for known in select(n == 0, 0, (m + 7)%n)"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 3}, {"m", 5}});
   expect_same_results(result, {{"n", 0}, {"m", 0}});
 }
 
 TEST(TreeSums, ManyPartialResultsAreCombinedInGroups) {
-  const Lowered result = mapped(column_sums());
+  const Lowered result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("s_part[group*32, z0] = s_group"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 300}, {"m", 3}});     // at once
   expect_same_results(result, {{"n", 150}, {"m", 3600}});  // in two groups
@@ -106,8 +94,8 @@ TEST(LongSums, ShortOnesShareAKernelWithWhatIsAroundThem) {
   norm() = sqrt(norm());
   other() = norm();
   for (auto i : p.loop("i", 0, m)) other() += z(i);
-  const Lowered result = mapped(p.build());
-  const std::string code = backend::emit_cuda({result.after}).source();
+  const Lowered result = mapped_to_small_gpu(p.build());
+  const std::string code = cuda_of(result);
   // All in one kernel, or two for each sum and three for what is around them.
   EXPECT_NE(result.text.find("if n <= 4096 && m <= 4096:"), std::string::npos) << result.text;
   EXPECT_LE(count_of(code, "__global__"), 8u) << code;
@@ -142,7 +130,7 @@ TEST(SpreadLoops, SumsOverSeveralLoopsMeetOnce) {
     for (auto y : p.loop("y", 0, h))
       for (auto x : p.loop("x", 0, w)) s(i) += a(i, y, x);
   }
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   const std::size_t loop = result.text.find("for y in 0..h"), meet = result.text.find("s_all += (atomic) s_part");
   EXPECT_LT(loop, meet) << result.text;
   EXPECT_EQ(result.text.find("for y in 0..h", meet), std::string::npos) << result.text;
@@ -159,7 +147,7 @@ TEST(SpreadLoops, ASumBesideWhatItReadsIsShared) {
       for (auto k : p.loop("k", 0, j)) a(i, j) -= a(i, k) * a(j, k);
       a(i, j) /= 3.0;
     }
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   EXPECT_NE(result.text.find("(atomic)"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }

@@ -1,25 +1,13 @@
 // Sums that share what they load: each test fails without its part of the mechanism, and what it makes computes the
 // same in the checked interpreter, at sizes that are multiples of nothing too.
-#include "backends/cuda/emitter.h"
-#include "tests/unit/transforms/lowered.h"
+#include "tests/unit/cuda/mapped.h"
 #include "transforms/gpu/lockstep.h"
-#include "transforms/gpu/map_to_gpu.h"
 #include "transforms/gpu/register_tile.h"
 
 #include <loopgrad/loopgrad.h>
 
 namespace loopgrad::transforms {
 namespace {
-
-Lowered mapped(const Program& program) {
-  Lowered result;
-  result.before = program.ir();
-  result.after = lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1});
-  ir::verify(result.after, "map_to_gpu");
-  result.text = ir::print(result.after.body);
-  return result;
-}
 
 bool has(const Lowered& result, const char* text) { return result.text.find(text) != std::string::npos; }
 
@@ -80,7 +68,7 @@ Program distances() {
 }
 
 TEST(RegisterTiles, AThreadTakesSumsThatShareWhatTheyLoad) {
-  const Lowered result = mapped(convolution());
+  const Lowered result = mapped_to_small_gpu(convolution());
   // 4 of b, whose loads are at neighbouring places, and 8 of l, whose loads all threads do at one place.
   EXPECT_TRUE(has(result, "n*k*m >= 32 && n >= 4 && k >= 8")) << result.text;
   EXPECT_TRUE(has(result, "if b + 3 < n:\n")) << result.text;
@@ -93,10 +81,10 @@ TEST(RegisterTiles, AThreadTakesSumsThatShareWhatTheyLoad) {
 }
 
 TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
-  const Lowered result = mapped(distances_of_rows());
+  const Lowered result = mapped_to_small_gpu(distances_of_rows());
   EXPECT_TRUE(has(result, "n*k >= 16 && n >= 4 && k >= 4")) << result.text;
   EXPECT_TRUE(has(result, "c_now_all += (atomic) c_now_part")) << result.text;
-  const std::string code = backend::emit_cuda({result.after}).source();
+  const std::string code = cuda_of(result);
   EXPECT_NE(code.find("c_now_all_15 += block_reduce<double>(c_now_part_15"), std::string::npos) << code;
   // Rows are far apart, and each of them is read with wide accesses.
   EXPECT_NE(code.find("copy_four(a_wide_3 + 0, &a[i_3 * m + l_start])"), std::string::npos) << code;
@@ -105,7 +93,7 @@ TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
 }
 
 TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
-  const Lowered result = mapped(weights());
+  const Lowered result = mapped_to_small_gpu(weights());
   EXPECT_TRUE(has(result, "k >= 4 && c >= 4 && m >= 1 && m > r")) << result.text;
   EXPECT_TRUE(has(result, "w_now_all += (atomic) w_now_part")) << result.text;
   for (const auto& [k_value, c_value, m_value] : {std::tuple{4, 4, 9}, {5, 6, 34}, {4, 4, 2}, {4, 4, 0}})
@@ -113,11 +101,11 @@ TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
 }
 
 TEST(RegisterTiles, RowsShareWideAccesses) {
-  const Lowered result = mapped(distances());
+  const Lowered result = mapped_to_small_gpu(distances());
   EXPECT_TRUE(has(result, "local f64 c_now[4]")) << result.text;
   EXPECT_TRUE(has(result, "if i + 3 < n:\n")) << result.text;
   // One decision for all trips.
-  const std::string code = backend::emit_cuda({result.after}).source();
+  const std::string code = cuda_of(result);
   EXPECT_NE(code.find("is_aligned(&b[j_start]) && is_aligned(&b[1 * m + j_start])) {\n"), std::string::npos) << code;
   for (const auto& [n_value, m_value] : {std::pair{4, 16}, {5, 9}, {7, 6}, {6, 3}, {9, 70}})
     for (const int k_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}, {"k", k_value}, {"m", m_value}});
@@ -134,7 +122,7 @@ TEST(RegisterTiles, NotForElementsThatOneIterationUses) {
       y(l, i) = 0.0;
       for (auto j : p.loop("j", 0, m)) y(l, i) += a(l, i, j) * x(l, j);
     }
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   EXPECT_FALSE(has(result, "i + 1 < n")) << result.text;
   expect_same_results(result, {{"n", 5}, {"k", 4}, {"m", 9}});
 }
@@ -150,7 +138,7 @@ TEST(RegisterTiles, NotAlongLoopsThatOthersDependOn) {
       c(i, j) = 0.0;
       for (auto l : p.loop("l", i, n)) c(i, j) += a(l, i) * b(l, j);
     }
-  const Lowered result = mapped(p.build());
+  const Lowered result = mapped_to_small_gpu(p.build());
   EXPECT_FALSE(has(result, "i + 1 < k")) << result.text;
   for (const int n_value : {0, 3, 9}) expect_same_results(result, {{"n", n_value}, {"k", 6}});
 }
