@@ -70,7 +70,8 @@ Stmt in_a_row(const ir::For& loop, const Stmt& body) {
   if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_statements) return {};
   std::vector<Stmt> copies;
   for (std::int64_t k = 0; k < *trips; ++k) {
-    const Expr value = simplify_indices(loop.lower + ir::int_const(k));
+    const std::int64_t trip = loop.mode == ir::LoopMode::Backward ? *trips - 1 - k : k;
+    const Expr value = simplify_indices(loop.lower + ir::int_const(trip));
     copies.push_back(simplify_indices(ir::substitute(body, {{loop.iterator, value}})));
   }
   return ir::block(std::move(copies));

@@ -1,5 +1,6 @@
 // What the threads of a kernel load once, or keep to themselves: unroll_short_loops, keep_last_elements,
 // unswitch_kernels.
+#include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/keep_last_elements.h"
 #include "transforms/gpu/unroll_short_loops.h"
@@ -56,6 +57,28 @@ TEST(UnrollShortLoops, ShortSumsAreStatementsInARow) {
   EXPECT_EQ(result.text.find("for t"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("y[i] = y[i]*x[2, i]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("for s"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 4}});
+}
+
+TEST(UnrollShortLoops, StatementsInARowKeepTheOrderOfTheLoop) {
+  ProgramBuilder p("backwards");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {3, n});
+  auto y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto t : p.loop("t", 0, 3)) y(i) = y(i) * 0.5 + x(t, i);
+  Lowered result;
+  result.before = p.build().ir();
+  const auto reversed = [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+    auto* loop = s.as<ir::For>();
+    if (!loop || loop->iterator.name != "t") return std::nullopt;
+    return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward);
+  };
+  result.before = ir::with_body(result.before, ir::rewrite(result.before.body, {}, reversed));
+  result.after = unroll_short_loops(lower(result.before, SumMode::Restructured, result.report, {}));
+  result.text = ir::print(result.after.body);
+  EXPECT_EQ(result.text.find("for t"), std::string::npos) << result.text;
+  EXPECT_LT(result.text.find("x[2, i]"), result.text.find("x[0, i]")) << result.text;
   expect_same_results(result, {{"n", 4}});
 }
 
