@@ -84,6 +84,29 @@ class Fuser {
     return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
   }
 
+  /// Both as one nest, or null.
+  Stmt fuse(const Stmt& first, const Stmt& second) const {
+    const auto a = nest_of(first);
+    auto b = nest_of(second);
+    if (!a || !b || a->loops.size() != b->loops.size()) return {};
+    ir::Substitution renamed;
+    bool is_shifted = false;
+    for (std::size_t k = 0; k < a->loops.size(); ++k) {
+      const ir::For &x = *a->loops[k], &y = *b->loops[k];
+      const auto shift = distance(x.lower, ir::substitute(y.lower, renamed));
+      if (!shift || distance(x.upper, ir::substitute(y.upper, renamed)) != shift) return {};
+      is_shifted |= *shift != 0;
+      renamed[y.iterator] = simplify_indices(ir::var(x.iterator) - ir::int_const(*shift));
+    }
+    b->body = ir::substitute(b->body, renamed);
+    if (is_shifted) b->body = simplify_indices(b->body);
+    b->loops = a->loops;
+    if (!pays(*a, *b) || !is_legal(*a, *b)) return {};
+    Stmt fused = ir::block({a->body, b->body});
+    for (auto loop = a->loops.rbegin(); loop != a->loops.rend(); ++loop) fused = with_body(**loop, fused);
+    return fused;
+  }
+
  private:
   Stmt block(const ir::Block& n) const {
     std::vector<Stmt> result;
@@ -106,29 +129,6 @@ class Fuser {
     std::vector<Stmt> list = block->body;
     list.back() = fuse_with_last(list.back(), second);
     return list.back() ? ir::block(std::move(list)) : Stmt();
-  }
-
-  /// Both as one nest, or null.
-  Stmt fuse(const Stmt& first, const Stmt& second) const {
-    const auto a = nest_of(first);
-    auto b = nest_of(second);
-    if (!a || !b || a->loops.size() != b->loops.size()) return {};
-    ir::Substitution renamed;
-    bool is_shifted = false;
-    for (std::size_t k = 0; k < a->loops.size(); ++k) {
-      const ir::For &x = *a->loops[k], &y = *b->loops[k];
-      const auto shift = distance(x.lower, ir::substitute(y.lower, renamed));
-      if (!shift || distance(x.upper, ir::substitute(y.upper, renamed)) != shift) return {};
-      is_shifted |= *shift != 0;
-      renamed[y.iterator] = simplify_indices(ir::var(x.iterator) - ir::int_const(*shift));
-    }
-    b->body = ir::substitute(b->body, renamed);
-    if (is_shifted) b->body = simplify_indices(b->body);
-    b->loops = a->loops;
-    if (!pays(*a, *b) || !is_legal(*a, *b)) return {};
-    Stmt fused = ir::block({a->body, b->body});
-    for (auto loop = a->loops.rbegin(); loop != a->loops.rend(); ++loop) fused = with_body(**loop, fused);
-    return fused;
   }
 
   /// A sum is only joined by what changes the element that it adds to.
@@ -181,6 +181,10 @@ class Fuser {
 
 ir::Program fuse_nests(const ir::Program& program) {
   return ir::with_body(program, Fuser(program).visit(program.body));
+}
+
+Stmt fused_nests(const ir::Program& program, const Stmt& first, const Stmt& second) {
+  return Fuser(program).fuse(first, second);
 }
 
 }  // namespace loopgrad::transforms

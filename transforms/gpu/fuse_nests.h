@@ -19,4 +19,7 @@ namespace loopgrad::transforms {
 
 ir::Program fuse_nests(const ir::Program& program);
 
+/// Two nests that follow each other as the one that `fuse_nests` makes of them; null where it leaves them alone.
+ir::Stmt fused_nests(const ir::Program& program, const ir::Stmt& first, const ir::Stmt& second);
+
 }  // namespace loopgrad::transforms

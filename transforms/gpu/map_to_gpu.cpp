@@ -14,6 +14,7 @@
 #include "transforms/gpu/long_sums.h"
 #include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/peel_last_steps.h"
 #include "transforms/gpu/register_tile.h"
 #include "transforms/gpu/repeat_scalars.h"
 #include "transforms/gpu/sort_scatters.h"
@@ -366,7 +367,8 @@ ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
   const ir::Program split = join_scalars(split_kernels(hoist_parallel_loops(search_loops(program))));
   const ir::Program fused = keep_last_elements(fuse_nests(unroll_short_loops(split)));
-  const ir::Program repeated = repeat_scalars(fused, std::max(most_rows(options.enough_threads), most_repeating));
+  const ir::Program peeled = keep_last_elements(peel_last_steps(fused));
+  const ir::Program repeated = repeat_scalars(peeled, std::max(most_rows(options.enough_threads), most_repeating));
   const ir::Program chosen = unswitch_kernels(forward_elements(repeated));
   const ir::Program sorted = sort_scatters(chosen, options.enough_threads);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));

@@ -117,8 +117,17 @@ TEST(KeepLastElements, WhatOnlyItsIterationReadsStaysInARegister) {
   EXPECT_EQ(result.text.find("v[0, j]"), std::string::npos) << result.text;
 }
 
+TEST(KeepLastElements, WhatWasThereBeforeIsLoadedFirst) {
+  for (const Last what : {Last::Updated, Last::FromItself}) {
+    const Lowered result = with_last_nest(what);
+    EXPECT_NE(result.text.find("v_kept = v[0, j]"), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("v[0, j] ="), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("v[0, j] +="), std::string::npos) << result.text;
+  }
+}
+
 TEST(KeepLastElements, WhatOthersReadOrChangeStaysInMemory) {
-  for (const Last what : {Last::ReadLater, Last::Neighbour, Last::OtherLevel, Last::Updated, Last::FromItself}) {
+  for (const Last what : {Last::ReadLater, Last::Neighbour, Last::OtherLevel}) {
     const Lowered result = with_last_nest(what);
     EXPECT_EQ(result.text.find("v_kept"), std::string::npos) << result.text;
   }
