@@ -97,7 +97,7 @@ class WidthCheck {
       is_known &= part.kind() != Kind::Load && (!v || known_.count(v->symbol) > 0);
     });
     const auto value = is_known ? try_evaluate(e, known_) : std::nullopt;
-    return value ? std::optional(int_const(*value)) : std::nullopt;
+    return value ? std::optional(int_const(*value, e.type())) : std::nullopt;
   }
 
   static bool is_empty(const Range& range) {

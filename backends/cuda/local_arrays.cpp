@@ -12,7 +12,7 @@ using namespace ir;
 
 namespace {
 
-constexpr std::int64_t most_static_shared_bytes = 8 * 1024;
+constexpr std::int64_t most_static_shared_bytes = 20 * 1024;
 constexpr std::int64_t most_thread_bytes = 1024;
 
 }  // namespace

@@ -209,7 +209,9 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
 
 std::string argument_text(const Expr& e, EmitState& state) {
   const std::string text = text_of(e, state);
-  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64 ? state.index_type + "(" + text + ")" : text;
+  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64
+             ? (is_wide(e, state) ? wide_type : state.index_type) + "(" + text + ")"
+             : text;
 }
 
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {

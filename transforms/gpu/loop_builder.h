@@ -1,4 +1,4 @@
-// Short ways to write loops over arrays of i64, for passes that make code of their own.
+// Short ways to write loops over arrays of integers, for passes that make code of their own.
 #pragma once
 
 #include "transforms/gpu/launch_loops.h"
@@ -14,8 +14,8 @@ class LoopBuilder {
   explicit LoopBuilder(const SourceLocation& where) : where_(where) {}
 
  protected:
-  ir::Array local(const std::string& name, std::vector<ir::Expr> shape) const {
-    return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
+  ir::Array local(const std::string& name, std::vector<ir::Expr> shape, ScalarType type = ScalarType::I64) const {
+    return ir::make_array(name, type, std::move(shape), ir::ArrayRole::Local, where_);
   }
   ir::Expr get(const ir::Array& array, std::vector<ir::Expr> at) const {
     return ir::load(array, std::move(at), where_);
@@ -36,6 +36,25 @@ class LoopBuilder {
   template <class Body>
   ir::Stmt forward(const char* name, const ir::Expr& extent, Body body) const {
     return loop(name, number(0), extent, ir::LoopMode::Forward, body);
+  }
+  /// Code that finds the first of lower..upper for which is_before(..) is false, or upper, followed by finish(it).
+  /// These are numbers of 32 bits that are not negative, 2^steps more than upper - lower.
+  template <class Before, class Finish>
+  ir::Stmt bisect(const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& steps, Before is_before,
+                  Finish finish) const {
+    const auto scalar = [&](const char* name) { return local(name, {}, ScalarType::I32); };
+    const auto small = [](std::int64_t value) { return ir::int_const(value, ScalarType::I32); };
+    const ir::Array low = scalar("low"), high = scalar("high"), middle = scalar("middle");
+    const ir::Expr l = ir::load(low, {}), h = ir::load(high, {}), m = ir::load(middle, {});
+    const ir::Expr half = div(ir::binary(ir::BinaryOp::Max, h - l, small(0)), small(2));
+    const ir::Stmt halve =
+        ir::if_then(ir::binary(ir::BinaryOp::Lt, l, h),
+                    ir::block({set(middle, {}, l + half),
+                               ir::if_then(is_before(m), set(low, {}, m + small(1)), set(high, {}, m))}));
+    const ir::Stmt all = forward("step", steps, [&](const ir::Expr&) { return halve; });
+    ir::Stmt result = ir::block({set(low, {}, lower), set(high, {}, upper), all, finish(l)});
+    for (const ir::Array& array : {low, high, middle}) result = ir::allocate(array, result, where_);
+    return result;
   }
 
   const SourceLocation where_;

@@ -193,6 +193,8 @@ class Mapper {
 
   Stmt map_nest(const Stmt& s) {
     const Nest nest = parallel_nest(s);
+    if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team))
+      return in_grid(nest, spread_loops(program_, nest.body, number(*team)));
     Expr total = number(1);
     for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
     const ThreadShape shape = {flat_threads_, enough_threads_};
@@ -370,7 +372,7 @@ ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   const ir::Program peeled = keep_last_elements(peel_last_steps(fused));
   const ir::Program repeated = repeat_scalars(peeled, std::max(most_rows(options.enough_threads), most_repeating));
   const ir::Program chosen = unswitch_kernels(forward_elements(repeated));
-  const ir::Program sorted = sort_scatters(chosen, options.enough_threads);
+  const ir::Program sorted = sort_scatters(chosen, options.enough_threads, options.threads_per_block);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }
 

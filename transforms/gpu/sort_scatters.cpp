@@ -12,6 +12,7 @@
 #include "transforms/scatters.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 namespace loopgrad::transforms {
@@ -26,13 +27,14 @@ namespace {
 
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 
-constexpr std::int64_t most_bisections = 48;  // of more elements than any memory has
-
-/// With loads of one index.
+/// With loads of one index, of numbers that are kept with 32 bits or 64.
 class Builder : protected LoopBuilder {
  protected:
   using LoopBuilder::LoopBuilder;
-  Expr at(const Array& array, const Expr& index) const { return get(array, {index}); }
+  Expr at(const Array& array, const Expr& index) const { return ir::cast(ScalarType::I64, get(array, {index})); }
+  Stmt put(const Array& array, const Expr& index, const Expr& value) const {
+    return set(array, {index}, ir::cast(array->type, value));
+  }
 };
 
 /// The iterations of a scatter in the order of their targets.
@@ -44,21 +46,37 @@ class SortedIterations : Builder {
         targets(scatter.sum->array->shape[scatter.dimension]),
         count(scatter.iterations()),
         shares_(shares) {
-    target_of_ = local("target_of", {count});
-    key = local("key", {count});
-    item_ = local("item", {count});
-    first = local("first", {targets + number(1)});
-    for (const ir::For* loop : s_.sequential) iterators.push_back(local(loop->iterator.name + "_of", {count}));
-    for (const ScatterFactor& factor : s_.factors)
-      rows_.push_back(factor.rows ? local("row", {factor.extent}) : Array{});
+    words_ = local("words", {number(2), count});
+    key = local("key", {count}, ScalarType::I32);
+    begin = local("begin", {targets}, ScalarType::I32);
+    end = local("end", {targets}, ScalarType::I32);
+    for (const ScatterFactor& factor : s_.factors) {
+      rows_.push_back(factor.rows ? local("row", {factor.extent}, ScalarType::I32) : Array{});
+      if (factor.rows) iterators.push_back(iterator_array(*factor.rows, ScalarType::I32));
+      const bool from_zero = factor.rows || ir::as_int(factor.loop->lower) == 0;
+      iterators.push_back(iterator_array(*factor.loop, from_zero ? ScalarType::I32 : ScalarType::I64));
+    }
   }
 
   Stmt code() const {
-    const Stmt sort = counting_sort(target_of_, key, item_, count, targets + number(1), shares_, where_);
-    return ir::block({target_of_all(), sort, firsts(), iterators_in_order()});
+    // Entries that no row has get a key behind all targets.
+    const bool some_miss =
+        std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.rows != nullptr; });
+    const Expr key_end = some_miss ? targets + number(1) : targets;
+    return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
+                                             [&](const Expr& side) { return in_order(side); })});
+  }
+  /// Whether numbers of iterations and targets have 31 bits.
+  Expr fits() const {
+    Expr result = ir::binary(BinaryOp::And, less(count, number(most_sorted)), less(targets, number(most_key_end)));
+    for (const ScatterFactor& factor : s_.factors)
+      if (factor.rows)
+        result =
+            ir::binary(BinaryOp::And, result, less(ir::cast(ScalarType::I64, factor.rows->upper), number(most_sorted)));
+    return result;
   }
   std::vector<Array> arrays() const {
-    std::vector<Array> result = {target_of_, key, item_, first};
+    std::vector<Array> result = {words_, key, begin, end};
     result.insert(result.end(), iterators.begin(), iterators.end());
     std::copy_if(rows_.begin(), rows_.end(), std::back_inserter(result),
                  [](const Array& row) { return row != nullptr; });
@@ -80,54 +98,56 @@ class SortedIterations : Builder {
   }
 
  private:
-  /// The first of lower..upper for which `is_before` is false, or upper, which `finish` gets.
-  template <class Before, class Finish>
-  Stmt bisect(const Expr& lower, const Expr& upper, Before is_before, Finish finish) const {
-    const Array low = local("low", {}), high = local("high", {});
-    const Expr l = ir::load(low, {}), h = ir::load(high, {}), middle = div(l + h, number(2));
-    const Stmt halve = ir::if_then(
-        less(l, h), ir::if_then(is_before(middle), set(low, {}, middle + number(1)), set(high, {}, middle)));
-    const Stmt steps =
-        loop("step", number(0), number(most_bisections), LoopMode::Forward, [&](const Expr&) { return halve; });
-    const Stmt all = ir::block({set(low, {}, lower), set(high, {}, upper), steps, finish(l)});
-    return ir::allocate(low, ir::allocate(high, all, where_), where_);
+  Array iterator_array(const ir::For& loop, ScalarType type) const {
+    return local(loop.iterator.name + "_of", {count}, type);
   }
 
-  /// row[entry] = the row that has it; behind all rows for entries that none has.
-  Stmt rows_of(const ScatterFactor& factor, const Array& row) const {
+  /// row[entry] = the row that has it, or that behind all rows for entries that none has; then `and_then`.
+  Stmt rows_of(const ScatterFactor& factor, const Array& row, const Stmt& and_then) const {
     const auto bound = [&](const Expr& e, const Expr& v) {
-      return ir::cast(ScalarType::I64, ir::substitute(e, {{factor.rows->iterator, v}}));
+      const Expr at = ir::substitute(e, {{factor.rows->iterator, ir::cast(ScalarType::I64, v)}});
+      return ir::cast(ScalarType::I64, at);
     };
-    return loop("entry", number(0), factor.extent, LoopMode::Parallel, [&](const Expr& e) {
-      const auto ends_before = [&](const Expr& v) { return ir::binary(BinaryOp::Le, bound(factor.loop->upper, v), e); };
-      return bisect(factor.rows->lower, factor.rows->upper, ends_before, [&](const Expr& v) {
-        // What comes before the first row is found in it.
-        const Expr has = less(v, factor.rows->upper);
-        const Stmt none = set(row, {e}, factor.rows->upper);
-        return ir::if_then(
-            has, ir::if_then(ir::binary(BinaryOp::Le, bound(factor.loop->lower, v), e), set(row, {e}, v), none), none);
-      });
-    });
+    const auto small = [](const Expr& e) { return ir::cast(ScalarType::I32, e); };
+    const ir::Symbol steps = ir::make_symbol("steps");
+    const Expr e = ir::var(factor.loop->iterator), behind = factor.rows->upper;
+    const auto ends_before = [&](const Expr& v) { return ir::binary(BinaryOp::Le, bound(factor.loop->upper, v), e); };
+    const Stmt found =
+        bisect(small(factor.rows->lower), small(behind), ir::var(steps), ends_before, [&](const Expr& v) {
+          // What comes before the first row is found in it.
+          const Expr begun = ir::binary(BinaryOp::Le, bound(factor.loop->lower, v), e);
+          const Stmt none = put(row, e, behind);
+          return ir::if_then(less(ir::cast(ScalarType::I64, v), behind), ir::if_then(begun, put(row, e, v), none),
+                             none);
+        });
+    const Stmt all = ir::for_loop(factor.loop->iterator, number(0), factor.extent, ir::block({found, and_then}),
+                                  LoopMode::Parallel, where_);
+    return let(steps, bits_of(behind - factor.rows->lower, most_bisections), all);
   }
 
-  /// target[number of the iteration]; numbers of entries that no row has get one behind all.
-  Stmt target_of_all() const {
+  /// words[0, number of the iteration]; numbers of entries that no row has get a target behind all.
+  Stmt words() const {
     Expr place = number(0), exists;
-    std::vector<Stmt> all;
     ir::Substitution row_of;
     for (std::size_t k = 0; k < s_.factors.size(); ++k) {
       const ScatterFactor& factor = s_.factors[k];
       const Expr i = ir::var(factor.loop->iterator);
       place = place * factor.extent + (factor.rows ? i : i - factor.loop->lower);
       if (!factor.rows) continue;
-      all.push_back(rows_of(factor, rows_[k]));
       row_of[factor.rows->iterator] = at(rows_[k], i);
       const Expr here = less(at(rows_[k], i), factor.rows->upper);
       exists = exists ? ir::binary(BinaryOp::And, exists, here) : here;
     }
     place = simplify_indices(place);
-    Stmt body = set(target_of_, {place}, ir::substitute(ir::cast(ScalarType::I64, s_.key()), row_of));
-    if (exists) body = ir::if_then(exists, body, set(target_of_, {place}, targets));
+    const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
+    Stmt body = word(ir::substitute(ir::cast(ScalarType::I64, s_.key()), row_of));
+    if (exists) body = ir::if_then(exists, body, word(targets));
+    // The only loop of a nest has both the row and the word.
+    if (s_.factors.size() == 1 && s_.factors[0].rows)
+      return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], body));
+    std::vector<Stmt> all;
+    for (std::size_t k = 0; k < s_.factors.size(); ++k)
+      if (s_.factors[k].rows) all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], rows_[k], ir::block({}))));
     for (auto factor = s_.factors.rbegin(); factor != s_.factors.rend(); ++factor) {
       const ir::For& l = *factor->loop;
       body = ir::for_loop(l.iterator, factor->rows ? number(0) : l.lower, factor->rows ? factor->extent : l.upper, body,
@@ -137,42 +157,57 @@ class SortedIterations : Builder {
     return ir::block(std::move(all));
   }
 
-  /// first[t]: the first position whose key is not below t.
-  Stmt firsts() const {
-    return loop("target", number(0), targets + number(1), LoopMode::Parallel, [&](const Expr& t) {
-      return bisect(
-          number(0), count, [&](const Expr& p) { return less(at(key, p), t); },
-          [&](const Expr& p) { return set(first, {t}, p); });
+  /// What is known of each position; where each target's positions begin and end.
+  Stmt in_order(const Expr& side) const {
+    const Stmt none = parallel("target", targets, [&](const Expr& t) {
+      return ir::block({put(begin, t, number(0)), put(end, t, number(0))});
     });
+    const Stmt all = parallel("at", count, [&](const Expr& p) {
+      const Array own = local("own", {}), word = local("word", {});
+      const Expr target = ir::load(own, {});
+      const auto key_at = [&](const Expr& position) { return key_of(get(words_, {side, position})); };
+      // Before the first and behind the last position there is nothing to load.
+      const auto where_differs = [&](const Expr& at_end, const Expr& neighbour, const Stmt& then) {
+        return ir::if_then(at_end, then, ir::if_then(ir::binary(BinaryOp::Ne, key_at(neighbour), target), then));
+      };
+      const Stmt begins = where_differs(ir::binary(BinaryOp::Eq, p, number(0)), p - number(1), put(begin, target, p));
+      const Stmt ends =
+          where_differs(ir::binary(BinaryOp::Eq, p + number(1), count), p + number(1), put(end, target, p + number(1)));
+      const Stmt exists =
+          ir::if_then(less(target, targets), ir::block({begins, ends, iterators_of(item_of(ir::load(word, {})), p)}));
+      const Stmt body = ir::block({set(word, {}, get(words_, {side, p})), set(own, {}, key_of(ir::load(word, {}))),
+                                   put(key, p, target), exists});
+      return ir::allocate(own, ir::allocate(word, body));
+    });
+    return ir::block({none, all});
   }
 
-  /// The iterators of each item, in the sorted order.
-  Stmt iterators_in_order() const {
-    return loop("at", number(0), count, LoopMode::Parallel, [&](const Expr& p) {
-      std::vector<Stmt> body;
-      Expr rest = at(item_, p);
-      for (std::size_t k = s_.factors.size(), n = s_.sequential.size(); k-- > 0;) {
-        const ScatterFactor& factor = s_.factors[k];
-        const Expr own = k > 0 ? ir::binary(BinaryOp::Mod, rest, factor.extent) : rest;
-        const Expr i = factor.rows ? own : own + factor.loop->lower;
-        body.push_back(set(iterators[--n], {p}, i));
-        if (factor.rows) body.push_back(set(iterators[--n], {p}, at(rows_[k], own)));
-        rest = div(rest, factor.extent);
-      }
-      return ir::if_then(less(at(key, p), targets), ir::block(std::move(body)));
-    });
+  /// The iterators of the iteration with this number, at position p.
+  Stmt iterators_of(const Expr& item, const Expr& p) const {
+    std::vector<Stmt> body;
+    Expr rest = item;
+    for (std::size_t k = s_.factors.size(), n = iterators.size(); k-- > 0;) {
+      const ScatterFactor& factor = s_.factors[k];
+      const Expr own = k > 0 ? ir::binary(BinaryOp::Mod, rest, factor.extent) : rest;
+      const Expr i = factor.rows ? own : own + factor.loop->lower;
+      body.push_back(put(iterators[--n], p, i));
+      if (factor.rows) body.push_back(put(iterators[--n], p, at(rows_[k], own)));
+      if (k > 0) rest = div(rest, factor.extent);
+    }
+    return ir::block(std::move(body));
   }
 
+  static constexpr std::int64_t most_bisections = 31;
   const Scatter s_;
 
  public:
   const Expr targets, count;
-  Array key, first;              // sorted targets; the position of each target's first iteration
+  Array key, begin, end;         // sorted targets; where the positions of each target begin and end
   std::vector<Array> iterators;  // values of the sequential loops' iterators, sorted
 
  private:
   const SortShares shares_;
-  Array target_of_, item_;   // of each iteration; sorted numbers of iterations
+  Array words_;              // of each iteration, its target and its number
   std::vector<Array> rows_;  // of each entry of a CSR structure, by factor; null for other factors
 };
 
@@ -217,7 +252,7 @@ class SegmentSums : Builder {
     return row ? row : around(s_.outer, around(s_.inner, body));
   }
   Expr is_long(const Expr& target) const {
-    return less(number(piece_), at(sorted_.first, target + number(1)) - at(sorted_.first, target));
+    return less(number(piece_), at(sorted_.end, target) - at(sorted_.begin, target));
   }
 
   /// The parts of long segments: in each piece of positions one that begins before it or with it, and one that begins
@@ -231,16 +266,15 @@ class SegmentSums : Builder {
         const Stmt all = ir::block({over(sum, lower, upper, target), set(parts_, part(which, c), ir::load(sum, {}))});
         return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), ir::allocate(sum, all, where_)));
       };
-      const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.first, head + number(1))));
-      const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.first, tail), end));
+      const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
+      const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.begin, tail), end));
       return around_all(ir::block({first_part, last_part}));
     });
   }
 
   Stmt sums() const {
     return loop("target", number(0), sorted_.targets, LoopMode::Parallel, [&](const Expr& t) {
-      const Expr begin = at(sorted_.first, t), end = at(sorted_.first, t + number(1)),
-                 piece = div(begin, number(piece_));
+      const Expr begin = at(sorted_.begin, t), end = at(sorted_.end, t), piece = div(begin, number(piece_));
       std::vector<Expr> indices = s_.sum->indices;
       indices[s_.dimension] = t;
       const Array sum = total();
@@ -264,13 +298,20 @@ class SegmentSums : Builder {
 /// Sorts once for all sums of the program's outermost statements that have iterations and targets in common.
 class Sorter {
  public:
-  Sorter(const ir::Program& program, std::int64_t enough_threads) : program_(program) {
+  Sorter(const ir::Program& program, std::int64_t enough_threads, int threads_per_block) : program_(program) {
     const auto at_most = [&](std::int64_t share, std::int64_t most) {
       return std::clamp(share, std::int64_t{2}, most);
     };
     piece_ = at_most(enough_threads / 512, 128);
-    shares_ = {at_most(enough_threads / 2048, 32), at_most(enough_threads / 512, 128),
-               at_most(enough_threads / 1024, 64)};
+    // The same tile and as many counts whatever the block.
+    const auto power_of_two = [](std::int64_t share, std::int64_t least, std::int64_t most) {
+      return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(share, least, most))));
+    };
+    shares_.threads = threads_per_block ? threads_per_block : power_of_two(enough_threads / 256, 4, 256);
+    shares_.keys = power_of_two(std::min<std::int64_t>(enough_threads / 32, 2048) / shares_.threads, 2, 64);
+    shares_.values = power_of_two(std::min<std::int64_t>(enough_threads / 16, 4096) / shares_.threads, 2, 32);
+    shares_.group = power_of_two(enough_threads / 4096, 2, 16);
+    shares_.most_bits = at_most(enough_threads / 1024, 10);
     ir::walk_stmts(program.body, [&](const Stmt& s) {
       for_each_store(s, [&](const Array& array, const auto&) { written_.insert(array); });
     });
@@ -292,15 +333,20 @@ class Sorter {
       return ir::block(std::move(body));
     }
     const auto scatter = s.kind() == ir::Kind::For ? sortable(s) : std::nullopt;
-    return scatter && is_constant(*scatter) ? with_shared(*scatter) : inside(s);
+    return scatter && is_constant(*scatter) ? with_shared(s, *scatter) : inside(s);
   }
 
-  Stmt with_shared(const Scatter& scatter) {
+  Stmt with_shared(const Stmt& nest, const Scatter& scatter) {
     for (const auto& sorted : shared_)
-      if (sorted->serves(scatter)) return ir::with_fresh_names(SegmentSums(scatter, *sorted, piece_).code());
+      if (sorted->serves(scatter)) return where_it_fits(nest, *sorted, SegmentSums(scatter, *sorted, piece_).code());
     shared_.push_back(std::make_unique<SortedIterations>(scatter, shares_));
+    const SortedIterations& sorted = *shared_.back();
+    return where_it_fits(nest, sorted, ir::block({sorted.code(), SegmentSums(scatter, sorted, piece_).code()}));
+  }
+
+  Stmt where_it_fits(const Stmt& nest, const SortedIterations& sorted, const Stmt& by_sort) const {
     return ir::with_fresh_names(
-        ir::block({shared_.back()->code(), SegmentSums(scatter, *shared_.back(), piece_).code()}));
+        ir::if_then(sorted.fits(), by_sort, owned_scatter(program_, nest).value_or(nest), nest->location));
   }
 
   Stmt inside(const Stmt& all) {
@@ -310,7 +356,7 @@ class Sorter {
       if (const auto scatter = sortable(s)) {
         const SortedIterations sorted(*scatter, shares_);
         const Stmt body = ir::block({sorted.code(), SegmentSums(*scatter, sorted, piece_).code()});
-        return ir::with_fresh_names(with_arrays(sorted, body));
+        return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, sorted, body)));
       }
       if (const auto owned = owned_scatter(program_, s)) return owned;
       // Inside a parallel loop there are owners enough.
@@ -359,8 +405,8 @@ class Sorter {
 
 }  // namespace
 
-ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads) {
-  return ir::with_body(program, Sorter(program, enough_threads).whole());
+ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block) {
+  return ir::with_body(program, Sorter(program, enough_threads, threads_per_block).whole());
 }
 
 }  // namespace loopgrad::transforms

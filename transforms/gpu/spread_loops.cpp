@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
@@ -14,6 +15,7 @@
 #include "transforms/nest.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::transforms {
 
@@ -25,6 +27,7 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t warp_threads = 32;
+constexpr std::int64_t most_team = 1024;  // threads of a block
 
 bool has_few_trips(const ir::For& loop) {
   const auto trips = ir::as_int(loop.upper - loop.lower);
@@ -121,6 +124,12 @@ std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& progra
   return sums;
 }
 
+/// A parallel loop with an iteration for each of a constant number of threads.
+bool is_team_loop(const ir::For& loop, const Expr& threads) {
+  return loop.mode == LoopMode::Parallel && ir::as_int(loop.lower) == 0 && ir::as_int(threads) &&
+         ir::as_int(loop.upper) == ir::as_int(threads);
+}
+
 class Spreader {
  public:
   Spreader(const ir::Program& program, Expr threads, const RowLoops* rows)
@@ -162,6 +171,7 @@ class Spreader {
 
  private:
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
+    if (is_team_loop(loop, threads_)) return threads_loop(loop.iterator, threads_, loop.body, loop.location);
     if (!has_few_trips(loop)) {
       const bool row = rows_ && rows_->contains(program_, s);
       const auto sums = find_shared_sums(program_, s, own_);
@@ -324,6 +334,32 @@ bool can_spread(const ir::Program& program, const Stmt& s) {
     found = loop->mode == LoopMode::Parallel || shared_sums(program, child).has_value();
   });
   return found;
+}
+
+std::optional<std::int64_t> team_of(const Stmt& body) {
+  const auto* shared = body.as<ir::Allocate>();
+  if (!shared || shared->array->shape.empty()) return std::nullopt;
+  for (const Expr& extent : shared->array->shape)
+    if (!ir::as_int(extent)) return std::nullopt;
+  std::optional<Expr> threads;
+  int loops = 0;
+  bool all = true;
+  const std::function<void(const Stmt&)> look = [&](const Stmt& s) {
+    if (!s) return;
+    if (is_parallel_loop(s)) {
+      const auto& loop = *s.as<ir::For>();
+      if (!threads) threads = loop.upper;
+      all = all && is_team_loop(loop, *threads) && !contains_parallel_loop(loop.body);
+      ++loops;
+      return;
+    }
+    all = all && s.kind() != ir::Kind::Assign && s.kind() != ir::Kind::Reduce;
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
+    });
+  };
+  look(body);
+  return all && loops > 1 && *ir::as_int(*threads) <= most_team ? ir::as_int(*threads) : std::nullopt;
 }
 
 Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, const Expr& first, const Expr& stride,

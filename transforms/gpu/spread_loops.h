@@ -58,6 +58,11 @@ ir::Stmt spread_rows(const ir::Program& program, const ir::Stmt& s, const ir::Ex
 /// Whether `spread_loops` would spread anything.
 bool can_spread(const ir::Program& program, const ir::Stmt& s);
 
+/// How many threads a block has when its loops say so: the parallel loops in `body`, more than one of them, all run
+/// over the same constant number of iterations, and share an array that is allocated around all of them. Such loops
+/// take a thread for each iteration, and an array of a row for each is the threads' own (private_arrays.h).
+std::optional<std::int64_t> team_of(const ir::Stmt& body);
+
 /// for i in lower + first, lower + first + stride, ... below upper: body. Where that makes for wide accesses, for
 /// chunks of neighbouring iterations in place of single ones; see transforms/gpu/contiguous.h.
 ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& first,

@@ -1,5 +1,6 @@
 // Programs mapped to a GPU: what the mapping looks like, that it computes the same, and that the checked interpreter
 // finds a missing barrier.
+#include "backends/cuda/emitter.h"
 #include "backends/interpreter/interpreter.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
@@ -201,6 +202,17 @@ TEST(Mapping, ThreadsThatNeedABarrierBetweenThemAreARace) {
   };
   EXPECT_NO_THROW(run(true));
   EXPECT_THROW(run(false), lg::RuntimeError);
+}
+
+TEST(Mapping, ConstantsOf64BitsKeepThem) {
+  lg::ProgramBuilder p("large");
+  auto n = p.size("n");
+  auto x = p.input<std::int64_t>("x", {n});
+  auto y = p.inout<std::int64_t>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = min(x(i), std::int64_t{5000000000});
+  const std::string code = lg::backend::emit_cuda({mapped(p.build())}).source();
+  EXPECT_NE(code.find("int64_t(5000000000)"), std::string::npos) << code;
+  EXPECT_EQ(code.find("index_t(5000000000)"), std::string::npos) << code;
 }
 
 }  // namespace

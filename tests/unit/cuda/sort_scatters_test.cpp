@@ -1,6 +1,8 @@
 // Sums through index arrays on a GPU: each test fails without the pass, and what it makes computes the same in the
 // checked interpreter. Pieces and tiles are a few iterations, so that small programs have many of them.
 #include "transforms/gpu/sort_scatters.h"
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/index_width.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/map_to_gpu.h"
@@ -29,8 +31,7 @@ ir::Program mapped_by_default(const ir::Program& program) { return map_to_gpu(pr
 void expect_sorted(const Program& program, const std::vector<Sizes>& all) {
   for (const auto pass : {sorted, mapped, mapped_by_default}) {
     const Lowered result = passed_for_gpu(program, pass);
-    EXPECT_NE(result.text.find("local i64 key["), std::string::npos) << result.text;
-    EXPECT_EQ(result.text.find("owner"), std::string::npos) << result.text;
+    EXPECT_NE(result.text.find("local i64 words["), std::string::npos) << result.text;
     for (const Sizes& sizes : all) expect_same_results(result, sizes);
   }
 }
@@ -112,7 +113,7 @@ TEST(SortScatters, ElementsThatOtherIndicesOfTheLoopMoveAreNotSorted) {
   const Program program = p.build();
   for (const auto pass : {sorted, mapped}) {
     const Lowered result = passed_for_gpu(program, pass);
-    EXPECT_EQ(result.text.find("local i64 key["), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("local i64 words["), std::string::npos) << result.text;
     expect_same_results(result, {{"n", 9}, {"rows", 3}});
   }
 }
@@ -132,7 +133,7 @@ TEST(SortScatters, SumsWithTheSameTargetsAreSortedOnce) {
     const Program program = p.build();
     expect_sorted(program, {{{"n", 40}, {"rows", 6}, {"m", 2}}});
     const Lowered result = passed_for_gpu(program, sorted);
-    EXPECT_EQ(count_of(result.text, "local i64 key["), changed ? 2u : 1u) << result.text;
+    EXPECT_EQ(count_of(result.text, "local i64 words["), changed ? 2u : 1u) << result.text;
   }
 }
 
@@ -172,6 +173,47 @@ TEST(SortScatters, LargestValuesStartFromTheSmallest) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) t(idx(i), j).max_with(a(i, j) - 2.0);
   expect_sorted(p.build(), {{{"n", 30}, {"rows", 2}, {"m", 2}}, {{"n", 9}, {"rows", 12}, {"m", 1}}});
+}
+
+Program lookups() {
+  ProgramBuilder p("lookups");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {rows});
+  for (auto i : p.loop("i", 0, n)) t(idx(i)) += a(i);
+  return p.build();
+}
+
+TEST(SortScatters, ABlockSortsATileInMemoryOfItsOwn) {
+  const Lowered result = passed_for_gpu(lookups(), mapped_by_default);
+  const std::string code = backend::emit_cuda({result.after}).source();
+  // What threads have of a tile is theirs; the tile and the counts are the block's; nothing is atomic.
+  for (const char* part : {"grid for tile in", "threads for t in 0..256", "local i32 own[256, 8]"})
+    EXPECT_NE(result.text.find(part), std::string::npos) << part << " in " << result.text;
+  for (const char* part : {"__shared__ int32_t sorted[2080]", "__shared__ int32_t counts[4352]", "int32_t own[8];"})
+    EXPECT_NE(code.find(part), std::string::npos) << part << " in " << code;
+  EXPECT_EQ(code.find("atomic"), std::string::npos) << code;
+  EXPECT_EQ(code.find("dynamic_shared"), std::string::npos) << code;
+}
+
+TEST(SortScatters, WhatNumbersOf32BitsCannotCountIsNotSorted) {
+  const Lowered result = passed_for_gpu(lookups(), sorted);
+  EXPECT_NE(result.text.find("if n < 2147483648 && rows < 1073741824"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("owner"), std::string::npos) << result.text;
+}
+
+TEST(SortScatters, IndicesHave32BitsWhereAllFit) {
+  const Lowered result = passed_for_gpu(lookups(), mapped_by_default);
+  backend::SizeValues sizes;
+  const auto fits = [&](std::int64_t n) {
+    sizes[result.after.sizes[0]] = n;
+    sizes[result.after.sizes[1]] = 1000;
+    return backend::has_narrow_indices(result.after, sizes);
+  };
+  EXPECT_TRUE(fits(1 << 20));
+  EXPECT_FALSE(fits(std::int64_t{1} << 30));
 }
 
 }  // namespace
