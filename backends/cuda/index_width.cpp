@@ -91,7 +91,7 @@ class WidthCheck {
   }
 
   std::optional<Expr> exact(const Expr& e) const {
-    bool is_known = is_integer(e.type());
+    bool is_known = e.type() == ScalarType::I64;  // a constant of another type would not fit its operands
     walk(e, [&](const Expr& part) {
       const auto* v = part.as<Var>();
       is_known &= part.kind() != Kind::Load && (!v || known_.count(v->symbol) > 0);

@@ -68,6 +68,25 @@ TEST(IndexWidth, FollowsFromTheSizes) {
   }
 }
 
+TEST(IndexWidth, IndicesComputedFromDataKeepTheirType) {
+  lg::ProgramBuilder p("rows_by_number");
+  auto n = p.size("n"), rows = p.size("rows"), entries = p.size("entries");
+  auto which = p.input<int>("which", {n});
+  auto ptr = p.input<int>("ptr", {rows + 1});
+  auto x = p.input<float>("x", {entries});
+  auto y = p.output<float>("y", {n});
+  p.in_range(which, 0, rows);
+  p.csr(ptr, entries);
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0.0f;
+    for (auto e : p.loop("e", ptr(which(i)), ptr(which(i) + 1))) y(i) += x(e);
+  }
+  const lg::ir::Program mapped = lg::cli::mapped_to_gpu(p.build(), lg::Variant::Restructured);
+  lg::backend::SizeValues sizes;
+  for (const lg::ir::Symbol& size : mapped.sizes) sizes[size] = 1000;
+  EXPECT_TRUE(lg::backend::has_narrow_indices(mapped, sizes));
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, CompileCuda,
                          testing::Combine(testing::ValuesIn(names()),
                                           testing::Values(lg::Variant::NaiveTape, lg::Variant::Atomic,
