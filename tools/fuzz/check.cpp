@@ -1,5 +1,7 @@
 #include "tools/fuzz/check.h"
 
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/index_width.h"
 #include "backends/interpreter/interpreter.h"
 #include "tools/support/random.h"
 #include "transforms/cpu/map_to_cpu.h"
@@ -53,11 +55,16 @@ double dot(const HostArray& a, const HostArray& b) {
   return sum;
 }
 
+backend::SizeValues values_of(const ir::Program& program, const Sizes& sizes) {
+  backend::SizeValues values;
+  for (const ir::Symbol& size : program.sizes) values[size] = sizes.at(size.name);
+  return values;
+}
+
 /// Runs a program in the checked interpreter on arrays by name; results and missing arrays are put among them.
 void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, std::uint64_t seed,
          backend::ValueStack* stack = nullptr) {
-  backend::SizeValues values;
-  for (const ir::Symbol& size : program.sizes) values[size] = sizes.at(size.name);
+  const backend::SizeValues values = values_of(program, sizes);
   Arguments arguments;
   for (const ir::Array& array : program.arrays) {
     if (!arrays.contains(array->name)) {
@@ -73,13 +80,21 @@ void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, std::ui
 /// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
 enum class Form { AsWritten, Cpu, Gpu };
 
-ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode) {
+ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes) {
   Report report;
   if (form == Form::AsWritten) return program;
   if (form == Form::Cpu) return transforms::map_to_cpu(transforms::lower(program, mode, report));
   const ir::Program lowered = transforms::lower(program, mode, report, {{}, {}, transforms::gpu_tree_blocks});
   // A few threads fill the device that this is for: small programs are mapped as large ones are.
-  return transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
+  const ir::Program mapped = transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
+  // What a GPU needs beyond the program must not fail, but for what is refused at the user's line.
+  try {
+    backend::emit_cuda({mapped});
+  } catch (const CompileError&) {
+    return mapped;
+  }
+  if (backend::may_have_narrow_indices(mapped)) backend::has_narrow_indices(mapped, values_of(mapped, sizes));
+  return mapped;
 }
 
 struct Direction {
@@ -137,7 +152,7 @@ class Checker {
       for (const Form form : {Form::Cpu, Form::Gpu}) {
         if (form == Form::Gpu && mode == SumMode::Serial) continue;
         Arrays arrays = copy_of(inputs_);
-        run(formed(program_, form, mode), arrays, case_.sizes, case_.seed + 7);
+        run(formed(program_, form, mode, case_.sizes), arrays, case_.sizes, case_.seed + 7);
         expect_outputs(arrays);
       }
     }
@@ -199,7 +214,7 @@ class Checker {
     for (const auto& [form, label] : forms) {
       const Form own = form;
       if (form == Form::Gpu && mode == SumMode::Serial) continue;  // a stack is one thread's
-      const auto program_of = [&](const Program& program) { return formed(program.ir(), own, mode); };
+      const auto program_of = [&](const Program& program) { return formed(program.ir(), own, mode, sizes); };
       backend::ValueStack stack;
       Arrays arrays = copy_of(inputs_);
       stage_ = fmt::format("{}: forward{}", name_of(variant), label);
