@@ -9,6 +9,7 @@
 #include "transforms/gpu/join_scalars.h"
 #include "transforms/gpu/keep_last_elements.h"
 #include "transforms/gpu/keep_rows.h"
+#include "transforms/gpu/lane_copies.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
 #include "transforms/gpu/long_sums.h"
@@ -372,7 +373,8 @@ ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   const ir::Program peeled = keep_last_elements(peel_last_steps(fused));
   const ir::Program repeated = repeat_scalars(peeled, std::max(most_rows(options.enough_threads), most_repeating));
   const ir::Program chosen = unswitch_kernels(forward_elements(repeated));
-  const ir::Program sorted = sort_scatters(chosen, options.enough_threads, options.threads_per_block);
+  const ir::Program sorted =
+      lane_copies(sort_scatters(chosen, options.enough_threads, options.threads_per_block), options.threads_per_block);
   return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
 }
 

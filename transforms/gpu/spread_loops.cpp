@@ -339,8 +339,6 @@ bool can_spread(const ir::Program& program, const Stmt& s) {
 std::optional<std::int64_t> team_of(const Stmt& body) {
   const auto* shared = body.as<ir::Allocate>();
   if (!shared || shared->array->shape.empty()) return std::nullopt;
-  for (const Expr& extent : shared->array->shape)
-    if (!ir::as_int(extent)) return std::nullopt;
   std::optional<Expr> threads;
   int loops = 0;
   bool all = true;

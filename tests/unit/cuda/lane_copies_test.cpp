@@ -1,0 +1,62 @@
+// Partial results of elements that data choose: each test fails without the pass, and what it makes computes the same
+// in the checked interpreter.
+#include "transforms/gpu/lane_copies.h"
+#include "tests/unit/count_of.h"
+#include "tests/unit/cuda/mapped.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+/// Blocks of partial results have about 4*bins iterations: with 20 bins some for all threads, and some for a few.
+const std::vector<Sizes> all_sizes = {{{"n", 1000}, {"bins", 20}},
+                                      {{"n", 65}, {"bins", 7}},
+                                      {{"n", 40}, {"bins", 1}},
+                                      {{"n", 0}, {"bins", 3}},
+                                      {{"n", 90}, {"bins", 500}}};
+
+void expect_copies(const Program& program, const char* array) {
+  const Lowered result = mapped_to_small_gpu(program);
+  const std::string copies = std::string(array) + "_part_copy[bins, 33]";
+  EXPECT_NE(result.text.find(copies), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("threads for lane in 0..32"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("if bins <= "), std::string::npos) << result.text;
+  for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
+}
+
+TEST(LaneCopies, EachThreadOfABlockAddsToACopy) {
+  ProgramBuilder p("counts");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, bins);
+  auto a = p.input<double>("a", {n});
+  auto h = p.inout<double>("h", {bins});
+  for (auto i : p.loop("i", 0, n)) {
+    // A value of its own keeps the loop from being sorted by targets.
+    auto twice = p.scalar<double>("twice");
+    twice = 2.0 * a(i);
+    h(idx(i)) += twice * a(i);
+    h(bins - 1 - idx(i)) += twice;
+  }
+  expect_copies(p.build(), "h");
+}
+
+TEST(LaneCopies, LargestValuesStartFromTheSmallest) {
+  ProgramBuilder p("tops");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, bins);
+  auto a = p.input<double>("a", {n});
+  auto h = p.inout<double>("h", {bins});
+  for (auto i : p.loop("i", 0, n)) {
+    auto less = p.scalar<double>("less");
+    less = a(i) - 3.0;
+    h(idx(i)).max_with(less);
+    h(bins - 1 - idx(i)).max_with(less - a(i));
+  }
+  expect_copies(p.build(), "h");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
