@@ -40,9 +40,11 @@ class Builder : protected LoopBuilder {
 /// The iterations of a scatter in the order of their targets.
 class SortedIterations : Builder {
  public:
-  SortedIterations(const Scatter& scatter, const SortShares& shares)
+  /// `in_order`: the targets are known to ascend.
+  SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares)
       : Builder(scatter.leaf->location),
         s_(scatter),
+        is_in_order_(in_order),
         targets(scatter.sum->array->shape[scatter.dimension]),
         count(scatter.iterations()),
         shares_(shares) {
@@ -59,6 +61,7 @@ class SortedIterations : Builder {
   }
 
   Stmt code() const {
+    if (is_in_order_) return ir::block({words(), in_order(number(0))});
     // Entries that no row has get a key behind all targets.
     const bool some_miss =
         std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.rows != nullptr; });
@@ -199,6 +202,7 @@ class SortedIterations : Builder {
 
   static constexpr std::int64_t most_bisections = 31;
   const Scatter s_;
+  const bool is_in_order_;
 
  public:
   const Expr targets, count;
@@ -339,7 +343,7 @@ class Sorter {
   Stmt with_shared(const Stmt& nest, const Scatter& scatter) {
     for (const auto& sorted : shared_)
       if (sorted->serves(scatter)) return where_it_fits(nest, *sorted, SegmentSums(scatter, *sorted, piece_).code());
-    shared_.push_back(std::make_unique<SortedIterations>(scatter, shares_));
+    shared_.push_back(std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_));
     const SortedIterations& sorted = *shared_.back();
     return where_it_fits(nest, sorted, ir::block({sorted.code(), SegmentSums(scatter, sorted, piece_).code()}));
   }
@@ -354,7 +358,7 @@ class Sorter {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (s.kind() != ir::Kind::For) return std::nullopt;
       if (const auto scatter = sortable(s)) {
-        const SortedIterations sorted(*scatter, shares_);
+        const SortedIterations sorted(*scatter, ascends(*scatter), shares_);
         const Stmt body = ir::block({sorted.code(), SegmentSums(*scatter, sorted, piece_).code()});
         return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, sorted, body)));
       }
@@ -377,6 +381,19 @@ class Sorter {
       for (const ir::For* loop : scatter->sequential)
         if (d != scatter->dimension && mentions(scatter->sum->indices[d], loop->iterator)) return std::nullopt;
     return scatter;
+  }
+
+  /// Whether the targets ascend, since the user says so of the array that they are.
+  bool ascends(const Scatter& scatter) const {
+    Expr key = scatter.key();
+    while (const auto* cast = key.as<ir::Cast>()) key = cast->a;
+    const auto* load = key.as<ir::Load>();
+    if (!load || written_.count(load->array) || scatter.factors.size() != 1 || scatter.factors[0].rows) return false;
+    const ir::For& loop = *scatter.factors[0].loop;
+    const bool by_loop = load->indices.size() == 1 && ir::equal(load->indices[0], ir::var(loop.iterator));
+    return by_loop && std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
+             return fact.array == load->array && fact.kind == ir::FactKind::Sorted;
+           });
   }
 
   /// The targets are the same wherever they are asked for.

@@ -198,6 +198,27 @@ TEST(SortScatters, ABlockSortsATileInMemoryOfItsOwn) {
   EXPECT_EQ(code.find("dynamic_shared"), std::string::npos) << code;
 }
 
+TEST(SortScatters, TargetsThatAscendNeedNoSort) {
+  ProgramBuilder p("segments");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  p.sorted(idx);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {rows});
+  for (auto i : p.loop("i", 0, n)) t(idx(i)) += a(i);
+  const Program program = p.build();
+  for (const auto pass : {sorted, mapped}) {
+    const Lowered result = passed_for_gpu(program, pass);
+    EXPECT_NE(result.text.find("local i64 words["), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("order"), std::string::npos) << result.text;
+    for (const Sizes& sizes :
+         {Sizes{{"n", 50}, {"rows", 7}}, Sizes{{"n", 9}, {"rows", 40}}, Sizes{{"n", 0}, {"rows", 2}}})
+      expect_same_results(result, sizes);
+  }
+  EXPECT_NE(passed_for_gpu(lookups(), sorted).text.find("order"), std::string::npos);
+}
+
 TEST(SortScatters, WhatNumbersOf32BitsCannotCountIsNotSorted) {
   const Lowered result = passed_for_gpu(lookups(), sorted);
   EXPECT_NE(result.text.find("if n < 2147483648 && rows < 1073741824"), std::string::npos) << result.text;

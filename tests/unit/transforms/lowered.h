@@ -99,6 +99,7 @@ inline Buffers inputs_for(const ir::Program& program, const backend::SizeValues&
         std::uniform_int_distribution<std::int64_t> in_range(lower, std::max(lower, upper - 1));
         for (double& value : values) value = static_cast<double>(in_range(random));
       }
+      if (fact.kind == ir::FactKind::Sorted) std::sort(values.begin(), values.end());
       if (fact.kind == ir::FactKind::Injective) {
         for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<double>(k);
         std::shuffle(values.begin(), values.end(), random);
