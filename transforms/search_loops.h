@@ -22,4 +22,17 @@ namespace loopgrad::transforms {
 
 ir::Program search_loops(const ir::Program& program);
 
+/// A search among other statements of a loop comes first, in a loop of its own, where the others neither change what it
+/// uses nor read what it changes in another iteration:
+///
+///   for e in p..q reversed:                for e in p..q reversed:
+///     if s[e] == largest:                    if s[e] == largest:
+///       d_s[e] += d_largest           ->       d_s[e] += d_largest
+///       d_largest = 0                          d_largest = 0
+///     d_t += d_s[e]                        for e in p..q reversed:
+///                                            d_t += d_s[e]
+///
+/// Guarantees: every element gets the same operations in the same order.
+ir::Program isolate_searches(const ir::Program& program);
+
 }  // namespace loopgrad::transforms

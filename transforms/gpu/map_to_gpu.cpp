@@ -18,6 +18,7 @@
 #include "transforms/gpu/peel_last_steps.h"
 #include "transforms/gpu/register_tile.h"
 #include "transforms/gpu/repeat_scalars.h"
+#include "transforms/gpu/row_classes.h"
 #include "transforms/gpu/sort_scatters.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
@@ -50,6 +51,7 @@ constexpr std::int64_t tile_trips = 16;         // of a loop that threads share,
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_repeating = 64;     // iterations that may compute for themselves what all need
+constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
 /// Iterations for which blocks may read elements far apart.
@@ -207,8 +209,9 @@ class Mapper {
       if (loop && (loop->mode == LoopMode::Parallel || sums_of(child)))
         inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
     });
-    // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not.
-    if (inside > own && own <= 0) return row_tiles(s, nest, total, rows(s, nest));
+    // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not, or where
+    // some are much longer than others.
+    if (inside > own && (own <= 0 || ragged_rows(program_, nest))) return row_tiles(s, nest, total, rows(s, nest));
     // A block for each iteration would read elements far apart: worth it only when there are few.
     const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
     if (is_below(total, enough)) return rows(s, nest);
@@ -256,6 +259,15 @@ class Mapper {
   }
 
   Stmt rows(const Nest& nest) {
+    const auto ragged = ragged_rows(program_, nest);
+    if (!ragged || keep_rows(program_, nest)) return even_rows(nest);
+    const Stmt classes = row_classes(program_, nest, *ragged, fixed_threads_, enough_threads_);
+    if (!ragged->inside) return classes;
+    return ir::if_then(ir::binary(BinaryOp::Le, ragged->inside, number(most_inside)), classes,
+                       ir::with_fresh_names(even_rows(nest)));
+  }
+
+  Stmt even_rows(const Nest& nest) {
     const ir::Symbol threads = ir::make_symbol("threads");
     const Expr extent = inner_extent(nest);
     // About four elements for each thread.
@@ -368,7 +380,7 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
   if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program split = join_scalars(split_kernels(hoist_parallel_loops(search_loops(program))));
+  const ir::Program split = join_scalars(split_kernels(hoist_parallel_loops(search_loops(isolate_searches(program)))));
   const ir::Program fused = keep_last_elements(fuse_nests(unroll_short_loops(split)));
   const ir::Program peeled = keep_last_elements(peel_last_steps(fused));
   const ir::Program repeated = repeat_scalars(peeled, std::max(most_rows(options.enough_threads), most_repeating));

@@ -8,6 +8,7 @@
 #include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/keep_rows.h"
+#include "transforms/gpu/lane_groups.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/settle_scalars.h"
 #include "transforms/gpu/strides.h"
@@ -132,8 +133,8 @@ bool is_team_loop(const ir::For& loop, const Expr& threads) {
 
 class Spreader {
  public:
-  Spreader(const ir::Program& program, Expr threads, const RowLoops* rows)
-      : program_(program), threads_(std::move(threads)), rows_(rows) {}
+  Spreader(const ir::Program& program, Expr threads, const RowLoops* rows, bool ragged = false)
+      : program_(program), threads_(std::move(threads)), ragged_(ragged), rows_(rows) {}
 
   Stmt visit(const Stmt& s) {
     if (ir::is_empty(s)) return s;
@@ -172,10 +173,13 @@ class Spreader {
  private:
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
     if (is_team_loop(loop, threads_)) return threads_loop(loop.iterator, threads_, loop.body, loop.location);
+    if (ragged_ && !has_few_trips(loop) && fits_lane_groups(program_, loop))
+      return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {
       const bool row = rows_ && rows_->contains(program_, s);
       const auto sums = find_shared_sums(program_, s, own_);
-      const ir::For* const shared = sums ? loop_to_share(loop, *sums) : nullptr;
+      const ir::For* shared = sums ? loop_to_share(loop, *sums) : nullptr;
+      if (ragged_ && sums && has_length_from_data(loop)) shared = &loop;
       if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
     }
     if (!can_spread(program_, loop.body)) return single(s);
@@ -247,6 +251,8 @@ class Spreader {
   /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
   /// iterations.
   Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body) const {
+    if (loop.iterator == shared.iterator && ragged_ && has_length_from_data(loop))
+      return every_nth(loop.iterator, loop.lower + ir::var(t), loop.upper, threads_, body, loop.location);
     if (loop.iterator == shared.iterator)
       return strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, body, loop.location);
     const auto* inner = body.as<ir::For>();
@@ -257,7 +263,8 @@ class Spreader {
 
   Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
     const ir::Symbol t = ir::make_symbol("t");
-    const PartialSums partial = redirect_sums(sums, loop.body, "_part");
+    const bool whole = ragged_ && &loop == &shared && has_length_from_data(loop);
+    const PartialSums partial = redirect_sums(sums, whole ? with_own_sums(loop.body) : loop.body, "_part");
     Stmt body = row ? row_loop(loop, t, partial.body) : share_of_thread(loop, shared, t, partial.body);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
@@ -293,6 +300,31 @@ class Spreader {
     return all;
   }
 
+  /// Loops inside one iteration that only sum, each with its sums in registers and wide accesses.
+  Stmt with_own_sums(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      const auto* loop = s.as<ir::For>();
+      if (!loop || is_parallel_loop(s) || has_few_trips(*loop) || ir::contains_loop(loop->body)) return std::nullopt;
+      if (has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
+      const auto sums = shared_sums(program_, s);
+      if (!sums || sums->empty()) return std::nullopt;
+      const PartialSums own = redirect_sums(*sums, loop->body, "_own");
+      std::vector<Stmt> all, add;
+      for (std::size_t k = 0; k < sums->size(); ++k) {
+        const SharedSum& sum = (*sums)[k];
+        all.push_back(ir::assign(own.parts[k], {}, ir::identity_of(sum.op, sum.array->type), sum.location));
+        add.push_back(ir::reduce(sum.array, sum.indices, sum.op, ir::load(own.parts[k], {}), sum.location));
+      }
+      all.push_back(strided_loop(loop->iterator, loop->lower, loop->upper, ir::int_const(0), ir::int_const(1), own.body,
+                                 loop->location));
+      all.push_back(ir::if_then(ir::binary(BinaryOp::Lt, loop->lower, loop->upper), ir::block(std::move(add)), {},
+                                loop->location));
+      Stmt result = ir::block(std::move(all));
+      for (const ir::Array& part : own.parts) result = ir::allocate(part, result, part->location);
+      return result;
+    });
+  }
+
   /// False only where no iteration adds: the bounds and what else is known before the loop.
   static Expr adds_anything(const ir::For& loop) {
     Expr result = ir::binary(BinaryOp::Lt, loop.lower, loop.upper);
@@ -310,6 +342,7 @@ class Spreader {
   const ir::Program& program_;
   std::vector<Element> own_;  // assigned before in the blocks around, and scalars of the block
   const Expr threads_;
+  const bool ragged_ = false;
   const RowLoops* const rows_;           // null: none are kept
   std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
   std::set<ir::Array> scalars_;          // those of the block
@@ -373,6 +406,15 @@ Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, con
                       LoopMode::Forward, location);
 }
 
+Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const Expr& stride, Stmt body,
+               const SourceLocation& location) {
+  const ir::Symbol step = ir::make_symbol(i.name + "_step");
+  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - first + (stride - ir::int_const(1)), stride);
+  const Chunk one = {first + ir::var(step) * stride, {}, upper};
+  return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, one, 1, std::move(body), location),
+                      LoopMode::Forward, location);
+}
+
 PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {
   PartialSums result;
   std::map<ir::Array, ir::Array> part_of;
@@ -395,6 +437,10 @@ Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads
 
 Stmt spread_rows(const ir::Program& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
   return settle_scalars(Spreader(program, threads, &rows).visit(s));
+}
+
+Stmt spread_ragged(const ir::Program& program, const Stmt& s, std::int64_t threads) {
+  return settle_scalars(Spreader(program, ir::int_const(threads), nullptr, true).visit(s));
 }
 
 }  // namespace loopgrad::transforms

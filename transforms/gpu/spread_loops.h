@@ -55,6 +55,11 @@ struct RowLoops;  // see keep_rows.h
 /// Requires: n <= 8*T.
 ir::Stmt spread_rows(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads, const RowLoops& rows);
 
+/// The same for rows whose length only data tell, by `threads` threads exactly. Neighbouring threads take neighbouring
+/// iterations of the loops over a row one by one, since rows begin anywhere; loops inside that only sum are each
+/// thread's own, or, where several elements have sums over the row, see lane_groups.h.
+ir::Stmt spread_ragged(const ir::Program& program, const ir::Stmt& s, std::int64_t threads);
+
 /// Whether `spread_loops` would spread anything.
 bool can_spread(const ir::Program& program, const ir::Stmt& s);
 
@@ -67,6 +72,10 @@ std::optional<std::int64_t> team_of(const ir::Stmt& body);
 /// chunks of neighbouring iterations in place of single ones; see transforms/gpu/contiguous.h.
 ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& first,
                       const ir::Expr& stride, ir::Stmt body, const SourceLocation& location);
+
+/// for i in first, first + stride, ... below upper: body, one by one.
+ir::Stmt every_nth(const ir::Symbol& i, const ir::Expr& first, const ir::Expr& upper, const ir::Expr& stride,
+                   ir::Stmt body, const SourceLocation& location);
 
 /// Sums into copies: `sum` is replaced by a fresh scalar in `body`; used for partial results.
 struct PartialSums {
