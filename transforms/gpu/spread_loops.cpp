@@ -7,6 +7,7 @@
 #include "dsl/poly/dependences.h"
 #include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
+#include "transforms/gpu/inner_work.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/lane_groups.h"
 #include "transforms/gpu/launch_loops.h"
@@ -181,7 +182,26 @@ class Spreader {
       const ir::For* shared = sums ? loop_to_share(loop, *sums) : nullptr;
       if (ragged_ && sums && has_length_from_data(loop)) shared = &loop;
       if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
+      if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
+    return spread_inside(s, loop);
+  }
+
+  /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
+  /// each of its iterations with little to do in between: each takes iterations of its own then.
+  Stmt spread_here_or_inside(const Stmt& s, const ir::For& loop) {
+    const std::optional<InnerWork> work = inner_work(program_, loop);
+    const Stmt inside = spread_inside(s, loop);
+    if (!work) return inside;
+    const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
+    const Expr warps = ir::binary(BinaryOp::FloorDiv, threads_, ir::int_const(warp_threads));
+    const Stmt own = with_body(loop, with_own_sums(loop.body));
+    const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false);
+    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * warps * work->meetings), ir::with_fresh_names(here),
+                       inside, loop.location);
+  }
+
+  Stmt spread_inside(const Stmt& s, const ir::For& loop) {
     if (!can_spread(program_, loop.body)) return single(s);
     const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
     return ir::for_loop(loop.iterator, loop.lower, loop.upper, visit(loop.body), mode, loop.location, loop.at_most);

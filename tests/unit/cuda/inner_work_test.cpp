@@ -1,0 +1,54 @@
+// Parallel loops of a block over short sums: threads take iterations of the loop, or share each sum; sizes decide.
+#include "tests/unit/cuda/mapped.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+/// Scores of each row against all others, and their largest; with `triangle`, sums inside of sums of other lengths.
+Program scores(bool triangle) {
+  ProgramBuilder p("scores");
+  auto n = p.size("n"), m = p.size("m"), d = p.size("d");
+  auto q = p.input<float>("q", {n, d});
+  auto k = p.input<float>("k", {m, d});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.local<float>("s", {m});
+    for (auto j : p.loop("j", 0, m)) {
+      s(j) = 0.0f;
+      for (auto l : p.loop("l", 0, d)) {
+        if (!triangle) {
+          s(j) += q(i, l) * k(j, l);
+          continue;
+        }
+        auto inner = p.scalar<float>("inner");
+        inner = 0.0f;
+        for (auto r : p.loop("r", 0, l)) inner += q(i, r) - k(j, r);
+        s(j) += inner * inner;
+      }
+    }
+    y(i) = -1e30f;
+    for (auto j : p.loop("j", 0, m)) y(i).max_with(s(j));
+  }
+  return p.build();
+}
+
+TEST(InnerWork, SizesDecideWhetherThreadsShareSumsOrTakeThemWhole) {
+  const Lowered result = mapped_to_small_gpu(scores(false));
+  EXPECT_NE(result.text.find("min(m, threads)*(threads//32)"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("s_own"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("s_part"), std::string::npos) << result.text;
+  for (const std::int64_t m : {0, 1, 5, 37})
+    for (const std::int64_t d : {0, 1, 7, 40}) expect_same_results(result, {{"n", 3}, {"m", m}, {"d", d}});
+}
+
+TEST(InnerWork, LoopsInsideOfTheirOwnLengthsCountAtTheirLongest) {
+  const Lowered result = mapped_to_small_gpu(scores(true));
+  EXPECT_NE(result.text.find("max(d, 0)*max(d - 1, 0)"), std::string::npos) << result.text;
+  for (const std::int64_t m : {0, 5, 37})
+    for (const std::int64_t d : {0, 7, 40}) expect_same_results(result, {{"n", 2}, {"m", m}, {"d", d}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
