@@ -193,11 +193,12 @@ class Spreader {
     const std::optional<InnerWork> work = inner_work(program_, loop);
     const Stmt inside = spread_inside(s, loop);
     if (!work) return inside;
+    // A meeting costs as much as a few steps of all threads, of which each then reads a row of its own.
     const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
-    const Expr warps = ir::binary(BinaryOp::FloorDiv, threads_, ir::int_const(warp_threads));
+    const Expr cost = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::FloorDiv, threads_, number(128)), number(1));
     const Stmt own = with_body(loop, with_own_sums(loop.body));
     const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false);
-    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * warps * work->meetings), ir::with_fresh_names(here),
+    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * cost * work->meetings), ir::with_fresh_names(here),
                        inside, loop.location);
   }
 
