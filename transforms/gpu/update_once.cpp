@@ -26,6 +26,7 @@ struct Element {
   bool fits = true;         // nothing else in the block may be the same element
   bool certain = false;     // one of the stores runs whenever the block does
   bool needs_value = true;  // from before the loop around its changes
+  Expr needed_if = {};      // null: in any case
   bool starts_new = false;  // the first access is an assignment that runs whenever the block does
 
   bool is(const ir::Array& other, const std::vector<Expr>& at) const {
@@ -67,6 +68,7 @@ class Updater {
   Stmt loop(const Stmt& s, const ir::For& n) const {
     Expr runs = ir::bool_const(true);
     std::vector<ir::Symbol> iterators;
+    ir::Substitution first_trip;
     Stmt inside = s;
     for (const auto* loop = &n; loop; inside = loop->body, loop = inside.as<ir::For>()) {
       for (const Expr& bound : {loop->lower, loop->upper}) {
@@ -75,13 +77,19 @@ class Updater {
           if (mentions(bound, outer)) return s;
       }
       iterators.push_back(loop->iterator);
+      const bool backward = loop->mode == ir::LoopMode::Backward;
+      first_trip[loop->iterator] = backward ? loop->upper - ir::int_const(1) : loop->lower;
       runs = ir::binary(ir::BinaryOp::And, runs, ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper));
     }
     std::vector<Element> elements = elements_of({s});
     elements.erase(std::remove_if(elements.begin(), elements.end(),
                                   [&](const Element& e) { return !e.fits || !always_stores(inside, e); }),
                    elements.end());
-    for (Element& e : elements) e.needs_value &= !starts_new(inside, e);
+    for (Element& e : elements) {
+      e.needs_value &= !starts_new(inside, e);
+      const Expr choice = choice_of_old_value(inside, e);
+      if (choice) e.needed_if = ir::substitute(choice, first_trip);
+    }
     return elements.empty() ? s : ir::if_then(runs, in_scalars(s, {s}, elements));
   }
 
@@ -117,7 +125,9 @@ class Updater {
 
   /// Loads the element, unless a branch comes first that assigns it: where it is taken, the element may have no value.
   static Stmt first_value(const std::vector<Stmt>& children, const Element& e, const ir::Array& now) {
-    const Stmt load = ir::assign(now, {}, ir::load(e.array, e.indices), e.array->location);
+    const Expr old = ir::load(e.array, e.indices), none = ir::identity_of(ir::ReduceOp::Add, e.array->type);
+    if (e.needed_if) return ir::assign(now, {}, ir::select(e.needed_if, old, none), e.array->location);
+    const Stmt load = ir::assign(now, {}, old, e.array->location);
     const auto first = std::find_if(children.begin(), children.end(), [&](const Stmt& s) { return e.is_used_in(s); });
     const auto* branch = first->as<ir::If>();
     if (!branch || branch->else_body || may_read(branch->condition, e.array, e.indices) ||
@@ -126,15 +136,29 @@ class Updater {
     return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), load);
   }
 
-  static bool starts_new(const Stmt& s, const Element& e) {
-    if (const auto* local = s.as<ir::Allocate>()) return starts_new(local->body, e);
+  /// The first statement that uses the element, if that assigns it whenever `s` runs; else null.
+  static const ir::Assign* first_assignment(const Stmt& s, const Element& e) {
+    if (const auto* local = s.as<ir::Allocate>()) return first_assignment(local->body, e);
     if (const auto* block = s.as<ir::Block>()) {
       const auto first =
           std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return e.is_used_in(child); });
-      return first != block->body.end() && starts_new(*first, e);
+      return first == block->body.end() ? nullptr : first_assignment(*first, e);
     }
     const auto* assign = s.as<ir::Assign>();
-    return assign && e.is(assign->array, assign->indices) && !may_read(assign->value, e.array, e.indices);
+    return assign && e.is(assign->array, assign->indices) ? assign : nullptr;
+  }
+
+  static bool starts_new(const Stmt& s, const Element& e) {
+    const auto* assign = first_assignment(s, e);
+    return assign && !may_read(assign->value, e.array, e.indices);
+  }
+
+  /// `e = select(choice, e, ..)` comes first: whether the old value, which need not exist, is read. Null: other forms.
+  static Expr choice_of_old_value(const Stmt& s, const Element& e) {
+    const auto* assign = first_assignment(s, e);
+    const auto* select = assign ? assign->value.as<ir::Select>() : nullptr;
+    if (!select || has_load(select->condition) || may_read(select->b, e.array, e.indices)) return {};
+    return select->condition;
   }
 
   /// Whether `leaf` stands in `s` under nothing but scopes of locals.

@@ -155,5 +155,20 @@ TEST(UpdateOnce, ALoopThatAssignsAnElementAnewDoesNotReadItBefore) {
   for (const std::int64_t trips : {1, 3}) expect_same_results(result, {{"n", 5}, {"m", trips}});
 }
 
+TEST(UpdateOnce, AnElementWithoutAValueIsNotReadBeforeTheTripThatChoosesSo) {
+  ProgramBuilder p("first_trip_assigns");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, n)) {
+      y(i) = select(j > 0, 0.5 * y(i), 0.0);
+      y(i) += x(j);
+    }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("y_now = 0"), std::string::npos) << result.text;
+  for (const std::int64_t n_value : {0, 1, 2, 5}) expect_same_results(result, {{"n", n_value}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
