@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/visit.h"
-#include "transforms/gpu/spread_loops.h"
+#include "transforms/gpu/shared_sums.h"
 #include "transforms/nest.h"
 
 namespace loopgrad::transforms {

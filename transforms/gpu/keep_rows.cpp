@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "transforms/gpu/spread_loops.h"
+#include "transforms/gpu/shared_sums.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"

@@ -6,6 +6,7 @@
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
 #include "transforms/gpu/loop_builder.h"
+#include "transforms/gpu/shared_sums.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"

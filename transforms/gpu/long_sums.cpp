@@ -1,6 +1,7 @@
 #include "transforms/gpu/long_sums.h"
 
 #include "transforms/gpu/launch_loops.h"
+#include "transforms/gpu/spread_loops.h"
 
 namespace loopgrad::transforms {
 

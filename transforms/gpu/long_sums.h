@@ -6,7 +6,7 @@
 // Guarantees: an order of terms that depends on the sizes only.
 #pragma once
 
-#include "transforms/gpu/spread_loops.h"
+#include "transforms/gpu/shared_sums.h"
 
 namespace loopgrad::transforms {
 

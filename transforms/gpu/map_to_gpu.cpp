@@ -19,6 +19,7 @@
 #include "transforms/gpu/register_tile.h"
 #include "transforms/gpu/repeat_scalars.h"
 #include "transforms/gpu/row_classes.h"
+#include "transforms/gpu/shared_sums.h"
 #include "transforms/gpu/sort_scatters.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"

@@ -2,18 +2,15 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
-#include "dsl/poly/dependences.h"
-#include "transforms/gpu/accesses.h"
 #include "transforms/gpu/contiguous.h"
 #include "transforms/gpu/inner_work.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/lane_groups.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/settle_scalars.h"
+#include "transforms/gpu/shared_sums.h"
 #include "transforms/gpu/strides.h"
-#include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -34,96 +31,6 @@ constexpr std::int64_t most_team = 1024;  // threads of a block
 bool has_few_trips(const ir::For& loop) {
   const auto trips = ir::as_int(loop.upper - loop.lower);
   return trips && *trips <= 4;
-}
-
-/// True when the loop or anything inside binds one of the symbols, or stores to an array, that `e` depends on.
-bool varies_inside(const Stmt& loop, const Expr& e) {
-  bool varies = false;
-  ir::walk_stmts(loop, [&](const Stmt& s) {
-    if (const auto* f = s.as<ir::For>()) varies |= mentions(e, f->iterator);
-    if (const auto* w = s.as<ir::While>()) varies |= mentions(e, w->iterator);
-    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { varies |= uses(e, array); });
-  });
-  return varies;
-}
-
-/// Whether every trip of a loop with this body executes a Reduce on the array.
-bool always_sums(const Stmt& body, const ir::Array& array) {
-  if (const auto* r = body.as<ir::Reduce>()) return r->array == array;
-  if (const auto* a = body.as<ir::Allocate>()) return always_sums(a->body, array);
-  if (const auto* b = body.as<ir::Block>())
-    return std::any_of(b->body.begin(), b->body.end(), [&](const Stmt& s) { return always_sums(s, array); });
-  return false;
-}
-
-/// Whether the loop may load the element that it sums into, by its value or in the index of another one.
-bool may_load(const Stmt& loop, const SharedSum& sum) {
-  std::vector<const ir::For*> loops;
-  bool may = false;
-  ir::walk(
-      loop,
-      [&](const Stmt& s) {
-        if (const auto* inner = s.as<ir::For>()) loops.push_back(inner);
-      },
-      [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        if (!load || load->array != sum.array) return;
-        may |= !surely_differ(load->indices, sum.indices) && !passes_by(load->indices, sum.indices, loops);
-      });
-  return may;
-}
-
-/// An element that surely exists, and that the threads of no other block change.
-struct Element {
-  ir::Array array;
-  std::vector<Expr> indices;
-  bool assigned = false;  // before the loop in question
-  bool is_target_of(const SharedSum& sum) const { return array == sum.array && ir::equal(indices, sum.indices); }
-};
-
-/// The one element that the loop sums into, if there is only one and it can be summed up apart. Where no trip need sum,
-/// it must be one of `own`.
-std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<Element>& own) {
-  std::optional<SharedSum> sum;
-  bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool;
-  ir::walk_stmts(loop, [&](const Stmt& s) {
-    const auto* r = s.as<ir::Reduce>();
-    for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-      if (stored != array) return;
-      fits &= r && !r->atomic;
-      if (fits && !sum) sum = SharedSum{array, indices, r->op, r->location};
-      fits = fits && r->op == sum->op && ir::equal(indices, sum->indices);
-    });
-  });
-  if (!fits || !sum || may_load(loop, *sum)) return std::nullopt;
-  for (const Expr& index : sum->indices)
-    if (varies_inside(loop, index)) return std::nullopt;
-  const bool known = std::any_of(own.begin(), own.end(), [&](const Element& e) { return e.is_target_of(*sum); });
-  if (!known && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
-  return sum;
-}
-
-/// As `shared_sums`, with elements that may be added to even when the loop makes no trip.
-std::optional<std::vector<SharedSum>> find_shared_sums(const ir::Program& program, const Stmt& loop,
-                                                       const std::vector<Element>& own) {
-  if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
-  if (ir::uses_stack(loop)) return std::nullopt;
-  std::vector<SharedSum> sums;
-  try {
-    auto isl = std::make_shared<poly::Context>();
-    const poly::Model model = poly::build_model(program, loop, isl);
-    for (const poly::Conflict& conflict : poly::carried_by(model, loop, poly::Search::UntilNotASum)) {
-      if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
-      const ir::Array& array = conflict.a->array;
-      if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
-      const auto sum = only_sum(loop, array, own);
-      if (!sum) return std::nullopt;
-      sums.push_back(*sum);
-    }
-  } catch (const poly::BudgetError&) {
-    return std::nullopt;
-  }
-  return sums;
 }
 
 /// A parallel loop with an iteration for each of a constant number of threads.
@@ -178,7 +85,7 @@ class Spreader {
       return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {
       const bool row = rows_ && rows_->contains(program_, s);
-      const auto sums = find_shared_sums(program_, s, own_);
+      const auto sums = shared_sums(program_, s, own_);
       const ir::For* shared = sums ? loop_to_share(loop, *sums) : nullptr;
       if (ragged_ && sums && has_length_from_data(loop)) shared = &loop;
       if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
@@ -311,7 +218,8 @@ class Spreader {
     before.push_back(threads_loop(t, threads_, one_thread, loop.location));
     // What has not been assigned need not exist, or have a value, when the loop is empty.
     const bool assigned = std::all_of(sums.begin(), sums.end(), [&](const SharedSum& sum) {
-      return std::any_of(own_.begin(), own_.end(), [&](const Element& e) { return e.assigned && e.is_target_of(sum); });
+      return std::any_of(own_.begin(), own_.end(),
+                         [&](const OwnElement& e) { return e.assigned && e.is_target_of(sum); });
     });
     Stmt finish = ir::block(std::move(after));
     if (!assigned) finish = ir::if_then(adds_anything(loop), finish, {}, loop.location);
@@ -361,7 +269,7 @@ class Spreader {
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
 
   const ir::Program& program_;
-  std::vector<Element> own_;  // assigned before in the blocks around, and scalars of the block
+  std::vector<OwnElement> own_;  // assigned before in the blocks around, and scalars of the block
   const Expr threads_;
   const bool ragged_ = false;
   const RowLoops* const rows_;           // null: none are kept
@@ -370,15 +278,6 @@ class Spreader {
 };
 
 }  // namespace
-
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop) {
-  std::vector<Element> scalars;
-  ir::walk_stmts(loop, [&](const Stmt& s) {
-    const auto* sum = s.as<ir::Reduce>();
-    if (sum && sum->indices.empty()) scalars.push_back({sum->array, {}});
-  });
-  return find_shared_sums(program, loop, scalars);
-}
 
 bool can_spread(const ir::Program& program, const Stmt& s) {
   bool found = false;
@@ -434,22 +333,6 @@ Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const 
   const Chunk one = {first + ir::var(step) * stride, {}, upper};
   return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, one, 1, std::move(body), location),
                       LoopMode::Forward, location);
-}
-
-PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {
-  PartialSums result;
-  std::map<ir::Array, ir::Array> part_of;
-  for (const SharedSum& sum : sums) {
-    result.parts.push_back(
-        ir::make_array(sum.array->name + suffix, sum.array->type, {}, ir::ArrayRole::Local, sum.location));
-    part_of[sum.array] = result.parts.back();
-  }
-  result.body = ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-    const auto* r = s.as<ir::Reduce>();
-    if (!r || !part_of.count(r->array)) return std::nullopt;
-    return ir::reduce(part_of[r->array], {}, r->op, r->value, r->location);
-  });
-  return result;
 }
 
 Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads) {

@@ -24,20 +24,6 @@
 
 namespace loopgrad::transforms {
 
-/// The arrays and elements that a sequential loop sums into, when these sums are all that its iterations share.
-struct SharedSum {
-  ir::Array array;
-  std::vector<ir::Expr> indices;
-  ir::ReduceOp op = ir::ReduceOp::Add;
-  SourceLocation location;
-};
-
-/// The sums of `loop` if its iterations share nothing else and every element summed into is the same for all
-/// iterations and surely exists; nullopt otherwise. `loop` is a For inside `program`, by identity. An empty list: the
-/// loop is parallel. A sum into a scalar may happen in some iterations only: the scalar must then be the block's own,
-/// or there must be only one block.
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const ir::Stmt& loop);
-
 /// `s`, which must be inside `program`, for a block of `threads` threads (an expression of symbols around the kernel).
 /// Legality: parallel loops are taken at their word; sequential ones are spread only where `shared_sums` allows.
 ir::Stmt spread_loops(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads);
@@ -76,12 +62,5 @@ ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr
 /// for i in first, first + stride, ... below upper: body, one by one.
 ir::Stmt every_nth(const ir::Symbol& i, const ir::Expr& first, const ir::Expr& upper, const ir::Expr& stride,
                    ir::Stmt body, const SourceLocation& location);
-
-/// Sums into copies: `sum` is replaced by a fresh scalar in `body`; used for partial results.
-struct PartialSums {
-  std::vector<ir::Array> parts;  // one for each sum, rank 0
-  ir::Stmt body;                 // with the sums redirected into the parts
-};
-PartialSums redirect_sums(const std::vector<SharedSum>& sums, const ir::Stmt& body, const char* suffix);
 
 }  // namespace loopgrad::transforms
