@@ -97,8 +97,9 @@ class Spreader {
   /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
   /// each of its iterations with little to do in between: each takes iterations of its own then.
   Stmt spread_here_or_inside(const Stmt& s, const ir::For& loop) {
-    const std::optional<InnerWork> work = inner_work(program_, loop);
     const Stmt inside = spread_inside(s, loop);
+    // Kept rows have no other places than their threads.
+    const std::optional<InnerWork> work = rows_ ? std::nullopt : inner_work(program_, loop);
     if (!work) return inside;
     // A meeting costs as much as a few steps of all threads, of which each then reads a row of its own.
     const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
