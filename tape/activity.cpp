@@ -19,6 +19,9 @@ void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& out) {
                          differentiable_reads(n.a, out);
                          differentiable_reads(n.b, out);
                        },
+                       [&](const ir::Fma& n) {
+                         for (const ir::Expr* operand : {&n.a, &n.b, &n.c}) differentiable_reads(*operand, out);
+                       },
                        [&](const ir::Select& n) {
                          differentiable_reads(n.a, out);
                          differentiable_reads(n.b, out);
@@ -26,7 +29,10 @@ void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& out) {
                        [&](const ir::Cast& n) {
                          if (is_float(n.type) && is_float(n.a.type())) differentiable_reads(n.a, out);
                        },
-                       [&](const auto&) {},
+                       // By name, so that a new node cannot be forgotten.
+                       [](const ir::IntConst&) {},
+                       [](const ir::FloatConst&) {},
+                       [](const ir::Var&) {},
                    });
 }
 

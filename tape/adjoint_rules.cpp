@@ -14,6 +14,10 @@ Expr number(double value, const Expr& like) { return ir::float_const(value, like
 Expr divide(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
 Expr call(UnaryOp op, const Expr& a) { return ir::unary(op, a); }
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
+/// Whether min(a, b) or max(a, b) has the derivative of b.
+Expr second_counts(BinaryOp op, const Expr& a, const Expr& b) {
+  return op == BinaryOp::Min ? ir::binary(BinaryOp::Le, b, a) : ir::binary(BinaryOp::Le, a, b);
+}
 
 /// a + b where either may be null, standing for zero.
 Expr sum(const Expr& a, const Expr& b) {
@@ -45,6 +49,11 @@ class Collector {
                        collect(n.a, seeds.a, {}, guards);
                        collect(n.b, seeds.b, {}, guards);
                      },
+                     [&](const ir::Fma& n) {
+                       collect(n.a, seed * n.b, {}, guards);
+                       collect(n.b, seed * n.a, {}, guards);
+                       collect(n.c, seed, {}, guards);
+                     },
                      [&](const ir::Select& n) {
                        guards.push_back(n.condition);
                        collect(n.a, seed, {}, guards);
@@ -56,7 +65,9 @@ class Collector {
                        if (is_float(n.a.type()) && is_float(n.type))
                          collect(n.a, ir::cast(n.a.type(), seed), {}, guards);
                      },
-                     [&](const auto&) {},
+                     [](const ir::IntConst&) {},
+                     [](const ir::FloatConst&) {},
+                     [](const ir::Var&) {},
                  });
   }
 
@@ -112,6 +123,8 @@ Expr pull_back(const ir::Unary& node, const Expr& result, const Expr& seed) {
     case UnaryOp::Erf: return seed * (number(1.1283791670955126, a) * call(UnaryOp::Exp, -(a * a)));  // 2/sqrt(pi)
     case UnaryOp::Log1p: return divide(seed, one + a);
     case UnaryOp::Expm1: return seed * (result + one);
+    case UnaryOp::RoundF16:
+    case UnaryOp::RoundBF16: return seed;  // of the value that is meant, as for a conversion from f64 to f32
     case UnaryOp::Floor:
     case UnaryOp::Ceil: return {};
   }
@@ -126,12 +139,9 @@ OperandSeeds pull_back(const ir::Binary& node, const Expr& result, const Expr& s
     case BinaryOp::Mul: return {seed * b, seed * a};
     case BinaryOp::Div: return {divide(seed, b), -divide(seed * result, b)};
     case BinaryOp::Mod: return {seed, -(seed * ir::binary(BinaryOp::FloorDiv, a, b))};
-    case BinaryOp::Min: {
-      const Expr second = less(b, a);
-      return {ir::select(second, number(0, a), seed), ir::select(second, seed, number(0, a))};
-    }
+    case BinaryOp::Min:
     case BinaryOp::Max: {
-      const Expr second = less(a, b);
+      const Expr second = second_counts(node.op, a, b);
       return {ir::select(second, number(0, a), seed), ir::select(second, seed, number(0, a))};
     }
     case BinaryOp::Pow: return pull_back_pow(a, b, result, seed);
@@ -173,6 +183,11 @@ Expr push_forward(const Expr& value, const TangentOfLoad& tangent) {
                                 const Expr from_b = tb ? pull_back(n, value, tb).b : Expr{};
                                 return sum(from_a, from_b);
                               },
+                              [&](const ir::Fma& n) {
+                                const Expr ta = push_forward(n.a, tangent), tb = push_forward(n.b, tangent);
+                                return sum(sum(ta ? ta * n.b : Expr{}, tb ? tb * n.a : Expr{}),
+                                           push_forward(n.c, tangent));
+                              },
                               [&](const ir::Select& n) {
                                 Expr ta = push_forward(n.a, tangent), tb = push_forward(n.b, tangent);
                                 if (!ta && !tb) return Expr{};
@@ -185,7 +200,9 @@ Expr push_forward(const Expr& value, const TangentOfLoad& tangent) {
                                 const Expr t = push_forward(n.a, tangent);
                                 return t ? ir::cast(n.type, t) : Expr{};
                               },
-                              [&](const auto&) { return Expr{}; },
+                              [](const ir::IntConst&) { return Expr{}; },
+                              [](const ir::FloatConst&) { return Expr{}; },
+                              [](const ir::Var&) { return Expr{}; },
                           });
 }
 

@@ -13,7 +13,9 @@ namespace loopgrad::tape {
 ir::Expr pull_back(const ir::Unary& node, const ir::Expr& result, const ir::Expr& seed);
 
 /// The same for both operands of a binary operation; null where zero.
-/// Min and max: on a tie the first operand gets the whole seed (as it is the one returned).
+/// Min and max: on a tie the second operand gets the whole seed, so that `m = max(m, v)` and `m max= v` both follow the
+/// last of equal values, and max(x, 0) has the derivative 0 at 0. Not a number counts as the value of no operand but
+/// the first.
 struct OperandSeeds {
   ir::Expr a, b;
 };

@@ -76,9 +76,7 @@ Stmt adjoint_of_store(const Store& store, const ArrayMap& adjoints, const Adjoin
 /// Only the operand that became the value has a derivative: it gets the adjoint, and what was there before gets none.
 Stmt adjoint_of_extremum(const ir::Reduce& r, const ArrayMap& adjoints, const AdjointOptions& options) {
   if (!adjoints.count(r.array)) return ir::block({});
-  const Expr old_value = ir::load(r.array, r.indices, r.location);
-  const Expr taken = r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, r.value, old_value)
-                                               : ir::binary(ir::BinaryOp::Lt, old_value, r.value);
+  const Expr taken = takes_operand(r);
   AdjointOptions as_assign = options;
   as_assign.result = {};
   const Store store{r.array, r.indices, r.value, r.location, true};
@@ -86,6 +84,12 @@ Stmt adjoint_of_extremum(const ir::Reduce& r, const ArrayMap& adjoints, const Ad
 }
 
 }  // namespace
+
+Expr takes_operand(const ir::Reduce& r) {
+  const Expr old_value = ir::load(r.array, r.indices, r.location);
+  return r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Le, r.value, old_value)
+                                   : ir::binary(ir::BinaryOp::Le, old_value, r.value);
+}
 
 Stmt adjoint_of(const Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options) {
   if (const auto* a = statement.as<ir::Assign>())
@@ -104,7 +108,7 @@ Stmt expand_reductions(const Stmt& body, const std::set<ir::ReduceOp>& ops, cons
     const auto* r = s.as<ir::Reduce>();
     if (!r || !ops.count(r->op) || !active(r->array)) return std::nullopt;
     const Expr old_value = ir::load(r->array, r->indices, r->location);
-    return ir::assign(r->array, r->indices, ir::binary(ir::binary_of(r->op), old_value, r->value), r->location);
+    return ir::assign(r->array, r->indices, ir::rounded_to(r->array->type, ir::combined(*r, old_value)), r->location);
   });
 }
 

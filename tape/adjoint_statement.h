@@ -27,6 +27,10 @@ struct AdjointOptions {
 /// an empty statement. A statement that reads its own target array first copies d_A[f] to a local scalar when needed.
 ir::Stmt adjoint_of(const ir::Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options = {});
 
+/// Whether a `min=` or `max=` takes its operand for the new value, as a condition just before it. Of equal values the
+/// last counts, see pull_back() of Min and Max; the value itself is the same either way.
+ir::Expr takes_operand(const ir::Reduce& extremum);
+
 /// Rewrites `A op= e` for the given operations, on arrays for which `active` holds, into `A = A op e`, which reads the
 /// old value of A explicitly. Statements keep their source lines.
 ir::Stmt expand_reductions(const ir::Stmt& body, const std::set<ir::ReduceOp>& ops, const IsActive& active);

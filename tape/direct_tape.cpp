@@ -223,7 +223,7 @@ class Forward {
       }
       if (const auto* n = s.as<ir::Reduce>(); n && entry(n->array) != kept.end()) {
         const KeptArray& k = entry(n->array)->second;
-        return ir::reduce(k.tape, index(k, n->indices), n->op, ir::rewrite(n->value, on_expr), n->location, n->atomic);
+        return ir::reduce_like(*n, k.tape, index(k, n->indices), ir::rewrite(n->value, on_expr));
       }
       return std::nullopt;
     };

@@ -145,10 +145,7 @@ Expr TapePlan::provide_taken(const Stmt& site) {
       return saved;
     }
   }
-  const Expr old_value = ir::load(n.array, n.indices, n.location);
-  const Expr taken = n.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Lt, n.value, old_value)
-                                               : ir::binary(ir::BinaryOp::Lt, old_value, n.value);
-  saved = from_reader(taken, n.array->name + "_taken", site, {}, "whether this line changed the extremum");
+  saved = from_reader(takes_operand(n), n.array->name + "_taken", site, {}, "whether this line changed the extremum");
   return saved;
 }
 

@@ -27,6 +27,7 @@ int cost_of(const Expr& e) {
                    ir::overloaded{
                        [](const ir::Unary& n) { return n.op == ir::UnaryOp::Neg ? 1 : operation_cost_of_function; },
                        [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operation_cost_of_function : 1; },
+                       [](const ir::Fma&) { return 2; },
                        [](const ir::Load&) { return 1; },
                        [](const auto&) { return 0; },
                    });

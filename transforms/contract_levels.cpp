@@ -99,7 +99,7 @@ class Contraction {
       if (auto* assign = s.as<ir::Assign>(); assign && assign->array == owner_.array_)
         return ir::assign(now_, folded(assign->indices), rewrite(assign->value), assign->location);
       if (auto* sum = s.as<ir::Reduce>(); sum && sum->array == owner_.array_)
-        return ir::reduce(now_, folded(sum->indices), sum->op, rewrite(sum->value), sum->location, sum->atomic);
+        return ir::reduce_like(*sum, now_, folded(sum->indices), rewrite(sum->value));
       if (s.same_as(owner_.window_.loop)) return steps(*s.as<ir::For>());
       for (const LevelUse& fill : owner_.fills_)
         if (s.same_as(fill.outermost())) return first_levels(*s.as<ir::For>());

@@ -141,8 +141,8 @@ class Mover final : public ir::Rewriter {
                         node->location);
     }
     if (auto* node = s.as<ir::Reduce>(); node && moved_.count(node->array)) {
-      return ir::reduce(moved_.at(node->array).array, element(node->array, node->indices), node->op,
-                        rewrite(node->value), node->location, node->atomic);
+      return ir::reduce_like(*node, moved_.at(node->array).array, element(node->array, node->indices),
+                             rewrite(node->value));
     }
     return rewrite_children(s);
   }

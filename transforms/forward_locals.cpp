@@ -81,7 +81,7 @@ class Forwarder {
       value = next;
     }
     if (value.same_as(node.value)) return sum_;
-    return ir::reduce(node.array, node.indices, node.op, value, node.location, node.atomic);
+    return ir::reduce_like(node, node.array, node.indices, value);
   }
 
  private:

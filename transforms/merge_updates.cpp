@@ -20,7 +20,10 @@ struct Update {
   std::vector<Expr> indices;
   Expr value;
   std::optional<ir::BinaryOp> op;  // none: the value replaces the old one
+  const ir::Reduce* reduce = nullptr;
   SourceLocation location;
+
+  Expr after(const Expr& old) const { return reduce ? ir::combined(*reduce, old) : value; }
 };
 
 std::optional<ir::BinaryOp> merged_op(ir::ReduceOp op) {
@@ -30,10 +33,11 @@ std::optional<ir::BinaryOp> merged_op(ir::ReduceOp op) {
 }
 
 std::optional<Update> update_of(const Stmt& s) {
-  if (auto* node = s.as<ir::Assign>()) return Update{node->array, node->indices, node->value, {}, node->location};
+  if (auto* node = s.as<ir::Assign>())
+    return Update{node->array, node->indices, node->value, {}, nullptr, node->location};
   auto* node = s.as<ir::Reduce>();
   if (!node || node->atomic || !merged_op(node->op)) return std::nullopt;
-  return Update{node->array, node->indices, node->value, merged_op(node->op), node->location};
+  return Update{node->array, node->indices, node->value, merged_op(node->op), node, node->location};
 }
 
 bool is_neutral(const Expr& e, ir::BinaryOp op) { return ir::is_const(e, op == ir::BinaryOp::Mul ? 1 : 0); }
@@ -69,8 +73,8 @@ class Merger final : public ir::Rewriter {
     if (may_read(b->value, b->array, b->indices)) return {};
     if (!a->op && is_neutral(a->value, *b->op)) return ir::assign(b->array, b->indices, b->value, b->location);
     if (which_ == Updates::OfConstants) return {};
-    Expr old = a->op ? ir::binary(*a->op, ir::load(a->array, a->indices, a->location), a->value) : a->value;
-    return ir::assign(b->array, b->indices, ir::binary(*b->op, old, b->value), b->location);
+    const Expr between = a->after(ir::load(a->array, a->indices, a->location));
+    return ir::assign(b->array, b->indices, b->after(between), b->location);
   }
 
   Updates which_;

@@ -169,8 +169,8 @@ class Tree {
       for (const Partial& partial : partials_) {
         if (!partial.sums.count(s.get())) continue;
         std::vector<Expr> element = partial.moving(sum->indices);
-        if (partial.own) return ir::reduce(partial.own, element, sum->op, sum->value, sum->location);
-        return ir::reduce(partial.parts, in_block(element), sum->op, sum->value, sum->location);
+        if (partial.own) return ir::reduce_like(*sum, partial.own, element, sum->value);
+        return ir::reduce_like(*sum, partial.parts, in_block(element), sum->value);
       }
       return std::nullopt;
     });

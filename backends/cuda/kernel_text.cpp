@@ -273,7 +273,7 @@ class KernelWriter {
       const char* const type = storage_cpp_type(n.array->type);
       line("atomic_update({}, [&]({} before) -> {} {{ return {}; }});", target, type, type,
            updated_text(n, "before", scope_.state));
-    } else if (plain_storage && arithmetic) {
+    } else if (plain_storage && arithmetic && !n.fused) {
       line("{} {} {};", target, name_of(n.op), text(n.value));
     } else {
       line("{} = {};", target, updated_text(n, target, scope_.state));

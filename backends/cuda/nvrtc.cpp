@@ -29,7 +29,8 @@ struct Nvrtc {
   bool found = false;
 };
 
-const std::vector<std::string> common_flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo"};
+const std::vector<std::string> common_flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo",
+                                               "--fmad=false"};
 
 /// NVRTC opens a second library by name; where it is not in a system folder it is beside the first.
 void open_builtins(const std::string& path, const Nvrtc& n) {

@@ -77,7 +77,7 @@ class Dropper final : public Rewriter {
     if (const auto* n = s.as<Assign>(); n && find(n->array))
       return assign(*find(n->array), rest(n->indices), rewrite(n->value), n->location);
     if (const auto* n = s.as<Reduce>(); n && find(n->array))
-      return reduce(*find(n->array), rest(n->indices), n->op, rewrite(n->value), n->location);
+      return reduce_like(*n, *find(n->array), rest(n->indices), rewrite(n->value));
     if (const auto* n = s.as<Allocate>(); n && find(n->array))
       return allocate(*find(n->array), rewrite(n->body), n->location);
     return rewrite_children(s);

@@ -89,6 +89,27 @@ struct ReduceAction final : Action {
   }
 };
 
+/// A Reduce that adds a product without rounding it first.
+template <class Storage, bool checked>
+struct FusedReduceAction final : Action {
+  using Value = typename Storage::Value;
+  const Place place;
+  const EvalPtr<Value> a, b;
+  const bool atomic, traps;
+  FusedReduceAction(Place p, EvalPtr<Value> a_in, EvalPtr<Value> b_in, const ir::Reduce& node, bool t)
+      : place(std::move(p)), a(std::move(a_in)), b(std::move(b_in)), atomic(node.atomic), traps(t) {}
+  void run() const override {
+    const Value x = a->eval(), y = b->eval();
+    const std::int64_t offset = place.offset();
+    if constexpr (checked) place.check_reduce(offset, ir::ReduceOp::Add, atomic);
+    const Value old = place.template read<Storage>(offset), result = std::fma(x, y, old);
+    if constexpr (checked) {
+      if (traps) trap_nan(place.site, "fma", result, {x, y, old});
+    }
+    place.template write<Storage>(offset, result);
+  }
+};
+
 template <class Storage>
 struct CheckedReduceAction final : Action {
   using Value = typename Storage::Value;

@@ -190,6 +190,16 @@ EvalPtr<T> ExprCompiler::compile_binary(const ir::Binary& node, const Scope& sco
 }
 
 template <class T>
+EvalPtr<T> ExprCompiler::compile_fma(const ir::Fma& node, const Scope& scope) const {
+  if constexpr (std::is_floating_point_v<T>) {
+    EvalPtr<T> result =
+        std::make_unique<FmaNode<T>>(compile<T>(node.a, scope), compile<T>(node.b, scope), compile<T>(node.c, scope));
+    return counted(counted(std::move(result), &WorkCount::flops), &WorkCount::flops);
+  }
+  throw InternalError(fmt::format("'fma' of a value of type {}", loopgrad::name_of(node.type)));
+}
+
+template <class T>
 EvalPtr<T> ExprCompiler::compile_cast(const ir::Cast& node, const Scope& scope) const {
   return with_value_type(machine_.run_type(node.a.type()), [&]<class U>() -> EvalPtr<T> {
     EvalPtr<U> a = compile<U>(node.a, scope);
@@ -213,6 +223,7 @@ EvalPtr<T> ExprCompiler::compile(const ir::Expr& e, const Scope& scope) const {
   if (const auto* load = e.as<ir::Load>()) return compile_load<T>(*load, scope);
   if (const auto* unary = e.as<ir::Unary>()) return compile_unary<T>(*unary, scope);
   if (const auto* binary = e.as<ir::Binary>()) return compile_binary<T>(*binary, scope);
+  if (const auto* fma = e.as<ir::Fma>()) return compile_fma<T>(*fma, scope);
   if (const auto* cast = e.as<ir::Cast>()) return compile_cast<T>(*cast, scope);
   if (const auto* select = e.as<ir::Select>()) {
     return std::make_unique<SelectNode<T>>(compile<bool>(select->condition, scope), compile<T>(select->a, scope),

@@ -37,6 +37,8 @@ class ExprCompiler {
   EvalPtr<T> compile_binary(const ir::Binary& node, const Scope& scope) const;
   EvalPtr<bool> compile_logic(const ir::Binary& node, const Scope& scope) const;
   template <class T>
+  EvalPtr<T> compile_fma(const ir::Fma& node, const Scope& scope) const;
+  template <class T>
   EvalPtr<T> compile_cast(const ir::Cast& node, const Scope& scope) const;
   /// Wraps a node so that evaluating it adds to one of the work counters.
   template <class T>

@@ -1,6 +1,7 @@
 // The compiled form of expressions and statements: typed trees with every name resolved to an address.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -48,6 +49,17 @@ template <class R, class T, class F>
 EvalPtr<R> apply(F f, EvalPtr<T> a) {
   return std::make_unique<Apply1<R, T, F>>(f, std::move(a));
 }
+
+template <class T>
+struct FmaNode final : Eval<T> {
+  const EvalPtr<T> a, b, c;
+  FmaNode(EvalPtr<T> a_in, EvalPtr<T> b_in, EvalPtr<T> c_in)
+      : a(std::move(a_in)), b(std::move(b_in)), c(std::move(c_in)) {}
+  T eval() const override {
+    const T x = a->eval(), y = b->eval();
+    return std::fma(x, y, c->eval());
+  }
+};
 
 template <class R, class T, class F>
 struct Apply2 final : Eval<R> {

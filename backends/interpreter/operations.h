@@ -1,6 +1,7 @@
 // What the operators of the IR compute, as functions of C++ types; see dsl/ir/expr.h for the rules.
 #pragma once
 
+#include "backends/runtime/conversions.h"
 #include "dsl/ir/expr.h"
 
 #include <loopgrad/error.h>
@@ -36,6 +37,13 @@ T floor_mod(T a, T b) {
   return static_cast<T>(a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0));
 }
 
+/// In f64, values are not rounded to narrower types.
+template <class Format, class T>
+T rounded_to(T a) {
+  if constexpr (std::is_same_v<T, float>) return Format::decode(Format::encode(a));
+  else return a;
+}
+
 /// Returns `use(f)` with the function f that `op` computes on T, a float type.
 template <class T, class Use>
 auto with_float_unary(ir::UnaryOp op, Use&& use) {
@@ -55,12 +63,18 @@ auto with_float_unary(ir::UnaryOp op, Use&& use) {
     case Sinh: return use([](T a) { return std::sinh(a); });
     case Cosh: return use([](T a) { return std::cosh(a); });
     case Tanh: return use([](T a) { return std::tanh(a); });
-    case Sigmoid: return use([](T a) { return T{1} / (T{1} + std::exp(-a)); });
+    case Sigmoid:
+      return use([](T a) {
+        const T z = std::exp(-std::fabs(a));
+        return (a >= 0 ? T{1} : z) / (T{1} + z);
+      });
     case Erf: return use([](T a) { return std::erf(a); });
     case Log1p: return use([](T a) { return std::log1p(a); });
     case Expm1: return use([](T a) { return std::expm1(a); });
     case Floor: return use([](T a) { return std::floor(a); });
     case Ceil: return use([](T a) { return std::ceil(a); });
+    case RoundF16: return use([](T a) { return rounded_to<F16Format>(a); });
+    case RoundBF16: return use([](T a) { return rounded_to<BF16Format>(a); });
     case Not: break;
   }
   throw InternalError(std::string("'") + name_of(op) + "' of a floating point value");
@@ -110,7 +124,8 @@ auto with_comparison(ir::BinaryOp op, Use&& use) {
 
 /// Operations that a WorkCount counts when their operands are floating point.
 inline bool is_flop(ir::UnaryOp op) {
-  return op != ir::UnaryOp::Neg && op != ir::UnaryOp::Abs && op != ir::UnaryOp::Not;
+  using enum ir::UnaryOp;
+  return op != Neg && op != Abs && op != Not && op != RoundF16 && op != RoundBF16;
 }
 
 /// Calls `use.template operator()<T>()` with the C++ type of values of `type`.

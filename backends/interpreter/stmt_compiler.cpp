@@ -92,6 +92,8 @@ class StmtCompiler {
     Place place = exprs_.place(node.array, node.indices, scope(node));
     auto action = with_storage(machine_.run_type(node.array->type), [&]<class Storage>() -> ActionPtr {
       using Value = typename Storage::Value;
+      if constexpr (std::is_floating_point_v<Value>)
+        if (node.fused) return make_fused<Storage>(node, std::move(place));
       auto value = exprs_.compile<Value>(node.value, scope(node));
       return with_binary<Value>(binary_of(node.op), [&](auto f) -> ActionPtr {
         if (!machine_.options.checked) {
@@ -102,7 +104,21 @@ class StmtCompiler {
       });
     });
     const std::int64_t memory = is_counted(node.array);
-    return counted(std::move(action), {.flops = is_float(node.array->type), .loads = memory, .stores = memory});
+    return counted(std::move(action),
+                   {.flops = is_float(node.array->type) + node.fused, .loads = memory, .stores = memory});
+  }
+
+  template <class Storage>
+  ActionPtr make_fused(const ir::Reduce& node, Place place) {
+    using Value = typename Storage::Value;
+    const auto factors = *ir::product_of(node.value);
+    auto a = exprs_.compile<Value>(factors.a, scope(node)), b = exprs_.compile<Value>(factors.b, scope(node));
+    const bool traps = machine_.options.trap_nan;
+    if (machine_.options.checked)
+      return std::make_unique<FusedReduceAction<Storage, true>>(std::move(place), std::move(a), std::move(b), node,
+                                                                traps);
+    return std::make_unique<FusedReduceAction<Storage, false>>(std::move(place), std::move(a), std::move(b), node,
+                                                               traps);
   }
 
   ActionPtr make(const ir::Push& node) {

@@ -45,8 +45,9 @@ struct EmittedUnit {
   std::vector<EmittedFunction> functions;  // one per program, in order
 };
 
-/// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around.
-inline constexpr const char* required_flags = "-fwrapv";
+/// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around, and
+/// floating point is rounded as written: fused multiply-adds are explicit (see docs/numerics.md).
+inline constexpr const char* required_flags = "-fwrapv -ffp-contract=off";
 /// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again;
 /// unrolling and jamming leaves the second copy's index in the loop over lanes, `x[src[e + 1]*D + lane]`, which then
 /// gathers; jump threading makes several copies of what lanes then have to do all of.

@@ -73,6 +73,10 @@ std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
       return call(found->second.second, n.a, state);
     }
   }
+  if (n.op == UnaryOp::RoundF16 || n.op == UnaryOp::RoundBF16) {
+    const ScalarType storage = n.op == UnaryOp::RoundF16 ? ScalarType::F16 : ScalarType::BF16;
+    return loaded(storage, stored(storage, text_of(n.a, state), state), state);
+  }
   if (n.op == UnaryOp::Sigmoid) {
     state.helpers.insert(Helper::Sigmoid);
     return call("sigmoid", n.a, state);
@@ -139,6 +143,10 @@ std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
   }
 }
 
+std::string fma_text(const Expr& a, const Expr& b, const std::string& c, EmitState& state) {
+  return fmt::format("std::fma({}, {}, {})", text_of(a, state), text_of(b, state), c);
+}
+
 std::string select_text(const Select& n, EmitState& state, Level surrounding) {
   const bool literals = n.a.kind() == Kind::IntConst && n.b.kind() == Kind::IntConst;
   return wrapped(fmt::format("{} ? {} : {}", text_of(n.condition, state, Level::Or),
@@ -202,6 +210,7 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
                    [&](const Load& n) { return loaded(n.array->type, element_text(n.array, n.indices, state), state); },
                    [&](const Unary& n) { return unary_text(n, state, surrounding); },
                    [&](const Binary& n) { return binary_text(n, state, surrounding); },
+                   [&](const Fma& n) { return fma_text(n.a, n.b, text_of(n.c, state), state); },
                    [&](const Select& n) { return select_text(n, state, surrounding); },
                    [&](const Cast& n) { return cast_text(n, state, surrounding); },
                });
@@ -248,6 +257,10 @@ std::string loaded(ScalarType storage, const std::string& element, EmitState& st
 
 std::string updated_text(const Reduce& n, const std::string& before, EmitState& state) {
   const std::string old = loaded(n.array->type, before, state);
+  if (n.fused) {
+    const auto factors = *product_of(n.value);
+    return stored(n.array->type, fma_text(factors.a, factors.b, old, state), state);
+  }
   if (n.op == ReduceOp::Add || n.op == ReduceOp::Mul)
     return stored(
         n.array->type,
@@ -307,6 +320,7 @@ bool is_non_negative(const Expr& e, const EmitState& state) {
                           default: return false;
                         }
                       },
+                      [&](const Fma&) { return false; },
                       [&](const Select& n) { return both(n.a, n.b); },
                       [&](const Cast& n) {
                         return !is_float(n.a.type()) && n.type == ScalarType::I64 && is_non_negative(n.a, state);

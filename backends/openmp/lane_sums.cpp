@@ -16,6 +16,8 @@ bool fits(const Expr& e, ScalarType type, const Symbol& iterator) {
   if (e.type() != type) return false;
   if (e.kind() == Kind::FloatConst) return true;
   if (const auto* negated = e.as<Unary>()) return negated->op == UnaryOp::Neg && fits(negated->a, type, iterator);
+  if (const auto* all = e.as<Fma>())
+    return fits(all->a, type, iterator) && fits(all->b, type, iterator) && fits(all->c, type, iterator);
   if (const auto* both = e.as<Binary>()) {
     static constexpr BinaryOp arithmetic[] = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div};
     return std::find(std::begin(arithmetic), std::end(arithmetic), both->op) != std::end(arithmetic) &&
@@ -38,11 +40,14 @@ const char* const lane_sums_text = R"(
 template <class T>
 using Lanes __attribute__((vector_size(8 * sizeof(T)))) = T;
 
-template <class T, class Term>
-inline void add_lanes(Lanes<T>& sums, int64_t first, Term term) {
-  Lanes<T> terms;
-  for (int lane = 0; lane < 8; ++lane) terms[lane] = term(first + lane);
-  sums += terms;
+// Through arrays, because lanes of a vector that are named one by one stay single numbers.
+template <class T, class Step>
+inline void add_lanes(Lanes<T>& sums, int64_t first, Step step) {
+  T before[8], after[8];
+  __builtin_memcpy(before, &sums, sizeof(sums));
+#pragma omp simd simdlen(8)
+  for (int lane = 0; lane < 8; ++lane) after[lane] = step(first + lane, before[lane]);
+  __builtin_memcpy(&sums, after, sizeof(sums));
 }
 
 // Adds up the lanes of eight sums: first those of pairs of sums, then of four, then of all.
@@ -90,14 +95,17 @@ void emit_lane_sums(const For& loop, const std::vector<const Reduce*>& sums, con
   code.indented([&] {
     for (std::size_t k = 0; k < lanes; ++k) {
       code.comment(sums[k]->location);
-      code.line("add_lanes<{}>({}[{}], {}, [&](int64_t {}) {{ return {}; }});", type, partial, k, first, iterator,
-                text_of(sums[k]->value, state));
+      code.line("add_lanes<{0}>({1}[{2}], {3}, [&](int64_t {4}, {0} before) {{ return {5}; }});", type, partial, k,
+                first, iterator, updated_text(*sums[k], "before", state));
     }
   });
   code.line("}}");
   code.line("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", iterator, first, header.upper);
   code.indented([&] {
-    for (const Reduce* sum : sums) code.line("{} += {};", state.names.of(sum->array), text_of(sum->value, state));
+    for (const Reduce* sum : sums) {
+      const std::string& total = state.names.of(sum->array);
+      code.line("{} = {};", total, updated_text(*sum, total, state));
+    }
   });
   code.line("}}");
   code.line("{} {}[{}];", type, totals, lanes);

@@ -171,6 +171,7 @@ std::int64_t operations(const Expr& e) {
   std::int64_t count = 0;
   walk(e, [&](const Expr& x) {
     if (x.kind() == Kind::Load || x.kind() == Kind::Binary || x.kind() == Kind::Select) count += 1;
+    if (x.kind() == Kind::Fma) count += 2;
     if (const auto* u = x.as<Unary>()) {
       const bool cheap = u->op == UnaryOp::Neg || u->op == UnaryOp::Not || u->op == UnaryOp::Abs;
       count += cheap ? 1 : 10;

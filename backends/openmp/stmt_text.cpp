@@ -282,7 +282,7 @@ class StmtWriter {
     const std::string target = element(n.array, n.indices);
     const bool plain_storage = value_type(n.array->type) == n.array->type;
     const bool arithmetic = (n.op == ReduceOp::Add || n.op == ReduceOp::Mul) && n.array->type != ScalarType::Bool;
-    if (plain_storage && arithmetic) {
+    if (plain_storage && arithmetic && !n.fused) {
       if (n.atomic) pragma("omp atomic");
       line("{} {} {};", target, name_of(n.op), text(n.value));
     } else if (n.atomic) {

@@ -261,7 +261,7 @@ void ProgramRecorder::assign(const Array& array, std::vector<Expr> indices, cons
   check_write(array, where);
   for (const Expr& index : indices) check_use(index, where);
   check_use(Expr(value.node()), where);
-  Expr result = stored(array, value, where);
+  Expr result = rounded_to(array->type, stored(array, value, where));
   note_write(array, where);
   append(ir::assign(array, std::move(indices), with_names(result, where), where));
 }
@@ -274,6 +274,8 @@ void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, Redu
   for (const Expr& index : indices) check_use(index, where);
   check_use(Expr(value.node()), where);
   Expr result = stored(array, value, where);
+  // What is compared with an element is rounded as the element is.
+  if (op == ReduceOp::Min || op == ReduceOp::Max) result = rounded_to(array->type, result);
   note_write(array, where);
   append(ir::reduce(array, std::move(indices), op, with_names(result, where), where));
 }

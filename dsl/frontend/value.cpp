@@ -185,6 +185,13 @@ Value erf(const Operand& a) { return math(UnaryOp::Erf, a); }
 Value floor(const Operand& a) { return math(UnaryOp::Floor, a); }
 Value ceil(const Operand& a) { return math(UnaryOp::Ceil, a); }
 
+Value fma(const Operand& a, const Operand& b, const Operand& c) {
+  const Value x = as_floating(a.value), y = as_floating(b.value), z = as_floating(c.value);
+  const ScalarType type = std::max(std::max(ir::promoted_type(x, y), ir::promoted_type(y, z)), ir::promoted_type(x, z));
+  return value_of(ir::fma(ir::converted(x, type), ir::converted(y, type), ir::converted(z, type)),
+                  x.weak() && y.weak() && z.weak());
+}
+
 Value select(const Operand& condition, const Operand& a, const Operand& b) {
   if (condition.value.type() != ScalarType::Bool)
     fail(condition, fmt::format("the condition of select is {}, not bool", name_of(condition.value.type())),
@@ -194,6 +201,8 @@ Value select(const Operand& condition, const Operand& a, const Operand& b) {
                   a.value.weak() && b.value.weak());
 }
 
-Value cast(ScalarType type, const Operand& a) { return value_of(ir::converted(a.value, value_type(type))); }
+Value cast(ScalarType type, const Operand& a) {
+  return value_of(ir::rounded_to(type, ir::converted(a.value, value_type(type))));
+}
 
 }  // namespace loopgrad

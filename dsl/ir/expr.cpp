@@ -103,6 +103,15 @@ std::optional<Expr> simplify_float(BinaryOp op, const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
+/// Whether elements of type f16 or bf16 hold the constant as it is: that many leading bits, a normal number.
+bool holds_exactly(ScalarType storage, double value) {
+  const bool half = storage == ScalarType::F16;
+  if (value == 0 || std::isinf(value)) return true;
+  int exponent = 0;
+  const double bits = std::ldexp(std::frexp(value, &exponent), half ? 11 : 8);
+  return bits == std::trunc(bits) && exponent > (half ? -14 : -126) && exponent <= (half ? 16 : 128);
+}
+
 [[noreturn]] void bad_types(const char* what, const Expr& a, const Expr& b) {
   throw InternalError(std::string("operands of '") + what + "' have types " + name_of(a.type()) + " and " +
                       name_of(b.type()));
@@ -129,9 +138,9 @@ Load::Load(Array array_in, std::vector<Expr> indices_in, SourceLocation location
       location(location_in) {}
 
 const char* name_of(UnaryOp op) {
-  static const char* const names[] = {"neg",  "not",     "abs",  "sqrt",  "exp",   "log",   "sin",
-                                      "cos",  "tan",     "asin", "acos",  "atan",  "sinh",  "cosh",
-                                      "tanh", "sigmoid", "erf",  "log1p", "expm1", "floor", "ceil"};
+  static const char* const names[] = {"neg", "not",   "abs",   "sqrt",  "exp",  "log",  "sin",  "cos",
+                                      "tan", "asin",  "acos",  "atan",  "sinh", "cosh", "tanh", "sigmoid",
+                                      "erf", "log1p", "expm1", "floor", "ceil", "f16",  "bf16"};
   return names[static_cast<int>(op)];
 }
 
@@ -188,6 +197,24 @@ Expr binary(BinaryOp op, const Expr& a, const Expr& b) {
   const auto simpler = is_float(a.type()) ? simplify_float(op, a, b) : simplify_int(op, a, b);
   if (simpler) return *simpler;
   return {std::make_shared<Binary>(result_type(op, a.type()), op, a, b)};
+}
+
+Expr fma(const Expr& a, const Expr& b, const Expr& c) {
+  if (!is_float(a.type()) || a.type() != b.type() || a.type() != c.type()) bad_types("fma", a, c);
+  if (is_const(a, 1)) return b + c;  // the product is exact
+  if (is_const(b, 1)) return a + c;
+  return {std::make_shared<Fma>(a.type(), a, b, c)};
+}
+
+Expr rounded_to(ScalarType storage, const Expr& a) {
+  if (storage != ScalarType::F16 && storage != ScalarType::BF16) return a;
+  const UnaryOp op = storage == ScalarType::F16 ? UnaryOp::RoundF16 : UnaryOp::RoundBF16;
+  const auto* load = a.as<Load>();
+  const auto* rounded = a.as<Unary>();
+  const auto* constant = a.as<FloatConst>();
+  if (constant && holds_exactly(storage, constant->value)) return a;
+  if ((load && load->array->type == storage) || (rounded && rounded->op == op)) return a;
+  return unary(op, a);
 }
 
 Expr select(const Expr& condition, const Expr& a, const Expr& b) {

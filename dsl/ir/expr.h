@@ -1,9 +1,10 @@
 // Expressions. Semantics that every pass and backend keeps:
 //   - Integers are i32 or i64 in two's complement; index arithmetic is i64. `FloorDiv` and `Mod` round towards minus
 //     infinity (as in isl and Python), so `Mod` by a positive number is never negative.
-//   - Floating point is IEEE f32 or f64, evaluated as written: no reassociation, no contraction of what is written as
-//   two
-//     operations is relied upon. Loads of f16 and bf16 give f32.
+//   - Floating point is IEEE f32 or f64, evaluated as written: nothing is reassociated or contracted, and a value that
+//     is computed again by an equal expression from equal values has equal bits. One rounding for a product and a sum
+//     is an `Fma`, or a Reduce that says so. Loads of f16 and bf16 give f32; what is stored to them is rounded by an
+//     operation of its own first (RoundF16, RoundBF16), so that the value is the same wherever it is used.
 //   - `Select`, `And` and `Or` evaluate only the operands they need: a load in a branch not taken does not happen.
 //   - `Min`, `Max` return the first operand when the two are equal or unordered: min(a,b) = b < a ? b : a.
 #pragma once
@@ -51,6 +52,8 @@ enum class UnaryOp : std::uint8_t {
   Expm1,
   Floor,
   Ceil,
+  RoundF16,  // an f32 rounded to the nearest value of f16 or bf16, ties to even; still an f32
+  RoundBF16,
 };
 
 enum class BinaryOp : std::uint8_t {
@@ -120,6 +123,13 @@ struct Binary : ExprOf<Kind::Binary> {
   static constexpr auto fields() { return std::tuple{&Binary::op, &Binary::a, &Binary::b}; }
 };
 
+/// a*b + c with one rounding; of type f32 or f64, as are all operands.
+struct Fma : ExprOf<Kind::Fma> {
+  Expr a, b, c;
+  Fma(ScalarType type, Expr a, Expr b, Expr c) : ExprOf(type), a(std::move(a)), b(std::move(b)), c(std::move(c)) {}
+  static constexpr auto fields() { return std::tuple{&Fma::a, &Fma::b, &Fma::c}; }
+};
+
 struct Select : ExprOf<Kind::Select> {
   Expr condition, a, b;  // condition is bool; a and b have equal types
   Select(Expr condition, Expr a, Expr b)
@@ -153,7 +163,10 @@ Expr var(const Symbol& symbol);
 Expr load(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
 Expr unary(UnaryOp op, const Expr& a);
 Expr binary(BinaryOp op, const Expr& a, const Expr& b);  // operands of equal type
+Expr fma(const Expr& a, const Expr& b, const Expr& c);
 Expr select(const Expr& condition, const Expr& a, const Expr& b);
+/// The value as elements of type `storage` hold it: rounded where that is f16 or bf16, else `a` itself.
+Expr rounded_to(ScalarType storage, const Expr& a);
 Expr cast(ScalarType type, const Expr& a);  // `a` itself when the type already fits
 
 inline Expr operator+(const Expr& a, const Expr& b) { return binary(BinaryOp::Add, a, b); }

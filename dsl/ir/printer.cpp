@@ -92,6 +92,7 @@ class ExprPrinter {
     const int right = b.op == BinaryOp::And || b.op == BinaryOp::Or ? left : spelling.level + 1;
     return text(b.a, left) + spelling.infix + text(b.b, right);
   }
+  std::string text_of(const Fma& f, int&) { return fmt::format("fma({}, {}, {})", text(f.a), text(f.b), text(f.c)); }
   std::string text_of(const Select& s, int&) {
     return fmt::format("select({}, {}, {})", text(s.condition), text(s.a), text(s.b));
   }

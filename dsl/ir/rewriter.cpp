@@ -37,6 +37,7 @@ Expr rebuild(const Var& n) { return var(n.symbol); }
 Expr rebuild(const Load& n) { return load(n.array, n.indices, n.location); }
 Expr rebuild(const Unary& n) { return unary(n.op, n.a); }
 Expr rebuild(const Binary& n) { return binary(n.op, n.a, n.b); }
+Expr rebuild(const Fma& n) { return fma(n.a, n.b, n.c); }
 Expr rebuild(const Select& n) { return select(n.condition, n.a, n.b); }
 Expr rebuild(const Cast& n) { return cast(n.type, n.a); }
 Stmt rebuild(const Block& n) { return block(n.body); }
@@ -44,7 +45,7 @@ Stmt rebuild(const For& n) { return for_loop(n.iterator, n.lower, n.upper, n.bod
 Stmt rebuild(const While& n) { return while_loop(n.iterator, n.max_trips, n.condition, n.body, n.location); }
 Stmt rebuild(const If& n) { return if_then(n.condition, n.then_body, n.else_body, n.location); }
 Stmt rebuild(const Assign& n) { return assign(n.array, n.indices, n.value, n.location); }
-Stmt rebuild(const Reduce& n) { return reduce(n.array, n.indices, n.op, n.value, n.location, n.atomic); }
+Stmt rebuild(const Reduce& n) { return reduce_like(n, n.array, n.indices, n.value); }
 Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location); }
 Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
@@ -118,9 +119,7 @@ class FreshNames final : public Rewriter {
               return allocate(fresh, rewrite(n.body), n.location);
             },
             [&](const Assign& n) { return assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location); },
-            [&](const Reduce& n) {
-              return reduce(renamed(n.array), indices(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
-            },
+            [&](const Reduce& n) { return reduce_like(n, renamed(n.array), indices(n.indices), rewrite(n.value)); },
             [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
             [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
             [&](const auto&) { return rewrite_children(s); },
@@ -214,7 +213,7 @@ Stmt move_elements(const Stmt& s, const ElementMove& move) {
     }
     if (const auto* n = t.as<Reduce>()) {
       const auto place = move(n->array, n->indices);
-      if (place) return reduce(place->array, place->indices, n->op, rewrite(n->value, on_expr), n->location, n->atomic);
+      if (place) return reduce_like(*n, place->array, place->indices, rewrite(n->value, on_expr));
     }
     return std::nullopt;
   });
@@ -241,7 +240,7 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
     if (const auto* n = t.as<Assign>(); n && arrays.count(n->array))
       return assign(renamed(n->array), list(n->indices), rewrite(n->value, on_expr), n->location);
     if (const auto* n = t.as<Reduce>(); n && arrays.count(n->array))
-      return reduce(renamed(n->array), list(n->indices), n->op, rewrite(n->value, on_expr), n->location, n->atomic);
+      return reduce_like(*n, renamed(n->array), list(n->indices), rewrite(n->value, on_expr));
     if (const auto* n = t.as<Pop>(); n && arrays.count(n->array))
       return pop(renamed(n->array), list(n->indices), n->location);
     if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))

@@ -95,7 +95,29 @@ Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLoc
 Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr value, SourceLocation location,
             bool atomic) {
   check_store(array, indices, value);
-  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, location)};
+  const bool fused = op == ReduceOp::Add && !atomic && product_of(value);
+  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, location)};
+}
+
+Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value) {
+  check_store(array, indices, value);
+  const bool fused = n.fused && product_of(value);
+  return {std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.location)};
+}
+
+std::optional<Factors> product_of(const Expr& e) {
+  const auto* negated = e.as<Unary>();
+  if (negated && negated->op != UnaryOp::Neg) return std::nullopt;
+  const Expr& magnitude = negated ? negated->a : e;
+  const auto* product = magnitude.as<Binary>();
+  if (!product || product->op != BinaryOp::Mul || !is_float(e.type())) return std::nullopt;
+  return Factors{negated ? -product->a : product->a, product->b};
+}
+
+Expr combined(const Reduce& n, const Expr& before) {
+  if (!n.fused) return binary(binary_of(n.op), before, n.value);
+  const auto factors = product_of(n.value);
+  return fma(factors->a, factors->b, before);
 }
 
 Stmt allocate(const Array& array, Stmt body, SourceLocation location) {

@@ -108,22 +108,25 @@ BinaryOp binary_of(ReduceOp op);                 // the operation that combines 
 Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest integer), -inf (or the smallest)
 
 /// array[indices] = array[indices] op value. Two Reduces with one op on one element commute (up to rounding); `atomic`
-/// says that iterations of a parallel loop may do so at the same time.
+/// says that iterations of a parallel loop may do so at the same time. `fused`: the value is a product, or a negated
+/// one, and is not rounded before it is added (see product_of()).
 struct Reduce : StmtOf<Kind::Reduce> {
   Array array;
   std::vector<Expr> indices;
   ReduceOp op;
   Expr value;
-  bool atomic;
-  Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, SourceLocation location)
+  bool atomic, fused;
+  Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, bool fused,
+         SourceLocation location)
       : StmtOf(location),
         array(std::move(array)),
         indices(std::move(indices)),
         op(op),
         value(std::move(value)),
-        atomic(atomic) {}
+        atomic(atomic),
+        fused(fused) {}
   static constexpr auto fields() {
-    return std::tuple{&Reduce::array, &Reduce::indices, &Reduce::op, &Reduce::value, &Reduce::atomic};
+    return std::tuple{&Reduce::array, &Reduce::indices, &Reduce::op, &Reduce::value, &Reduce::atomic, &Reduce::fused};
   }
 };
 
@@ -197,8 +200,19 @@ Stmt for_loop(const Symbol& iterator, Expr lower, Expr upper, Stmt body, LoopMod
 Stmt while_loop(const Symbol& iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location = {});
 Stmt if_then(Expr condition, Stmt then_body, Stmt else_body = {}, SourceLocation location = {});
 Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLocation location = {});
+/// A new Reduce: fused where it adds a floating-point product and is not atomic. This is the rule for what users write
+/// and for the sums of gradients; what is made from a Reduce that is there keeps its rounding by reduce_like().
 Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr value, SourceLocation location = {},
             bool atomic = false);
+/// The same operation, rounded in the same way, on another element or with another value.
+Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value);
+/// The factors of a*b or -(a*b), a floating-point product; the sign goes to the first one.
+struct Factors {
+  Expr a, b;
+};
+std::optional<Factors> product_of(const Expr& e);
+/// What the element holds after the Reduce, when it held `before`: `before op value`, or an Fma.
+Expr combined(const Reduce& n, const Expr& before);
 Stmt allocate(const Array& array, Stmt body, SourceLocation location = {});
 Stmt push(Expr value, SourceLocation location = {});
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});

@@ -67,6 +67,10 @@ class Verifier {
                         },
                         [&](const Load& load) { check_access(load.array, load.indices, print(e)); },
                         [&](const Unary& u) { check_unary(u, e); }, [&](const Binary& b) { check_binary(b, e); },
+                        [&](const Fma& f) {
+                          if (!is_float(e.type())) fail("an fma of integers", print(e));
+                          for (const Expr* operand : {&f.a, &f.b, &f.c}) require_type(*operand, e.type(), e);
+                        },
                         [&](const Select& s) {
                           require_type(s.condition, ScalarType::Bool, e);
                           require_type(s.a, e.type(), e);
@@ -181,6 +185,8 @@ class Verifier {
   void check_node(const Reduce& r, const Stmt& s) {
     check_write(r.array, r.indices, r.value, s);
     if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
+    if (r.fused && (r.atomic || r.op != ReduceOp::Add || !product_of(r.value)))
+      fail("a fused sum of what is no product", headline(s));
   }
   void check_node(const Allocate& a, const Stmt& s) {
     if (a.array->role != ArrayRole::Local) fail("an allocation of an argument", headline(s));

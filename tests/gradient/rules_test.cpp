@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RULE(expm1, expm1(a)), RULE(floor, floor(a) + a), RULE(ceil, ceil(a) * b), RULE(add, a + b),
                       RULE(sub, a - b), RULE(mul, a* b), RULE(div, a / b), RULE(min, min(a, b)), RULE(max, max(a, b)),
                       RULE(pow, pow(a, b)), RULE(square, pow(a, 2.0)), RULE(cube, pow(a, 3.0)),
-                      RULE(atan2, atan2(a, b)), RULE(select, select(a < b, a* a, b* a)),
+                      RULE(atan2, atan2(a, b)), RULE(fma, fma(a, b, a)), RULE(select, select(a < b, a* a, b* a)),
                       RULE(cast, cast<double>(cast<float>(a) * 2.0f) * b), RULE(twice, a* a + a * b + a)),
     [](const auto& rule) { return std::string(rule.param.name); });
 

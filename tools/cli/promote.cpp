@@ -30,9 +30,7 @@ class Promoter final : public ir::Rewriter {
                [&](const Assign& n) {
                  return ir::assign(promoted(n.array), all(n.indices), rewrite(n.value), n.location);
                },
-               [&](const Reduce& n) {
-                 return ir::reduce(promoted(n.array), all(n.indices), n.op, rewrite(n.value), n.location, n.atomic);
-               },
+               [&](const Reduce& n) { return ir::reduce_like(n, promoted(n.array), all(n.indices), rewrite(n.value)); },
                [&](const Allocate& n) { return ir::allocate(promoted(n.array), rewrite(n.body), n.location); },
                [&](const auto&) { return rewrite_children(s); }});
   }

@@ -75,6 +75,7 @@ class Counter {
     }
     ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& child) { sum.add(cost(child)); }); });
     if (const auto* n = e.as<Load>()) sum.loads[n->array->id] += 1;
+    if (const auto* n = e.as<ir::Fma>()) sum.flops += 2 * weight(n->type);
     if (const auto* n = e.as<Binary>(); n && !ir::is_comparison(n->op)) sum.flops += weight(n->type);
     if (const auto* n = e.as<Unary>(); n && n->op != ir::UnaryOp::Neg) sum.flops += weight(n->type);
     return sum;

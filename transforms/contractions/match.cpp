@@ -92,7 +92,7 @@ class Matcher {
     result.zero_when = product_.zero_when;
     std::vector<const For*> inside;
     for (const For* loop : loops_) (is_inside(*loop) ? inside : result.outside).push_back(loop);
-    Stmt nest = ir::reduce(sum_.array, sum_.indices, sum_.op, sum_.value, sum_.location);
+    Stmt nest = ir::reduce_like(sum_, sum_.array, sum_.indices, sum_.value);
     for (auto it = inside.rbegin(); it != inside.rend(); ++it) nest = with_body(**it, nest);
     const Expr one = ir::int_const(1), none = ir::int_const(0);
     std::array<std::vector<Expr>, 3> places;

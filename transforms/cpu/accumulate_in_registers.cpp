@@ -170,7 +170,7 @@ class Accumulator final : public Rewriter {
     const Stmt body = ir::rewrite(loop.body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
       const auto* r = t.as<Reduce>();
       if (!r || !scalars.count(r->array)) return std::nullopt;
-      return reduce(scalars[r->array], {}, r->op, r->value, r->location);
+      return reduce_like(*r, scalars[r->array], {}, r->value);
     });
     all.push_back(rewrite_children(
         for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most)));

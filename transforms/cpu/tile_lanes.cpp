@@ -307,8 +307,7 @@ class Lanes {
       if (const auto* n = t.as<ir::Assign>(); n && expanded_.count(n->array))
         return ir::assign(expanded_.at(n->array), index(n->indices), ir::rewrite(n->value, on_expr), n->location);
       if (const auto* n = t.as<ir::Reduce>(); n && expanded_.count(n->array))
-        return ir::reduce(expanded_.at(n->array), index(n->indices), n->op, ir::rewrite(n->value, on_expr),
-                          n->location);
+        return ir::reduce_like(*n, expanded_.at(n->array), index(n->indices), ir::rewrite(n->value, on_expr));
       return std::nullopt;
     };
     return ir::rewrite(s, on_expr, on_stmt);

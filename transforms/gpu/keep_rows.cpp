@@ -297,7 +297,7 @@ class Keeper {
         if (const auto* n = s.as<ir::Assign>(); n && find(n->array))
           return ir::assign(find(n->array)->row, {element()}, rewrite(n->value), n->location);
         if (const auto* n = s.as<ir::Reduce>(); n && find(n->array))
-          return ir::reduce(find(n->array)->row, {element()}, n->op, rewrite(n->value), n->location);
+          return ir::reduce_like(*n, find(n->array)->row, {element()}, rewrite(n->value));
         return rewrite_children(s);
       }
       const Keep* find(const ir::Array& array) const {

@@ -130,7 +130,7 @@ class Copies : LoopBuilder {
       const Stmt own = ir::rewrite(loop.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
         const auto* sum = s.as<ir::Reduce>();
         if (!sum || sum->array != sums_.array()) return std::nullopt;
-        return ir::reduce(copies_, {sum->indices[sums_.dimension], lane}, sum->op, sum->value, sum->location);
+        return ir::reduce_like(*sum, copies_, {sum->indices[sums_.dimension], lane}, sum->value);
       });
       // Several trips at once, whose loads are under way together; what not all lanes have needs a question for each.
       const Expr round = number(lanes_ * trips_at_once), rounds = div(loop.upper - loop.lower, round);

@@ -176,7 +176,7 @@ Stmt with_values_first(const Stmt& body) {
         ir::make_array(array->name + "_new", value_type(array->type), {}, ir::ArrayRole::Local, s->location);
     std::vector<Stmt> own;
     own.push_back(ir::assign(value, {}, assign ? assign->value : ir::load(array, indices), s->location));
-    if (sum) own.push_back(ir::reduce(value, {}, sum->op, sum->value, s->location));
+    if (sum) own.push_back(ir::reduce_like(*sum, value, {}, sum->value));
     own.push_back(ir::assign(array, indices, ir::load(value, {}), s->location));
     return ir::allocate(value, ir::block(std::move(own)), s->location);
   });

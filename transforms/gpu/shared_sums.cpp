@@ -124,7 +124,7 @@ PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, 
   result.body = ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto* r = s.as<ir::Reduce>();
     if (!r || !part_of.count(r->array)) return std::nullopt;
-    return ir::reduce(part_of[r->array], {}, r->op, r->value, r->location);
+    return ir::reduce_like(*r, part_of[r->array], {}, r->value);
   });
   return result;
 }

@@ -75,7 +75,7 @@ class Contractor final : public ir::Rewriter {
       return ir::assign(to_, kept(node->indices), rewrite(node->value), node->location);
     }
     if (auto* node = s.as<ir::Reduce>(); node && node->array == from_) {
-      return ir::reduce(to_, kept(node->indices), node->op, rewrite(node->value), node->location, node->atomic);
+      return ir::reduce_like(*node, to_, kept(node->indices), rewrite(node->value));
     }
     if (auto* node = s.as<ir::Pop>(); node && node->array == from_) {
       return ir::pop(to_, kept(node->indices), node->location);

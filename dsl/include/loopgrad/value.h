@@ -84,7 +84,7 @@ class Element {
   void operator*=(const Operand& value) const;
   /// element = element / value.
   void operator/=(const Operand& value) const;
-  /// `min=` and `max=` of the printed language.
+  /// `min=` and `max=` of the printed language. Of equal values the last one gets the gradient.
   void min_with(const Operand& value) const;
   void max_with(const Operand& value) const;
 
@@ -118,11 +118,14 @@ Value operator&&(const Operand& a, const Operand& b);
 Value operator||(const Operand& a, const Operand& b);
 Value operator!(const Operand& a);
 
-/// min(a, b) is `b < a ? b : a`, max(a, b) is `a < b ? b : a`; on a tie the gradient goes to `a`.
+/// min(a, b) is `b < a ? b : a`, max(a, b) is `a < b ? b : a`; on a tie the gradient goes to `b`, the last, as it does
+/// in min_with() and max_with(). So max(x, 0) has the derivative 0 at 0.
 Value min(const Operand& a, const Operand& b);
 Value max(const Operand& a, const Operand& b);
 Value pow(const Operand& base, const Operand& exponent);
 Value atan2(const Operand& y, const Operand& x);
+/// a*b + c with one rounding. (`s += a*b` has one, too; everything else rounds each operation.)
+Value fma(const Operand& a, const Operand& b, const Operand& c);
 Value abs(const Operand& a);
 Value sqrt(const Operand& a);
 Value exp(const Operand& a);

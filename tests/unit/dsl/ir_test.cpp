@@ -146,6 +146,39 @@ TEST(StructuralEqual, SeesEveryField) {
   EXPECT_TRUE(structurally_equal(loop(LoopMode::Backward), loop(LoopMode::Backward)));
 }
 
+TEST(Reduce, OfAProductIsFusedAndStaysAsItIs) {
+  const Array x = make_array("x", ScalarType::F32, {}, ArrayRole::InOut, {});
+  const Array k = make_array("k", ScalarType::I64, {}, ArrayRole::InOut, {});
+  const Expr a = load(x, {});
+  const auto fused = [](const Stmt& s) { return s.as<Reduce>()->fused; };
+  EXPECT_TRUE(fused(reduce(x, {}, ReduceOp::Add, a * a)));
+  EXPECT_TRUE(fused(reduce(x, {}, ReduceOp::Add, -(a * a))));
+  EXPECT_FALSE(fused(reduce(x, {}, ReduceOp::Add, a)));
+  EXPECT_FALSE(fused(reduce(x, {}, ReduceOp::Add, a * a + a)));
+  EXPECT_FALSE(fused(reduce(x, {}, ReduceOp::Mul, a * a)));
+  EXPECT_FALSE(fused(reduce(x, {}, ReduceOp::Add, a * a, {}, true))) << "atomic";
+  EXPECT_FALSE(fused(reduce(k, {}, ReduceOp::Add, load(k, {}) * load(k, {}))));
+
+  const Stmt rounded = reduce(x, {}, ReduceOp::Add, a);
+  EXPECT_FALSE(fused(reduce_like(*rounded.as<Reduce>(), x, {}, a * a))) << "what was rounded before stays rounded";
+  const Stmt once = reduce(x, {}, ReduceOp::Add, -(a * a));
+  EXPECT_TRUE(fused(reduce_like(*once.as<Reduce>(), x, {}, a * a)));
+  EXPECT_EQ(print(combined(*once.as<Reduce>(), a)), "fma(-x, x, x)");
+  EXPECT_EQ(print(combined(*rounded.as<Reduce>(), a)), "x + x");
+}
+
+TEST(RoundedTo, LeavesWhatIsRounded) {
+  const Array x = make_array("x", ScalarType::F32, {}, ArrayRole::Input, {});
+  const Array h = make_array("h", ScalarType::F16, {}, ArrayRole::Input, {});
+  EXPECT_EQ(print(rounded_to(ScalarType::F16, load(x, {}))), "f16(x)");
+  EXPECT_EQ(print(rounded_to(ScalarType::F16, rounded_to(ScalarType::F16, load(x, {})))), "f16(x)");
+  EXPECT_EQ(print(rounded_to(ScalarType::F16, load(h, {}))), "h");
+  EXPECT_EQ(print(rounded_to(ScalarType::BF16, load(h, {}))), "bf16(h)");
+  EXPECT_EQ(print(rounded_to(ScalarType::F32, load(x, {}))), "x");
+  EXPECT_EQ(print(rounded_to(ScalarType::F16, float_const(-0.75, ScalarType::F32))), "-0.75");
+  EXPECT_EQ(print(rounded_to(ScalarType::F16, float_const(0.1, ScalarType::F32))), "f16(0.1)");
+}
+
 TEST(StructuralEqual, OfExpressionsMeansTheSameSymbols) {
   const Symbol i = make_symbol("i"), j = make_symbol("i");
   EXPECT_TRUE(equal(var(i) + int_const(1), var(i) + int_const(1)));

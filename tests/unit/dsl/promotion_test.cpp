@@ -99,7 +99,7 @@ TEST_F(Promotion, StoresConvertImplicitly) {
             "f64[0] = f64(f32[0])\n"
             "f32[1] = f32(i32[0])\n"
             "f32[2] += 1\n"
-            "f16[0] = 0.1\n"
+            "f16[0] = f16(0.1)\n"
             "i32[0] = i32(i64[0])\n"
             "i64[0] = i64(b[0])\n"
             "b[0] = f32[0] > 0\n"
