@@ -255,7 +255,7 @@ class KernelWriter {
   void emit_assign(const Stmt& s, const Assign& n) {
     at_block_level(s);
     scope_.code.comment(n.location);
-    line("{} = {};", scope_.element(n.array, n.indices), stored(n.array->type, text(n.value), scope_.state));
+    line("{} = {};", scope_.element(n.array, n.indices), stored(n.array->type, n.value, scope_.state));
   }
 
   void emit_reduce(const Stmt& s, const Reduce& n) {

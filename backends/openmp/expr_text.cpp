@@ -248,6 +248,14 @@ std::string stored(ScalarType storage, const std::string& value, EmitState& stat
   return fmt::format("{}({})", half ? "to_f16" : "to_bf16", value);
 }
 
+std::string stored(ScalarType storage, const Expr& value, EmitState& state) {
+  // The conversion rounds by itself.
+  const auto* rounded = value.as<Unary>();
+  const bool twice = rounded && ((storage == ScalarType::F16 && rounded->op == UnaryOp::RoundF16) ||
+                                 (storage == ScalarType::BF16 && rounded->op == UnaryOp::RoundBF16));
+  return stored(storage, text_of(twice ? rounded->a : value, state), state);
+}
+
 std::string loaded(ScalarType storage, const std::string& element, EmitState& state) {
   if (storage != ScalarType::F16 && storage != ScalarType::BF16) return element;
   const bool half = storage == ScalarType::F16;

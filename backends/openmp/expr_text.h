@@ -40,6 +40,7 @@ std::string element_text(const ir::Array& array, const std::vector<ir::Expr>& in
 
 /// The text of a value on its way into an array of type `storage`, given the text of the value.
 std::string stored(ScalarType storage, const std::string& value, EmitState& state);
+std::string stored(ScalarType storage, const ir::Expr& value, EmitState& state);
 /// And back: the text of the value of an element.
 std::string loaded(ScalarType storage, const std::string& element, EmitState& state);
 

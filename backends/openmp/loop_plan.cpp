@@ -173,7 +173,8 @@ std::int64_t operations(const Expr& e) {
     if (x.kind() == Kind::Load || x.kind() == Kind::Binary || x.kind() == Kind::Select) count += 1;
     if (x.kind() == Kind::Fma) count += 2;
     if (const auto* u = x.as<Unary>()) {
-      const bool cheap = u->op == UnaryOp::Neg || u->op == UnaryOp::Not || u->op == UnaryOp::Abs;
+      const bool cheap = u->op == UnaryOp::Neg || u->op == UnaryOp::Not || u->op == UnaryOp::Abs ||
+                         u->op == UnaryOp::RoundF16 || u->op == UnaryOp::RoundBF16;
       count += cheap ? 1 : 10;
     }
   });

@@ -61,7 +61,7 @@ class StmtWriter {
                  [&](const If& n) { emit_if(n); },
                  [&](const Assign& n) {
                    comment(n.location);
-                   line("{} = {};", element(n.array, n.indices), stored(n.array->type, text(n.value), state_));
+                   line("{} = {};", element(n.array, n.indices), stored(n.array->type, n.value, state_));
                  },
                  [&](const Reduce& n) { emit_reduce(n); },
                  [&](const Allocate& n) { emit_allocate(s, n); },
@@ -370,7 +370,7 @@ class StmtWriter {
       line("{} {};", type, state_.names.of(n.array));
       return emit(n.body);
     }
-    line("{} {} = {};", type, state_.names.of(n.array), stored(n.array->type, text(value->value), state_));
+    line("{} {} = {};", type, state_.names.of(n.array), stored(n.array->type, value->value, state_));
     for (std::size_t i = 1; statements && i < statements->body.size(); ++i) emit(statements->body[i]);
   }
 

@@ -9,7 +9,7 @@ static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t*
   Scratch<double> row_memory(workspace, 1);
   if (!row_memory.reserve(threads, {m})) return loopgrad_out_of_memory;
   // emitter_test.cpp:52
-  #pragma omp parallel num_threads(threads) if (parallel : n * (m * 4 + 12) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : n * (m * 4 + 13) >= 20000)
   [=, &status](const float* __restrict x, uint16_t* __restrict y, float* __restrict all,
       double* __restrict row) __attribute__((always_inline)) {
     Scratch<float> part_memory;

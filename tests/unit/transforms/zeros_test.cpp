@@ -385,7 +385,7 @@ TEST(MergeUpdates, KeepsTheOrderOfOperations) {
   EXPECT_EQ(ir::print(merged.after.body),
             "for i in 0..n:\n"
             "  y[i] = (y[i] + x[i])*(x[i] + 1)\n"
-            "  z[i] = x[i] + 2*x[i]\n"
+            "  z[i] = fma(2, x[i], x[i])\n"
             "  z[i] += z[i]\n");
   expect_same_results(merged, {{"n", 5}});
 }
