@@ -74,6 +74,12 @@ inline float pow(float x, float y) {
 }  // namespace std
 )";
 
+constexpr const char* fused_text = R"(
+// a * b + c with one rounding.
+inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+inline double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+)";
+
 constexpr const char* f16_text = R"(
 // IEEE half precision as it is stored: 16 bits, rounded to nearest even.
 inline float from_f16(uint16_t bits) {
@@ -179,8 +185,10 @@ class Stack {
 std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack, bool power) {
   std::set<Helper> common = used;
   common.erase(Helper::F16);
+  common.erase(Helper::Fused);
   common.erase(Helper::AtomicUpdate);
   std::string out = types_text + helper_definitions(common);
+  if (used.count(Helper::Fused)) out += fused_text;
   if (used.count(Helper::F16)) out += f16_text;
   if (used.count(Helper::AtomicUpdate)) out += atomic_text;
   if (block_reduce) out += reduce_text;

@@ -144,7 +144,8 @@ std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
 }
 
 std::string fma_text(const Expr& a, const Expr& b, const std::string& c, EmitState& state) {
-  return fmt::format("std::fma({}, {}, {})", text_of(a, state), text_of(b, state), c);
+  state.helpers.insert(Helper::Fused);
+  return fmt::format("fused({}, {}, {})", text_of(a, state), text_of(b, state), c);
 }
 
 std::string select_text(const Select& n, EmitState& state, Level surrounding) {

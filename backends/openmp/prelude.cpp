@@ -60,6 +60,11 @@ inline T sigmoid(T a) {
   return (a >= 0 ? 1 : z) / (1 + z);
 }
 )"},
+      {Helper::Fused, R"(
+// a * b + c with one rounding.
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+)"},
       {Helper::F16, R"(
 // IEEE half precision as it is stored: 16 bits, rounded to nearest even.
 inline float from_f16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
@@ -205,6 +210,7 @@ std::string helper_definitions(const std::set<Helper>& used) {
   if (all.count(Helper::MinReduction)) all.insert(Helper::MinOf);
   if (all.count(Helper::MaxReduction)) all.insert(Helper::MaxOf);
   const bool vector_math = all.count(Helper::ExpF32) || all.count(Helper::LogF32);
+  if (vector_math) all.insert(Helper::Fused);
   std::string out = vector_math ? vector_math_basics : "";
   for (const Helper helper : all) out += definitions().at(helper);
   return out;

@@ -15,6 +15,7 @@ enum class Helper {
   MaxReduction,
   AbsOf,
   Sigmoid,
+  Fused,
   F16,
   BF16,
   ExpF32,

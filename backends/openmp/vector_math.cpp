@@ -3,8 +3,6 @@
 namespace loopgrad::backend {
 
 const char* const vector_math_basics = R"(
-// a * b + c with one rounding.
-inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
 inline int32_t bits_of(float value) { return __builtin_bit_cast(int32_t, value); }
 )";

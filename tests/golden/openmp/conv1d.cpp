@@ -46,6 +46,14 @@ int conv1d(const struct conv1d_args* args);
 #include <cstring>
 #include <initializer_list>
 
+namespace {
+
+// a * b + c with one rounding.
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+}  // namespace
+
 static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const float* __restrict w,
     float* __restrict y, int threads) {
   // emitter_test.cpp:20
@@ -62,7 +70,7 @@ static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const flo
       for (int64_t j = 0; j < k; ++j) {
         #pragma omp simd
         for (int64_t lane_1 = 0; lane_1 < 64; ++lane_1) {
-          y_sum[lane_1] = std::fma(x[i_tile * 64 + lane_1 + j], w[j], y_sum[lane_1]);
+          y_sum[lane_1] = fused(x[i_tile * 64 + lane_1 + j], w[j], y_sum[lane_1]);
         }
       }
       #pragma omp simd
@@ -80,7 +88,7 @@ static int run_conv1d(int64_t n, int64_t k, const float* __restrict x, const flo
       float y_sum_1 = 0.0f;
       #pragma omp simd reduction(+ : y_sum_1)
       for (int64_t j_1 = 0; j_1 < k; ++j_1) {
-        y_sum_1 = std::fma(x[i + j_1], w[j_1], y_sum_1);
+        y_sum_1 = fused(x[i + j_1], w[j_1], y_sum_1);
       }
       y[i] = y_sum_1;
     }

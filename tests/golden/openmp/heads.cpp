@@ -10,7 +10,7 @@ static int run_heads(int64_t h, int64_t n, int64_t d, const float* __restrict q,
         float y_sum = 0.0f;
         #pragma omp simd reduction(+ : y_sum)
         for (int64_t k = 0; k < d; ++k) {
-          y_sum = std::fma(q[(a * n + i) * d + k], q[(a * n + i) * d + k], y_sum);
+          y_sum = fused(q[(a * n + i) * d + k], q[(a * n + i) * d + k], y_sum);
         }
         y[a * n + i] = y_sum;
       }

@@ -28,24 +28,24 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
         Lanes<float> lane_sums[8] = {};
         int64_t c_first = 0;
         for (; c_first + 8 <= d; c_first += 8) {
-          add_lanes<float>(lane_sums[0], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled) * d + c], before); });
-          add_lanes<float>(lane_sums[1], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], before); });
-          add_lanes<float>(lane_sums[2], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], before); });
-          add_lanes<float>(lane_sums[3], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], before); });
-          add_lanes<float>(lane_sums[4], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], before); });
-          add_lanes<float>(lane_sums[5], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], before); });
-          add_lanes<float>(lane_sums[6], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], before); });
-          add_lanes<float>(lane_sums[7], c_first, [&](int64_t c, float before) { return std::fma(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], before); });
+          add_lanes<float>(lane_sums[0], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled) * d + c], before); });
+          add_lanes<float>(lane_sums[1], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], before); });
+          add_lanes<float>(lane_sums[2], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], before); });
+          add_lanes<float>(lane_sums[3], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], before); });
+          add_lanes<float>(lane_sums[4], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], before); });
+          add_lanes<float>(lane_sums[5], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], before); });
+          add_lanes<float>(lane_sums[6], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], before); });
+          add_lanes<float>(lane_sums[7], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], before); });
         }
         for (int64_t c = c_first; c < d; ++c) {
-          y_sum = std::fma(q[i * d + c], key[(8 * o_unrolled) * d + c], y_sum);
-          y_sum_1 = std::fma(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], y_sum_1);
-          y_sum_2 = std::fma(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], y_sum_2);
-          y_sum_3 = std::fma(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], y_sum_3);
-          y_sum_4 = std::fma(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], y_sum_4);
-          y_sum_5 = std::fma(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], y_sum_5);
-          y_sum_6 = std::fma(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], y_sum_6);
-          y_sum_7 = std::fma(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], y_sum_7);
+          y_sum = fused(q[i * d + c], key[(8 * o_unrolled) * d + c], y_sum);
+          y_sum_1 = fused(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], y_sum_1);
+          y_sum_2 = fused(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], y_sum_2);
+          y_sum_3 = fused(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], y_sum_3);
+          y_sum_4 = fused(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], y_sum_4);
+          y_sum_5 = fused(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], y_sum_5);
+          y_sum_6 = fused(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], y_sum_6);
+          y_sum_7 = fused(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], y_sum_7);
         }
         float totals[8];
         add_up_lanes<float>(lane_sums, totals);
@@ -72,7 +72,7 @@ static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q
         float y_sum_8 = 0.0f;
         #pragma omp simd reduction(+ : y_sum_8)
         for (int64_t c_1 = 0; c_1 < d; ++c_1) {
-          y_sum_8 = std::fma(q[i * d + c_1], key[o * d + c_1], y_sum_8);
+          y_sum_8 = fused(q[i * d + c_1], key[o * d + c_1], y_sum_8);
         }
         y[i * k + o] = y_sum_8;
       }
