@@ -150,7 +150,9 @@ std::string select_text(const Select& n, EmitState& state, Level surrounding) {
 std::string cast_text(const Cast& n, EmitState& state, Level surrounding) {
   if (n.type == ScalarType::Bool)
     return wrapped(text_of(n.a, state, Level::Equality) + " != 0", Level::Equality, surrounding);
-  return fmt::format("{}({})", value_cpp_type(n.type), text_of(n.a, state));
+  // To C++ `double(float(x[i]))` may be a type, of a function with a parameter x.
+  const std::string type = value_cpp_type(n.type);
+  return fmt::format("{}({})", n.a.kind() == Kind::Cast ? "static_cast<" + type + ">" : type, text_of(n.a, state));
 }
 
 /// True for a text with an operator outside of all parentheses.
