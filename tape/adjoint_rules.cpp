@@ -46,8 +46,8 @@ Expr slope_of_power(const Expr& a, double b) {
 /// the slope is written as b / a, so that its own derivative by b, 1 / a, is not lost.
 Expr slope_of_power(const Expr& a, const Expr& b) {
   const Expr zero = number(0, a), one = number(1, a);
-  const Expr flat = is_fixed(b) ? zero
-                                : divide(b, ir::select(ir::binary(BinaryOp::Or, less(a, zero), less(zero, a)), a, one));
+  const Expr flat =
+      is_fixed(b) ? zero : divide(b, ir::select(ir::binary(BinaryOp::Or, less(a, zero), less(zero, a)), a, one));
   return ir::select(ir::binary(BinaryOp::Eq, b, zero), flat, b * ir::binary(BinaryOp::Pow, a, b - one));
 }
 
