@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace loopgrad::backend::interpreter {
 namespace {
@@ -55,6 +56,14 @@ struct IntegerDivision final : Eval<T> {
     return modulo ? floor_mod(x, y) : floor_div(x, y);
   }
 };
+
+/// Truncated towards zero: the nearest integer where it does not fit, 0 for NaN.
+template <class Integer>
+Integer saturated(double value) {
+  if (const auto integer = to_integer<Integer>(value)) return *integer;
+  if (std::isnan(value)) return 0;
+  return value < 0 ? std::numeric_limits<Integer>::min() : std::numeric_limits<Integer>::max();
+}
 
 template <class Integer, class Float>
 struct FloatToInteger final : Eval<Integer> {

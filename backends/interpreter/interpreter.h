@@ -15,7 +15,7 @@ struct WorkCount {
 
 struct InterpreterOptions {
   bool f64 = false;           // compute and store in f64 whatever the declared float types
-  bool checked = false;       // bounds, uninitialised reads, races, false facts, divisions by zero and casts out of range
+  bool checked = false;       // bounds, uninitialised reads, races, false facts
   bool trap_nan = false;      // with `checked`: the first operation that makes a NaN from non-NaN operands is an error
   std::uint64_t seed = 1;     // order in which the iterations of parallel loops run (checked mode)
   WorkCount* work = nullptr;  // when given, the run's work is added to it

@@ -19,14 +19,6 @@ std::optional<Integer> to_integer(double value) {
   return std::nullopt;
 }
 
-/// The value truncated towards zero: the nearest integer where it does not fit, 0 for NaN. What a cast computes.
-template <class Integer>
-Integer saturated(double value) {
-  if (const auto integer = to_integer<Integer>(value)) return *integer;
-  if (std::isnan(value)) return 0;
-  return value < 0 ? std::numeric_limits<Integer>::min() : std::numeric_limits<Integer>::max();
-}
-
 /// A binary float format of 16 bits: 1 sign bit, `mantissa_bits` explicit bits, the rest exponent. Rounds to nearest
 /// even.
 template <int mantissa_bits>

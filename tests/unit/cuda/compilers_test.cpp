@@ -62,9 +62,8 @@ std::vector<std::pair<std::string, std::string>> sources() {
     const Gradient gradient = differentiate(program, {.wrt = {"M_PI", "threadIdx"}, .of = {}, .variant = variant});
     Report report;
     auto mapped = [&](const Program& part) {
-      const SumMode mode = variant == Variant::Atomic ? SumMode::Atomic : SumMode::Restructured;
-      const ir::Program lowered = variant == Variant::NaiveTape ? part.ir() : lower(part.ir(), mode, report);
-      return map_to_gpu(lowered);
+      if (variant == Variant::NaiveTape) return lower(part.ir(), SumMode::Serial, report);
+      return map_to_gpu(lower(part.ir(), SumMode::Atomic, report, {{}, {}, gpu_tree_blocks}));
     };
     result.emplace_back(name_of(variant),
                         backend::emit_cuda({mapped(gradient.forward), mapped(gradient.backward)}).source());
