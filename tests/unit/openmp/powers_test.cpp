@@ -3,6 +3,7 @@
 
 #include <loopgrad/loopgrad.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace loopgrad::test {
@@ -59,15 +60,19 @@ void expect_powers(Exponent kind, double k, Target target) {
   gradient.forward(with({{"y", of(y)}}));
   gradient.backward(with({{"y", of(y)}, {"d_y", of(one)}, {"d_x", of(first)}}));
   compile(tangent(program, by_x), options).run(with({{"t_x", of(one)}, {"y", of(y)}, {"t_y", of(forward)}}));
-  // The second derivative: forward over reverse, and reverse over forward.
-  const Program slopes = tangent(differentiate(program, by_x).backward, {.wrt = {"x"}, .of = {"d_x"}});
-  std::vector<T> scratch(x.size());
-  Arguments to_slopes = {{"x", view(x.data(), {n})}, {"t_x", of(one)},   {"d_y", of(one)}, {"y", of(y)},
-                         {"d_x", of(scratch)},       {"t_d_x", of(over)}};
-  if (inputs.count("e")) to_slopes["e"] = inputs.at("e");
-  Arguments taken;
-  for (const auto& array : slopes.ir().arrays) taken[array->name] = to_slopes.at(array->name);
-  compile(slopes, options).run(taken, {{"n", n}});
+  // The second derivative: forward over reverse (unless that does not even read the base), and reverse over forward.
+  const Program backward = differentiate(program, by_x).backward;
+  const auto& reads = backward.ir().arrays;
+  const bool depends = std::any_of(reads.begin(), reads.end(), [](const auto& array) { return array->name == "x"; });
+  if (depends) {
+    const Program slopes = tangent(backward, {.wrt = {"x"}, .of = {"d_x"}});
+    std::vector<T> scratch(x.size());
+    Arguments given =
+        with({{"t_x", of(one)}, {"d_y", of(one)}, {"y", of(y)}, {"d_x", of(scratch)}, {"t_d_x", of(over)}});
+    Arguments taken;
+    for (const auto& array : slopes.ir().arrays) taken[array->name] = given.at(array->name);
+    compile(slopes, options).run(taken, {{"n", n}});
+  }
   const GradientExecutable second = compile_gradient(tangent(program, by_x), {.wrt = {"x"}, .of = {"t_y"}}, options);
   std::vector<T> t_y(x.size());
   second.forward(with({{"t_x", of(one)}, {"y", of(y)}, {"t_y", of(t_y)}}));
@@ -159,7 +164,7 @@ TEST(Powers, TakeIntegersOfOtherTypesAsTheyAre) {
   for (auto i : p.loop("i", 0, n)) {
     y(i) = pow(x(i), 2) + pow(x(i), e(i)) * pow(2.0, x(i));
     z(i) = atan2(e(i), x(i)) + pow(f(i), x(i)) + atan2(x(i), cast<double>(cast<float>(e(i))));
-    a(i) = max(x(i), e(i)) * select(x(i) > e(i), f(i), e(i)) + x(i) * e(i) * x(i);
+    a(i) = pow(e(i), x(i)) + x(i) * e(i) * x(i);
   }
   const Program program = p.build();
   std::vector<double> X = {0.5, 2}, results[2];
