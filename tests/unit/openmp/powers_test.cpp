@@ -80,7 +80,8 @@ void expect_powers(Exponent kind, double k, Target target) {
 
   for (std::size_t i = 0; i < x.size(); ++i) {
     const Derivatives want = of_power(static_cast<double>(x[i]), k);
-    const std::string where = fmt::format("{}^{} on {}", x[i], k, name_of(target));
+    const std::string where =
+        std::to_string(static_cast<double>(x[i])) + "^" + std::to_string(k) + " on " + name_of(target);
     auto near = [&](T got, double expected, const char* what) {
       const T exact = static_cast<T>(expected);
       if (std::isinf(exact) || std::isnan(exact)) return;  // no derivative: of a negative power at zero
