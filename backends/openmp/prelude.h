@@ -38,8 +38,8 @@ std::string helper_definitions(const std::set<Helper>& used);
 
 /// How everything that a program names is spelled in generated code: `x` is `x_`. No keyword, macro or function of a
 /// library ends in one underscore and starts with none, and nothing does that helpers and the frame of a function name:
-/// only what comes from here ends in an underscore. What C does not allow in a name, or keeps for itself (a leading or a
-/// double underscore), becomes one underscore or nothing.
+/// only what comes from here ends in an underscore. What C does not allow in a name, or keeps for itself (a leading or
+/// a double underscore), becomes one underscore or nothing.
 std::string generated_name(const std::string& name);
 
 }  // namespace loopgrad::backend
