@@ -25,11 +25,42 @@ Expr sum(const Expr& a, const Expr& b) {
   return b ? a + b : a;
 }
 
+/// True for what is made of constants and integers, so that no gradient can reach it.
+bool is_fixed(const Expr& e) {
+  bool fixed = true;
+  ir::walk(e, [&](const Expr& node) {
+    fixed &= node.kind() != ir::Kind::Load || !is_float(node.type());
+    return fixed;
+  });
+  return fixed;
+}
+
+/// d/da a^b for a constant b; null for zero. Small whole exponents take products, which are exact at every base.
+Expr slope_of_power(const Expr& a, double b) {
+  if (b == 0) return {};
+  if (b == 1) return number(1, a);
+  if (b == 2) return number(2, a) * a;
+  if (b == 3) return number(3, a) * (a * a);
+  const Expr exponent = number(b, a), one_less = number(b - 1, a);
+  const bool exact = one_less.as<ir::FloatConst>()->value == b - 1;
+  return exponent * ir::binary(BinaryOp::Pow, a, exact ? one_less : exponent - number(1, a));
+}
+
+/// d/da a^b = b a^(b-1). Where b is 0 the power is 1 for every base, and the product could be 0 times infinity. There
+/// the slope is written as b / a, so that its own derivative by b, 1 / a, is not lost.
+Expr slope_of_power(const Expr& a, const Expr& b) {
+  const Expr zero = number(0, a), one = number(1, a);
+  const Expr flat =
+      is_fixed(b) ? zero : divide(b, ir::select(ir::binary(BinaryOp::Or, less(a, zero), less(zero, a)), a, one));
+  return ir::select(ir::binary(BinaryOp::Eq, b, zero), flat, b * ir::binary(BinaryOp::Pow, a, b - one));
+}
+
 OperandSeeds pull_back_pow(const Expr& a, const Expr& b, const Expr& result, const Expr& seed) {
-  Expr to_a;
-  if (ir::is_const(b, 2)) to_a = seed * (number(2, a) * a);
-  else to_a = seed * (b * ir::binary(BinaryOp::Pow, a, b - number(1, b)));
-  // d/db a^b = a^b log a; for a <= 0 the exponent cannot vary smoothly, and 0^b is constant in b.
+  const auto* constant = b.as<ir::FloatConst>();
+  const Expr slope = constant ? slope_of_power(a, constant->value) : slope_of_power(a, b);
+  const Expr to_a = slope ? seed * slope : Expr{};
+  if (constant) return {to_a, {}};
+  // d/db a^b = a^b log a; for a <= 0 the exponent cannot vary smoothly, and 0^b is taken as constant in b.
   const Expr to_b = seed * ir::select(less(number(0, a), a), result * call(UnaryOp::Log, a), number(0, a));
   return {to_a, to_b};
 }

@@ -42,7 +42,7 @@ std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Arra
 
 CudaUnit emit_cuda(const std::vector<Program>& programs) {
   CudaUnit unit;
-  NameTable names(reserved_names());
+  NameTable names(generated_name);
   std::set<Helper> helpers;
   std::string definitions;
   bool block_reduce = false, wide = false, stack = false;
@@ -52,9 +52,8 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     std::vector<Stmt> roots;
     collect_kernels(program.body, roots);
     if (roots.empty() && !is_empty(program.body)) roots.push_back(program.body);
-    const std::string prefix = identifier(program.name);
     for (std::size_t k = 0; k < roots.size(); ++k) {
-      KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", prefix, k)), any_width);
+      KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", program.name, k)), any_width);
       text.kernel.written = written_arrays(roots[k], text.kernel.arrays);
       definitions += text.definition;
       helpers.insert(text.helpers.begin(), text.helpers.end());
@@ -65,7 +64,7 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     }
   }
   unit.any_form = any_width;
-  unit.prelude = cuda_prelude(helpers, block_reduce, wide, stack, definitions.find("std::pow(") != std::string::npos);
+  unit.prelude = cuda_prelude(helpers, block_reduce, wide, stack);
   unit.definitions = std::move(definitions);
   return unit;
 }

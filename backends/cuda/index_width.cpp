@@ -94,7 +94,7 @@ class WidthCheck {
     bool is_known = e.type() == ScalarType::I64;  // a constant of another type would not fit its operands
     walk(e, [&](const Expr& part) {
       const auto* v = part.as<Var>();
-      is_known &= part.kind() != Kind::Load && (!v || known_.count(v->symbol) > 0);
+      is_known &= !is_float(part.type()) && part.kind() != Kind::Load && (!v || known_.count(v->symbol) > 0);
     });
     const auto value = is_known ? try_evaluate(e, known_) : std::nullopt;
     return value ? std::optional(int_const(*value, e.type())) : std::nullopt;

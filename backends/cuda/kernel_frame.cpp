@@ -182,8 +182,8 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
                                shared ? "" : "__restrict__ ", scope.state.names.of(array)));
   }
   for (const KernelLocal& local : kernel.locals) {
-    list.push_back(fmt::format("{}* {}_memory", storage_cpp_type(local.type), local.name));
-    list.push_back(fmt::format("int64_t {}_part", local.name));
+    list.push_back(fmt::format("{}* {}", storage_cpp_type(local.type), local.memory));
+    list.push_back("int64_t " + local.part);
   }
   if (kernel.uses_stack) {
     list.push_back("unsigned char* stack_bytes");

@@ -8,7 +8,7 @@
 namespace loopgrad::backend {
 
 struct KernelScope {
-  explicit KernelScope(const ir::Program& program) : state(program) {}
+  explicit KernelScope(const ir::Program& program) : state(program) { state.device = true; }
 
   CodeText code;
   EmitState state;

@@ -62,16 +62,18 @@ void LocalArrays::declare_memory(const Array& array, bool in_thread) {
     shape.push_back(*bound);
   }
   const char* const type = storage_cpp_type(array->type);
-  const std::string& name = scope_.state.names.of(array);
-  frame_.kernel.locals.push_back({name, array->type, std::move(shape), in_thread});
+  NameTable& names = scope_.state.names;
+  const std::string name = names.of(array), memory = names.fresh(array->name + "_memory"),
+                    part = names.fresh(array->name + "_part");
+  frame_.kernel.locals.push_back({array->name, memory, part, array->type, std::move(shape), in_thread});
   need_block_number();
   if (in_thread) {
-    scope_.code.line("{0}* const {1} = {1}_memory + thread_number * {1}_part;", type, name);
+    scope_.code.line("{}* const {} = {} + thread_number * {};", type, name, memory, part);
     return;
   }
   need_dynamic_shared();
-  scope_.code.line("{0}* const {1} = {1}_memory ? {1}_memory + block_number * {1}_part", type, name);
-  scope_.code.line("    : reinterpret_cast<{}*>(dynamic_shared + {}_part);", type, name);
+  scope_.code.line("{0}* const {1} = {2} ? {2} + block_number * {3}", type, name, memory, part);
+  scope_.code.line("    : reinterpret_cast<{}*>(dynamic_shared + {});", type, part);
 }
 
 void LocalArrays::need_block_number() {

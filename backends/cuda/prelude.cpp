@@ -1,13 +1,17 @@
 #include "backends/cuda/prelude.h"
 
+#include <utility>
+
 namespace loopgrad::backend {
 namespace {
 
-constexpr const char* types_text = R"(// Compile with --std=c++17 --device-as-default-execution-space.
+constexpr const char* types_text = R"(// Compile with NVRTC or nvcc, and -std=c++17.
+#ifdef __CUDACC_RTC__
 using int32_t = int;
 using int64_t = long long;
 using uint16_t = unsigned short;
 using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
 #define INT32_MIN (-2147483647 - 1)
 #define INT64_MIN (-9223372036854775807LL - 1)
 #define INFINITY __int_as_float(0x7f800000)
@@ -16,6 +20,32 @@ namespace std {
 using ::abs, ::acos, ::asin, ::atan, ::atan2, ::ceil, ::cos, ::cosh, ::erf, ::exp, ::expm1, ::floor, ::log, ::log1p;
 using ::sin, ::sinh, ::sqrt, ::tan, ::tanh;
 }  // namespace std
+#else
+#include <cmath>
+#include <cstdint>
+#endif
+)";
+
+constexpr const char* to_integer_text = R"(
+// A number as an integer, rounded towards zero: the nearest integer where it does not fit, 0 where it is none.
+template <class Integer>
+inline Integer to_integer(float a) {
+  return a != a ? 0 : sizeof(Integer) == 4 ? __float2int_rz(a) : __float2ll_rz(a);
+}
+template <class Integer>
+inline Integer to_integer(double a) {
+  return a != a ? 0 : sizeof(Integer) == 4 ? __double2int_rz(a) : __double2ll_rz(a);
+}
+)";
+
+constexpr const char* wrapping_text = R"(
+// Integers of data wrap around; without this the compiler takes for granted that they do not overflow.
+inline int32_t wrapping_add(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+inline int64_t wrapping_add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
+inline int32_t wrapping_sub(int32_t a, int32_t b) { return int32_t(uint32_t(a) - uint32_t(b)); }
+inline int64_t wrapping_sub(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }
+inline int32_t wrapping_mul(int32_t a, int32_t b) { return int32_t(uint32_t(a) * uint32_t(b)); }
+inline int64_t wrapping_mul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 )";
 
 // Two thirds of the instructions of CUDA's powf, and x^y, x^(y - 1) and further powers of one x share the logarithm.
@@ -56,10 +86,9 @@ inline float exp2_of(TwoFloats x) {
   p = __fmaf_rn(p, f, 1.0f);
   return __int_as_float(__float_as_int(p) + (__float_as_int(rounded) << 23));
 }
-__noinline__ float rare_power(float x, float y) { return ::powf(x, y); }
-namespace std {
-inline double pow(double x, double y) { return ::pow(x, y); }
-inline float pow(float x, float y) {
+__device__ __noinline__ float rare_power(float x, float y) { return ::powf(x, y); }
+inline double power(double x, double y) { return ::pow(x, y); }
+inline float power(float x, float y) {
   const int bits = __float_as_int(x) & 0x7fffffff;
   const TwoFloats logarithm = log2_of(bits);
   const float high = y * logarithm.high;
@@ -71,7 +100,6 @@ inline float pow(float x, float y) {
   if (::truncf(y) != y) return NAN;
   return ::truncf(0.5f * y) != 0.5f * y ? -result : result;
 }
-}  // namespace std
 )";
 
 constexpr const char* fused_text = R"(
@@ -150,14 +178,14 @@ constexpr const char* stack_text = R"(
 // The run-time stack that a forward program leaves to its backward program. What does not fit is counted, not stored.
 class Stack {
  public:
-  Stack(unsigned char* bytes, int64_t capacity, int64_t* state)
+  __device__ Stack(unsigned char* bytes, int64_t capacity, int64_t* state)
       : bytes_(bytes), capacity_(capacity), state_(state), size_(state[0]), peak_(state[1]) {}
-  void finish() {
+  __device__ void finish() {
     state_[0] = size_;
     state_[1] = peak_;
   }
   template <class T>
-  void push(T value) {
+  __device__ void push(T value) {
     const unsigned char* const from = reinterpret_cast<const unsigned char*>(&value);
     if (size_ + static_cast<int64_t>(sizeof(T)) <= capacity_)
       for (int i = 0; i < static_cast<int>(sizeof(T)); ++i) bytes_[size_ + i] = from[i];
@@ -165,7 +193,7 @@ class Stack {
     if (peak_ < size_) peak_ = size_;
   }
   template <class T>
-  void pop(T& value) {
+  __device__ void pop(T& value) {
     unsigned char* const to = reinterpret_cast<unsigned char*>(&value);
     size_ -= sizeof(T);
     if (size_ < 0) return;
@@ -180,22 +208,28 @@ class Stack {
 };
 )";
 
+/// Functions for the device: NVRTC is told to take all for such, nvcc cannot be.
+std::string for_device(std::string text) {
+  for (std::size_t at = 0; (at = text.find("\ninline ", at)) != std::string::npos; at += 2)
+    text.replace(at, 1, "\n__device__ ");
+  return text;
+}
+
 }  // namespace
 
-std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack, bool power) {
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack) {
+  const std::pair<Helper, const char*> own[] = {
+      {Helper::Fused, fused_text},          {Helper::F16, f16_text},           {Helper::AtomicUpdate, atomic_text},
+      {Helper::ToInteger, to_integer_text}, {Helper::Wrapping, wrapping_text}, {Helper::Power, power_text}};
   std::set<Helper> common = used;
-  common.erase(Helper::F16);
-  common.erase(Helper::Fused);
-  common.erase(Helper::AtomicUpdate);
+  for (const auto& [helper, text] : own) common.erase(helper);
   std::string out = types_text + helper_definitions(common);
-  if (used.count(Helper::Fused)) out += fused_text;
-  if (used.count(Helper::F16)) out += f16_text;
-  if (used.count(Helper::AtomicUpdate)) out += atomic_text;
+  for (const auto& [helper, text] : own)
+    if (used.count(helper)) out += text;
   if (block_reduce) out += reduce_text;
   if (wide) out += wide_text;
   if (stack) out += stack_text;
-  if (power) out += power_text;
-  return out;
+  return for_device(out);
 }
 
 }  // namespace loopgrad::backend

@@ -5,6 +5,6 @@
 
 namespace loopgrad::backend {
 
-std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack, bool power);
+std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack);
 
 }  // namespace loopgrad::backend

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace loopgrad::backend::interpreter {
 namespace {
@@ -44,26 +45,36 @@ struct TrappingBinary final : Eval<T> {
 template <class T, bool modulo>
 struct IntegerDivision final : Eval<T> {
   const EvalPtr<T> a, b;
-  const Site& site;
-  IntegerDivision(EvalPtr<T> a_in, EvalPtr<T> b_in, const Site& s) : a(std::move(a_in)), b(std::move(b_in)), site(s) {}
+  const Site* const site;  // null: by zero it gives 0
+  IntegerDivision(EvalPtr<T> a_in, EvalPtr<T> b_in, const Site* s) : a(std::move(a_in)), b(std::move(b_in)), site(s) {}
   T eval() const override {
     const T x = a->eval(), y = b->eval();
     if (y == 0) {
-      fail(site, ErrorCode::NotANumber, fmt::format("integer division of {} by zero", x), "test the divisor first");
+      if (!site) return 0;
+      fail(*site, ErrorCode::NotANumber, fmt::format("integer division of {} by zero", x), "test the divisor first");
     }
     return modulo ? floor_mod(x, y) : floor_div(x, y);
   }
 };
 
+/// Truncated towards zero: the nearest integer where it does not fit, 0 for NaN.
+template <class Integer>
+Integer saturated(double value) {
+  if (const auto integer = to_integer<Integer>(value)) return *integer;
+  if (std::isnan(value)) return 0;
+  return value < 0 ? std::numeric_limits<Integer>::min() : std::numeric_limits<Integer>::max();
+}
+
 template <class Integer, class Float>
 struct FloatToInteger final : Eval<Integer> {
   const EvalPtr<Float> a;
-  const Site& site;
-  FloatToInteger(EvalPtr<Float> a_in, const Site& s) : a(std::move(a_in)), site(s) {}
+  const Site* const site;  // null: out of range it gives the nearest integer
+  FloatToInteger(EvalPtr<Float> a_in, const Site* s) : a(std::move(a_in)), site(s) {}
   Integer eval() const override {
     const Float x = a->eval();
+    if (!site) return saturated<Integer>(x);
     if (const auto integer = to_integer<Integer>(x)) return *integer;
-    fail(site, ErrorCode::NotANumber,
+    fail(*site, ErrorCode::NotANumber,
          fmt::format("{} cannot be converted to {}", x, loopgrad::name_of(scalar_type<Integer>())),
          "bound the value before the cast");
   }
@@ -95,6 +106,10 @@ Place ExprCompiler::place(const ir::Array& array, const std::vector<ir::Expr>& i
   if (indices.size() != result.slot.shape.size()) throw InternalError("rank of an access to '" + array->name + "'");
   for (const ir::Expr& index : indices) result.indices.push_back(compile<std::int64_t>(index, scope));
   return result;
+}
+
+const Site* ExprCompiler::checked_site(const Scope& scope) const {
+  return machine_.options.checked ? &machine_.add_site(scope.loop, scope.location) : nullptr;
 }
 
 template <class T>
@@ -169,7 +184,7 @@ EvalPtr<T> ExprCompiler::compile_binary(const ir::Binary& node, const Scope& sco
   }
   EvalPtr<T> a = compile<T>(node.a, scope), b = compile<T>(node.b, scope);
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    const Site& site = machine_.add_site(scope.loop, scope.location);
+    const Site* const site = checked_site(scope);
     if (node.op == ir::BinaryOp::FloorDiv) {
       return std::make_unique<IntegerDivision<T, false>>(std::move(a), std::move(b), site);
     }
@@ -206,7 +221,7 @@ EvalPtr<T> ExprCompiler::compile_cast(const ir::Cast& node, const Scope& scope) 
     if constexpr (std::is_same_v<T, bool>) {
       return apply<bool>([](U x) { return x != U{0}; }, std::move(a));
     } else if constexpr (std::is_floating_point_v<U> && std::is_integral_v<T>) {
-      return std::make_unique<FloatToInteger<T, U>>(std::move(a), machine_.add_site(scope.loop, scope.location));
+      return std::make_unique<FloatToInteger<T, U>>(std::move(a), checked_site(scope));
     } else if constexpr (std::is_same_v<T, U>) {
       return a;  // f32 and f64 are one type in f64 mode
     } else {

@@ -40,6 +40,8 @@ class ExprCompiler {
   EvalPtr<T> compile_fma(const ir::Fma& node, const Scope& scope) const;
   template <class T>
   EvalPtr<T> compile_cast(const ir::Cast& node, const Scope& scope) const;
+  /// Where to report what only checked mode takes for a mistake; null in other modes.
+  const Site* checked_site(const Scope& scope) const;
   /// Wraps a node so that evaluating it adds to one of the work counters.
   template <class T>
   EvalPtr<T> counted(EvalPtr<T> node, std::int64_t WorkCount::*counter) const;

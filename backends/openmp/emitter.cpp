@@ -73,7 +73,7 @@ std::string shape_text(const Array& array, EmitState& state) {
 }
 
 std::string declaration_text(const Program& program, const EmittedFunction& function, EmitState& state) {
-  std::string out = fmt::format("\nstruct {}_args {{\n", function.name);
+  std::string out = fmt::format("\nstruct {}args {{\n", function.name);
   for (const Symbol& size : program.sizes) out += fmt::format("  int64_t {};\n", state.names.of(size));
   for (const Array& array : program.arrays) {
     const bool bits = array->type == ScalarType::F16 || array->type == ScalarType::BF16;
@@ -87,7 +87,7 @@ std::string declaration_text(const Program& program, const EmittedFunction& func
   out += "  int64_t num_threads; /* 0: the OpenMP default */\n";
   if (function.uses_blas) out += "  const struct loopgrad_blas* blas; /* or null: loops */\n";
   out += "};\n";
-  out += fmt::format("int {0}(const struct {0}_args* args);\n", function.name);
+  out += fmt::format("int {0}(const struct {0}args* args);\n", function.name);
   return out;
 }
 
@@ -155,14 +155,14 @@ FunctionText function_text(const Program& source, const std::string& name) {
   FunctionText out;
   out.function = {name, body.workspace_blocks, plan.has_stack, plan.has_contractions};
   out.declaration = declaration_text(program, out.function, state);
-  out.definition = fmt::format("\nstatic int run_{}({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
+  out.definition = fmt::format("\nstatic int {}run({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
                                joined(declarations, 20, 4), body.text);
-  out.definition += fmt::format("\nextern \"C\" int {0}({1}const {0}_args* args) {{\n", name,
+  out.definition += fmt::format("\nextern \"C\" int {0}({1}const {0}args* args) {{\n", name,
                                 arguments.empty() ? "[[maybe_unused]] " : "");
   if (plan.has_threads || plan.has_contractions)
     out.definition +=
         "  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();\n";
-  out.definition += fmt::format("  return run_{}({});\n}}\n", name, joined(arguments, 20, 4));
+  out.definition += fmt::format("  return {}run({});\n}}\n", name, joined(arguments, 20, 4));
   out.helpers = std::move(state.helpers);
   if (plan.has_stack) out.helpers.insert(Helper::Stack);
   return out;
@@ -172,11 +172,11 @@ FunctionText function_text(const Program& source, const std::string& name) {
 
 EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string& header_name) {
   EmittedUnit unit;
-  NameTable names(reserved_names());
+  NameTable names(generated_name);
   std::set<Helper> helpers;
   std::string titles, declarations, definitions;
   for (const Program& program : programs) {
-    const FunctionText text = function_text(program, names.fresh(identifier(program.name)));
+    const FunctionText text = function_text(program, names.fresh(program.name));
     titles += (titles.empty() ? "" : ", ") + text.function.name;
     unit.functions.push_back(text.function);
     declarations += text.declaration;

@@ -8,7 +8,8 @@
 
 namespace loopgrad::backend {
 
-/// One generated function, `extern "C" int NAME(const struct NAME_args*)`. It returns a KernelStatus.
+/// One generated function, `extern "C" int NAME_(const struct NAME_args*)`. It returns a KernelStatus. The members of
+/// its arguments are spelled like it: the array `x` is `x_` (see `generated_name`).
 ///
 /// Every member of the argument struct takes 8 bytes, in this order: the sizes (int64_t), the arrays (pointers), then
 /// `stack` (loopgrad_stack*, used by programs that push or pop), `workspace` (loopgrad_block[workspace_blocks] that

@@ -1,13 +1,16 @@
 #include "backends/openmp/expr_text.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace loopgrad::backend {
 namespace {
@@ -54,7 +57,19 @@ std::string call(const char* function, const Expr& a, const Expr& b, EmitState& 
   return fmt::format("{}({}, {})", function, left, right);
 }
 
+/// Whether an operation on integers must be kept from overflowing: to CUDA that is undefined. All data of a program may
+/// overflow, while its indices do not.
+bool may_overflow(ScalarType type, std::initializer_list<Expr> operands, const EmitState& state) {
+  if (!state.device || (type != ScalarType::I32 && type != ScalarType::I64)) return false;
+  if (type == ScalarType::I32) return true;
+  return !state.in_index && std::any_of(operands.begin(), operands.end(), has_load);
+}
+
 std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
+  if (n.op == UnaryOp::Neg && may_overflow(n.type, {n.a}, state)) {
+    state.helpers.insert(Helper::Wrapping);
+    return call("wrapping_sub", int_const(0, n.type), n.a, state);
+  }
   if (n.op == UnaryOp::Neg || n.op == UnaryOp::Not) {
     // A literal or a second sign after the minus is put in parentheses: -(-1) is not --1.
     std::string operand = text_of(n.a, state, Level::Prefix);
@@ -131,13 +146,27 @@ std::string division_text(const Binary& n, EmitState& state, Level surrounding) 
   return call(quotient ? "floor_div" : "floor_mod", n.a, n.b, state);
 }
 
+const char* wrapping_name(BinaryOp op) {
+  return op == BinaryOp::Add ? "wrapping_add" : op == BinaryOp::Sub ? "wrapping_sub" : "wrapping_mul";
+}
+
+std::string power_text(const Binary& n, EmitState& state) {
+  if (state.device) state.helpers.insert(Helper::Power);
+  return call(state.device ? "power" : "std::pow", n.a, n.b, state);
+}
+
 std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
+  const bool ring = n.op == BinaryOp::Add || n.op == BinaryOp::Sub || n.op == BinaryOp::Mul;
+  if (ring && may_overflow(n.type, {n.a, n.b}, state)) {
+    state.helpers.insert(Helper::Wrapping);
+    return call(wrapping_name(n.op), n.a, n.b, state);
+  }
   switch (n.op) {
     case BinaryOp::FloorDiv:
     case BinaryOp::Mod: return division_text(n, state, surrounding);
     case BinaryOp::Min: state.helpers.insert(Helper::MinOf); return call("min_of", n.a, n.b, state);
     case BinaryOp::Max: state.helpers.insert(Helper::MaxOf); return call("max_of", n.a, n.b, state);
-    case BinaryOp::Pow: return call("std::pow", n.a, n.b, state);
+    case BinaryOp::Pow: return power_text(n, state);
     case BinaryOp::Atan2: return call("std::atan2", n.a, n.b, state);
     default: return infix_text(infix_of(n.op), n.a, n.b, state, surrounding);
   }
@@ -159,7 +188,13 @@ std::string select_text(const Select& n, EmitState& state, Level surrounding) {
 std::string cast_text(const Cast& n, EmitState& state, Level surrounding) {
   if (n.type == ScalarType::Bool)
     return wrapped(text_of(n.a, state, Level::Equality) + " != 0", Level::Equality, surrounding);
-  return fmt::format("{}({})", value_cpp_type(n.type), text_of(n.a, state));
+  if (is_float(n.a.type()) && !is_float(n.type)) {
+    state.helpers.insert(Helper::ToInteger);
+    return fmt::format("to_integer<{}>({})", value_cpp_type(n.type), text_of(n.a, state));
+  }
+  // To C++ `double(float(x[i]))` may be a type, of a function with a parameter x.
+  const std::string type = value_cpp_type(n.type);
+  return fmt::format("{}({})", n.a.kind() == Kind::Cast ? "static_cast<" + type + ">" : type, text_of(n.a, state));
 }
 
 /// True for a text with an operator outside of all parentheses.
@@ -173,9 +208,26 @@ bool is_compound(const std::string& text) {
   return false;
 }
 
+/// Where an element lies in its array.
+std::string position_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
+  std::string position = state.position ? state.position(array, indices) : "";
+  if (!position.empty()) return position;
+  // Row-major position by Horner's rule: (i * m + j) * k + l.
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const bool last = d + 1 == indices.size();
+    std::string index = text_of(indices[d], state, position.empty() && last ? Level::Any : Level::Sum);
+    if (!position.empty()) position = as_int(indices[d]) == 0 ? position : position + " + " + index;
+    else if (as_int(indices[d]) != 0 || last) position = index;
+    if (last || position.empty() || as_int(array->shape[d + 1]) == 1) continue;
+    position = fmt::format("{} * {}", is_compound(position) ? "(" + position + ")" : position,
+                           text_of(array->shape[d + 1], state, Level::Prefix));
+  }
+  return position;
+}
+
 }  // namespace
 
-EmitState::EmitState(const Program& program) : names(reserved_names()) {
+EmitState::EmitState(const Program& program) : names(generated_name) {
   non_negative.insert(program.sizes.begin(), program.sizes.end());
   for (const Fact& fact : program.facts) {
     const auto lower = fact.lower ? as_int(fact.lower) : std::nullopt;
@@ -227,18 +279,9 @@ std::string argument_text(const Expr& e, EmitState& state) {
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
   const std::string name = state.names.of(array);
   if (indices.empty()) return array->role == ArrayRole::Local ? name : name + "[0]";
-  std::string position = state.position ? state.position(array, indices) : "";
-  if (!position.empty()) return fmt::format("{}[{}]", name, position);
-  // Row-major position by Horner's rule: (i * m + j) * k + l.
-  for (std::size_t d = 0; d < indices.size(); ++d) {
-    const bool last = d + 1 == indices.size();
-    std::string index = text_of(indices[d], state, position.empty() && last ? Level::Any : Level::Sum);
-    if (!position.empty()) position = as_int(indices[d]) == 0 ? position : position + " + " + index;
-    else if (as_int(indices[d]) != 0 || last) position = index;
-    if (last || position.empty() || as_int(array->shape[d + 1]) == 1) continue;
-    position = fmt::format("{} * {}", is_compound(position) ? "(" + position + ")" : position,
-                           text_of(array->shape[d + 1], state, Level::Prefix));
-  }
+  const bool outside = std::exchange(state.in_index, true);
+  const std::string position = position_text(array, indices, state);
+  state.in_index = outside;
   return fmt::format("{}[{}]", name, position);
 }
 
@@ -270,16 +313,21 @@ std::string updated_text(const Reduce& n, const std::string& before, EmitState& 
     const auto factors = *product_of(n.value);
     return stored(n.array->type, fma_text(factors.a, factors.b, old, state), state);
   }
-  if (n.op == ReduceOp::Add || n.op == ReduceOp::Mul)
+  const bool arithmetic = n.op == ReduceOp::Add || n.op == ReduceOp::Mul;
+  const bool wraps = arithmetic && may_overflow(n.array->type, {load(n.array, n.indices)}, state);
+  if (arithmetic && !wraps)
     return stored(
         n.array->type,
         fmt::format("{} {} {}", old, n.op == ReduceOp::Add ? "+" : "*", text_of(n.value, state, Level::Product)),
         state);
   const bool least = n.op == ReduceOp::Min;
-  state.helpers.insert(least ? Helper::MinOf : Helper::MaxOf);
+  state.helpers.insert(wraps ? Helper::Wrapping : least ? Helper::MinOf : Helper::MaxOf);
+  const char* const function = wraps   ? wrapping_name(n.op == ReduceOp::Add ? BinaryOp::Add : BinaryOp::Mul)
+                               : least ? "min_of"
+                                       : "max_of";
   std::string value = argument_text(n.value, state);
   if (n.array->type == ScalarType::I64 && !is_wide(n.value, state)) value = fmt::format("{}({})", wide_type, value);
-  return stored(n.array->type, fmt::format("{}({}, {})", least ? "min_of" : "max_of", old, value), state);
+  return stored(n.array->type, fmt::format("{}({}, {})", function, old, value), state);
 }
 
 const char* value_cpp_type(ScalarType type) { return storage_cpp_type(value_type(type)); }

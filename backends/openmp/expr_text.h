@@ -14,6 +14,8 @@ struct EmitState {
 
   ir::NameTable names;
   std::set<Helper> helpers;
+  bool device = false;                    // CUDA: powers of our own, and no flag that makes integers wrap around
+  bool in_index = false;                  // in the position of an element, which does not overflow
   bool vector_math = false;               // f32 functions from vector_math.h instead of the standard library's
   std::string index_type = "int64_t";     // of sizes, iterators and what is computed from them, but for
   std::set<ir::Symbol> wide;              // iterators whose bounds are data

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace loopgrad::backend {
 namespace {
@@ -117,20 +118,23 @@ class Planner {
     LoopPlan& loop = plan_.loops[s.get()];
     const auto lower = as_int(n.lower), upper = as_int(n.upper);
     const bool one_trip = lower && upper && *upper - *lower <= 1;
-    if (is_parallel(n.mode) && parallel_ < 0 && !one_trip) {
+    if (is_parallel(n.mode) && parallel_ < 0 && !in_simd_ && !one_trip) {
       loop.threads = plan_.has_threads = true;
       loop.uneven = is_uneven(n);
       loop.collapse = collapsible(n);
       parallel_ = static_cast<int>(loops_.size());
     }
-    if (loop.collapse == 1)
+    // A single trip fills no lanes, and would keep the loops inside from threads: OpenMP has none in a loop over lanes.
+    if (loop.collapse == 1 && !one_trip)
       if (auto simd = plan_simd(n, aliased_)) {
         loop.simd = true;
         loop.simd_reductions = std::move(*simd);
       }
+    const bool in_simd_before = std::exchange(in_simd_, in_simd_ || loop.simd);
     loops_.push_back({s, n.iterator});
     visit_stmt(n.body);
     loops_.pop_back();
+    in_simd_ = in_simd_before;
     if (parallel_ == static_cast<int>(loops_.size())) parallel_ = -1;
   }
 
@@ -160,6 +164,7 @@ class Planner {
   FunctionPlan& plan_;
   std::set<Array> aliased_;
   std::vector<OpenLoop> loops_;
+  bool in_simd_ = false;
   int parallel_ = -1;  // position in loops_ of the loop that runs on threads
 };
 

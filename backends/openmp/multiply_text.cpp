@@ -90,7 +90,7 @@ std::vector<std::string> multiply_arguments(const ir::Contraction& n, EmitState&
   return {"blas",
           "threads",
           "{" + list(n.extents, 0) + "}",
-          fmt::format("{}", n.alpha),
+          text_of(ir::float_const(n.alpha, n.c->type), state),
           matrix(n.a, n.a_place),
           matrix(n.b, n.b_place),
           n.overwrites ? "0" : "1",

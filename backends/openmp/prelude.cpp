@@ -7,7 +7,6 @@
 
 #include <cctype>
 #include <map>
-#include <sstream>
 
 namespace loopgrad::backend {
 namespace {
@@ -19,7 +18,7 @@ const std::map<Helper, const char*>& definitions() {
 template <class T>
 inline T floor_div(T a, T b) {
   if (b == 0) return 0;
-  if (b == -1) return -a;
+  if (b == -1) return static_cast<T>(0ull - a);
   return a / b - ((a % b != 0) & ((a < 0) != (b < 0)));
 }
 )"},
@@ -50,7 +49,18 @@ inline T max_of(T a, T b) { return a < b ? b : a; }
 )"},
       {Helper::AbsOf, R"(
 template <class T>
-inline T abs_of(T a) { return a < 0 ? -a : a; }
+inline T abs_of(T a) { return a < 0 ? static_cast<T>(0ull - a) : a; }
+)"},
+      {Helper::ToInteger, R"(
+// A number as an integer, rounded towards zero: the nearest integer where it does not fit, 0 where it is none.
+template <class Integer, class Float>
+inline Integer to_integer(Float a) {
+  constexpr Float end = sizeof(Integer) == 4 ? 0x1p31f : 0x1p63f;
+  constexpr Integer least = sizeof(Integer) == 4 ? INT32_MIN : INT64_MIN;
+  const Integer inside = static_cast<Integer>((a >= -end) & (a < end) ? a : Float(0));
+  const Integer below = a < -end ? least : inside;
+  return a >= end ? ~least : below;
+}
 )"},
       {Helper::Sigmoid, R"(
 // 1 / (1 + exp(-a)) without overflow.
@@ -175,33 +185,6 @@ class Stack {
   return texts;
 }
 
-constexpr const char* reserved_words =
-    // Keywords and alternative tokens of C++20 and C.
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class "
-    "co_await "
-    "co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete "
-    "do "
-    "double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable "
-    "namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast "
-    "requires restrict return short signed sizeof static static_assert static_cast struct switch template this "
-    "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
-    "xor_eq "
-    // Names that system headers put into the global namespace as macros or as functions that may be macros.
-    "std size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t index_t NULL NAN INFINITY INT32_MIN "
-    "INT64_MIN "
-    "HUGE_VAL EOF errno assert linux unix i386 main y0 y1 yn j0 j1 jn "
-    // The frame of a generated function and the helpers.
-    "args threads workspace stack home before status num_threads floor_div floor_mod min_of max_of abs_of sigmoid "
-    "from_f16 "
-    "to_f16 "
-    "from_bf16 to_bf16 exp_f32 log_f32 tanh_f32 sigmoid_f32 fused float_of bits_of atomic_update Scratch Stack "
-    "Lanes add_lanes add_up_lanes blas multiply gemm Matrix Extents loopgrad_blas "
-    "loopgrad_stack loopgrad_block loopgrad_ok loopgrad_out_of_memory "
-    "loopgrad_bad_stack omp_get_max_threads omp_get_thread_num "
-    // CUDA.
-    "threadIdx blockIdx blockDim gridDim warpSize atomicAdd block_reduce block_number thread_number dynamic_shared "
-    "stack_bytes stack_capacity stack_state TwoFloats log2_of exp2_of rare_power";
-
 }  // namespace
 
 std::string helper_definitions(const std::set<Helper>& used) {
@@ -216,21 +199,15 @@ std::string helper_definitions(const std::set<Helper>& used) {
   return out;
 }
 
-const std::set<std::string>& reserved_names() {
-  static const std::set<std::string> names = [] {
-    std::istringstream words(reserved_words);
-    std::set<std::string> set;
-    for (std::string word; words >> word;) set.insert(word);
-    return set;
-  }();
-  return names;
-}
-
-std::string identifier(const std::string& name) {
-  std::string out = name;
-  for (char& c : out)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "p_");
+std::string generated_name(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool kept = std::isalnum(static_cast<unsigned char>(c));
+    if (kept) out += c;
+    else if (!out.empty() && out.back() != '_') out += '_';
+  }
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "n");
+  if (out.back() != '_') out += '_';
   return out;
 }
 

@@ -1,4 +1,5 @@
-// The few C++ helpers that generated code calls. Each is printed only where a program uses it.
+// The few C++ helpers that generated code calls. Each is printed only where a program uses it. `Wrapping` and `Power`
+// are called by CUDA code only.
 #pragma once
 
 #include <set>
@@ -14,6 +15,9 @@ enum class Helper {
   MinReduction,
   MaxReduction,
   AbsOf,
+  ToInteger,
+  Wrapping,
+  Power,
   Sigmoid,
   Fused,
   F16,
@@ -33,11 +37,10 @@ enum class Helper {
 /// The definitions of `used` and of what those use, in a fixed order.
 std::string helper_definitions(const std::set<Helper>& used);
 
-/// Names that generated code must not give to a program's arrays, sizes and iterators: the keywords of C++ and
-/// everything that the helpers and the frame of a generated function use.
-const std::set<std::string>& reserved_names();
-
-/// `name` with everything that C does not allow in an identifier replaced by '_'.
-std::string identifier(const std::string& name);
+/// How everything that a program names is spelled in generated code: `x` is `x_`. No keyword, macro or function of a
+/// library ends in one underscore and starts with none, and nothing does that helpers and the frame of a function name:
+/// only what comes from here ends in an underscore. What C does not allow in a name, or keeps for itself (a leading or
+/// a double underscore), becomes one underscore or nothing.
+std::string generated_name(const std::string& name);
 
 }  // namespace loopgrad::backend

@@ -80,8 +80,10 @@ Value math(UnaryOp op, const Operand& a) {
   return value_of(ir::unary(op, Expr(x.node())), x.weak());
 }
 
+/// An integer next to a floating operand takes its type at once: an f32 between the two would round it.
 Value math(BinaryOp op, const Operand& a, const Operand& b) {
-  const Value x = as_floating(a.value), y = as_floating(b.value);
+  const bool floating = is_float(ir::promoted_type(a.value, b.value));
+  const Value x = floating ? a.value : as_floating(a.value), y = floating ? b.value : as_floating(b.value);
   const ScalarType type = ir::promoted_type(x, y);
   return value_of(ir::binary(op, ir::converted(x, type), ir::converted(y, type)), x.weak() && y.weak());
 }

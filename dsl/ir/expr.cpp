@@ -42,14 +42,23 @@ ScalarType result_type(BinaryOp op, ScalarType operand) {
 
 /// `x + c` with c folded into an existing constant: (x + 1) - 1 is x. Integers only.
 std::optional<Expr> fold_offset(BinaryOp op, const Expr& a, std::int64_t c) {
-  const std::int64_t delta = op == BinaryOp::Add ? c : -c;
   const auto* inner = a.as<Binary>();
   if (!inner || (inner->op != BinaryOp::Add && inner->op != BinaryOp::Sub)) return std::nullopt;
   const auto offset = as_int(inner->b);
   if (!offset) return std::nullopt;
-  const std::int64_t total = (inner->op == BinaryOp::Add ? *offset : -*offset) + delta;
+  std::int64_t delta = c, total = *offset;
+  if (op == BinaryOp::Sub && __builtin_sub_overflow(0, c, &delta)) return std::nullopt;
+  if (inner->op == BinaryOp::Sub && __builtin_sub_overflow(0, *offset, &total)) return std::nullopt;
+  if (__builtin_add_overflow(total, delta, &total)) return std::nullopt;
+  if (total == std::numeric_limits<std::int64_t>::min()) return std::nullopt;
   if (total >= 0) return inner->a + int_const(total, a.type());
   return inner->a - int_const(-total, a.type());
+}
+
+/// A constant below zero whose negation is of its type as well, with room to spare in 64 bits.
+bool is_negatable(const Expr& e) {
+  const auto c = as_int(e);
+  return c && *c < 0 && *c > (e.type() == ScalarType::I32 ? std::numeric_limits<std::int32_t>::min() : -(1LL << 40));
 }
 
 std::optional<Expr> simplify_int(BinaryOp op, const Expr& a, const Expr& b) {
@@ -61,13 +70,13 @@ std::optional<Expr> simplify_int(BinaryOp op, const Expr& a, const Expr& b) {
     case BinaryOp::Add:
       if (ca == 0) return b;
       if (cb == 0) return a;
-      if (cb && *cb < 0 && *cb > -(1LL << 40)) return a - int_const(-*cb, b.type());
+      if (is_negatable(b)) return a - int_const(-*cb, b.type());
       if (cb && a.type() == ScalarType::I64) return fold_offset(op, a, *cb);
       if (ca && a.type() == ScalarType::I64) return b + a;  // constants to the right
       return std::nullopt;
     case BinaryOp::Sub:
       if (cb == 0) return a;
-      if (cb && *cb < 0 && *cb > -(1LL << 40)) return a + int_const(-*cb, b.type());
+      if (is_negatable(b)) return a + int_const(-*cb, b.type());
       if (cb && a.type() == ScalarType::I64) return fold_offset(op, a, *cb);
       if (a.same_as(b)) return int_const(0, a.type());
       return std::nullopt;
@@ -163,7 +172,10 @@ bool is_const(const Expr& e, double value) {
   return false;
 }
 
-Expr int_const(std::int64_t value, ScalarType type) { return {std::make_shared<IntConst>(type, value)}; }
+Expr int_const(std::int64_t value, ScalarType type) {
+  if (type == ScalarType::I32) value = static_cast<std::int32_t>(value);  // wraps: every constant is one of its type
+  return {std::make_shared<IntConst>(type, value)};
+}
 Expr bool_const(bool value) { return int_const(value, ScalarType::Bool); }
 Expr float_const(double value, ScalarType type) {
   if (type == ScalarType::F32) value = static_cast<float>(value);

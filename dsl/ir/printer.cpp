@@ -254,8 +254,9 @@ void NameTable::release(std::int64_t id) {
 }
 
 std::string NameTable::fresh(const std::string& wish) {
-  std::string name = wish;
-  for (int number = 1; !used_.insert(name).second; ++number) name = fmt::format("{}_{}", wish, number);
+  const auto spelled = [this](const std::string& name) { return spelling_ ? spelling_(name) : name; };
+  std::string name = spelled(wish);
+  for (int number = 1; !used_.insert(name).second; ++number) name = spelled(fmt::format("{}_{}", wish, number));
   return name;
 }
 

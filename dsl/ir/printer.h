@@ -13,8 +13,10 @@ namespace loopgrad::ir {
 /// by the printer and the emitters, so that a message, the pseudo-code and the generated code agree.
 class NameTable {
  public:
-  /// `reserved` names (keywords of the target, runtime functions) are never given out.
-  explicit NameTable(std::set<std::string> reserved = {}) : used_(std::move(reserved)) {}
+  /// How a name is spelled; must keep names of one spelling few, since those are told apart by numbers.
+  using Spelling = std::string (*)(const std::string& name);
+  /// Without a spelling names are as declared.
+  explicit NameTable(Spelling spelling = nullptr) : spelling_(spelling) {}
   const std::string& of(const Symbol& symbol);
   const std::string& of(const Array& array);
   /// A name that nothing else has, starting from `wish`.
@@ -28,6 +30,7 @@ class NameTable {
 
   std::map<std::int64_t, std::string> names_;
   std::set<std::string> used_;
+  Spelling spelling_;
 };
 
 struct PrintOptions {

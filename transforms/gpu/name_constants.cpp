@@ -18,8 +18,9 @@ namespace {
 
 bool is_worth_a_name(const Expr& e) {
   if (e.type() != ScalarType::I64 || has_load(e)) return false;
-  bool costly = false, uses_variables = false;
+  bool costly = false, uses_variables = false, integral = true;
   ir::walk(e, [&](const Expr& part) {
+    integral &= !is_float(part.type());  // the host computes with integers only
     const auto* n = part.as<ir::Binary>();
     // What is divided by a constant is multiplied.
     const bool divides = n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::Mod) && !ir::as_int(n->b);
@@ -27,7 +28,7 @@ bool is_worth_a_name(const Expr& e) {
     costly |= divides || chooses;
     uses_variables |= part.kind() == ir::Kind::Var;
   });
-  return costly && uses_variables;
+  return integral && costly && uses_variables;
 }
 
 bool is_positive(const Expr& e) {

@@ -86,7 +86,8 @@ class Updater {
                                   [&](const Element& e) { return !e.fits || !always_stores(inside, e); }),
                    elements.end());
     for (Element& e : elements) {
-      e.needs_value &= !starts_new(inside, e);
+      const Stmt any = ir::assign(e.array, e.indices, ir::load(e.array, e.indices));
+      e.needs_value &= loaded_before(inside, e, any, any).get() != nullptr;
       const Expr choice = choice_of_old_value(inside, e);
       if (choice) e.needed_if = ir::substitute(choice, first_trip);
     }
@@ -104,7 +105,7 @@ class Updater {
   }
 
   /// `s`, which executes `children`, with these elements in scalars.
-  static Stmt in_scalars(const Stmt& s, const std::vector<Stmt>& children, const std::vector<Element>& elements) {
+  Stmt in_scalars(const Stmt& s, const std::vector<Stmt>& children, const std::vector<Element>& elements) const {
     Stmt body = s;
     std::vector<Stmt> before, after;
     std::vector<ir::Array> scalars;
@@ -113,7 +114,8 @@ class Updater {
       const ir::Array now = ir::make_array(e.array->name + "_now", e.array->type, {}, ir::ArrayRole::Local, where);
       scalars.push_back(now);
       body = in_scalar(body, e, now);
-      if (!e.starts_new && e.needs_value) before.push_back(first_value(children, e, now));
+      const Stmt old = e.starts_new || !e.needs_value ? Stmt() : first_value(children, e, now);
+      if (old) before.push_back(old);
       after.push_back(ir::assign(e.array, e.indices, ir::load(now, {}), where));
     }
     before.push_back(body);
@@ -123,17 +125,65 @@ class Updater {
     return all;
   }
 
-  /// Loads the element, unless a branch comes first that assigns it: where it is taken, the element may have no value.
-  static Stmt first_value(const std::vector<Stmt>& children, const Element& e, const ir::Array& now) {
+  /// Loads the element where `children` use what it was before them: on a path that assigns it first, it may have no
+  /// value yet. Null: nowhere.
+  Stmt first_value(const std::vector<Stmt>& children, const Element& e, const ir::Array& now) const {
     const Expr old = ir::load(e.array, e.indices), none = ir::identity_of(ir::ReduceOp::Add, e.array->type);
     if (e.needed_if) return ir::assign(now, {}, ir::select(e.needed_if, old, none), e.array->location);
     const Stmt load = ir::assign(now, {}, old, e.array->location);
-    const auto first = std::find_if(children.begin(), children.end(), [&](const Stmt& s) { return e.is_used_in(s); });
-    const auto* branch = first->as<ir::If>();
-    if (!branch || branch->else_body || may_read(branch->condition, e.array, e.indices) ||
-        !starts_new(branch->then_body, e))
-      return load;
-    return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), load);
+    return loaded_before(ir::block(children), e, load, load);
+  }
+
+  /// What must happen before `s` so that the old value is there where it is used: `load`, some of it under conditions,
+  /// or null for nothing; `after` is the same for what follows `s`. It does not grow with the branches in a row.
+  Stmt loaded_before(const Stmt& s, const Element& e, const Stmt& after, const Stmt& load) const {
+    if (!s) return after;
+    if (const auto* block = s.as<ir::Block>()) {
+      Stmt needed = after;
+      for (auto child = block->body.rbegin(); child != block->body.rend(); ++child)
+        needed = loaded_before(*child, e, needed, load);
+      return needed;
+    }
+    if (const auto* local = s.as<ir::Allocate>()) {
+      const Stmt needed = loaded_before(local->body, e, after, load);
+      return decided_by(needed, {local->array}) ? load : needed;
+    }
+    if (!e.is_used_in(s)) {
+      std::set<ir::Array> changed;
+      ir::walk_stmts(s, [&](const Stmt& leaf) {
+        for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>&) { changed.insert(array); });
+      });
+      return decided_by(after, changed) ? load : after;
+    }
+    if (const auto* assign = s.as<ir::Assign>()) return assigns_new(*assign, e) ? Stmt() : load;
+    const auto* branch = s.as<ir::If>();
+    if (!branch || may_read(branch->condition, e.array, e.indices)) return load;
+    const Stmt yes = loaded_before(branch->then_body, e, after, load),
+               no = loaded_before(branch->else_body, e, after, load);
+    if (!yes && !no) return {};
+    if (!yes) return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), no);
+    return no ? load : ir::if_then(branch->condition, yes);
+  }
+
+  /// Whether a condition in `s` reads one of these arrays.
+  bool decided_by(const Stmt& s, const std::set<ir::Array>& arrays) const {
+    const bool any_alias =
+        std::any_of(arrays.begin(), arrays.end(), [&](const ir::Array& array) { return aliases_.count(array) > 0; });
+    bool found = false;
+    if (s)
+      ir::walk_stmts(s, [&](const Stmt& t) {
+        const auto* branch = t.as<ir::If>();
+        if (!branch) return;
+        ir::walk(branch->condition, [&](const Expr& x) {
+          const auto* load = x.as<ir::Load>();
+          found |= load && (arrays.count(load->array) || (any_alias && aliases_.count(load->array)));
+        });
+      });
+    return found;
+  }
+
+  static bool assigns_new(const ir::Assign& assign, const Element& e) {
+    return e.is(assign.array, assign.indices) && !may_read(assign.value, e.array, e.indices);
   }
 
   /// The first statement that uses the element, if that assigns it whenever `s` runs; else null.
@@ -146,11 +196,6 @@ class Updater {
     }
     const auto* assign = s.as<ir::Assign>();
     return assign && e.is(assign->array, assign->indices) ? assign : nullptr;
-  }
-
-  static bool starts_new(const Stmt& s, const Element& e) {
-    const auto* assign = first_assignment(s, e);
-    return assign && !may_read(assign->value, e.array, e.indices);
   }
 
   /// `e = select(choice, e, ..)` comes first: whether the old value, which need not exist, is read. Null: other forms.

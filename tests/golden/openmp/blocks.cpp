@@ -1,36 +1,36 @@
-static int run_blocks(int64_t n, const float* __restrict x, float* __restrict y,
+static int blocks_run(int64_t n_, const float* __restrict x_, float* __restrict y_,
     loopgrad_block* workspace, int threads) {
-  const int64_t block_end = max_of(min_of(int64_t(64), n / 4), int64_t(1));
-  const int64_t extent = floor_div(n + block_end - 1, block_end);
+  const int64_t block_end_ = max_of(min_of(int64_t(64), n_ / 4), int64_t(1));
+  const int64_t extent_ = floor_div(n_ + block_end_ - 1, block_end_);
   // emitter_test.cpp:148
-  Scratch<float> part_memory(workspace, 0);
-  if (!part_memory.reserve(1, {block_end})) return loopgrad_out_of_memory;
-  float* const part = part_memory.part(0);
+  Scratch<float> part_memory_(workspace, 0);
+  if (!part_memory_.reserve(1, {block_end_})) return loopgrad_out_of_memory;
+  float* const part_ = part_memory_.part(0);
   // emitter_test.cpp:149
-  #pragma omp parallel num_threads(threads) if (parallel : block_end * 43 >= 20000)
-  [=](const float* __restrict x, float* __restrict part) __attribute__((always_inline)) {
+  #pragma omp parallel num_threads(threads) if (parallel : block_end_ * 43 >= 20000)
+  [=](const float* __restrict x_, float* __restrict part_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait
-    for (int64_t block = 0; block < block_end; ++block) {
+    for (int64_t block_ = 0; block_ < block_end_; ++block_) {
       // emitter_test.cpp:151
-      float part_sum = 0.0f;
-      #pragma omp simd reduction(+ : part_sum)
-      for (int64_t i = block * extent; i < min_of(n, (block + 1) * extent); ++i) {
-        part_sum += x[i];
+      float part_sum_ = 0.0f;
+      #pragma omp simd reduction(+ : part_sum_)
+      for (int64_t i_ = block_ * extent_; i_ < min_of(n_, (block_ + 1) * extent_); ++i_) {
+        part_sum_ += x_[i_];
       }
-      part[block] = part_sum;
+      part_[block_] = part_sum_;
     }
-  }(x, part);
+  }(x_, part_);
   // emitter_test.cpp:154
-  float y_sum = 0.0f;
-  #pragma omp simd reduction(+ : y_sum)
-  for (int64_t k = 0; k < block_end; ++k) {
-    y_sum += part[k];
+  float y_sum_ = 0.0f;
+  #pragma omp simd reduction(+ : y_sum_)
+  for (int64_t k_ = 0; k_ < block_end_; ++k_) {
+    y_sum_ += part_[k_];
   }
-  y[0] = y_sum;
+  y_[0] = y_sum_;
   return loopgrad_ok;
 }
 
-extern "C" int blocks(const blocks_args* args) {
+extern "C" int blocks_(const blocks_args* args) {
   const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();
-  return run_blocks(args->n, args->x, args->y, args->workspace, threads);
+  return blocks_run(args->n_, args->x_, args->y_, args->workspace, threads);
 }

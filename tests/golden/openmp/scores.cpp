@@ -1,89 +1,90 @@
-static int run_scores(int64_t n, int64_t k, int64_t d, const float* __restrict q,
-    const float* __restrict key, float* __restrict y, float* __restrict last, int threads) {
+static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restrict q_,
+    const float* __restrict key_, float* __restrict y_, float* __restrict last_, int threads) {
   // emitter_test.cpp:131
-  #pragma omp parallel num_threads(threads) if (parallel : n * (k / 8 * (d * 57 + 26) + (k - 8 * (k / 8)) * (d * 7 + 5) + 3) >= 20000)
-  [=](const float* __restrict q, const float* __restrict key, float* __restrict y,
-      float* __restrict last) __attribute__((always_inline)) {
+  #pragma omp parallel num_threads(threads) if (parallel : n_ * (k_ / 8 * (d_ * 57 + 26) + (k_ - 8 * (k_ / 8)) * (d_ * 7 + 5) + 3) >= 20000)
+  [=](const float* __restrict q_, const float* __restrict key_, float* __restrict y_,
+      float* __restrict last_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait
-    for (int64_t i = 0; i < n; ++i) {
+    for (int64_t i_ = 0; i_ < n_; ++i_) {
       // emitter_test.cpp:132
-      for (int64_t o_unrolled = 0; o_unrolled < k / 8; ++o_unrolled) {
+      for (int64_t o_unrolled_ = 0; o_unrolled_ < k_ / 8; ++o_unrolled_) {
         // emitter_test.cpp:134
-        float y_sum;
-        float y_sum_1;
-        float y_sum_2;
-        float y_sum_3;
-        float y_sum_4;
-        float y_sum_5;
-        float y_sum_6;
-        float y_sum_7;
-        y_sum = 0.0f;
-        y_sum_1 = 0.0f;
-        y_sum_2 = 0.0f;
-        y_sum_3 = 0.0f;
-        y_sum_4 = 0.0f;
-        y_sum_5 = 0.0f;
-        y_sum_6 = 0.0f;
-        y_sum_7 = 0.0f;
-        Lanes<float> lane_sums[8] = {};
-        int64_t c_first = 0;
-        for (; c_first + 8 <= d; c_first += 8) {
-          add_lanes<float>(lane_sums[0], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled) * d + c], before); });
-          add_lanes<float>(lane_sums[1], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], before); });
-          add_lanes<float>(lane_sums[2], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], before); });
-          add_lanes<float>(lane_sums[3], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], before); });
-          add_lanes<float>(lane_sums[4], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], before); });
-          add_lanes<float>(lane_sums[5], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], before); });
-          add_lanes<float>(lane_sums[6], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], before); });
-          add_lanes<float>(lane_sums[7], c_first, [&](int64_t c, float before) { return fused(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], before); });
+        float y_sum_;
+        float y_sum_1_;
+        float y_sum_2_;
+        float y_sum_3_;
+        float y_sum_4_;
+        float y_sum_5_;
+        float y_sum_6_;
+        float y_sum_7_;
+        y_sum_ = 0.0f;
+        y_sum_1_ = 0.0f;
+        y_sum_2_ = 0.0f;
+        y_sum_3_ = 0.0f;
+        y_sum_4_ = 0.0f;
+        y_sum_5_ = 0.0f;
+        y_sum_6_ = 0.0f;
+        y_sum_7_ = 0.0f;
+        Lanes<float> lane_sums_[8] = {};
+        int64_t c_first_ = 0;
+        for (; c_first_ + 8 <= d_; c_first_ += 8) {
+          add_lanes<float>(lane_sums_[0], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[1], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 1) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[2], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 2) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[3], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 3) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[4], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 4) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[5], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 5) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[6], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 6) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[7], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 7) * d_ + c_]; });
         }
-        for (int64_t c = c_first; c < d; ++c) {
-          y_sum = fused(q[i * d + c], key[(8 * o_unrolled) * d + c], y_sum);
-          y_sum_1 = fused(q[i * d + c], key[(8 * o_unrolled + 1) * d + c], y_sum_1);
-          y_sum_2 = fused(q[i * d + c], key[(8 * o_unrolled + 2) * d + c], y_sum_2);
-          y_sum_3 = fused(q[i * d + c], key[(8 * o_unrolled + 3) * d + c], y_sum_3);
-          y_sum_4 = fused(q[i * d + c], key[(8 * o_unrolled + 4) * d + c], y_sum_4);
-          y_sum_5 = fused(q[i * d + c], key[(8 * o_unrolled + 5) * d + c], y_sum_5);
-          y_sum_6 = fused(q[i * d + c], key[(8 * o_unrolled + 6) * d + c], y_sum_6);
-          y_sum_7 = fused(q[i * d + c], key[(8 * o_unrolled + 7) * d + c], y_sum_7);
+        for (int64_t c_ = c_first_; c_ < d_; ++c_) {
+          y_sum_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_) * d_ + c_];
+          y_sum_1_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 1) * d_ + c_];
+          y_sum_2_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 2) * d_ + c_];
+          y_sum_3_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 3) * d_ + c_];
+          y_sum_4_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 4) * d_ + c_];
+          y_sum_5_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 5) * d_ + c_];
+          y_sum_6_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 6) * d_ + c_];
+          y_sum_7_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 7) * d_ + c_];
         }
-        float totals[8];
-        add_up_lanes<float>(lane_sums, totals);
-        y_sum += totals[0];
-        y_sum_1 += totals[1];
-        y_sum_2 += totals[2];
-        y_sum_3 += totals[3];
-        y_sum_4 += totals[4];
-        y_sum_5 += totals[5];
-        y_sum_6 += totals[6];
-        y_sum_7 += totals[7];
-        y[i * k + 8 * o_unrolled] = y_sum;
-        y[i * k + 8 * o_unrolled + 1] = y_sum_1;
-        y[i * k + 8 * o_unrolled + 2] = y_sum_2;
-        y[i * k + 8 * o_unrolled + 3] = y_sum_3;
-        y[i * k + 8 * o_unrolled + 4] = y_sum_4;
-        y[i * k + 8 * o_unrolled + 5] = y_sum_5;
-        y[i * k + 8 * o_unrolled + 6] = y_sum_6;
-        y[i * k + 8 * o_unrolled + 7] = y_sum_7;
+        float totals_[8];
+        add_up_lanes<float>(lane_sums_, totals_);
+        y_sum_ += totals_[0];
+        y_sum_1_ += totals_[1];
+        y_sum_2_ += totals_[2];
+        y_sum_3_ += totals_[3];
+        y_sum_4_ += totals_[4];
+        y_sum_5_ += totals_[5];
+        y_sum_6_ += totals_[6];
+        y_sum_7_ += totals_[7];
+        y_[i_ * k_ + 8 * o_unrolled_] = y_sum_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 1] = y_sum_1_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 2] = y_sum_2_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 3] = y_sum_3_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 4] = y_sum_4_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 5] = y_sum_5_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 6] = y_sum_6_;
+        y_[i_ * k_ + 8 * o_unrolled_ + 7] = y_sum_7_;
       }
       // emitter_test.cpp:132
-      for (int64_t o = 8 * (k / 8); o < k; ++o) {
+      for (int64_t o_ = 8 * (k_ / 8); o_ < k_; ++o_) {
         // emitter_test.cpp:134
-        float y_sum_8 = 0.0f;
-        #pragma omp simd reduction(+ : y_sum_8)
-        for (int64_t c_1 = 0; c_1 < d; ++c_1) {
-          y_sum_8 = fused(q[i * d + c_1], key[o * d + c_1], y_sum_8);
+        float y_sum_8_ = 0.0f;
+        #pragma omp simd reduction(+ : y_sum_8_)
+        for (int64_t c_1_ = 0; c_1_ < d_; ++c_1_) {
+          y_sum_8_ += q_[i_ * d_ + c_1_] * key_[o_ * d_ + c_1_];
         }
-        y[i * k + o] = y_sum_8;
+        y_[i_ * k_ + o_] = y_sum_8_;
       }
       // emitter_test.cpp:136
-      last[i] = y[i * k + k - 1];
+      last_[i_] = y_[i_ * k_ + k_ - 1];
     }
-  }(q, key, y, last);
+  }(q_, key_, y_, last_);
   return loopgrad_ok;
 }
 
-extern "C" int scores(const scores_args* args) {
+extern "C" int scores_(const scores_args* args) {
   const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();
-  return run_scores(args->n, args->k, args->d, args->q, args->key, args->y, args->last, threads);
+  return scores_run(args->n_, args->k_, args->d_, args->q_, args->key_, args->y_, args->last_,
+    threads);
 }

@@ -1,24 +1,24 @@
-static int run_step_forward(int64_t n, float* __restrict x, loopgrad_stack* home) {
+static int step_forward_run(int64_t n_, float* __restrict x_, loopgrad_stack* home) {
   Stack stack(home);
-  for (int64_t i = 0; i < n; ++i) {
-    if (!stack.push<float>(x[i])) return loopgrad_out_of_memory;
-    x[i] = 0.0f;
+  for (int64_t i_ = 0; i_ < n_; ++i_) {
+    if (!stack.push<float>(x_[i_])) return loopgrad_out_of_memory;
+    x_[i_] = 0.0f;
   }
   return loopgrad_ok;
 }
 
-extern "C" int step_forward(const step_forward_args* args) {
-  return run_step_forward(args->n, args->x, args->stack);
+extern "C" int step_forward_(const step_forward_args* args) {
+  return step_forward_run(args->n_, args->x_, args->stack);
 }
 
-static int run_step_backward(int64_t n, float* __restrict x, loopgrad_stack* home) {
+static int step_backward_run(int64_t n_, float* __restrict x_, loopgrad_stack* home) {
   Stack stack(home);
-  for (int64_t i = n - 1; i >= 0; --i) {
-    if (!stack.pop(x[i])) return loopgrad_bad_stack;
+  for (int64_t i_ = n_ - 1; i_ >= 0; --i_) {
+    if (!stack.pop(x_[i_])) return loopgrad_bad_stack;
   }
   return loopgrad_ok;
 }
 
-extern "C" int step_backward(const step_backward_args* args) {
-  return run_step_backward(args->n, args->x, args->stack);
+extern "C" int step_backward_(const step_backward_args* args) {
+  return step_backward_run(args->n_, args->x_, args->stack);
 }

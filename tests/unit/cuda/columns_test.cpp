@@ -16,7 +16,7 @@ TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   for (auto i : p.loop("i", 1, n - 1))
     for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i - 1, j) + a(i + 1, j) + a(i, j - 1) + a(i, j + 1);
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos);
+  EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 4; ++i_) {"), std::string::npos);
   for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
 }
 
@@ -31,7 +31,7 @@ TEST(Columns, RunAlongTheOutermostLoopOfAStencil) {
         p.when(j > 1, [&] { a(1, i, j, k) += a(0, i, j - 1, k) - a(0, i, j + 1, k); });
       }
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 4; ++i) {"), std::string::npos)
+  EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 4; ++i_) {"), std::string::npos)
       << cuda_of(result);
   for (const std::int64_t rows : {2, 3, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 5}});
 }
@@ -49,7 +49,7 @@ TEST(Columns, AreShortWhereIterationsLoadMuch) {
       a(1, i, j) = sum;
     }
   const Lowered result = passed(p.build(), mapped);
-  EXPECT_NE(cuda_of(result).find("for (index_t i = i_start; i < i_start + 2; ++i) {"), std::string::npos)
+  EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 2; ++i_) {"), std::string::npos)
       << cuda_of(result);
   for (const std::int64_t rows : {8, 9, 10, 11, 13}) expect_same_results(result, {{"n", rows}, {"m", 11}});
 }

@@ -175,14 +175,14 @@ Program transposed() {
 TEST(Chunks, ThreadsTakeFourNeighboursWithWideAccesses) {
   const Lowered result = passed(scaled(0), mapped);
   const std::string code = cuda_of(result);
-  EXPECT_NE(code.find("copy_four(a_wide + 0, &a[i * m + j_start]);"), std::string::npos) << code;
-  EXPECT_NE(code.find("copy_four(&b[i * m + j_start], b_wide + 0);"), std::string::npos) << code;
+  EXPECT_NE(code.find("copy_four(a_wide_ + 0, &a_[i_ * m_ + j_start_]);"), std::string::npos) << code;
+  EXPECT_NE(code.find("copy_four(&b_[i_ * m_ + j_start_], b_wide_ + 0);"), std::string::npos) << code;
   for (const std::int64_t m : {1, 3, 4, 5, 8, 1030}) expect_same_results(result, {{"n", 3}, {"m", m}});
 }
 
 TEST(Chunks, BeginWhereTheAccessesAreAligned) {
   const Lowered result = passed(scaled(1), mapped);
-  EXPECT_NE(cuda_of(result).find("j_start >= 1 && "), std::string::npos) << result.text;
+  EXPECT_NE(cuda_of(result).find("j_start_ >= 1 && "), std::string::npos) << result.text;
   for (const std::int64_t m : {1, 2, 4, 5, 9, 1030}) expect_same_results(result, {{"n", 3}, {"m", m}});
 }
 
@@ -196,7 +196,7 @@ TEST(Chunks, AreNotTakenWhereNeighboursAreReadToo) {
   const Lowered result = passed(p.build(), mapped);
   const std::string code = cuda_of(result);
   EXPECT_EQ(code.find("copy_four"), std::string::npos) << code;
-  EXPECT_NE(code.find("a[a_at + 2]"), std::string::npos) << code;  // addressed from its neighbour
+  EXPECT_NE(code.find("a_[a_at_ + 2]"), std::string::npos) << code;  // addressed from its neighbour
   for (const std::int64_t columns : {2, 3, 9}) expect_same_results(result, {{"n", 3}, {"m", columns}});
 }
 
@@ -233,14 +233,14 @@ TEST(KeptRows, ARowIsReadOnceAndLocalsOfItsLengthNeedNoMemory) {
   }
   const Lowered result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("local f32 a_row[threads, 8]"), std::string::npos) << result.text;
-  EXPECT_NE(cuda_of(result).find("float a_row[8];"), std::string::npos);
+  EXPECT_NE(cuda_of(result).find("float a_row_[8];"), std::string::npos);
   for (const std::int64_t m_value : {1, 5, 31, 33, 255, 257, 4096, 4097})
     expect_same_results(result, {{"n", 2}, {"m", m_value}});
 
   const Lowered softmax = passed(normalised(), mapped);
   const std::string code = cuda_of(softmax);
-  EXPECT_NE(code.find("float e[8];"), std::string::npos) << code;
-  EXPECT_NE(code.find("float a_row[8];"), std::string::npos) << code;
+  EXPECT_NE(code.find("float e_[8];"), std::string::npos) << code;
+  EXPECT_NE(code.find("float a_row_[8];"), std::string::npos) << code;
   for (const std::int64_t m_value : {1, 2, 40, 300}) expect_same_results(softmax, {{"n", 3}, {"m", m_value}});
 }
 
@@ -289,10 +289,10 @@ TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {
 TEST(Tiles, ATransposeIsWideOnBothSides) {
   const Lowered result = passed(transposed(), mapped);
   const std::string code = cuda_of(result);
-  EXPECT_NE(code.find("alignas(16) float a_wide[16];"), std::string::npos) << code;
-  EXPECT_NE(code.find("alignas(16) float b_wide[16];"), std::string::npos) << code;
+  EXPECT_NE(code.find("alignas(16) float a_wide_[16];"), std::string::npos) << code;
+  EXPECT_NE(code.find("alignas(16) float b_wide_[16];"), std::string::npos) << code;
   // Rows are equally far apart, so the second tells whether all are aligned.
-  EXPECT_NE(code.find("is_aligned(&a[(i_start + 1) * m + j_start])"), std::string::npos) << code;
+  EXPECT_NE(code.find("is_aligned(&a_[(i_start_ + 1) * m_ + j_start_])"), std::string::npos) << code;
   for (const auto& [n, m] : {std::pair{1, 1}, {4, 4}, {5, 7}, {37, 70}}) {
     expect_same_results(result, {{"n", n}, {"m", m}});
   }

@@ -24,7 +24,7 @@ TEST(Lockstep, FourColumnsShareTheLoopOverTheRows) {
   const Lowered result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("local f64 s_part_now[4]"), std::string::npos) << result.text;
   const std::string code = cuda_of(result);
-  EXPECT_NE(code.find("copy_four(a_wide + 0, &a[i * m + j_start])"), std::string::npos) << code;
+  EXPECT_NE(code.find("copy_four(a_wide_ + 0, &a_[i_ * m_ + j_start_])"), std::string::npos) << code;
   for (const std::int64_t m : {1, 4, 7, 70})
     for (const std::int64_t n : {0, 1, 5, 33}) expect_same_results(result, {{"n", n}, {"m", m}});
 }

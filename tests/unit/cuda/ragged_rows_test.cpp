@@ -52,7 +52,7 @@ TEST(LaneGroups, NeighboursTakeTheContiguousLoopAndGroupsTheRow) {
   for (const bool squares : {false, true}) {
     const Lowered result = mapped_to_small_gpu(weighted_rows(squares));
     EXPECT_EQ(count_of(result.text, "local f64 y_parts["), 2u) << result.text;
-    EXPECT_NE(cuda_of(result).find("copy_four(h_wide + 0, &h["), std::string::npos) << cuda_of(result);
+    EXPECT_NE(cuda_of(result).find("copy_four(h_wide_ + 0, &h_["), std::string::npos) << cuda_of(result);
     for (const Sizes& sizes : graphs) expect_same_results(result, sizes);
   }
 }

@@ -85,9 +85,9 @@ TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
   EXPECT_TRUE(has(result, "n*k >= 16 && n >= 4 && k >= 4")) << result.text;
   EXPECT_TRUE(has(result, "c_now_all += (atomic) c_now_part")) << result.text;
   const std::string code = cuda_of(result);
-  EXPECT_NE(code.find("c_now_all_15 += block_reduce<double>(c_now_part_15"), std::string::npos) << code;
+  EXPECT_NE(code.find("c_now_all_15_ += block_reduce<double>(c_now_part_15_"), std::string::npos) << code;
   // Rows are far apart, and each of them is read with wide accesses.
-  EXPECT_NE(code.find("copy_four(a_wide_3 + 0, &a[i_3 * m + l_start])"), std::string::npos) << code;
+  EXPECT_NE(code.find("copy_four(a_wide_3_ + 0, &a_[i_3_ * m_ + l_start_])"), std::string::npos) << code;
   for (const auto& [n_value, k_value, m_value] : {std::tuple{4, 4, 70}, {5, 7, 33}, {6, 9, 1}, {4, 4, 0}, {3, 4, 5}})
     expect_same_results(result, {{"n", n_value}, {"k", k_value}, {"m", m_value}});
 }
@@ -106,7 +106,8 @@ TEST(RegisterTiles, RowsShareWideAccesses) {
   EXPECT_TRUE(has(result, "if i + 3 < n:\n")) << result.text;
   // One decision for all trips.
   const std::string code = cuda_of(result);
-  EXPECT_NE(code.find("is_aligned(&b[j_start]) && is_aligned(&b[1 * m + j_start])) {\n"), std::string::npos) << code;
+  EXPECT_NE(code.find("is_aligned(&b_[j_start_]) && is_aligned(&b_[1 * m_ + j_start_])) {\n"), std::string::npos)
+      << code;
   for (const auto& [n_value, m_value] : {std::pair{4, 16}, {5, 9}, {7, 6}, {6, 3}, {9, 70}})
     for (const int k_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}, {"k", k_value}, {"m", m_value}});
 }

@@ -170,5 +170,61 @@ TEST(UpdateOnce, AnElementWithoutAValueIsNotReadBeforeTheTripThatChoosesSo) {
   for (const std::int64_t n_value : {0, 1, 2, 5}) expect_same_results(result, {{"n", n_value}});
 }
 
+TEST(UpdateOnce, AnElementThatEveryPathAssignsIsNotReadBefore) {
+  ProgramBuilder p("paths");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto z = p.output<double>("z", {n}), w = p.output<double>("w", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(x(i) > 0.5,
+           [&] {  // one of three
+             w(i) = 2.0;
+             p.when(x(i) > 0.75, [&] { z(i) = x(i) * x(i); }).otherwise([&] { z(i) = 1.0; });
+           })
+        .otherwise([&] {
+          w(i) = 3.0;
+          z(i) = 0.5 * x(i);
+        });
+    z(i) = z(i) * x(i);
+    w(i) = w(i) * z(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("z_now = z_now*x[i]"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("z_now = z[i]"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("w_now = w[i]"), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 1, 9}) expect_same_results(result, {{"n", size}});
+}
+
+TEST(UpdateOnce, AnElementIsReadBeforeOnlyOnPathsThatUseIt) {
+  ProgramBuilder p("some_paths");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n});
+  auto z = p.output<double>("z", {n});
+  for (auto i : p.loop("i", 0, m)) z(i) = 0.25 * x(i);
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(i < m, [&] { z(i) += x(i); }).otherwise([&] { z(i) = x(i); });  // from m on it has no value before
+    z(i) = z(i) * x(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("z_now = z[i]"), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 3, 5}) expect_same_results(result, {{"n", 5}, {"m", size}});
+}
+
+/// The condition is not what it was before the statements in between.
+TEST(UpdateOnce, AConditionThatTheBodyChangesIsNotTestedBefore) {
+  ProgramBuilder p("changed");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto c = p.inout<double>("c", {n}), z = p.inout<double>("z", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    c(i) = x(i) - 0.75;
+    p.when(c(i) > 0.0, [&] { z(i) = 2.0 * x(i); });
+    z(i) += x(i);
+  }
+  const Lowered result = passed(p.build(), mapped);
+  EXPECT_NE(result.text.find("z_now += x[i]"), std::string::npos) << result.text;
+  for (const std::int64_t size : {0, 1, 9}) expect_same_results(result, {{"n", size}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -1,4 +1,4 @@
-// What expressions compute, in unchecked mode.
+// What expressions compute, in unchecked mode unless a test says otherwise.
 #include "tests/unit/interpreter/programs.h"
 
 #include <bit>
@@ -18,11 +18,14 @@ struct Formula {
   Array array_b = make_array("b", type, {}, ArrayRole::Input, {});
   Expr a = load(array_a, {}), b = load(array_b, {});
 
+  bool checked = false;
+
   R operator()(const Expr& e, T value_a, T value_b = T{}) const {
     const Array out = make_array("out", scalar_type<R>(), {}, ArrayRole::Output, {});
     const ir::Program program = make_program({}, {array_a, array_b, out}, assign(out, {}, e, line(7)));
     R result{};
-    run(program, {{"a", view(&value_a, {})}, {"b", view(&value_b, {})}, {"out", view(&result, {})}});
+    run(program, {{"a", view(&value_a, {})}, {"b", view(&value_b, {})}, {"out", view(&result, {})}},
+        {.checked = checked});
     return result;
   }
   R operator()(BinaryOp op, T value_a, T value_b) const { return (*this)(binary(op, a, b), value_a, value_b); }
@@ -126,8 +129,11 @@ TEST(Integers, DivideTowardsMinusInfinity) {
   }
 }
 
-TEST(Integers, DivisionByZeroIsAnError) {
-  const Formula<std::int32_t> formula;
+TEST(Integers, DivisionByZeroGivesZeroAndIsAnErrorInCheckedMode) {
+  Formula<std::int32_t> formula;
+  EXPECT_EQ(formula(BinaryOp::FloorDiv, 5, 0), 0);
+  EXPECT_EQ(formula(BinaryOp::Mod, 5, 0), 0);
+  formula.checked = true;
   for (const BinaryOp op : {BinaryOp::FloorDiv, BinaryOp::Mod}) {
     const ErrorInfo error = error_of<RuntimeError>([&] { formula(op, 5, 0); });
     EXPECT_EQ(error.code, ErrorCode::NotANumber);
@@ -156,14 +162,21 @@ TEST(Casts, TruncateWrapAndTest) {
   EXPECT_EQ(from_bool(cast(ScalarType::I32, from_bool.a), true), 1);
 }
 
-TEST(Casts, OutOfRangeIsAnError) {
-  const Formula<double, std::int32_t> to_i32;
+TEST(Casts, OutOfRangeGiveTheNearestIntegerAndAreAnErrorInCheckedMode) {
+  Formula<double, std::int32_t> to_i32;
+  const Expr as_i32 = cast(ScalarType::I32, to_i32.a);
+  EXPECT_EQ(to_i32(as_i32, 2147483648.0), std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(to_i32(as_i32, -1e300), std::numeric_limits<std::int32_t>::min());
+  EXPECT_EQ(to_i32(as_i32, nan), 0);
+  to_i32.checked = true;
   for (const double value : {2147483648.0, -2147483649.0, nan, 1e300}) {
     const ErrorInfo error = error_of<RuntimeError>([&] { to_i32(cast(ScalarType::I32, to_i32.a), value); });
     EXPECT_EQ(error.code, ErrorCode::NotANumber);
     EXPECT_CONTAINS(error.message, "cannot be converted to i32");
   }
-  const Formula<float, std::int64_t> to_i64;
+  Formula<float, std::int64_t> to_i64;
+  EXPECT_EQ(to_i64(cast(ScalarType::I64, to_i64.a), 9.3e18f), std::numeric_limits<std::int64_t>::max());
+  to_i64.checked = true;
   EXPECT_THROW(to_i64(cast(ScalarType::I64, to_i64.a), 9.3e18f), RuntimeError);
 }
 

@@ -272,5 +272,29 @@ TEST(ContractionsOpenMP, TheLibraryKeepsItsNumberOfThreads) {
   set(before);
 }
 
+/// A product of matrices takes a factor; whatever it is, it is printed as a literal of the element's type.
+TEST(Contractions, TakeFactorsThatAreNoNumbers) {
+  for (const double factor : {double(NAN), double(INFINITY), -double(INFINITY), 1e300, 0.1}) {
+    lg::ProgramBuilder p("scaled");
+    auto n = p.size("n");
+    auto a = p.input<float>("a", {n, n}), b = p.input<float>("b", {n, n});
+    auto c = p.output<float>("c", {n, n});
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) {
+        c(i, j) = 0.0f;
+        for (auto k : p.loop("k", 0, n)) c(i, j) += factor * a(i, k) * b(k, j);
+      }
+    const Executable program = compile(p.build());
+    EXPECT_NE(program.source().find("multiply<float>"), std::string::npos) << program.source();
+    std::vector<float> A(48 * 48, 1.0f), C(48 * 48);
+    const View matrix = view(A.data(), {48, 48});
+    program.run({{"a", matrix}, {"b", matrix}, {"c", view(C.data(), {48, 48})}});
+    const float want = 48 * static_cast<float>(factor);
+    if (std::isnan(want)) EXPECT_TRUE(std::isnan(C[100]));
+    else if (std::isinf(want)) EXPECT_EQ(C[100], want);
+    else EXPECT_NEAR(C[100], want, 1e-4);
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::test

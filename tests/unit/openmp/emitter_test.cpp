@@ -8,7 +8,7 @@ namespace {
 
 /// Only what follows the helpers: they are the same for all.
 std::string functions_of(const backend::EmittedUnit& unit) {
-  return unit.source.substr(unit.source.find("static int run_"));
+  return unit.source.substr(unit.source.find("static int "));
 }
 
 TEST(Emitter, LanesSideBySide) {
@@ -80,7 +80,7 @@ TEST(Emitter, StackOfANaiveTape) {
       "step_backward", {n}, {x}, {}, for_loop(j, int_const(0), var(n), pop(x, {var(j)}), LoopMode::Backward), {}};
   const backend::EmittedUnit unit = backend::emit_openmp({forward, backward});
   EXPECT_TRUE(unit.functions[0].uses_stack);
-  EXPECT_EQ(unit.functions[1].name, "step_backward");
+  EXPECT_EQ(unit.functions[1].name, "step_backward_");
   expect_golden("stack.cpp", functions_of(unit));
 }
 
@@ -158,15 +158,15 @@ TEST(Emitter, RepeatedExtentsAreNamed) {
 }
 
 TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {
-  lg::ProgramBuilder p("double");  // a keyword: the function needs another name
+  lg::ProgramBuilder p("double");
   auto n = p.size("n");
   auto x = p.inout<float>("x", {n});
   for (auto i : p.loop("i", 0, n)) x(i) *= 2.0f;
   const backend::EmittedUnit unit = backend::emit_openmp({p.build().ir()}, "double.h");
-  EXPECT_EQ(unit.functions[0].name, "double_1");
+  EXPECT_EQ(unit.functions[0].name, "double_");
   EXPECT_NE(unit.source.find("#include \"double.h\""), std::string::npos);
-  EXPECT_EQ(unit.source.find("struct double_1_args {"), std::string::npos);
-  EXPECT_NE(unit.header.find("struct double_1_args {"), std::string::npos);
+  EXPECT_EQ(unit.source.find("struct double_args {"), std::string::npos);
+  EXPECT_NE(unit.header.find("struct double_args {"), std::string::npos);
 }
 
 }  // namespace

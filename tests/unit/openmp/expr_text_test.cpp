@@ -18,6 +18,8 @@ struct ExprText : testing::Test {
   EmitState state{ir::Program{"p", {n}, {x, k}, {}, {}, {}}};
   Expr vi = var(i), vn = var(n);
 
+  ExprText() { state.names = NameTable(); }  // as declared, so that the texts read well
+
   std::string text(const Expr& e) { return text_of(e, state); }
   static Expr f32(double value) { return float_const(value, ScalarType::F32); }
   static Expr f64(double value) { return float_const(value, ScalarType::F64); }
@@ -57,7 +59,14 @@ TEST_F(ExprText, FloatLiteralsReadBackAsTheSameBits) {
 TEST_F(ExprText, IntegerLiteralsKeepTheirType) {
   const std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(text(int_const(lowest)), "INT64_MIN");
-  EXPECT_EQ(text(int_const(std::numeric_limits<std::int32_t>::min(), ScalarType::I32)), "INT32_MIN");
+  const std::int64_t lowest_i32 = std::numeric_limits<std::int32_t>::min();
+  EXPECT_EQ(text(int_const(lowest_i32, ScalarType::I32)), "INT32_MIN");
+  EXPECT_EQ(text(load(k, {vi}) + int_const(lowest_i32, ScalarType::I32)), "k[i] + INT32_MIN");
+  EXPECT_EQ(text(load(k, {vi}) - int_const(lowest_i32, ScalarType::I32)), "k[i] - INT32_MIN");
+  EXPECT_EQ(text(vi + int_const(lowest)), "i + INT64_MIN");
+  EXPECT_EQ(text((vi + int_const(lowest)) + int_const(lowest)), "i + INT64_MIN + INT64_MIN");
+  EXPECT_EQ(text(-int_const(lowest_i32, ScalarType::I32)), "INT32_MIN");
+  EXPECT_EQ(text(int_const(std::int64_t{1} << 31, ScalarType::I32)), "INT32_MIN");
   // Deduced template arguments and expressions of literals only would otherwise be computed in int.
   EXPECT_EQ(text(binary(BinaryOp::Max, vi, int_const(0))), "max_of(i, int64_t(0))");
   const Expr less = binary(BinaryOp::Lt, vi, vn);
@@ -103,21 +112,29 @@ TEST_F(ExprText, StorageTypesAreConverted) {
   EXPECT_EQ(stored(ScalarType::F32, "s", state), "s");
 }
 
-TEST_F(ExprText, NamesThatCPlusPlusReservesAreRenamed) {
-  const Symbol keyword = make_symbol("for"), helper = make_symbol("floor_div");
-  EXPECT_EQ(text(var(keyword)), "for_1");
-  EXPECT_EQ(text(var(helper)), "floor_div_1");
-  EXPECT_EQ(identifier("2d-blur"), "p_2d_blur");
-}
-
 TEST_F(ExprText, CastsAndFunctions) {
   const Expr e = load(x, {vi, vi});
   EXPECT_EQ(text(cast(ScalarType::Bool, vi + vn)), "i + n != 0");
   EXPECT_EQ(text(cast(ScalarType::F64, e)), "double(x[i * (n + 1) + i])");
+  // `double(float(k[i]))` alone could be the type of a function.
+  EXPECT_EQ(text(cast(ScalarType::F64, cast(ScalarType::F32, load(k, {vi})))), "static_cast<double>(float(k[i]))");
+  EXPECT_EQ(text(cast(ScalarType::I32, e)), "to_integer<int32_t>(x[i * (n + 1) + i])");
+  EXPECT_TRUE(state.helpers.count(Helper::ToInteger));
   EXPECT_EQ(text(unary(UnaryOp::Abs, f32(-2))), "std::abs(-2.0f)");
   EXPECT_EQ(text(unary(UnaryOp::Abs, vi)), "abs_of(i)");
   EXPECT_EQ(text(binary(BinaryOp::Pow, f32(2), f32(3))), "std::pow(2.0f, 3.0f)");
   EXPECT_EQ(text(-f32(2) - f32(-3)), "-2.0f - -3.0f");
+}
+
+TEST_F(ExprText, DevicesLetDataWrapAround) {
+  state.device = true;
+  const Expr small = load(k, {vi}), large = cast(ScalarType::I64, small);
+  EXPECT_EQ(text(small + small), "wrapping_add(k[i], k[i])");
+  EXPECT_EQ(text(-small), "wrapping_sub(0, k[i])");
+  EXPECT_EQ(text(large * int_const(3)), "wrapping_mul(int64_t(k[i]), int64_t(3))");
+  EXPECT_EQ(text(vi * vn + vi), "i * n + i") << "indices do not overflow";
+  EXPECT_EQ(text(load(k, {large + vi})), "k[int64_t(k[i]) + i]");
+  EXPECT_EQ(text(binary(BinaryOp::Pow, f32(2), f32(3))), "power(2.0f, 3.0f)");
 }
 
 }  // namespace

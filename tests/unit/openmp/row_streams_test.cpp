@@ -27,10 +27,11 @@ std::string text_of(const lg::Program& program) { return backend::emit_openmp({p
 
 TEST(RowStreams, RowsThatNobodyReadsGoPastTheCaches) {
   const std::string text = text_of(rows(false, false));
-  EXPECT_NE(text.find("if (m >= stream_part && is_streamed(4 * n * (m + 3) + 4 * n * m + 8 * n * m)) {"),
+  EXPECT_NE(text.find("if (m_ >= stream_part && is_streamed(4 * n_ * (m_ + 3) + 4 * n_ * m_ + 8 * n_ * m_)) {"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("stream(&y[i * (m + 3) + j_part + 3], y_part, j_end - j_part);"), std::string::npos) << text;
+  EXPECT_NE(text.find("stream(&y_[i_ * (m_ + 3) + j_part_ + 3], y_part_, j_end_ - j_part_);"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("    stream_fence();\n"), std::string::npos) << text;
 }
 
@@ -38,7 +39,7 @@ TEST(RowStreams, WhatIsReadOrTakesLongToComputeIsStoredAsUsual) {
   const std::string dear = text_of(rows(true, false));
   EXPECT_EQ(dear.find("stream(&"), std::string::npos) << dear;
   const std::string text = text_of(rows(false, true));
-  EXPECT_EQ(text.find("stream(&y"), std::string::npos) << text;
+  EXPECT_EQ(text.find("stream(&y_"), std::string::npos) << text;
 }
 
 TEST(RowStreams, AllElementsOfRowsThatStartAnywhere) {

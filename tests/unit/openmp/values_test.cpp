@@ -230,5 +230,80 @@ TEST(RunOpenMP, BoolArrays) {
   }
 }
 
+/// What C++ leaves undefined has a value in the language, the same on every target.
+TEST(RunOpenMP, CastsSaturateAndDivisionByZeroGivesZero) {
+  lg::ProgramBuilder p("edges");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto k = p.input<std::int32_t>("k", {n});
+  auto l = p.input<std::int64_t>("l", {n});
+  auto y = p.output<std::int64_t>("y", {n, 14});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i, 0) = lg::cast<std::int32_t>(x(i));
+    y(i, 1) = lg::cast<std::int64_t>(x(i));
+    y(i, 2) = lg::cast<std::int32_t>(lg::cast<float>(x(i)));
+    y(i, 3) = lg::cast<std::int64_t>(lg::cast<float>(x(i)));
+    y(i, 4) = k(i) / (k(i) - k(i));
+    y(i, 5) = k(i) % (k(i) - k(i));
+    y(i, 6) = l(i) / 0;
+    y(i, 7) = (l(i) + std::numeric_limits<std::int64_t>::min()) / (l(i) - l(i) - 1);
+    y(i, 8) = (k(i) + (-2147483647 - 1)) / (k(i) - k(i) - 1);
+    y(i, 9) = (k(i) + (-2147483647 - 1)) % (k(i) - k(i) - 1);
+    y(i, 10) = lg::max(k(i) + (-2147483647 - 1), k(i)) + l(i);
+    y(i, 11) = lg::abs(k(i) + (-2147483647 - 1)) - lg::min(k(i), -2147483647 - 1);
+    y(i, 12) = lg::select(k(i) > 0, k(i) * 2147483647, -2147483647 - 1);
+    y(i, 13) = k(i) - (-2147483647 - 1) + (k(i) > 0) * l(i) + ((k(i) > 0) + (l(i) > 0));
+  }
+  const lg::Program program = p.build();
+  const std::vector<double> X = {NAN,
+                                 INFINITY,
+                                 -INFINITY,
+                                 1e300,
+                                 -1e30,
+                                 2147483647.9,
+                                 2147483648.0,
+                                 -2147483648.9,
+                                 -2147483649.0,
+                                 9.3e18,
+                                 -9223372036854775808.0,
+                                 -0.9,
+                                 1e10};
+  const auto N = static_cast<std::int64_t>(X.size());
+  std::vector<std::int32_t> K(X.size(), 3);
+  std::vector<std::int64_t> L(X.size(), 5);
+  K[0] = 0, K[1] = -1, K[2] = INT32_MIN, L[0] = 0, L[3] = -7;
+  std::vector<std::int64_t> results[2];
+  for (const Target target : {Target::Interpreter, Target::OpenMP}) {
+    auto& Y = results[target == Target::OpenMP];
+    Y.resize(X.size() * 14);
+    CompileOptions options;
+    options.target = target;
+    compile(program, options)
+        .run({{"x", view(X.data(), {N})},
+              {"k", view(K.data(), {N})},
+              {"l", view(L.data(), {N})},
+              {"y", view(Y.data(), {N, 14})}});
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i)
+    EXPECT_EQ(results[0][i], results[1][i]) << "x = " << X[i / 14] << ", column " << i % 14;
+  auto column = [&](std::size_t c) {
+    std::vector<std::int64_t> out;
+    for (std::size_t i = 0; i < X.size(); ++i) out.push_back(results[1][14 * i + c]);
+    return out;
+  };
+  constexpr std::int64_t low = INT32_MIN, high = INT32_MAX, lowest = INT64_MIN, highest = INT64_MAX;
+  const std::vector<std::int64_t> as_i32 = {0, high, low, high, low, high, high, low, low, high, low, 0, high};
+  EXPECT_EQ(column(0), as_i32);
+  EXPECT_EQ(column(2), as_i32);
+  EXPECT_EQ(column(1), (std::vector<std::int64_t>{0, highest, lowest, highest, lowest, 2147483647, 2147483648,
+                                                  -2147483648, -2147483649, highest, lowest, 0, 10000000000}));
+  EXPECT_EQ(column(4), std::vector<std::int64_t>(X.size(), 0));
+  EXPECT_EQ(column(6), std::vector<std::int64_t>(X.size(), 0));
+  EXPECT_EQ(column(7)[0], lowest);
+  EXPECT_EQ(column(8)[0], low);
+  EXPECT_EQ(column(9)[0], 0);
+  EXPECT_EQ(column(10)[1], high - 0 + 5) << "-1 + INT32_MIN wraps around";
+}
+
 }  // namespace
 }  // namespace loopgrad::test

@@ -93,7 +93,7 @@ TEST_F(VectorMath, SameBitsInEveryLaneAndOutside) {
 /// The pragma of the one loop of a program, or "" when it has none.
 std::string simd_pragma(const ir::Program& program) {
   const std::string source = backend::emit_openmp({program}).source;
-  const std::size_t begin = source.find("#pragma omp simd", source.find("static int run_"));
+  const std::size_t begin = source.find("#pragma omp simd", source.find("_run("));
   return begin == std::string::npos ? "" : source.substr(begin, source.find('\n', begin) - begin);
 }
 
@@ -114,7 +114,7 @@ TEST(SimdReductions, IterationsMayWriteElementsOfTheirOwn) {
   total(0) = s;
   total(1) = t;
   const ir::Program program = with_mode(p.build().ir(), {"i"}, ir::LoopMode::Backward);
-  EXPECT_EQ(simd_pragma(program), "#pragma omp simd reduction(+ : s, t)");
+  EXPECT_EQ(simd_pragma(program), "#pragma omp simd reduction(+ : s_, t_)");
   const std::int64_t count = 1003;
   const auto X = numbers(2 * count);
   std::vector<float> Y(count, 0.5f), T(2);
@@ -176,7 +176,7 @@ TEST(SimdReductions, MinimaAndMaximaKeepTheTieRule) {
   product(0) = s;
   const lg::Program program = p.build();
   const std::string source = backend::emit_openmp({program.ir()}).source;
-  EXPECT_NE(source.find("reduction(* : s) reduction(min_of : least) reduction(max_of : most)"), std::string::npos)
+  EXPECT_NE(source.find("reduction(* : s_) reduction(min_of : least_) reduction(max_of : most_)"), std::string::npos)
       << source;
 
   for (const std::int64_t count : {0, 1, 1003}) {
@@ -259,6 +259,28 @@ TEST(LaneSums, AreForArithmeticOnNeighboursOnly) {
   EXPECT_TRUE(in_lanes(Term::Quotient));
   EXPECT_FALSE(in_lanes(Term::Exponential));
   EXPECT_FALSE(in_lanes(Term::Backwards));
+}
+
+/// OpenMP has no threads in a loop over lanes, and a single trip has no use for lanes.
+TEST(Lanes, HoldNoThreads) {
+  for (const std::int64_t trips : {1, 2, 5}) {
+    lg::ProgramBuilder p("nested");
+    auto n = p.size("n");
+    auto x = p.input<double>("x", {n});
+    auto index = p.input<std::int32_t>("index", {n});
+    auto y = p.output<double>("y", {trips, n});
+    for (auto i : p.loop("i", 0, trips))
+      for (auto j : p.loop("j", 0, 3)) y(i, j) = x(index(i)) * x(index(i + 1));
+    const lg::Program program = p.build();
+    const ir::Program sequential = with_mode(parallel(program, {"i", "j"}), {"i"}, ir::LoopMode::Forward);
+    for (const ir::Program& form : {parallel(program, {"i", "j"}), sequential}) {
+      std::vector<double> X = {1, 2, 3, 4, 5, 6, 7, 8}, Y(static_cast<std::size_t>(8 * trips));
+      std::vector<std::int32_t> I = {1, 2, 3, 4, 5, 6, 7, 0};
+      run(form, {{"x", view(X.data(), {8})}, {"index", view(I.data(), {8})}, {"y", view(Y.data(), {trips, 8})}});
+      for (std::int64_t i = 0; i < trips; ++i)
+        for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(Y[static_cast<std::size_t>(8 * i) + j], (2.0 + i) * (3.0 + i));
+    }
+  }
 }
 
 }  // namespace
