@@ -73,7 +73,7 @@ void check_folder(const fs::path& path, const Descriptor& folder, const std::str
   if (!is_trusted(status))
     refuse(path, program,
            fmt::format("others may write to it (mode {:03o}), and kernels in it would be run as you",
-                       status.st_mode & 0777),
+                       status.st_mode & 07777),
            fmt::format("remove what others may have put there, then chmod 700 '{}'; or set LOOPGRAD_CACHE_DIR to a "
                        "folder of your own",
                        path.string()));

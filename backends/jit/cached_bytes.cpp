@@ -50,6 +50,7 @@ CacheKey::CacheKey(const std::vector<std::string>& parts, std::string ending_) :
 }
 
 std::optional<std::string> find_entry(const CacheFolder& folder, const CacheKey& key) {
+  if (!folder.contains(key.entry())) return std::nullopt;  // what another process adds from here on is not removed
   auto entry = folder.read(key.entry());
   const auto content_bytes = entry ? content_of(*entry, key.text) : std::nullopt;
   if (!content_bytes) {

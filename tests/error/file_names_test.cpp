@@ -1,5 +1,7 @@
 // The names of the user's files appear in comments of generated code, and nothing in them is run.
+#include "backends/cuda/emitter.h"
 #include "backends/openmp/code_text.h"
+#include "backends/openmp/emitter.h"
 #include "tests/error/cache_fixture.h"
 
 #include <loopgrad/compile.h>
@@ -37,8 +39,17 @@ TEST(FileNames, StayInTheirComment) {
 // clang-format off
 #line 3000 "a\n; std::fclose(std::fopen(\"run_by_a_file_name\", \"w\"));\n#pragma x\\"
 Program program_of_a_hostile_file() { ProgramBuilder p("hostile"); auto n = p.size("n"); auto x = p.inout<float>("x", {n}); for (auto i : p.loop("i", 0, n)) { auto t = p.scalar<float>("t"); t = x(i); x(i) = t + 1.0f; } return p.build(); }
-#line 41 "file_names_test.cpp"
+#line 43 "file_names_test.cpp"
 // clang-format on
+
+TEST(FileNames, StayInTheirCommentInBothEmitters) {
+  const Program program = program_of_a_hostile_file();
+  for (const std::string& code :
+       {backend::emit_openmp({program.ir()}).source, backend::emit_cuda({program.ir()}).source()}) {
+    EXPECT_NE(code.find("// a_; std::fclose("), std::string::npos) << code;
+    EXPECT_EQ(code.find("\n; std::fclose("), std::string::npos) << code;
+  }
+}
 
 TEST_F(Cache, RunsNothingThatIsInAFileName) {
   fs::remove("run_by_a_file_name");
