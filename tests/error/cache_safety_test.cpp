@@ -21,16 +21,26 @@ constexpr uid_t nobody = 65534;
 /// A name that an entry could have.
 std::string entry_name(char digit) { return std::string(32, digit) + ".so"; }
 
+class Umask {
+ public:
+  explicit Umask(mode_t value) : before_(::umask(value)) {}
+  Umask(const Umask&) = delete;
+  ~Umask() { ::umask(before_); }
+
+ private:
+  mode_t before_;
+};
+
 void set_age(const fs::path& path, int seconds) {
   fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
 }
 
 TEST_F(Cache, IsMadeForTheOwnerAlone) {
   for (const mode_t umask : {0, 0777}) {
-    const mode_t before = ::umask(umask);
-    const Executable executable = build(2);
-    ::umask(before);
-    EXPECT_TRUE(works(executable, 2));
+    {
+      const Umask here(umask);
+      EXPECT_TRUE(works(build(2), 2));
+    }
     EXPECT_EQ(mode_of(kernels()), S_IFDIR | 0700u);
     for (const auto& entry : fs::directory_iterator(kernels())) EXPECT_EQ(mode_of(entry.path()), S_IFREG | 0600u);
     fs::remove_all(kernels());
@@ -138,6 +148,13 @@ TEST_F(Cache, WhatTheLoaderRefusesIsBuiltOnceMore) {
   EXPECT_FALSE(executable.from_cache());
   EXPECT_TRUE(works(executable, 2));
   EXPECT_TRUE(build(2).from_cache());
+}
+
+TEST_F(Cache, LibrariesThatAreOpenAtOnceAreToldApart) {
+  std::vector<Executable> executables;
+  for (int round = 0; round < 2; ++round)
+    for (const int factor : {2, 3}) executables.push_back(build(factor));
+  for (int k = 0; k < 4; ++k) EXPECT_TRUE(works(executables[k], 2 + k % 2)) << k;
 }
 
 TEST_F(Cache, WhatIsRefusedWhenNewIsAnError) {
