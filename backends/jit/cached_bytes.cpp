@@ -8,6 +8,8 @@
 #include <xxhash.h>
 
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -41,6 +43,38 @@ std::optional<std::size_t> content_of(std::string_view entry, std::string_view k
   return body.size() - key.size();
 }
 
+/// What this process has built and no folder has taken, as much as a folder would keep.
+class ProcessMemory {
+ public:
+  std::optional<std::string> find(const CacheKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = contents_.find(key.text);
+    return found == contents_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void add(const CacheKey& key, const std::string& content) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t bytes = key.text.size() + content.size();
+    if (bytes_ + bytes <= cache_limit("") && contents_.emplace(key.text, content).second) bytes_ += bytes;
+  }
+  void remove(const CacheKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = contents_.find(key.text);
+    if (found == contents_.end()) return;
+    bytes_ -= found->first.size() + found->second.size();
+    contents_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> contents_;
+  std::uint64_t bytes_ = 0;
+};
+
+ProcessMemory& process_memory() {
+  static ProcessMemory memory;
+  return memory;
+}
+
 }  // namespace
 
 CacheKey::CacheKey(const std::vector<std::string>& parts, std::string ending_) : ending(std::move(ending_)) {
@@ -50,23 +84,22 @@ CacheKey::CacheKey(const std::vector<std::string>& parts, std::string ending_) :
 }
 
 std::optional<std::string> find_entry(const CacheFolder& folder, const CacheKey& key) {
-  if (!folder.contains(key.entry())) return std::nullopt;  // what another process adds from here on is not removed
-  auto entry = folder.read(key.entry());
-  const auto content_bytes = entry ? content_of(*entry, key.text) : std::nullopt;
-  if (!content_bytes) {
+  if (folder.contains(key.entry())) {  // if not: what another process adds from here on is not removed
+    auto entry = folder.read(key.entry());
+    if (const auto content_bytes = entry ? content_of(*entry, key.text) : std::nullopt) {
+      entry->resize(*content_bytes);
+      return entry;
+    }
     folder.remove(key.entry());
-    return std::nullopt;
   }
-  entry->resize(*content_bytes);
-  return entry;
+  return process_memory().find(key);
 }
 
-bool write_entry(const CacheFolder& folder, const CacheKey& key, const std::string& content) {
-  if (!folder.usable()) return false;
+void write_entry(const CacheFolder& folder, const CacheKey& key, const std::string& content) {
   std::string entry = content + key.text;
   const Trailer trailer = trailer_of(entry, key.text.size());
   entry.append(reinterpret_cast<const char*>(&trailer), sizeof trailer);
-  return folder.write(key.entry(), entry);
+  if (!folder.write(key.entry(), entry)) process_memory().add(key, content);
 }
 
 bool with_cached_bytes(const CacheFolder& folder, const CacheKey& key, const std::function<std::string()>& build,
@@ -82,6 +115,7 @@ bool with_cached_bytes(const CacheFolder& folder, const CacheKey& key, const std
       if (error.code() == ErrorCode::OutOfMemory) throw;
       refused = true;
       folder.remove(key.entry());
+      process_memory().remove(key);
       return false;
     }
   };

@@ -20,11 +20,11 @@ struct CacheKey {
 
 /// The content of the entry, or nullopt when there is none that can be trusted. An entry ends in its key, its sizes and
 /// a checksum: one that is torn, damaged, of another key under this name, not a regular file or of another user counts
-/// as none and is removed.
+/// as none and is removed. What no folder has taken is found in the memory of this process.
 std::optional<std::string> find_entry(const CacheFolder& folder, const CacheKey& key);
 
-/// False when the folder does not take it.
-bool write_entry(const CacheFolder& folder, const CacheKey& key, const std::string& content);
+/// Keeps an entry in the folder, or in the memory of this process where the folder does not take it.
+void write_entry(const CacheFolder& folder, const CacheKey& key, const std::string& content);
 
 /// Calls `use` with the bytes of the key: those of the folder, else those that `build` gives, which are then kept.
 /// Returns true for those of the folder. Of many processes one builds; the others wait for it.
