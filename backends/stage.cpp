@@ -1,6 +1,7 @@
 #include "backends/stage.h"
 
 #include "backends/cuda/nvrtc.h"
+#include "backends/jit/cached_bytes.h"
 #include "backends/runtime/blas_library.h"
 
 #include <fmt/format.h>
@@ -191,11 +192,13 @@ class DeviceCode {
     if (module) return *module;
     const auto start = std::chrono::steady_clock::now();
     const std::string source = unit_->source(form);
-    const CachedBytes cubin = cached_bytes({source, architecture_, nvrtc_version(name_), nvrtc_flags()}, ".cubin",
-                                           name_, [&] { return compile_cubin(source, architecture_, name_); });
-    report_time(cubin.from_cache ? "load from the kernel cache" : "compile", name_, milliseconds_since(start));
-    all_from_cache_ &= cubin.from_cache;
-    return module.emplace(cubin.bytes, name_);
+    const bool found = with_cached_bytes(
+        CacheFolder(name_), CacheKey({source, architecture_, nvrtc_version(name_), nvrtc_flags()}, ".cubin"),
+        [&] { return compile_cubin(source, architecture_, name_); },
+        [&](const std::string& cubin) { module.emplace(cubin, name_); });
+    report_time(found ? "load from the kernel cache" : "compile", name_, milliseconds_since(start));
+    all_from_cache_ &= found;
+    return *module;
   }
   bool all_from_cache() const { return all_from_cache_; }
 

@@ -1,44 +1,50 @@
 #include "backends/jit/files.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 
 namespace loopgrad::backend {
 namespace {
 
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int value() const { return value_; }
+namespace fs = std::filesystem;
 
- private:
-  int value_;
-};
+constexpr const char* work_prefix = "loopgrad-build-";
 
-int write_file(const std::filesystem::path& path, std::string_view content) {
-  const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL);
-  if (file.value() < 0) return errno;
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.value(), content.data(), content.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+/// Nobody else can replace what we make in it: others may not write there, or not rename what is not theirs.
+bool is_safe_parent(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return false;
+  return is_trusted(status) || (status.st_mode & S_ISVTX) != 0;
+}
+
+void remove_leftovers(const fs::path& parent) {
+  std::error_code ignored;
+  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end; at.increment(ignored)) {
+    struct stat status {};
+    if (!at->path().filename().string().starts_with(work_prefix)) continue;
+    if (::lstat(at->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) continue;
+    std::error_code failure;
+    if (status.st_mtime + leftover_age < std::time(nullptr)) fs::remove_all(at->path(), failure);
   }
-  return 0;
 }
 
 }  // namespace
 
-std::optional<std::string> read_file(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY);
-  if (file.value() < 0) return std::nullopt;
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+std::optional<std::string> read_all(const Descriptor& file) {
+  if (!file) return std::nullopt;
   std::string out;
   std::size_t size = 0;
   for (;;) {
@@ -53,17 +59,56 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   return out;
 }
 
-std::filesystem::path unique_name(const std::filesystem::path& path) {
-  static std::atomic<unsigned> counter{0};
-  return path.string() + "." + std::to_string(::getpid()) + "." + std::to_string(counter++) + ".tmp";
+int write_all(const Descriptor& file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(file.value(), content.data(), content.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
 }
 
-int publish_file(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path temporary = unique_name(path);
-  int failure = write_file(temporary, content);
-  if (failure == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) failure = errno;
-  if (failure != 0) std::remove(temporary.c_str());
+bool is_trusted(const struct stat& status) {
+  return (status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::string temporary_name(const std::string& name) {
+  std::uint64_t random = 0;
+  while (::getrandom(&random, sizeof random, 0) < 0 && errno == EINTR) {
+  }
+  return fmt::format("{}.{:016x}.tmp", name, random);
+}
+
+int publish_file(const Descriptor& folder, const std::string& name, std::string_view content) {
+  const std::string temporary = temporary_name(name);
+  // O_EXCL also follows no link. The mode is set again, as the umask may have taken away the owner's rights.
+  const Descriptor file(
+      ::openat(folder.value(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return errno;
+  int failure = ::fchmod(file.value(), 0600) == 0 ? write_all(file, content) : errno;
+  if (failure == 0 && ::renameat(folder.value(), temporary.c_str(), folder.value(), name.c_str()) != 0) failure = errno;
+  if (failure != 0) ::unlinkat(folder.value(), temporary.c_str(), 0);
   return failure;
+}
+
+WorkFolder::WorkFolder() {
+  std::error_code none;
+  failure_ = ENOENT;
+  for (const fs::path& parent : {fs::temp_directory_path(none), fs::path("/tmp")}) {
+    if (parent.empty() || !is_safe_parent(parent)) continue;
+    remove_leftovers(parent);
+    std::string name = (fs::absolute(parent, none) / (std::string(work_prefix) + "XXXXXX")).string();
+    failure_ = ::mkdtemp(name.data()) ? 0 : errno;
+    if (failure_ != 0) continue;
+    path_ = name;
+    ::chmod(name.c_str(), 0700);  // mkdtemp is subject to the umask
+    return;
+  }
+}
+
+WorkFolder::~WorkFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
 }  // namespace loopgrad::backend

@@ -1,15 +1,14 @@
 #include "backends/jit/host_compiler.h"
 
-#include "backends/jit/files.h"
+#include "backends/jit/cached_bytes.h"
 #include "backends/jit/process.h"
 #include "backends/openmp/emitter.h"
 
-#define XXH_INLINE_ALL
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -58,13 +57,13 @@ fs::path compiler_path(const std::string& program) {
   no_compiler(program, fmt::format("no C++ compiler: neither '{}' nor 'c++' can be found", LOOPGRAD_DEFAULT_CXX));
 }
 
-/// The file in which the version of this very compiler is remembered.
-fs::path version_file(const fs::path& cache_folder, const fs::path& compiler) {
+/// What the version of this very compiler is remembered by.
+CacheKey version_key(const fs::path& compiler) {
   struct stat status {};
   ::stat(compiler.c_str(), &status);
-  const std::string identity =
-      fmt::format("{}\n{}\n{}.{}", compiler.string(), status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  return cache_folder / fmt::format("compiler-{:016x}.txt", XXH3_64bits(identity.data(), identity.size()));
+  return CacheKey({"compiler version", compiler.string(), std::to_string(status.st_size),
+                   fmt::format("{}.{}", status.st_mtim.tv_sec, status.st_mtim.tv_nsec)},
+                  ".version");
 }
 
 std::vector<std::string> flag_list() {
@@ -90,36 +89,48 @@ void check_started(const ProcessResult& result, const fs::path& compiler, const 
 
 std::string host_compiler_flags() { return joined(flag_list()); }
 
-HostCompiler find_host_compiler(const fs::path& cache_folder, const std::string& program) {
+HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& program) {
   HostCompiler compiler;
   compiler.path = compiler_path(program);
-  const fs::path remembered = version_file(cache_folder, compiler.path);
-  if (auto version = read_file(remembered); version && !version->empty()) {
+  const CacheKey key = version_key(compiler.path);
+  if (auto version = find_entry(folder, key)) {
     compiler.version = std::move(*version);
     return compiler;
   }
   const ProcessResult result = run_process({compiler.path.string(), "--version"});
   check_started(result, compiler.path, program);
   compiler.version = result.output;
-  // A failure to remember only costs time; whether the folder can be written is checked where it must be.
-  if (result.succeeded) publish_file(remembered, compiler.version);
+  if (result.succeeded && !compiler.version.empty()) write_entry(folder, key, compiler.version);
   return compiler;
 }
 
-void compile_shared_library(const HostCompiler& compiler, const fs::path& source, const fs::path& output,
-                            const std::string& program) {
+std::string compile_shared_library(const HostCompiler& compiler, const std::string& source, const CacheFolder& folder,
+                                   const std::string& stem, const std::string& program) {
+  const WorkFolder work;
+  const Descriptor place(work.failure() ? -1 : ::open(work.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int failure = work.failure() ? work.failure() : place ? publish_file(place, "kernels.cpp", source) : errno;
+  if (failure != 0)
+    throw CompileError({.code = ErrorCode::BadCache,
+                        .message = fmt::format("there is no place to compile in: the folder for temporary files "
+                                               "cannot be used ({})",
+                                               std::strerror(failure)),
+                        .program = program,
+                        .hint = "set TMPDIR to a folder of your own that can be written and has room"});
   std::vector<std::string> command = {compiler.path.string()};
   for (std::string& flag : flag_list()) command.push_back(std::move(flag));
-  command.insert(command.end(), {"-o", output.string(), source.string()});
-  const ProcessResult result = run_process(command);
+  const fs::path input = work.path() / "kernels.cpp", output = work.path() / "kernels.so";
+  command.insert(command.end(), {"-o", output.string(), input.string()});
+  const ProcessResult result = run_process(command, work.path());
   check_started(result, compiler.path, program);
-  std::error_code ignored;
-  if (result.succeeded && fs::exists(output, ignored)) return;
-  fs::remove(output, ignored);
+  auto library = read_all(Descriptor(::openat(place.value(), "kernels.so", O_RDONLY | O_NOFOLLOW | O_CLOEXEC)));
+  if (result.succeeded && library && !library->empty()) return std::move(*library);
+  const bool kept = folder.write(stem + ".cpp", source);
+  const std::string where =
+      kept ? fmt::format("source '{}'", (folder.path() / (stem + ".cpp")).string()) : "source, which could not be kept";
   const std::string ending = result.succeeded ? "no output file" : result.ending;
   throw CompileError({.code = ErrorCode::CompileFailed,
-                      .message = fmt::format("the compiler '{}' failed on the generated source '{}' ({}):\n{}",
-                                             compiler.path.string(), source.string(), ending, result.output),
+                      .message = fmt::format("the compiler '{}' failed on the generated {} ({}):\n{}",
+                                             compiler.path.string(), where, ending, result.output),
                       .program = program,
                       .hint = "check LOOPGRAD_CXX; the command was: " + joined(command)});
 }

@@ -11,6 +11,14 @@
 
 namespace loopgrad::backend {
 
+/// Text from outside, such as the name of the user's file, as it may stand in a comment of generated code: what could
+/// end the comment, or continue it on the next line, is replaced by '_', and so is what no comment needs.
+inline std::string comment_text(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~' || c == '\\' || c == '*' || c == '?') c = '_';
+  return text;
+}
+
 class CodeText {
  public:
   template <class... Args>
@@ -31,7 +39,7 @@ class CodeText {
   void comment(const SourceLocation& where) {
     if (!where.known() || where.str() == last_comment_) return;
     last_comment_ = where.str();
-    line("// {}", last_comment_);
+    line("// {}", comment_text(last_comment_));
   }
 
   /// Columns before a line.

@@ -16,6 +16,7 @@ int explain_program(const Options& options);
 int check_program(const Options& options);
 int compare_variants(const Options& options);
 int fuzz_programs(const Options& options);
+int show_cache(const Options& options);
 
 /// True for what checked execution finds in a program, as opposed to a mistake in the request.
 bool is_finding(const Error& error);

@@ -19,6 +19,7 @@ int run(const Options& options, const std::vector<ProgramEntry>& programs) {
     case Command::Check: return check_program(options);
     case Command::Compare: return compare_variants(options);
     case Command::Fuzz: return fuzz_programs(options);
+    case Command::Cache: return show_cache(options);
   }
   throw InternalError("unknown command");
 }

@@ -16,6 +16,7 @@ struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule;
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds = "30";
+  bool clear = false;
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -74,6 +75,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   Options options;
   options.command = command;
   options.json = raw.json;
+  options.clear = raw.clear;
   if (!raw.target.empty())
     options.target = named<Target>(raw.target, "target",
                                    {{name_of(Target::Interpreter), Target::Interpreter},
@@ -81,7 +83,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                     {name_of(Target::Cuda), Target::Cuda}});
   options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
   options.seconds = static_cast<double>(whole_number(raw.seconds, "--seconds", 1, 1'000'000));
-  if (command == Command::List || command == Command::Fuzz) return options;
+  if (command == Command::List || command == Command::Fuzz || command == Command::Cache) return options;
   std::vector<std::pair<std::string, const ProgramEntry*>> entries;
   for (const ProgramEntry& entry : programs) entries.emplace_back(entry.name, &entry);
   options.program = named(raw.program, "program", entries);
@@ -122,7 +124,8 @@ constexpr CommandRow kCommands[] = {
     {Command::Explain, "explain", "tape, sums, parallel loops, bytes and operations, with the reasons"},
     {Command::Check, "check", "gradients against forward mode and differences; exit status 1 on a mismatch"},
     {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"},
-    {Command::Fuzz, "fuzz", "random loop programs, every variant against every other; exit status 1 on a mismatch"}};
+    {Command::Fuzz, "fuzz", "random loop programs, every variant against every other; exit status 1 on a mismatch"},
+    {Command::Cache, "cache", "the kernel cache: its place, size, limit and entries; --clear empties it"}};
 
 void refuse_unknown_command(int argc, char** argv) {
   if (argc < 2) bad_input("no command given", "loopgrad --help lists them");
@@ -172,7 +175,8 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
   for (const CommandRow& row : kCommands) {
     CLI::App& sub = *app.add_subcommand(row.name, row.help);
     sub.add_option("--json", raw.json, "write JSON to this file ('-': standard output, instead of the text)");
-    if (row.command == Command::List) continue;
+    if (row.command == Command::Cache) sub.add_flag("--clear", raw.clear, "remove all of its files");
+    if (row.command == Command::List || row.command == Command::Cache) continue;
     sub.add_option("--target", raw.target, "interpreter, openmp or cuda");
     if (row.command == Command::Fuzz) {
       sub.add_option("--seconds", raw.seconds, "how long to go on");

@@ -10,12 +10,12 @@
 
 namespace loopgrad::cli {
 
-enum class Command { List, Show, Explain, Check, Compare, Fuzz };
+enum class Command { List, Show, Explain, Check, Compare, Fuzz, Cache };
 enum class Stage { Program, Adjoint, Summation, Schedule, Code };
 
 struct Options {
   Command command = Command::List;
-  const ProgramEntry* program = nullptr;  // null for `list` and `fuzz`
+  const ProgramEntry* program = nullptr;  // null for `list`, `fuzz` and `cache`
   Stage stage = Stage::Program;
   std::optional<Target> target;  // not given: each command has its own default
   Variant variant = Variant::Restructured;
@@ -26,6 +26,7 @@ struct Options {
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   double seconds = 30;  // of `fuzz`
+  bool clear = false;   // of `cache`
   std::string json;     // a file name, "-" for standard output, empty for none
 };
 
