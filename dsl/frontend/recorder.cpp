@@ -238,8 +238,12 @@ void ProgramRecorder::note_write(const Array& array, SourceLocation where) {
          array->name);
   }
   last_writes_[array->id] = {++time_, where};
-  for (Scope& scope : scopes_)
-    std::erase_if(scope.named, [&](const auto& entry) { return entry.second.reads.contains(array->id); });
+  for (Scope& scope : scopes_) {
+    const auto readers = scope.readers.find(array->id);
+    if (readers == scope.readers.end()) continue;
+    for (const ExprNode* node : readers->second) scope.named.erase(node);
+    scope.readers.erase(readers);
+  }
 }
 
 Expr ProgramRecorder::stored(const Array& array, const Value& value, SourceLocation where) const {
@@ -306,8 +310,10 @@ void ProgramRecorder::remember(const Expr& value, const Expr& local) {
     if (const auto* read = e.as<Load>()) result.reads.insert(read->array->id);
     return true;
   });
-  constexpr std::size_t most_arrays = 16;  // looking through them at each write takes time
-  if (result.reads.size() <= most_arrays) named.emplace(value.get(), std::move(result));
+  constexpr std::size_t most_arrays = 16;  // or else lists of readers grow with the square of what is named
+  if (result.reads.size() > most_arrays) return;
+  for (const std::int64_t array : result.reads) scopes_.back().readers[array].push_back(value.get());
+  named.emplace(value.get(), std::move(result));
 }
 
 /// `value`, which stands where no statement can come before it.

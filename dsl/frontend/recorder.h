@@ -90,7 +90,8 @@ class ProgramRecorder {
     std::int64_t branch = 0;                    // If: its identity
     bool in_else = false;                       // If: the else body is being recorded; `then_body` is complete
     Stmt then_body;
-    std::map<const ExprNode*, NamedValue> named;  // values that locals of this scope hold
+    std::map<const ExprNode*, NamedValue> named;                   // values that locals of this scope hold
+    std::map<std::int64_t, std::vector<const ExprNode*>> readers;  // of arrays, among them
   };
 
   void require_recording(SourceLocation where) const;

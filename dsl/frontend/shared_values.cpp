@@ -61,6 +61,12 @@ struct IntegerSum {
   }
 };
 
+int steps_of(const Expr& e) {
+  const auto* two = e.as<Binary>();
+  const bool linear = two && (two->op == BinaryOp::Add || two->op == BinaryOp::Sub);
+  return is_float(e.type()) && !linear && (two || e.kind() == Kind::Unary) ? steep : 1;
+}
+
 /// Gives a node other operands.
 class Operands final : public Rewriter {
  public:
@@ -139,7 +145,8 @@ class Splitter {
     }
     const Guard& guard = guards_[at(graph_.node(n).region)];
     if (guard.state != Guard::Known) return true;  // evaluated where it is used
-    parts_[at(n)] = named(*part(n), guard.part.e, guard.part.e ? Expr() : graph_.node(n).e);
+    const bool is_large = graph_.node(n).tree >= worth_a_name;
+    parts_[at(n)] = named(*part(n), guard.part.e, is_large && !guard.part.e ? graph_.node(n).e : Expr());
     sums_[at(n)] = term(*part(n));
     return true;
   }
@@ -187,10 +194,11 @@ class Splitter {
       return;
     }
     Part result;
+    const int steps = steps_of(e);
     const std::function<const Part&(const Expr&)> part_of = [&](const Expr& operand) -> const Part& {
       const Part& known = *part(graph_.number_of(operand));
       result.size += known.size;
-      result.depth = std::max(result.depth, known.depth + 1);
+      result.depth = std::max(result.depth, known.depth + steps);
       return known;
     };
     result.e = Operands(part_of).of(e);

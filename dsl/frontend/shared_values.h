@@ -18,7 +18,7 @@ struct SharedValues {
     Array array;  // a scalar
     Expr value;   // in terms of earlier locals
     Expr guard;   // assigned only where this holds, which is where it is used; null: always
-    Expr of;      // the recorded node; null for a guard
+    Expr of;      // the recorded node, where the local always holds its value and computing it again is a lot of work
   };
   std::vector<Local> locals;  // in order of evaluation
   Expr result;
