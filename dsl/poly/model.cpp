@@ -293,6 +293,13 @@ class Builder {
 }  // namespace
 
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context) {
+  // Questions are asked of pairs of statements: thousands take minutes although each is within the budget.
+  constexpr int most_statements = 3000;
+  int statements = 0;
+  ir::walk_stmts(region, [&](const ir::Stmt& s) {
+    statements += s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce || s.kind() == ir::Kind::Pop;
+  });
+  if (statements > most_statements) throw BudgetError();
   return guarded(*context, [&] { return Builder(program, context).build(region); });
 }
 
