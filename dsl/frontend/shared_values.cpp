@@ -12,7 +12,8 @@ namespace loopgrad::ir {
 
 namespace {
 
-constexpr int deepest = 64;             // operations on top of each other in one statement
+constexpr int deepest = 64;  // operations on top of each other in one statement
+constexpr int steep = 4;     // what an operation counts whose derivative holds its operands: that is quadratic in depth
 constexpr double largest = 1024;        // nodes in one statement
 constexpr double worth_a_name = 64;     // nodes of a shared value that may be an index
 constexpr double worth_a_branch = 256;  // nodes of a shared value that is not always needed
