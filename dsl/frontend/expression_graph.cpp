@@ -127,18 +127,28 @@ int ExpressionGraph::meet(int a, int b) const {
   return a;
 }
 
+/// Whether one of the two holds wherever their parent does: the sides of one choice, and, for `a && b`, where b is
+/// evaluated and where the whole is false (a decides about the first, and is false in the rest of the second).
+bool ExpressionGraph::are_all(int r, int q) const {
+  const Region &first = region(r), &second = region(q);
+  if (first.condition < 0 || second.condition < 0 || first.parent != second.parent) return false;
+  if (first.condition == second.condition) return first.negated != second.negated;
+  const auto* whole = node(second.condition).e.as<Binary>();
+  if (!whole || first.negated == second.negated) return false;
+  return whole->op == (second.negated ? BinaryOp::And : BinaryOp::Or) && is_logic(node(second.condition).e) &&
+         number_of(whole->a) == first.condition;
+}
+
 /// The smallest region that holds wherever one of these does.
 int ExpressionGraph::common(std::vector<int> regions) {
   std::vector<int> least;  // none within another
   for (std::size_t k = 0; k < regions.size(); ++k) {
     int next = regions[k];
     if (std::any_of(least.begin(), least.end(), [&](int r) { return is_within(next, r); })) continue;
-    // Both sides of one choice are all of it.
-    const Region& side = region(next);
     const auto other =
-        side.condition < 0 ? branches_.end() : branches_.find({side.condition, side.parent, !side.negated});
-    if (other != branches_.end() && std::find(least.begin(), least.end(), other->second) != least.end()) {
-      regions.push_back(side.parent);
+        std::find_if(least.begin(), least.end(), [&](int r) { return are_all(r, next) || are_all(next, r); });
+    if (other != least.end()) {
+      regions.push_back(region(next).parent);
       continue;
     }
     std::erase_if(least, [&](int r) { return is_within(r, next); });

@@ -56,6 +56,7 @@ class ExpressionGraph {
   int branch(int condition, int parent, bool negated);
   int common(std::vector<int> regions);
   bool is_within(int inner, int outer) const;
+  bool are_all(int r, int q) const;
   int meet(int a, int b) const;
 
   std::vector<Node> nodes_;

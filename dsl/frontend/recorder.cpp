@@ -286,6 +286,11 @@ Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
     return found == scopes_.back().named.end() ? Expr() : found->second.local;
   };
   SharedValues split = name_shared_values(value, where, known);
+  constexpr double largest_statement = 100'000;
+  if (split.largest > largest_statement)
+    fail(where, fmt::format("more than {} operations in one statement", largest_statement),
+         "a value that many operations share is computed only on a condition that depends on it: keep it in a "
+         "p.scalar<T>()");
   for (const SharedValues::Local& local : split.locals) {
     Item declaration;
     declaration.local = local.array;

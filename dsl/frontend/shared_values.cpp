@@ -100,6 +100,7 @@ class Splitter {
       if (task.is_guard ? step_of_guard(task) : step_of_node(task)) work_.pop_back();
     }
     result_.result = parts_.back()->e;
+    result_.largest = std::max(result_.largest, parts_.back()->size);
     return std::move(result_);
   }
 
@@ -250,6 +251,7 @@ class Splitter {
     const std::string name = fmt::format("value{}", result_.locals.size());
     const Array local = make_array(name, value.e.type(), {}, ArrayRole::Local, where_);
     result_.locals.push_back({local, value.e, guard, of});
+    result_.largest = std::max(result_.largest, value.size);
     return {load(local, {}, where_), 1, 1};
   }
 
@@ -275,7 +277,8 @@ SharedValues name_shared_values(const Expr& value, SourceLocation where, const K
     uses_known |= leaf;
     return leaf;
   });
-  if (graph.node(graph.root()).tree <= largest_tree && !uses_known) return {.locals = {}, .result = value};
+  if (graph.node(graph.root()).tree <= largest_tree && !uses_known)
+    return {.locals = {}, .result = value, .largest = largest_tree};
   return Splitter(graph, known, where, true).split();
 }
 

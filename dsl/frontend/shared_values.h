@@ -22,6 +22,7 @@ struct SharedValues {
   };
   std::vector<Local> locals;  // in order of evaluation
   Expr result;
+  double largest = 0;  // nodes of the largest expression among them, written out
 };
 
 /// The local scalar that holds a node's value already, or null.
