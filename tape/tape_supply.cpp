@@ -244,7 +244,7 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   const poly::Statement& reader = model_->statements[site_of(site).model_index];
   std::vector<Expr> dims;
   for (const ir::Symbol& i : reader.iterators) dims.push_back(ir::var(i));
-  const std::vector<Expr> instance = poly::guarded([&] {
+  const std::vector<Expr> instance = poly::guarded(*model_->context, [&] {
     const isl::multi_pw_aff function(source.instance.as_pw_multi_aff());
     return poly::to_exprs(function, dims, *model_->context, source.domain);
   });

@@ -245,7 +245,7 @@ StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int6
     if (!probes.count(s.stmt.get())) continue;
     try {
       model.context->restart_budget(budget_per_question);
-      if (!poly::guarded([&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
+      if (!poly::guarded(*model.context, [&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
       result.insert(s.stmt.get());
       arrays.insert(s.stmt.as<ir::Reduce>()->array->id);
     } catch (const poly::BudgetError&) {

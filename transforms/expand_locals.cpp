@@ -84,11 +84,11 @@ std::optional<Dimension> dimension_of(const poly::Model& model, const ir::Array&
     values = values ? values->unite(one).coalesce() : one;  // most often it is the same for all of them
   }
   if (!values || values->is_empty()) return std::nullopt;
-  if (!isl_set_dim_has_lower_bound(values->get(), isl_dim_set, 0) ||
-      !isl_set_dim_has_upper_bound(values->get(), isl_dim_set, 0)) {
+  poly::Context& context = *model.context;
+  if (!poly::checked(context, isl_set_dim_has_lower_bound(values->get(), isl_dim_set, 0)) ||
+      !poly::checked(context, isl_set_dim_has_upper_bound(values->get(), isl_dim_set, 0))) {
     return std::nullopt;
   }
-  poly::Context& context = *model.context;
   isl::pw_aff lowest = poly::checked(context, isl_set_dim_min(values->copy(), 0));
   isl::pw_aff highest = poly::checked(context, isl_set_dim_max(values->copy(), 0));
   Expr first = poly::to_expr(lowest, {}, context, model.assumptions);
@@ -164,7 +164,7 @@ class Mover final : public ir::Rewriter {
 
 std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nest,
                                        const std::vector<ir::Array>& locals) {
-  return poly::guarded([&]() -> std::optional<Expansion> {
+  return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
     std::map<ir::Array, Expanded> moved;
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {

@@ -131,7 +131,7 @@ class Forwarder {
 
   // Whether an element that the setter reads may be written before the sum of the same iteration.
   bool may_change(const poly::Statement& setter, const poly::Access& read) const {
-    return poly::guarded([&] {
+    return poly::guarded(*model_.context, [&] {
       isl_map* same = poly::unrelated_pairs(setter, sum(), true).release();
       for (int k = 0; k < static_cast<int>(setter.iterators.size()); ++k) {
         same = isl_map_equate(same, isl_dim_in, k, isl_dim_out, k);

@@ -6,6 +6,7 @@
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
+#include <map>
 
 namespace loopgrad::transforms {
 
@@ -47,67 +48,97 @@ LinearForm take_quotient(LinearForm& numerator, std::int64_t divisor) {
   return quotient;
 }
 
-void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
-  if (auto value = ir::as_int(e)) {
-    form.constant += factor * *value;
-    return;
+// Collects sums. What is no sum is looked at once however often it occurs: bounds that were split again and again hold
+// the same minimum many times over.
+class Simplifier {
+ public:
+  LinearForm form(const Expr& e) {
+    LinearForm result;
+    collect(result, e, 1);
+    return result;
   }
-  if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return collect(form, node->a, -factor);
-  if (auto* node = e.as<ir::Binary>()) {
-    if (node->op == BinaryOp::Add || node->op == BinaryOp::Sub) {
-      collect(form, node->a, factor);
-      return collect(form, node->b, node->op == BinaryOp::Add ? factor : -factor);
-    }
-    if (node->op == BinaryOp::Mul) {
-      if (auto value = ir::as_int(node->a)) return collect(form, node->b, factor * *value);
-      if (auto value = ir::as_int(node->b)) return collect(form, node->a, factor * *value);
-    }
+
+  Expr simplified(const Expr& e) {
+    return ir::rewrite(e, [this](const Expr& child) -> std::optional<Expr> {
+      const bool sum = child.type() == ScalarType::I64 && (child.as<ir::Binary>() || child.as<ir::Unary>());
+      if (!sum) return std::nullopt;
+      Expr simple = expr_of(form(child));
+      return ir::equal(simple, child) ? child : simple;
+    });
   }
-  if (is_min_or_max(e)) {  // of expressions that differ by a constant
-    auto& node = *e.as<ir::Binary>();
-    if (const auto ahead = distance(node.a, node.b)) {
-      bool first = (*ahead < 0) == (node.op == BinaryOp::Min);
-      return collect(form, first ? node.a : node.b, factor);
-    }
-  }
-  if (auto* node = e.as<ir::Binary>(); node && node->op == BinaryOp::FloorDiv) {
-    auto divisor = ir::as_int(node->b);
-    if (divisor && *divisor > 0) {
-      LinearForm numerator = linear_form(node->a);
-      LinearForm quotient = take_quotient(numerator, *divisor);
-      for (const auto& term : quotient.terms) add_term(form, term.atom, factor * term.coefficient);
-      form.constant += factor * quotient.constant;
-      Expr rest = ir::binary(BinaryOp::FloorDiv, to_expr(numerator), node->b);
-      if (auto value = ir::as_int(rest)) form.constant += factor * *value;
-      else add_term(form, rest, factor);
+
+  Expr expr_of(const LinearForm& form);
+
+ private:
+  void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
+    if (auto value = ir::as_int(e)) {
+      form.constant += factor * *value;
       return;
     }
+    if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return collect(form, node->a, -factor);
+    if (auto* node = e.as<ir::Binary>()) {
+      if (node->op == BinaryOp::Add || node->op == BinaryOp::Sub) {
+        collect(form, node->a, factor);
+        return collect(form, node->b, node->op == BinaryOp::Add ? factor : -factor);
+      }
+      if (node->op == BinaryOp::Mul) {
+        if (auto value = ir::as_int(node->a)) return collect(form, node->b, factor * *value);
+        if (auto value = ir::as_int(node->b)) return collect(form, node->a, factor * *value);
+      }
+    }
+    const LinearForm& terms = form_of_term(e);
+    for (const auto& term : terms.terms) add_term(form, term.atom, factor * term.coefficient);
+    form.constant += factor * terms.constant;
   }
-  Expr atom = ir::rewrite(e, [&](const Expr& child) -> std::optional<Expr> {
-    if (child.same_as(e) || child.type() != ScalarType::I64) return std::nullopt;
-    return simplify_indices(child);
-  });
-  add_term(form, atom, factor);
-}
+
+  const LinearForm& form_of_term(const Expr& e) {
+    auto found = known_.find(e.get());
+    if (found == known_.end()) found = known_.emplace(e.get(), std::pair(e, term(e))).first;
+    return found->second.second;
+  }
+
+  LinearForm term(const Expr& e) {
+    auto* node = e.as<ir::Binary>();
+    if (is_min_or_max(e)) {  // of expressions that differ by a constant
+      if (const auto ahead = apart(node->a, node->b)) {
+        bool first = (*ahead < 0) == (node->op == BinaryOp::Min);
+        return form(first ? node->a : node->b);
+      }
+    }
+    const auto divisor = node && node->op == BinaryOp::FloorDiv ? ir::as_int(node->b) : std::nullopt;
+    if (divisor && *divisor > 0) {
+      LinearForm numerator = form(node->a);
+      LinearForm quotient = take_quotient(numerator, *divisor);
+      Expr rest = ir::binary(BinaryOp::FloorDiv, expr_of(numerator), node->b);
+      if (auto value = ir::as_int(rest)) quotient.constant += *value;
+      else add_term(quotient, rest, 1);
+      return quotient;
+    }
+    Expr atom = ir::rewrite(e, [&](const Expr& child) -> std::optional<Expr> {
+      if (child.same_as(e) || child.type() != ScalarType::I64) return std::nullopt;
+      return simplified(child);
+    });
+    return {{{atom, 1}}, 0};
+  }
+
+  std::optional<std::int64_t> apart(const Expr& a, const Expr& b) {
+    const LinearForm difference = form(a - b);
+    return difference.terms.empty() ? std::optional(difference.constant) : std::nullopt;
+  }
+
+  std::map<const ir::ExprNode*, std::pair<Expr, LinearForm>> known_;  // with the node, so that no other takes its place
+};
 
 Expr scaled(const Expr& atom, std::int64_t coefficient) {
   return coefficient == 1 ? atom : ir::int_const(coefficient) * atom;
 }
 
-}  // namespace
-
-LinearForm linear_form(const Expr& e) {
-  LinearForm form;
-  collect(form, e, 1);
-  return form;
-}
-
-Expr to_expr(const LinearForm& form) {
+Expr Simplifier::expr_of(const LinearForm& form) {
   if (form.terms.size() == 1 && form.terms[0].coefficient == 1 && form.constant != 0 &&
       is_min_or_max(form.terms[0].atom)) {
     auto& node = *form.terms[0].atom.as<ir::Binary>();
     Expr constant = ir::int_const(form.constant);
-    return ir::binary(node.op, simplify_indices(node.a + constant), simplify_indices(node.b + constant));
+    return ir::binary(node.op, simplified(node.a + constant), simplified(node.b + constant));
   }
   Expr result;
   for (const auto& term : form.terms) {
@@ -121,6 +152,12 @@ Expr to_expr(const LinearForm& form) {
   }
   return started ? result + ir::int_const(form.constant) : result;
 }
+
+}  // namespace
+
+LinearForm linear_form(const Expr& e) { return Simplifier().form(e); }
+Expr to_expr(const LinearForm& form) { return Simplifier().expr_of(form); }
+Expr simplify_indices(const Expr& e) { return Simplifier().simplified(e); }
 
 std::optional<std::int64_t> coefficient_of(const Expr& e, const ir::Symbol& symbol) {
   std::int64_t result = 0;
@@ -172,15 +209,6 @@ bool may_read(const Expr& e, const ir::Array& array, const std::vector<Expr>& in
     found = found || (load && load->array == array && !surely_differ(load->indices, indices));
   });
   return found;
-}
-
-Expr simplify_indices(const Expr& e) {
-  return ir::rewrite(e, [](const Expr& child) -> std::optional<Expr> {
-    bool sum = child.type() == ScalarType::I64 && (child.as<ir::Binary>() || child.as<ir::Unary>());
-    if (!sum) return std::nullopt;
-    Expr simple = to_expr(linear_form(child));
-    return ir::equal(simple, child) ? child : simple;
-  });
 }
 
 ir::Stmt simplify_indices(const ir::Stmt& s) {

@@ -242,7 +242,7 @@ ir::Program merge_copies(const ir::Program& program, PassContext& context) {
     try {
       const Model model = poly::build_model(result, result.body, isl_context(context));
       model.context->restart_budget(budget_per_question);
-      if (poly::guarded([&] { return Legality(model, copy).holds(); }))
+      if (poly::guarded(*model.context, [&] { return Legality(model, copy).holds(); }))
         return ir::with_body(result, merged(result.body, copy));
     } catch (const poly::BudgetError&) {
       continue;

@@ -128,7 +128,7 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
 }
 
 bool holds_on_entry(const poly::Model& model, const Expr& condition) {
-  return poly::guarded([&] {
+  return poly::guarded(*model.context, [&] {
     const auto set = poly::to_set(condition, {model.context, {}, ""});
     return set && model.assumptions.is_subset(set->params());
   });

@@ -283,7 +283,7 @@ Expr varying_trips(const ir::Program& program, const ir::For& loop) {
 }
 
 bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
-  return poly::guarded([&] {
+  return poly::guarded(*model.context, [&] {
     StmtSet group;
     for (const Stmt& sum : sums) group.insert(sum.get());
     const ir::Reduce& first = *sums[0].as<ir::Reduce>();

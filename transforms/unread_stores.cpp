@@ -194,7 +194,7 @@ Stmt drop_unread_elements(const poly::Model& model, const Stmt& body, Stores whi
     Narrowed now{false, {}};
     if (stored(s).exact && !fixed.count(s.stmt.get())) {
       model.context->restart_budget(budget_per_question);
-      now = poly::ask(model, now, [&] { return poly::guarded([&] { return narrowed(model, s, read); }); });
+      now = poly::ask(model, now, [&] { return narrowed(model, s, read); });
     }
     if (now.instead) instead[stored(s).array][s.stmt.get()] = now.instead;
     if (!now.possible && s.stmt.as<ir::Reduce>()) left_alone.insert(stored(s).array);

@@ -186,7 +186,7 @@ Changes find_changes(const Model& model, const Stmt& body, const std::set<std::i
     if (fixed.count(s.get()) || !is_constant_assignment(s) || !arrays.count(s.as<ir::Assign>()->array->id)) continue;
     try {
       model.context->restart_budget(budget_per_question);
-      poly::guarded([&] { decide(model, k, changes); });
+      poly::guarded(*model.context, [&] { decide(model, k, changes); });
     } catch (const poly::BudgetError&) {
       continue;  // the statement stays
     }

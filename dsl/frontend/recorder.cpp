@@ -1,5 +1,6 @@
 #include "dsl/frontend/recorder.h"
 
+#include "dsl/frontend/expression_graph.h"
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/shared_values.h"
 #include "dsl/ir/visit.h"
@@ -16,14 +17,6 @@ bool is_identifier(const std::string& name) {
   const auto word = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
   return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
          std::all_of(name.begin(), name.end(), word);
-}
-
-/// Calls `f` once for every distinct node, so that expressions which share operands stay cheap.
-template <class F>
-void for_each_node(const Expr& e, std::set<const ExprNode*>& seen, F&& f) {
-  if (!seen.insert(e.get()).second) return;
-  f(e);
-  visit(e, [&](const auto& node) { for_each_child(node, [&](const Expr& child) { for_each_node(child, seen, f); }); });
 }
 
 bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
@@ -109,15 +102,14 @@ Array ProgramRecorder::declare(ArrayRole role, ScalarType type, const std::strin
 Expr ProgramRecorder::shape_expr(const Value& value, const std::string& array, bool local, SourceLocation where) const {
   if (!is_integer(value.type()))
     fail(where, fmt::format("an extent is {}, not an integer", name_of(value.type())), "use sizes and integers", array);
-  const Expr extent = converted(value, ScalarType::I64);
+  const Expr extent = without_names(converted(value, ScalarType::I64), "an extent", where);
   if (as_int(extent).value_or(0) < 0) fail(where, "an extent is negative", "extents count elements", array);
-  std::set<const ExprNode*> seen;
-  for_each_node(extent, seen, [&](const Expr& e) {
+  for_each_node(extent, [&](const Expr& e) {
     if (e.kind() == Kind::Load)
       fail(where, "the shape depends on data", "introduce a size for this extent and pass it with the arguments",
            array);
     const auto* variable = e.as<Var>();
-    if (!variable) return;
+    if (!variable) return true;
     if (!visible_.contains(variable->symbol.id))
       fail(where, fmt::format("the shape uses '{}', which is not in scope here", variable->symbol.name),
            "declare the array inside that loop", array);
@@ -125,6 +117,7 @@ Expr ProgramRecorder::shape_expr(const Value& value, const std::string& array, b
     if (!size && !local)
       fail(where, fmt::format("the shape depends on the iterator '{}'", variable->symbol.name),
            "inputs, outputs and in-outs have shapes in sizes only; a local array may use iterators", array);
+    return true;
   });
   return extent;
 }
@@ -133,14 +126,14 @@ Expr ProgramRecorder::size_expr(const Value& value, const std::string& what, Sou
   require_recording(where);
   if (!is_integer(value.type()))
     fail(where, fmt::format("{} is {}, not an integer", what, name_of(value.type())), "use sizes and integers");
-  const Expr result = converted(value, ScalarType::I64);
-  std::set<const ExprNode*> seen;
-  for_each_node(result, seen, [&](const Expr& e) {
+  const Expr result = without_names(converted(value, ScalarType::I64), what, where);
+  for_each_node(result, [&](const Expr& e) {
     const auto* variable = e.as<Var>();
     const bool size =
         variable && std::find(program_.sizes.begin(), program_.sizes.end(), variable->symbol) != program_.sizes.end();
     if (e.kind() == Kind::Load || (variable && !size))
       fail(where, what + " depends on more than sizes", "use sizes and constants of this program only");
+    return true;
   });
   return result;
 }
@@ -201,12 +194,13 @@ void ProgramRecorder::check_write(const Array& array, SourceLocation where) cons
 
 /// Everything that `e` refers to must be in scope and, where it was read earlier, still have the value it had.
 void ProgramRecorder::check_use(const Expr& e, SourceLocation where) {
-  std::set<const ExprNode*> seen;
-  for_each_node(e, seen, [&](const Expr& node) {
+  for_each_node(e, [&](const Expr& node) {
+    if (scopes_.back().named.contains(node.get())) return false;  // seen when it was named
     if (const auto* variable = node.as<Var>(); variable && !visible_.contains(variable->symbol.id))
       fail(where, fmt::format("'{}' is used outside its loop", variable->symbol.name),
            "an iterator has a value inside its own loop only, a size inside its own program");
     if (const auto* load = node.as<Load>()) check_load(*load, node.ptr(), where);
+    return true;
   });
 }
 
@@ -244,6 +238,12 @@ void ProgramRecorder::note_write(const Array& array, SourceLocation where) {
          array->name);
   }
   last_writes_[array->id] = {++time_, where};
+  for (Scope& scope : scopes_) {
+    const auto readers = scope.readers.find(array->id);
+    if (readers == scope.readers.end()) continue;
+    for (const ExprNode* node : readers->second) scope.named.erase(node);
+    scope.readers.erase(readers);
+  }
 }
 
 Expr ProgramRecorder::stored(const Array& array, const Value& value, SourceLocation where) const {
@@ -261,9 +261,10 @@ void ProgramRecorder::assign(const Array& array, std::vector<Expr> indices, cons
   check_write(array, where);
   for (const Expr& index : indices) check_use(index, where);
   check_use(Expr(value.node()), where);
-  Expr result = rounded_to(array->type, stored(array, value, where));
+  Expr result = with_names(rounded_to(array->type, stored(array, value, where)), where);
+  for (Expr& index : indices) index = with_names(index, where);
   note_write(array, where);
-  append(ir::assign(array, std::move(indices), with_names(result, where), where));
+  append(ir::assign(array, std::move(indices), std::move(result), where));
 }
 
 void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, const Value& value,
@@ -276,19 +277,61 @@ void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, Redu
   Expr result = stored(array, value, where);
   // What is compared with an element is rounded as the element is.
   if (op == ReduceOp::Min || op == ReduceOp::Max) result = rounded_to(array->type, result);
+  result = with_names(result, where);
+  for (Expr& index : indices) index = with_names(index, where);
   note_write(array, where);
-  append(ir::reduce(array, std::move(indices), op, with_names(result, where), where));
+  append(ir::reduce(array, std::move(indices), op, std::move(result), where));
 }
 
 Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
-  SharedValues split = name_shared_values(value, where);
+  const auto known = [this](const Expr& e) {
+    const auto found = scopes_.back().named.find(e.get());
+    return found == scopes_.back().named.end() ? Expr() : found->second.local;
+  };
+  SharedValues split = name_shared_values(value, where, known);
+  constexpr double largest_statement = 100'000;
+  if (split.largest > largest_statement)
+    fail(where, fmt::format("more than {} operations in one statement", largest_statement),
+         "a value that many operations share is computed only on a condition that depends on it: keep it in a "
+         "p.scalar<T>()");
   for (const SharedValues::Local& local : split.locals) {
     Item declaration;
     declaration.local = local.array;
     scopes_.back().items.push_back(std::move(declaration));
-    append(ir::assign(local.array, {}, local.value, where));
+    visible_.insert(local.array->id);
+    const Stmt assignment = ir::assign(local.array, {}, local.value, where);
+    append(local.guard ? if_then(local.guard, assignment, {}, where) : assignment);
+    if (local.of) remember(local.of, load(local.array, {}, where));
   }
   return split.result;
+}
+
+/// From here to the end of the scope, or to a write to what it reads, the node's value is in the local.
+void ProgramRecorder::remember(const Expr& value, const Expr& local) {
+  NamedValue result{value, local, {}};
+  auto& named = scopes_.back().named;
+  for_each_node(value, [&](const Expr& e) {
+    if (const auto known = named.find(e.get()); known != named.end()) {
+      result.reads.insert(known->second.reads.begin(), known->second.reads.end());
+      return false;
+    }
+    if (const auto* read = e.as<Load>()) result.reads.insert(read->array->id);
+    return true;
+  });
+  constexpr std::size_t most_arrays = 16;  // or else lists of readers grow with the square of what is named
+  if (result.reads.size() > most_arrays) return;
+  for (const std::int64_t array : result.reads) scopes_.back().readers[array].push_back(value.get());
+  named.emplace(value.get(), std::move(result));
+}
+
+/// `value`, which stands where no statement can come before it.
+Expr ProgramRecorder::without_names(const Expr& value, const std::string& what, SourceLocation where) const {
+  constexpr double largest_tree = 4096;
+  const Expr result = collect_large_sums(value);
+  if (tree_size(result) > largest_tree)
+    fail(where, fmt::format("{} has more than {} operations", what, largest_tree),
+         "values that are used more than once count each time: keep parts in scalars, or pass it as a size");
+  return result;
 }
 
 void ProgramRecorder::append(Stmt s) {

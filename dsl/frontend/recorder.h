@@ -78,6 +78,10 @@ class ProgramRecorder {
     std::int64_t time = 0;
     SourceLocation where;
   };
+  struct NamedValue {  // of a node
+    Expr of, local;
+    std::set<std::int64_t> reads;  // arrays
+  };
   struct Scope {
     ScopeHeader header;
     std::vector<Item> items;
@@ -86,6 +90,8 @@ class ProgramRecorder {
     std::int64_t branch = 0;                    // If: its identity
     bool in_else = false;                       // If: the else body is being recorded; `then_body` is complete
     Stmt then_body;
+    std::map<const ExprNode*, NamedValue> named;                   // values that locals of this scope hold
+    std::map<std::int64_t, std::vector<const ExprNode*>> readers;  // of arrays, among them
   };
 
   void require_recording(SourceLocation where) const;
@@ -102,6 +108,8 @@ class ProgramRecorder {
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
   /// `value`, after recording locals for what it shares; see shared_values.h.
   Expr with_names(const Expr& value, SourceLocation where);
+  void remember(const Expr& value, const Expr& local);
+  Expr without_names(const Expr& value, const std::string& what, SourceLocation where) const;
   std::size_t open(ScopeHeader header);
   void append(Stmt s);
   void forget_names(const Scope& scope);

@@ -1,4 +1,5 @@
 // Loops, branches and the end of recording.
+#include "dsl/frontend/nest_locals.h"
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/recorder.h"
 #include "dsl/ir/queries.h"
@@ -32,6 +33,10 @@ Expr ProgramRecorder::condition(const Value& value, const std::string& what, Sou
 }
 
 std::size_t ProgramRecorder::open(ScopeHeader header) {
+  constexpr std::size_t most_scopes = 1000;
+  if (scopes_.size() > most_scopes)
+    fail(header.location, fmt::format("loops and branches nest more than {} deep", most_scopes),
+         "join conditions with &&, and loops that run once with what is around them");
   if (is_loop(header.kind)) visible_.insert(header.iterator.id);
   Scope scope;
   scope.header = std::move(header);
@@ -46,8 +51,8 @@ std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lowe
   ScopeHeader header;
   header.kind = Kind::For;
   header.location = where;
-  header.lower = bound(lower, fmt::format("the lower bound of loop '{}'", name), where);
-  header.upper = bound(upper, fmt::format("the upper bound of loop '{}'", name), where);
+  header.lower = with_names(bound(lower, fmt::format("the lower bound of loop '{}'", name), where), where);
+  header.upper = with_names(bound(upper, fmt::format("the upper bound of loop '{}'", name), where), where);
   if (at_most.size() > 1) fail(where, fmt::format("loop '{}' states at_most twice", name), "state one bound");
   if (!at_most.empty()) header.at_most = size_expr(at_most[0], fmt::format("at_most of loop '{}'", name), where);
   header.iterator = make_symbol(name);
@@ -60,7 +65,8 @@ std::size_t ProgramRecorder::open_while(const std::string& name, const Value& ma
   ScopeHeader header;
   header.kind = Kind::While;
   header.location = where;
-  header.upper = bound(max_trips, fmt::format("max_trips of loop '{}'", name), where);
+  const std::string most = fmt::format("max_trips of loop '{}'", name);
+  header.upper = without_names(bound(max_trips, most, where), most, where);
   if (has_load(header.upper))
     fail(where, fmt::format("max_trips of loop '{}' depends on data", name), "put data into the condition");
   header.iterator = make_symbol(name);
@@ -70,7 +76,8 @@ std::size_t ProgramRecorder::open_while(const std::string& name, const Value& ma
     const Value value = condition_of(iterator_value);
     if (scopes_.size() != depth || !scopes_.back().items.empty())
       fail(where, fmt::format("the condition of loop '{}' records statements", name), "put them into the body");
-    scopes_.back().header.condition = condition(value, fmt::format("the condition of loop '{}'", name), where);
+    const std::string what = fmt::format("the condition of loop '{}'", name);
+    scopes_.back().header.condition = without_names(condition(value, what, where), what, where);
   } catch (...) {
     abandon(depth);
     throw;
@@ -82,7 +89,7 @@ std::size_t ProgramRecorder::open_if(const Value& value, SourceLocation where) {
   ScopeHeader header;
   header.kind = Kind::If;
   header.location = where;
-  header.condition = condition(value, "the condition", where);
+  header.condition = with_names(condition(value, "the condition", where), where);
   const std::size_t depth = open(std::move(header));
   scopes_.back().branch = next_id();
   return depth;
@@ -104,18 +111,14 @@ std::size_t ProgramRecorder::open_else(std::int64_t branch, SourceLocation where
   return depth;
 }
 
-/// Nests each local's Allocate around the items that follow its declaration.
 Stmt ProgramRecorder::fold(const std::vector<Item>& items) {
-  std::vector<Stmt> reversed;  // statements of the innermost open Allocate, last first
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    if (item->stmt) {
-      reversed.push_back(item->stmt);
-      continue;
-    }
-    Stmt body = block({reversed.rbegin(), reversed.rend()});
-    reversed.assign(1, allocate(item->local, std::move(body), item->local->location));
+  std::vector<Stmt> statements;
+  std::vector<DeclaredLocal> locals;
+  for (const Item& item : items) {
+    if (item.stmt) statements.push_back(item.stmt);
+    else locals.push_back({item.local, statements.size()});
   }
-  return block({reversed.rbegin(), reversed.rend()});
+  return nest_locals(statements, locals);
 }
 
 std::int64_t ProgramRecorder::close(std::size_t depth) {

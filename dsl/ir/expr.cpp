@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 namespace loopgrad::ir {
 namespace {
@@ -33,6 +34,51 @@ std::optional<std::int64_t> fold_int(BinaryOp op, std::int64_t a, std::int64_t b
     case BinaryOp::Or: return a || b;
     default: return std::nullopt;
   }
+}
+
+// Letting go of a node takes no stack, however deep what hangs below it is: operands that nobody else holds wait here
+// one by one, and only the first call works the list off.
+void bury(Expr&& operand) {
+  static thread_local std::vector<Expr>* waiting = nullptr;
+  if (!operand || operand.ptr().use_count() > 1) return;
+  if (waiting) return waiting->push_back(std::move(operand));
+  std::vector<Expr> list;
+  waiting = &list;
+  list.push_back(std::move(operand));
+  while (!list.empty()) {
+    const Expr next = std::move(list.back());
+    list.pop_back();
+  }
+  waiting = nullptr;
+}
+
+template <class T>
+struct NodeAllocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = NodeAllocator<U>;
+  };
+  NodeAllocator() = default;
+  template <class U>
+  NodeAllocator(const NodeAllocator<U>&) {}
+
+  template <class Node>
+  void destroy(Node* node) {
+    if constexpr (std::is_base_of_v<ExprNode, Node>) {
+      const auto drop = [](auto& field) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Expr>) bury(std::move(field));
+        if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::vector<Expr>>)
+          for (Expr& e : field) bury(std::move(e));
+      };
+      std::apply([&](auto... member) { (drop(node->*member), ...); }, Node::fields());
+    }
+    node->~Node();
+  }
+};
+
+template <class Node, class... Fields>
+Expr make_node(Fields&&... fields) {
+  return {std::allocate_shared<Node>(NodeAllocator<Node>(), std::forward<Fields>(fields)...)};
 }
 
 ScalarType result_type(BinaryOp op, ScalarType operand) {
@@ -174,21 +220,21 @@ bool is_const(const Expr& e, double value) {
 
 Expr int_const(std::int64_t value, ScalarType type) {
   if (type == ScalarType::I32) value = static_cast<std::int32_t>(value);  // wraps: every constant is one of its type
-  return {std::make_shared<IntConst>(type, value)};
+  return make_node<IntConst>(type, value);
 }
 Expr bool_const(bool value) { return int_const(value, ScalarType::Bool); }
 Expr float_const(double value, ScalarType type) {
   if (type == ScalarType::F32) value = static_cast<float>(value);
-  return {std::make_shared<FloatConst>(type, value)};
+  return make_node<FloatConst>(type, value);
 }
 Expr const_of(double value, ScalarType type) {
   return is_float(type) ? float_const(value, value_type(type)) : int_const(static_cast<std::int64_t>(value), type);
 }
-Expr var(const Symbol& symbol) { return {std::make_shared<Var>(symbol)}; }
+Expr var(const Symbol& symbol) { return make_node<Var>(symbol); }
 
 Expr load(const Array& array, std::vector<Expr> indices, SourceLocation location) {
   if (indices.size() != array->shape.size()) throw InternalError("rank of load from '" + array->name + "'");
-  return {std::make_shared<Load>(array, std::move(indices), location)};
+  return make_node<Load>(array, std::move(indices), location);
 }
 
 Expr unary(UnaryOp op, const Expr& a) {
@@ -201,21 +247,21 @@ Expr unary(UnaryOp op, const Expr& a) {
     if (const auto* c = a.as<FloatConst>()) return float_const(-c->value, c->type);
     if (const auto* inner = a.as<Unary>(); inner && inner->op == UnaryOp::Neg) return inner->a;
   }
-  return {std::make_shared<Unary>(a.type(), op, a)};
+  return make_node<Unary>(a.type(), op, a);
 }
 
 Expr binary(BinaryOp op, const Expr& a, const Expr& b) {
   if (a.type() != b.type()) bad_types(name_of(op), a, b);
   const auto simpler = is_float(a.type()) ? simplify_float(op, a, b) : simplify_int(op, a, b);
   if (simpler) return *simpler;
-  return {std::make_shared<Binary>(result_type(op, a.type()), op, a, b)};
+  return make_node<Binary>(result_type(op, a.type()), op, a, b);
 }
 
 Expr fma(const Expr& a, const Expr& b, const Expr& c) {
   if (!is_float(a.type()) || a.type() != b.type() || a.type() != c.type()) bad_types("fma", a, c);
   if (is_const(a, 1)) return b + c;  // the product is exact
   if (is_const(b, 1)) return a + c;
-  return {std::make_shared<Fma>(a.type(), a, b, c)};
+  return make_node<Fma>(a.type(), a, b, c);
 }
 
 Expr rounded_to(ScalarType storage, const Expr& a) {
@@ -232,7 +278,7 @@ Expr rounded_to(ScalarType storage, const Expr& a) {
 Expr select(const Expr& condition, const Expr& a, const Expr& b) {
   if (condition.type() != ScalarType::Bool || a.type() != b.type()) bad_types("select", a, b);
   if (const auto c = as_int(condition)) return *c ? a : b;
-  return {std::make_shared<Select>(condition, a, b)};
+  return make_node<Select>(condition, a, b);
 }
 
 Expr cast(ScalarType type, const Expr& a) {
@@ -247,7 +293,7 @@ Expr cast(ScalarType type, const Expr& a) {
     if (type == ScalarType::F64 || static_cast<double>(static_cast<float>(c->value)) == c->value)
       return float_const(c->value, type);
   }
-  return {std::make_shared<Cast>(type, a)};
+  return make_node<Cast>(type, a);
 }
 
 }  // namespace loopgrad::ir

@@ -143,9 +143,18 @@ class Verifier {
     visit(s, [&](const auto& node) { check_node(node, s); });
   }
 
-  /// Only the first line of the statement, so that a message about a loop does not quote its body.
+  /// Only the first line of the statement: a message about a loop does not quote its body, nor is that printed here.
   static std::string headline(const Stmt& s) {
-    const std::string text = print(s);
+    const auto without_body = [](auto copy, auto... bodies) -> Stmt {
+      ((copy.*bodies = copy.*bodies ? block({}) : Stmt()), ...);
+      return {std::make_shared<decltype(copy)>(std::move(copy))};
+    };
+    const std::string text =
+        print(visit(s, overloaded{[&](const For& n) { return without_body(n, &For::body); },
+                                  [&](const While& n) { return without_body(n, &While::body); },
+                                  [&](const If& n) { return without_body(n, &If::then_body, &If::else_body); },
+                                  [&](const Allocate& n) { return without_body(n, &Allocate::body); },
+                                  [&](const auto&) { return s; }}));
     return text.substr(0, text.find('\n'));
   }
 

@@ -92,7 +92,7 @@ class Converter {
 
 Stmt to_stmt(const isl::ast_node& node, const UserCode& user, const std::vector<std::string>& names,
              const Context& context) {
-  return guarded([&] { return Converter(user, names, context).convert(node); });
+  return guarded(context, [&] { return Converter(user, names, context).convert(node); });
 }
 
 }  // namespace loopgrad::poly

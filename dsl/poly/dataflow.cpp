@@ -138,23 +138,23 @@ class Flow {
 }  // namespace
 
 bool may_be_overwritten(const Model& model, int index, const Access& access) {
-  return guarded([&] { return conflicts(model, index, access, Order::SameOrAfter); });
+  return guarded(*model.context, [&] { return conflicts(model, index, access, Order::SameOrAfter); });
 }
 
 bool may_be_written_before(const Model& model, int index, const Access& access) {
-  return guarded([&] { return conflicts(model, index, access, Order::Before); });
+  return guarded(*model.context, [&] { return conflicts(model, index, access, Order::Before); });
 }
 
 bool may_be_written_after(const Model& model, int index, const Access& access) {
-  return guarded([&] { return conflicts(model, index, access, Order::After); });
+  return guarded(*model.context, [&] { return conflicts(model, index, access, Order::After); });
 }
 
 bool may_follow(const Model& model, int first_index, const Access& first, int second_index, const Access& second) {
-  return guarded([&] { return touch(model, first_index, first, second_index, second, Order::After); });
+  return guarded(*model.context, [&] { return touch(model, first_index, first, second_index, second, Order::After); });
 }
 
 Dataflow last_writes(const Model& model, int reader, const Access& read) {
-  return guarded([&]() -> Dataflow {
+  return guarded(*model.context, [&]() -> Dataflow {
     const Statement& sink = model.statements[reader];
     if (!subscripts_are_exact(model, sink, read) || !model.aliases.empty()) return {};
     Flow flow(model, sink, read);

@@ -40,7 +40,7 @@ template <class Result, class Question>
 Result ask(const Model& model, const Result& when_over_budget, const Question& question) {
   try {
     model.context->restart_budget();
-    return question();
+    return guarded(*model.context, question);
   } catch (const BudgetError&) {
     return when_over_budget;
   }

@@ -154,7 +154,7 @@ std::vector<isl::map> execution_orders(const Model& model, int first, int second
 }
 
 std::vector<Conflict> dependences(const Model& model) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     Collector collector(model, Search::All);
     auto n = static_cast<int>(model.statements.size());
     for (int first = 0; first < n; ++first) {
@@ -167,7 +167,7 @@ std::vector<Conflict> dependences(const Model& model) {
 }
 
 bool must_precede(const Model& model, int first, int second) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     Collector collector(model, Search::SkipSums);
     collector.collect(first, second, 0, [&] { return execution_orders(model, first, second); });
     return collector.done();
@@ -175,7 +175,7 @@ bool must_precede(const Model& model, int first, int second) {
 }
 
 isl::map executed_before(const Model& model, int first, int second) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     isl::map result = unrelated_pairs(model.statements[static_cast<std::size_t>(first)],
                                       model.statements[static_cast<std::size_t>(second)], false);
     for (const isl::map& order : execution_orders(model, first, second)) result = result.unite(order);
@@ -184,7 +184,7 @@ isl::map executed_before(const Model& model, int first, int second) {
 }
 
 std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Search search) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     Collector collector(model, search);
     auto n = static_cast<int>(model.statements.size());
     for (int first = 0; first < n && !collector.done(); ++first) {
@@ -203,7 +203,7 @@ std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Searc
 }
 
 std::string witness(const Model& model, const Conflict& conflict) {
-  return guarded([&]() -> std::string {
+  return guarded(*model.context, [&]() -> std::string {
     const isl::set wrapped = conflict.pairs.wrap();
     const Example example = example_at(model, conflict, checked(*model.context, isl_set_sample_point(wrapped.copy())));
     const Statement& s = model.statements[static_cast<std::size_t>(conflict.first)];

@@ -15,7 +15,8 @@ std::int64_t coordinate(const isl::point& point, isl_dim_type type, unsigned k) 
 
 bool depends_on(const isl::set& domain, const isl::id& id) {
   int position = isl_set_find_dim_by_id(domain.get(), isl_dim_param, id.get());
-  return position >= 0 && isl_set_involves_dims(domain.get(), isl_dim_param, static_cast<unsigned>(position), 1);
+  return position >= 0 &&
+         isl_set_involves_dims(domain.get(), isl_dim_param, static_cast<unsigned>(position), 1) == isl_bool_true;
 }
 
 // The values of the parameters that matter to the two statements.

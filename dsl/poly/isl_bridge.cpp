@@ -25,6 +25,8 @@ isl_ctx* make_context() {
   return ctx;
 }
 
+thread_local unsigned long largest_budget = 0;  // 0: no limit
+
 std::optional<isl::pw_aff> constant(std::int64_t value, const Scope& scope) {
   isl::val v(scope.context->isl(), static_cast<long>(value));
   return checked(*scope.context, isl_pw_aff_val_on_domain(scope.universe().release(), v.release()));
@@ -181,7 +183,18 @@ BudgetError::BudgetError() : Error(budget_info()) {}
 
 Context::Context(unsigned long budget) : ctx_(make_context()) { restart_budget(budget); }
 
+BudgetCap::BudgetCap(unsigned long most) : outer_(largest_budget) { largest_budget = most; }
+BudgetCap::~BudgetCap() { largest_budget = outer_; }
+
+bool is_spent(isl::ctx ctx) {
+  // Every allocation counts as an operation.
+  isl_val* probe = isl_val_int_from_si(ctx.get(), 1);
+  isl_val_free(probe);
+  return !probe;
+}
+
 void Context::restart_budget(unsigned long budget) {
+  if (largest_budget && (budget == 0 || budget > largest_budget)) budget = largest_budget;
   budget_ = budget;
   isl_ctx_reset_error(ctx_.get());
   isl_ctx_set_max_operations(ctx_.get(), budget);
@@ -227,22 +240,24 @@ isl::space Scope::space() const {
 isl::set Scope::universe() const { return isl::set::universe(space()); }
 
 std::optional<isl::pw_aff> to_pw_aff(const Expr& e, const Scope& scope) {
-  return ir::visit(e, ir::overloaded{[&](const ir::IntConst& node) { return constant(node.value, scope); },
-                                     [&](const ir::Var& node) { return std::optional(variable(node.symbol, scope)); },
-                                     [&](const ir::Unary& node) -> std::optional<isl::pw_aff> {
-                                       if (!is_integer(node.type)) return std::nullopt;
-                                       auto a = to_pw_aff(node.a, scope);
-                                       if (!a) return std::nullopt;
-                                       if (node.op == UnaryOp::Neg) return a->neg();
-                                       if (node.op == UnaryOp::Abs) return a->max(a->neg());
-                                       return std::nullopt;
-                                     },
-                                     [&](const ir::Binary& node) { return binary_to_pw_aff(node, scope); },
-                                     [&](const ir::Select& node) {
-                                       return is_integer(node.type) ? select_to_pw_aff(node, scope) : std::nullopt;
-                                     },
-                                     [&](const ir::Cast& node) { return cast_to_pw_aff(node, scope); },
-                                     [&](const auto&) -> std::optional<isl::pw_aff> { return std::nullopt; }});
+  return guarded(*scope.context, [&] {
+    return ir::visit(e, ir::overloaded{[&](const ir::IntConst& node) { return constant(node.value, scope); },
+                                       [&](const ir::Var& node) { return std::optional(variable(node.symbol, scope)); },
+                                       [&](const ir::Unary& node) -> std::optional<isl::pw_aff> {
+                                         if (!is_integer(node.type)) return std::nullopt;
+                                         auto a = to_pw_aff(node.a, scope);
+                                         if (!a) return std::nullopt;
+                                         if (node.op == UnaryOp::Neg) return a->neg();
+                                         if (node.op == UnaryOp::Abs) return a->max(a->neg());
+                                         return std::nullopt;
+                                       },
+                                       [&](const ir::Binary& node) { return binary_to_pw_aff(node, scope); },
+                                       [&](const ir::Select& node) {
+                                         return is_integer(node.type) ? select_to_pw_aff(node, scope) : std::nullopt;
+                                       },
+                                       [&](const ir::Cast& node) { return cast_to_pw_aff(node, scope); },
+                                       [&](const auto&) -> std::optional<isl::pw_aff> { return std::nullopt; }});
+  });
 }
 
 namespace {
@@ -275,18 +290,20 @@ std::optional<isl::set> conjunct_to_set(const Expr& condition, const Scope& scop
 }  // namespace
 
 std::optional<isl::set> to_set(const Expr& condition, const Scope& scope) {
-  std::vector<Expr> conjuncts;
-  split_conjunction(condition, conjuncts);
-  LinearConstraints linear(scope);
-  std::optional<isl::set> others;
-  for (const Expr& conjunct : conjuncts) {
-    if (linear.add(conjunct)) continue;
-    auto points = conjunct_to_set(conjunct, scope);
-    if (!points) return std::nullopt;
-    others = others ? others->intersect(*points) : *points;
-  }
-  if (linear.empty()) return others;
-  return others ? linear.points().intersect(*others) : linear.points();
+  return guarded(*scope.context, [&]() -> std::optional<isl::set> {
+    std::vector<Expr> conjuncts;
+    split_conjunction(condition, conjuncts);
+    LinearConstraints linear(scope);
+    std::optional<isl::set> others;
+    for (const Expr& conjunct : conjuncts) {
+      if (linear.add(conjunct)) continue;
+      auto points = conjunct_to_set(conjunct, scope);
+      if (!points) return std::nullopt;
+      others = others ? others->intersect(*points) : *points;
+    }
+    if (linear.empty()) return others;
+    return others ? linear.points().intersect(*others) : linear.points();
+  });
 }
 
 Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context) {
@@ -310,30 +327,37 @@ Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context)
 
 Expr to_expr(const isl::pw_aff& value, const std::vector<Expr>& dims, Context& context,
              const std::optional<isl::set>& known) {
-  isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
-  isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
-  if (isl_space_is_params(domain.get())) {
-    isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
-    return to_expr(build.expr_from(simple), {}, context);
-  }
-  Binder binder(domain, dims, context);
-  isl::pw_aff bound = simple.bind_domain(binder.tuple);
-  return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
+  return guarded(context, [&] {
+    isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
+    isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
+    if (isl_space_is_params(domain.get())) {
+      isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
+      return to_expr(build.expr_from(simple), {}, context);
+    }
+    Binder binder(domain, dims, context);
+    isl::pw_aff bound = simple.bind_domain(binder.tuple);
+    return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
+  });
 }
 
 std::vector<Expr> to_exprs(const isl::multi_pw_aff& value, const std::vector<Expr>& dims, Context& context,
                            const std::optional<isl::set>& known) {
-  std::vector<Expr> result;
-  auto n = static_cast<int>(isl_multi_pw_aff_dim(value.get(), isl_dim_out));
-  for (int k = 0; k < n; ++k) result.push_back(to_expr(value.at(k), dims, context, known));
-  return result;
+  return guarded(context, [&] {
+    std::vector<Expr> result;
+    auto n = static_cast<int>(isl_multi_pw_aff_dim(value.get(), isl_dim_out));
+    for (int k = 0; k < n; ++k) result.push_back(to_expr(value.at(k), dims, context, known));
+    return result;
+  });
 }
 
 Expr to_condition(const isl::set& set, const std::vector<Expr>& dims, Context& context,
                   const std::optional<isl::set>& known) {
-  Binder binder(set.space(), dims, context);
-  isl::set simple = (known ? set.gist(*known) : set).coalesce();
-  return as_bool(to_expr(build_at(known, binder, context).expr_from(simple.bind(binder.tuple)), binder.names, context));
+  return guarded(context, [&] {
+    Binder binder(set.space(), dims, context);
+    isl::set simple = (known ? set.gist(*known) : set).coalesce();
+    return as_bool(
+        to_expr(build_at(known, binder, context).expr_from(simple.bind(binder.tuple)), binder.names, context));
+  });
 }
 
 }  // namespace loopgrad::poly

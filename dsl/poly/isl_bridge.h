@@ -62,18 +62,26 @@ class Context {
   std::map<std::string, ir::Array> arrays_;
 };
 
-/// Runs `work`; isl's quota error becomes BudgetError, any other isl error InternalError. Wrap every direct use of isl.
+/// Whether the budget of the context is spent. From then on isl refuses every allocation, so its functions fail in many
+/// ways: null results, numbers below zero, complaints about arguments that such results became.
+bool is_spent(isl::ctx ctx);
+
+/// Runs `work`. Whatever isl fails with once the budget is spent becomes BudgetError, and so does a defect of isl; any
+/// other isl error becomes InternalError. Wrap every direct use of isl.
 template <class Work>
-decltype(auto) guarded(Work&& work) {
+decltype(auto) guarded(isl::ctx ctx, Work&& work) {
   try {
     return work();
-  } catch (const isl::exception_quota&) {
-    throw BudgetError();
   } catch (const isl::exception_internal&) {
-    throw BudgetError();  // a defect of isl: as little is known then
+    throw BudgetError();  // as little is known then
   } catch (const isl::exception& e) {
+    if (is_spent(ctx)) throw BudgetError();
     throw InternalError(std::string("isl: ") + e.what());
   }
+}
+template <class Work>
+decltype(auto) guarded(const Context& context, Work&& work) {
+  return guarded(context.isl(), std::forward<Work>(work));
 }
 
 /// Takes over the result of an isl C function. isl's C++ interface lacks many functions; their null results become
@@ -83,6 +91,23 @@ auto checked(const Context& context, Pointer* result) {
   if (!result) isl::exception::throw_last_error(context.isl());
   return isl::manage(result);
 }
+/// The answer of an isl C function; its failure, which is neither yes nor no, becomes an exception.
+inline bool checked(const Context& context, isl_bool answer) {
+  if (answer == isl_bool_error) isl::exception::throw_last_error(context.isl());
+  return answer == isl_bool_true;
+}
+
+/// While it lives, no context of this thread gets a larger budget: for tests of what happens past it.
+class BudgetCap {
+ public:
+  explicit BudgetCap(unsigned long most);
+  BudgetCap(const BudgetCap&) = delete;
+  BudgetCap& operator=(const BudgetCap&) = delete;
+  ~BudgetCap();
+
+ private:
+  unsigned long outer_;
+};
 
 /// Where expressions live: symbols in `iterators` are set dimensions (in that order), all others parameters.
 struct Scope {

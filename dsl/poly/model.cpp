@@ -196,7 +196,8 @@ class Builder {
     Expr row = abstraction.value(lower->indices[0]), next = abstraction.value(upper->indices[0]);
     if (!abstraction.exact()) return false;
     auto row_value = to_pw_aff(row, here()), next_value = to_pw_aff(next - ir::int_const(1), here());
-    if (!row_value || !next_value || !isl_pw_aff_is_equal(row_value->get(), next_value->get())) return false;
+    if (!row_value || !next_value) return false;
+    if (!checked(*model_.context, isl_pw_aff_is_equal(row_value->get(), next_value->get()))) return false;
     entries_.push_back({lower->array, static_cast<int>(iterators_.size()) - 1, row});
     return true;
   }
@@ -292,7 +293,14 @@ class Builder {
 }  // namespace
 
 Model build_model(const ir::Program& program, const ir::Stmt& region, const std::shared_ptr<Context>& context) {
-  return guarded([&] { return Builder(program, context).build(region); });
+  // Questions are asked of pairs of statements: thousands take minutes although each is within the budget.
+  constexpr int most_statements = 3000;
+  int statements = 0;
+  ir::walk_stmts(region, [&](const ir::Stmt& s) {
+    statements += s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce || s.kind() == ir::Kind::Pop;
+  });
+  if (statements > most_statements) throw BudgetError();
+  return guarded(*context, [&] { return Builder(program, context).build(region); });
 }
 
 }  // namespace loopgrad::poly

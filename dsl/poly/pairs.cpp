@@ -22,7 +22,7 @@ bool may_alias(const Model& model, const ir::Array& a, const ir::Array& b) {
 }  // namespace
 
 isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all) {
-  return guarded([&] {
+  return guarded(a.domain.ctx(), [&] {
     auto in = static_cast<unsigned>(a.iterators.size()), out = static_cast<unsigned>(b.iterators.size());
     isl_space* space = isl_space_alloc(a.domain.ctx().get(), 0, in, out);
     space = isl_space_set_tuple_name(space, isl_dim_in, a.name.c_str());
@@ -32,7 +32,7 @@ isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all) {
 }
 
 isl::map possible_pairs(const Statement& a, const Statement& b) {
-  return guarded([&] {
+  return guarded(a.domain.ctx(), [&] {
     isl::map result = unrelated_pairs(a, b, true);
     for (const CsrEntry& x : a.entries) {
       for (const CsrEntry& y : b.entries) {
@@ -46,7 +46,7 @@ isl::map possible_pairs(const Statement& a, const Statement& b) {
 }
 
 isl::map same_entry(const Statement& a, const Statement& b) {
-  return guarded([&] {
+  return guarded(a.domain.ctx(), [&] {
     isl::map result = unrelated_pairs(a, b, false);
     for (const CsrEntry& x : a.entries) {
       for (const CsrEntry& y : b.entries) {
@@ -59,7 +59,7 @@ isl::map same_entry(const Statement& a, const Statement& b) {
 
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,
                         const Access& b) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     if (a.array != b.array) return unrelated_pairs(sa, sb, may_alias(model, a.array, b.array));
     isl::map result = a.relation.apply_range(b.relation.reverse());
     for (const Indirect& x : a.indirect) {

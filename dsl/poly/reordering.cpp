@@ -90,7 +90,7 @@ isl::point small_point(const Model& model, const isl::set& set) {
 }  // namespace
 
 std::optional<Conflict> exchanged_by(const Model& model, const Times& times, Exchanged which) {
-  return guarded([&]() -> std::optional<Conflict> {
+  return guarded(*model.context, [&]() -> std::optional<Conflict> {
     std::map<std::pair<int, int>, std::vector<isl::map>> reversed;
     for (Conflict& conflict : dependences(model)) {
       if (conflict.sum != (which == Exchanged::Sums)) continue;
@@ -114,11 +114,12 @@ std::optional<Conflict> exchanged_by(const Model& model, const Times& times, Exc
 }
 
 bool is_time(const Model& model, const ir::Expr& value) {
-  return guarded([&] { return to_pw_aff(value, {model.context, {}, ""}).has_value(); });
+  return guarded(*model.context, [&] { return to_pw_aff(value, {model.context, {}, ""}).has_value(); });
 }
 
 Example example_of(const Model& model, const Conflict& conflict) {
-  return guarded([&] { return example_at(model, conflict, small_point(model, conflict.pairs.wrap())); });
+  return guarded(*model.context,
+                 [&] { return example_at(model, conflict, small_point(model, conflict.pairs.wrap())); });
 }
 
 std::string describe_pair(const Model& model, const Conflict& conflict) {

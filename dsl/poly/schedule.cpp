@@ -32,7 +32,7 @@ isl::map schedule_of(const Model& model, const Statement& s, const std::vector<E
 
 Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statements,
                    const std::vector<std::string>& names) {
-  return guarded([&] {
+  return guarded(*model.context, [&] {
     isl::union_map schedule = isl::union_map::empty(model.context->isl());
     std::map<std::string, std::pair<const Statement*, Stmt>> bodies;
     std::int64_t position = 0;

@@ -255,7 +255,7 @@ class Fuser {
     try {
       context_->restart_budget();
       return poly::guarded(
-          [&] { return Planner(program_, poly::build_model(program_, region, context_)).plan(nests); });
+          *context_, [&] { return Planner(program_, poly::build_model(program_, region, context_)).plan(nests); });
     } catch (const poly::BudgetError&) {
       return {};
     }

@@ -120,7 +120,7 @@ class Builder {
     poly::Scope scope{isl, {}, ""};
     for (const Loop& loop : loops_) scope.iterators.push_back(loop.loop->iterator);
     try {
-      poly::guarded([&] {
+      poly::guarded(*isl, [&] {
         isl::set points = scope.universe();
         std::vector<bool> bounded;
         for (const Loop& loop : loops_) {

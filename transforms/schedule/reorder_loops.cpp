@@ -35,6 +35,10 @@ struct Reordering {
   const Stmt& body() const { return band.back().as<ir::For>()->body; }
 };
 
+// A larger block is taken as one of this size: any size is right, no loop has more iterations, and bounds that add it
+// to a size do not overflow.
+constexpr std::int64_t largest_block = std::int64_t{1} << 40;
+
 Expr tile_of(const ir::For& loop, std::int64_t factor) { return block_number(loop, factor); }
 
 std::vector<Expr> times_of(const Reordering& r) {
@@ -184,6 +188,7 @@ Scheduled split_loop(const ir::Program& program, const LoopName& name, std::int6
   Stmt loop = find_loop(program, name);
   if (factor < 1) misuse(program, loop, "split '" + name.name() + "'", "the factor is not positive");
   require(bounds_stay(program, loop), program, loop, "split '" + name.name() + "'");
+  factor = std::min(factor, largest_block);
   return {with_replaced(program, loop, rebuilt({{loop}, {{0, true, factor}, {0, false, factor}}})), {}};
 }
 
@@ -196,8 +201,9 @@ Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& na
   std::vector<NewLoop> inner;
   for (std::size_t k = 0; k < loops.size(); ++k) {
     if (sizes[k] < 1) misuse(program, loops[k], action, "a size is not positive");
-    r.order.push_back({number_in(r.band, loops[k]), true, sizes[k]});
-    inner.push_back({number_in(r.band, loops[k]), false, sizes[k]});
+    const std::int64_t size = std::min(sizes[k], largest_block);
+    r.order.push_back({number_in(r.band, loops[k]), true, size});
+    inner.push_back({number_in(r.band, loops[k]), false, size});
   }
   if (r.band.size() != loops.size()) misuse(program, loops[0], action, "a loop between them is not named", "name all");
   r.order.insert(r.order.end(), inner.begin(), inner.end());

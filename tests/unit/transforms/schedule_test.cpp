@@ -55,6 +55,22 @@ TEST(Schedule, SplitsIntoBlocks) {
   expect_same(recurrence(), "split(i, 4)", {{{"n", 9}}, {{"n", 1}}});
 }
 
+TEST(Schedule, SplitsByHugeFactors) {
+  const std::string largest = "9223372036854775807";
+  expect_same(recurrence(), "split(i, " + largest + ")", {{{"n", 9}}, {{"n", 0}}});
+  expect_same(recurrence(), "split(i, 4611686018427387904)", {{{"n", 9}}});
+  expect_same(transposed(), "tile(i, j, " + largest + ", " + largest + ")", squares);
+  expect_same(transposed(), "split(j, " + largest + "); split(j, " + largest + "); split(i, " + largest + ")", squares);
+}
+
+TEST(Schedule, SplitsAgainAndAgain) {
+  std::string steps;
+  for (int k = 0; k < 60; ++k) steps += "split(i, 2);";
+  const Lowered l = scheduled(recurrence(), Schedule::parse(steps), SumMode::Restructured);
+  EXPECT_LE(l.text.size(), 1'000'000u);
+  expect_same_results(l, {{"n", 9}});
+}
+
 TEST(Schedule, SplitsALoopThatRunsBackwards) {
   expect_same(transposed(), "reverse(j); split(j, 3); unroll(i, 2)", squares);
 }

@@ -1,0 +1,82 @@
+// Programs as large as the C++ loops that record them, compiled and run.
+#include "tests/unit/openmp/kernels.h"
+
+#include <loopgrad/compile.h>
+
+#include <cmath>
+
+namespace loopgrad::test {
+namespace {
+
+TEST(DeepPrograms, AHundredThousandAdditions) {
+  lg::ProgramBuilder p("additions");
+  auto x = p.inout<double>("x", {1});
+  lg::Value v = x(0);
+  for (int i = 0; i < 100'000; ++i) v = v + 1.0;
+  x(0) = v;
+  double value = 1;
+  compile(p.build()).run({{"x", view(&value, {1})}});
+  EXPECT_EQ(value, 100'001);
+}
+
+TEST(DeepPrograms, TheGradientOfTenThousandSines) {
+  lg::ProgramBuilder p("sines");
+  auto x = p.input<double>("x", {});
+  auto y = p.output<double>("y", {});
+  lg::Value v = x();
+  for (int i = 0; i < 10'000; ++i) v = sin(v);
+  y() = v;
+  const auto gradient = compile_gradient(p.build());
+  double value = 1, result = 0, seed = 1, derivative = 0, expected = 1, state = 1;
+  for (int i = 0; i < 10'000; ++i) {
+    expected *= std::cos(state);
+    state = std::sin(state);
+  }
+  lg::Arguments arrays = {{"x", view(&value, {})}, {"y", view(&result, {})}};
+  gradient.forward(arrays);
+  arrays["d_y"] = view(&seed, {});
+  arrays["d_x"] = view(&derivative, {});
+  gradient.backward(arrays);
+  EXPECT_NEAR(result, state, 1e-12);
+  EXPECT_NEAR(derivative / expected, 1, 1e-9);
+}
+
+TEST(DeepPrograms, SharedIntegersStayShared) {
+  const auto source_of = [](int doublings) {
+    lg::ProgramBuilder p("doublings");
+    auto x = p.inout<std::int64_t>("x", {2});
+    lg::Value v = x(0), w = x(1);
+    for (int i = 0; i < doublings; ++i) {
+      v = v + v;
+      w = w * w - 1;
+    }
+    x(0) = v;
+    x(1) = w;
+    const auto executable = compile(p.build());
+    std::int64_t values[2] = {1, 1};
+    executable.run({{"x", view(values, {2})}});
+    EXPECT_EQ(values[0], std::int64_t{1} << doublings);
+    EXPECT_EQ(values[1], doublings % 2 ? 0 : -1);
+    return executable.source().size();
+  };
+  EXPECT_LE(source_of(40), 3 * source_of(20));
+  EXPECT_LE(source_of(40), 40'000u);
+}
+
+TEST(DeepPrograms, AThousandStatements) {
+  lg::ProgramBuilder p("statements");
+  auto a = p.inout<double>("a", {16});
+  auto b = p.input<double>("b", {16});
+  for (int s = 0; s < 1'008; ++s) a(s % 16) += b(s * 7 % 16);
+  const auto gradient = compile_gradient(p.build());
+  std::vector<double> as(16), bs(16, 1), d_a(16, 1), d_b(16);
+  lg::Arguments arrays = {{"a", view(as.data(), {16})}, {"b", view(bs.data(), {16})}};
+  gradient.forward(arrays);
+  arrays["d_a"] = view(d_a.data(), {16});
+  arrays["d_b"] = view(d_b.data(), {16});
+  gradient.backward(arrays);
+  EXPECT_EQ(d_b[0], 63);
+}
+
+}  // namespace
+}  // namespace loopgrad::test
