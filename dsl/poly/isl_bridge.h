@@ -52,7 +52,7 @@ class Context {
 
  private:
   struct Free {
-    void operator()(isl_ctx* ctx) const { isl_ctx_free(ctx); }
+    void operator()(isl_ctx* ctx) const;
   };
   std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
   unsigned long budget_ = 0;
@@ -62,17 +62,18 @@ class Context {
   std::map<std::string, ir::Array> arrays_;
 };
 
-/// Runs `work`; isl's quota error becomes BudgetError, any other isl error InternalError. Wrap every direct use of isl.
+/// The error of ours that an error of isl stands for: std::bad_alloc where memory has run out, BudgetError where the
+/// quota is spent or isl has a defect (as little is known then), else InternalError. An error that merely follows from
+/// an earlier one, such as a null argument, counts as that one.
+[[noreturn]] void throw_as_ours(const isl::exception& e);
+
+/// Runs `work` with isl's errors turned into ours. Wrap every direct use of isl.
 template <class Work>
 decltype(auto) guarded(Work&& work) {
   try {
     return work();
-  } catch (const isl::exception_quota&) {
-    throw BudgetError();
-  } catch (const isl::exception_internal&) {
-    throw BudgetError();  // a defect of isl: as little is known then
   } catch (const isl::exception& e) {
-    throw InternalError(std::string("isl: ") + e.what());
+    throw_as_ours(e);
   }
 }
 
