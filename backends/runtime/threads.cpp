@@ -39,7 +39,8 @@ void* pass_gate(void* gate) {
   return nullptr;
 }
 
-/// How many of `wanted` threads the system makes beside those that there are.
+/// How many of `wanted` threads can be had beside those that there are: half of what the system makes where that is
+/// less, as their stacks leave no memory for anything else, and somebody else may want threads too.
 int make_threads(int wanted) {
   std::vector<pthread_t> made;
   made.reserve(static_cast<std::size_t>(wanted));
@@ -55,7 +56,8 @@ int make_threads(int wanted) {
   }
   for (const pthread_t thread : made) pthread_join(thread, nullptr);
   pthread_attr_destroy(&attributes);
-  return static_cast<int>(made.size());
+  const auto count = static_cast<int>(made.size());
+  return count == wanted ? wanted : count / 2;
 }
 
 /// The threads of OpenMP that wait for the next run of this one, which counts.

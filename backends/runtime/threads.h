@@ -7,8 +7,8 @@ namespace loopgrad::backend {
 inline constexpr int most_threads_of_a_run = 4096;
 
 /// `wanted`, or fewer: as many as the calling thread can have with those that its last run left waiting. They are made
-/// and ended once, before libgomp makes them. 1 in the child of a fork() by a thread that had others: those stayed in
-/// the parent, and libgomp would wait for them for ever.
+/// and ended once, before libgomp makes them, and if not all can be, there will be half of those that could. 1 in the
+/// child of a fork() by a thread that had others: those stayed in the parent, and libgomp would wait for them for ever.
 ///
 /// No result depends on the number, so that fewer threads are slower and nothing else.
 int available_threads(int wanted);

@@ -4,6 +4,7 @@
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
 
+#include <cstdlib>
 #include <new>
 
 namespace loopgrad::poly {
@@ -189,6 +190,10 @@ void throw_as_ours(const isl::exception& e) {
     throw std::bad_alloc();
   const bool is_quota = dynamic_cast<const isl::exception_quota*>(&e) || before == isl_error_quota;
   if (is_quota || dynamic_cast<const isl::exception_internal*>(&e)) throw BudgetError();
+  // Where memory is short isl may also report what followed from it.
+  void* volatile little = std::malloc(std::size_t{1} << 20);  // volatile: or it would not be asked for
+  if (!little) throw std::bad_alloc();
+  std::free(little);
   throw InternalError(std::string("isl: ") + e.what());
 }
 

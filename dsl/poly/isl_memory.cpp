@@ -32,21 +32,20 @@ Registry& registry() {
   return *kept;
 }
 
-/// Pieces are handed out one after the other; all of it is free again when every piece has come back.
+/// Memory that is there before any is short. Pieces are handed out one after the other; all of it is free again when
+/// every piece has come back.
 class Reserve {
  public:
-  Reserve() : begin_(static_cast<char*>(std::malloc(size))) {}
-
   void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const std::size_t rounded = (bytes + 15) / 16 * 16;
-    if (!begin_ || rounded > size - used_) return nullptr;
-    void* const piece = begin_ + used_;
+    if (rounded > size - used_) return nullptr;
+    void* const piece = memory + used_;
     used_ += rounded;
     ++pieces_;
     return piece;
   }
-  bool holds(const void* piece) const { return begin_ && piece >= begin_ && piece < begin_ + size; }
+  bool holds(const void* piece) const { return piece >= memory && piece < memory + size; }
   void give() {
     const std::lock_guard lock(mutex_);
     if (--pieces_ == 0) used_ = 0;
@@ -54,7 +53,7 @@ class Reserve {
 
  private:
   static constexpr std::size_t size = std::size_t{4} << 20;
-  char* const begin_;
+  alignas(16) static inline char memory[size];
   std::mutex mutex_;
   std::size_t used_ = 0, pieces_ = 0;
 };
