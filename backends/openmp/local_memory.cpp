@@ -33,7 +33,7 @@ std::string LocalMemory::extents(const ir::Array& array) {
 std::string LocalMemory::checked_text(const ir::Expr& e) {
   const auto* n = e.as<ir::Binary>();
   const bool wraps = n && (n->op == ir::BinaryOp::Add || n->op == ir::BinaryOp::Sub || n->op == ir::BinaryOp::Mul);
-  if (!wraps || ir::as_int(e)) return argument_text(e, state_);
+  if (!wraps || ir::as_int(e)) return text_of(e, state_);
   const char* const op = n->op == ir::BinaryOp::Add ? "+" : n->op == ir::BinaryOp::Sub ? "-" : "*";
   const std::string right = checked_text(n->b);
   const bool is_word = right.find(' ') == std::string::npos;

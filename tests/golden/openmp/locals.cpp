@@ -20,7 +20,7 @@ static int run_locals(int64_t n, int64_t m, const float* __restrict x, uint16_t*
       // emitter_test.cpp:54
       alignas(64) float small[4];
       // emitter_test.cpp:56
-      if (!part_memory.reserve(1, {i + 1})) {
+      if (!part_memory.reserve(1, {Extent(i) + 1})) {
         #pragma omp atomic write
         status = loopgrad_out_of_memory;
       } else {

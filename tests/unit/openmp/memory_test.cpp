@@ -194,7 +194,8 @@ TEST(RunOpenMP, ExtentsThatDoNotFitAreErrors) {
     part(i * 1000) = z(i);
     z(i) = part(i * 1000) + 1.0f;
   }
-  for (const ir::Program& program : {q.build().ir(), parallel(q.build(), {"i"})})
+  const lg::Program inside = q.build();
+  for (const ir::Program& program : {inside.ir(), parallel(inside, {"i"})})
     expect_error<RuntimeError>(ErrorCode::OutOfMemory, {"wraps_inside"}, [&] {
       run(program, arguments, {{"w", std::int64_t{1} << 32}});
     });
