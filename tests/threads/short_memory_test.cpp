@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
-#include <functional>
 
 namespace loopgrad::test {
 namespace {
@@ -36,23 +36,40 @@ std::int64_t address_space_bytes() {
   return pages * ::sysconf(_SC_PAGESIZE);
 }
 
+void limit_address_space(std::int64_t bytes) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(bytes);
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+/// All that the heap has is taken, and there may be `room` bytes more.
+void leave_room(std::int64_t room) {
+  const std::int64_t now = address_space_bytes();
+  limit_address_space(now);
+  for (const std::size_t bytes : {1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 5})
+    while (void* volatile taken = std::malloc(bytes)) static_cast<void>(taken);
+  limit_address_space(now + room);
+}
+
 enum Outcome { Right = 0, OutOfMemory = 1, Wrong = 2 };
 
 /// In a child that may have `room` bytes more: differentiates, lowers, and runs by the interpreter.
 int with_room(std::int64_t room) {
+  const Program program = stencil();
+  const std::int64_t n = 12;
+  HostArray u(ScalarType::F64, {n, n}), d(ScalarType::F64, {n, n});
+  const Arguments arguments = {{"u", u.view()}}, with_gradient = {{"u", u.view()}, {"d_u", d.view()}};
+  const Sizes sizes = {{"steps", 2}};
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(120);
-    const auto most = static_cast<rlim_t>(address_space_bytes() + room);
-    const rlimit limit{most, most};
-    ::setrlimit(RLIMIT_AS, &limit);
+    leave_room(room);
     int outcome = Wrong;
     try {
-      const GradientExecutable g = compile_gradient(stencil(), {}, {.target = Target::Interpreter});
-      const std::int64_t n = 12;
-      HostArray u(ScalarType::F64, {n, n}), d(ScalarType::F64, {n, n});
-      g.forward({{"u", u.view()}}, {{"steps", 2}});
-      g.backward({{"u", u.view()}, {"d_u", d.view()}});
+      const GradientExecutable g = compile_gradient(program, {}, {.target = Target::Interpreter});
+      g.forward(arguments, sizes);
+      g.backward(with_gradient);
       outcome = Right;
     } catch (const RuntimeError& e) {
       if (e.code() == ErrorCode::OutOfMemory && !e.hint().empty()) outcome = OutOfMemory;
