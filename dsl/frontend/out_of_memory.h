@@ -9,23 +9,21 @@
 
 namespace loopgrad {
 
+/// Keeps a few kilobytes for the message of `throw_out_of_memory`, which gives them up.
+void keep_spare_memory();
+[[noreturn]] void throw_out_of_memory(const std::string& program);
+
 /// Does the work of a public function; where memory runs out, RuntimeError(OutOfMemory) names the program.
 template <class Work>
 decltype(auto) reporting_memory(const std::string& program, Work&& work) {
-  auto refuse = [&] {
-    throw RuntimeError({.code = ErrorCode::OutOfMemory,
-                        .message = "memory has run out",
-                        .program = program,
-                        .hint = "use smaller sizes, or free memory"});
-  };
+  keep_spare_memory();
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    refuse();
+    throw_out_of_memory(program);
   } catch (const std::length_error&) {  // more than any container can hold
-    refuse();
+    throw_out_of_memory(program);
   }
-  throw InternalError("unreachable");
 }
 
 }  // namespace loopgrad

@@ -74,6 +74,9 @@ TEST(MakingThreads, MoreThanThereCanBeIsAnError) {
 
 /// libgomp ends a process in which it cannot make the threads that it is asked for.
 TEST(MakingThreads, ThereAreFewerWhereTheSystemMakesNoMore) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer needs more address space than this test leaves";
+#endif
   const Executable executable = scaled(256);
   EXPECT_EQ(in_child([&] {
               bool right = false;
