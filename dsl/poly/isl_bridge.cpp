@@ -330,30 +330,37 @@ Expr to_expr(const isl::ast_expr& e, const Names& names, const Context& context)
 
 Expr to_expr(const isl::pw_aff& value, const std::vector<Expr>& dims, Context& context,
              const std::optional<isl::set>& known) {
-  isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
-  isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
-  if (isl_space_is_params(domain.get())) {
-    isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
-    return to_expr(build.expr_from(simple), {}, context);
-  }
-  Binder binder(domain, dims, context);
-  isl::pw_aff bound = simple.bind_domain(binder.tuple);
-  return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
+  return guarded([&] {
+    isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
+    isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
+    if (isl_space_is_params(domain.get())) {
+      isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
+      return to_expr(build.expr_from(simple), {}, context);
+    }
+    Binder binder(domain, dims, context);
+    isl::pw_aff bound = simple.bind_domain(binder.tuple);
+    return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
+  });
 }
 
 std::vector<Expr> to_exprs(const isl::multi_pw_aff& value, const std::vector<Expr>& dims, Context& context,
                            const std::optional<isl::set>& known) {
-  std::vector<Expr> result;
-  auto n = static_cast<int>(isl_multi_pw_aff_dim(value.get(), isl_dim_out));
-  for (int k = 0; k < n; ++k) result.push_back(to_expr(value.at(k), dims, context, known));
-  return result;
+  return guarded([&] {
+    std::vector<Expr> result;
+    auto n = static_cast<int>(isl_multi_pw_aff_dim(value.get(), isl_dim_out));
+    for (int k = 0; k < n; ++k) result.push_back(to_expr(value.at(k), dims, context, known));
+    return result;
+  });
 }
 
 Expr to_condition(const isl::set& set, const std::vector<Expr>& dims, Context& context,
                   const std::optional<isl::set>& known) {
-  Binder binder(set.space(), dims, context);
-  isl::set simple = (known ? set.gist(*known) : set).coalesce();
-  return as_bool(to_expr(build_at(known, binder, context).expr_from(simple.bind(binder.tuple)), binder.names, context));
+  return guarded([&] {
+    Binder binder(set.space(), dims, context);
+    isl::set simple = (known ? set.gist(*known) : set).coalesce();
+    return as_bool(
+        to_expr(build_at(known, binder, context).expr_from(simple.bind(binder.tuple)), binder.names, context));
+  });
 }
 
 }  // namespace loopgrad::poly
