@@ -2,6 +2,7 @@
 #include <loopgrad/compile.h>
 
 #include "backends/stage.h"
+#include "dsl/frontend/out_of_memory.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
@@ -9,7 +10,10 @@
 #include <loopgrad/device_array.h>
 #include <loopgrad/error.h>
 
+#include <atomic>
 #include <chrono>
+#include <set>
+#include <thread>
 
 namespace loopgrad {
 namespace {
@@ -46,19 +50,21 @@ struct Executable::Impl {
 };
 
 Executable compile(const Program& program, const CompileOptions& options) {
-  const auto start = Clock::now();
-  Report report;
-  const ir::Program lowered =
-      lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
-  auto impl = std::make_shared<Executable::Impl>();
-  impl->build = backend::build_stages({lowered}, options);
-  impl->build.milliseconds = milliseconds_since(start);
-  return Executable(std::move(impl));
+  return reporting_memory(program.name(), [&] {
+    const auto start = Clock::now();
+    Report report;
+    const ir::Program lowered =
+        lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
+    auto impl = std::make_shared<Executable::Impl>();
+    impl->build = backend::build_stages({lowered}, options);
+    impl->build.milliseconds = milliseconds_since(start);
+    return Executable(std::move(impl));
+  });
 }
 
 void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   const backend::Stage& stage = impl_->build.stages.front();
-  stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream);
+  reporting_memory(stage.program().name, [&] { stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream); });
 }
 
 const std::string& Executable::source() const { return impl_->build.source; }
@@ -90,30 +96,91 @@ bool declares(const ir::Program& program, const std::string& array) {
   return ir::find_array(program, array) != nullptr;
 }
 
-}  // namespace
-
-struct GradientExecutable::Impl {
-  explicit Impl(Gradient g) : gradient(std::move(g)) {}
-
-  const backend::Stage& sizing() const { return build.stages[0]; }
-  const backend::Stage& forward() const { return build.stages[1]; }
-  const backend::Stage& backward() const { return build.stages[2]; }
-
-  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
-  std::map<std::string, View> tape_views() const;
-  void allocate_tape(const backend::SizeValues& sizes);
-  Sizes sizes_of_last_forward(const Sizes& given) const;
+/// What copies of a gradient share.
+struct GradientCode {
+  GradientCode(const Gradient& g, const CompileOptions& o) : gradient(g), options(o) {}
 
   Gradient gradient;
   CompileOptions options;
-  backend::Build build;
+  std::string source;
+  double milliseconds = 0;
+  bool from_cache = false;
+};
+
+/// Whose forward run the tape holds, so that no thread takes that of another one for its own.
+class TapeOwner {
+ public:
+  void note_forward() {
+    const auto me = std::this_thread::get_id();
+    if (waits_for_backward_ && last_ != me) overtaken_.insert(last_);
+    overtaken_.erase(me);
+    last_ = me;
+    waits_for_backward_ = true;
+  }
+  void note_backward() { waits_for_backward_ = false; }
+  bool is_overtaken() const { return overtaken_.count(std::this_thread::get_id()) > 0; }
+
+ private:
+  std::thread::id last_;
+  bool waits_for_backward_ = false;
+  std::set<std::thread::id> overtaken_;  // their forward runs have been followed by another thread's
+};
+
+/// The right to change a gradient's state, for the time of one call.
+class Turn {
+ public:
+  Turn(std::atomic<bool>& taken, const std::string& program) : taken_(taken) {
+    if (!taken_.exchange(true, std::memory_order_acquire)) return;
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "forward() or backward() is called while another thread is in one of them",
+                      .program = program,
+                      .hint = "give each thread a copy of the GradientExecutable: copies have a tape each"});
+  }
+  ~Turn() { taken_.store(false, std::memory_order_release); }
+  Turn(const Turn&) = delete;
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
+}  // namespace
+
+struct GradientExecutable::Impl {
+  Impl(std::shared_ptr<const GradientCode> shared, std::vector<backend::Stage> three)
+      : code(std::move(shared)), stages(std::move(three)) {}
+
+  /// The same gradient without a tape. Reads only what never changes, so `this` may be in use.
+  std::shared_ptr<Impl> independent() const {
+    std::vector<backend::Stage> own;
+    for (const backend::Stage& stage : stages) own.push_back(stage.independent());
+    return std::make_shared<Impl>(code, std::move(own));
+  }
+
+  const backend::Stage& sizing() const { return stages[0]; }
+  const backend::Stage& forward() const { return stages[1]; }
+  const backend::Stage& backward() const { return stages[2]; }
+
+  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
+  std::map<std::string, View> tape_views() const;
+  void run_forward(const Arguments& arguments, const Sizes& sizes, void* stream);
+  void run_backward(const Arguments& arguments, const Sizes& sizes, void* stream);
+  void allocate_tape(const backend::SizeValues& sizes);
+  void note_tape_bytes();
+  Sizes sizes_of_last_forward(const Sizes& given) const;
+  void check_backward(const Arguments& arguments) const;
+
+  const std::shared_ptr<const GradientCode> code;
+  const std::vector<backend::Stage> stages;
+  std::atomic<bool> taken = false;  // everything below is the caller's whose Turn it is
   // The state that forward() leaves to backward().
   bool has_run_forward = false;
+  TapeOwner owner;
   Sizes sizes;
   std::map<std::string, TapeArray> tape;
   std::vector<TapeArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
   backend::TapeStack stack;
   std::int64_t stack_size = 0;
+  std::atomic<std::int64_t> tape_bytes = 0;  // may be asked for at any time
 };
 
 /// Runs the sizing program; its rank-0 results are sizes of the others.
@@ -127,7 +194,7 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
   for (const ir::Array& array : program.arrays) {
     if (array->role != ir::ArrayRole::Output) continue;
     all[array->name] = view(&values[array->name], {});
-    if (options.target != Target::Cuda) continue;
+    if (code->options.target != Target::Cuda) continue;
     on_device[array->name] = DeviceArray(ScalarType::I64, {});
     all[array->name] = on_device[array->name].view();
   }
@@ -148,14 +215,14 @@ void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) 
   for (const ir::Array& array : forward().program().arrays) {
     if (array->role != ir::ArrayRole::Tape) continue;
     const auto shape = backend::shape_of(array, values);
-    const ScalarType type = options.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
+    const ScalarType type = code->options.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
     TapeArray& memory = tape[array->name];
     const View last = memory.view();
     if (last.data && last.shape == shape) continue;
     if (forward().was_captured()) captured_tape.push_back(memory);
     memory = {};  // released before the new one is asked for
     try {
-      if (options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
+      if (code->options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
       else memory.host = HostArray(type, shape);
     } catch (const RuntimeError& error) {  // which does not know what the memory is for
       ErrorInfo info = error.info();
@@ -183,72 +250,102 @@ Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const 
   return all;
 }
 
+void GradientExecutable::Impl::note_tape_bytes() {
+  std::int64_t bytes = stack.kernel.peak + stack.interpreter.peak_bytes;
+  for (const auto& [name, array] : tape) bytes += array.bytes();
+  tape_bytes = bytes;
+}
+
+void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Sizes& given, void* stream) {
+  const backend::Binding bound = forward().bind(arguments, computed_sizes(arguments, given, stream));
+  owner.note_forward();
+  has_run_forward = false;
+  allocate_tape(bound.sizes);
+  sizes.clear();
+  for (const auto& [symbol, value] : bound.sizes) sizes[symbol.name] = value;
+  stack.kernel.size = stack.kernel.peak = 0;
+  stack.interpreter = {};
+  forward().run(bound, tape_views(), &stack, stream);
+  stack_size = stack.kernel.size;
+  has_run_forward = true;
+  note_tape_bytes();
+}
+
+/// That there is a tape for this thread, and no unknown array.
+void GradientExecutable::Impl::check_backward(const Arguments& arguments) const {
+  const ir::Program& program = backward().program();
+  auto refuse = [&](const char* message, const char* hint, const std::string& array = {}) {
+    throw UsageError(
+        {.code = ErrorCode::BadArgument, .message = message, .program = program.name, .array = array, .hint = hint});
+  };
+  if (!has_run_forward) refuse("backward() is called before forward()", "call forward() first: it fills the tape");
+  if (owner.is_overtaken())
+    refuse("another thread has called forward() since this one did, so the tape is not that of this thread",
+           "give each thread a copy of the GradientExecutable: copies have a tape each");
+  for (const auto& [name, array] : arguments)
+    if (!declares(program, name) && !declares(forward().program(), name))
+      refuse("there is no array of this name", "gradients are named d_<array>", name);
+}
+
+void GradientExecutable::Impl::run_backward(const Arguments& arguments, const Sizes& given, void* stream) {
+  check_backward(arguments);
+  const backend::Binding bound = backward().bind(arguments, sizes_of_last_forward(given), true);
+  // Popping leaves the data where it is, so that backward() can be repeated.
+  stack.kernel.size = stack_size;
+  const backend::ValueStack kept = stack.interpreter;
+  backward().run(bound, tape_views(), &stack, stream);
+  stack.interpreter = kept;
+  owner.note_backward();
+  note_tape_bytes();
+}
+
 void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  Impl& impl = *impl_;
-  const Sizes all = impl.computed_sizes(arguments, sizes, options.stream);
-  const backend::Binding bound = impl.forward().bind(arguments, all);
-  impl.has_run_forward = false;
-  impl.allocate_tape(bound.sizes);
-  impl.sizes.clear();
-  for (const auto& [symbol, value] : bound.sizes) impl.sizes[symbol.name] = value;
-  impl.stack.kernel.size = impl.stack.kernel.peak = 0;
-  impl.stack.interpreter = {};
-  impl.forward().run(bound, impl.tape_views(), &impl.stack, options.stream);
-  impl.stack_size = impl.stack.kernel.size;
-  impl.has_run_forward = true;
+  const std::string& program = impl_->forward().program().name;
+  const Turn turn(impl_->taken, program);
+  reporting_memory(program, [&] { impl_->run_forward(arguments, sizes, options.stream); });
 }
 
 void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  Impl& impl = *impl_;
-  const ir::Program& program = impl.backward().program();
-  if (!impl.has_run_forward)
-    throw UsageError({.code = ErrorCode::BadArgument,
-                      .message = "backward() is called before forward()",
-                      .program = program.name,
-                      .hint = "call forward() first: it fills the tape"});
-  for (const auto& [name, array] : arguments)
-    if (!declares(program, name) && !declares(impl.forward().program(), name))
-      throw UsageError({.code = ErrorCode::BadArgument,
-                        .message = "there is no array of this name",
-                        .program = program.name,
-                        .array = name,
-                        .hint = "gradients are named d_<array>"});
-  const backend::Binding bound = impl.backward().bind(arguments, impl.sizes_of_last_forward(sizes), true);
-  // Popping leaves the data where it is, so that backward() can be repeated.
-  impl.stack.kernel.size = impl.stack_size;
-  const backend::ValueStack kept = impl.stack.interpreter;
-  impl.backward().run(bound, impl.tape_views(), &impl.stack, options.stream);
-  impl.stack.interpreter = kept;
+  const std::string& program = impl_->backward().program().name;
+  const Turn turn(impl_->taken, program);
+  reporting_memory(program, [&] { impl_->run_backward(arguments, sizes, options.stream); });
 }
 
-std::int64_t GradientExecutable::tape_bytes() const {
-  std::int64_t bytes = impl_->stack.kernel.peak + impl_->stack.interpreter.peak_bytes;
-  for (const auto& [name, array] : impl_->tape) bytes += array.bytes();
-  return bytes;
+GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(other.impl_->independent()) {}
+
+GradientExecutable& GradientExecutable::operator=(const GradientExecutable& other) {
+  if (this != &other) impl_ = other.impl_->independent();
+  return *this;
 }
+
+std::int64_t GradientExecutable::tape_bytes() const { return impl_->tape_bytes; }
 
 int GradientExecutable::kernel_count() const {
   return impl_->forward().kernel_count() + impl_->backward().kernel_count();
 }
 
-const Gradient& GradientExecutable::gradient() const { return impl_->gradient; }
-const std::string& GradientExecutable::source() const { return impl_->build.source; }
-double GradientExecutable::build_ms() const { return impl_->build.milliseconds; }
-bool GradientExecutable::from_cache() const { return impl_->build.from_cache; }
+const Gradient& GradientExecutable::gradient() const { return impl_->code->gradient; }
+const std::string& GradientExecutable::source() const { return impl_->code->source; }
+double GradientExecutable::build_ms() const { return impl_->code->milliseconds; }
+bool GradientExecutable::from_cache() const { return impl_->code->from_cache; }
 
 GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
-  const auto start = Clock::now();
-  auto impl = std::make_shared<GradientExecutable::Impl>(gradient);
-  const transforms::SumMode mode = mode_of(gradient.variant);
-  std::vector<ir::Program> lowered;
-  Report ignored;  // how the sizing program runs interests nobody
-  lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
-  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report, options.schedule));
-  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report, options.backward_schedule));
-  impl->options = options;
-  impl->build = backend::build_stages(lowered, options);
-  impl->build.milliseconds = milliseconds_since(start);
-  return GradientExecutable(std::move(impl));
+  return reporting_memory(gradient.backward.name(), [&] {
+    const auto start = Clock::now();
+    auto code = std::make_shared<GradientCode>(gradient, options);
+    const transforms::SumMode mode = mode_of(gradient.variant);
+    std::vector<ir::Program> lowered;
+    Report ignored;  // how the sizing program runs interests nobody
+    lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
+    lowered.push_back(lower_for(options, gradient.forward.ir(), mode, code->gradient.report, options.schedule));
+    lowered.push_back(
+        lower_for(options, gradient.backward.ir(), mode, code->gradient.report, options.backward_schedule));
+    backend::Build build = backend::build_stages(lowered, options);
+    code->source = std::move(build.source);
+    code->from_cache = build.from_cache;
+    code->milliseconds = milliseconds_since(start);
+    return GradientExecutable(std::make_shared<GradientExecutable::Impl>(std::move(code), std::move(build.stages)));
+  });
 }
 
 GradientExecutable compile_gradient(const Program& program, const GradientOptions& gradient,

@@ -3,6 +3,7 @@
 #include "backends/cuda/nvrtc.h"
 #include "backends/jit/cached_bytes.h"
 #include "backends/runtime/blas_library.h"
+#include "backends/runtime/threads.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -32,6 +33,9 @@ void check_options(const CompileOptions& options, const std::string& program) {
   if (block != 0 && (block < 32 || block > 1024 || (block & (block - 1)) != 0))
     refuse(fmt::format("a block of {} threads is not possible", block), "use a power of two from 32 to 1024");
   if (options.threads < 0) refuse("the number of threads is negative", "use 0 for the OpenMP default");
+  if (options.threads > most_threads_of_a_run)
+    refuse(fmt::format("{} threads are more than the {} that a run can have", options.threads, most_threads_of_a_run),
+           "use 0 for the OpenMP default");
 }
 
 void check_status(int status, const std::string& program) {
@@ -106,14 +110,18 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Stage::Stage(ir::Program program, const CompileOptions& options)
-    : program_(std::move(program)), without_tape_(without_tape(program_)), options_(options) {}
+    : program_(std::move(program)),
+      without_tape_(without_tape(program_)),
+      options_(options),
+      sizes_(std::make_shared<SizeChecks>(program_)) {}
 
 Stage::Stage(ir::Program program, const CompileOptions& options, const KernelLibrary& library,
              const EmittedFunction& function)
     : Stage(std::move(program), options) {
   library_ = library;
   function_ = reinterpret_cast<int (*)(const void*)>(library.function(function.name));
-  workspace_ = std::make_shared<Workspace>(function.workspace_blocks);
+  if (function.uses_threads) openmp_threads_ = reinterpret_cast<int (*)()>(library.function("omp_get_max_threads"));
+  workspaces_ = std::make_shared<WorkspacePool>(function.workspace_blocks);
   uses_blas_ = function.uses_blas;
 }
 
@@ -124,6 +132,12 @@ Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& op
   unit_ = std::move(unit);
   index_ = index;
   executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], std::move(modules), unit_->any_form);
+}
+
+Stage Stage::independent() const {
+  Stage copy = *this;
+  if (executor_) copy.executor_ = executor_->independent();
+  return copy;
 }
 
 bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
@@ -150,21 +164,48 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
     all.arrays.push_back(array->role == ir::ArrayRole::Tape ? tape.at(array->name) : *next++);
   if (function_) return run_kernel(all, stack);
   if (executor_) return run_on_device(all, stack, stream);
+  sizes_->check(bound.sizes);
   const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
   interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
 }
 
+/// The number that OpenMP is asked for; it may make fewer.
+int Stage::threads_of_run(const BlasSession* blas) const {
+  if (!openmp_threads_) return 1;
+  const int openmp = blas && blas->openmp_threads() > 0 ? blas->openmp_threads() : openmp_threads_();
+  const int wanted = options_.threads > 0 ? options_.threads : openmp;
+  if (wanted > most_threads_of_a_run)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = fmt::format("OpenMP is set to {} threads, more than the {} that a run can have",
+                                             wanted, most_threads_of_a_run),
+                      .program = program_.name,
+                      .hint = "set OMP_NUM_THREADS to the number of cores, or leave it out"});
+  return available_threads(wanted);
+}
+
 void Stage::run_kernel(const Binding& binding, TapeStack* stack) const {
+  auto workspace = workspaces_->take();
+  run_kernel(binding, stack, *workspace);
+  // After an error its memory is given up: the next run may want it elsewhere.
+  workspaces_->give(std::move(workspace));
+}
+
+void Stage::run_kernel(const Binding& binding, TapeStack* stack, Workspace& workspace) const {
+  if (workspace.checked_sizes.empty() || workspace.checked_sizes != binding.sizes) {
+    sizes_->check(binding.sizes);
+    workspace.checked_sizes = binding.sizes;
+  }
   // The argument struct of the generated function: members of 8 bytes each, see EmittedFunction.
-  std::vector<std::int64_t> words;
+  std::vector<std::int64_t>& words = workspace.words;
+  words.clear();
   for (const ir::Symbol& size : program_.sizes) words.push_back(binding.sizes.at(size));
   auto add_pointer = [&](const void* pointer) { words.push_back(reinterpret_cast<std::intptr_t>(pointer)); };
   for (const View& array : binding.arrays) add_pointer(array.data);
   add_pointer(stack ? &stack->kernel : nullptr);
-  add_pointer(workspace_->data());
+  add_pointer(workspace.data());
   std::optional<BlasSession> blas;
   if (uses_blas_) blas.emplace();
-  words.push_back(options_.threads == 0 && blas ? blas->openmp_threads() : options_.threads);
+  words.push_back(threads_of_run(blas ? &*blas : nullptr));
   if (blas) add_pointer(blas->kernel());
   check_status(function_(words.data()), program_.name);
 }

@@ -5,6 +5,8 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
+#include "backends/runtime/size_checks.h"
+#include "backends/runtime/workspace.h"
 
 #include <loopgrad/compile.h>
 
@@ -12,6 +14,8 @@
 #include <optional>
 
 namespace loopgrad::backend {
+
+class BlasSession;
 
 /// The run-time stack of a naive tape, for either target. Memory is kept from call to call.
 struct TapeStack {
@@ -24,21 +28,8 @@ struct TapeStack {
   cuda::DeviceStack device;
 };
 
-/// The memory of a kernel's local arrays.
-class Workspace {
- public:
-  explicit Workspace(int blocks) : blocks_(static_cast<std::size_t>(blocks)) {}
-  Workspace(const Workspace&) = delete;
-  ~Workspace() {
-    for (const KernelBlock& block : blocks_) std::free(block.data);
-  }
-  KernelBlock* data() { return blocks_.empty() ? nullptr : blocks_.data(); }
-
- private:
-  std::vector<KernelBlock> blocks_;
-};
-
-/// A program on its target. Arrays of role Tape are not bound by name but given by the caller.
+/// A program on its target. Arrays of role Tape are not bound by name but given by the caller. Runs on any threads at
+/// once are right: each has a workspace of its own; with CUDA, where a run only starts work, they follow each other.
 class Stage {
  public:
   Stage(ir::Program program, const CompileOptions& options);
@@ -54,6 +45,8 @@ class Stage {
   /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError.
   void run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack,
            void* stream = nullptr) const;
+  /// The same compiled code, with memory of its own where runs would follow each other.
+  Stage independent() const;
   /// Whether a CUDA graph of the caller's may refer to the arrays of past runs.
   bool was_captured() const;
   /// Kernels of the CUDA program.
@@ -61,14 +54,18 @@ class Stage {
 
  private:
   void run_kernel(const Binding& binding, TapeStack* stack) const;
+  void run_kernel(const Binding& binding, TapeStack* stack, Workspace& workspace) const;
+  int threads_of_run(const BlasSession* blas) const;
   void run_on_device(const Binding& binding, TapeStack* stack, void* stream) const;
 
   ir::Program program_;
   ir::Program without_tape_;  // for binding
   CompileOptions options_;
+  std::shared_ptr<const SizeChecks> sizes_;
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
-  std::shared_ptr<Workspace> workspace_;
+  int (*openmp_threads_)() = nullptr;  // null where nothing runs in parallel
+  std::shared_ptr<WorkspacePool> workspaces_;
   bool uses_blas_ = false;
   std::shared_ptr<const ir::Program> mapped_;  // CUDA only, like the rest
   std::shared_ptr<const CudaUnit> unit_;

@@ -1,5 +1,6 @@
 #include <loopgrad/autodiff.h>
 
+#include "dsl/frontend/out_of_memory.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
@@ -68,7 +69,9 @@ const char* name_of(Variant variant) {
   return "?";
 }
 
-Gradient differentiate(const Program& program, const GradientOptions& options) {
+namespace {
+
+Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
   const tape::Prepared prepared = tape::prepare(program.ir(), options);
   Report report;
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
@@ -93,6 +96,12 @@ Gradient differentiate(const Program& program, const GradientOptions& options) {
   ir::verify(backward, "differentiate");
   return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
           std::move(report)};
+}
+
+}  // namespace
+
+Gradient differentiate(const Program& program, const GradientOptions& options) {
+  return reporting_memory(program.name(), [&] { return differentiate_within_memory(program, options); });
 }
 
 }  // namespace loopgrad

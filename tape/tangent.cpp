@@ -1,6 +1,7 @@
 // Forward mode: every store is preceded by the store of its tangent.
 #include "tape/gradient_program.h"
 
+#include "dsl/frontend/out_of_memory.h"
 #include "dsl/ir/rewriter.h"
 
 #include <loopgrad/autodiff.h>
@@ -45,9 +46,7 @@ class TangentRewriter final : public ir::Rewriter {
   tape::ArrayMap tangents_;
 };
 
-}  // namespace
-
-Program tangent(const Program& program, const GradientOptions& options) {
+Program tangent_within_memory(const Program& program, const GradientOptions& options) {
   const tape::Prepared prepared = tape::prepare(program.ir(), options);
   ir::Program result = prepared.program;
   result.name += "_tangent";
@@ -88,6 +87,12 @@ Program tangent(const Program& program, const GradientOptions& options) {
   result.body = ir::block(std::move(prologue));
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
   return Program(std::make_shared<const ir::Program>(std::move(result)));
+}
+
+}  // namespace
+
+Program tangent(const Program& program, const GradientOptions& options) {
+  return reporting_memory(program.name(), [&] { return tangent_within_memory(program, options); });
 }
 
 }  // namespace loopgrad

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 namespace loopgrad::backend::cuda {
 namespace {
@@ -39,11 +40,22 @@ bool launch_blocking() {
 }  // namespace
 
 Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form)
+    : Executor(program, kernels, std::move(modules), any_form, current_device()) {
+  load(any_form_ ? KernelForm::OneTurn : KernelForm::Wide);
+}
+
+std::shared_ptr<Executor> Executor::independent() const {
+  return std::shared_ptr<Executor>(new Executor(program_, kernels_, modules_, any_form_, device_));
+}
+
+Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form,
+                   int device)
     : program_(program),
       kernels_(kernels),
       modules_(std::move(modules)),
       any_form_(any_form),
-      device_(current_device()) {
+      device_(device),
+      size_checks_(program) {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const CudaKernel& kernel = kernels_[k];
     kernel_of_[kernel.node] = k;
@@ -54,7 +66,6 @@ Executor::Executor(const ir::Program& program, const std::vector<CudaKernel>& ke
   }
   const bool may_overlap = !ir::aliased_arrays(program_).empty();
   lanes_ = may_overlap || uses_stack_ ? 1 : most_lanes;
-  load(any_form_ ? KernelForm::OneTurn : KernelForm::Wide);
 }
 
 /// The machine code of one form, unless it is there.
@@ -72,6 +83,7 @@ void Executor::load(KernelForm form) {
 }
 
 void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, StackUse* use) {
+  const std::lock_guard lock(mutex_);
   check_current_device(device_, current_device(), program_.name);
   capturing_ = is_capturing(stream);
   if (!capturing_) check_stream(stream, device_, program_.name);
@@ -172,6 +184,7 @@ void Executor::choose_width() {
 void Executor::make_plan(const Binding& binding) {
   plan_ = &plans_.front();
   symbols_ = binding.sizes;
+  size_checks_.check(symbols_);
   choose_width();
   pointers_.clear();
   for (std::size_t i = 0; i < program_.arrays.size(); ++i) pointers_[program_.arrays[i].get()] = binding.arrays[i].data;
@@ -308,6 +321,24 @@ void Executor::prepare(std::size_t k) {
   plan_->order.add(touched, written);
 }
 
+void Executor::refuse_local(const KernelLocal& local) const {
+  throw UsageError({.code = ErrorCode::BadSize,
+                    .message = "the bytes of a local array do not fit in 64 bits",
+                    .program = program_.name,
+                    .array = local.name,
+                    .hint = "use smaller sizes"});
+}
+
+/// Of one part, with room for accesses of four; its bytes leave room for rounding up.
+std::int64_t Executor::elements_of(const KernelLocal& local) const {
+  constexpr std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max() - 1024;
+  std::int64_t count = 1;
+  for (const ir::Expr& extent : local.shape)
+    if (__builtin_mul_overflow(count, std::max<std::int64_t>(value(extent), 0), &count)) refuse_local(local);
+  if (count > most_bytes / static_cast<std::int64_t>(bytes_of(local.type))) refuse_local(local);
+  return round_up(count, 4);
+}
+
 /// `own`: gets the memory that the launch has for itself, which the kernel's next launch uses again.
 void Executor::place_locals(std::size_t k, Function& function, Launch& launch, std::vector<const void*>& own) {
   const CudaKernel& kernel = kernels_[k];
@@ -317,17 +348,10 @@ void Executor::place_locals(std::size_t k, Function& function, Launch& launch, s
   std::vector<std::int64_t> elements;
   std::int64_t shared = 0, per_thread = 0;
   for (const KernelLocal& local : kernel.locals) {
-    std::int64_t count = 1;
-    for (const ir::Expr& extent : local.shape)
-      if (__builtin_mul_overflow(count, std::max<std::int64_t>(value(extent), 0), &count))
-        throw UsageError({.code = ErrorCode::BadSize,
-                          .message = "the extents of a local array overflow",
-                          .program = program_.name,
-                          .array = local.name,
-                          .hint = "use other sizes"});
-    elements.push_back(round_up(count, 4));
+    elements.push_back(elements_of(local));
     const std::int64_t bytes = elements.back() * static_cast<std::int64_t>(bytes_of(local.type));
-    (local.per_thread ? per_thread : shared) += round_up(bytes, 16);
+    std::int64_t& sum = local.per_thread ? per_thread : shared;
+    if (__builtin_add_overflow(sum, round_up(bytes, 16), &sum)) refuse_local(local);
   }
   const bool fits = shared <= std::min(most_shared_bytes, info.shared_bytes - 16 * 1024);
   // With memory of their own there are only as many blocks as run at once; each takes several turns.
@@ -351,8 +375,9 @@ void Executor::place_locals(std::size_t k, Function& function, Launch& launch, s
       offset += round_up(bytes, 16);
       continue;
     }
-    const std::int64_t parts = local.per_thread ? blocks * threads : blocks;
-    void* const memory = grow(state.memory[i], state.memory_bytes[i], bytes * parts);
+    std::int64_t all = 0;
+    if (__builtin_mul_overflow(bytes, local.per_thread ? blocks * threads : blocks, &all)) refuse_local(local);
+    void* const memory = grow(state.memory[i], state.memory_bytes[i], all);
     own.push_back(memory);
     launch.parameters.push_back(reinterpret_cast<std::intptr_t>(memory));
     launch.parameters.push_back(elements[i]);

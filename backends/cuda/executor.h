@@ -5,11 +5,15 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/matrix_library.h"
 #include "backends/runtime/binding.h"
+#include "backends/runtime/size_checks.h"
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 
 namespace loopgrad::backend::cuda {
@@ -29,6 +33,9 @@ struct StackUse {
 /// a run with arguments and sizes seen before allocates nothing, evaluates nothing, waits for nothing and, when it has
 /// several launches, replays them as one graph in which independent kernels are side by side.
 ///
+/// Runs may be started by any threads at once: one is started after the other, and on the device they follow each other
+/// too, since they share that memory.
+///
 /// Runs on a stream that the caller captures become part of the caller's graph, which then refers to memory of this
 /// object: it must live as long as that graph.
 class Executor {
@@ -38,6 +45,9 @@ class Executor {
 
   /// `any_form`: the kernels exist in all forms, else as KernelForm::Wide.
   Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form);
+
+  /// The same kernels with memory of their own, on the same device. They are loaded by the first run.
+  std::shared_ptr<Executor> independent() const;
 
   /// Starts the program on `stream`; returns before it has finished, except for programs with a stack, which wait.
   /// Throws UsageError before anything is started: another device is current, a stream of another device, blocks that
@@ -51,6 +61,9 @@ class Executor {
   bool was_captured() const { return captured_; }
 
  private:
+  Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form,
+           int device);
+
   struct Function {
     const void* code = nullptr;
     int most_threads = 0;  // in a block
@@ -86,6 +99,8 @@ class Executor {
   void visit_loop(const ir::For& n);
   void visit_contraction(const ir::Contraction& n);
   void prepare(std::size_t kernel);
+  [[noreturn]] void refuse_local(const KernelLocal& local) const;
+  std::int64_t elements_of(const KernelLocal& local) const;
   void place_locals(std::size_t kernel, Function& function, Launch& launch, std::vector<const void*>& own);
   std::int64_t value(const ir::Expr& e) const { return evaluate(e, symbols_); }
   void* grow(std::shared_ptr<void>& memory, std::int64_t& bytes, std::int64_t wanted);
@@ -98,6 +113,7 @@ class Executor {
   const bool any_form_;
   std::array<std::optional<Module>, kernel_forms> loaded_;
   const int device_;
+  const SizeChecks size_checks_;
   std::map<const ir::StmtNode*, std::size_t> kernel_of_;
   std::vector<KernelState> states_;
   std::map<const ir::ArrayDecl*, HostLocal> host_locals_;
@@ -108,7 +124,9 @@ class Executor {
 
   std::list<Plan> plans_;  // the latest first
   Order runs_;             // local arrays are shared by all runs
-  bool captured_ = false;
+  std::atomic<bool> captured_ = false;
+
+  std::mutex mutex_;  // of everything that a run changes
 
   // While planning.
   Plan* plan_ = nullptr;

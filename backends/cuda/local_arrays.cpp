@@ -12,8 +12,9 @@ using namespace ir;
 
 namespace {
 
-constexpr std::int64_t most_static_shared_bytes = 20 * 1024;
-constexpr std::int64_t most_thread_bytes = 1024;
+/// Of one array, and of all in a kernel: a block has 48 KiB of its own without asking for more, a thread has little.
+constexpr std::int64_t most_static_shared_bytes = 20 * 1024, most_static_shared_bytes_in_all = 40 * 1024;
+constexpr std::int64_t most_thread_bytes = 1024, most_thread_bytes_in_all = 32 * 1024;
 
 }  // namespace
 
@@ -27,12 +28,21 @@ void LocalArrays::declare(const Array& array, bool in_thread) {
     code.line("{}{} {};", memory_.shared_scalars.count(array) ? "__shared__ " : "", type, name);
   } else if (frame_.private_arrays.count(array)) {
     code.line("{} {}[{}];", type, name, *bytes / element_bytes);
-  } else if (bytes && *bytes <= (in_thread ? most_thread_bytes : most_static_shared_bytes)) {
+  } else if (bytes && takes(*bytes, in_thread)) {
     code.line("{}{} {}[{}];", in_thread ? "" : "__shared__ ", type, name,
               std::max<std::int64_t>(*bytes / element_bytes, 1));
   } else {
     declare_memory(array, in_thread);
   }
+}
+
+/// Whether this much more may be declared as an array of the kernel.
+bool LocalArrays::takes(std::int64_t bytes, bool in_thread) {
+  std::int64_t& all = in_thread ? thread_bytes_ : static_shared_bytes_;
+  if (bytes > (in_thread ? most_thread_bytes : most_static_shared_bytes)) return false;
+  if (bytes > (in_thread ? most_thread_bytes_in_all : most_static_shared_bytes_in_all) - all) return false;
+  all += bytes;
+  return true;
 }
 
 /// An upper bound that the host can evaluate. Of a minimum one operand is enough.

@@ -19,6 +19,7 @@ class LocalArrays {
   const std::string& preamble() const { return preamble_; }
 
  private:
+  bool takes(std::int64_t bytes, bool in_thread);
   std::optional<ir::Expr> highest(const ir::Expr& e) const;
   void declare_memory(const ir::Array& array, bool in_thread);
   void need_block_number();
@@ -29,6 +30,7 @@ class LocalArrays {
   const BlockMemory& memory_;
   KernelScope& scope_;
   std::string preamble_;
+  std::int64_t static_shared_bytes_ = 0, thread_bytes_ = 0;  // declared so far
   bool has_block_number_ = false, has_dynamic_shared_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -62,6 +63,7 @@ Pool& pool() {
 /// Sizes are rounded so that a pool of arrays of similar sizes stays small.
 std::int64_t rounded(std::int64_t bytes) {
   const std::int64_t step = bytes <= (1 << 20) ? 512 : 1 << 20;
+  if (bytes > std::numeric_limits<std::int64_t>::max() - step) return bytes;  // no device has them
   return std::max<std::int64_t>((bytes + step - 1) / step, 1) * step;
 }
 

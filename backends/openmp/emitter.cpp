@@ -153,7 +153,8 @@ FunctionText function_text(const Program& source, const std::string& name) {
     arguments.push_back(std::move(parameter.argument));
   }
   FunctionText out;
-  out.function = {name, body.workspace_blocks, plan.has_stack, plan.has_contractions};
+  out.function = {name, body.workspace_blocks, plan.has_stack, plan.has_contractions,
+                  plan.has_threads || plan.has_contractions};
   out.declaration = declaration_text(program, out.function, state);
   out.definition = fmt::format("\nstatic int {}run({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
                                joined(declarations, 20, 4), body.text);

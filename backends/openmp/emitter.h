@@ -19,6 +19,7 @@ struct EmittedFunction {
   int workspace_blocks = 0;
   bool uses_stack = false;
   bool uses_blas = false;  // then `blas` (loopgrad_blas*, or null) is the last member
+  bool uses_threads = false;
 };
 
 /// What a generated function returns.

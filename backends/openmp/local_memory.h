@@ -25,6 +25,8 @@ class LocalMemory {
   int blocks() const { return blocks_; }
 
  private:
+  std::string checked_text(const ir::Expr& e);
+
   EmitState& state_;
   CodeText& code_;
   std::map<ir::Array, std::string> names_;

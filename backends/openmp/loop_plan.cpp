@@ -16,7 +16,8 @@ namespace {
 
 using namespace ir;
 
-constexpr std::int64_t max_stack_bytes = 16 * 1024;
+/// Of one array, and of all that are alive at once: threads may have little stack.
+constexpr std::int64_t max_stack_bytes = 16 * 1024, max_stack_bytes_in_all = 64 * 1024;
 
 /// Whether iterations of a parallel loop may differ much in work: inner trip counts or branches that depend on data, or
 /// triangles. A trip count cut off by min and max (a gather near a border) does not count.
@@ -86,12 +87,12 @@ class Planner {
                  [&](const For& n) { visit_loop(s, n); },
                  [&](const While& n) {
                    loops_.push_back({s, n.iterator});
-                   visit_stmt(n.body);
+                   visit_braces(n.body);
                    loops_.pop_back();
                  },
                  [&](const If& n) {
-                   visit_stmt(n.then_body);
-                   visit_stmt(n.else_body);
+                   visit_braces(n.then_body);
+                   visit_braces(n.else_body);
                  },
                  [&](const Allocate& n) {
                    place(s, n);
@@ -114,6 +115,13 @@ class Planner {
     Symbol iterator;
   };
 
+  /// What stands in braces of its own leaves the stack as it was; an array outside of any lives to the end.
+  void visit_braces(const Stmt& body) {
+    const std::int64_t before = stack_bytes_;
+    visit_stmt(body);
+    stack_bytes_ = before;
+  }
+
   void visit_loop(const Stmt& s, const For& n) {
     LoopPlan& loop = plan_.loops[s.get()];
     const auto lower = as_int(n.lower), upper = as_int(n.upper);
@@ -132,7 +140,7 @@ class Planner {
       }
     const bool in_simd_before = std::exchange(in_simd_, in_simd_ || loop.simd);
     loops_.push_back({s, n.iterator});
-    visit_stmt(n.body);
+    visit_braces(n.body);
     loops_.pop_back();
     in_simd_ = in_simd_before;
     if (parallel_ == static_cast<int>(loops_.size())) parallel_ = -1;
@@ -142,8 +150,9 @@ class Planner {
     LocalPlan& local = plan_.locals[s.get()];
     if (n.array->shape.empty()) return;
     const auto bytes = constant_bytes(n.array);
-    if (bytes && *bytes <= max_stack_bytes) {
+    if (bytes && *bytes <= max_stack_bytes && stack_bytes_ + *bytes <= max_stack_bytes_in_all) {
       local.storage = Storage::Stack;
+      stack_bytes_ += std::max<std::int64_t>(*bytes, 64);
       return;
     }
     // The outermost position at which the extents are known.
@@ -165,7 +174,8 @@ class Planner {
   std::set<Array> aliased_;
   std::vector<OpenLoop> loops_;
   bool in_simd_ = false;
-  int parallel_ = -1;  // position in loops_ of the loop that runs on threads
+  std::int64_t stack_bytes_ = 0;  // of the arrays around
+  int parallel_ = -1;             // position in loops_ of the loop that runs on threads
 };
 
 // Work estimates.

@@ -12,7 +12,7 @@ namespace loopgrad::backend {
 /// Where the elements of an Allocate live.
 enum class Storage {
   Variable,     // rank 0: a C++ variable
-  Stack,        // small and of constant extent: a C++ array
+  Stack,        // of constant extent and small, also with those around it: a C++ array
   Shared,       // from the heap, reserved once before `before` (or in place)
   PerThread,    // one part for each thread, reserved before `before`
   InIteration,  // inside a parallel loop, of an extent that only the iteration knows

@@ -107,6 +107,18 @@ inline void atomic_update(T& target, Update update) {
       {Helper::Streams, stream_text},
       {Helper::LaneSums, lane_sums_text},
       {Helper::Scratch, R"(
+// An extent, or that it does not fit in 64 bits.
+struct Extent {
+  int64_t value;
+  bool fits = true;
+  Extent(int64_t number) : value(number) {}
+  friend Extent operator+(Extent a, Extent b) { return {a, b, __builtin_add_overflow(a.value, b.value, &a.value)}; }
+  friend Extent operator-(Extent a, Extent b) { return {a, b, __builtin_sub_overflow(a.value, b.value, &a.value)}; }
+  friend Extent operator*(Extent a, Extent b) { return {a, b, __builtin_mul_overflow(a.value, b.value, &a.value)}; }
+
+ private:
+  Extent(Extent& a, Extent b, bool wraps) : value(a.value), fits(a.fits && b.fits && !wraps) {}
+};
 // Memory of a local array: kept in the caller's workspace if there is one, else freed at the end of the scope.
 template <class T>
 class Scratch {
@@ -118,10 +130,11 @@ class Scratch {
     if (block_ == &own_) std::free(own_.data);
   }
   // Room for `parts` arrays of these extents, each on cache lines of its own; false when there is no memory.
-  bool reserve(int64_t parts, std::initializer_list<int64_t> extents) {
-    int64_t bytes = sizeof(T);
-    for (const int64_t extent : extents)
-      if (__builtin_mul_overflow(bytes, extent < 0 ? 0 : extent, &bytes)) return false;
+  bool reserve(int64_t parts, std::initializer_list<Extent> extents) {
+    Extent all = int64_t(sizeof(T));
+    for (const Extent& extent : extents) all = all * (extent.value < 0 && extent.fits ? Extent(0) : extent);
+    if (!all.fits) return false;
+    int64_t bytes = all.value;
     if (__builtin_add_overflow(bytes, 127, &bytes)) return false;
     stride_ = bytes / 64 * 64;
     if (__builtin_mul_overflow(stride_, parts, &bytes)) return false;

@@ -121,6 +121,7 @@ Expr bytes_used(const For& loop) {
 
 std::vector<const Assign*> streamed_rows(const For& loop, const std::set<Array>& unread) {
   constexpr std::int64_t least_trips = 256;
+  constexpr std::size_t most_rows = 16;  // each has a buffer of up to 2 KiB on the stack
   const auto trips = as_int(loop.upper - loop.lower);
   if ((trips && *trips < least_trips) || has_load(loop.lower) || has_load(loop.upper)) return {};
   std::vector<Stmt> body = {loop.body};
@@ -139,6 +140,7 @@ std::vector<const Assign*> streamed_rows(const For& loop, const std::set<Array>&
     if (!is_row) return {};
     rows.push_back(n);
   }
+  if (rows.size() > most_rows) return {};
   return rows;
 }
 

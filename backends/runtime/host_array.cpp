@@ -1,4 +1,5 @@
 #include "backends/runtime/conversions.h"
+#include "dsl/frontend/out_of_memory.h"
 
 #include <loopgrad/arrays.h>
 #include <loopgrad/error.h>
@@ -77,7 +78,7 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape, ScalarType ty
 
 HostArray::HostArray(ScalarType type, std::vector<std::int64_t> shape)
     : type_(type), shape_(std::move(shape)), size_(element_count(shape_, type_, "")) {
-  data_ = allocate_zeroed(bytes());
+  data_ = reporting_memory("", [&] { return allocate_zeroed(bytes()); });
 }
 
 View HostArray::view() const { return {data_.get(), type_, shape_, {}, Device::Host}; }

@@ -107,10 +107,15 @@ class Flow {
     return a < b ? shared + 1 : shared;  // statements are numbered in textual order
   }
 
-  // Called from C, so nothing of isl that may throw.
-  static isl_stat collect(isl_map* pairs, int, void* writer, void* found) {
-    static_cast<Found*>(found)->emplace_back(static_cast<const Statement*>(writer), isl::manage(pairs));
-    return isl_stat_ok;
+  // Called from C, so nothing may be thrown.
+  static isl_stat collect(isl_map* pairs, int, void* writer, void* found) noexcept {
+    try {
+      const isl::map owned = isl::manage(pairs);
+      static_cast<Found*>(found)->emplace_back(static_cast<const Statement*>(writer), owned);
+      return isl_stat_ok;
+    } catch (const std::exception&) {  // out of memory
+      return isl_stat_error;
+    }
   }
 
   // `map` from instances of `s` with the iterators of backward loops negated; its own inverse.

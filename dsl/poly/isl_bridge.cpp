@@ -1,7 +1,11 @@
 #include "dsl/poly/isl_bridge.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
+
+#include <cstdlib>
+#include <new>
 
 namespace loopgrad::poly {
 
@@ -20,7 +24,7 @@ ErrorInfo budget_info() {
 
 // isl's own printing of errors is turned off: reporting is left to the exceptions.
 isl_ctx* make_context() {
-  isl_ctx* ctx = isl_ctx_alloc();
+  isl_ctx* ctx = allocate_context();
   isl_options_set_on_error(ctx, ISL_ON_ERROR_CONTINUE);
   return ctx;
 }
@@ -180,6 +184,22 @@ BinaryOp binary_of(isl_ast_expr_op_type type) {
 }  // namespace
 
 BudgetError::BudgetError() : Error(budget_info()) {}
+
+void throw_as_ours(const isl::exception& e, isl::ctx ctx) {
+  const isl_error before = error_of_this_thread();
+  if (before == isl_error_alloc || before == isl_error_abort) throw std::bad_alloc();
+  if (dynamic_cast<const isl::exception_alloc*>(&e) || dynamic_cast<const isl::exception_abort*>(&e))
+    throw std::bad_alloc();
+  const bool is_quota = dynamic_cast<const isl::exception_quota*>(&e) || before == isl_error_quota || is_spent(ctx);
+  if (is_quota || dynamic_cast<const isl::exception_internal*>(&e)) throw BudgetError();
+  // Where memory is short isl may also report what followed from it.
+  void* volatile little = std::malloc(std::size_t{1} << 20);  // volatile: or it would not be asked for
+  if (!little) throw std::bad_alloc();
+  std::free(little);
+  throw InternalError(std::string("isl: ") + e.what());
+}
+
+void Context::Free::operator()(isl_ctx* ctx) const { free_context(ctx); }
 
 Context::Context(unsigned long budget) : ctx_(make_context()) { restart_budget(budget); }
 

@@ -52,7 +52,7 @@ class Context {
 
  private:
   struct Free {
-    void operator()(isl_ctx* ctx) const { isl_ctx_free(ctx); }
+    void operator()(isl_ctx* ctx) const;
   };
   std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
   unsigned long budget_ = 0;
@@ -66,17 +66,18 @@ class Context {
 /// ways: null results, numbers below zero, complaints about arguments that such results became.
 bool is_spent(isl::ctx ctx);
 
-/// Runs `work`. Whatever isl fails with once the budget is spent becomes BudgetError, and so does a defect of isl; any
-/// other isl error becomes InternalError. Wrap every direct use of isl.
+/// The error of ours that an error of isl stands for: std::bad_alloc where memory has run out, BudgetError where the
+/// budget is spent or isl has a defect (as little is known then), else InternalError. An error that merely follows from
+/// an earlier one, such as a null argument, counts as that one.
+[[noreturn]] void throw_as_ours(const isl::exception& e, isl::ctx ctx);
+
+/// Runs `work` with isl's errors turned into ours. Wrap every direct use of isl.
 template <class Work>
 decltype(auto) guarded(isl::ctx ctx, Work&& work) {
   try {
     return work();
-  } catch (const isl::exception_internal&) {
-    throw BudgetError();  // as little is known then
   } catch (const isl::exception& e) {
-    if (is_spent(ctx)) throw BudgetError();
-    throw InternalError(std::string("isl: ") + e.what());
+    throw_as_ours(e, ctx);
   }
 }
 template <class Work>

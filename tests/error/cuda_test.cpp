@@ -1,7 +1,10 @@
 // What is said when a GPU cannot be used; needs none. What needs one is in tests/unit/cuda.
 #include "backends/cuda/device_checks.h"
+#include "backends/cuda/emitter.h"
 #include "backends/cuda/nvrtc.h"
 #include "tests/error/expect_error.h"
+#include "transforms/gpu/map_to_gpu.h"
+#include "transforms/pipeline.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -70,6 +73,27 @@ TEST(CudaErrors, AnotherDeviceIsCurrent) {
   expect_error<UsageError>(ErrorCode::BadArgument, {"doubled", "device 0", "device 1", "cudaSetDevice(0)"},
                            [] { cuda::check_current_device(0, 1, "doubled"); });
   EXPECT_NO_THROW(cuda::check_current_device(1, 1, "doubled"));
+}
+
+/// Each array is small enough to be declared in the block's memory; all together they are not.
+TEST(CudaErrors, ManySmallLocalArraysFit) {
+  if (!backend::has_nvrtc()) GTEST_SKIP() << "no NVRTC";
+  constexpr int count = 6, extent = 2048;  // 16 KiB each
+  ProgramBuilder p("many_locals");
+  auto n = p.size("n");
+  auto y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    std::vector<ArrayHandle> t;
+    for (int k = 0; k < count; ++k) t.push_back(p.local<double>("t", {extent}));
+    for (int k = 0; k < count; ++k)
+      for (auto e : p.loop("e", 0, extent)) t[k](e) = k == 0 ? Value(y(i)) : t[k - 1](extent - 1 - e) + 1.0;
+    y(i) = t.back()(0);
+  }
+  Report report;
+  const ir::Program lowered = transforms::lower(p.build().ir(), transforms::SumMode::Restructured, report);
+  const std::vector<ir::Program> mapped = {transforms::map_to_gpu(lowered)};
+  const std::string source = backend::emit_cuda(mapped).source();
+  EXPECT_FALSE(backend::compile_cubin(source, "sm_80", "many_locals").empty());
 }
 
 /// NVRTC is looked for once in a process, so this is another one.

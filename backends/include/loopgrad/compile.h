@@ -17,7 +17,8 @@ struct CompileOptions {
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
   bool gpu_mapped = false;          // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
-  int threads = 0;                  // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS)
+  int threads = 0;                  // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS); at most 4096. A run takes
+                                    // fewer where the system makes no more; no result depends on it
   int threads_per_block = 0;        // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
   Schedule schedule = {};           // of the program, or of a gradient's forward program
   Schedule backward_schedule = {};  // of a gradient's backward program
@@ -32,7 +33,9 @@ struct RunOptions {
   void* stream = nullptr;
 };
 
-/// A program ready to run. Copyable; safe to use from one thread at a time.
+/// A program ready to run. It and its copies, which share everything, may be used by any threads at once: each run has
+/// memory for local arrays of its own, which later runs use again. With Target::Cuda, where a run only starts work,
+/// runs of one executable follow each other on the device, whatever their streams.
 class Executable {
  public:
   /// Checks all arguments first (names, types, ranks, extents, layout, overlap) and only then runs.
@@ -55,8 +58,19 @@ class Executable {
 Executable compile(const Program& program, const CompileOptions& options = {});
 
 /// A gradient ready to run; owns the tape between forward and backward and reuses it from call to call.
+///
+/// One object serves one thread at a time, as the tape is that of its last `forward`: a call while another one is under
+/// way is refused with UsageError, and so is `backward` on a thread whose own `forward` has been followed by that of
+/// another one. Threads that work at once get a copy each: copying is cheap, and copies share the compiled code only. A
+/// copy has no tape before its first `forward`. A CUDA graph refers to the memory of the object that it was captured
+/// from, which must live as long.
 class GradientExecutable {
  public:
+  GradientExecutable(const GradientExecutable& other);
+  GradientExecutable& operator=(const GradientExecutable& other);
+  GradientExecutable(GradientExecutable&&) noexcept = default;
+  GradientExecutable& operator=(GradientExecutable&&) noexcept = default;
+
   /// Runs the primal program and fills the tape.
   void forward(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
   /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays

@@ -1,7 +1,13 @@
 // Where generated code keeps local arrays and the stack of the naive tape, and that it reports when memory is short.
 #include "tests/unit/openmp/kernels.h"
 
+#include "tests/error/expect_error.h"
+
 #include "backends/runtime/conversions.h"
+
+#include <pthread.h>
+
+#include <functional>
 
 namespace loopgrad::test {
 namespace {
@@ -111,18 +117,97 @@ TEST(RunOpenMP, OutOfMemoryIsAnErrorAndNotTheEnd) {
     y(i) = lg::cast<float>(late(0, 0));
   }
   const ir::Program program = parallel(p.build(), {"i"});
-  std::vector<float> Y(8);
-  for (const std::int64_t huge : {std::int64_t{1} << 24, std::int64_t{1} << 40}) {  // 2 PiB; more than 64 bits
-    try {
-      run(program, {{"y", view(Y.data(), {8})}}, {{"m", huge}});
-      FAIL() << "no error";
-    } catch (const RuntimeError& e) {
-      EXPECT_EQ(e.code(), ErrorCode::OutOfMemory);
-      EXPECT_EQ(e.program(), "huge");
-    }
-  }
+  std::vector<float> Y(8, -1);
+  expect_error<RuntimeError>(ErrorCode::OutOfMemory, {"huge"}, [&] {
+    run(program, {{"y", view(Y.data(), {8})}}, {{"m", std::int64_t{1} << 24}});  // 2 PiB
+  });
+  expect_error<UsageError>(ErrorCode::BadSize, {"huge", "'row'", "64 bits"}, [&] {
+    run(program, {{"y", view(Y.data(), {8})}}, {{"m", std::int64_t{1} << 40}});
+  });
+  EXPECT_EQ(Y, std::vector<float>(8, -1));
   run(program, {{"y", view(Y.data(), {8})}}, {{"m", 3}});
   EXPECT_EQ(Y[7], 1);
+}
+
+/// t0 from y, then each local array from the one before, in the other order.
+void chain(lg::ProgramBuilder& p, int count, const lg::Element& first,
+           const std::function<void(const lg::Value&)>& end) {
+  std::vector<lg::ArrayHandle> t;
+  for (int k = 0; k < count; ++k) t.push_back(p.local<double>("t", {2048}));
+  for (int k = 0; k < count; ++k)
+    for (auto e : p.loop("e", 0, 2048)) t[k](e) = k == 0 ? lg::Value(first) : t[k - 1](2047 - e) + 1.0;
+  end(t.back()(0));
+}
+
+/// On a thread with a stack of 256 KiB.
+void with_little_stack(std::function<void()> work) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
+  pthread_t thread;
+  auto start = [](void* what) -> void* {
+    (*static_cast<std::function<void()>*>(what))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, start, &work), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+TEST(RunOpenMP, ManySmallLocalsFitOnALittleStack) {
+  constexpr int count = 40;  // of 16 KiB
+  lg::ProgramBuilder p("many_locals"), q("many_in_each_iteration");
+  auto y = p.inout<double>("y", {2});
+  chain(p, count, y(0), [&](const lg::Value& last) { y(1) = last; });
+  auto n = q.size("n");
+  auto z = q.inout<double>("z", {n});
+  for (auto i : q.loop("i", 0, n)) chain(q, count, z(i), [&](const lg::Value& last) { z(i) = last; });
+
+  const ir::Program once = p.build().ir(), each = parallel(q.build(), {"i"});
+  std::vector<double> Y = {5, 0}, Z(9, 7);
+  with_little_stack([&] {
+    run(once, {{"y", view(Y.data(), {2})}});
+    run(each, {{"z", view(Z.data(), {9})}});
+  });
+  EXPECT_EQ(Y[1], 5 + count - 1);
+  EXPECT_EQ(Z, std::vector<double>(9, 7 + count - 1));
+}
+
+TEST(RunOpenMP, ExtentsThatDoNotFitAreErrors) {
+  lg::ProgramBuilder p("wraps");
+  auto n = p.size("n"), m = p.size("m");
+  auto y = p.inout<float>("y", {n});
+  auto t = p.local<float>("t", {m * m});
+  for (auto i : p.loop("i", 0, n)) t(i * 1000) = y(i);
+  for (auto i : p.loop("j", 0, n)) y(i) = t(i * 1000) + 1.0f;
+  std::vector<float> Y(100, 1);
+  const Arguments arguments = {{"y", view(Y.data(), {100})}};
+  expect_error<UsageError>(ErrorCode::BadSize, {"wraps", "'t'", "m*m"}, [&] {
+    run(p.build().ir(), arguments, {{"m", std::int64_t{1} << 32}});
+  });
+
+  lg::ProgramBuilder q("wraps_inside");
+  auto k = q.size("k"), w = q.size("w");
+  auto z = q.inout<float>("y", {k});
+  for (auto i : q.loop("i", 0, k)) {
+    auto part = q.local<float>("part", {(i + 1) * w * w});
+    part(i * 1000) = z(i);
+    z(i) = part(i * 1000) + 1.0f;
+  }
+  const lg::Program inside = q.build();
+  for (const ir::Program& program : {inside.ir(), parallel(inside, {"i"})})
+    expect_error<RuntimeError>(ErrorCode::OutOfMemory, {"wraps_inside"}, [&] {
+      run(program, arguments, {{"w", std::int64_t{1} << 32}});
+    });
+
+  lg::ProgramBuilder r("long_loop");
+  auto s = r.size("s");
+  auto v = r.inout<float>("y", {100});
+  for (auto i : r.loop("i", 0, s * s)) v(i % 100) = 2.0f;
+  expect_error<UsageError>(ErrorCode::BadSize, {"long_loop", "'i'", "s*s"}, [&] {
+    run(r.build().ir(), arguments, {{"s", std::int64_t{1} << 32}});
+  });
+  EXPECT_EQ(Y, std::vector<float>(100, 1));
 }
 
 }  // namespace

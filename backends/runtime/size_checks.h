@@ -1,0 +1,37 @@
+// Generated code computes extents and bounds in 64 bits that wrap around: whether these fit is found out before a run.
+#pragma once
+
+#include "backends/runtime/binding.h"
+
+namespace loopgrad::backend {
+
+/// The extents of local arrays and the bounds of loops that follow from sizes alone. Those that iterators or data
+/// decide are checked where the generated code computes them.
+class SizeChecks {
+ public:
+  explicit SizeChecks(const ir::Program& program);
+
+  /// Throws UsageError(BadSize) at the user's line for an expression that does not fit into 64 bits, and for a local
+  /// array whose bytes do not. An extent below zero counts as zero.
+  void check(const SizeValues& sizes) const;
+
+ private:
+  struct Bound {
+    ir::Expr value;
+    std::string loop;
+    SourceLocation location;
+  };
+  struct Local {
+    ir::Array array;
+    std::vector<ir::Expr> extents;  // those of sizes alone
+  };
+
+  [[noreturn]] void refuse(const std::string& message, const std::string& loop, const std::string& array,
+                           const SourceLocation& location) const;
+
+  std::string program_;
+  std::vector<Bound> bounds_;
+  std::vector<Local> locals_;
+};
+
+}  // namespace loopgrad::backend
