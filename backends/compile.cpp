@@ -30,6 +30,16 @@ ir::Program lower_for(const CompileOptions& options, const ir::Program& program,
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
+/// What an executable stands for; refuses one that was moved from or made from nothing.
+template <class Impl>
+Impl& required(const std::shared_ptr<Impl>& impl) {
+  if (!impl)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "this executable holds nothing",
+                      .hint = "it was moved from, or made from a null pointer: use the one that it was moved to"});
+  return *impl;
+}
+
 }  // namespace
 
 const char* name_of(Target target) {
@@ -57,13 +67,13 @@ Executable compile(const Program& program, const CompileOptions& options) {
 }
 
 void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  const backend::Stage& stage = impl_->build.stages.front();
+  const backend::Stage& stage = required(impl_).build.stages.front();
   stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream);
 }
 
-const std::string& Executable::source() const { return impl_->build.source; }
-double Executable::build_ms() const { return impl_->build.milliseconds; }
-bool Executable::from_cache() const { return impl_->build.from_cache; }
+const std::string& Executable::source() const { return required(impl_).build.source; }
+double Executable::build_ms() const { return required(impl_).build.milliseconds; }
+bool Executable::from_cache() const { return required(impl_).build.from_cache; }
 
 // Gradients.
 
@@ -184,7 +194,7 @@ Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const 
 }
 
 void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  Impl& impl = *impl_;
+  Impl& impl = required(impl_);
   const Sizes all = impl.computed_sizes(arguments, sizes, options.stream);
   const backend::Binding bound = impl.forward().bind(arguments, all);
   impl.has_run_forward = false;
@@ -199,7 +209,7 @@ void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes,
 }
 
 void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  Impl& impl = *impl_;
+  Impl& impl = required(impl_);
   const ir::Program& program = impl.backward().program();
   if (!impl.has_run_forward)
     throw UsageError({.code = ErrorCode::BadArgument,
@@ -222,19 +232,19 @@ void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes
 }
 
 std::int64_t GradientExecutable::tape_bytes() const {
-  std::int64_t bytes = impl_->stack.kernel.peak + impl_->stack.interpreter.peak_bytes;
-  for (const auto& [name, array] : impl_->tape) bytes += array.bytes();
+  std::int64_t bytes = required(impl_).stack.kernel.peak + required(impl_).stack.interpreter.peak_bytes;
+  for (const auto& [name, array] : required(impl_).tape) bytes += array.bytes();
   return bytes;
 }
 
 int GradientExecutable::kernel_count() const {
-  return impl_->forward().kernel_count() + impl_->backward().kernel_count();
+  return required(impl_).forward().kernel_count() + required(impl_).backward().kernel_count();
 }
 
-const Gradient& GradientExecutable::gradient() const { return impl_->gradient; }
-const std::string& GradientExecutable::source() const { return impl_->build.source; }
-double GradientExecutable::build_ms() const { return impl_->build.milliseconds; }
-bool GradientExecutable::from_cache() const { return impl_->build.from_cache; }
+const Gradient& GradientExecutable::gradient() const { return required(impl_).gradient; }
+const std::string& GradientExecutable::source() const { return required(impl_).build.source; }
+double GradientExecutable::build_ms() const { return required(impl_).build.milliseconds; }
+bool GradientExecutable::from_cache() const { return required(impl_).build.from_cache; }
 
 GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
   const auto start = Clock::now();
