@@ -34,6 +34,16 @@ ir::Program lower_for(const CompileOptions& options, const ir::Program& program,
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
+/// What an executable stands for; refuses one that was moved from or made from nothing.
+template <class Impl>
+Impl& required(const std::shared_ptr<Impl>& impl) {
+  if (!impl)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "this executable holds nothing",
+                      .hint = "it was moved from, or made from a null pointer: use the one that it was moved to"});
+  return *impl;
+}
+
 }  // namespace
 
 const char* name_of(Target target) {
@@ -63,13 +73,13 @@ Executable compile(const Program& program, const CompileOptions& options) {
 }
 
 void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  const backend::Stage& stage = impl_->build.stages.front();
+  const backend::Stage& stage = required(impl_).build.stages.front();
   reporting_memory(stage.program().name, [&] { stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream); });
 }
 
-const std::string& Executable::source() const { return impl_->build.source; }
-double Executable::build_ms() const { return impl_->build.milliseconds; }
-bool Executable::from_cache() const { return impl_->build.from_cache; }
+const std::string& Executable::source() const { return required(impl_).build.source; }
+double Executable::build_ms() const { return required(impl_).build.milliseconds; }
+bool Executable::from_cache() const { return required(impl_).build.from_cache; }
 
 // Gradients.
 
@@ -300,34 +310,34 @@ void GradientExecutable::Impl::run_backward(const Arguments& arguments, const Si
 }
 
 void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  const std::string& program = impl_->forward().program().name;
+  const std::string& program = required(impl_).forward().program().name;
   const Turn turn(impl_->taken, program);
   reporting_memory(program, [&] { impl_->run_forward(arguments, sizes, options.stream); });
 }
 
 void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
-  const std::string& program = impl_->backward().program().name;
+  const std::string& program = required(impl_).backward().program().name;
   const Turn turn(impl_->taken, program);
   reporting_memory(program, [&] { impl_->run_backward(arguments, sizes, options.stream); });
 }
 
-GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(other.impl_->independent()) {}
+GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(required(other.impl_).independent()) {}
 
 GradientExecutable& GradientExecutable::operator=(const GradientExecutable& other) {
-  if (this != &other) impl_ = other.impl_->independent();
+  if (this != &other) impl_ = required(other.impl_).independent();
   return *this;
 }
 
-std::int64_t GradientExecutable::tape_bytes() const { return impl_->tape_bytes; }
+std::int64_t GradientExecutable::tape_bytes() const { return required(impl_).tape_bytes; }
 
 int GradientExecutable::kernel_count() const {
-  return impl_->forward().kernel_count() + impl_->backward().kernel_count();
+  return required(impl_).forward().kernel_count() + required(impl_).backward().kernel_count();
 }
 
-const Gradient& GradientExecutable::gradient() const { return impl_->code->gradient; }
-const std::string& GradientExecutable::source() const { return impl_->code->source; }
-double GradientExecutable::build_ms() const { return impl_->code->milliseconds; }
-bool GradientExecutable::from_cache() const { return impl_->code->from_cache; }
+const Gradient& GradientExecutable::gradient() const { return required(impl_).code->gradient; }
+const std::string& GradientExecutable::source() const { return required(impl_).code->source; }
+double GradientExecutable::build_ms() const { return required(impl_).code->milliseconds; }
+bool GradientExecutable::from_cache() const { return required(impl_).code->from_cache; }
 
 GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
   return reporting_memory(gradient.backward.name(), [&] {

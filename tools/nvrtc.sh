@@ -8,14 +8,15 @@ folder=${1:-build/nvrtc}
 for place in "${CUDA_HOME:-/usr/local/cuda}/lib64" "${CUDA_PATH:-/usr/local/cuda}/lib64"; do
   compgen -G "$place/libnvrtc.so*" > /dev/null && exit 0
 done
-ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so' && exit 0
+PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so' && exit 0
 
 found() { find "$folder" -name 'libnvrtc.so.1*' 2>/dev/null | head -1; }
 if [ -z "$(found)" ]; then
   if ! python3 -m pip --version > /dev/null 2>&1; then
     as_root=()
     [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get install -y -qq --no-install-recommends python3-pip >&2
+    "${as_root[@]}" apt-get update -qq >&2  # lists that were never read, or are old, name no package that can be had
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >&2
   fi
   mkdir -p "$folder"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$folder" nvidia-cuda-nvrtc==13.0.88 >&2

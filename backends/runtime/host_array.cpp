@@ -60,6 +60,11 @@ std::int64_t element_count(const std::vector<std::int64_t>& shape, ScalarType ty
                       .message = fmt::format("array '{}' has the negative extent {}", array, extent),
                       .array = array});
   }
+  if (!is_known(type))
+    throw UsageError({.code = ErrorCode::BadType,
+                      .message = fmt::format("array '{}' has no known type", array),
+                      .array = array,
+                      .hint = "use a value of ScalarType"});
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::int64_t count = 1;
   std::int64_t bytes = 0;
@@ -86,7 +91,7 @@ View HostArray::view() const { return {data_.get(), type_, shape_, {}, Device::H
 std::int64_t HostArray::bytes() const { return size_ * static_cast<std::int64_t>(bytes_of(type_)); }
 
 double HostArray::get(std::int64_t index) const {
-  check_index(index, size_);
+  check_index(index, data_ ? size_ : 0);  // none where it was moved from
   switch (type_) {
     case ScalarType::Bool: return as<std::uint8_t>()[index] != 0;
     case ScalarType::I32: return as<std::int32_t>()[index];
@@ -100,7 +105,7 @@ double HostArray::get(std::int64_t index) const {
 }
 
 void HostArray::set(std::int64_t index, double value) {
-  check_index(index, size_);
+  check_index(index, data_ ? size_ : 0);  // none where it was moved from
   switch (type_) {
     case ScalarType::Bool: as<std::uint8_t>()[index] = value != 0; return;
     case ScalarType::I32: as<std::int32_t>()[index] = checked_integer<std::int32_t>(value); return;

@@ -6,6 +6,7 @@
 #include "dsl/ir/printer.h"
 
 #include <fmt/format.h>
+#include <optional>
 
 namespace loopgrad {
 namespace {
@@ -41,23 +42,30 @@ std::int64_t record_body(const std::shared_ptr<ProgramRecorder>& recorder, std::
   return guard.close();
 }
 
+void require_body(const ProgramRecorder& recorder, const std::function<void()>& body, SourceLocation where) {
+  if (!body) recorder.fail(where, "a branch has no body", "pass a function that records one");
+}
+
 }  // namespace
 
 // ---- Program ----
 
-const std::string& Program::name() const { return program_->name; }
-std::string Program::str() const { return ir::print(*program_); }
+const ir::Program& Program::ir() const {
+  if (!program_) ir::fail_empty("Program", {});
+  return *program_;
+}
+const std::string& Program::name() const { return ir().name; }
+std::string Program::str() const { return ir::print(ir()); }
 
 // ---- ArrayHandle ----
 
 Element ArrayHandle::element(const std::vector<Operand>& operands, const SourceLocation& where) const {
-  std::vector<Value> indices;
-  for (const ir::Expr& index : ir::recorder_of(recorder_, where)->indices(array_, operands, where))
-    indices.emplace_back(index.ptr());
-  return Element(array_, std::move(indices), where, recorder_);
+  if (!array_) ir::fail_empty("ArrayHandle", where);
+  return Element(ir::recorder_of(recorder_, where)->element(array_, operands, recorder_, where));
 }
 
 Value ArrayHandle::extent(int dimension, std::source_location where) const {
+  if (!array_) ir::fail_empty("ArrayHandle", where);
   const int rank = static_cast<int>(array_->shape.size());
   if (dimension < 0 || dimension >= rank)
     ir::recorder_of(recorder_, where)
@@ -68,34 +76,55 @@ Value ArrayHandle::extent(int dimension, std::source_location where) const {
 
 // ---- LoopRange ----
 
+struct LoopRange::State {
+  std::weak_ptr<ProgramRecorder> recorder;
+  std::function<std::size_t(ProgramRecorder&)> open;
+  SourceLocation where;
+  std::optional<Value> iterator;  // once the loop was opened
+  std::size_t depth = 0;          // while the loop is open, else 0
+};
+
+LoopRange::LoopRange(std::weak_ptr<ProgramRecorder> recorder, std::function<std::size_t(ProgramRecorder&)> open,
+                     const SourceLocation& where)
+    : state_(std::make_shared<State>(State{std::move(recorder), std::move(open), where, {}})) {}
+
 LoopRange::Iterator LoopRange::begin() {
-  if (depth_ != 0 || !iterator_.empty())
-    ir::recorder_of(recorder_, {})->fail({}, "a loop is iterated twice", "call p.loop() once for each loop");
-  depth_ = open_();
-  iterator_.emplace_back(ir::var(ir::recorder_of(recorder_, {})->iterator()).ptr());
+  const auto recorder = ir::recorder_of(state_->recorder, state_->where);
+  if (state_->iterator) recorder->fail(state_->where, "a loop is iterated twice", "call p.loop() once for each loop");
+  state_->depth = state_->open(*recorder);
+  state_->iterator.emplace(ir::var(recorder->iterator()).ptr());
   Iterator first;
-  first.range_ = this;
+  first.state_ = state_;
+  first.at_end_ = false;
   return first;
 }
 
-Value LoopRange::Iterator::operator*() const { return range_->iterator_.at(0); }
+Value LoopRange::Iterator::operator*() const {
+  const auto state = state_.lock();
+  if (!state || at_end_) ir::fail_empty("iterator of a loop", state ? state->where : SourceLocation());
+  return *state->iterator;
+}
 
 LoopRange::Iterator& LoopRange::Iterator::operator++() {
-  ir::recorder_of(range_->recorder_, {})->close(range_->depth_);
-  range_->depth_ = 0;
-  range_ = nullptr;
+  const auto state = state_.lock();
+  if (!state || at_end_ || state->depth == 0)
+    ir::fail_empty("iterator of a loop", state ? state->where : SourceLocation());
+  ir::recorder_of(state->recorder, state->where)->close(state->depth);
+  state->depth = 0;
+  at_end_ = true;
   return *this;
 }
 
 LoopRange::~LoopRange() {
-  const auto recorder = recorder_.lock();
-  if (depth_ != 0 && recorder) recorder->abandon(depth_);
+  const auto recorder = state_->recorder.lock();
+  if (state_->depth != 0 && recorder) recorder->abandon(state_->depth);
 }
 
 // ---- Branch ----
 
 void Branch::otherwise(const std::function<void()>& body, std::source_location where) const {
   const auto recorder = ir::recorder_of(recorder_, where);
+  require_body(*recorder, body, where);
   record_body(recorder, recorder->open_else(branch_, where), body);
 }
 
@@ -104,41 +133,48 @@ void Branch::otherwise(const std::function<void()>& body, std::source_location w
 ProgramBuilder::ProgramBuilder(std::string name, std::source_location where)
     : recorder_(std::make_shared<ProgramRecorder>(std::move(name), where)) {}
 
+ProgramRecorder& ProgramBuilder::recorder(const SourceLocation& where) const {
+  if (!recorder_) ir::fail_empty("ProgramBuilder", where);
+  return *recorder_;
+}
+
 Value ProgramBuilder::size(const std::string& name, std::source_location where) {
-  return Value(ir::var(recorder_->declare_size(name, where)).ptr());
+  return Value(ir::var(recorder(where).declare_size(name, where)).ptr());
 }
 
 ArrayHandle ProgramBuilder::input(ScalarType type, const std::string& name, std::vector<Value> shape,
                                   std::source_location where) {
-  return {recorder_->declare(ArrayRole::Input, type, name, shape, where), recorder_};
+  return {recorder(where).declare(ArrayRole::Input, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::output(ScalarType type, const std::string& name, std::vector<Value> shape,
                                    std::source_location where) {
-  return {recorder_->declare(ArrayRole::Output, type, name, shape, where), recorder_};
+  return {recorder(where).declare(ArrayRole::Output, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::inout(ScalarType type, const std::string& name, std::vector<Value> shape,
                                   std::source_location where) {
-  return {recorder_->declare(ArrayRole::InOut, type, name, shape, where), recorder_};
+  return {recorder(where).declare(ArrayRole::InOut, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::local(ScalarType type, const std::string& name, std::vector<Value> shape,
                                   std::source_location where) {
-  return {recorder_->declare(ArrayRole::Local, type, name, shape, where), recorder_};
+  return {recorder(where).declare(ArrayRole::Local, type, name, shape, where), recorder_};
 }
 
 LoopRange ProgramBuilder::loop(const std::string& name, const Value& lower, const Value& upper,
                                const LoopOptions& options, std::source_location where) {
-  return LoopRange([=, recorder = recorder_.get(),
-                    at_most = options.at_most] { return recorder->open_for(name, lower, upper, at_most, where); },
-                   recorder_);
+  recorder(where);
+  return {recorder_,
+          [=, at_most = options.at_most](ProgramRecorder& r) { return r.open_for(name, lower, upper, at_most, where); },
+          where};
 }
 
 LoopRange ProgramBuilder::loop_while(const std::string& name, const Value& max_trips,
                                      const std::function<Value(const Value&)>& condition, std::source_location where) {
-  return LoopRange([=, recorder = recorder_.get()] { return recorder->open_while(name, max_trips, condition, where); },
-                   recorder_);
+  recorder(where);
+  return {recorder_, [=](ProgramRecorder& r) { return r.open_while(name, max_trips, condition, where); }, where};
 }
 
 Branch ProgramBuilder::when(const Value& condition, const std::function<void()>& then, std::source_location where) {
+  require_body(recorder(where), then, where);
   return {recorder_, record_body(recorder_, recorder_->open_if(condition, where), then)};
 }
 
@@ -146,35 +182,35 @@ Branch ProgramBuilder::when(const Value& condition, const std::function<void()>&
 
 void ProgramBuilder::in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
                               std::source_location where) {
-  recorder_->check_fact(ir::FactKind::InRange, array.array_, where);
-  recorder_->state({ir::FactKind::InRange,
-                    array.array_,
-                    recorder_->size_expr(lower, "the lower bound", where),
-                    recorder_->size_expr(upper, "the upper bound", where),
-                    {},
-                    where});
+  recorder(where).check_fact(ir::FactKind::InRange, array.array_, where);
+  recorder(where).state({ir::FactKind::InRange,
+                         array.array_,
+                         recorder(where).size_expr(lower, "the lower bound", where),
+                         recorder(where).size_expr(upper, "the upper bound", where),
+                         {},
+                         where});
 }
 void ProgramBuilder::sorted(const ArrayHandle& array, std::source_location where) {
-  recorder_->check_fact(ir::FactKind::Sorted, array.array_, where);
-  recorder_->state({ir::FactKind::Sorted, array.array_, {}, {}, {}, where});
+  recorder(where).check_fact(ir::FactKind::Sorted, array.array_, where);
+  recorder(where).state({ir::FactKind::Sorted, array.array_, {}, {}, {}, where});
 }
 void ProgramBuilder::injective(const ArrayHandle& array, std::source_location where) {
-  recorder_->check_fact(ir::FactKind::Injective, array.array_, where);
-  recorder_->state({ir::FactKind::Injective, array.array_, {}, {}, {}, where});
+  recorder(where).check_fact(ir::FactKind::Injective, array.array_, where);
+  recorder(where).state({ir::FactKind::Injective, array.array_, {}, {}, {}, where});
 }
 void ProgramBuilder::csr(const ArrayHandle& ptr, const Value& total, std::source_location where) {
-  recorder_->check_fact(ir::FactKind::CsrPointer, ptr.array_, where);
-  recorder_->state(
-      {ir::FactKind::CsrPointer, ptr.array_, {}, recorder_->size_expr(total, "the total", where), {}, where});
+  recorder(where).check_fact(ir::FactKind::CsrPointer, ptr.array_, where);
+  recorder(where).state(
+      {ir::FactKind::CsrPointer, ptr.array_, {}, recorder(where).size_expr(total, "the total", where), {}, where});
 }
 void ProgramBuilder::may_alias(const ArrayHandle& a, const ArrayHandle& b, std::source_location where) {
-  recorder_->check_fact(ir::FactKind::MayAlias, a.array_, where);
-  recorder_->check_fact(ir::FactKind::MayAlias, b.array_, where);
+  recorder(where).check_fact(ir::FactKind::MayAlias, a.array_, where);
+  recorder(where).check_fact(ir::FactKind::MayAlias, b.array_, where);
   if (a.array_ == b.array_ || a.array_->type != b.array_->type)
-    recorder_->fail(where, "may_alias needs two arrays of one type", "name two different arrays", a.array_->name);
-  recorder_->state({ir::FactKind::MayAlias, a.array_, {}, {}, b.array_, where});
+    recorder(where).fail(where, "may_alias needs two arrays of one type", "name two different arrays", a.array_->name);
+  recorder(where).state({ir::FactKind::MayAlias, a.array_, {}, {}, b.array_, where});
 }
 
-Program ProgramBuilder::build(std::source_location where) { return Program(recorder_->build(where)); }
+Program ProgramBuilder::build(std::source_location where) { return Program(recorder(where).build(where)); }
 
 }  // namespace loopgrad

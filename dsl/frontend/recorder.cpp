@@ -26,7 +26,7 @@ bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
 ProgramRecorder::ProgramRecorder(std::string name, SourceLocation location) {
   program_.name = std::move(name);
   program_.location = location;
-  check_name(program_.name, "program", location);
+  check_identifier(program_.name, "program", location);
   scopes_.emplace_back();
 }
 
@@ -55,14 +55,14 @@ void ProgramRecorder::require_recording(SourceLocation where) const {
   if (finished_) fail(where, "the program is finished", "record everything before build()");
 }
 
-void ProgramRecorder::check_name(const std::string& name, const std::string& what, SourceLocation where) const {
+void ProgramRecorder::check_identifier(const std::string& name, const std::string& what, SourceLocation where) const {
   if (!is_identifier(name))
     fail(where, fmt::format("'{}' is not a name for a {}", name, what), "use letters, digits and '_'");
 }
 
 void ProgramRecorder::check_new_name(const std::string& name, const std::string& what, SourceLocation where) {
   require_recording(where);
-  check_name(name, what, where);
+  check_identifier(name, what, where);
   if (!names_.insert(name).second)
     fail(where, fmt::format("the name '{}' is taken by another size or array", name), "choose another name");
 }
@@ -79,9 +79,10 @@ Symbol ProgramRecorder::declare_size(const std::string& name, SourceLocation whe
 Array ProgramRecorder::declare(ArrayRole role, ScalarType type, const std::string& name,
                                const std::vector<Value>& shape, SourceLocation where) {
   const bool local = role == ArrayRole::Local;
+  if (!is_known(type)) fail(where, "an array of no known type", "use a value of ScalarType", name);
   if (local) {
     require_recording(where);
-    check_name(name, "array", where);
+    check_identifier(name, "array", where);
   } else {
     check_new_name(name, "array", where);
   }
@@ -100,6 +101,7 @@ Array ProgramRecorder::declare(ArrayRole role, ScalarType type, const std::strin
 }
 
 Expr ProgramRecorder::shape_expr(const Value& value, const std::string& array, bool local, SourceLocation where) const {
+  value.node(where);  // refuses one that holds nothing
   if (!is_integer(value.type()))
     fail(where, fmt::format("an extent is {}, not an integer", name_of(value.type())), "use sizes and integers", array);
   const Expr extent = without_names(converted(value, ScalarType::I64), "an extent", where);
@@ -124,6 +126,7 @@ Expr ProgramRecorder::shape_expr(const Value& value, const std::string& array, b
 
 Expr ProgramRecorder::size_expr(const Value& value, const std::string& what, SourceLocation where) const {
   require_recording(where);
+  value.node(where);
   if (!is_integer(value.type()))
     fail(where, fmt::format("{} is {}, not an integer", what, name_of(value.type())), "use sizes and integers");
   const Expr result = without_names(converted(value, ScalarType::I64), what, where);
@@ -146,6 +149,7 @@ void ProgramRecorder::state(Fact fact) {
 void ProgramRecorder::check_fact(FactKind kind, const Array& array, SourceLocation where) const {
   require_recording(where);
   const std::string fact = name_of(kind);
+  if (!array) fail_empty("ArrayHandle", where);
   if (find_array(program_, array->name) != array)
     fail(where, fmt::format("'{}' is stated about an array that is no argument of this program", fact),
          "facts are about inputs, outputs and in-outs", array->name);
@@ -160,26 +164,46 @@ void ProgramRecorder::check_fact(FactKind kind, const Array& array, SourceLocati
 
 // ---- reads and writes ----
 
-Expr ProgramRecorder::read(const Array& array, std::vector<Expr> indices, SourceLocation where) {
+Expr ProgramRecorder::read(const ElementName& name, SourceLocation where) {
   require_recording(where);
-  Expr result = load(array, std::move(indices), where);
+  check_name_read(name, where);
+  Expr result = load(name.array, name.indices, where);
   load_times_[result.ptr()] = ++time_;
   check_use(result, where);
   return result;
 }
 
-std::vector<Expr> ProgramRecorder::indices(const Array& array, const std::vector<Operand>& operands,
-                                           SourceLocation where) const {
+std::shared_ptr<ElementName> ProgramRecorder::element(const Array& array, const std::vector<Operand>& operands,
+                                                      const std::weak_ptr<ProgramRecorder>& self,
+                                                      SourceLocation where) {
   if (operands.size() != array->shape.size())
     fail(where, fmt::format("{} indices for an array of rank {}", operands.size(), array->shape.size()),
          "give one index per dimension", array->name);
-  std::vector<Expr> result;
+  std::vector<Expr> indices;
   for (const Operand& operand : operands) {
     if (!is_integer(operand.value.type()))
       fail(operand.location, fmt::format("an index is {}, not an integer", name_of(operand.value.type())),
            "convert it with cast<std::int64_t>(...)", array->name);
-    result.push_back(converted(operand.value, ScalarType::I64));
+    indices.push_back(converted(operand.value, ScalarType::I64));
   }
+  auto name = std::make_shared<ElementName>();
+  name->array = array;
+  name->indices = std::move(indices);
+  name->location = where;
+  name->recorder = self;
+  name->id = next_id();
+  name->formed = ++time_;
+  names_in_use_.add(name);
+  return name;
+}
+
+std::shared_ptr<ElementName> ProgramRecorder::copy(const ElementName& name) {
+  auto result = std::make_shared<ElementName>(name);
+  result->id = next_id();
+  result->copied_from.insert(name.id);
+  result->formed = ++time_;
+  result->wrote_last = false;
+  names_in_use_.add(result);
   return result;
 }
 
@@ -213,10 +237,34 @@ void ProgramRecorder::check_load(const Load& load, const std::shared_ptr<const E
   const auto written = last_writes_.find(load.array->id);
   if (written != last_writes_.end() && written->second.time > made->second)
     fail_stale(load, where, written->second.where);
+  note_early_read(made->second, load.array, {load.location, 0, {}});
+}
+
+void ProgramRecorder::note_early_read(std::int64_t made, const Array& array, const EarlyRead& read) {
   for (Scope& scope : scopes_) {
-    if (is_loop(scope.header.kind) && scope.opened > made->second)
-      scope.early_reads.emplace(load.array->id, Touch{made->second, load.location});
+    if (!is_loop(scope.header.kind) || scope.opened < made) continue;
+    std::vector<EarlyRead>& reads = scope.early_reads[array->id];
+    const bool known =
+        std::any_of(reads.begin(), reads.end(), [&](const EarlyRead& other) { return other.name == read.name; });
+    if (!known) reads.push_back(read);
   }
+}
+
+/// See element_names.h for the two rules.
+void ProgramRecorder::check_name_read(const ElementName& name, SourceLocation where) {
+  const char* copies_nothing = "`auto t = x(i)` names the element and copies nothing";
+  if (name.written_elsewhere)
+    fail(where,
+         fmt::format("the element named at {} is read by that name after the array was written without it at {}",
+                     name.location.str(), name.written_elsewhere->str()),
+         fmt::format("{}: keep the old value in a p.scalar<T>(), or read the element again", copies_nothing),
+         name.array->name);
+  if (const auto hidden_by = names_in_use_.hides(name))
+    fail(where,
+         fmt::format("the element is read while a name given to it at {} is in use that wrote it last",
+                     hidden_by->location.str()),
+         fmt::format("{}: read it by that name, too, or compute in a p.scalar<T>()", copies_nothing), name.array->name);
+  note_early_read(name.formed, name.array, {name.location, name.id, name.indices});
 }
 
 void ProgramRecorder::fail_stale(const Load& load, SourceLocation where, SourceLocation written) const {
@@ -227,19 +275,29 @@ void ProgramRecorder::fail_stale(const Load& load, SourceLocation where, SourceL
       load.array->name);
 }
 
-void ProgramRecorder::note_write(const Array& array, SourceLocation where) {
+void ProgramRecorder::note_write(const ElementName& by, SourceLocation where) {
   for (const Scope& scope : scopes_) {
-    const auto early = scope.early_reads.find(array->id);
+    const auto early = scope.early_reads.find(by.array->id);
     if (early == scope.early_reads.end()) continue;
-    fail(where,
-         fmt::format("the value read at {}, before the loop '{}', is used inside it and its array written here",
-                     early->second.where.str(), scope.header.iterator.name),
-         "a Value is evaluated where it is used: keep the old value in a p.scalar<T>() declared before the loop",
-         array->name);
+    for (const EarlyRead& read : early->second) {
+      if (read.name != 0) {
+        const bool by_reader = read.name == by.id || (by.copied_from.contains(read.name) && by.formed > scope.opened);
+        if (by_reader || surely_differ(read.indices, by.indices)) continue;
+      }
+      fail(where,
+           fmt::format("the {} {}, before the loop '{}', is used inside it and its array written here",
+                       read.name ? "element named at" : "value read at", read.where.str(), scope.header.iterator.name),
+           read.name ? "`auto t = x(i)` names the element and copies nothing: keep the old value in a p.scalar<T>() "
+                       "declared before the loop, or write by that name"
+                     : "a Value is evaluated where it is used: keep the old value in a p.scalar<T>() declared before "
+                       "the loop",
+           by.array->name);
+    }
   }
-  last_writes_[array->id] = {++time_, where};
+  last_writes_[by.array->id] = {++time_, where};
+  names_in_use_.note_write(by, where);
   for (Scope& scope : scopes_) {
-    const auto readers = scope.readers.find(array->id);
+    const auto readers = scope.readers.find(by.array->id);
     if (readers == scope.readers.end()) continue;
     for (const ExprNode* node : readers->second) scope.named.erase(node);
     scope.readers.erase(readers);
@@ -257,29 +315,31 @@ Expr ProgramRecorder::stored(const Array& array, const Value& value, SourceLocat
   return converted(value, value_type(array->type));
 }
 
-void ProgramRecorder::assign(const Array& array, std::vector<Expr> indices, const Value& value, SourceLocation where) {
-  check_write(array, where);
-  for (const Expr& index : indices) check_use(index, where);
-  check_use(Expr(value.node()), where);
-  Expr result = with_names(rounded_to(array->type, stored(array, value, where)), where);
+void ProgramRecorder::assign(const ElementName& target, const Value& value, SourceLocation where) {
+  check_write(target.array, where);
+  for (const Expr& index : target.indices) check_use(index, where);
+  check_use(Expr(value.node(where)), where);
+  const Expr result = with_names(rounded_to(target.array->type, stored(target.array, value, where)), where);
+  std::vector<Expr> indices = target.indices;
   for (Expr& index : indices) index = with_names(index, where);
-  note_write(array, where);
-  append(ir::assign(array, std::move(indices), std::move(result), where));
+  note_write(target, where);
+  append(ir::assign(target.array, std::move(indices), result, where));
 }
 
-void ProgramRecorder::reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, const Value& value,
-                             SourceLocation where) {
+void ProgramRecorder::reduce(const ElementName& target, ReduceOp op, const Value& value, SourceLocation where) {
+  const Array& array = target.array;
   check_write(array, where);
   if (array->type == ScalarType::Bool)
     fail(where, fmt::format("'{}' on bool elements", name_of(op)), "assign with = and use && and ||", array->name);
-  for (const Expr& index : indices) check_use(index, where);
-  check_use(Expr(value.node()), where);
+  for (const Expr& index : target.indices) check_use(index, where);
+  check_use(Expr(value.node(where)), where);
   Expr result = stored(array, value, where);
   // What is compared with an element is rounded as the element is.
   if (op == ReduceOp::Min || op == ReduceOp::Max) result = rounded_to(array->type, result);
   result = with_names(result, where);
+  std::vector<Expr> indices = target.indices;
   for (Expr& index : indices) index = with_names(index, where);
-  note_write(array, where);
+  note_write(target, where);
   append(ir::reduce(array, std::move(indices), op, std::move(result), where));
 }
 
@@ -345,6 +405,14 @@ std::shared_ptr<ProgramRecorder> recorder_of(const std::weak_ptr<ProgramRecorder
   ErrorInfo info;
   info.message = "the program of this array is finished";
   info.hint = "record everything before its ProgramBuilder goes away";
+  info.location = where;
+  throw UsageError(std::move(info));
+}
+
+void fail_empty(const std::string& handle, SourceLocation where) {
+  ErrorInfo info;
+  info.message = fmt::format("this {} holds nothing", handle);
+  info.hint = "it was moved from, or made from a null pointer: use the one that it was moved to";
   info.location = where;
   throw UsageError(std::move(info));
 }

@@ -2,6 +2,7 @@
 // program happen here, at the line of the mistake, so that later stages may rely on well-formed IR.
 #pragma once
 
+#include "dsl/frontend/element_names.h"
 #include "dsl/ir/program.h"
 
 #include <loopgrad/error.h>
@@ -38,12 +39,15 @@ class ProgramRecorder {
   /// An expression in sizes and constants, as i64; `what` names it in the error otherwise.
   Expr size_expr(const Value& value, const std::string& what, SourceLocation where) const;
 
-  /// A Load, after checking that the array can be read here.
-  Expr read(const Array& array, std::vector<Expr> indices, SourceLocation where);
-  /// Indices as i64, after checking rank and types.
-  std::vector<Expr> indices(const Array& array, const std::vector<Operand>& operands, SourceLocation where) const;
-  void assign(const Array& array, std::vector<Expr> indices, const Value& value, SourceLocation where);
-  void reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, const Value& value, SourceLocation where);
+  /// A name for the element, after checking rank and types of the indices. `self` is this recorder.
+  std::shared_ptr<ElementName> element(const Array& array, const std::vector<Operand>& operands,
+                                       const std::weak_ptr<ProgramRecorder>& self, SourceLocation where);
+  /// Another name for the same element, as stale as `name` is.
+  std::shared_ptr<ElementName> copy(const ElementName& name);
+  /// A Load, after checking that the element can be read here and through this name.
+  Expr read(const ElementName& name, SourceLocation where);
+  void assign(const ElementName& target, const Value& value, SourceLocation where);
+  void reduce(const ElementName& target, ReduceOp op, const Value& value, SourceLocation where);
 
   /// Scopes nest; `depth()` identifies the innermost one. All return the depth of the scope that they opened.
   std::size_t open_for(const std::string& name, const Value& lower, const Value& upper,
@@ -82,20 +86,26 @@ class ProgramRecorder {
     Expr of, local;
     std::set<std::int64_t> reads;  // arrays
   };
+  /// A load, or a name that is read, which is older than the loop that uses it.
+  struct EarlyRead {
+    SourceLocation where;
+    std::int64_t name = 0;  // 0: a load
+    std::vector<Expr> indices;
+  };
   struct Scope {
     ScopeHeader header;
     std::vector<Item> items;
-    std::int64_t opened = 0;                    // time
-    std::map<std::int64_t, Touch> early_reads;  // loops: arrays whose loads, older than the loop, are used inside
-    std::int64_t branch = 0;                    // If: its identity
-    bool in_else = false;                       // If: the else body is being recorded; `then_body` is complete
+    std::int64_t opened = 0;                                     // time
+    std::map<std::int64_t, std::vector<EarlyRead>> early_reads;  // of a loop, by array
+    std::int64_t branch = 0;                                     // If: its identity
+    bool in_else = false;  // If: the else body is being recorded; `then_body` is complete
     Stmt then_body;
     std::map<const ExprNode*, NamedValue> named;                   // values that locals of this scope hold
     std::map<std::int64_t, std::vector<const ExprNode*>> readers;  // of arrays, among them
   };
 
   void require_recording(SourceLocation where) const;
-  void check_name(const std::string& name, const std::string& what, SourceLocation where) const;
+  void check_identifier(const std::string& name, const std::string& what, SourceLocation where) const;
   void check_new_name(const std::string& name, const std::string& what, SourceLocation where);
   Expr shape_expr(const Value& value, const std::string& array, bool local, SourceLocation where) const;
   Expr bound(const Value& value, const std::string& what, SourceLocation where);
@@ -103,7 +113,9 @@ class ProgramRecorder {
   void check_write(const Array& array, SourceLocation where) const;
   void check_use(const Expr& e, SourceLocation where);
   void check_load(const Load& load, const std::shared_ptr<const ExprNode>& node, SourceLocation where);
-  void note_write(const Array& array, SourceLocation where);
+  void check_name_read(const ElementName& name, SourceLocation where);
+  void note_early_read(std::int64_t made, const Array& array, const EarlyRead& read);
+  void note_write(const ElementName& by, SourceLocation where);
   [[noreturn]] void fail_stale(const Load& load, SourceLocation where, SourceLocation written) const;
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
   /// `value`, after recording locals for what it shares; see shared_values.h.
@@ -123,11 +135,15 @@ class ProgramRecorder {
   std::int64_t time_ = 0;           // counts loads, scopes and writes in the order of recording
   std::map<std::shared_ptr<const ExprNode>, std::int64_t> load_times_;
   std::map<std::int64_t, Touch> last_writes_;  // by array
+  ElementNames names_in_use_;
   std::optional<SourceLocation> abandoned_;
   bool finished_ = false;
 };
 
 /// The recorder behind a handle; throws UsageError when the program is finished or its builder is gone.
 std::shared_ptr<ProgramRecorder> recorder_of(const std::weak_ptr<ProgramRecorder>& recorder, SourceLocation where);
+
+/// Throws UsageError about a handle (a Value, an Element, ...) that was moved from or made from nothing.
+[[noreturn]] void fail_empty(const std::string& handle, SourceLocation where);
 
 }  // namespace loopgrad::ir

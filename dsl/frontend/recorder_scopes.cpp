@@ -17,6 +17,7 @@ bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
 
 Expr ProgramRecorder::bound(const Value& value, const std::string& what, SourceLocation where) {
   require_recording(where);
+  value.node(where);  // refuses one that holds nothing
   if (!is_integer(value.type()))
     fail(where, fmt::format("{} is {}, not an integer", what, name_of(value.type())),
          "convert it with cast<std::int64_t>(...)");
@@ -26,6 +27,7 @@ Expr ProgramRecorder::bound(const Value& value, const std::string& what, SourceL
 
 Expr ProgramRecorder::condition(const Value& value, const std::string& what, SourceLocation where) {
   require_recording(where);
+  value.node(where);
   if (value.type() != ScalarType::Bool)
     fail(where, fmt::format("{} is {}, not bool", what, name_of(value.type())), "compare it, for example with `!= 0`");
   check_use(Expr(value.node()), where);
@@ -47,7 +49,7 @@ std::size_t ProgramRecorder::open(ScopeHeader header) {
 
 std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lower, const Value& upper,
                                       const std::vector<Value>& at_most, SourceLocation where) {
-  check_name(name, "loop", where);
+  check_identifier(name, "loop", where);
   ScopeHeader header;
   header.kind = Kind::For;
   header.location = where;
@@ -61,7 +63,8 @@ std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lowe
 
 std::size_t ProgramRecorder::open_while(const std::string& name, const Value& max_trips,
                                         const std::function<Value(const Value&)>& condition_of, SourceLocation where) {
-  check_name(name, "loop", where);
+  if (!condition_of) fail(where, fmt::format("loop '{}' has no condition", name), "pass a function that gives one");
+  check_identifier(name, "loop", where);
   ScopeHeader header;
   header.kind = Kind::While;
   header.location = where;

@@ -32,6 +32,8 @@ std::size_t bytes_of(ScalarType type) {
   return 0;
 }
 
+bool is_known(ScalarType type) { return type <= ScalarType::F64; }
+
 bool is_float(ScalarType type) { return type >= ScalarType::F16; }
 
 bool is_integer(ScalarType type) { return type == ScalarType::I32 || type == ScalarType::I64; }

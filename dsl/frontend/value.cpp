@@ -94,33 +94,39 @@ Value numeric(UnaryOp op, const Operand& a) {
   return value_of(ir::unary(op, x), a.value.weak());
 }
 
-std::vector<Expr> exprs_of(const std::vector<Value>& values) {
-  std::vector<Expr> result;
-  for (const Value& value : values) result.emplace_back(value.node());
-  return result;
-}
-
 }  // namespace
 
 Value Value::of_bool(bool constant) { return value_of(ir::bool_const(constant)); }
 Value Value::of_int(std::int64_t constant) { return value_of(ir::int_const(constant), true); }
 Value Value::of_float(double constant) { return value_of(ir::float_const(constant, ScalarType::F64), true); }
 
-Value::Value(const Element& element, std::source_location where)
-    : node_(ir::recorder_of(element.recorder_, where)->read(element.array_, exprs_of(element.indices_), where).ptr()) {}
+Value::Value(const Element& element, std::source_location where) {
+  const ir::ElementName& name = ir::name_of(element.name_, where);
+  node_ = ir::recorder_of(name.recorder, where)->read(name, where).ptr();
+}
 
-ScalarType Value::type() const { return node_->type; }
+const std::shared_ptr<const ir::ExprNode>& Value::node(const SourceLocation& where) const {
+  if (!node_) ir::fail_empty("Value", where);
+  return node_;
+}
+
+ScalarType Value::type() const { return node()->type; }
+
+Element::Element(const Element& other) : name_(other.name_ ? ir::copy_of(*other.name_) : nullptr) {}
 
 void Element::operator=(const Operand& value) const {
-  ir::recorder_of(recorder_, value.location)->assign(array_, exprs_of(indices_), value.value, value.location);
+  const ir::ElementName& name = ir::name_of(name_, value.location);
+  ir::recorder_of(name.recorder, value.location)->assign(name, value.value, value.location);
 }
 void Element::operator=(const Element& value) && {
-  const Expr read =
-      ir::recorder_of(value.recorder_, location_)->read(value.array_, exprs_of(value.indices_), location_);
-  ir::recorder_of(recorder_, location_)->assign(array_, exprs_of(indices_), value_of(read), location_);
+  const SourceLocation where = ir::name_of(name_, {}).location;
+  const ir::ElementName& source = ir::name_of(value.name_, where);
+  const Expr read = ir::recorder_of(source.recorder, where)->read(source, where);
+  ir::recorder_of(name_->recorder, where)->assign(*name_, value_of(read), where);
 }
 void Element::reduce(ir::ReduceOp op, const Operand& value) const {
-  ir::recorder_of(recorder_, value.location)->reduce(array_, exprs_of(indices_), op, value.value, value.location);
+  const ir::ElementName& name = ir::name_of(name_, value.location);
+  ir::recorder_of(name.recorder, value.location)->reduce(name, op, value.value, value.location);
 }
 void Element::operator+=(const Operand& value) const { reduce(ir::ReduceOp::Add, value); }
 void Element::operator-=(const Operand& value) const {
@@ -130,9 +136,10 @@ void Element::operator-=(const Operand& value) const {
 }
 void Element::operator*=(const Operand& value) const { reduce(ir::ReduceOp::Mul, value); }
 void Element::operator/=(const Operand& value) const {
-  const auto recorder = ir::recorder_of(recorder_, value.location);
-  const Value old = value_of(recorder->read(array_, exprs_of(indices_), value.location));
-  recorder->assign(array_, exprs_of(indices_), old / value, value.location);
+  const ir::ElementName& name = ir::name_of(name_, value.location);
+  const auto recorder = ir::recorder_of(name.recorder, value.location);
+  const Value old = value_of(recorder->read(name, value.location));
+  recorder->assign(name, old / value, value.location);
 }
 void Element::min_with(const Operand& value) const { reduce(ir::ReduceOp::Min, value); }
 void Element::max_with(const Operand& value) const { reduce(ir::ReduceOp::Max, value); }
@@ -188,7 +195,9 @@ Value floor(const Operand& a) { return math(UnaryOp::Floor, a); }
 Value ceil(const Operand& a) { return math(UnaryOp::Ceil, a); }
 
 Value fma(const Operand& a, const Operand& b, const Operand& c) {
-  const Value x = as_floating(a.value), y = as_floating(b.value), z = as_floating(c.value);
+  const bool floating = is_float(a.value.type()) || is_float(b.value.type()) || is_float(c.value.type());
+  const auto operand = [&](const Operand& o) { return floating ? o.value : as_floating(o.value); };
+  const Value x = operand(a), y = operand(b), z = operand(c);
   const ScalarType type = std::max(std::max(ir::promoted_type(x, y), ir::promoted_type(y, z)), ir::promoted_type(x, z));
   return value_of(ir::fma(ir::converted(x, type), ir::converted(y, type), ir::converted(z, type)),
                   x.weak() && y.weak() && z.weak());
@@ -204,6 +213,7 @@ Value select(const Operand& condition, const Operand& a, const Operand& b) {
 }
 
 Value cast(ScalarType type, const Operand& a) {
+  if (!is_known(type)) fail(a, "a cast to no known type", "use a value of ScalarType, or cast<T>(...)");
   return value_of(ir::rounded_to(type, ir::converted(a.value, value_type(type))));
 }
 

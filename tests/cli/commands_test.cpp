@@ -6,6 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
 namespace loopgrad::test {
 namespace {
 
@@ -96,26 +101,154 @@ TEST(Compare, ComparesOnTheInterpreterAtSmallSizes) {
   EXPECT_NE(result.out.find("restructured"), std::string::npos);
 }
 
-/// y = floor(x) at whole numbers: the difference over the jump is nowhere near the derivative, which is zero.
-Program staircase() {
-  ProgramBuilder p("staircase");
-  auto n = p.size("n");
-  auto x = p.input<double>("x", {n});
-  auto y = p.output<double>("y", {n});
-  for (auto i : p.loop("i", 0, n)) y(i) = floor(x(i));
-  return p.build();
+/// One input `x`, one output `y`, both of f64 and n elements.
+template <class Body>
+ProgramEntry elementwise(const std::string& name, std::vector<double> contents, Body&& body) {
+  ProgramEntry entry{
+      .name = name, .summary = "", .build = {}, .sizes = {{"n", static_cast<std::int64_t>(contents.size())}}};
+  entry.build = [name, body] {
+    ProgramBuilder p(name);
+    auto n = p.size("n");
+    auto x = p.input<double>("x", {n});
+    auto y = p.output<double>("y", {n});
+    for (auto i : p.loop("i", 0, n)) body(p, x, y, i);
+    return p.build();
+  };
+  entry.fill = [contents](const Sizes&, std::uint64_t, InputArrays& arrays) {
+    for (std::size_t i = 0; i < contents.size(); ++i) arrays.at("x").set(static_cast<std::int64_t>(i), contents[i]);
+  };
+  return entry;
 }
 
-TEST(Check, ExitsWithOneOnAMismatch) {
-  ProgramEntry entry{.name = "staircase", .summary = "", .build = staircase, .sizes = {{"n", 4}}};
-  entry.fill = [](const Sizes&, std::uint64_t, InputArrays& arrays) {
-    for (std::int64_t i = 0; i < 4; ++i) arrays.at("x").set(i, static_cast<double>(i));
+CliResult check_interpreted(const ProgramEntry& entry, std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {"check", entry.name, "--target", "interpreter"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_cli({entry}, words);
+}
+
+TEST(Check, LetsForwardModeDecideAtKinksAndJumps) {
+  using A = const ArrayHandle&;
+  using V = const Value&;
+  const std::vector<ProgramEntry> programs = {
+      elementwise("relu", {-1, 0, 0, 2}, [](auto&, A x, A y, V i) { y(i) = max(0, x(i)); }),
+      elementwise("kinks_that_cancel", {0, 0.5}, [](auto&, A x, A y, V i) { y(i) = max(0, x(i)) + min(0, x(i)); }),
+      elementwise("staircase", {0, 1, 2, 3}, [](auto&, A x, A y, V i) { y(i) = floor(x(i)); }),
+      elementwise("branch", {1, 1, 4}, [](ProgramBuilder& p, A x, A y, V i) {
+        p.when(x(i) >= 1, [&] { y(i) = 5 * x(i); }).otherwise([&] { y(i) = x(i); });
+      })};
+  for (const ProgramEntry& entry : programs) {
+    const CliResult text = check_interpreted(entry);
+    EXPECT_EQ(text.status, 0) << entry.name << "\n" << text.out << text.err;
+    EXPECT_NE(text.out.find("there forward mode decides"), std::string::npos) << text.out;
+    const auto json = ordered_json::parse(check_interpreted(entry, {"--json", "-"}).out);
+    EXPECT_GT(json["kinks"].get<int>(), 0);
+    EXPECT_EQ(json["ok"], true);
+  }
+  const CliResult smooth = check_interpreted(
+      elementwise("smooth", {0, 1, 2}, [](auto&, A x, A y, V i) { y(i) = x(i) * x(i); }), {"--json", "-"});
+  EXPECT_EQ(ordered_json::parse(smooth.out)["kinks"], 0);
+}
+
+/// The slope of x + 1e-9 floor(1e9 x) is 2 to any difference and 1 to the rules: as if a rule were wrong everywhere.
+TEST(Check, FindsARuleThatDisagreesWithDifferencesEverywhere) {
+  const CliResult result = check_interpreted(
+      elementwise("wrong", {0, 1, -0.3}, [](auto&, const ArrayHandle& x, const ArrayHandle& y, const Value& i) {
+        y(i) = x(i) + 1e-9 * floor(1e9 * x(i));
+      }));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("MISMATCH"), std::string::npos) << result.out << result.err;
+}
+
+/// y = x - mean(x) summed with equal weights has the gradient zero: what is left are roundings of terms of size one.
+TEST(Check, MeasuresAGradientThatCancelsByItsTerms) {
+  for (const bool single : {false, true}) {
+    ProgramEntry entry{.name = "cancelled", .summary = "", .build = {}, .sizes = {{"n", 37}}};
+    entry.build = [single] {
+      ProgramBuilder p("cancelled");
+      const ScalarType type = single ? ScalarType::F32 : ScalarType::F64;
+      auto n = p.size("n");
+      auto x = p.input(type, "x", {n});
+      auto total = p.output(type, "total", {});
+      auto mean = p.local(type, "mean", {});
+      auto e = p.local(type, "e", {n});
+      auto sum = p.local(type, "sum", {});
+      mean() = 0;
+      for (auto i : p.loop("i", 0, n)) mean() += x(i) / 37.0;
+      sum() = 0;
+      for (auto i : p.loop("i", 0, n)) {
+        e(i) = exp(x(i) - mean());
+        sum() += e(i);
+      }
+      total() = 0;
+      for (auto i : p.loop("i", 0, n)) total() += e(i) / sum();  // one, whatever x is
+      return p.build();
+    };
+    const CliResult result = run_cli({entry}, {"check", "cancelled"});
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+  }
+}
+
+/// A compiler that miscompiles: it makes another number of the first constant 2.5.
+class WrongCompiler {
+ public:
+  explicit WrongCompiler(const std::string& by) : folder_(testing::TempDir() + "wrong_compiler_" + by + "/") {
+    std::filesystem::create_directories(folder_);
+    std::ofstream script(folder_ + "c++");
+    script << "#!/bin/bash\nfor word in \"$@\"; do\n  case \"$word\" in *.cpp) sed -i 's/2\\.5/" << by
+           << "/g' \"$word\";; esac\ndone\nexec c++ \"$@\"\n";
+    script.close();
+    std::filesystem::permissions(folder_ + "c++", std::filesystem::perms::owner_all);
+    setenv("LOOPGRAD_CXX", (folder_ + "c++").c_str(), 1);
+    if (const char* cache = std::getenv("LOOPGRAD_CACHE_DIR")) cache_ = cache;
+    setenv("LOOPGRAD_CACHE_DIR", (folder_ + "cache").c_str(), 1);
+  }
+  ~WrongCompiler() {
+    unsetenv("LOOPGRAD_CXX");
+    if (cache_) setenv("LOOPGRAD_CACHE_DIR", cache_->c_str(), 1);
+    else unsetenv("LOOPGRAD_CACHE_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::string folder_;
+  std::optional<std::string> cache_;
+};
+
+TEST(Check, FindsAGradientThatIsWrongByLittleAlsoWhereItHasAKink) {
+  const ProgramEntry entry =
+      elementwise("scaled", {0, 1, 2}, [](auto&, const ArrayHandle& x, const ArrayHandle& y, const Value& i) {
+        y(i) = max(0, x(i)) * x(i) + 2.5 * x(i) + max(0, 3 * x(i));
+      });
+  const std::vector<std::string> words = {"check", "scaled", "--target", "openmp"};
+  {
+    const WrongCompiler right("2.5");
+    const CliResult result = run_cli({entry}, words);
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+  }
+  const WrongCompiler wrong("2.50001");
+  const CliResult result = run_cli({entry}, words);
+  EXPECT_EQ(result.status, 1) << result.out << result.err;
+  EXPECT_NE(result.out.find("MISMATCH"), std::string::npos) << result.out;
+}
+
+/// The factor 1e60 is no f32.
+TEST(Check, NamesTheArrayWhoseGradientIsNotFinite) {
+  ProgramEntry entry{.name = "steep", .summary = "", .build = {}, .sizes = {{"n", 3}}};
+  entry.build = [] {
+    ProgramBuilder p("steep");
+    auto n = p.size("n");
+    auto x = p.input<float>("x", {n});
+    auto y = p.output<float>("y", {n});
+    for (auto i : p.loop("i", 0, n)) y(i) = 1e30f * (1e30f * x(i));
+    return p.build();
   };
-  const CliResult at_jumps = run_cli({entry}, {"check", "staircase", "--target", "interpreter"});
-  EXPECT_EQ(at_jumps.status, 1);
-  EXPECT_NE(at_jumps.out.find("MISMATCH"), std::string::npos) << at_jumps.out << at_jumps.err;
-  entry.fill = {};
-  EXPECT_EQ(run_cli({entry}, {"check", "staircase", "--target", "interpreter"}).status, 0);
+  entry.fill = [](const Sizes&, std::uint64_t, InputArrays& arrays) {
+    for (std::int64_t i = 0; i < 3; ++i) arrays.at("x").set(i, 1e-25);
+  };
+  const CliResult result = run_cli({entry}, {"check", "steep", "--target", "openmp"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("the gradient by 'x' is not finite at element 0"), std::string::npos)
+      << result.out << result.err;
 }
 
 /// Reads x[i+1], past the end in the last trip.

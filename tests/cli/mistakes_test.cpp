@@ -10,6 +10,20 @@ struct Mistake {
   std::vector<std::string> said;  // each part of the message
 };
 
+std::string typed(const Mistake& mistake) {
+  std::string text = "loopgrad";
+  for (const std::string& word : mistake.words) text += word.empty() ? " ''" : " " + word;
+  return text;
+}
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << typed(mistake); }
+
+/// What was typed, as a name: letters, digits and '_' only.
+std::string name_of_mistake(const testing::TestParamInfo<Mistake>& test) {
+  std::string name;
+  for (const char c : typed(test.param)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name.substr(0, 100) + "__" + std::to_string(test.index);  // several differ by signs only
+}
+
 class Mistakes : public testing::TestWithParam<Mistake> {};
 
 TEST_P(Mistakes, ExitWithTwoAndSayWhy) {
@@ -46,12 +60,49 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"check", "conv1d", "--seed", "x"}, {"--seed"}},
         Mistake{{"list", "--json", "/nowhere/at/all.json"}, {"cannot write '/nowhere/at/all.json'"}},
         Mistake{{"fuzz", "--seconds", "0"}, {"--seconds is 0"}}, Mistake{{"fuzz", "conv1d"}, {"conv1d"}},
-        Mistake{{"list", "--sise"}, {"--sise"}}, Mistake{{"list", "conv1d"}, {"conv1d"}}));
+        Mistake{{"list", "--sise"}, {"--sise"}}, Mistake{{"list", "conv1d"}, {"conv1d"}},
+        Mistake{{"compare", "conv1d", "--size", "n=4,,"}, {"'' is not a size"}},
+        Mistake{{"compare", "conv1d", "--size", "n=4,"}, {"'' is not a size"}},
+        Mistake{{"compare", "conv1d", "--size", ",n=4"}, {"'' is not a size"}},
+        Mistake{{"compare", "conv1d", "--size", ""}, {"--size is empty"}},
+        Mistake{{"compare", "conv1d", "--size="}, {"--size has no value"}},
+        Mistake{{"compare", "conv1d", "--size", "n=4", "k=2"}, {"k=2"}},
+        Mistake{{"compare", "conv1d", "--size", "n=4 "}, {"not a whole number"}},
+        Mistake{{"compare", "conv1d", "--size", "n=4x"}, {"not a whole number"}},
+        Mistake{{"compare", "conv1d", "--size", "n=0x10"}, {"not a whole number"}},
+        Mistake{{"compare", "conv1d", "--size", "n=9223372036854775807"}, {"size 'n' is 9223372036854775807"}},
+        Mistake{{"explain", "conv1d", "--size", "n=9223372036854775807"}, {"size 'n' is 9223372036854775807"}},
+        Mistake{{"check", "conv1d", "--size", "k=-9223372036854775808"}, {"-9223372036854775808"}},
+        Mistake{{"explain", "matmul", "--size", "n=1099511627776,m=1099511627776"}, {"error: "}},
+        Mistake{{"show", "conv1d", "--size", "n=4"}, {"--size"}},
+        Mistake{{"check", "conv1d", "--target", ""}, {"--target is empty"}},
+        Mistake{{"check", "conv1d", "--target="}, {"--target has no value"}},
+        Mistake{{"check", "conv1d", "--target", "openmp", "--target", "interpreter"}, {"--target"}},
+        Mistake{{"check", "conv1d", "--target", "openmp,interpreter"}, {"no target 'openmp,interpreter'"}},
+        Mistake{{"check", "conv1d", "matmul"}, {"matmul"}}, Mistake{{"check", ""}, {"program is empty"}},
+        Mistake{{"check", "conv1d", "--seed", ""}, {"--seed is empty"}},
+        Mistake{{"check", "conv1d", "--seed", "1 2"}, {"--seed"}},
+        Mistake{{"check", "conv1d", "--threads", "2", "--threads", "3"}, {"--threads"}},
+        Mistake{{"check", "conv1d", "--threads", "2147483647"}, {"2147483647"}},
+        Mistake{{"show", "conv1d", "--schedule", ""}, {"--schedule is empty"}},
+        Mistake{{"show", "conv1d", "--variant", ""}, {"--variant is empty"}},
+        Mistake{{"compare", "conv1d", "--only", ""}, {"--only is empty"}},
+        Mistake{{"compare", "embedding", "--size", "rows=0"}, {"has no contents", "sizes"}},
+        Mistake{{"list", "--json", ""}, {"--json is empty"}}, Mistake{{"list", "--json="}, {"--json has no value"}},
+        Mistake{{"list", "--json"}, {"--json"}}, Mistake{{"list", "list"}, {"list"}}, Mistake{{""}, {"no command ''"}},
+        Mistake{{"list", "show", "conv1d"}, {"show"}}, Mistake{{"fuzz", "--seconds", "1s"}, {"--seconds"}}),
+    name_of_mistake);
 
 TEST(CommandLine, RefusesTwoProgramsOfOneName) {
   const CliResult result = run_cli({programs::conv1d(), programs::conv1d()}, {"list"});
   EXPECT_EQ(result.status, 2);
   EXPECT_NE(result.err.find("conv1d"), std::string::npos);
+}
+
+TEST(CommandLine, RefusesAnEntryThatRecordsNothing) {
+  const CliResult result = run_cli({{.name = "nothing", .summary = "", .build = {}, .sizes = {}}}, {"list"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("'nothing'"), std::string::npos) << result.err;
 }
 
 TEST(CommandLine, RefusesAnEntryWithoutASize) {

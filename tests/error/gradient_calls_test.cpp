@@ -25,6 +25,7 @@ struct Case {
   Target target;
   Variant variant;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c.target) << ", " << name_of(c.variant); }
 
 class GradientCalls : public testing::TestWithParam<Case> {
  protected:
@@ -94,6 +95,50 @@ TEST_P(GradientCalls, TapesAreSizedByData) {
       EXPECT_NEAR(grads[i], expected_grads[i], 1e-9 * expected_grads[i]);
     }
   }
+}
+
+TEST(Executables, ThatHoldNothingRefuseEverything) {
+  ProgramBuilder p("filled");
+  auto x = p.input<float>("x", {1});
+  auto y = p.output<float>("y", {1});
+  y(0) = 2 * x(0);
+  const Program program = p.build();
+  Executable run = compile(program, {.target = Target::Interpreter});
+  GradientExecutable gradient = compile_gradient(program, {}, {.target = Target::Interpreter});
+  const Executable runs = std::move(run);
+  const GradientExecutable works = std::move(gradient);
+  const auto refused = [](auto&& use) {
+    try {
+      use();
+      ADD_FAILURE() << "was not refused";
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("holds nothing"), std::string::npos) << error.what();
+      EXPECT_FALSE(error.hint().empty());
+    }
+  };
+  for (const Executable& empty : {run, Executable(nullptr)}) {
+    refused([&] { empty.run({}); });
+    refused([&] { empty.source(); });
+    refused([&] { empty.build_ms(); });
+    refused([&] { empty.from_cache(); });
+  }
+  for (const GradientExecutable& empty : {gradient, GradientExecutable(nullptr)}) {
+    refused([&] { empty.forward({}); });
+    refused([&] { empty.backward({}); });
+    refused([&] { empty.tape_bytes(); });
+    refused([&] { empty.kernel_count(); });
+    refused([&] { empty.gradient(); });
+    refused([&] { empty.source(); });
+    refused([&] { empty.build_ms(); });
+    refused([&] { empty.from_cache(); });
+  }
+  const Program none(nullptr);
+  refused([&] { compile(none); });
+  refused([&] { compile_gradient(none); });
+  refused([&] { differentiate(none); });
+  refused([&] { tangent(none); });
+  refused([&] { Schedule schedule(none); });
+  refused([&] { compile(Gradient{none, none, none, {}, {}}); });
 }
 
 TEST_P(GradientCalls, BackwardBeforeForward) {

@@ -8,6 +8,7 @@ struct Rule {
   const char* name;
   Value (*apply)(const Value& a, const Value& b);
 };
+void PrintTo(const Rule& rule, std::ostream* out) { *out << rule.name; }
 
 class Rules : public ::testing::TestWithParam<Rule> {};
 

@@ -4,6 +4,7 @@
 #include "tools/fuzz/generator.h"
 #include "tools/fuzz/shrinker.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +50,9 @@ TEST_P(RandomPrograms, GradientsAgreeWithForwardMode) {
   EXPECT_LE(empty, kSeedsPerTest / 4) << "too many programs without a derivative: nothing was compared";
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, testing::Range<std::uint64_t>(0, kTests));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, testing::Range<std::uint64_t>(0, kTests), [](const auto& test) {
+  return fmt::format("{}_to_{}", test.param * kSeedsPerTest, (test.param + 1) * kSeedsPerTest - 1);
+});
 
 struct CompiledPrograms : testing::TestWithParam<std::uint64_t> {};
 
@@ -60,7 +63,8 @@ TEST_P(CompiledPrograms, AgreeWithTheInterpreterForAnyNumberOfThreads) {
   if (outcome.failure) ADD_FAILURE() << explain(c, *outcome.failure, options);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, CompiledPrograms, testing::Range<std::uint64_t>(0, kCompiledSeeds));
+INSTANTIATE_TEST_SUITE_P(Seeds, CompiledPrograms, testing::Range<std::uint64_t>(0, kCompiledSeeds),
+                         [](const auto& test) { return std::to_string(1000 + test.param); });
 
 // ---- the generator and the shrinker themselves ----
 

@@ -10,6 +10,7 @@
 #include <loopgrad/autodiff.h>
 #include <loopgrad/error.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -152,7 +153,9 @@ TEST_P(RandomSchedules, KeepTheResults) {
   EXPECT_GT(counts.refused, 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedules, testing::Range<std::uint64_t>(0, kTests));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedules, testing::Range<std::uint64_t>(0, kTests), [](const auto& test) {
+  return fmt::format("{}_to_{}", 5000 + test.param * kSeedsPerTest, 5000 + (test.param + 1) * kSeedsPerTest - 1);
+});
 
 }  // namespace
 }  // namespace loopgrad::fuzz

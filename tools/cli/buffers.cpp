@@ -76,6 +76,12 @@ void fill_by_facts(const ir::Program& program, const ir::Array& array, const bac
     sorted = sorted || fact.kind == ir::FactKind::Sorted;
   }
   if (!ranged) upper = injective ? out.size() : 1;
+  const std::int64_t needed = injective ? out.size() : std::min<std::int64_t>(out.size(), 1);
+  if (upper - lower < needed)
+    bad_input(
+        fmt::format("at these sizes array '{}' of {} elements has no contents: its facts allow the numbers {}..{}",
+                    array->name, out.size(), lower, upper - 1),
+        "choose other sizes");
   fill_integers(out, lower, upper, injective, sorted, random);
 }
 
@@ -175,8 +181,8 @@ std::uint64_t hash_bits(const Buffers& buffers, const std::vector<std::string>& 
   return hash;
 }
 
-double relative_error(const HostArray& a, const HostArray& b) {
-  double difference = 0, scale = 0;
+double relative_error(const HostArray& a, const HostArray& b, double least_scale) {
+  double difference = 0, scale = least_scale;
   for (std::int64_t i = 0; i < b.size(); ++i) {
     double x = a.get(i), y = b.get(i);
     if (!std::isfinite(x) && !(x == y)) return std::numeric_limits<double>::infinity();

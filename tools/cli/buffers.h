@@ -49,7 +49,8 @@ class Buffers {
 /// A hash of the bits of the named arrays.
 std::uint64_t hash_bits(const Buffers& buffers, const std::vector<std::string>& names);
 
-/// max |a - b| / max |b| over the elements, or max |a - b| when b is zero; infinite when `a` is not finite.
-double relative_error(const HostArray& a, const HostArray& b);
+/// max |a - b| / max |b| over the elements, or max |a - b| when b is zero; infinite when `a` is not finite. The error
+/// is relative to `least_scale` where max |b| is smaller.
+double relative_error(const HostArray& a, const HostArray& b, double least_scale = 0);
 
 }  // namespace loopgrad::cli

@@ -22,7 +22,7 @@ int show_cache(const Options& options);
 bool is_finding(const Error& error);
 
 /// Writes `text` to standard output and `json` to the file that --json names; with `--json -` only the JSON is written.
-/// Throws UsageError(BadInput) when the file cannot be written.
+/// Throws UsageError(BadInput) when the file cannot be opened, and std::runtime_error when it cannot be written.
 void report(const Options& options, const std::string& text, const nlohmann::ordered_json& json);
 
 }  // namespace loopgrad::cli

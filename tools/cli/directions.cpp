@@ -1,9 +1,14 @@
 #include "tools/cli/directions.h"
 
+#include "tools/cli/commands.h"
+#include "tools/cli/promote.h"
 #include "tools/support/random.h"
+
+#include <loopgrad/error.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace loopgrad::cli {
@@ -13,8 +18,13 @@ using tools::Random;
 
 constexpr std::int64_t kAllElements = 64;  // of arrays up to this size each element is a direction
 constexpr int kDense = 2;
+constexpr double kHalfUlp = 0x1p-24;       // of f32
+constexpr std::size_t kNoiseSamples = 7;   // directions of an array whose rounding errors are looked at
+constexpr double kNearby = 1e-3;           // how far, relative to each input, a point nearby is
+constexpr double kDifferenceNoise = 1e-5;  // of a difference that cancels, relative to its terms: 2^-53 / 1e-6 / 1e-5
 
 const CompileOptions kOracle{.target = Target::Interpreter, .checked = true, .f64 = true, .threads = 0};
+const CompileOptions kSingle{.target = Target::Interpreter, .checked = true, .threads = 0};
 
 /// The direction as arrays, one for each name in wrt.
 Arrays tangent_of(const Problem& problem, const Direction& direction) {
@@ -35,41 +45,62 @@ double dot(const HostArray& a, const HostArray& b) {
   return sum;
 }
 
+HostArray as_f32(const HostArray& array) {
+  if (!is_float(array.type())) return copy_of(array);
+  HostArray copy(ScalarType::F32, array.shape());
+  for (std::int64_t i = 0; i < array.size(); ++i) copy.set(i, array.get(i));
+  return copy;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 class Oracle {
  public:
   explicit Oracle(const Problem& problem)
       : problem_(problem),
         tangent_program_(tangent(problem.program, {.wrt = problem.wrt, .of = problem.of})),
+        tangent_in_f32_(demote_to_f32(tangent_program_)),
+        primal_in_f32_(demote_to_f32(problem.program)),
         tangent_run_(compile(tangent_program_, kOracle)),
-        primal_run_(compile(problem.program, kOracle)) {}
+        primal_run_(compile(problem.program, kOracle)),
+        tangent_run_in_f32_(compile(tangent_in_f32_, kSingle)),
+        primal_run_in_f32_(compile(primal_in_f32_, kSingle)) {}
 
-  double forward_mode(const Arrays& tangent) const {
-    Arrays initial = problem_.inputs;
-    for (const std::string& name : problem_.of)  // in-outs that are not among wrt start with a zero tangent
-      if (initial.contains(name)) initial["t_" + name] = HostArray(ScalarType::F64, initial.at(name).shape());
-    for (const auto& [name, t] : tangent) initial["t_" + name] = t;
-    Buffers buffers({tangent_program_}, problem_.sizes, initial, true);
+  double forward_mode(const Arrays& inputs, const Arrays& tangent) const {
+    Buffers buffers({tangent_program_}, problem_.sizes, with_tangents(inputs, tangent), true);
     tangent_run_.run(buffers.arguments(0), problem_.sizes);
-    double sum = 0;
-    for (const std::string& name : problem_.of) sum += dot(problem_.incoming.at("d_" + name), buffers.at("t_" + name));
-    return sum;
+    return along_incoming(buffers, "t_");
+  }
+
+  /// What forward mode is off by when it computes in f32.
+  double rounding_error(const Arrays& tangent, double forward_mode) const {
+    Arrays initial;
+    for (const auto& [name, array] : with_tangents(problem_.inputs, tangent)) initial[name] = as_f32(array);
+    Buffers buffers({tangent_in_f32_}, problem_.sizes, initial, false);
+    tangent_run_in_f32_.run(buffers.arguments(0), problem_.sizes);
+    return std::abs(along_incoming(buffers, "t_") - forward_mode);
   }
 
   /// A kink (of max, abs or a branch) between the two points spoils a difference, and so does a step that is too small:
   /// of several steps the one nearest to forward mode counts.
-  double difference(const Arrays& tangent, double forward_mode, double tolerance) const {
+  double difference(const Arrays& inputs, const Arrays& tangent, double forward_mode, double tolerance) const {
     double best = std::numeric_limits<double>::quiet_NaN();
     for (double step : {1e-5, 1e-6, 1e-7, 1e-4}) {
-      double value = (value_at(tangent, step) - value_at(tangent, -step)) / (2 * step);
+      double value = (value_at(inputs, tangent, step) - value_at(inputs, tangent, -step)) / (2 * step);
       if (std::isnan(best) || std::abs(value - forward_mode) < std::abs(best - forward_mode)) best = value;
       if (std::abs(best - forward_mode) <= tolerance) break;
     }
     return best;
   }
 
-  Buffers primal_at(const Arrays& tangent, double step) const {
+  Buffers primal_at(const Arrays& inputs, const Arrays& tangent, double step) const {
     Arrays moved;
-    for (const auto& [name, array] : problem_.inputs) moved[name] = as_f64(array);
+    for (const auto& [name, array] : inputs) moved[name] = as_f64(array);
     for (const auto& [name, t] : tangent)
       for (std::int64_t i = 0; i < t.size(); ++i) moved.at(name).set(i, moved.at(name).get(i) + step * t.get(i));
     Buffers buffers({problem_.program}, problem_.sizes, moved, true);
@@ -77,18 +108,91 @@ class Oracle {
     return buffers;
   }
 
+  Buffers primal_in_f32() const {
+    Arrays initial;
+    for (const auto& [name, array] : problem_.inputs) initial[name] = as_f32(array);
+    Buffers buffers({primal_in_f32_}, problem_.sizes, initial, false);
+    primal_run_in_f32_.run(buffers.arguments(0), problem_.sizes);
+    return buffers;
+  }
+
  private:
-  double value_at(const Arrays& tangent, double step) const {
-    Buffers buffers = primal_at(tangent, step);
+  Arrays with_tangents(const Arrays& inputs, const Arrays& tangent) const {
+    Arrays initial = inputs;
+    for (const std::string& name : problem_.of)  // in-outs that are not among wrt start with a zero tangent
+      if (initial.contains(name)) initial["t_" + name] = HostArray(ScalarType::F64, initial.at(name).shape());
+    for (const auto& [name, t] : tangent) initial["t_" + name] = t;
+    return initial;
+  }
+
+  double along_incoming(const Buffers& buffers, const std::string& prefix) const {
     double sum = 0;
-    for (const std::string& name : problem_.of) sum += dot(problem_.incoming.at("d_" + name), buffers.at(name));
+    for (const std::string& name : problem_.of)
+      sum += dot(problem_.incoming.at("d_" + name), buffers.at(prefix + name));
     return sum;
   }
 
+  double value_at(const Arrays& inputs, const Arrays& tangent, double step) const {
+    return along_incoming(primal_at(inputs, tangent, step), "");
+  }
+
   const Problem& problem_;
-  Program tangent_program_;
-  Executable tangent_run_, primal_run_;
+  Program tangent_program_, tangent_in_f32_, primal_in_f32_;
+  Executable tangent_run_, primal_run_, tangent_run_in_f32_, primal_run_in_f32_;
 };
+
+/// Calls `f`, and gives what it returns unless checked execution finds something: 0 then.
+template <class F>
+auto unless_refused(F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const RuntimeError& error) {
+    if (!is_finding(error)) throw;
+    return {};
+  }
+}
+
+/// The inputs with every element of `wrt` moved a little, away from the ties and whole numbers that tests are full of.
+/// `zeros` is the sign that zeros get; 0: any.
+Arrays point_nearby(const Problem& problem, int zeros) {
+  Arrays moved = problem.inputs;
+  Random random(problem.seed + 4711);
+  for (const std::string& name : problem.wrt) {
+    HostArray& array = moved[name] = as_f64(problem.inputs.at(name));
+    for (std::int64_t i = 0; i < array.size(); ++i) {
+      const double value = array.get(i), by = kNearby * random.uniform(-1, 1);
+      array.set(i, value != 0 ? value * (1 + by) : zeros != 0 ? zeros * std::abs(by) : by);
+    }
+  }
+  return moved;
+}
+
+/// Whether difference and forward mode agree at a point nearby, so that a kink or a jump explains that they do not
+/// here. A wrong derivative is wrong there, too.
+bool agree_nearby(const Oracle& oracle, const Problem& problem, const Direction& d) {
+  const Arrays tangent = tangent_of(problem, d);
+  for (const int zeros : {0, 1, -1}) {
+    const Arrays inputs = point_nearby(problem, zeros);
+    const bool agree = unless_refused([&] {
+      const double forward_mode = oracle.forward_mode(inputs, tangent);
+      const double tolerance = kDifferenceTolerance * std::max(d.difference_scale, std::abs(forward_mode));
+      return std::abs(oracle.difference(inputs, tangent, forward_mode, tolerance) - forward_mode) <= tolerance;
+    });
+    if (agree) return true;
+  }
+  return false;
+}
+
+/// Sum of |incoming * output|: what a difference is a difference of.
+double size_of_results(const Oracle& oracle, const Problem& problem) {
+  const Buffers buffers = oracle.primal_at(problem.inputs, {}, 0);
+  double sum = 0;
+  for (const std::string& name : problem.of) {
+    const HostArray &incoming = problem.incoming.at("d_" + name), &output = buffers.at(name);
+    for (std::int64_t i = 0; i < output.size(); ++i) sum += std::abs(incoming.get(i) * output.get(i));
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -115,18 +219,26 @@ std::vector<Direction> choose_directions(const Problem& problem) {
 void measure_directions(const Problem& problem, std::vector<Direction>& directions, const std::function<void()>& step) {
   Oracle oracle(problem);
   std::map<std::string, double> largest;
+  std::map<std::string, std::vector<double>> rounding;
   double overall = 0;
   for (Direction& d : directions) {
     step();
     Arrays tangent = tangent_of(problem, d);
-    d.forward_mode = oracle.forward_mode(tangent);
+    d.forward_mode = oracle.forward_mode(problem.inputs, tangent);
     largest[d.array] = std::max(largest[d.array], std::abs(d.forward_mode));
     overall = std::max(overall, std::abs(d.forward_mode));
-    d.difference = oracle.difference(tangent, d.forward_mode, 1e-7 * std::max(overall, 1e-3));
+    d.difference = oracle.difference(problem.inputs, tangent, d.forward_mode, 1e-7 * std::max(overall, 1e-3));
+    if (std::vector<double>& of_array = rounding[d.array]; of_array.size() < kNoiseSamples)
+      of_array.push_back(unless_refused([&] { return oracle.rounding_error(tangent, d.forward_mode); }));
   }
+  const double results = size_of_results(oracle, problem);
   for (Direction& d : directions) {
     const double scale = d.array.empty() ? overall : largest[d.array];
     if (scale > 0) d.scale = scale;
+    d.terms = median(rounding[d.array]) / kHalfUlp;
+    d.difference_scale = std::max(d.scale, kDifferenceNoise * std::max(d.terms, results));
+    if (!(std::abs(d.difference - d.forward_mode) <= kDifferenceTolerance * d.difference_scale))
+      d.kink = agree_nearby(oracle, problem, d);
   }
 }
 
@@ -137,11 +249,23 @@ double along(const Problem& problem, const Direction& direction, const Buffers& 
   return sum;
 }
 
-Arrays reference_outputs(const Problem& problem) {
-  Buffers buffers = Oracle(problem).primal_at({}, 0);
-  Arrays outputs;
-  for (const std::string& name : problem.of) outputs[name] = buffers.at(name);
-  return outputs;
+Reference reference_outputs(const Problem& problem) {
+  const Oracle oracle(problem);
+  const Buffers buffers = oracle.primal_at(problem.inputs, {}, 0);
+  Reference reference;
+  for (const std::string& name : problem.of) reference.outputs[name] = buffers.at(name);
+  reference.terms = unless_refused([&] {
+    const Buffers rounded = oracle.primal_in_f32();
+    std::map<std::string, double> terms;
+    for (const std::string& name : problem.of) {
+      const HostArray &exact = buffers.at(name), &single = rounded.at(name);
+      std::vector<double> errors;
+      for (std::int64_t i = 0; i < exact.size(); ++i) errors.push_back(std::abs(exact.get(i) - single.get(i)));
+      terms[name] = median(std::move(errors)) / kHalfUlp;
+    }
+    return terms;
+  });
+  return reference;
 }
 
 }  // namespace loopgrad::cli

@@ -8,6 +8,8 @@
 
 namespace loopgrad::cli {
 
+constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
+
 /// A direction in the space of the inputs: one element, or all elements at random.
 struct Direction {
   std::string array;  // empty: all of `wrt`, with the weights of `random_tangent`
@@ -15,6 +17,13 @@ struct Direction {
   double forward_mode = 0;  // derivative of <incoming, outputs>, by the tangent program in f64
   double difference = 0;    // the same by a central difference in f64
   double scale = 1;         // what an error is relative to: the largest derivative by that array's elements
+  /// About the sum of the absolute values of the terms that derivatives by that array are sums of, as rounding errors
+  /// of a run in f32 show it: where the terms cancel, errors are relative to them.
+  double terms = 0;
+  double difference_scale = 1;  // what an error of a difference is relative to
+  /// The difference disagrees with forward mode here and agrees nearby: it lies over a kink or a jump and judges
+  /// nothing.
+  bool kink = false;
 };
 
 /// A program with inputs and an incoming gradient, to be differentiated by `wrt`.
@@ -38,7 +47,11 @@ void measure_directions(const Problem& problem, std::vector<Direction>& directio
 /// The derivative along a direction according to a gradient: `d_<x>` for each x in wrt.
 double along(const Problem& problem, const Direction& direction, const Buffers& gradient);
 
-/// The outputs according to the checked interpreter in f64.
-Arrays reference_outputs(const Problem& problem);
+/// The outputs according to the checked interpreter in f64, and the magnitude of the terms that they are sums of.
+struct Reference {
+  Arrays outputs;
+  std::map<std::string, double> terms;
+};
+Reference reference_outputs(const Problem& problem);
 
 }  // namespace loopgrad::cli

@@ -1,7 +1,11 @@
 #include "tools/cli/commands.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <set>
 
@@ -24,10 +28,32 @@ int run(const Options& options, const std::vector<ProgramEntry>& programs) {
   throw InternalError("unknown command");
 }
 
-void refuse_duplicates(const std::vector<ProgramEntry>& programs) {
+void check_entries(const std::vector<ProgramEntry>& programs) {
   std::set<std::string> names;
-  for (const ProgramEntry& entry : programs)
+  for (const ProgramEntry& entry : programs) {
     if (!names.insert(entry.name).second) bad_input(fmt::format("two programs are registered as '{}'", entry.name));
+    if (!entry.build) bad_input(fmt::format("program '{}' has no function that records it", entry.name));
+  }
+}
+
+/// A standard descriptor that the caller closed would go to the next file that is opened, which would then get what we
+/// print. It is taken here, by something that cannot be written.
+void occupy_standard_descriptors() {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDONLY);
+  if (descriptor >= 0) close(descriptor);
+}
+
+/// Standard error may be closed or full, and then there is nobody to tell.
+void complain(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
+
+/// The exit status of a command that came to its end: what it printed must have got out as well.
+int finished(int status) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return status;
+  complain(fmt::format("error: cannot write to standard output{}{}", errno ? ": " : "", errno ? strerror(errno) : ""));
+  return kFinding;
 }
 
 }  // namespace
@@ -46,18 +72,22 @@ bool is_finding(const Error& error) {
 }  // namespace cli
 
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
+  cli::occupy_standard_descriptors();
   try {
-    cli::refuse_duplicates(programs);
+    cli::check_entries(programs);
     auto options = cli::parse(argc, argv, programs);
-    return options ? cli::run(*options, programs) : 0;
+    return cli::finished(options ? cli::run(*options, programs) : 0);
   } catch (const Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    cli::complain(fmt::format("error: {}", error.what()));
     return cli::is_finding(error) ? cli::kFinding : cli::kMistake;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory. Hint: use smaller sizes\n");
+    cli::complain("error: out of memory. Hint: use smaller sizes");
     return cli::kMistake;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    cli::complain(error.what());
+    return cli::kFinding;
+  } catch (...) {  // from the user's code that records a program or fills its arrays
+    cli::complain("error: something that is no std::exception was thrown");
     return cli::kFinding;
   }
 }

@@ -55,11 +55,23 @@ T named(const std::string& typed, const std::string& what, const std::vector<std
   bad_input(fmt::format("there is no {} '{}'", what, typed), suggest(typed, names));
 }
 
+/// The parts of "n=4,k=3", empty ones included.
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
 Sizes parse_sizes(const std::vector<std::string>& typed, const ProgramEntry& program) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, items;
   for (const auto& size : program.sizes) names.push_back(size.first);
+  for (const std::string& list : typed)
+    for (std::string& item : split_at_commas(list)) items.push_back(std::move(item));
   Sizes sizes;
-  for (const std::string& item : typed) {
+  for (const std::string& item : items) {
     auto equals = item.find('=');
     if (equals == std::string::npos) bad_input(fmt::format("'{}' is not a size", item), "write --size n=1000,k=16");
     std::string name = item.substr(0, equals);
@@ -108,7 +120,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
 }
 
 void add_run_options(CLI::App& sub, Raw& raw) {
-  sub.add_option("--size", raw.sizes, "sizes, e.g. --size n=1000,k=16")->delimiter(',');
+  sub.add_option("--size", raw.sizes, "sizes, e.g. --size n=1000,k=16")->allow_extra_args(false);
   sub.add_option("--threads", raw.threads, "OpenMP threads (0: as OMP_NUM_THREADS says)");
   sub.add_option("--seed", raw.seed, "seed of the inputs");
 }
@@ -134,6 +146,21 @@ void refuse_unknown_command(int argc, char** argv) {
   for (const CommandRow& row : kCommands) names.push_back(row.name);
   if (typed.starts_with("-") || std::find(names.begin(), names.end(), typed) != names.end()) return;
   bad_input(fmt::format("there is no command '{}'", typed), suggest(typed, names));
+}
+
+/// CLI11 takes the next word as the value of `--json=`, and an empty word as if the option were not there.
+void refuse_options_without_value(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      bad_input(fmt::format("{} has no value", word.substr(0, word.size() - 1)));
+  }
+}
+
+void refuse_empty_values(const CLI::App& sub) {
+  for (const CLI::Option* option : sub.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) bad_input(fmt::format("{} is empty", option->get_name()), "give it a value, or leave it out");
 }
 
 }  // namespace
@@ -201,6 +228,7 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
   }
   try {
     refuse_unknown_command(argc, argv);
+    refuse_options_without_value(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     app.exit(help);
@@ -212,7 +240,10 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     bad_input(error.what(), "--help lists commands and options");
   }
   for (const CommandRow& row : kCommands)
-    if (app.got_subcommand(row.name)) return checked(row.command, raw, programs);
+    if (app.got_subcommand(row.name)) {
+      refuse_empty_values(*app.get_subcommand(row.name));
+      return checked(row.command, raw, programs);
+    }
   bad_input("no command given", "--help lists them");
 }
 

@@ -10,17 +10,19 @@ using ir::Allocate, ir::Array, ir::Assign, ir::Cast, ir::Expr, ir::Fact, ir::Flo
 
 class Promoter final : public ir::Rewriter {
  public:
+  explicit Promoter(ScalarType type) : type_(type) {}
+
   Array promoted(const Array& array) {
-    if (!is_float(array->type) || array->type == ScalarType::F64) return array;
+    if (!is_float(array->type) || array->type == type_) return array;
     Array& copy = arrays_[array->id];
-    if (!copy) copy = ir::make_array(array->name, ScalarType::F64, array->shape, array->role, array->location);
+    if (!copy) copy = ir::make_array(array->name, type_, array->shape, array->role, array->location);
     return copy;
   }
 
   Expr rewrite(const Expr& e) override {
-    if (const auto* n = e.as<FloatConst>()) return ir::float_const(n->value, ScalarType::F64);
+    if (const auto* n = e.as<FloatConst>()) return ir::float_const(n->value, type_);
     if (const auto* n = e.as<Load>()) return ir::load(promoted(n->array), all(n->indices), n->location);
-    if (const auto* n = e.as<Cast>()) return ir::cast(is_float(n->type) ? ScalarType::F64 : n->type, rewrite(n->a));
+    if (const auto* n = e.as<Cast>()) return ir::cast(is_float(n->type) ? type_ : n->type, rewrite(n->a));
     return rewrite_children(e);
   }
 
@@ -42,13 +44,12 @@ class Promoter final : public ir::Rewriter {
     return out;
   }
 
+  ScalarType type_;
   std::map<std::int64_t, Array> arrays_;
 };
 
-}  // namespace
-
-Program promote_to_f64(const Program& program) {
-  Promoter promoter;
+Program with_floats_of(ScalarType type, const Program& program) {
+  Promoter promoter(type);
   ir::Program copy = program.ir();
   for (Array& array : copy.arrays) array = promoter.promoted(array);
   for (Fact& fact : copy.facts) {
@@ -58,5 +59,10 @@ Program promote_to_f64(const Program& program) {
   copy.body = promoter.rewrite(copy.body);
   return Program(std::make_shared<const ir::Program>(std::move(copy)));
 }
+
+}  // namespace
+
+Program promote_to_f64(const Program& program) { return with_floats_of(ScalarType::F64, program); }
+Program demote_to_f32(const Program& program) { return with_floats_of(ScalarType::F32, program); }
 
 }  // namespace loopgrad::cli

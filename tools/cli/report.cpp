@@ -1,23 +1,37 @@
 #include "tools/cli/commands.h"
 
 #include <fmt/format.h>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 namespace loopgrad::cli {
+namespace {
+
+/// Texts from outside (file names in locations) may be no UTF-8.
+std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// Whether it got out is seen when standard output is flushed, at the end of `main_with`.
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+}  // namespace
 
 void report(const Options& options, const std::string& text, const nlohmann::ordered_json& json) {
-  if (options.json == "-") {
-    fmt::print("{}\n", json.dump(2));
-    return;
-  }
+  if (options.json == "-") return print(dumped(json));
   if (!options.json.empty()) {
     std::ofstream file(options.json);
-    file << json.dump(2) << '\n';
+    if (!file) bad_input(fmt::format("cannot write '{}': {}", options.json, strerror(errno)));
+    file << dumped(json);
+    errno = 0;
     file.close();
-    if (!file) bad_input(fmt::format("cannot write '{}'", options.json));
+    if (!file)
+      throw std::runtime_error(
+          fmt::format("error: cannot write '{}'{}{}", options.json, errno ? ": " : "", errno ? strerror(errno) : ""));
   }
-  fmt::print("{}", text);
+  print(text);
 }
 
 }  // namespace loopgrad::cli

@@ -19,8 +19,10 @@ class Random {
   double uniform() { return static_cast<double>(next() >> 40) * 0x1p-24; }
   /// In [lower, upper).
   double uniform(double lower, double upper) { return lower + (upper - lower) * uniform(); }
-  /// In [0, n), for n > 0.
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n)); }
+  /// In [0, n); 0 for n <= 0, where there is nothing to choose from.
+  std::int64_t below(std::int64_t n) {
+    return n <= 0 ? 0 : static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n));
+  }
 
  private:
   std::uint64_t state_;

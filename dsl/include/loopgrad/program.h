@@ -12,18 +12,19 @@
 namespace loopgrad {
 
 namespace ir {
+struct ArrayDecl;
 struct Program;
 class ProgramRecorder;
 }  // namespace ir
 
-/// A finished program. Cheap to copy; immutable.
+/// A finished program. Cheap to copy; immutable. One that was moved from holds nothing: using it is a UsageError.
 class Program {
  public:
   explicit Program(std::shared_ptr<const ir::Program> program) : program_(std::move(program)) {}
   const std::string& name() const;
   /// Readable pseudo-code.
   std::string str() const;
-  const ir::Program& ir() const { return *program_; }
+  const ir::Program& ir() const;
   const std::shared_ptr<const ir::Program>& ptr() const { return program_; }
 
  private:
@@ -60,18 +61,22 @@ class ArrayHandle {
 };
 
 /// A loop being recorded: iterating over it once yields the iterator as a Value. Lives in a range-based `for` only:
-/// leaving that with `break` or `return` makes `build()` refuse the program.
+/// leaving that with `break` or `return` makes `build()` refuse the program. A range that outlives its builder, and an
+/// iterator that outlives its range, refuse to go on.
 class LoopRange {
+  struct State;
+
  public:
   class Iterator {
    public:
     Value operator*() const;
     Iterator& operator++();
-    bool operator!=(const Iterator&) const { return range_ != nullptr; }
+    bool operator!=(const Iterator&) const { return !at_end_; }
 
    private:
     friend class LoopRange;
-    LoopRange* range_ = nullptr;  // null at the end
+    std::weak_ptr<State> state_;
+    bool at_end_ = true;
   };
   Iterator begin();
   Iterator end() { return {}; }
@@ -82,12 +87,10 @@ class LoopRange {
 
  private:
   friend class ProgramBuilder;
-  LoopRange(std::function<std::size_t()> open, std::weak_ptr<ir::ProgramRecorder> recorder)
-      : open_(std::move(open)), recorder_(std::move(recorder)) {}
-  std::function<std::size_t()> open_;  // opens the loop and gives its depth among the scopes
-  std::weak_ptr<ir::ProgramRecorder> recorder_;
-  std::vector<Value> iterator_;  // one entry once the loop is open
-  std::size_t depth_ = 0;        // while the loop is open, else 0
+  /// `open` opens the loop and gives its depth among the scopes.
+  LoopRange(std::weak_ptr<ir::ProgramRecorder> recorder, std::function<std::size_t(ir::ProgramRecorder&)> open,
+            const SourceLocation& where);
+  std::shared_ptr<State> state_;
 };
 
 /// Options of a loop.
@@ -114,6 +117,7 @@ class Branch {
 ///
 /// Names are C identifiers. Sizes, inputs, outputs and in-outs have names of their own; locals and iterators may reuse
 /// names (the printer numbers them), so that a C++ function that declares some can be called twice.
+/// Copies of a builder record into one program; one that was moved from refuses everything.
 ///
 /// **Example**
 /// ```
@@ -202,6 +206,9 @@ class ProgramBuilder {
   Program build(std::source_location where = std::source_location::current());
 
  private:
+  /// Throws UsageError when the builder was moved from.
+  ir::ProgramRecorder& recorder(const SourceLocation& where) const;
+
   std::shared_ptr<ir::ProgramRecorder> recorder_;
 };
 

@@ -23,6 +23,9 @@ const char* name_of(ScalarType type);
 /// Bytes of one element as stored in memory.
 std::size_t bytes_of(ScalarType type);
 
+/// False for a number that is no ScalarType, as a cast may make one.
+bool is_known(ScalarType type);
+
 /// True for f16, bf16, f32 and f64.
 bool is_float(ScalarType type);
 

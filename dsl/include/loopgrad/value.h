@@ -11,8 +11,7 @@ namespace loopgrad {
 
 namespace ir {
 struct ExprNode;
-struct ArrayDecl;
-class ProgramRecorder;
+struct ElementName;
 enum class ReduceOp : std::uint8_t;
 }  // namespace ir
 
@@ -27,6 +26,8 @@ class Element;
 /// A Value is never a C++ bool, because it decides nothing at recording time: use `p.when(condition, ...)` or `select`.
 /// A Value made from an element is evaluated where it is *used*: `Value old = x(i); x(i) = 0; y(i) = old;` is refused,
 /// because the program would read the new `x(i)`. Keep the old one in a `p.scalar<T>()`.
+///
+/// A Value that was moved from holds nothing: using it is a UsageError.
 class Value {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
@@ -36,7 +37,8 @@ class Value {
   explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
 
   ScalarType type() const;
-  const std::shared_ptr<const ir::ExprNode>& node() const { return node_; }
+  /// Never null; throws UsageError when this Value holds nothing.
+  const std::shared_ptr<const ir::ExprNode>& node(const SourceLocation& where = {}) const;
   bool weak() const { return weak_; }
 
  private:
@@ -60,7 +62,9 @@ struct Operand {
   SourceLocation location;
   template <class T, class = std::enable_if_t<std::is_convertible_v<const T&, Value>>>
   Operand(const T& v, std::source_location where = std::source_location::current())
-      : value(value_of(v, where)), location(where) {}
+      : value(value_of(v, where)), location(where) {
+    value.node(location);  // refuses one that holds nothing, here
+  }
 
  private:
   template <class T>
@@ -73,9 +77,15 @@ struct Operand {
 /// One element of an array. Reads when used as a Value, writes when assigned to.
 /// What is assigned is converted to the array's type, except from a float to an integer or to bool: that needs a
 /// `cast`.
+///
+/// An Element that is kept, as in `auto t = x(i)`, and every copy of it, is a *name* for the element and no copy of its
+/// contents: writing `t` writes `x(i)`. So that no program means something else than it would with plain numbers, an
+/// element is read through its name only while the name is in use: after `x(i) = 0` the name `t` cannot be read, nor
+/// `x(i)` after `t = 0` while `t` lives. A copy that a function takes may be written and is gone when it returns.
 class Element {
  public:
-  Element(const Element&) = default;
+  Element(const Element& other);
+  Element(Element&&) noexcept = default;
   void operator=(const Operand& value) const;
   /// `x(i) = y(i)`. Only for temporaries, whose line is the statement's own; `s = t` takes the overload above.
   void operator=(const Element& value) &&;
@@ -91,15 +101,10 @@ class Element {
  private:
   friend class ArrayHandle;
   friend class Value;
-  Element(std::shared_ptr<const ir::ArrayDecl> array, std::vector<Value> indices, SourceLocation location,
-          std::weak_ptr<ir::ProgramRecorder> recorder)
-      : array_(std::move(array)), indices_(std::move(indices)), location_(location), recorder_(std::move(recorder)) {}
+  explicit Element(std::shared_ptr<ir::ElementName> name) : name_(std::move(name)) {}
   void reduce(ir::ReduceOp op, const Operand& value) const;
 
-  std::shared_ptr<const ir::ArrayDecl> array_;
-  std::vector<Value> indices_;  // i64
-  SourceLocation location_;
-  std::weak_ptr<ir::ProgramRecorder> recorder_;
+  std::shared_ptr<ir::ElementName> name_;  // null when moved from
 };
 
 Value operator+(const Operand& a, const Operand& b);

@@ -87,6 +87,18 @@ TEST(F16, RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(F16Format::decode(F16Format::encode(std::nan("")))));
 }
 
+TEST(HostArray, HasNoElementsWhenMovedFromOrMadeOfNothing) {
+  HostArray a(ScalarType::F32, {3});
+  const HostArray taken = std::move(a);
+  HostArray nothing;
+  for (HostArray* empty : {&a, &nothing}) {
+    EXPECT_THROW(empty->get(0), UsageError);
+    EXPECT_THROW(empty->set(0, 1), UsageError);
+    EXPECT_EQ(empty->view().data, nullptr);
+  }
+  EXPECT_THROW(HostArray(static_cast<ScalarType>(33), {3}), UsageError);
+}
+
 TEST(BF16, RoundsToNearestEven) {
   EXPECT_EQ(BF16Format::encode(1.0), 0x3f80);
   EXPECT_EQ(BF16Format::encode(1.0 + std::ldexp(1.0, -8)), 0x3f80);

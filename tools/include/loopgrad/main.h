@@ -32,8 +32,8 @@ struct ProgramEntry {
 };
 
 /// Runs the command line on these programs and returns the exit status: 0, 1 when `check` or a checked run found
-/// something wrong, 2 for a mistake on the command line or in a program (the reason is on standard error). Never
-/// throws.
+/// something wrong or the output cannot be written, 2 for a mistake on the command line or in a program (the reason is
+/// on standard error). Never throws.
 ///
 /// **Example**
 /// ```
