@@ -1,6 +1,7 @@
 // Where the modules meet: programs are lowered, emitted and made callable.
 #include <loopgrad/compile.h>
 
+#include "backends/compile_together.h"
 #include "backends/stage.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
@@ -236,19 +237,40 @@ const std::string& GradientExecutable::source() const { return impl_->build.sour
 double GradientExecutable::build_ms() const { return impl_->build.milliseconds; }
 bool GradientExecutable::from_cache() const { return impl_->build.from_cache; }
 
-GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
+std::vector<GradientExecutable> backend::compile_together(const std::vector<Gradient>& gradients,
+                                                          const std::vector<CompileOptions>& options) {
   const auto start = Clock::now();
-  auto impl = std::make_shared<GradientExecutable::Impl>(gradient);
-  const transforms::SumMode mode = mode_of(gradient.variant);
+  std::vector<std::shared_ptr<GradientExecutable::Impl>> impls;
   std::vector<ir::Program> lowered;
-  Report ignored;  // how the sizing program runs interests nobody
-  lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
-  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report, options.schedule));
-  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report, options.backward_schedule));
-  impl->options = options;
-  impl->build = backend::build_stages(lowered, options);
-  impl->build.milliseconds = milliseconds_since(start);
-  return GradientExecutable(std::move(impl));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Gradient& gradient = gradients[i];
+    const CompileOptions& own = options[i];
+    const transforms::SumMode mode = mode_of(gradient.variant);
+    auto impl = std::make_shared<GradientExecutable::Impl>(gradient);
+    Report& report = impl->gradient.report;
+    Report ignored;  // how the sizing program runs interests nobody
+    lowered.push_back(lower_for(own, gradient.sizing.ir(), mode, ignored));
+    lowered.push_back(lower_for(own, gradient.forward.ir(), mode, report, own.schedule));
+    lowered.push_back(lower_for(own, gradient.backward.ir(), mode, report, own.backward_schedule));
+    impl->options = own;
+    impls.push_back(std::move(impl));
+  }
+  Build all = build_stages(lowered, options.front());
+  std::vector<GradientExecutable> result;
+  for (std::size_t i = 0; i < impls.size(); ++i) {
+    Build& build = impls[i]->build;
+    const auto first = all.stages.begin() + static_cast<std::ptrdiff_t>(3 * i);
+    build.stages.assign(first, first + 3);
+    build.source = all.source;
+    build.from_cache = all.from_cache;
+    build.milliseconds = milliseconds_since(start);
+    result.push_back(GradientExecutable(std::move(impls[i])));
+  }
+  return result;
+}
+
+GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
+  return backend::compile_together({gradient}, {options}).front();
 }
 
 GradientExecutable compile_gradient(const Program& program, const GradientOptions& gradient,
