@@ -12,7 +12,8 @@ namespace loopgrad::fuzz {
 
 struct CheckOptions {
   Axes axes = {};
-  bool thorough = false;  // every form of every variant, where otherwise the seed draws some
+  bool thorough = false;   // every form of every variant, where otherwise the seed draws some
+  double cpu_seconds = 0;  // after these no further form of the program is begun; 0: no limit
 };
 
 /// A disagreement or an error that must not happen.

@@ -199,7 +199,7 @@ class CompiledCase {
       if (has("omp parallel") && estimated_work(case_.program.ir(), case_.sizes, case_.contents) >= work_for_threads)
         outcome.tried.insert("code: parallel region with enough work for threads");
       if (has("omp simd") || has(" simd")) outcome.tried.insert("code: lanes");
-      if (has("multiply(")) outcome.tried.insert("code: product of matrices for a library");
+      if (has("multiply<")) outcome.tried.insert("code: product of matrices for a library");
       if (has("atomic")) outcome.tried.insert("code: atomic update");
       if (has("Stack stack")) outcome.tried.insert("code: stack");
       if (has("Lanes")) outcome.tried.insert("code: sums in lanes");

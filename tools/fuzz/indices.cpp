@@ -93,7 +93,7 @@ std::optional<Value> Writer::indirect_index(const Extent& extent, bool allow_ind
   }
   if (fitting.empty()) return std::nullopt;
   const IndexInfo index = indices_[one_of(fitting)];
-  const bool nested = allow_indirect && chance(30);
+  const bool nested = allow_indirect && chance(50);
   const auto value = index_value(index, nested);
   if (value && extent.pad > 0 && chance(30)) return *value + below(extent.pad + 1);
   return value;

@@ -6,7 +6,11 @@ namespace loopgrad::fuzz {
 /// Indices below a size, sorted ones and permutations, with or without the fact that says so.
 void Writer::declare_indices() {
   for (std::int64_t i = below(3); i > 0; --i) {
-    const Extent target{.size = some_size()};
+    Extent target{.size = some_size()};
+    if (!indices_.empty() && chance(60)) {  // so that one can be read through the other
+      const Extent& other = indices_.back().extent;
+      if (other == Extent{.size = other.size}) target = other;
+    }
     const bool permutation = chance(25), sorted = !permutation && chance(25);
     IndexInfo info =
         add_index(permutation ? "perm"

@@ -32,7 +32,7 @@ Sizes Writer::medium_sizes(const ir::Program& program) {
   static constexpr std::int64_t bases[] = {5, 9, 16, 33, 64, 129, 257, 1000, 3001};
   Sizes sizes;
   for (const SizeInfo& size : sizes_) sizes[size.name] = bases[below(std::size(bases))] + below(3);
-  const double most = chance(10) ? 200'000 : 30'000;
+  const double most = chance(20) ? 200'000 : 50'000;
   for (int tries = 0; tries < 200 && estimated_work(program, sizes, contents_) > most; ++tries) {
     const auto larger = [](const auto& a, const auto& b) { return a.second < b.second; };
     std::int64_t& largest = std::max_element(sizes.begin(), sizes.end(), larger)->second;
