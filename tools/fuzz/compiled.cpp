@@ -120,9 +120,23 @@ class CompiledCase {
     ways_.push_back(std::move(way));
   }
 
-  /// Whether the interpreter's own order of operations is that of the compiled code, and none is approximated.
+  /// Whether the interpreter's own order of operations is that of the compiled code, and none is approximated: the
+  /// naive tape's programs as they are written, where no sum is shared out to lanes.
   bool keeps_bits(const Way& way) const {
-    return way.name == "naive-tape" && !uses_approximated_functions(case_.program.ir());
+    if (way.name != "naive-tape" || uses_approximated_functions(case_.program.ir())) return false;
+    for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
+      const std::string text = generated_text(way, program.name());
+      for (const char* reordered : {"reduction(", "Lanes", "multiply<"})
+        if (text.find(reordered) != std::string::npos) return false;
+    }
+    return true;
+  }
+
+  /// The generated function of that name.
+  static std::string generated_text(const Way& way, const std::string& name) {
+    const std::string& source = way.executable->source();
+    const std::size_t begin = source.rfind("int " + name + "(");
+    return begin == std::string::npos ? "" : source.substr(begin, source.find("\nextern", begin) - begin);
   }
 
   Arrays run_way(const Way& way, int threads, Target target, const Arrays& inputs) const {
@@ -189,11 +203,9 @@ class CompiledCase {
     const std::string where = target == Target::Cuda ? "cuda" : "openmp";
     outcome.tried.insert(fmt::format("compiled: {}, {}", where, way.name));
     if (target == Target::Cuda) return;
-    const std::string& source = way.executable->source();
+    if (options_.axes.same_bits && keeps_bits(way)) outcome.tried.insert("compiled: openmp, the interpreter's bits");
     for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
-      const std::size_t begin = source.rfind("int " + program.name() + "(");
-      if (begin == std::string::npos) continue;
-      const std::string text = source.substr(begin, source.find("\nextern", begin) - begin);
+      const std::string text = generated_text(way, program.name());
       const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
       if (has("omp parallel")) outcome.tried.insert("code: parallel region");
       if (has("omp parallel") && estimated_work(case_.program.ir(), case_.sizes, case_.contents) >= work_for_threads)

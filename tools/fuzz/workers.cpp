@@ -203,11 +203,9 @@ void run_workers(const SessionOptions& options, const Worker& worker, const Send
 
 std::optional<Failure> check_apart(const Case& c, const SessionOptions& options, bool compiled, double seconds) {
   Process process = start_process([&](int out) {
-    Outcome outcome = check(c, {.axes = options.axes});
-    if (compiled && !outcome.failure) {
-      const CompiledOptions how{.axes = options.axes, .device = options.device};
-      outcome = check_compiled({c}, how, [](std::size_t, const std::string&) {}).front();
-    }
+    const CompiledOptions how{.axes = options.axes, .device = options.device};
+    const Outcome outcome = compiled ? check_compiled({c}, how, [](std::size_t, const std::string&) {}).front()
+                                     : check(c, {.axes = options.axes});
     if (outcome.failure) write_all(out, to_json(*outcome.failure).dump(-1, ' ', true, Json::error_handler_t::replace));
   });
   const std::int64_t end = now() + static_cast<std::int64_t>(seconds) + 1;
