@@ -51,7 +51,8 @@ void Writer::body(int depth, int statements) {
 void Writer::statement(int depth) {
   if (--budget_ < 0) return update();
   const std::int64_t dice = below(100);
-  if (dice < 48 || depth >= 3) return update();
+  if (depth >= 3) return dice < 85 ? update() : local_scalar();
+  if (dice < 48) return update();
   if (dice < 68) return loop(depth);
   if (dice < 82) return branch(depth);
   if (dice < 90) return local_scalar();
