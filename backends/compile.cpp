@@ -1,6 +1,7 @@
 // Where the modules meet: programs are lowered, emitted and made callable.
 #include <loopgrad/compile.h>
 
+#include "backends/compile_together.h"
 #include "backends/stage.h"
 #include "dsl/frontend/out_of_memory.h"
 #include "transforms/cpu/map_to_cpu.h"
@@ -339,22 +340,41 @@ const std::string& GradientExecutable::source() const { return required(impl_).c
 double GradientExecutable::build_ms() const { return required(impl_).code->milliseconds; }
 bool GradientExecutable::from_cache() const { return required(impl_).code->from_cache; }
 
+std::vector<GradientExecutable> backend::compile_together(const std::vector<Gradient>& gradients,
+                                                          const std::vector<CompileOptions>& options) {
+  const auto start = Clock::now();
+  std::vector<std::shared_ptr<GradientCode>> codes;
+  std::vector<ir::Program> lowered;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Gradient& gradient = gradients[i];
+    const CompileOptions& own = options[i];
+    const transforms::SumMode mode = mode_of(gradient.variant);
+    auto code = std::make_shared<GradientCode>(gradient, own);
+    Report& report = code->gradient.report;
+    Report ignored;  // how the sizing program runs interests nobody
+    lowered.push_back(lower_for(own, gradient.sizing.ir(), mode, ignored));
+    lowered.push_back(lower_for(own, gradient.forward.ir(), mode, report, own.schedule));
+    lowered.push_back(lower_for(own, gradient.backward.ir(), mode, report, own.backward_schedule));
+    codes.push_back(std::move(code));
+  }
+  const Build all = build_stages(lowered, options.front());
+  std::vector<GradientExecutable> result;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto first = all.stages.begin() + static_cast<std::ptrdiff_t>(3 * i);
+    codes[i]->source = all.source;
+    codes[i]->from_cache = all.from_cache;
+    codes[i]->milliseconds = milliseconds_since(start);
+    std::vector<Stage> own(first, first + 3);
+    result.push_back(
+        GradientExecutable(std::make_shared<GradientExecutable::Impl>(std::move(codes[i]), std::move(own))));
+  }
+  return result;
+}
+
 GradientExecutable compile(const Gradient& gradient, const CompileOptions& options) {
   return reporting_memory(gradient.backward.name(), [&] {
-    const auto start = Clock::now();
-    auto code = std::make_shared<GradientCode>(gradient, options);
-    const transforms::SumMode mode = mode_of(gradient.variant);
-    std::vector<ir::Program> lowered;
-    Report ignored;  // how the sizing program runs interests nobody
-    lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
-    lowered.push_back(lower_for(options, gradient.forward.ir(), mode, code->gradient.report, options.schedule));
-    lowered.push_back(
-        lower_for(options, gradient.backward.ir(), mode, code->gradient.report, options.backward_schedule));
-    backend::Build build = backend::build_stages(lowered, options);
-    code->source = std::move(build.source);
-    code->from_cache = build.from_cache;
-    code->milliseconds = milliseconds_since(start);
-    return GradientExecutable(std::make_shared<GradientExecutable::Impl>(std::move(code), std::move(build.stages)));
+    std::vector<GradientExecutable> one = backend::compile_together({gradient}, {options});
+    return std::move(one.front());
   });
 }
 

@@ -291,11 +291,21 @@ TEST(Check, FillsIndexArraysByTheirFacts) {
 }
 
 TEST(Fuzz, CountsWhatItTried) {
-  const CliResult result = run_cli(programs::all(), {"fuzz", "--seconds", "1", "--seed", "7", "--json", "-"});
+  const CliResult result = run_cli(programs::all(), {"fuzz", "--count", "6", "--seed", "7", "--target", "interpreter",
+                                                     "--jobs", "1", "--json", "-"});
   EXPECT_EQ(result.status, 0) << result.out << result.err;
   const auto json = ordered_json::parse(result.out);
-  EXPECT_GT(json["programs"].get<int>(), 0);
+  EXPECT_EQ(json["programs"].get<int>(), 6);
+  EXPECT_EQ(json["compiled"].get<int>(), 0);
+  EXPECT_GT(json["features"]["statement: ="].get<int>(), 0);
   EXPECT_TRUE(json["mismatch"].is_null());
+}
+
+TEST(Fuzz, SplitsTheWorkAmongProcesses) {
+  const CliResult result = run_cli(programs::all(), {"fuzz", "--count", "6", "--seed", "7", "--target", "interpreter",
+                                                     "--jobs", "2", "--json", "-"});
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_EQ(ordered_json::parse(result.out)["programs"].get<int>(), 6);
 }
 
 }  // namespace

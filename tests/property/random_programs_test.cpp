@@ -1,7 +1,10 @@
 // Random loop programs: every variant of every gradient against forward mode, plain and lowered, interpreted and
 // compiled. A failure prints the seed, the program and the smallest program that fails in the same way.
+#include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
-#include "tools/fuzz/generator.h"
+#include "tools/fuzz/compiled.h"
+#include "tools/fuzz/features.h"
+#include "tools/fuzz/memory.h"
 #include "tools/fuzz/shrinker.h"
 
 #include <fmt/format.h>
@@ -9,19 +12,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr std::uint64_t kSeedsPerTest = 40;
-constexpr std::uint64_t kTests = 8;
-constexpr std::uint64_t kCompiledSeeds = 24;
+const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
-std::string explain(const Case& c, const Failure& failure, const CheckOptions& options) {
+constexpr std::uint64_t kSeedsPerTest = 8;
+constexpr std::uint64_t kTests = 8;
+
+std::string explain(const Case& c, const Failure& failure, const std::function<Outcome(const Case&)>& again) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   const auto fails_alike = [&](const Case& candidate) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    const Outcome outcome = check(candidate, options);
+    const Outcome outcome = again(candidate);
     return outcome.failure && outcome.failure->stage == failure.stage;
   };
   const Case small = shrink(c, fails_alike);
@@ -35,9 +40,9 @@ TEST_P(RandomPrograms, GradientsAgreeWithForwardMode) {
   std::string refusals;
   for (std::uint64_t i = 0; i < kSeedsPerTest; ++i) {
     const Case c = generate(GetParam() * kSeedsPerTest + i);
-    const Outcome outcome = check(c);
+    const Outcome outcome = check(c, {.axes = {}, .cpu_seconds = 2});
     if (outcome.failure) {
-      ADD_FAILURE() << explain(c, *outcome.failure, {});
+      ADD_FAILURE() << explain(c, *outcome.failure, [](const Case& x) { return check(x); });
       return;  // one is enough to read
     }
     if (!outcome.refusal.empty()) {
@@ -46,25 +51,86 @@ TEST_P(RandomPrograms, GradientsAgreeWithForwardMode) {
     }
     if (outcome.largest_derivative < 1e-6) ++empty;
   }
-  EXPECT_LE(refused, kSeedsPerTest / 10) << refusals;
-  EXPECT_LE(empty, kSeedsPerTest / 4) << "too many programs without a derivative: nothing was compared";
+  EXPECT_LE(refused, kSeedsPerTest / 4) << refusals;
+  EXPECT_LE(empty, kSeedsPerTest / 2) << "too many programs without a derivative: nothing was compared";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, testing::Range<std::uint64_t>(0, kTests), [](const auto& test) {
   return fmt::format("{}_to_{}", test.param * kSeedsPerTest, (test.param + 1) * kSeedsPerTest - 1);
 });
 
+// Many programs in one unit, at sizes for threads and lanes: 1, 2, 3 and 7 threads, all types.
 struct CompiledPrograms : testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(CompiledPrograms, AgreeWithTheInterpreterForAnyNumberOfThreads) {
-  const CheckOptions options{.openmp = true};
-  const Case c = generate(1000 + GetParam(), {.double_only = true});
-  const Outcome outcome = check(c, options);
-  if (outcome.failure) ADD_FAILURE() << explain(c, *outcome.failure, options);
+  const auto quiet = [](std::size_t, const std::string&) {};
+  std::vector<Case> cases;
+  for (std::uint64_t i = 0; i < 8; ++i) cases.push_back(generate(2000 + 8 * GetParam() + i));
+  const std::vector<Outcome> outcomes = check_compiled(cases, {}, quiet);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!outcomes[i].failure) continue;
+    ADD_FAILURE() << explain(cases[i], *outcomes[i].failure,
+                             [&](const Case& x) { return check_compiled({x}, {}, quiet).front(); });
+    return;
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, CompiledPrograms, testing::Range<std::uint64_t>(0, kCompiledSeeds),
-                         [](const auto& test) { return std::to_string(1000 + test.param); });
+INSTANTIATE_TEST_SUITE_P(Seeds, CompiledPrograms, testing::Range<std::uint64_t>(0, 2),
+                         [](const auto& test) { return std::to_string(test.param); });
+
+// ---- what the checks find ----
+
+/// y[i] = x[i] * x[i], as a case with an index array and a fact about it.
+Case small_case() {
+  ProgramBuilder p("small");
+  const Value n = p.size("n");
+  const ArrayHandle x = p.input<double>("x", {n}), index = p.input<int>("index", {n}), y = p.output<double>("y", {n});
+  p.injective(index);
+  for (const Value i : p.loop("i", 0, n)) y(index(i)) = x(i) * x(i);
+  Case c{1, p.build(), {{"n", 5}}, {{"n", 3001}}, {}, {}, {}, {}};
+  c.contents["index"] = {IndexContents::Kind::Permutation, {}};
+  return c;
+}
+
+TEST(Check, FindsIndicesThatAreNotInjective) {
+  EXPECT_FALSE(check(small_case(), {.axes = {}, .thorough = true}).failure);
+  Case wrong = small_case();
+  wrong.contents["index"] = {IndexContents::Kind::Below, ir::int_const(2)};
+  const Outcome outcome = check(wrong);
+  ASSERT_TRUE(outcome.failure);
+  EXPECT_NE(outcome.failure->message.find("injective"), std::string::npos) << outcome.failure->message;
+}
+
+TEST(Check, TriesFalseFactsSchedulesAndGradientsOfGradients) {
+  const Outcome outcome = check(small_case(), {.axes = {}, .thorough = true});
+  EXPECT_FALSE(outcome.failure) << outcome.failure->message;
+  for (const char* what : {"check: a false fact, interpreted", "check: a gradient of a gradient",
+                           "check: restructured gradient for a CPU", "check: restructured gradient for a GPU"})
+    EXPECT_TRUE(outcome.tried.contains(what)) << what;
+}
+
+TEST(Check, ComparesCompiledResultsTightly) {
+  const Case c = at_medium_sizes(small_case());
+  NativeReference reference(c, {}, true);
+  Arrays arrays = copy_of(reference.inputs());
+  run(c.program.ir(), arrays, c.sizes, {.f64 = false, .checked = false});
+  EXPECT_NO_THROW(reference.expect(arrays, true));
+  HostArray& y = arrays.at("y");
+  y.set(7, y.get(7) * (1 + 1e-15));
+  EXPECT_NO_THROW(reference.expect(arrays, false));
+  EXPECT_THROW(reference.expect(arrays, true), Disagreement);
+  y.set(7, y.get(7) + 1e-6);
+  EXPECT_THROW(reference.expect(arrays, false), Disagreement);
+}
+
+TEST(Check, FindsWritesOutsideOfArrays) {
+  const GuardedArray array(HostArray(ScalarType::F32, {5}), 3, Device::Host);
+  auto* const data = static_cast<float*>(array.view().data);
+  data[4] = 1;
+  EXPECT_EQ(array.contents("x").get(4), 1);
+  data[5] = 1;
+  EXPECT_THROW(array.contents("x"), Disagreement);
+}
 
 // ---- the generator and the shrinker themselves ----
 
@@ -74,20 +140,78 @@ TEST(Generator, GivesTheSameProgramForTheSameSeed) {
 }
 
 TEST(Generator, CoversTheLanguage) {
+  std::map<std::string, int> features;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    for (const std::string& feature : features_of(generate(seed))) ++features[feature];
+    for (const std::string& feature : features_of(generate(seed, {.rounded_control = true}))) ++features[feature];
+  }
   std::string all;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) all += describe(generate(seed));
-  for (const char* part :
-       {"inout ",    " += ",      " *= ",  " min= ",      " max= ",    "if ",      "else:", " while ",
-        "local f32", "local f64", "fact ", "csr pointer", "injective", "(at most", "%2",    "//2",
-        "select(",   "exp(",      "pow(",  "ptr",         "idx",       "i32 count"})
-    EXPECT_NE(all.find(part), std::string::npos) << part;
+  for (const auto& [feature, count] : features) all += feature + "\n";
+  for (const char* part : {"type: f16",
+                           "type: bf16",
+                           "type: f32",
+                           "type: f64",
+                           "type: i32",
+                           "type: i64",
+                           "type: bool",
+                           "rank: 0",
+                           "rank: 1",
+                           "rank: 2",
+                           "rank: 3",
+                           "rank: 4",
+                           "integers: output i32",
+                           "integers: output i64",
+                           "integers: output bool",
+                           "integers: input bool",
+                           "floats: in-out",
+                           "fact: in_range",
+                           "fact: sorted",
+                           "fact: injective",
+                           "fact: csr",
+                           "fact: may_alias",
+                           "fact: two arguments in one memory",
+                           "index: from an array, written",
+                           "index: from nested arrays, read",
+                           "index: from nested arrays, written",
+                           "index: modulo, read",
+                           "index: modulo, written",
+                           "index: min or max, read",
+                           "index: cast of a float, written",
+                           "index: floor of data",
+                           "loop: while",
+                           "loop: triangular",
+                           "loop: bounds from data",
+                           "loop: at_most",
+                           "statement: +=",
+                           "statement: *=",
+                           "statement: min=",
+                           "statement: max=",
+                           "statement: if in a loop",
+                           "local at depth: 3",
+                           "size: zero",
+                           "size: one",
+                           "size when compiled: 256 and more",
+                           "gradient: by some arrays only",
+                           "gradient: of some outputs only",
+                           "function: pow",
+                           "function: select",
+                           "shape: product_of_matrices",
+                           "shape: images",
+                           "shape: stencil_in_place",
+                           "shape: sorted_segments",
+                           "shape: largest_product",
+                           "shape: floor_of_product",
+                           "shape: branch_at_equality",
+                           "shape: tied_extrema"})
+    EXPECT_GT(features[part], 0) << part << " among\n" << all;
 }
 
 TEST(Shrinker, KeepsOnlyWhatTheFailureNeeds) {
   const auto multiplies = [](const Case& c) { return c.program.str().find(" *= ") != std::string::npos; };
   std::uint64_t seed = 0;
   while (!multiplies(generate(seed))) ++seed;
-  const Case c = generate(seed), small = shrink(c, multiplies);
+  const Case c = generate(seed);
+  const Case small = shrink(c, multiplies);
   const std::string text = small.program.str();
   EXPECT_TRUE(multiplies(small)) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '='), 1) << text;

@@ -19,7 +19,7 @@
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr std::uint64_t kTests = 6, kSeedsPerTest = 12;
+constexpr std::uint64_t kTests = 4, kSeedsPerTest = 10;
 constexpr int kTries = 12;  // of a step, per program
 
 Arrays copy_of(const Arrays& arrays) {

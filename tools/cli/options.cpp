@@ -15,7 +15,9 @@ namespace {
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule;
   std::vector<std::string> sizes;
-  std::string threads = "0", block = "0", seed = "1", seconds = "30";
+  std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
+  std::vector<std::string> with;
+  bool keep_going = false;
   bool clear = false;
 };
 
@@ -83,6 +85,22 @@ Sizes parse_sizes(const std::vector<std::string>& typed, const ProgramEntry& pro
   return sizes;
 }
 
+FuzzOptions checked_fuzz(const Raw& raw) {
+  FuzzOptions options;
+  options.count = whole_number(raw.count, "--count", 0, 1'000'000'000);
+  if (!raw.seconds.empty()) options.seconds = static_cast<double>(whole_number(raw.seconds, "--seconds", 1, 1'000'000));
+  else if (options.count > 0) options.seconds = 0;
+  options.jobs = static_cast<int>(whole_number(raw.jobs, "--jobs", 0, 256));
+  options.compiled = static_cast<int>(whole_number(raw.compiled, "--compiled", 0, 100));
+  options.keep_going = raw.keep_going;
+  options.features = raw.features;
+  for (const std::string& axis : raw.with)
+    options.with.push_back(named<std::string>(
+        axis, "axis",
+        {{"rounded-control", "rounded-control"}, {"same-bits", "same-bits"}, {"false-facts", "false-facts"}}));
+  return options;
+}
+
 Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>& programs) {
   Options options;
   options.command = command;
@@ -94,7 +112,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                     {name_of(Target::OpenMP), Target::OpenMP},
                                     {name_of(Target::Cuda), Target::Cuda}});
   options.seed = static_cast<std::uint64_t>(whole_number(raw.seed, "--seed", 0, std::int64_t{1} << 62));
-  options.seconds = static_cast<double>(whole_number(raw.seconds, "--seconds", 1, 1'000'000));
+  if (command == Command::Fuzz) options.fuzz = checked_fuzz(raw);
   if (command == Command::List || command == Command::Fuzz || command == Command::Cache) return options;
   std::vector<std::pair<std::string, const ProgramEntry*>> entries;
   for (const ProgramEntry& entry : programs) entries.emplace_back(entry.name, &entry);
@@ -206,8 +224,14 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     if (row.command == Command::List || row.command == Command::Cache) continue;
     sub.add_option("--target", raw.target, "interpreter, openmp or cuda");
     if (row.command == Command::Fuzz) {
-      sub.add_option("--seconds", raw.seconds, "how long to go on");
+      sub.add_option("--seconds", raw.seconds, "how long to go on (30, or as long as --count takes)");
+      sub.add_option("--count", raw.count, "how many programs (0: as many as time allows)");
       sub.add_option("--seed", raw.seed, "seed of the first program");
+      sub.add_option("--jobs", raw.jobs, "processes (0: one for each core; 1: in this process)");
+      sub.add_option("--compiled", raw.compiled, "percent of the programs that are also compiled and run");
+      sub.add_option("--with", raw.with, "more axes: rounded-control, same-bits, false-facts")->delimiter(',');
+      sub.add_option("--features", raw.features, "write a table of the features that were reached to this file");
+      sub.add_flag("--keep-going", raw.keep_going, "go on after a mismatch");
       continue;
     }
     sub.add_option("program", raw.program, "a name that `list` prints")->required();

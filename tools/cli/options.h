@@ -13,6 +13,17 @@ namespace loopgrad::cli {
 enum class Command { List, Show, Explain, Check, Compare, Fuzz, Cache };
 enum class Stage { Program, Adjoint, Summation, Schedule, Code };
 
+/// What `fuzz` takes besides a seed and a target.
+struct FuzzOptions {
+  double seconds = 30;     // 0: no limit, as many as `count` says
+  std::int64_t count = 0;  // 0: until the time is over
+  int jobs = 0;            // processes; 0: one for each core
+  int compiled = 10;       // percent of the programs
+  bool keep_going = false;
+  std::string features;           // the file that the table of features goes to, or empty
+  std::vector<std::string> with;  // axes that are switched on
+};
+
 struct Options {
   Command command = Command::List;
   const ProgramEntry* program = nullptr;  // null for `list`, `fuzz` and `cache`
@@ -25,9 +36,9 @@ struct Options {
   int threads_per_block = 0;                       // of the target cuda
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
-  double seconds = 30;  // of `fuzz`
-  bool clear = false;   // of `cache`
-  std::string json;     // a file name, "-" for standard output, empty for none
+  FuzzOptions fuzz;
+  bool clear = false;  // of `cache`
+  std::string json;    // a file name, "-" for standard output, empty for none
 };
 
 /// All variants, in the order of tables.

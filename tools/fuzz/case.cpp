@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace loopgrad::fuzz {
 namespace {
 
@@ -25,15 +28,21 @@ tools::Random random_for(const Case& c, const std::string& name) {
 }
 
 void fill_indices(HostArray& array, const IndexContents& contents, std::int64_t bound, tools::Random& random) {
+  using Kind = IndexContents::Kind;
   const std::int64_t count = array.size();
+  if ((contents.kind == Kind::Below || contents.kind == Kind::Sorted) && count > 0 && bound <= 0)
+    throw UsageError({.code = ErrorCode::BadSize, .message = "an index array has no value to hold", .hint = "seed"});
   switch (contents.kind) {
     case IndexContents::Kind::Below:
-      if (count > 0 && bound <= 0) {
-        throw UsageError(
-            {.code = ErrorCode::BadSize, .message = "an index array has no value to hold", .hint = "seed"});
-      }
-      for (std::int64_t i = 0; i < count; ++i) array.set(i, static_cast<double>(random.below(bound)));
+      for (std::int64_t i = 0; i < count; ++i) array.set(i, static_cast<double>(random.below(bound) + contents.shift));
       return;
+    case IndexContents::Kind::Sorted: {
+      std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+      for (std::int64_t& value : values) value = random.below(bound);
+      std::sort(values.begin(), values.end());
+      for (std::int64_t i = 0; i < count; ++i) array.set(i, static_cast<double>(values[static_cast<std::size_t>(i)]));
+      return;
+    }
     case IndexContents::Kind::Permutation:
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t j = random.below(i + 1);
@@ -70,16 +79,32 @@ Arrays make_arrays(const Case& c, bool f64) {
       const ir::Expr& bound = contents->second.bound;
       fill_indices(array, contents->second, bound ? backend::evaluate(bound, sizes) : 0, random);
     } else if (floating && declared->role != ir::ArrayRole::Output) {
-      for (std::int64_t i = 0; i < array.size(); ++i) array.set(i, random.uniform(-1, 1));
+      const bool coarse = c.coarse.contains(declared->name);
+      for (std::int64_t i = 0; i < array.size(); ++i) {
+        const double value = random.uniform(-1, 1);
+        array.set(i, coarse ? std::floor(4 * value) / 4 : value);
+      }
     }
+    const auto owner = c.shared.find(declared->name);  // declared before
+    if (owner != c.shared.end() && arrays.contains(owner->second)) array = arrays.at(owner->second);
     arrays.emplace(declared->name, std::move(array));
   }
   return arrays;
 }
 
+Case at_medium_sizes(Case c) {
+  c.sizes = c.medium;
+  return c;
+}
+
 std::string describe(const Case& c) {
   std::string text = fmt::format("seed {}\n", c.seed);
-  for (const auto& [name, value] : c.sizes) text += fmt::format("{} = {}\n", name, value);
+  for (const auto& [name, value] : c.sizes) {
+    const auto medium = c.medium.find(name);
+    const bool two = medium != c.medium.end() && medium->second != value;
+    text += fmt::format("{} = {}{}\n", name, value, two ? fmt::format(" ({} when compiled)", medium->second) : "");
+  }
+  for (const auto& [name, owner] : c.shared) text += fmt::format("'{}' has the memory of '{}'\n", name, owner);
   return text + c.program.str();
 }
 

@@ -1,321 +1,265 @@
 #include "tools/fuzz/check.h"
 
-#include "backends/cuda/emitter.h"
-#include "backends/cuda/index_width.h"
-#include "backends/interpreter/interpreter.h"
+#include "dsl/ir/visit.h"
+#include "tools/fuzz/false_facts.h"
+#include "tools/fuzz/reference.h"
+#include "tools/fuzz/schedules.h"
+#include "tools/fuzz/second_order.h"
 #include "tools/support/random.h"
-#include "transforms/cpu/map_to_cpu.h"
-#include "transforms/gpu/map_to_gpu.h"
-#include "transforms/pipeline.h"
 
-#include <loopgrad/compile.h>
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstring>
+#include <ctime>
 
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr double kTolerance = 1e-8;  // of f64, relative to the largest number of its kind
-constexpr int kDirections = 24;
+using transforms::SumMode;
 
-struct Disagreement : std::runtime_error {
-  using std::runtime_error::runtime_error;
+/// What is done with a program, drawn from its seed: that the analyses of all forms take most of the time is why one
+/// program does not get them all.
+struct Plan {
+  explicit Plan(std::uint64_t seed, bool everything) {
+    tools::Random random(seed * 7 + 5);
+    const auto chance = [&](std::int64_t percent) { return random.below(100) < percent || everything; };
+    primal_cpu = chance(40);
+    primal_gpu = chance(30);
+    primal_atomic = chance(15);
+    cpu = chance(60);
+    gpu = chance(35);
+    atomic = chance(25);
+    atomic_lowered = chance(50);
+    schedule = chance(12);
+    schedule_backward = random.below(2) == 0;
+    false_fact = chance(30);
+    twice = chance(8);
+  }
+  bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
+  bool schedule, schedule_backward, false_fact, twice;
 };
 
-bool is_active(const ir::Array& array) { return is_float(array->type); }
+/// Programs that are larger are not differentiated twice: it would take minutes.
+constexpr std::int64_t most_statements_twice = 60;
 
-HostArray copy_of(const HostArray& array) {
-  HostArray copy(array.type(), array.shape());
-  if (array.bytes() > 0) std::memcpy(copy.data(), array.data(), static_cast<std::size_t>(array.bytes()));
-  return copy;
+std::int64_t statements_of(const ir::Program& program) {
+  std::int64_t count = 0;
+  ir::walk_stmts(program.body, [&](const ir::Stmt&) { ++count; });
+  return count;
 }
-
-Arrays copy_of(const Arrays& arrays) {
-  Arrays copy;
-  for (const auto& [name, array] : arrays) copy.emplace(name, copy_of(array));
-  return copy;
-}
-
-/// Random numbers in the shape of an array; a new one for every name and seed.
-HostArray random_like(const HostArray& array, const std::string& name, std::uint64_t seed) {
-  for (char letter : name) seed = seed * 131 + static_cast<unsigned char>(letter);
-  tools::Random random(seed);
-  HostArray result(array.type(), array.shape());
-  for (std::int64_t i = 0; i < result.size(); ++i) result.set(i, random.uniform(-1, 1));
-  return result;
-}
-
-double dot(const HostArray& a, const HostArray& b) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i) sum += a.get(i) * b.get(i);
-  return sum;
-}
-
-backend::SizeValues values_of(const ir::Program& program, const Sizes& sizes) {
-  backend::SizeValues values;
-  for (const ir::Symbol& size : program.sizes) values[size] = sizes.at(size.name);
-  return values;
-}
-
-/// Runs a program in the checked interpreter on arrays by name; results and missing arrays are put among them.
-void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, std::uint64_t seed,
-         backend::ValueStack* stack = nullptr) {
-  const backend::SizeValues values = values_of(program, sizes);
-  Arguments arguments;
-  for (const ir::Array& array : program.arrays) {
-    if (!arrays.contains(array->name)) {
-      const ScalarType type = is_active(array) ? ScalarType::F64 : array->type;
-      arrays.emplace(array->name, HostArray(type, backend::shape_of(array, values)));
-    }
-    arguments[array->name] = arrays.at(array->name).view();
-  }
-  const auto binding = backend::bind(program, arguments, sizes, {.ignore_unknown = false, .all_f64 = true});
-  backend::interpret(program, binding, {.f64 = true, .checked = true, .seed = seed}, stack);
-}
-
-/// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
-enum class Form { AsWritten, Cpu, Gpu };
-
-ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes) {
-  Report report;
-  if (form == Form::AsWritten) return program;
-  if (form == Form::Cpu) return transforms::map_to_cpu(transforms::lower(program, mode, report));
-  const ir::Program lowered = transforms::lower(program, mode, report, {{}, {}, transforms::gpu_tree_blocks});
-  // A few threads fill the device that this is for: small programs are mapped as large ones are.
-  const ir::Program mapped = transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
-  // What a GPU needs beyond the program must not fail, but for what is refused at the user's line.
-  try {
-    backend::emit_cuda({mapped});
-  } catch (const CompileError&) {
-    return mapped;
-  }
-  if (backend::may_have_narrow_indices(mapped)) backend::has_narrow_indices(mapped, values_of(mapped, sizes));
-  return mapped;
-}
-
-struct Direction {
-  Arrays tangents;        // t_<x> for every float input and in-out
-  double derivative = 0;  // of <incoming, outputs>, by forward mode
-  std::string name;
-};
 
 class Checker {
  public:
-  Checker(const Case& c, const CheckOptions& options) : case_(c), options_(options), program_(c.program.ir()) {}
+  Checker(const Case& c, const CheckOptions& options)
+      : case_(c),
+        cpu_seconds_(options.cpu_seconds),
+        plan_(c.seed, options.thorough),
+        reference_(c.program, make_arrays(c, true), c.sizes, gradient_options(c), c.seed) {}
 
   Outcome run_all() {
-    Outcome outcome;
+    Outcome& outcome = outcome_;
     try {
-      primal();
+      stage_ = "primal";
+      reference_.run_primal();
+      if (plan_.false_fact) false_fact();
       lowered_primal();
-      forward_mode();
-      for (const Variant variant : {Variant::NaiveTape, Variant::Atomic, Variant::Restructured}) gradient(variant);
-      if (options_.openmp) openmp();
+      if (plan_.schedule && !plan_.schedule_backward) scheduled_primal();
+      stage_ = "tangent";
+      reference_.run_tangent(8);
+      gradients();
     } catch (const DifferentiationError& error) {
       outcome.refusal = error.what();
     } catch (const std::exception& error) {
       outcome.failure = Failure{stage_, error.what()};
     }
-    outcome.largest_derivative = largest_;
+    outcome.largest_derivative = reference_.largest();
     return outcome;
   }
 
  private:
-  // ---- references ----
+  void tried(const std::string& what) { outcome_.tried.insert(what); }
 
-  void primal() {
-    stage_ = "primal";
-    inputs_ = make_arrays(case_, true);
-    outputs_ = copy_of(inputs_);
-    run(program_, outputs_, case_.sizes, 1);
-    for (const auto& [name, array] : outputs_) {
-      for (std::int64_t i = 0; i < array.size(); ++i) {
-        if (!std::isfinite(array.get(i))) throw Disagreement("'" + name + "' is not finite");
-      }
+  /// Some programs take the analyses a hundred times as long as others.
+  bool is_late() {
+    const bool late = cpu_seconds_ > 0 && static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC > cpu_seconds_;
+    if (late) tried("check: cut short, as analyses took long");
+    return late;
+  }
+
+  void false_fact() {
+    stage_ = "a false fact";
+    Arrays arrays = copy_of(reference_.inputs());
+    const auto broken = break_a_fact(case_, arrays);
+    if (!broken) return;
+    tried("check: a false fact, interpreted");
+    try {
+      run(case_.program.ir(), arrays, case_.sizes, {});
+    } catch (const RuntimeError& error) {
+      if (error.code() == ErrorCode::BadFact && error.array() == *broken) return;
+      throw Disagreement(fmt::format("the false fact about '{}' gives: {}", *broken, error.what()));
     }
-    for (const ir::Array& array : program_.arrays) {
-      if (!is_active(array) || array->role == ir::ArrayRole::Input) continue;
-      incoming_["d_" + array->name] = random_like(outputs_.at(array->name), array->name, case_.seed + 1);
-    }
+    throw Disagreement(fmt::format("the false fact about '{}' is not found", *broken));
   }
 
   void lowered_primal() {
-    using transforms::SumMode;
-    const std::pair<SumMode, const char*> modes[] = {
-        {SumMode::Serial, "serial"}, {SumMode::Atomic, "atomic"}, {SumMode::Restructured, "restructured"}};
-    for (const auto& [mode, name] : modes) {
-      stage_ = fmt::format("primal, lowered ({})", name);
-      for (const Form form : {Form::Cpu, Form::Gpu}) {
-        if (form == Form::Gpu && mode == SumMode::Serial) continue;
-        Arrays arrays = copy_of(inputs_);
-        run(formed(program_, form, mode, case_.sizes), arrays, case_.sizes, case_.seed + 7);
-        expect_outputs(arrays);
-      }
-    }
-  }
-
-  void forward_mode() {
-    stage_ = "tangent";
-    const Program program = tangent(case_.program);
-    std::vector<std::pair<std::string, std::int64_t>> elements;
-    for (const ir::Array& array : program_.arrays) {
-      if (!is_active(array) || array->role == ir::ArrayRole::Output) continue;
-      for (std::int64_t i = 0; i < inputs_.at(array->name).size(); ++i) elements.emplace_back(array->name, i);
-    }
-    tools::Random random(case_.seed + 3);
-    for (std::size_t i = elements.size(); i > 1; --i)
-      std::swap(elements[i - 1], elements[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
-    if (elements.size() > kDirections) elements.resize(kDirections);
-    for (int i = 0; i < 2; ++i) add_direction(program.ir(), "a random direction", {}, static_cast<std::uint64_t>(i));
-    for (const auto& element : elements)
-      add_direction(program.ir(), fmt::format("{}[{}]", element.first, element.second), element, 0);
-  }
-
-  /// The direction of one element, or a random one when `element` names no array.
-  void add_direction(const ir::Program& program, std::string name, const std::pair<std::string, std::int64_t>& element,
-                     std::uint64_t seed) {
-    Direction direction;
-    direction.name = std::move(name);
-    for (const ir::Array& array : program_.arrays) {
-      if (!is_active(array) || array->role == ir::ArrayRole::Output) continue;
-      const HostArray& input = inputs_.at(array->name);
-      HostArray t = element.first.empty() ? random_like(input, array->name, case_.seed + 11 + seed)
-                                          : HostArray(input.type(), input.shape());
-      if (element.first == array->name) t.set(element.second, 1);
-      direction.tangents["t_" + array->name] = std::move(t);
-    }
-    Arrays arrays = copy_of(inputs_);
-    for (const auto& [t, array] : direction.tangents) arrays["t_" + t.substr(2)] = copy_of(array);
-    run(program, arrays, case_.sizes, 1);
-    expect_outputs(arrays);
-    for (const auto& [d, array] : incoming_) direction.derivative += dot(array, arrays.at("t_" + d.substr(2)));
-    if (!std::isfinite(direction.derivative))
-      throw Disagreement("the derivative along " + direction.name + " is not finite");
-    largest_ = std::max(largest_, std::abs(direction.derivative));
-    directions_.push_back(std::move(direction));
-  }
-
-  // ---- gradients ----
-
-  void gradient(Variant variant) {
-    using transforms::SumMode;
-    stage_ = fmt::format("{}: differentiate", name_of(variant));
-    const Gradient gradient = differentiate(case_.program, {.variant = variant});
-    const SumMode mode = variant == Variant::NaiveTape ? SumMode::Serial
-                         : variant == Variant::Atomic  ? SumMode::Atomic
-                                                       : SumMode::Restructured;
-    const Sizes sizes = sizes_of(gradient, variant);
-    const std::pair<Form, const char*> forms[] = {
-        {Form::AsWritten, ""}, {Form::Cpu, ", for a CPU"}, {Form::Gpu, ", for a GPU"}};
-    for (const auto& [form, label] : forms) {
-      const Form own = form;
-      if (form == Form::Gpu && mode == SumMode::Serial) continue;  // a stack is one thread's
-      const auto program_of = [&](const Program& program) { return formed(program.ir(), own, mode, sizes); };
-      backend::ValueStack stack;
-      Arrays arrays = copy_of(inputs_);
-      stage_ = fmt::format("{}: forward{}", name_of(variant), label);
-      run(program_of(gradient.forward), arrays, sizes, case_.seed + 13, &stack);
-      expect_outputs(arrays);
-      stage_ = fmt::format("{}: backward{}", name_of(variant), label);
-      for (const auto& [name, array] : incoming_) arrays[name] = copy_of(array);
-      run(program_of(gradient.backward), arrays, sizes, case_.seed + 17, &stack);
-      if (!stack.entries.empty()) throw Disagreement("values are left on the stack");
-      expect_gradient(arrays);
-    }
-  }
-
-  Sizes sizes_of(const Gradient& gradient, Variant variant) {
-    Sizes sizes = case_.sizes;
-    if (ir::is_empty(gradient.sizing.ir().body)) return sizes;
-    stage_ = fmt::format("{}: sizing", name_of(variant));
-    Arrays arrays = copy_of(inputs_);
-    run(gradient.sizing.ir(), arrays, sizes, 1);
-    for (const ir::Array& array : gradient.sizing.ir().arrays) {
-      if (array->role == ir::ArrayRole::Output)
-        sizes[array->name] = static_cast<std::int64_t>(arrays.at(array->name).get(0));
-    }
-    return sizes;
-  }
-
-  // ---- compiled ----
-
-  Arrays run_compiled(Variant variant, int threads) {
-    stage_ = fmt::format("{}: openmp, {} threads", name_of(variant), threads);
-    const auto executable =
-        compile_gradient(case_.program, {.variant = variant}, {.target = Target::OpenMP, .threads = threads});
-    Arrays arrays = make_arrays(case_, false);
-    for (const auto& [name, array] : incoming_) arrays[name] = copy_of(array);
-    const auto arguments = [&](const ir::Program& program) {
-      Arguments result;
-      backend::SizeValues values;
-      for (const ir::Symbol& size : program.sizes) {
-        if (case_.sizes.contains(size.name)) values[size] = case_.sizes.at(size.name);
-      }
-      for (const ir::Array& array : program.arrays) {
-        if (array->role == ir::ArrayRole::Tape) continue;
-        if (!arrays.contains(array->name))
-          arrays.emplace(array->name, HostArray(array->type, backend::shape_of(array, values)));
-        result[array->name] = arrays.at(array->name).view();
-      }
-      return result;
+    const auto one = [&](SumMode mode, Form form, const std::string& name) {
+      if (is_late()) return;
+      stage_ = fmt::format("primal, {}", name);
+      tried("check: " + stage_);
+      Arrays arrays = copy_of(reference_.inputs());
+      run(formed(case_.program.ir(), form, mode, case_.sizes), arrays, case_.sizes, {.seed = case_.seed + 7});
+      reference_.expect_outputs(arrays);
     };
-    executable.forward(arguments(executable.gradient().forward.ir()), case_.sizes);
-    expect_outputs(arrays);
-    executable.backward(arguments(executable.gradient().backward.ir()), case_.sizes);
-    expect_gradient(arrays);
-    return arrays;
-  }
-
-  void openmp() {
-    run_compiled(Variant::Atomic, 2);
-    const Arrays one = run_compiled(Variant::Restructured, 1);
-    const Arrays two = run_compiled(Variant::Restructured, 2);
-    for (const auto& [name, array] : one) {
-      const HostArray& other = two.at(name);
-      if (array.bytes() > 0 && std::memcmp(array.data(), other.data(), static_cast<std::size_t>(array.bytes())) != 0)
-        throw Disagreement("'" + name + "' depends on the number of threads");
+    if (plan_.primal_cpu) one(SumMode::Restructured, Form::Cpu, "restructured for a CPU");
+    if (plan_.primal_gpu) one(SumMode::Restructured, Form::Gpu, "restructured for a GPU");
+    if (plan_.primal_atomic) {
+      one(SumMode::Atomic, Form::Cpu, "atomic for a CPU");
+      one(SumMode::Atomic, Form::Gpu, "atomic for a GPU");
     }
   }
 
-  // ---- comparisons ----
-
-  void expect_outputs(const Arrays& arrays) const {
-    for (const auto& [name, expected] : outputs_) {
-      double scale = 1e-3;
-      for (std::int64_t i = 0; i < expected.size(); ++i) scale = std::max(scale, std::abs(expected.get(i)));
-      for (std::int64_t i = 0; i < expected.size(); ++i) {
-        const double value = arrays.at(name).get(i);
-        if (!(std::abs(value - expected.get(i)) <= kTolerance * scale))
-          throw Disagreement(fmt::format("'{}' element {} is {}, not {}", name, i, value, expected.get(i)));
-      }
-    }
+  void scheduled_primal() {
+    stage_ = "schedule of the primal";
+    const RandomSchedule random = random_schedule(case_.program, case_.seed, 10);
+    if (random.refused > 0) tried("schedule: a refused step");
+    if (random.schedule.empty()) return;
+    note_steps(random.schedule);
+    stage_ = "primal with the schedule " + random.schedule.str();
+    Arrays arrays = copy_of(reference_.inputs());
+    run(formed(case_.program.ir(), Form::Cpu, SumMode::Restructured, case_.sizes, random.schedule), arrays, case_.sizes,
+        {.seed = case_.seed + 7});
+    reference_.expect_outputs(arrays);
   }
 
-  void expect_gradient(const Arrays& arrays) const {
-    for (const Direction& direction : directions_) {
-      double value = 0;
-      for (const auto& [t, array] : direction.tangents) value += dot(arrays.at("d_" + t.substr(2)), array);
-      if (!(std::abs(value - direction.derivative) <= kTolerance * (1e-3 + largest_)))
-        throw Disagreement(
-            fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
+  void note_steps(const Schedule& schedule) {
+    for (const Schedule::Step& step : schedule.steps()) tried("schedule: " + step.op);
+  }
+
+  void gradients() {
+    const auto differentiated = [&](Variant variant) {
+      stage_ = fmt::format("{}: differentiate", name_of(variant));
+      GradientOptions options = reference_.what();
+      options.variant = variant;
+      const Gradient gradient = differentiate(case_.program, options);
+      stage_.clear();
+      return gradient;
+    };
+    check_gradient(reference_, differentiated(Variant::NaiveTape),
+                   {.variant = Variant::NaiveTape, .forms = {Form::AsWritten, Form::Cpu}}, case_.seed, stage_);
+    const Gradient gradient = differentiated(Variant::Restructured);
+    for (const Form form : forms()) {
+      if (form != Form::AsWritten && is_late()) return;
+      tried(fmt::format("check: restructured gradient{}", label(form)));
+      check_gradient(reference_, gradient, {.variant = Variant::Restructured, .forms = {form}}, case_.seed, stage_);
     }
+    if (is_late()) return;
+    if (plan_.atomic) {
+      GradientRun how{.variant = Variant::Atomic};
+      if (plan_.atomic_lowered) how.forms = {Form::AsWritten, plan_.gpu ? Form::Gpu : Form::Cpu};
+      for (const Form form : how.forms) tried(fmt::format("check: atomic gradient{}", label(form)));
+      check_gradient(reference_, differentiated(Variant::Atomic), how, case_.seed, stage_);
+    }
+    if (plan_.schedule && plan_.schedule_backward && !is_late()) scheduled_gradient(gradient);
+    if (plan_.twice && !is_late()) twice(gradient);
+  }
+
+  std::vector<Form> forms() const {
+    std::vector<Form> result = {Form::AsWritten};
+    if (plan_.cpu) result.push_back(Form::Cpu);
+    if (plan_.gpu) result.push_back(Form::Gpu);
+    return result;
+  }
+
+  static const char* label(Form form) {
+    return form == Form::AsWritten ? ", not lowered" : form == Form::Cpu ? " for a CPU" : " for a GPU";
+  }
+
+  void scheduled_gradient(const Gradient& gradient) {
+    stage_ = "schedule of the backward program";
+    const RandomSchedule forward = random_schedule(gradient.forward, case_.seed, 5);
+    const RandomSchedule backward = random_schedule(gradient.backward, case_.seed + 1, 8);
+    if (forward.refused + backward.refused > 0) tried("schedule: a refused step");
+    note_steps(forward.schedule);
+    note_steps(backward.schedule);
+    tried("check: a schedule of a gradient");
+    stage_ = fmt::format("schedules {} and {}: ", forward.schedule.str(), backward.schedule.str());
+    check_gradient(reference_, gradient,
+                   {.variant = Variant::Restructured,
+                    .forms = {Form::Cpu},
+                    .forward_schedule = forward.schedule,
+                    .backward_schedule = backward.schedule},
+                   case_.seed, stage_);
+  }
+
+  /// The gradient as a program with a gradient of its own: forward over reverse against reverse over reverse.
+  void twice(const Gradient& gradient) {
+    if (!ir::is_empty(gradient.sizing.ir().body)) return;
+    if (statements_of(gradient.backward.ir()) > most_statements_twice) return;
+    stage_ = "second order: joined";
+    const Program program = joined(gradient);
+    Arrays inputs = copy_of(reference_.inputs());
+    for (const auto& [name, array] : reference_.incoming()) inputs[gradient_name(name)] = copy_of(array);
+    for (const ir::Array& array : program.ir().arrays) {
+      if (inputs.contains(array->name)) continue;
+      inputs.emplace(array->name, HostArray(is_float(array->type) ? ScalarType::F64 : array->type,
+                                            backend::shape_of(array, values_of(program.ir(), case_.sizes))));
+    }
+    Reference second(program, std::move(inputs), case_.sizes, {}, case_.seed + 41);
+    second.run_primal();
+    Arrays first;
+    for (const auto& [name, array] : second.outputs())
+      if (name.starts_with("g_")) first.emplace("d_" + name.substr(2), array);
+    reference_.expect_gradient(first);
+    stage_ = "second order: tangent";
+    second.run_tangent(6);
+    for (const Variant variant : {Variant::NaiveTape, Variant::Restructured}) {
+      stage_ = fmt::format("second order: {}: differentiate", name_of(variant));
+      const Gradient again = differentiate(program, {.variant = variant});
+      stage_ = "second order: ";
+      check_gradient(second, again, {.variant = variant}, case_.seed, stage_);
+    }
+    tried("check: a gradient of a gradient");
   }
 
   const Case& case_;
-  CheckOptions options_;
-  const ir::Program& program_;
+  const double cpu_seconds_;
+  const std::clock_t start_ = std::clock();
+  const Plan plan_;
+  Reference reference_;
   std::string stage_;
-  Arrays inputs_, outputs_, incoming_;
-  std::vector<Direction> directions_;
-  double largest_ = 0;  // derivative
+  Outcome outcome_;
 };
 
 }  // namespace
 
-Outcome check(const Case& c, const CheckOptions& options) { return Checker(c, options).run_all(); }
+GradientOptions gradient_options(const Case& c) {
+  GradientOptions options;
+  tools::Random random(c.seed * 3 + 1);
+  if (random.below(100) >= 35) return options;
+  std::vector<std::string> inputs, outputs;
+  for (const ir::Array& array : c.program.ir().arrays) {
+    if (!is_float(array->type)) continue;
+    std::uint64_t hash = c.seed;  // by name, so that dropping an array does not change what is asked of the others
+    for (char letter : array->name) hash = hash * 131 + static_cast<unsigned char>(letter);
+    if (array->role != ir::ArrayRole::Output) inputs.push_back(array->name);
+    if (array->role != ir::ArrayRole::Output && tools::Random(hash).below(3) > 0) options.wrt.push_back(array->name);
+    if (array->role != ir::ArrayRole::Input) outputs.push_back(array->name);
+    if (array->role != ir::ArrayRole::Input && tools::Random(hash + 1).below(3) > 0) options.of.push_back(array->name);
+  }
+  if (options.wrt.empty() && !inputs.empty()) options.wrt = {inputs.front()};
+  if (options.of.empty() && !outputs.empty()) options.of = {outputs.back()};
+  return options;
+}
+
+Outcome check(const Case& c, const CheckOptions& options) {
+  try {
+    return Checker(c, options).run_all();
+  } catch (const std::exception& error) {  // of the inputs: the generator's fault
+    Outcome outcome;
+    outcome.failure = Failure{"primal", error.what()};
+    return outcome;
+  }
+}
 
 }  // namespace loopgrad::fuzz

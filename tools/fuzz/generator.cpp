@@ -4,6 +4,6 @@
 
 namespace loopgrad::fuzz {
 
-Case generate(std::uint64_t seed, const GeneratorOptions& options) { return Writer(seed, options).write(); }
+Case generate(std::uint64_t seed, const Axes& axes) { return Writer(seed, axes).write(); }
 
 }  // namespace loopgrad::fuzz

@@ -6,29 +6,50 @@ namespace loopgrad::fuzz {
 
 void Writer::pattern() {
   using Pattern = void (Writer::*)();
-  static const Pattern patterns[] = {&Writer::double_buffered_time_loop,
-                                     &Writer::time_indexed_array,
-                                     &Writer::ping_pong,
-                                     &Writer::carried_scalar,
-                                     &Writer::recurrence,
-                                     &Writer::softmax_row,
-                                     &Writer::csr_sum,
-                                     &Writer::csr_sum,
-                                     &Writer::indirect_scatter,
-                                     &Writer::compaction,
-                                     &Writer::bounded_while,
-                                     &Writer::convolution,
-                                     &Writer::triangular_solve,
-                                     &Writer::argmax,
-                                     &Writer::data_dependent_loop,
-                                     &Writer::shaped_local};
-  (this->*patterns[below(std::size(patterns))])();
+  struct Row {
+    Pattern write;
+    const char* name;
+  };
+#define SHAPE(name) \
+  Row { &Writer::name, #name }
+  static const std::vector<Row> in_order = {SHAPE(double_buffered_time_loop),
+                                            SHAPE(time_indexed_array),
+                                            SHAPE(ping_pong),
+                                            SHAPE(carried_scalar),
+                                            SHAPE(recurrence),
+                                            SHAPE(softmax_row),
+                                            SHAPE(csr_sum),
+                                            SHAPE(csr_sum),
+                                            SHAPE(indirect_scatter),
+                                            SHAPE(compaction),
+                                            SHAPE(bounded_while),
+                                            SHAPE(convolution),
+                                            SHAPE(triangular_solve),
+                                            SHAPE(argmax),
+                                            SHAPE(shaped_local),
+                                            SHAPE(data_dependent_loop)};
+  static const std::vector<Row> dense = {
+      SHAPE(product_of_matrices), SHAPE(batched_product), SHAPE(images),    SHAPE(rows),
+      SHAPE(stencil_in_place),    SHAPE(transposed),      SHAPE(flattened), SHAPE(attention)};
+  static const std::vector<Row> integers = {
+      SHAPE(counts),         SHAPE(masked),         SHAPE(rounded_result), SHAPE(position_of_largest),
+      SHAPE(nested_indices), SHAPE(periodic_steps), SHAPE(data_bins),      SHAPE(sorted_segments)};
+  static const std::vector<Row> rounding = {SHAPE(largest_product), SHAPE(floor_of_product), SHAPE(branch_at_equality),
+                                            SHAPE(tied_extrema)};
+#undef SHAPE
+  const std::int64_t dice = below(100);
+  const Row& row = axes_.rounded_control && dice < 15 ? one_of(rounding)
+                   : dice < 45                        ? one_of(in_order)
+                   : dice < 72                        ? one_of(dense)
+                                                      : one_of(integers);
+  traits_.insert(std::string("shape: ") + row.name);
+  (this->*row.write)();
 }
 
 /// Adds a value to some output element.
 void Writer::sink(const Value& value) {
   auto element = random_element([](const ArrayInfo& a) { return a.writable && a.readable; });
-  if (element) *element += tanh(value);
+  if (element) *element += squash(value);
 }
 
 /// A local that is written everywhere and can be read by what follows.
@@ -50,7 +71,7 @@ void Writer::double_buffered_time_loop() {
     each(interior ? 1 : 0, value_of(space) - (interior ? 1 : 0), space, [&](const Value& i) {
       const Value left = u.handle(max(i - 1, 0)), right = u.handle(min(i + 1, value_of(space) - 1));
       const Value middle = u.handle(i);
-      next.handle(i) = 0.5 * middle + 0.2 * left + 0.2 * right - 0.1 * middle * tanh(middle) + 0.1 * read_input();
+      next.handle(i) = 0.5 * middle + 0.2 * left + 0.2 * right - 0.1 * middle * squash(middle) + 0.1 * read_input();
     });
     each(space, [&](const Value& i) { u.handle(i) = next.handle(i); });
   });
@@ -65,7 +86,7 @@ void Writer::time_indexed_array() {
   each(time, [&](const Value& t) {
     each(space, [&](const Value& i) {
       const Value here = u.handle(t, i), left = u.handle(t, max(i - 1, 0));
-      u.handle(t + 1, i) = 0.7 * here + 0.3 * sin(here * left) + 0.1 * read_input();
+      u.handle(t + 1, i) = 0.7 * here + 0.3 * wave(here * left) + 0.1 * read_input();
     });
   });
   each(space, [&](const Value& i) { sink(u.handle(value_of(time), i)); });
@@ -78,7 +99,7 @@ void Writer::ping_pong() {
   each(time, [&](const Value& t) {
     each(space, [&](const Value& i) {
       const Value old = u.handle(t % 2, i), other = u.handle(t % 2, value_of(space) - 1 - i);
-      u.handle((t + 1) % 2, i) = 0.6 * old + 0.3 * sin(other) * read_input();
+      u.handle((t + 1) % 2, i) = 0.6 * old + 0.3 * wave(other) * read_input();
     });
   });
   each(space, [&](const Value& i) { sink(u.handle(1, i)); });
@@ -92,7 +113,7 @@ void Writer::carried_scalar() {
     if (chance(30)) {
       builder_.when(condition(), [&] { s.handle() = next; });
     } else if (chance(40)) {
-      s.handle() *= 1 + 0.3 * tanh(tame(1));
+      s.handle() *= 1 + 0.3 * squash(tame(1));
     } else {
       s.handle() = next;
     }
@@ -109,8 +130,8 @@ void Writer::recurrence() {
     const Value at = backwards ? value_of(space) - 1 - i : i;
     const Value before = x.handle(backwards ? at + 1 : at - 1);
     const Value here = x.handle(at);
-    if (chance(50)) x.handle(at) = 0.6 * here + 0.4 * sin(before) * read_input();
-    else x.handle(at) += 0.3 * here * tanh(before);
+    if (chance(50)) x.handle(at) = 0.6 * here + 0.4 * wave(before) * read_input();
+    else x.handle(at) += 0.3 * here * squash(before);
   });
   each(space, [&](const Value& i) { sink(x.handle(i)); });
 }
@@ -121,7 +142,7 @@ void Writer::softmax_row() {
   each(rows, [&](const Value& i) {
     const ArrayInfo largest = declare(ir::ArrayRole::Local, "largest", {});
     const ArrayInfo sum = declare(ir::ArrayRole::Local, "sum", {});
-    largest.handle() = -1e30;
+    largest.handle() = -1e4;  // f16 holds it
     each(columns, [&](const Value& j) { largest.handle().max_with(z.handle(i, j)); });
     sum.handle() = 0;
     each(columns, [&](const Value& j) {
@@ -154,14 +175,16 @@ void Writer::csr_sum() {
 // Writes through an index array: sums, overwrites and in-place updates.
 void Writer::indirect_scatter() {
   if (indices_.empty()) return convolution();
-  const IndexInfo& index = indices_[static_cast<std::size_t>(below(static_cast<std::int64_t>(indices_.size())))];
+  const IndexInfo index = one_of(indices_);
   const ArrayInfo bins = filled_local("bins", {index.target});
   const int kind = static_cast<int>(below(4));
-  each(index.extent, [&](const Value& e) {
-    const Element bin = bins.handle(index.handle(e));
+  each(index.extent, [&](const Value&) {
+    const auto at = index_value(index, chance(20));
+    if (!at) return;
+    const Element bin = bins.handle(*at);
     if (kind == 0) bin = tame(1);
-    else if (kind == 1) bin *= 1 + 0.3 * tanh(tame(1));
-    else if (kind == 2) bin = 0.7 * bin + 0.3 * sin(bin) * read_input();
+    else if (kind == 1) bin *= 1 + 0.3 * squash(tame(1));
+    else if (kind == 2) bin = 0.7 * bin + 0.3 * wave(bin) * read_input();
     else bin += bounded(1);
   });
   each(index.target, [&](const Value& i) { sink(bins.handle(i)); });
@@ -191,7 +214,7 @@ void Writer::bounded_while() {
     for (const Value t : builder_.loop_while("t", 4, [&](const Value&) { return abs(s.handle() + 0.0191) > limit; })) {
       iterators_.push_back({t, trips});
       scope([&] {
-        s.handle() = 0.6 * s.handle() + 0.1 * sin(s.handle());
+        s.handle() = 0.6 * s.handle() + 0.1 * wave(s.handle());
         if (chance(50)) update();
       });
       iterators_.pop_back();
@@ -220,8 +243,8 @@ void Writer::triangular_solve() {
   const Extent n{.size = some_size()};
   const ArrayInfo l = filled_local("l", {n, n}), x = filled_local("x", {n});
   each(n, [&](const Value& i) {
-    each(0, i, n, [&](const Value& j) { x.handle(i) -= 0.2 * tanh(l.handle(i, j)) * x.handle(j); });
-    x.handle(i) /= 1.5 + 0.3 * sin(l.handle(i, i));
+    each(0, i, n, [&](const Value& j) { x.handle(i) -= 0.2 * squash(l.handle(i, j)) * x.handle(j); });
+    x.handle(i) /= 1.5 + 0.3 * wave(l.handle(i, i));
   });
   each(n, [&](const Value& i) { sink(x.handle(i)); });
 }
@@ -245,12 +268,12 @@ void Writer::argmax() {
 // for j in 0..idx(i), with and without a promise about the trip count.
 void Writer::data_dependent_loop() {
   if (indices_.empty()) return triangular_solve();
-  const IndexInfo& index = indices_[static_cast<std::size_t>(below(static_cast<std::int64_t>(indices_.size())))];
+  const IndexInfo index = one_of(indices_);
   LoopOptions options;
   if (chance(50)) options.at_most = {value_of(index.target)};
   each(index.extent, [&](const Value& i) {
     each(
-        0, index.handle(i), index.target,
+        0, index.second ? index.handle(i, 1) : index.handle(i), index.target,
         [&](const Value&) {
           update();
           if (chance(50)) update();
@@ -265,7 +288,7 @@ void Writer::shaped_local() {
   each(n, [&](const Value& i) {
     const ArrayHandle t = builder_.local(main_type_, fresh("t"), {i + 1});
     each(0, i + 1, n, [&](const Value& j) { t(j) = tame(1); });
-    each(1, i + 1, n, [&](const Value& j) { t(j) = 0.7 * t(j) + 0.3 * sin(t(j - 1)); });
+    each(1, i + 1, n, [&](const Value& j) { t(j) = 0.7 * t(j) + 0.3 * wave(t(j - 1)); });
     sink(t(i));
   });
 }

@@ -173,16 +173,21 @@ class Shrinker {
     for (const Symbol& size : best_.program.ir().sizes) names.insert(size.name);
     for (const Array& array : best_.program.ir().arrays) names.insert(array->name);
     std::erase_if(best_.sizes, [&](const auto& entry) { return !names.contains(entry.first); });
+    std::erase_if(best_.medium, [&](const auto& entry) { return !names.contains(entry.first); });
+    std::erase_if(best_.shared,
+                  [&](const auto& entry) { return !names.contains(entry.first) || !names.contains(entry.second); });
     std::erase_if(best_.contents, [&](const auto& entry) { return !names.contains(entry.first); });
   }
 
-  bool smaller_sizes() {
+  bool smaller_sizes() { return smaller_sizes(&Case::sizes) | smaller_sizes(&Case::medium); }
+
+  bool smaller_sizes(Sizes Case::*which) {
     bool progress = false;
-    for (const auto& [name, value] : Sizes(best_.sizes)) {
-      for (std::int64_t smaller : {std::int64_t{1}, std::int64_t{2}, value - 1}) {
-        if (smaller >= best_.sizes.at(name) || smaller < 0) continue;
+    for (const auto& [name, value] : Sizes(best_.*which)) {
+      for (std::int64_t smaller : {std::int64_t{1}, std::int64_t{2}, value / 4, value / 2, value - 1}) {
+        if (smaller >= (best_.*which).at(name) || smaller < 0) continue;
         Case candidate = best_;
-        candidate.sizes[name] = smaller;
+        (candidate.*which)[name] = smaller;
         if (accept(std::move(candidate))) progress = true;
       }
     }

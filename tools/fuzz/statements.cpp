@@ -3,26 +3,29 @@
 
 namespace loopgrad::fuzz {
 
-Writer::Writer(std::uint64_t seed, const GeneratorOptions& options)
-    : options_(options), seed_(seed), random_(seed), builder_("random") {
+Writer::Writer(std::uint64_t seed, const Axes& axes) : axes_(axes), seed_(seed), random_(seed), builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
-  if (!options.double_only && chance(50)) main_type_ = ScalarType::F32;
+  choose_types();
 }
 
 Case Writer::write() {
   declare_sizes();
   declare_arguments();
-  budget_ = 6 + static_cast<int>(below(12));
-  const std::int64_t segments = 1 + below(3);
+  // Mostly small: each costs less to analyse, and what goes wrong in a large program often does in a small one.
+  const std::int64_t dice = below(100);
+  budget_ = static_cast<int>(dice < 55 ? 1 + below(4) : dice < 90 ? 4 + below(5) : 9 + below(9));
+  const std::int64_t segments = dice < 55 ? 1 : 1 + below(dice < 90 ? 2 : 3);
   for (std::int64_t i = 0; i < segments; ++i) {
     scope([&] {
-      if (chance(45)) pattern();
+      if (chance(55)) pattern();
       else loop(0);
     });
     if (chance(10)) update();
   }
   const Sizes sizes = choose_sizes();
-  return {seed_, builder_.build(), sizes, contents_};
+  const Program program = builder_.build();
+  const Sizes medium = medium_sizes(program.ir());
+  return {seed_, program, sizes, medium, contents_, coarse_, shared_, traits_};
 }
 
 void Writer::scope(const std::function<void()>& f) {
@@ -48,7 +51,8 @@ void Writer::body(int depth, int statements) {
 void Writer::statement(int depth) {
   if (--budget_ < 0) return update();
   const std::int64_t dice = below(100);
-  if (dice < 48 || depth >= 3) return update();
+  if (depth >= 3) return dice < 85 ? update() : local_scalar();
+  if (dice < 48) return update();
   if (dice < 68) return loop(depth);
   if (dice < 82) return branch(depth);
   if (dice < 90) return local_scalar();
@@ -68,8 +72,8 @@ void Writer::update() {
   if (dice < 7) *element = tame(2);
   else if (dice < 13) *element += bounded(1);
   else if (dice < 15) *element -= bounded(1);
-  else if (dice == 15) *element *= 1 + 0.3 * tanh(tame(1));
-  else if (dice == 16) *element /= 1.5 + 0.4 * sin(tame(1));
+  else if (dice == 15) *element *= 1 + 0.3 * squash(tame(1));
+  else if (dice == 16) *element /= 1.5 + 0.4 * wave(tame(1));
   else if (dice == 17) element->min_with(tame(1) + 0.0313);
   else if (dice == 18) element->max_with(tame(1) - 0.0173);
   else *element = 0.7 * Value(*element) + 0.2 * bounded(1);  // in place, not written as a sum
@@ -79,8 +83,7 @@ void Writer::loop(int depth) {
   const int statements = 1 + static_cast<int>(below(3));
   const auto nested = [&](const Value&) { body(depth + 1, statements); };
   if (!iterators_.empty() && chance(40)) {
-    const IteratorInfo outer =
-        iterators_[static_cast<std::size_t>(below(static_cast<std::int64_t>(iterators_.size())))];
+    const IteratorInfo outer = one_of(iterators_);
     switch (below(4)) {
       case 0: return each(0, outer.value + 1, outer.upper, nested);
       case 1: return each(0, outer.value, outer.upper, nested);

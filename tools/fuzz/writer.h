@@ -32,6 +32,8 @@ struct IteratorInfo {
 };
 
 struct ArrayInfo {
+  std::string name;
+  ScalarType type = ScalarType::F64;
   ArrayHandle handle;
   std::vector<Extent> extents;
   bool input = false;  // never written, elements in [-1, 1)
@@ -44,11 +46,12 @@ struct IndexInfo {
   ArrayHandle handle;
   Extent extent;
   Extent target;
+  std::optional<Extent> second = {};  // extent of a second dimension
 };
 
 class Writer {
  public:
-  Writer(std::uint64_t seed, const GeneratorOptions& options);
+  Writer(std::uint64_t seed, const Axes& axes);
   Case write();
 
  private:
@@ -56,30 +59,47 @@ class Writer {
   std::int64_t below(std::int64_t n) { return random_.below(n); }
   bool chance(int percent) { return random_.below(100) < percent; }
   double constant();  // never such that ties or exact zeros are likely
+  template <class T>
+  const T& one_of(const std::vector<T>& list) {
+    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
+  }
 
-  // ---- declarations (declarations.cpp) ----
+  // ---- declarations (declarations.cpp, integer_inputs.cpp, sizes.cpp) ----
   void declare_sizes();
   void declare_arguments();
   ArrayInfo declare(ir::ArrayRole role, const char* stem, std::vector<Extent> extents);
   void declare_indices();
+  IndexInfo add_index(const char* stem, const Extent& extent, const Extent& target, ScalarType type,
+                      bool two_dimensions);
+  void declare_pointers();
+  void declare_integers();
+  void declare_twin();
   Extent random_extent();
   std::vector<Extent> random_extents();
   Value value_of(const Extent& extent);
   ScalarType float_type();
+  void choose_types();
   std::vector<Value> shape_of(const std::vector<Extent>& extents);
   /// Writes every element of the array: a nest over its extents.
   void initialise(const ArrayInfo& array);
   std::string fresh(const char* stem);
   Sizes choose_sizes();
+  Sizes medium_sizes(const ir::Program& program);
 
-  // ---- terms (terms.cpp) ----
+  // ---- indices (indices.cpp) ----
   /// A valid index for a dimension, from the iterators in scope; nothing where none is known to fit.
   std::optional<Value> index_for(const Extent& extent, bool allow_indirect = true);
-  std::optional<Value> indirect_index(const Extent& extent);
+  std::optional<Value> indirect_index(const Extent& extent, bool allow_indirect);
   std::optional<Value> affine_index(const IteratorInfo& iterator, const Extent& extent);
+  std::optional<Value> wrapped_index(const IteratorInfo& iterator, const Extent& extent);
+  /// From the value of a float input: floor of data, clamped.
+  std::optional<Value> data_index(const Extent& extent);
+  std::optional<Value> index_value(const IndexInfo& index, bool allow_indirect);
   bool known_positive(int size) const;
   std::optional<Element> element_of(const ArrayInfo& array);
   std::optional<Element> random_element(const std::function<bool(const ArrayInfo&)>& wanted);
+
+  // ---- terms (terms.cpp) ----
   Value read();        // of anything, or a constant
   Value read_input();  // of an input, or a constant
   Value condition(int depth = 1);
@@ -88,6 +108,10 @@ class Writer {
   /// An expression in [-1, 1] or little more.
   Value bounded(int depth);
   Value smooth_function(const Value& a, const Value& b);
+  Value rational_function(const Value& a, const Value& b);
+  /// In [-1, 1]: tanh, or a fraction in programs without functions that are approximated.
+  Value squash(const Value& a);
+  Value wave(const Value& a);
 
   // ---- statements (statements.cpp) ----
   void body(int depth, int statements);
@@ -121,21 +145,57 @@ class Writer {
   void argmax();
   void data_dependent_loop();
   void shaped_local();
+
+  // ---- dense nests that libraries, tiles and lanes take (patterns_dense.cpp) ----
+  ArrayInfo operand(const char* stem, std::vector<Extent> extents);
+  void product_of_matrices();
+  void batched_product();
+  void images();
+  void rows();
+  void stencil_in_place();
+  void transposed();
+  void flattened();
+  void attention();
+
+  // ---- integers and computed indices (patterns_integers.cpp) ----
+  ArrayHandle integer_output(const char* stem, ScalarType type, const Extent& extent);
+  void counts();
+  void masked();
+  void rounded_result();
+  void position_of_largest();
+  void nested_indices();
+  void periodic_steps();
+  void data_bins();
+  void sorted_segments();
+
+  // ---- control that rounding decides (patterns_rounding.cpp) ----
+  void largest_product();
+  void floor_of_product();
+  void branch_at_equality();
+  void tied_extrema();
+
   int some_size();
   ArrayInfo filled_local(const char* stem, std::vector<Extent> extents);
   void sink(const Value& value);
 
-  GeneratorOptions options_;
+  Axes axes_;
   std::uint64_t seed_;
   tools::Random random_;
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
+  bool mixed_ = false;     // arrays of all float types
+  bool rational_ = false;  // only operations that every machine rounds alike
   std::vector<SizeInfo> sizes_;
   std::vector<ArrayInfo> arrays_;  // floats in scope
   std::vector<IndexInfo> indices_;
+  std::vector<std::string> names_of_indices_;
+  std::vector<IndexInfo> segments_;  // of indices_: sorted
   std::vector<IndexInfo> pointers_;  // extents rows + 1
   std::vector<IteratorInfo> iterators_;
+  std::vector<ArrayInfo> flags_, whole_;  // bool inputs, and integer inputs that are data
   std::map<std::string, IndexContents> contents_;
+  std::set<std::string> coarse_, traits_;
+  std::map<std::string, std::string> shared_;
   int names_ = 0;
   int budget_ = 0;  // statements left
 };

@@ -1,7 +1,6 @@
 #include "transforms/schedule/apply_schedule.h"
 
 #include "dsl/ir/verifier.h"
-#include "transforms/restructure_sums.h"
 #include "transforms/schedule/fuse_and_split.h"
 #include "transforms/schedule/local_storage.h"
 #include "transforms/schedule/unroll.h"
@@ -93,7 +92,13 @@ ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
 ir::Program before_schedule(const ir::Program& program) {
   Report report;
   PassContext context{SumMode::Restructured, report};
-  return restructure_sums(program, context);
+  context.options.schedule.reverse("i");  // any: with steps by hand no products are recognised
+  ir::Program result = program;
+  for (const Pass& pass : passes(SumMode::Restructured)) {
+    if (pass.run == apply_schedule) break;
+    result = pass.run(result, context);
+  }
+  return result;
 }
 
 }  // namespace loopgrad::transforms

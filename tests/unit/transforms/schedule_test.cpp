@@ -293,5 +293,27 @@ TEST(Schedule, AppliesToGradientsAlike) {
   expect_same_results(scheduled(gradient.backward, Schedule::parse(steps)), {{"n", 13}, {"k", 4}});
 }
 
+TEST(Schedule, OfAProgramSeesTheLoopsThatCompilingSees) {
+  ProgramBuilder p("squares");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n}), y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = x(i) * x(i);
+  const Gradient gradient = differentiate(p.build());
+  const auto allowed = [](const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const UsageError&) {
+      return false;
+    }
+    return true;
+  };
+  for (const char* loop : {"i", "z0"}) {  // the zeros of d_x are dropped before steps are done
+    const bool at_once = allowed([&] { Schedule(gradient.backward).split(loop, 2); });
+    const bool when_compiled = allowed([&] { scheduled(gradient.backward, Schedule().split(loop, 2)); });
+    EXPECT_EQ(at_once, when_compiled) << loop;
+  }
+  EXPECT_NO_THROW(scheduled(gradient.backward, Schedule().split("i", 2)));
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

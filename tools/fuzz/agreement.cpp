@@ -1,0 +1,142 @@
+#include "tools/fuzz/agreement.h"
+
+#include "dsl/ir/visit.h"
+#include "tools/support/random.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace loopgrad::fuzz {
+namespace {
+
+/// Of the coarsest type that the program stores values in.
+struct Precision {
+  double tolerance, step;
+};
+Precision precision_of(const ir::Program& program) {
+  bool half = false, single = false, brain = false;
+  const auto see = [&](const ir::Array& array) {
+    half |= array->type == ScalarType::F16;
+    brain |= array->type == ScalarType::BF16;
+    single |= array->type == ScalarType::F32;
+  };
+  for (const ir::Array& array : program.arrays) see(array);
+  ir::walk(
+      program.body,
+      [&](const ir::Stmt& s) {
+        if (const auto* local = s.as<ir::Allocate>()) see(local->array);
+      },
+      [&](const ir::Expr& e) { single |= e.type() == ScalarType::F32; });
+  if (brain) return {6e-2, 8e-3};
+  if (half) return {1e-2, 1e-3};
+  if (single) return {1e-4, 1e-6};
+  return {1e-8, 1e-14};
+}
+
+constexpr double tolerated_spreads = 30;
+
+}  // namespace
+
+bool uses_approximated_functions(const ir::Program& program) {
+  bool found = false;
+  ir::walk(
+      program.body, [](const ir::Stmt&) {},
+      [&](const ir::Expr& e) {
+        using enum ir::UnaryOp;
+        if (const auto* n = e.as<ir::Unary>())
+          found |= n->op != Neg && n->op != Not && n->op != Abs && n->op != Sqrt && n->op != Floor && n->op != Ceil;
+        if (const auto* n = e.as<ir::Binary>()) found |= n->op == ir::BinaryOp::Pow || n->op == ir::BinaryOp::Atan2;
+      });
+  return found;
+}
+
+NativeReference::NativeReference(const Case& c, const GradientOptions& what, bool with_gradient)
+    : case_(c), gradient_{c.program, c.program, c.program, {}, {}}, with_gradient_(with_gradient) {
+  const Precision precision = precision_of(c.program.ir());
+  tolerance_ = precision.tolerance;
+  step_ = precision.step;
+  inputs_ = make_arrays(c, false);
+  if (with_gradient) {
+    GradientOptions naive = what;
+    naive.variant = Variant::NaiveTape;
+    gradient_ = differentiate(c.program, naive);
+    for (const ir::Array& array : gradient_.backward.ir().arrays) {
+      if (!array->name.starts_with("d_") || array->role == ir::ArrayRole::Output) continue;
+      const HostArray like(array->type, inputs_.at(array->name.substr(2)).shape());
+      inputs_[array->name] = random_like(like, array->name, c.seed + 1);
+    }
+  }
+  results_ = run_on(inputs_);
+}
+
+Arrays NativeReference::run_on(const Arrays& inputs) const {
+  const Interpretation how{.f64 = false, .checked = false};
+  Arrays arrays = copy_of(inputs);
+  if (!with_gradient_) {
+    run(case_.program.ir(), arrays, case_.sizes, how);
+    return arrays;
+  }
+  const Sizes sizes = all_sizes(gradient_, arrays, case_.sizes, how);
+  backend::ValueStack stack;
+  run(gradient_.forward.ir(), arrays, sizes, how, &stack);
+  run(gradient_.backward.ir(), arrays, sizes, how, &stack);
+  return arrays;
+}
+
+void NativeReference::expect(const Arrays& arrays, bool same_bits) {
+  for (const auto& [name, actual] : arrays)
+    if (results_.contains(name)) expect_array(name, actual, same_bits);
+}
+
+void NativeReference::expect_array(const std::string& name, const HostArray& actual, bool same_bits) {
+  const HostArray& expected = results_.at(name);
+  const auto bytes = static_cast<std::size_t>(expected.bytes());
+  if (bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0) return;
+  double scale = is_float(expected.type()) ? 1e-3 : 0;
+  for (std::int64_t i = 0; i < expected.size() && scale > 0; ++i) {
+    if (std::isfinite(expected.get(i))) scale = std::max(scale, std::abs(expected.get(i)));
+  }
+  for (std::int64_t i = 0; i < expected.size(); ++i) {
+    const double a = actual.get(i), e = expected.get(i);
+    if (a == e || (std::isnan(a) && std::isnan(e))) continue;
+    const auto differs = [&](const char* how) {
+      throw Disagreement(fmt::format("'{}' element {} is {}, not {}{}", name, i, a, e, how));
+    };
+    if (same_bits) differs(" (the same bits are due)");
+    if (std::abs(a - e) <= tolerance_ * scale) continue;
+    find_spread();
+    const double spread = spread_.at(name);
+    if (!(spread < 0.02 * scale)) {  // also for what is not finite
+      was_unstable_ = true;
+      return;
+    }
+    if (!(std::abs(a - e) <= tolerance_ * scale + tolerated_spreads * spread)) differs("");
+  }
+}
+
+void NativeReference::find_spread() {
+  if (!spread_.empty()) return;
+  tools::Random random(case_.seed + 5);
+  for (int k = 0; k < 4; ++k) {
+    Arrays inputs = copy_of(inputs_);
+    for (auto& [name, array] : inputs) {
+      if (!is_float(array.type())) continue;
+      for (std::int64_t i = 0; i < array.size(); ++i)
+        array.set(i, array.get(i) * (1 + random.uniform(-step_, step_)) + random.uniform(-step_, step_) * 1e-3);
+    }
+    const Arrays moved = run_on(inputs);
+    for (const auto& [name, array] : results_) {
+      double& spread = spread_[name];
+      const HostArray& other = moved.at(name);
+      for (std::int64_t i = 0; i < array.size(); ++i) {
+        const double change = std::abs(array.get(i) - other.get(i));
+        if (!(change <= spread)) spread = change;  // takes NaN as well, and keeps it
+      }
+    }
+  }
+}
+
+}  // namespace loopgrad::fuzz

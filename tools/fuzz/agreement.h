@@ -1,0 +1,41 @@
+// How closely a compiled run must agree with the interpreter.
+#pragma once
+
+#include "tools/fuzz/execution.h"
+
+#include <vector>
+
+namespace loopgrad::fuzz {
+
+/// Whether results depend on the implementation of a function: anything but arithmetic, square roots and selections.
+bool uses_approximated_functions(const ir::Program& program);
+
+/// A program and its gradient in the interpreter, in the declared types: the naive tape's programs as they are written.
+class NativeReference {
+ public:
+  NativeReference(const Case& c, const GradientOptions& what, bool with_gradient);
+
+  /// What a run starts from: all arrays of the program, and the incoming gradients.
+  const Arrays& inputs() const { return inputs_; }
+  /// Throws Disagreement. With `same_bits` there is no tolerance. Otherwise it is small at first; where it is exceeded,
+  /// the reference is run on inputs that differ by what the program's types cannot tell apart, and results may differ
+  /// by a multiple of what that makes of them.
+  void expect(const Arrays& arrays, bool same_bits);
+  /// Whether some array has never been compared, because it changes by much then.
+  bool was_unstable() const { return was_unstable_; }
+
+ private:
+  Arrays run_on(const Arrays& inputs) const;
+  void expect_array(const std::string& name, const HostArray& actual, bool same_bits);
+  void find_spread();
+
+  const Case& case_;
+  Gradient gradient_;
+  bool with_gradient_;
+  Arrays inputs_, results_;
+  std::map<std::string, double> spread_;  // largest change of any element; empty: not known yet
+  double tolerance_ = 0, step_ = 0;
+  bool was_unstable_ = false;
+};
+
+}  // namespace loopgrad::fuzz

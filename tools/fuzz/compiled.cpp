@@ -1,0 +1,296 @@
+#include "tools/fuzz/compiled.h"
+
+#include "backends/compile_together.h"
+#include "dsl/ir/visit.h"
+#include "tools/fuzz/agreement.h"
+#include "tools/fuzz/cost.h"
+#include "tools/fuzz/execution.h"
+#include "tools/fuzz/false_facts.h"
+#include "tools/fuzz/memory.h"
+#include "tools/fuzz/schedules.h"
+#include "tools/support/random.h"
+
+#include <loopgrad/error.h>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace loopgrad::fuzz {
+namespace {
+
+/// One way of compiling a program's gradient.
+struct Way {
+  std::string name;
+  Gradient gradient;
+  CompileOptions options;
+  std::vector<int> threads;
+  std::optional<GradientExecutable> executable = {};
+};
+
+/// Work from which on generated code uses more than one thread.
+constexpr double work_for_threads = 20000;
+
+/// A gradient whose forward program is the primal one, and whose backward program does nothing.
+Gradient primal_only(const Program& program) {
+  ir::Program nothing;
+  nothing.body = ir::block({});
+  const Program empty(std::make_shared<const ir::Program>(std::move(nothing)));
+  return {empty, program, empty, Variant::Restructured, {}};
+}
+
+class CompiledCase {
+ public:
+  CompiledCase(Case c, const CompiledOptions& options) : case_(std::move(c)), options_(options) {}
+
+  Outcome outcome;
+  std::string stage;
+
+  /// Differentiates. Names are made from `number`, so that many programs fit one unit.
+  void prepare(std::size_t number, Target target) {
+    ways_.clear();
+    tools::Random random(case_.seed * 11 + 3);
+    const bool naive = random.below(100) < 40 || options_.axes.same_bits, atomic = random.below(100) < 40;
+    const bool scheduled = random.below(100) < 15;
+    try {
+      stage = "compiled: differentiate";
+      const bool host = target == Target::OpenMP;
+      const Gradient gradient = differentiated(Variant::Restructured);
+      add("restructured", gradient, number, target, host ? std::vector{1, 2, 3, 7} : std::vector{0});
+      if (naive && host) add("naive-tape", differentiated(Variant::NaiveTape), number, target, {1});
+      if (atomic) add("atomic", differentiated(Variant::Atomic), number, target, {host ? 3 : 0});
+      if (scheduled && host) {
+        stage = "compiled: schedule";
+        add("scheduled", gradient, number, target, {2});
+        ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4).schedule;
+        ways_.back().options.backward_schedule = random_schedule(gradient.backward, case_.seed + 1, 6).schedule;
+      }
+    } catch (const DifferentiationError& error) {
+      outcome.refusal = error.what();
+      ways_.clear();
+      add("primal", primal_only(case_.program), number, target, {1, 3});
+    }
+  }
+
+  std::vector<Way>& ways() { return ways_; }
+
+  void check(Target target) {
+    if (!reference_) reference_.emplace(case_, gradient_options(case_), outcome.refusal.empty());
+    for (const Way& way : ways_) {
+      std::optional<Arrays> first;
+      for (const int threads : way.threads) {
+        stage = target == Target::Cuda ? fmt::format("{}: cuda", way.name)
+                                       : fmt::format("{}: openmp, {} threads", way.name, threads);
+        const Arrays result = run_way(way, threads, target, reference_->inputs());
+        reference_->expect(result, options_.axes.same_bits && keeps_bits(way));
+        if (first) expect_same_bits(*first, result, "depends on the number of threads");
+        else first = copy_of(result);
+      }
+      if (target == Target::Cuda && way.name == "restructured")
+        expect_same_bits(*first, run_way(way, 0, target, reference_->inputs()), "changes from run to run");
+      note(way, target);
+    }
+    if (options_.axes.false_facts_compiled && target == Target::OpenMP) false_fact();
+    if (reference_->was_unstable()) outcome.tried.insert("compiled: too sensitive to rounding to compare all");
+  }
+
+ private:
+  Gradient differentiated(Variant variant) const {
+    GradientOptions what = gradient_options(case_);
+    what.variant = variant;
+    return differentiate(case_.program, what);
+  }
+
+  void add(const std::string& name, const Gradient& gradient, std::size_t number, Target target,
+           std::vector<int> threads) {
+    const auto part = [&](const Program& program, const char* what) {
+      return renamed(program, fmt::format("p{}_{}_{}", number, ways_.size(), what));
+    };
+    Way way{name,
+            {part(gradient.sizing, "sizing"),
+             part(gradient.forward, "forward"),
+             part(gradient.backward, "backward"),
+             gradient.variant,
+             {}},
+            {.target = target},
+            std::move(threads)};
+    ways_.push_back(std::move(way));
+  }
+
+  /// Whether the interpreter's own order of operations is that of the compiled code, and none is approximated: the
+  /// naive tape's programs as they are written, where no sum is shared out to lanes.
+  bool keeps_bits(const Way& way) const {
+    if (way.name != "naive-tape" || uses_approximated_functions(case_.program.ir())) return false;
+    for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
+      const std::string text = generated_text(way, program.name());
+      for (const char* reordered : {"reduction(", "Lanes", "multiply<"})
+        if (text.find(reordered) != std::string::npos) return false;
+    }
+    return true;
+  }
+
+  /// The generated function of that name.
+  static std::string generated_text(const Way& way, const std::string& name) {
+    const std::string& source = way.executable->source();
+    const std::size_t begin = source.rfind("int " + name + "(");
+    return begin == std::string::npos ? "" : source.substr(begin, source.find("\nextern", begin) - begin);
+  }
+
+  Arrays run_way(const Way& way, int threads, Target target, const Arrays& inputs) const {
+    const Device device = target == Target::Cuda ? Device::Cuda : Device::Host;
+    std::map<std::string, GuardedArray> memory;
+    std::map<const void*, std::string> owners;
+    std::map<std::string, std::string> owner_of;
+    const auto arguments = [&](const ir::Program& program) {
+      Arguments result;
+      for (const ir::Array& array : program.arrays) {
+        if (array->role == ir::ArrayRole::Tape) continue;
+        const std::string& name = array->name;
+        if (!owner_of.contains(name)) {
+          const auto known = inputs.find(name);
+          HostArray initial =
+              known != inputs.end()
+                  ? known->second
+                  : HostArray(array->type, backend::shape_of(array, values_of(case_.program.ir(), case_.sizes)));
+          if (known == inputs.end()) std::memset(initial.data(), 0x5A, static_cast<std::size_t>(initial.bytes()));
+          const auto [owner, is_new] = owners.try_emplace(initial.data(), name);
+          owner_of[name] = owner->second;
+          if (is_new)
+            memory.emplace(name, GuardedArray(initial, static_cast<int>((case_.seed + name.size()) % 4), device));
+          if (known == inputs.end()) owners.erase(initial.data());
+        }
+        result[name] = memory.at(owner_of.at(name)).view();
+      }
+      return result;
+    };
+    omp_set_num_threads(std::max(1, threads));
+    way.executable->forward(arguments(way.gradient.forward.ir()), case_.sizes);
+    way.executable->backward(arguments(way.gradient.backward.ir()), case_.sizes);
+    if (target == Target::Cuda) cuda_synchronize();
+    Arrays result;
+    for (const auto& [name, owner] : owner_of) result.emplace(name, memory.at(owner).contents(name));
+    return result;
+  }
+
+  static void expect_same_bits(const Arrays& one, const Arrays& other, const std::string& message) {
+    for (const auto& [name, array] : one) {
+      const auto bytes = static_cast<std::size_t>(array.bytes());
+      if (bytes > 0 && std::memcmp(array.data(), other.at(name).data(), bytes) != 0)
+        throw Disagreement("'" + name + "' " + message);
+    }
+  }
+
+  void false_fact() {
+    Arrays inputs = copy_of(reference_->inputs());
+    const auto broken = break_a_fact(case_, inputs);
+    if (!broken) return;
+    stage = "a false fact, compiled";
+    outcome.tried.insert("check: a false fact, compiled");
+    try {
+      run_way(ways_.front(), 2, Target::OpenMP, inputs);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::BadFact && error.array() == *broken) return;
+      throw Disagreement(fmt::format("the false fact about '{}' gives: {}", *broken, error.what()));
+    }
+    throw Disagreement(fmt::format("the false fact about '{}' is not found", *broken));
+  }
+
+  /// For the table of features: what the generated code does.
+  void note(const Way& way, Target target) {
+    const std::string where = target == Target::Cuda ? "cuda" : "openmp";
+    outcome.tried.insert(fmt::format("compiled: {}, {}", where, way.name));
+    if (target == Target::Cuda) return;
+    if (options_.axes.same_bits && keeps_bits(way)) outcome.tried.insert("compiled: openmp, the interpreter's bits");
+    for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
+      const std::string text = generated_text(way, program.name());
+      const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
+      if (has("omp parallel")) outcome.tried.insert("code: parallel region");
+      if (has("omp parallel") && estimated_work(case_.program.ir(), case_.sizes, case_.contents) >= work_for_threads)
+        outcome.tried.insert("code: parallel region with enough work for threads");
+      if (has("omp simd") || has(" simd")) outcome.tried.insert("code: lanes");
+      if (has("multiply<")) outcome.tried.insert("code: product of matrices for a library");
+      if (has("atomic")) outcome.tried.insert("code: atomic update");
+      if (has("Stack stack")) outcome.tried.insert("code: stack");
+      if (has("Lanes")) outcome.tried.insert("code: sums in lanes");
+    }
+  }
+
+  const Case case_;
+  const CompiledOptions options_;
+  std::vector<Way> ways_;
+  std::optional<NativeReference> reference_;
+};
+
+/// Runs `f` for a program; what it throws becomes the program's outcome.
+void guarded(CompiledCase& c, const std::function<void()>& f) {
+  if (c.outcome.failure) return;
+  try {
+    f();
+  } catch (const std::exception& error) {
+    c.outcome.failure = Failure{c.stage, error.what()};
+  }
+}
+
+void compile_ways(const std::vector<Way*>& ways) {
+  if (ways.empty()) return;
+  std::vector<Gradient> gradients;
+  std::vector<CompileOptions> options;
+  for (const Way* way : ways) {
+    gradients.push_back(way->gradient);
+    options.push_back(way->options);
+  }
+  const std::vector<GradientExecutable> built = backend::compile_together(gradients, options);
+  for (std::size_t i = 0; i < ways.size(); ++i) ways[i]->executable = built[i];
+}
+
+/// All in one unit; when that fails, one after the other, to learn whose fault it is.
+void compile_all(std::vector<CompiledCase>& cases, const std::function<void(std::size_t, const std::string&)>& now) {
+  std::vector<Way*> all;
+  for (CompiledCase& c : cases) {
+    if (c.outcome.failure) continue;
+    for (Way& way : c.ways()) all.push_back(&way);
+  }
+  try {
+    now(0, fmt::format("compiling {} programs", cases.size()));
+    return compile_ways(all);
+  } catch (const std::exception&) {
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    guarded(cases[i], [&] {
+      for (Way& way : cases[i].ways()) {
+        cases[i].stage = way.name + ": compile";
+        now(i, cases[i].stage);
+        compile_ways({&way});
+      }
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<Outcome> check_compiled(const std::vector<Case>& cases, const CompiledOptions& options,
+                                    const std::function<void(std::size_t, const std::string&)>& now) {
+  std::vector<CompiledCase> all;
+  for (const Case& c : cases) all.emplace_back(at_medium_sizes(c), options);
+  std::vector<Target> targets = {Target::OpenMP};
+  if (options.device) targets.push_back(Target::Cuda);
+  for (const Target target : targets) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      now(i, "differentiating for a compiled run");
+      guarded(all[i], [&] { all[i].prepare(i, target); });
+    }
+    compile_all(all, now);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      now(i, fmt::format("running compiled ({})", name_of(target)));
+      guarded(all[i], [&] { all[i].check(target); });
+    }
+  }
+  std::vector<Outcome> outcomes;
+  for (CompiledCase& c : all) outcomes.push_back(std::move(c.outcome));
+  return outcomes;
+}
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,111 @@
+#include "tools/fuzz/execution.h"
+
+#include "backends/cuda/emitter.h"
+#include "backends/cuda/index_width.h"
+#include "tools/support/random.h"
+#include "transforms/cpu/map_to_cpu.h"
+#include "transforms/gpu/map_to_gpu.h"
+
+#include <loopgrad/error.h>
+
+#include <cstring>
+
+namespace loopgrad::fuzz {
+
+HostArray copy_of(const HostArray& array) {
+  HostArray copy(array.type(), array.shape());
+  if (array.bytes() > 0) std::memcpy(copy.data(), array.data(), static_cast<std::size_t>(array.bytes()));
+  return copy;
+}
+
+Arrays copy_of(const Arrays& arrays) {
+  Arrays copy;
+  std::map<const void*, HostArray> copied;
+  for (const auto& [name, array] : arrays) {
+    const auto [known, is_new] = copied.try_emplace(array.data());
+    if (is_new) known->second = copy_of(array);
+    copy.emplace(name, known->second);
+  }
+  return copy;
+}
+
+HostArray random_like(const HostArray& array, const std::string& name, std::uint64_t seed) {
+  for (char letter : name) seed = seed * 131 + static_cast<unsigned char>(letter);
+  tools::Random random(seed);
+  HostArray result(array.type(), array.shape());
+  for (std::int64_t i = 0; i < result.size(); ++i) result.set(i, random.uniform(-1, 1));
+  return result;
+}
+
+double dot(const HostArray& a, const HostArray& b) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.size(); ++i) sum += a.get(i) * b.get(i);
+  return sum;
+}
+
+backend::SizeValues values_of(const ir::Program& program, const Sizes& sizes) {
+  backend::SizeValues values;
+  for (const ir::Symbol& size : program.sizes) values[size] = sizes.at(size.name);
+  return values;
+}
+
+void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, const Interpretation& how,
+         backend::ValueStack* stack) {
+  const backend::SizeValues values = values_of(program, sizes);
+  Arguments arguments;
+  for (const ir::Array& array : program.arrays) {
+    if (!arrays.contains(array->name)) {
+      const ScalarType type = how.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
+      arrays.emplace(array->name, HostArray(type, backend::shape_of(array, values)));
+    }
+    arguments[array->name] = arrays.at(array->name).view();
+  }
+  const auto binding = backend::bind(program, arguments, sizes, {.ignore_unknown = false, .all_f64 = how.f64});
+  backend::interpret(program, binding, {.f64 = how.f64, .checked = how.checked, .seed = how.seed}, stack);
+}
+
+Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& sizes, const Interpretation& how) {
+  Sizes all = sizes;
+  const ir::Program& sizing = gradient.sizing.ir();
+  if (ir::is_empty(sizing.body)) return all;
+  Arrays arrays = copy_of(inputs);
+  run(sizing, arrays, sizes, how);
+  for (const ir::Array& array : sizing.arrays)
+    if (array->role == ir::ArrayRole::Output)
+      all[array->name] = static_cast<std::int64_t>(arrays.at(array->name).get(0));
+  return all;
+}
+
+transforms::SumMode mode_of(Variant variant) {
+  switch (variant) {
+    case Variant::NaiveTape: return transforms::SumMode::Serial;
+    case Variant::Atomic: return transforms::SumMode::Atomic;
+    case Variant::Restructured: break;
+  }
+  return transforms::SumMode::Restructured;
+}
+
+ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes,
+                   const Schedule& schedule) {
+  Report report;
+  if (form == Form::AsWritten) return program;
+  if (form == Form::Cpu) return transforms::map_to_cpu(transforms::lower(program, mode, report, {schedule, {}}));
+  const ir::Program lowered = transforms::lower(program, mode, report, {schedule, {}, transforms::gpu_tree_blocks});
+  const ir::Program mapped = transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
+  // What a GPU needs beyond the program must not fail, but for what is refused at the user's line.
+  try {
+    backend::emit_cuda({mapped});
+  } catch (const CompileError&) {
+    return mapped;
+  }
+  if (backend::may_have_narrow_indices(mapped)) backend::has_narrow_indices(mapped, values_of(mapped, sizes));
+  return mapped;
+}
+
+Program renamed(const Program& program, const std::string& name) {
+  ir::Program copy = program.ir();
+  copy.name = name;
+  return Program(std::make_shared<const ir::Program>(std::move(copy)));
+}
+
+}  // namespace loopgrad::fuzz

@@ -1,0 +1,129 @@
+#include "tools/fuzz/reference.h"
+
+#include "tools/support/random.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace loopgrad::fuzz {
+namespace {
+
+constexpr double tolerance = 1e-8;  // of f64, relative to the largest number of its kind
+
+bool names(const std::vector<std::string>& list, const std::string& name) {
+  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool is_tangent_input(const ir::Array& array) {
+  return array->name.starts_with("t_") && array->role != ir::ArrayRole::Output;
+}
+
+}  // namespace
+
+Reference::Reference(const Program& program, Arrays inputs, Sizes sizes, GradientOptions what, std::uint64_t seed)
+    : program_(program), inputs_(std::move(inputs)), sizes_(std::move(sizes)), what_(std::move(what)), seed_(seed) {}
+
+void Reference::run_primal() {
+  outputs_ = copy_of(inputs_);
+  run(program_.ir(), outputs_, sizes_, {});
+  for (const auto& [name, array] : outputs_) {
+    for (std::int64_t i = 0; i < array.size(); ++i)
+      if (!std::isfinite(array.get(i))) throw Disagreement("'" + name + "' is not finite");
+  }
+  for (const ir::Array& array : program_.ir().arrays) {
+    if (!is_float(array->type) || array->role == ir::ArrayRole::Input || !names(what_.of, array->name)) continue;
+    incoming_["d_" + array->name] = random_like(outputs_.at(array->name), array->name, seed_ + 1);
+  }
+}
+
+void Reference::run_tangent(int elements) {
+  const Program forward_mode = tangent(program_, what_);
+  std::vector<std::pair<std::string, std::int64_t>> all;
+  for (const ir::Array& t : forward_mode.ir().arrays) {
+    if (!is_tangent_input(t)) continue;
+    for (std::int64_t i = 0; i < inputs_.at(t->name.substr(2)).size(); ++i) all.emplace_back(t->name.substr(2), i);
+  }
+  tools::Random random(seed_ + 3);
+  for (std::size_t i = all.size(); i > 1; --i)
+    std::swap(all[i - 1], all[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
+  if (all.size() > static_cast<std::size_t>(elements)) all.resize(static_cast<std::size_t>(elements));
+  for (std::uint64_t i = 0; i < 2; ++i) add_direction(forward_mode.ir(), "a random direction", "", 0, i);
+  for (const auto& [array, element] : all)
+    add_direction(forward_mode.ir(), fmt::format("{}[{}]", array, element), array, element, 0);
+}
+
+/// The direction of one element, or a random one when `array` is empty.
+void Reference::add_direction(const ir::Program& tangent, std::string name, const std::string& array,
+                              std::int64_t element, std::uint64_t seed) {
+  Direction direction;
+  direction.name = std::move(name);
+  Arrays arrays = copy_of(inputs_);
+  for (const ir::Array& t : tangent.arrays) {
+    if (!is_tangent_input(t)) continue;
+    const std::string of = t->name.substr(2);
+    const HostArray& input = inputs_.at(of);
+    HostArray along =
+        array.empty() ? random_like(input, of, seed_ + 11 + seed) : HostArray(input.type(), input.shape());
+    if (of == array) along.set(element, 1);
+    arrays[t->name] = copy_of(along);
+    direction.tangents[t->name] = std::move(along);
+  }
+  run(tangent, arrays, sizes_, {});
+  expect_outputs(arrays);
+  for (const auto& [d, given] : incoming_) direction.derivative += dot(given, arrays.at("t_" + d.substr(2)));
+  if (!std::isfinite(direction.derivative))
+    throw Disagreement("the derivative along " + direction.name + " is not finite");
+  largest_ = std::max(largest_, std::abs(direction.derivative));
+  directions_.push_back(std::move(direction));
+}
+
+void Reference::expect_outputs(const Arrays& arrays) const {
+  for (const auto& [name, expected] : outputs_) {
+    double scale = is_float(expected.type()) ? 1e-3 : 0;
+    for (std::int64_t i = 0; i < expected.size(); ++i) scale = std::max(scale, std::abs(expected.get(i)));
+    if (!is_float(expected.type())) scale = 0;  // integers are exact
+    for (std::int64_t i = 0; i < expected.size(); ++i) {
+      const double value = arrays.at(name).get(i);
+      if (!(std::abs(value - expected.get(i)) <= tolerance * scale))
+        throw Disagreement(fmt::format("'{}' element {} is {}, not {}", name, i, value, expected.get(i)));
+    }
+  }
+}
+
+void Reference::expect_gradient(const Arrays& arrays) const {
+  for (const Direction& direction : directions_) {
+    double value = 0;
+    for (const auto& [t, along] : direction.tangents) value += dot(arrays.at("d_" + t.substr(2)), along);
+    if (!(std::abs(value - direction.derivative) <= tolerance * (1e-3 + largest_)))
+      throw Disagreement(
+          fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
+  }
+}
+
+void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
+                    std::string& stage) {
+  const transforms::SumMode mode = mode_of(how.variant);
+  const std::string variant = name_of(how.variant), before = stage;
+  stage = fmt::format("{}{}: sizing", before, variant);
+  const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
+  for (const Form form : how.forms) {
+    const char* const label = form == Form::AsWritten ? "" : form == Form::Cpu ? ", for a CPU" : ", for a GPU";
+    backend::ValueStack stack;
+    Arrays arrays = copy_of(reference.inputs());
+    stage = fmt::format("{}{}: forward{}", before, variant, label);
+    run(formed(gradient.forward.ir(), form, mode, sizes, how.forward_schedule), arrays, sizes, {.seed = seed + 13},
+        &stack);
+    reference.expect_outputs(arrays);
+    stage = fmt::format("{}{}: backward{}", before, variant, label);
+    for (const auto& [name, array] : reference.incoming()) arrays[name] = copy_of(array);
+    run(formed(gradient.backward.ir(), form, mode, sizes, how.backward_schedule), arrays, sizes, {.seed = seed + 17},
+        &stack);
+    if (!stack.entries.empty()) throw Disagreement("values are left on the stack");
+    reference.expect_gradient(arrays);
+  }
+  stage = before;
+}
+
+}  // namespace loopgrad::fuzz

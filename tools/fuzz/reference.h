@@ -1,0 +1,58 @@
+// What a program and its gradient must give: the plain program in f64, and forward mode along directions.
+#pragma once
+
+#include "tools/fuzz/execution.h"
+
+namespace loopgrad::fuzz {
+
+class Reference {
+ public:
+  /// `inputs` holds every array of the program. `what` says which gradients are meant.
+  Reference(const Program& program, Arrays inputs, Sizes sizes, GradientOptions what, std::uint64_t seed);
+
+  /// Runs the program; throws Disagreement when a result is not finite.
+  void run_primal();
+  /// Runs forward mode along single elements and random directions.
+  void run_tangent(int elements);
+
+  const Arrays& inputs() const { return inputs_; }
+  const Arrays& outputs() const { return outputs_; }
+  const Arrays& incoming() const { return incoming_; }  // d_<array> for each that is given one
+  const Sizes& sizes() const { return sizes_; }
+  const GradientOptions& what() const { return what_; }
+  double largest() const { return largest_; }  // derivative
+  const Program& program() const { return program_; }
+
+  /// Throw Disagreement.
+  void expect_outputs(const Arrays& arrays) const;
+  void expect_gradient(const Arrays& arrays) const;
+
+ private:
+  struct Direction {
+    Arrays tangents;        // t_<x> for every array that is differentiated by
+    double derivative = 0;  // of <incoming, outputs>
+    std::string name;
+  };
+  void add_direction(const ir::Program& tangent, std::string name, const std::string& array, std::int64_t element,
+                     std::uint64_t seed);
+
+  Program program_;
+  Arrays inputs_, outputs_, incoming_;
+  Sizes sizes_;
+  GradientOptions what_;
+  std::uint64_t seed_;
+  std::vector<Direction> directions_;
+  double largest_ = 0;
+};
+
+/// Differentiates and runs forward and backward program in each of the forms; `stage` says what is going on.
+/// Schedules are for the lowered forms.
+struct GradientRun {
+  Variant variant = Variant::Restructured;
+  std::vector<Form> forms = {Form::AsWritten};
+  Schedule forward_schedule = {}, backward_schedule = {};
+};
+void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
+                    std::string& stage);
+
+}  // namespace loopgrad::fuzz
