@@ -13,7 +13,7 @@ namespace loopgrad::ir {
 /// by the printer and the emitters, so that a message, the pseudo-code and the generated code agree.
 class NameTable {
  public:
-  /// How a name is spelled; must keep names of one spelling few, since those are told apart by numbers.
+  /// How a name is spelled. Names of one spelling are told apart by numbers, which a spelling must keep.
   using Spelling = std::string (*)(const std::string& name);
   /// Without a spelling names are as declared.
   explicit NameTable(Spelling spelling = nullptr) : spelling_(spelling) {}

@@ -83,14 +83,23 @@ TEST_F(Printer, GivesEveryVisibleNameOnce) {
             "for k in 0..9:\n  for k_1 in k..9:\n    x[k_1] = s\nfor k in 0..9:\n  x[k] = s\n");
 }
 
-TEST(NameTable, NeverGivesOutReservedNames) {
-  NameTable names({"for", "x"});
-  const Symbol reserved = make_symbol("for"), x = make_symbol("x");
-  EXPECT_EQ(names.of(reserved), "for_1");
-  EXPECT_EQ(names.of(x), "x_1");
-  EXPECT_EQ(names.of(reserved), "for_1") << "stable";
+TEST(NameTable, TellsNamesApartAsTheyAreSpelled) {
+  NameTable names([](const std::string& name) { return name.substr(0, 1) + "_"; });
+  const Symbol first = make_symbol("x"), second = make_symbol("y1");
+  EXPECT_EQ(names.of(first), "x_");
+  EXPECT_EQ(names.of(second), "y_");
+  EXPECT_EQ(names.of(first), "x_") << "stable";
+  names.release(first);
+  EXPECT_EQ(names.fresh("xyz"), "x_");
+}
+
+TEST(NameTable, NumbersWhatIsTaken) {
+  NameTable names;
+  const Symbol first = make_symbol("x"), second = make_symbol("x");
+  EXPECT_EQ(names.of(first), "x");
+  EXPECT_EQ(names.of(second), "x_1");
   EXPECT_EQ(names.fresh("x"), "x_2");
-  names.release(x);
+  names.release(second);
   EXPECT_EQ(names.fresh("x"), "x_1");
 }
 
