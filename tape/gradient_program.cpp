@@ -143,6 +143,19 @@ Stmt copy_all(const Array& to, const Array& from) {
   });
 }
 
+void refuse_equal_names(const ir::Program& program) {
+  std::set<std::string> names;
+  for (const Array& array : program.arrays)
+    if (!names.insert(array->name).second)
+      throw UsageError(
+          {.code = ErrorCode::BadArgument,
+           .message = "a derivative would have the name of another array of the program",
+           .program = program.name,
+           .array = array->name,
+           .hint = "arrays that start with 'd_' (gradients) or 't_' (tangents) are named after others: rename it",
+           .location = array->location});
+}
+
 ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const std::vector<Array>& tape,
                              const std::vector<ir::Symbol>& extra_sizes) {
   const ir::Program& primal = prepared.program;
@@ -211,6 +224,7 @@ ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const 
   for (auto local = locals.rbegin(); local != locals.rend(); ++local)
     body = ir::allocate(*local, body, (*local)->location);
   backward.body = body;
+  refuse_equal_names(backward);
   return backward;
 }
 

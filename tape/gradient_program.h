@@ -29,6 +29,9 @@ struct Prepared {
 /// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.
 Prepared prepare(const ir::Program& program, const GradientOptions& options);
 
+/// Throws UsageError where two arguments of a generated program have one name: arguments are passed by name.
+void refuse_equal_names(const ir::Program& program);
+
 /// Wraps the reverse sweep: allocates or declares every adjoint of a program array, zeroes results, copies incoming
 /// gradients that the sweep changes, and declares those primal and tape arrays that the sweep reads as inputs.
 ir::Program backward_program(const Prepared& prepared, const ir::Stmt& sweep, const std::vector<ir::Array>& tape,

@@ -85,6 +85,7 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
                                             [&](const Array& a) { return tangents.count(a) != 0; });
   prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(body));
   result.body = ir::block(std::move(prologue));
+  tape::refuse_equal_names(result);
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
   return Program(std::make_shared<const ir::Program>(std::move(result)));
 }

@@ -194,5 +194,27 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// y = x^2 d_y: the incoming gradient would have the name of the input.
+Program with_name_of_a_gradient(const char* name) {
+  ProgramBuilder p("clash");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n}), other = p.input<float>(name, {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = x(i) * x(i) * other(i);
+  return p.build();
+}
+
+TEST(Names, OfDerivativesAreNoOtherArrays) {
+  for (const Variant variant : {Variant::NaiveTape, Variant::Atomic, Variant::Restructured}) {
+    for (const char* name : {"d_y", "d_x"})
+      expect_error<UsageError>(ErrorCode::BadArgument, {name, "rename"}, [&] {
+        differentiate(with_name_of_a_gradient(name), {.wrt = {"x"}, .variant = variant});
+      });
+    EXPECT_NO_THROW(differentiate(with_name_of_a_gradient("d_z"), {.wrt = {"x"}, .variant = variant}));
+  }
+  expect_error<UsageError>(ErrorCode::BadArgument, {"t_y", "rename"},
+                           [] { tangent(with_name_of_a_gradient("t_y"), {.wrt = {"x"}}); });
+}
+
 }  // namespace
 }  // namespace loopgrad::test
