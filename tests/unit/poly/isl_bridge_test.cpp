@@ -88,9 +88,9 @@ TEST_F(IslBridge, ExpressionsComeBack) {
 TEST_F(IslBridge, BudgetIsAnErrorThatCanBeRecoveredFrom) {
   auto a = *to_set(ir::binary(BinaryOp::Ne, var(i), var(j)), scope);
   context->restart_budget(3);
-  EXPECT_THROW(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }), BudgetError);
+  EXPECT_THROW(guarded(*context, [&] { return a.complement().subtract(a).coalesce().is_empty(); }), BudgetError);
   context->restart_budget(Context::default_budget);
-  EXPECT_FALSE(guarded([&] { return a.complement().subtract(a).coalesce().is_empty(); }));
+  EXPECT_FALSE(guarded(*context, [&] { return a.complement().subtract(a).coalesce().is_empty(); }));
 }
 
 }  // namespace
