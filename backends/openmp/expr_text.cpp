@@ -65,6 +65,20 @@ bool may_overflow(ScalarType type, std::initializer_list<Expr> operands, const E
   return !state.in_index && std::any_of(operands.begin(), operands.end(), has_load);
 }
 
+bool is_exact(UnaryOp op) {
+  return op == UnaryOp::Abs || op == UnaryOp::Sqrt || op == UnaryOp::Floor || op == UnaryOp::Ceil;
+}
+
+/// Of the standard library. What is not exact is kept from the host compiler, see Helper::Library.
+template <class Op>
+std::string function_name(Op op, const char* name, EmitState& state) {
+  bool exact = false;
+  if constexpr (std::is_same_v<Op, UnaryOp>) exact = is_exact(op);
+  if (exact || state.device) return fmt::format("std::{}", name);
+  state.helpers.insert(Helper::Library);
+  return fmt::format("library::{}", name);
+}
+
 std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
   if (n.op == UnaryOp::Neg && may_overflow(n.type, {n.a}, state)) {
     state.helpers.insert(Helper::Wrapping);
@@ -92,7 +106,7 @@ std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
     const ScalarType storage = n.op == UnaryOp::RoundF16 ? ScalarType::F16 : ScalarType::BF16;
     return loaded(storage, stored(storage, text_of(n.a, state), state), state);
   }
-  if (n.op == UnaryOp::Sigmoid) {
+  if (n.op == UnaryOp::Sigmoid && state.device) {
     state.helpers.insert(Helper::Sigmoid);
     return call("sigmoid", n.a, state);
   }
@@ -100,7 +114,7 @@ std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
     state.helpers.insert(Helper::AbsOf);
     return call("abs_of", n.a, state);
   }
-  return call(fmt::format("std::{}", name_of(n.op)).c_str(), n.a, state);
+  return call(function_name(n.op, name_of(n.op), state).c_str(), n.a, state);
 }
 
 struct Infix {
@@ -151,8 +165,9 @@ const char* wrapping_name(BinaryOp op) {
 }
 
 std::string power_text(const Binary& n, EmitState& state) {
-  if (state.device) state.helpers.insert(Helper::Power);
-  return call(state.device ? "power" : "std::pow", n.a, n.b, state);
+  if (!state.device) return call(function_name(n.op, "pow", state).c_str(), n.a, n.b, state);
+  state.helpers.insert(Helper::Power);
+  return call("power", n.a, n.b, state);
 }
 
 std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
@@ -167,7 +182,7 @@ std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
     case BinaryOp::Min: state.helpers.insert(Helper::MinOf); return call("min_of", n.a, n.b, state);
     case BinaryOp::Max: state.helpers.insert(Helper::MaxOf); return call("max_of", n.a, n.b, state);
     case BinaryOp::Pow: return power_text(n, state);
-    case BinaryOp::Atan2: return call("std::atan2", n.a, n.b, state);
+    case BinaryOp::Atan2: return call(function_name(n.op, "atan2", state).c_str(), n.a, n.b, state);
     default: return infix_text(infix_of(n.op), n.a, n.b, state, surrounding);
   }
 }

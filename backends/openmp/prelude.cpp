@@ -75,6 +75,32 @@ inline T sigmoid(T a) {
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 )"},
+      {Helper::Library, R"(
+// Functions of the system's library. Compilers must not compute them, not even of constants: one program may know an
+// operand that another one does not, and the last bits would differ.
+namespace library {
+template <class T> [[gnu::noipa, gnu::const]] T exp(T x) { return std::exp(x); }
+template <class T> [[gnu::noipa, gnu::const]] T log(T x) { return std::log(x); }
+template <class T> [[gnu::noipa, gnu::const]] T sin(T x) { return std::sin(x); }
+template <class T> [[gnu::noipa, gnu::const]] T cos(T x) { return std::cos(x); }
+template <class T> [[gnu::noipa, gnu::const]] T tan(T x) { return std::tan(x); }
+template <class T> [[gnu::noipa, gnu::const]] T asin(T x) { return std::asin(x); }
+template <class T> [[gnu::noipa, gnu::const]] T acos(T x) { return std::acos(x); }
+template <class T> [[gnu::noipa, gnu::const]] T atan(T x) { return std::atan(x); }
+template <class T> [[gnu::noipa, gnu::const]] T sinh(T x) { return std::sinh(x); }
+template <class T> [[gnu::noipa, gnu::const]] T cosh(T x) { return std::cosh(x); }
+template <class T> [[gnu::noipa, gnu::const]] T tanh(T x) { return std::tanh(x); }
+template <class T> [[gnu::noipa, gnu::const]] T erf(T x) { return std::erf(x); }
+template <class T> [[gnu::noipa, gnu::const]] T log1p(T x) { return std::log1p(x); }
+template <class T> [[gnu::noipa, gnu::const]] T expm1(T x) { return std::expm1(x); }
+template <class T> [[gnu::noipa, gnu::const]] T pow(T x, T y) { return std::pow(x, y); }
+template <class T> [[gnu::noipa, gnu::const]] T atan2(T y, T x) { return std::atan2(y, x); }
+template <class T> [[gnu::noipa, gnu::const]] T sigmoid(T x) {
+  const T z = std::exp(-std::abs(x));  // which does not overflow
+  return (x >= 0 ? 1 : z) / (1 + z);
+}
+}  // namespace library
+)"},
       {Helper::F16, R"(
 // IEEE half precision as it is stored: 16 bits, rounded to nearest even.
 inline float from_f16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }

@@ -20,6 +20,7 @@ enum class Helper {
   Power,
   Sigmoid,
   Fused,
+  Library,
   F16,
   BF16,
   ExpF32,
