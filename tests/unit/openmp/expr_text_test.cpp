@@ -122,7 +122,7 @@ TEST_F(ExprText, CastsAndFunctions) {
   EXPECT_TRUE(state.helpers.count(Helper::ToInteger));
   EXPECT_EQ(text(unary(UnaryOp::Abs, f32(-2))), "std::abs(-2.0f)");
   EXPECT_EQ(text(unary(UnaryOp::Abs, vi)), "abs_of(i)");
-  EXPECT_EQ(text(binary(BinaryOp::Pow, f32(2), f32(3))), "std::pow(2.0f, 3.0f)");
+  EXPECT_EQ(text(binary(BinaryOp::Pow, f32(2), f32(3))), "library::pow(2.0f, 3.0f)");
   EXPECT_EQ(text(-f32(2) - f32(-3)), "-2.0f - -3.0f");
 }
 
