@@ -48,17 +48,19 @@ TEST(DeepPrograms, TheGradientOfTwoThousandSines) {
 TEST(DeepPrograms, SharedIntegersStayShared) {
   const auto source_of = [](int doublings) {
     lg::ProgramBuilder p("doublings");
-    auto x = p.inout<std::int64_t>("x", {2});
+    auto x = p.input<std::int64_t>("x", {2});
+    auto y = p.output<std::int64_t>("y", {2});
     lg::Value v = x(0), w = x(1);
     for (int i = 0; i < doublings; ++i) {
       v = v + v;
       w = w * w - 1;
     }
-    x(0) = v;
-    x(1) = w;
+    y(0) = v;
+    y(1) = w;
     const auto executable = compile(p.build());
-    std::int64_t values[2] = {1, 1};
-    executable.run({{"x", view(values, {2})}});
+    const std::int64_t ones[2] = {1, 1};
+    std::int64_t values[2] = {};
+    executable.run({{"x", view(ones, {2})}, {"y", view(values, {2})}});
     EXPECT_EQ(values[0], std::int64_t{1} << doublings);
     EXPECT_EQ(values[1], doublings % 2 ? 0 : -1);
     return executable.source().size();
