@@ -47,7 +47,7 @@ void limit_address_space(std::int64_t bytes) {
 void leave_room(std::int64_t room) {
   const std::int64_t now = address_space_bytes();
   limit_address_space(now);
-  for (const std::size_t bytes : {1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 5})
+  for (const std::size_t bytes : {1 << 20, 1 << 16, 1 << 12})
     while (void* volatile taken = std::malloc(bytes)) static_cast<void>(taken);
   limit_address_space(now + room);
 }
