@@ -1,6 +1,7 @@
 // Where the modules meet: programs are lowered, emitted and made callable.
 #include <loopgrad/compile.h>
 
+#include "backends/fact_verifier.h"
 #include "backends/stage.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
@@ -30,7 +31,33 @@ ir::Program lower_for(const CompileOptions& options, const ir::Program& program,
   return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
 }
 
+/// Compiles what verifies the facts of `program` together with `lowered`.
+backend::Build build(std::vector<ir::Program> lowered, const std::string& name, const CompileOptions& options,
+                     backend::FactVerifier& facts) {
+  const bool verifies =
+      options.target != Target::Interpreter && options.facts != Facts::Trust && !ir::is_empty(facts.program().body);
+  Report ignored;  // nobody is interested in how facts are verified
+  if (verifies) lowered.push_back(lower_for(options, facts.program(), transforms::SumMode::Restructured, ignored));
+  backend::Build result = backend::build_stages(lowered, options, name);
+  if (!verifies) {
+    facts.use(backend::Stage(facts.program(), options), options);
+    return result;
+  }
+  facts.use(std::move(result.stages.back()), options);
+  result.stages.pop_back();
+  return result;
+}
+
 }  // namespace
+
+const char* name_of(Facts facts) {
+  switch (facts) {
+    case Facts::Verify: return "verify";
+    case Facts::Trust: return "trust";
+    case Facts::CheckAccesses: return "check-accesses";
+  }
+  return "?";
+}
 
 const char* name_of(Target target) {
   switch (target) {
@@ -42,7 +69,9 @@ const char* name_of(Target target) {
 }
 
 struct Executable::Impl {
+  explicit Impl(const ir::Program& program) : facts(program) {}
   backend::Build build;
+  backend::FactVerifier facts;
 };
 
 Executable compile(const Program& program, const CompileOptions& options) {
@@ -50,15 +79,17 @@ Executable compile(const Program& program, const CompileOptions& options) {
   Report report;
   const ir::Program lowered =
       lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
-  auto impl = std::make_shared<Executable::Impl>();
-  impl->build = backend::build_stages({lowered}, options);
+  auto impl = std::make_shared<Executable::Impl>(program.ir());
+  impl->build = build({lowered}, program.name(), options, impl->facts);
   impl->build.milliseconds = milliseconds_since(start);
   return Executable(std::move(impl));
 }
 
 void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   const backend::Stage& stage = impl_->build.stages.front();
-  stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream);
+  const backend::Binding bound = stage.bind(arguments, sizes);
+  impl_->facts.verify(arguments, sizes, options.stream);
+  stage.run(bound, {}, nullptr, options.stream);
 }
 
 const std::string& Executable::source() const { return impl_->build.source; }
@@ -93,7 +124,7 @@ bool declares(const ir::Program& program, const std::string& array) {
 }  // namespace
 
 struct GradientExecutable::Impl {
-  explicit Impl(Gradient g) : gradient(std::move(g)) {}
+  explicit Impl(Gradient g) : gradient(std::move(g)), facts(gradient.forward.ir()) {}
 
   const backend::Stage& sizing() const { return build.stages[0]; }
   const backend::Stage& forward() const { return build.stages[1]; }
@@ -107,6 +138,7 @@ struct GradientExecutable::Impl {
   Gradient gradient;
   CompileOptions options;
   backend::Build build;
+  backend::FactVerifier facts;
   // The state that forward() leaves to backward().
   bool has_run_forward = false;
   Sizes sizes;
@@ -185,6 +217,7 @@ Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const 
 
 void GradientExecutable::forward(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   Impl& impl = *impl_;
+  impl.facts.verify(arguments, sizes, options.stream);  // first: trip counts are read from what facts are about
   const Sizes all = impl.computed_sizes(arguments, sizes, options.stream);
   const backend::Binding bound = impl.forward().bind(arguments, all);
   impl.has_run_forward = false;
@@ -214,6 +247,7 @@ void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes
                         .array = name,
                         .hint = "gradients are named d_<array>"});
   const backend::Binding bound = impl.backward().bind(arguments, impl.sizes_of_last_forward(sizes), true);
+  impl.facts.verify_others(program, bound);
   // Popping leaves the data where it is, so that backward() can be repeated.
   impl.stack.kernel.size = impl.stack_size;
   const backend::ValueStack kept = impl.stack.interpreter;
@@ -246,7 +280,7 @@ GradientExecutable compile(const Gradient& gradient, const CompileOptions& optio
   lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report, options.schedule));
   lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report, options.backward_schedule));
   impl->options = options;
-  impl->build = backend::build_stages(lowered, options);
+  impl->build = build(std::move(lowered), gradient.backward.name(), options, impl->facts);
   impl->build.milliseconds = milliseconds_since(start);
   return GradientExecutable(std::move(impl));
 }

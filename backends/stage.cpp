@@ -207,8 +207,7 @@ class DeviceCode {
   bool all_from_cache_ = true;
 };
 
-Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOptions& options) {
-  const std::string& name = mapped.front().name;
+Build build_for_device(const std::vector<ir::Program>& mapped, const std::string& name, const CompileOptions& options) {
   Build build;
   const auto start = std::chrono::steady_clock::now();
   auto programs = std::make_shared<const std::vector<ir::Program>>(mapped);
@@ -225,15 +224,15 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
 
 }  // namespace
 
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options) {
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given) {
   Build build;
-  const std::string& name = lowered.back().name;  // of a gradient: the backward program
+  const std::string& name = given.empty() ? lowered.back().name : given;
   check_options(options, name);
   if (options.target == Target::Interpreter) {
     for (const ir::Program& program : lowered) build.stages.emplace_back(program, options);
     return build;
   }
-  if (options.target == Target::Cuda) return build_for_device(lowered, options);
+  if (options.target == Target::Cuda) return build_for_device(lowered, name, options);
   auto start = std::chrono::steady_clock::now();
   EmittedUnit unit = emit_openmp(lowered);
   report_time("emit OpenMP C++", name, milliseconds_since(start));

@@ -84,7 +84,9 @@ struct Build {
   bool from_cache = false;
 };
 
-/// Throws UsageError for options that do not fit the target, CompileError as load_kernels does.
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options);
+/// `name`: what messages call all of this; that of the last program when empty. Throws UsageError for options that do
+/// not fit the target, CompileError as load_kernels does.
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options,
+                   const std::string& name = {});
 
 }  // namespace loopgrad::backend

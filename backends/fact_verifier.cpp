@@ -1,0 +1,160 @@
+#include "backends/fact_verifier.h"
+
+#include "backends/cuda/device.h"
+
+#include <loopgrad/error.h>
+
+#include <algorithm>
+#include <set>
+
+namespace loopgrad::backend {
+namespace {
+
+/// Sets of versioned arrays that a program takes turns with.
+constexpr std::size_t most_versioned = 64;
+
+std::set<ir::Array> stated_about(const ir::Program& program) {
+  std::set<ir::Array> arrays;
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind != ir::FactKind::MayAlias && fact.kind != ir::FactKind::ReadUpTo) arrays.insert(fact.array);
+  return arrays;
+}
+
+ir::Program with_facts(ir::Program program, std::vector<ir::Fact> facts) {
+  program.facts = std::move(facts);
+  return program;
+}
+
+bool same_memory(const View& a, const View& b) {
+  return a.data == b.data && a.type == b.type && a.shape == b.shape && a.version == b.version;
+}
+
+}  // namespace
+
+void FactVerifier::use(Stage stage, const CompileOptions& options) {
+  stage_.emplace(std::move(stage));
+  options_ = options;
+}
+
+void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
+  if (options_.facts == Facts::Trust || facts_.stated.facts.empty()) return;
+  if (options_.checked) return;  // the interpreter does
+  std::lock_guard lock(mutex_);
+  const Binding binding = bind(arguments, sizes);
+  const Key key = key_of(binding);
+  std::map<std::string, View> views;
+  bool is_versioned = true;
+  const auto arrays = stated_about(facts_.stated);
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
+    if (!arrays.count(facts_.stated.arrays[i])) continue;
+    is_versioned &= binding.arrays[i].version != 0;
+    views[facts_.stated.arrays[i]->name] = binding.arrays[i];
+  }
+  const bool capturing = options_.target == Target::Cuda && cuda::is_capturing(stream);
+  const bool known = is_versioned && std::find(versioned_.begin(), versioned_.end(), key) != versioned_.end();
+  if (capturing && !known && key != last_)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "this run cannot be captured into a CUDA graph: facts about its index arrays have not "
+                                 "been verified",
+                      .program = facts_.stated.name,
+                      .hint = "make one run with the same arguments and sizes before the capture, or compile with "
+                              ".facts = Facts::Trust"});
+  views_.clear();
+  if (!capturing && !known) {
+    last_.clear();
+    verify_now(binding, stream);
+    last_ = key;
+    if (is_versioned) versioned_.push_front(key);
+    if (versioned_.size() > most_versioned) versioned_.pop_back();
+  }
+  views_ = std::move(views);
+}
+
+Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
+  Arguments all = arguments;
+  if (!ir::is_empty(facts_.program.body)) {
+    all[facts_.result] = view(&violations_, {});
+    if (options_.target == Target::Cuda) {
+      if (!on_device_) on_device_ = cuda::allocate(sizeof violations_, facts_.stated.name);
+      all[facts_.result] = device_view(static_cast<std::int64_t*>(on_device_.get()), {});
+    }
+  }
+  try {
+    return stage_->bind(all, sizes, true);
+  } catch (const UsageError& error) {  // the user knows the program by its own name
+    ErrorInfo info = error.info();
+    info.program = facts_.stated.name;
+    throw UsageError(info);
+  }
+}
+
+FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
+  Key key;
+  for (const auto& [symbol, size] : binding.sizes) key.push_back(size);
+  const auto arrays = stated_about(facts_.stated);
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
+    if (!arrays.count(facts_.stated.arrays[i])) continue;
+    const View& view = binding.arrays[i];
+    key.push_back(reinterpret_cast<std::intptr_t>(view.data));
+    key.push_back(static_cast<std::int64_t>(view.version));
+    key.insert(key.end(), view.shape.begin(), view.shape.end());
+  }
+  return key;
+}
+
+void FactVerifier::verify_now(const Binding& binding, void* stream) {
+  if (options_.target == Target::Interpreter) return verify_on_host(facts_.stated, without_result(binding));
+  if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
+  if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
+  verify_on_host(facts_.stated, without_result(binding));
+  throw RuntimeError({.code = ErrorCode::BadFact,
+                      .message = "a fact about an index array did not hold when it was verified, and holds now",
+                      .program = facts_.stated.name,
+                      .hint = "do not change arrays while a program runs on them",
+                      .location = facts_.stated.location});
+}
+
+bool FactVerifier::holds(const Binding& binding, void* stream) {
+  stage_->run(binding, {}, nullptr, stream);
+  if (on_device_) cuda::copy_to_host(&violations_, on_device_.get(), sizeof violations_, stream);
+  return violations_ == 0;
+}
+
+Binding FactVerifier::without_result(Binding binding) const {
+  binding.arrays.resize(facts_.stated.arrays.size());
+  return binding;
+}
+
+void FactVerifier::verify_on_host(const ir::Program& program, Binding binding) const {
+  std::deque<HostArray> copies;
+  if (options_.target == Target::Cuda) {
+    cuda::synchronize_device();  // the work that computes the elements may be on any stream
+    const auto arrays = stated_about(program);
+    for (std::size_t i = 0; i < program.arrays.size(); ++i) {
+      if (!arrays.count(program.arrays[i])) continue;
+      View& view = binding.arrays[i];
+      const HostArray& copy = copies.emplace_back(view.type, view.shape);
+      if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
+      view = copy.view();
+    }
+  }
+  verify_facts(program, binding);
+}
+
+void FactVerifier::verify_others(const ir::Program& program, const Binding& binding) {
+  if (options_.facts == Facts::Trust || options_.checked) return;
+  std::lock_guard lock(mutex_);
+  std::set<ir::Array> others;
+  ir::Program bound = program;  // without what `binding` leaves out
+  std::erase_if(bound.arrays, [](const ir::Array& array) { return array->role == ir::ArrayRole::Tape; });
+  for (std::size_t i = 0; i < bound.arrays.size(); ++i) {
+    const auto seen = views_.find(bound.arrays[i]->name);
+    if (seen != views_.end() && !same_memory(seen->second, binding.arrays[i])) others.insert(bound.arrays[i]);
+  }
+  std::erase_if(bound.facts, [&](const ir::Fact& fact) {
+    return !others.count(fact.array) || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo;
+  });
+  if (!bound.facts.empty()) verify_on_host(bound, binding);
+}
+
+}  // namespace loopgrad::backend

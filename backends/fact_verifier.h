@@ -1,0 +1,52 @@
+// Before a run: do the facts hold that the program states about the arrays given?
+#pragma once
+
+#include "backends/runtime/facts_program.h"
+#include "backends/stage.h"
+
+#include <deque>
+#include <mutex>
+
+namespace loopgrad::backend {
+
+/// Verifies the facts of one program. What is `versioned` is looked at once; everything else in every call, as a
+/// pointer says nothing of the contents. May be called from several threads, which then take turns.
+class FactVerifier {
+ public:
+  /// `program` as it was before lowering.
+  explicit FactVerifier(const ir::Program& program) : facts_(facts_program(program)) {}
+
+  /// What has to be lowered and compiled for the target, given to `use` as a stage; its body may be empty.
+  const ir::Program& program() const { return facts_.program; }
+  void use(Stage stage, const CompileOptions& options);
+
+  /// Throws RuntimeError(BadFact) naming array, element and the line of the fact, and UsageError as Stage::bind does.
+  /// With CUDA it waits for the answer, on `stream`. While that is captured it cannot: arguments that were not the last
+  /// ones to be verified are then refused.
+  void verify(const Arguments& arguments, const Sizes& sizes, void* stream);
+  /// For a program that runs on arrays that `verify` has seen just now: only others are looked at, on the host.
+  void verify_others(const ir::Program& program, const Binding& binding);
+
+ private:
+  using Key = std::vector<std::int64_t>;  // sizes, and what identifies the arrays
+
+  Binding bind(const Arguments& arguments, const Sizes& sizes);
+  Key key_of(const Binding& binding) const;
+  void verify_now(const Binding& binding, void* stream);
+  bool holds(const Binding& binding, void* stream);
+  /// Looks for the first element that breaks one of the facts.
+  void verify_on_host(const ir::Program& program, Binding binding) const;
+  Binding without_result(Binding binding) const;
+
+  FactsProgram facts_;
+  std::optional<Stage> stage_;
+  CompileOptions options_;
+  std::int64_t violations_ = 0;
+  std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `violations_`
+  std::mutex mutex_;
+  Key last_;                           // verified by the last call
+  std::map<std::string, View> views_;  // verified by the last call: the arrays that facts are about
+  std::deque<Key> versioned_;          // verified once
+};
+
+}  // namespace loopgrad::backend

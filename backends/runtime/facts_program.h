@@ -1,0 +1,37 @@
+// The facts that a user states, as a loop program that looks whether they hold: it is lowered and run like any other,
+// so every target verifies facts at the speed of its memory.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::backend {
+
+/// Whether the user states anything about index arrays (`may_alias` promises nothing that could be verified).
+bool states_facts(const ir::Program& program);
+
+/// What is verified by a program, and what has to be looked at on the host.
+struct FactsProgram {
+  /// Declares the arrays of `program`, all but tapes and as inputs, and the sizes that its arguments tell; an empty
+  /// body when there is nothing to verify in this way.
+  ir::Program program;
+  /// The only array that `program` writes: rank 0, i64, how many times something does not hold.
+  std::string result;
+  /// The same arrays and sizes, with all facts and without a body.
+  ir::Program stated;
+  /// Injective facts of `stated` about arrays of which no in_range fact with the lower bound 0 is known: a table of the
+  /// values that occur has no bounded size then.
+  std::vector<ir::Fact> on_host;
+};
+
+/// Each array is read once for all of its facts, and once more for `injective`:
+///
+///   for i in 0..n: violations += !(lower <= a[i] < upper), for i in 1..n: violations += a[i - 1] > a[i]
+///   for i in 0..n: if 0 <= a[i] < upper: owner[a[i]] = i
+///   for i in 0..n: if 0 <= a[i] < upper: violations += owner[a[i]] != i
+///
+/// The program states injective facts, which make the first of these loops parallel. Where they are false two threads
+/// write one owner, whichever comes last, and the other one finds that. It states nothing else, so that no pass takes
+/// what is to be verified for granted.
+FactsProgram facts_program(const ir::Program& program);
+
+}  // namespace loopgrad::backend
