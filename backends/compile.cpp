@@ -3,6 +3,7 @@
 
 #include "backends/fact_verifier.h"
 #include "backends/stage.h"
+#include "transforms/bound_accesses.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
@@ -21,24 +22,54 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+/// A program as it runs, and what it notes meanwhile.
+struct Lowered {
+  ir::Program program;
+  std::vector<transforms::Record> records = {};
+};
+
+/// What of the program decides for a target.
+struct LowerInput {
+  const ir::Program& program;
+  transforms::SumMode mode;
+  const Schedule& schedule = {};
+  bool records_trips = true;  // it is the first to run loops with a promised trip count
+};
+
 /// The passes that every target shares, then those of the target.
-ir::Program lower_for(const CompileOptions& options, const ir::Program& program, transforms::SumMode mode,
-                      Report& report, const Schedule& schedule = {}) {
-  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
+Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report& report) {
+  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && input.mode != transforms::SumMode::Serial;
   const std::int64_t tree_blocks = map ? transforms::gpu_tree_blocks : transforms::cpu_tree_blocks;
-  ir::Program lowered = transforms::lower(program, mode, report, {schedule, options.expected_sizes, tree_blocks});
-  if (map) return transforms::map_to_gpu(lowered, {options.threads_per_block});
-  return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
+  // The interpreter stops by itself.
+  const bool bounded = options.facts != Facts::Trust && (options.target != Target::Interpreter || options.gpu_mapped);
+  transforms::Record trips, indices;
+  ir::Program source = input.program;
+  if (bounded) {
+    source = transforms::bound_trips(source, input.records_trips ? &trips : nullptr);
+    source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices);
+  }
+  const ir::Program lowered =
+      transforms::lower(source, input.mode, report, {input.schedule, options.expected_sizes, tree_blocks});
+  const std::vector<transforms::Record> records = {trips, indices};
+  if (map) return {transforms::map_to_gpu(lowered, {options.threads_per_block}), records};
+  return {options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered, records};
 }
 
 /// Compiles what verifies the facts of `program` together with `lowered`.
-backend::Build build(std::vector<ir::Program> lowered, const std::string& name, const CompileOptions& options,
+backend::Build build(const std::vector<Lowered>& lowered, const std::string& name, const CompileOptions& options,
                      backend::FactVerifier& facts) {
   const bool verifies =
       options.target != Target::Interpreter && options.facts != Facts::Trust && !ir::is_empty(facts.program().body);
+  std::vector<ir::Program> programs;
+  for (const Lowered& one : lowered) programs.push_back(one.program);
   Report ignored;  // nobody is interested in how facts are verified
-  if (verifies) lowered.push_back(lower_for(options, facts.program(), transforms::SumMode::Restructured, ignored));
-  backend::Build result = backend::build_stages(lowered, options, name);
+  CompileOptions for_facts = options;
+  for_facts.facts = Facts::Trust;
+  for_facts.schedule = {};
+  if (verifies)
+    programs.push_back(lower_for(for_facts, {facts.program(), transforms::SumMode::Restructured}, ignored).program);
+  backend::Build result = backend::build_stages(programs, options, name);
+  for (std::size_t i = 0; i < lowered.size(); ++i) result.stages[i].keep(lowered[i].records);
   if (!verifies) {
     facts.use(backend::Stage(facts.program(), options), options);
     return result;
@@ -77,8 +108,8 @@ struct Executable::Impl {
 Executable compile(const Program& program, const CompileOptions& options) {
   const auto start = Clock::now();
   Report report;
-  const ir::Program lowered =
-      lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
+  const Lowered lowered =
+      lower_for(options, {program.ir(), transforms::SumMode::Restructured, options.schedule}, report);
   auto impl = std::make_shared<Executable::Impl>(program.ir());
   impl->build = build({lowered}, program.name(), options, impl->facts);
   impl->build.milliseconds = milliseconds_since(start);
@@ -274,13 +305,14 @@ GradientExecutable compile(const Gradient& gradient, const CompileOptions& optio
   const auto start = Clock::now();
   auto impl = std::make_shared<GradientExecutable::Impl>(gradient);
   const transforms::SumMode mode = mode_of(gradient.variant);
-  std::vector<ir::Program> lowered;
+  std::vector<Lowered> lowered;
   Report ignored;  // how the sizing program runs interests nobody
-  lowered.push_back(lower_for(options, gradient.sizing.ir(), mode, ignored));
-  lowered.push_back(lower_for(options, gradient.forward.ir(), mode, impl->gradient.report, options.schedule));
-  lowered.push_back(lower_for(options, gradient.backward.ir(), mode, impl->gradient.report, options.backward_schedule));
+  lowered.push_back(lower_for(options, {gradient.sizing.ir(), mode, {}, false}, ignored));
+  lowered.push_back(lower_for(options, {gradient.forward.ir(), mode, options.schedule}, impl->gradient.report));
+  lowered.push_back(
+      lower_for(options, {gradient.backward.ir(), mode, options.backward_schedule, false}, impl->gradient.report));
   impl->options = options;
-  impl->build = build(std::move(lowered), gradient.backward.name(), options, impl->facts);
+  impl->build = build(lowered, gradient.backward.name(), options, impl->facts);
   impl->build.milliseconds = milliseconds_since(start);
   return GradientExecutable(std::move(impl));
 }

@@ -1,6 +1,7 @@
 #include "backends/fact_verifier.h"
 
 #include "backends/cuda/device.h"
+#include "backends/records.h"
 
 #include <loopgrad/error.h>
 
@@ -37,16 +38,15 @@ void FactVerifier::use(Stage stage, const CompileOptions& options) {
 }
 
 void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
-  if (options_.facts == Facts::Trust || facts_.stated.facts.empty()) return;
+  if (options_.facts == Facts::Trust || facts_.deciding.empty()) return;
   if (options_.checked) return;  // the interpreter does
   std::lock_guard lock(mutex_);
   const Binding binding = bind(arguments, sizes);
   const Key key = key_of(binding);
   std::map<std::string, View> views;
   bool is_versioned = true;
-  const auto arrays = stated_about(facts_.stated);
   for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
-    if (!arrays.count(facts_.stated.arrays[i])) continue;
+    if (!facts_.deciding.count(facts_.stated.arrays[i])) continue;
     is_versioned &= binding.arrays[i].version != 0;
     views[facts_.stated.arrays[i]->name] = binding.arrays[i];
   }
@@ -73,10 +73,11 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
 Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
   Arguments all = arguments;
   if (!ir::is_empty(facts_.program.body)) {
-    all[facts_.result] = view(&violations_, {});
+    const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(results_.size())};
+    all[facts_.result->name] = view(results_.data(), shape);
     if (options_.target == Target::Cuda) {
-      if (!on_device_) on_device_ = cuda::allocate(sizeof violations_, facts_.stated.name);
-      all[facts_.result] = device_view(static_cast<std::int64_t*>(on_device_.get()), {});
+      if (!on_device_) on_device_ = cuda::allocate(result_bytes(), facts_.stated.name);
+      all[facts_.result->name] = device_view(static_cast<std::int64_t*>(on_device_.get()), shape);
     }
   }
   try {
@@ -91,9 +92,8 @@ Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
 FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
   Key key;
   for (const auto& [symbol, size] : binding.sizes) key.push_back(size);
-  const auto arrays = stated_about(facts_.stated);
   for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
-    if (!arrays.count(facts_.stated.arrays[i])) continue;
+    if (!facts_.deciding.count(facts_.stated.arrays[i])) continue;
     const View& view = binding.arrays[i];
     key.push_back(reinterpret_cast<std::intptr_t>(view.data));
     key.push_back(static_cast<std::int64_t>(view.version));
@@ -103,6 +103,7 @@ FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
 }
 
 void FactVerifier::verify_now(const Binding& binding, void* stream) {
+  // The interpreter compares every index itself.
   if (options_.target == Target::Interpreter) return verify_on_host(facts_.stated, without_result(binding));
   if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
   if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
@@ -116,8 +117,13 @@ void FactVerifier::verify_now(const Binding& binding, void* stream) {
 
 bool FactVerifier::holds(const Binding& binding, void* stream) {
   stage_->run(binding, {}, nullptr, stream);
-  if (on_device_) cuda::copy_to_host(&violations_, on_device_.get(), sizeof violations_, stream);
-  return violations_ == 0;
+  if (on_device_) cuda::copy_to_host(results_.data(), on_device_.get(), result_bytes(), stream);
+  if (results_[0] != 0) return false;
+  for (std::size_t k = 0; k < facts_.sites.size(); ++k)
+    if (results_[k + 1] != transforms::nothing_recorded)
+      throw_out_of_range(facts_.sites[k], results_[k + 1], binding.sizes, facts_.stated.name,
+                         "nothing has been written");
+  return true;
 }
 
 Binding FactVerifier::without_result(Binding binding) const {
@@ -141,6 +147,17 @@ void FactVerifier::verify_on_host(const ir::Program& program, Binding binding) c
   verify_facts(program, binding);
 }
 
+void FactVerifier::refuse_without_facts(const ir::Program& program, const ir::Array& array) const {
+  for (const ir::Fact& fact : program.facts)
+    if (fact.array == array) return;
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = "backward() is given other memory than forward(), which has looked at the indices in it",
+                    .program = program.name,
+                    .array = array->name,
+                    .hint = "pass the same array, or state in_range about it",
+                    .location = array->location});
+}
+
 void FactVerifier::verify_others(const ir::Program& program, const Binding& binding) {
   if (options_.facts == Facts::Trust || options_.checked) return;
   std::lock_guard lock(mutex_);
@@ -151,6 +168,8 @@ void FactVerifier::verify_others(const ir::Program& program, const Binding& bind
     const auto seen = views_.find(bound.arrays[i]->name);
     if (seen != views_.end() && !same_memory(seen->second, binding.arrays[i])) others.insert(bound.arrays[i]);
   }
+  if (options_.target != Target::Interpreter)
+    for (const ir::Array& array : others) refuse_without_facts(bound, array);
   std::erase_if(bound.facts, [&](const ir::Fact& fact) {
     return !others.count(fact.array) || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo;
   });

@@ -125,6 +125,13 @@ Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& op
   executor_ = std::make_shared<cuda::Executor>(*mapped_, unit_->kernels[index], std::move(modules), unit_->any_form);
 }
 
+void Stage::keep(std::vector<transforms::Record> records) {
+  std::erase_if(records, [](const transforms::Record& record) { return record.array == nullptr; });
+  if (records.empty()) return;
+  for (const transforms::Record& record : records) std::erase(without_tape_.arrays, record.array);
+  records_ = std::make_shared<Records>(std::move(records), options_.target == Target::Cuda, program_.name);
+}
+
 bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
 int Stage::kernel_count() const { return unit_ ? static_cast<int>(unit_->kernels[index_].size()) : 0; }
 
@@ -145,12 +152,20 @@ Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_
 void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack, void* stream) const {
   Binding all{bound.sizes, {}};
   auto next = bound.arrays.begin();
-  for (const ir::Array& array : program_.arrays)
-    all.arrays.push_back(array->role == ir::ArrayRole::Tape ? tape.at(array->name) : *next++);
-  if (function_) return run_kernel(all, stack);
-  if (executor_) return run_on_device(all, stack, stream);
-  const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
-  interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
+  for (const ir::Array& array : program_.arrays) {
+    if (array->role == ir::ArrayRole::Tape) all.arrays.push_back(tape.at(array->name));
+    else if (records_ && records_->holds(array)) all.arrays.push_back(records_->view_of(array));
+    else all.arrays.push_back(*next++);
+  }
+  if (function_) {
+    run_kernel(all, stack);
+  } else if (executor_) {
+    run_on_device(all, stack, stream);
+  } else {
+    const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
+    interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
+  }
+  if (records_) records_->check(bound.sizes, stream);
 }
 
 void Stage::run_kernel(const Binding& binding, TapeStack* stack) const {

@@ -5,6 +5,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
+#include "backends/records.h"
 
 #include <loopgrad/compile.h>
 
@@ -48,10 +49,14 @@ class Stage {
   Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options, std::shared_ptr<const CudaUnit> unit,
         std::size_t index, cuda::Executor::Modules modules);
 
+  /// Arrays of the program in which it notes what it has left out; given before the first run.
+  void keep(std::vector<transforms::Record> records);
+
   const ir::Program& program() const { return program_; }
   /// Sizes and all arrays but the tape, checked; nothing is written.
   Binding bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown = false) const;
-  /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError.
+  /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError, of indices and trip counts out of range
+  /// after the run.
   void run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack,
            void* stream = nullptr) const;
   /// Whether a CUDA graph of the caller's may refer to the arrays of past runs.
@@ -66,6 +71,7 @@ class Stage {
   ir::Program program_;
   ir::Program without_tape_;  // for binding
   CompileOptions options_;
+  std::shared_ptr<Records> records_;
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
   std::shared_ptr<Workspace> workspace_;

@@ -1,7 +1,10 @@
-#include "backends/runtime/facts_program.h"
+#include "backends/facts_program.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/open_accesses.h"
 
 #include <algorithm>
 #include <functional>
@@ -54,8 +57,9 @@ struct Elements {
 
 class Builder {
  public:
-  explicit Builder(const ir::Program& program) : source_(program) {
-    violations_ = ir::make_array(free_name(), ScalarType::I64, {}, ir::ArrayRole::Output, program.location);
+  explicit Builder(const ir::Program& program) : source_(program), scalars_(program) {
+    count_ = ir::make_symbol("results");
+    result_ = ir::make_array(free_name(), ScalarType::I64, {ir::var(count_)}, ir::ArrayRole::Output, program.location);
     for (const Array& array : program.arrays) {
       if (array->role == ir::ArrayRole::Tape) continue;
       inputs_[array] = ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location);
@@ -65,18 +69,19 @@ class Builder {
 
   FactsProgram build() {
     for (const ir::Fact& fact : source_.facts) add(fact);
-    FactsProgram result;
-    result.result = violations_->name;
-    result.stated = {source_.name, used_sizes(), arrays_, std::move(stated_), ir::block({}), source_.location};
-    result.on_host = std::move(on_host_);
-    if (!checks_.empty()) {
-      checks_.insert(checks_.begin(), ir::assign(violations_, {}, number(0), source_.location));
-      arrays_.push_back(violations_);
-    }
-    result.program = {source_.name + "_facts", result.stated.sizes, std::move(arrays_), std::move(parallel_), {},
-                      source_.location};
-    result.program.body = ir::with_fresh_names(ir::block(std::move(checks_)));
-    return result;
+    for (const transforms::OpenAccess& access : transforms::open_accesses(source_))
+      if (access.is_known) add(access);
+    FactsProgram all;
+    const Stmt body = finished();
+    all.deciding = deciding(body);
+    all.stated = {source_.name, used_sizes(body), arrays_, std::move(stated_), ir::block({}), source_.location};
+    all.on_host = std::move(on_host_);
+    all.sites = std::move(sites_);
+    all.result = result_;
+    if (!ir::is_empty(body)) arrays_.push_back(result_);
+    all.program = {source_.name + "_facts", all.stated.sizes, std::move(arrays_), std::move(parallel_), body,
+                   source_.location};
+    return all;
   }
 
  private:
@@ -95,8 +100,38 @@ class Builder {
     }
   }
 
+  /// The checks after results that say that nothing is wrong.
+  Stmt finished() {
+    if (checks_.empty()) return ir::block({});
+    const Array open = result_;
+    const auto count = static_cast<std::int64_t>(sites_.size() + 1);
+    result_ = ir::make_array(open->name, open->type, {number(count)}, open->role, open->location);
+    const ir::Symbol k = ir::make_symbol("k");
+    std::vector<Stmt> all = {ir::assign(open, {number(0)}, number(0), source_.location)};
+    if (count > 1)
+      all.push_back(ir::for_loop(k, number(1), number(count),
+                                 ir::assign(open, {ir::var(k)}, number(transforms::nothing_recorded)),
+                                 ir::LoopMode::Forward, source_.location));
+    for (Stmt& check : checks_) all.push_back(ir::with_fresh_names(check));
+    std::map<Array, Array> renamed = inputs_;
+    renamed[open] = result_;
+    return ir::replace_arrays(ir::block(std::move(all)), renamed);
+  }
+
+  std::set<Array> deciding(const Stmt& body) const {
+    std::set<Array> all;
+    for (const ir::Fact& fact : stated_) all.insert(fact.array);
+    ir::walk(
+        body, [](const Stmt&) {},
+        [&](const Expr& e) {
+          const auto* load = e.as<ir::Load>();
+          if (load && load->array->role == ir::ArrayRole::Input) all.insert(load->array);
+        });
+    return all;
+  }
+
   std::string free_name() const {
-    std::string name = "violations";
+    std::string name = "results";
     while (ir::find_array(source_, name)) name += "_";
     return name;
   }
@@ -107,7 +142,7 @@ class Builder {
     checks_.push_back(elements.loop(counted(broken(elements), fact), fact.location));
   }
   Stmt counted(const Expr& broken, const ir::Fact& fact) const {
-    return ir::reduce(violations_, {}, ir::ReduceOp::Add, as_index(broken), fact.location);
+    return ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, as_index(broken), fact.location);
   }
 
   static Condition outside(const ir::Fact& fact) {
@@ -163,7 +198,7 @@ class Builder {
   }
 
   /// All but those that the runtime computes for tapes.
-  std::vector<ir::Symbol> used_sizes() const {
+  std::vector<ir::Symbol> used_sizes(const Stmt& body) const {
     std::set<ir::Symbol> used;
     auto note = [&](const Expr& e) {
       if (!e) return;
@@ -173,6 +208,11 @@ class Builder {
     };
     for (const auto& [array, input] : inputs_)
       for (const Expr& extent : input->shape) note(extent);
+    ir::walk(
+        body, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* v = e.as<ir::Var>()) used.insert(v->symbol);
+        });
     for (const ir::Fact& fact : source_.facts) {
       if (fact.kind == ir::FactKind::ReadUpTo) continue;
       note(fact.lower);
@@ -184,8 +224,84 @@ class Builder {
     return sizes;
   }
 
+  // Indices.
+
+  static bool mentions(const Stmt& s, const ir::Symbol& symbol) {
+    bool found = false;
+    ir::walk(
+        s, [](const Stmt&) {}, [&](const Expr& e) { found |= ir::mentions(e, symbol); });
+    return found;
+  }
+
+  /// That reading what the index or condition is made of stays in range itself; null when nothing could not.
+  static void add_readable(const Expr& e, Expr& all) {
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      if (!load) return true;
+      for (std::size_t d = 0; d < load->indices.size(); ++d) {
+        if (!ir::has_load(load->indices[d])) continue;
+        add_readable(load->indices[d], all);
+        const Expr inside =
+            both(ir::binary(BinaryOp::Ge, load->indices[d], number(0)), less(load->indices[d], load->array->shape[d]));
+        all = all ? both(all, inside) : inside;
+      }
+      return false;
+    });
+  }
+
+  void add(const transforms::OpenAccess& access) {
+    for (const transforms::OpenAccess& other : known_)
+      if (same_index(access, other)) return;
+    known_.push_back(access);
+    const Expr extent = access.array->shape[access.dimension];
+    const Expr bad = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
+    Expr when;
+    if (access.when) add_readable(access.when, when);
+    if (access.when) when = when ? both(when, access.when) : access.when;
+    add_readable(access.index, when);
+    sites_.push_back({access.array, access.dimension, {}, {}, access.location});
+    const Expr place = number(static_cast<std::int64_t>(sites_.size()));
+    Stmt check =
+        ir::if_then(when ? both(when, bad) : bad,
+                    ir::reduce(result_, {place}, ir::ReduceOp::Max,
+                               ir::larger(access.index, number(transforms::nothing_recorded + 1)), access.location),
+                    {}, access.location);
+    checks_.push_back(in_loops(access, check));
+  }
+
+  static bool same_index(const transforms::OpenAccess& a, const transforms::OpenAccess& b) {
+    const bool same_conditions = a.when && b.when ? ir::equal(a.when, b.when) : !a.when && !b.when;
+    const bool same_place =
+        a.around.size() == b.around.size() && std::equal(a.around.begin(), a.around.end(), b.around.begin(),
+                                                         [](const Stmt& x, const Stmt& y) { return x.same_as(y); });
+    return same_conditions && same_place && ir::equal(a.index, b.index) &&
+           ir::equal(a.array->shape[a.dimension], b.array->shape[b.dimension]);
+  }
+
+  /// Inside the loops that decide, and only if the others run at all.
+  Stmt in_loops(const transforms::OpenAccess& access, Stmt check) const {
+    Stmt inner = access.statement;
+    for (auto it = access.around.rbegin(); it != access.around.rend(); inner = *it++) {
+      if (const auto* n = it->as<ir::For>()) {
+        const Expr lower = scalars_.look_through(n->lower), upper = scalars_.look_through(n->upper);
+        check = mentions(check, n->iterator)
+                    ? ir::for_loop(n->iterator, lower, upper, check, ir::LoopMode::Forward, access.location)
+                    : ir::if_then(less(lower, upper), check, {}, access.location);
+      } else if (const auto* branch = it->as<ir::If>()) {
+        const Expr condition = scalars_.look_through(branch->condition);
+        const bool in_then = branch->then_body.same_as(inner);
+        check = ir::if_then(in_then ? condition : ir::unary(ir::UnaryOp::Not, condition), check, {}, access.location);
+      }
+    }
+    return check;
+  }
+
   const ir::Program& source_;
-  Array violations_;
+  const ir::KnownScalars scalars_;
+  Array result_;
+  ir::Symbol count_;
+  std::vector<transforms::RecordedSite> sites_;
+  std::vector<transforms::OpenAccess> known_;
   std::map<Array, Array> inputs_;
   std::vector<Array> arrays_;
   std::vector<Stmt> checks_;
@@ -193,13 +309,6 @@ class Builder {
 };
 
 }  // namespace
-
-bool states_facts(const ir::Program& program) {
-  return std::any_of(program.facts.begin(), program.facts.end(), [](const ir::Fact& fact) {
-    return fact.kind != ir::FactKind::MayAlias && fact.kind != ir::FactKind::ReadUpTo &&
-           fact.array->role == ir::ArrayRole::Input;
-  });
-}
 
 FactsProgram facts_program(const ir::Program& program) { return Builder(program).build(); }
 

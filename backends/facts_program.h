@@ -2,25 +2,28 @@
 // so every target verifies facts at the speed of its memory.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/bound_accesses.h"
+
+#include <set>
 
 namespace loopgrad::backend {
-
-/// Whether the user states anything about index arrays (`may_alias` promises nothing that could be verified).
-bool states_facts(const ir::Program& program);
 
 /// What is verified by a program, and what has to be looked at on the host.
 struct FactsProgram {
   /// Declares the arrays of `program`, all but tapes and as inputs, and the sizes that its arguments tell; an empty
   /// body when there is nothing to verify in this way.
   ir::Program program;
-  /// The only array that `program` writes: rank 0, i64, how many times something does not hold.
-  std::string result;
+  /// The only array that `program` writes: i64. Element 0 is how many times a fact does not hold, element k + 1 the
+  /// largest index out of range of sites[k], or transforms::nothing_recorded.
+  ir::Array result;
+  std::vector<transforms::RecordedSite> sites;
   /// The same arrays and sizes, with all facts and without a body.
   ir::Program stated;
   /// Injective facts of `stated` about arrays of which no in_range fact with the lower bound 0 is known: a table of the
   /// values that occur has no bounded size then.
   std::vector<ir::Fact> on_host;
+  /// Arrays that decide: facts or indices are about them.
+  std::set<ir::Array> deciding;
 };
 
 /// Each array is read once for all of its facts, and once more for `injective`:
@@ -28,6 +31,11 @@ struct FactsProgram {
 ///   for i in 0..n: violations += !(lower <= a[i] < upper), for i in 1..n: violations += a[i - 1] > a[i]
 ///   for i in 0..n: if 0 <= a[i] < upper: owner[a[i]] = i
 ///   for i in 0..n: if 0 <= a[i] < upper: violations += owner[a[i]] != i
+///
+/// Indices of which only inputs decide, and that no fact bounds, are compared with the extents, in the loops and
+/// branches that they stand in:
+///
+///   for i in 0..n: if idx[i] < 0 || idx[i] >= m: result[1] max= idx[i]
 ///
 /// The program states injective facts, which make the first of these loops parallel. Where they are false two threads
 /// write one owner, whichever comes last, and the other one finds that. It states nothing else, so that no pass takes
