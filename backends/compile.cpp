@@ -3,6 +3,7 @@
 
 #include "backends/fact_verifier.h"
 #include "backends/stage.h"
+#include "dsl/ir/known_scalars.h"
 #include "transforms/bound_accesses.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
@@ -43,7 +44,7 @@ Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report
   // The interpreter stops by itself.
   const bool bounded = options.facts != Facts::Trust && (options.target != Target::Interpreter || options.gpu_mapped);
   transforms::Record trips, indices;
-  ir::Program source = input.program;
+  ir::Program source = ir::with_known_bounds(input.program);
   if (bounded) {
     source = transforms::bound_trips(source, input.records_trips ? &trips : nullptr);
     source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices);
@@ -58,8 +59,8 @@ Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report
 /// Compiles what verifies the facts of `program` together with `lowered`.
 backend::Build build(const std::vector<Lowered>& lowered, const std::string& name, const CompileOptions& options,
                      backend::FactVerifier& facts) {
-  const bool verifies =
-      options.target != Target::Interpreter && options.facts != Facts::Trust && !ir::is_empty(facts.program().body);
+  const bool verifies = (options.target != Target::Interpreter || options.gpu_mapped) &&
+                        options.facts != Facts::Trust && !ir::is_empty(facts.program().body);
   std::vector<ir::Program> programs;
   for (const Lowered& one : lowered) programs.push_back(one.program);
   Report ignored;  // nobody is interested in how facts are verified

@@ -39,7 +39,7 @@ void FactVerifier::use(Stage stage, const CompileOptions& options) {
 
 void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
   if (options_.facts == Facts::Trust || facts_.deciding.empty()) return;
-  if (options_.checked) return;  // the interpreter does
+  if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
   std::lock_guard lock(mutex_);
   const Binding binding = bind(arguments, sizes);
   const Key key = key_of(binding);
@@ -104,7 +104,8 @@ FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
 
 void FactVerifier::verify_now(const Binding& binding, void* stream) {
   // The interpreter compares every index itself.
-  if (options_.target == Target::Interpreter) return verify_on_host(facts_.stated, without_result(binding));
+  if (options_.target == Target::Interpreter && !options_.gpu_mapped)
+    return verify_on_host(facts_.stated, without_result(binding));
   if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
   if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
   verify_on_host(facts_.stated, without_result(binding));

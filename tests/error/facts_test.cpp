@@ -194,7 +194,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, FalseFacts,
                          testing::Values(Case{Target::OpenMP, Variant::Restructured},
                                          Case{Target::OpenMP, Variant::Atomic},
                                          Case{Target::OpenMP, Variant::NaiveTape},
-                                         Case{Target::Interpreter, Variant::Restructured}),
+                                         Case{Target::Interpreter, Variant::Restructured},
+                                         Case{Target::Interpreter, Variant::Restructured, true}),
                          case_name);
 
 }  // namespace
