@@ -7,6 +7,7 @@
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <new>
 
 namespace loopgrad::backend {
 namespace {
@@ -46,6 +47,21 @@ void Records::forget(Memory& memory) const {
   const auto bytes = static_cast<std::int64_t>(memory.seen.size() * sizeof(std::int64_t));
   cuda::copy_to_device(memory.owner.get(), memory.seen.data(), bytes, nullptr);
   cuda::synchronize(nullptr, {});
+}
+
+void Records::give_elements(std::vector<View>& arrays) {
+  std::lock_guard lock(mutex_);
+  for (View& array : arrays) {
+    if (element_count(array.shape, array.type, "") > 0) continue;
+    auto bytes = static_cast<std::int64_t>(bytes_of(array.type));
+    for (const std::int64_t extent : array.shape) bytes *= std::max<std::int64_t>(extent, 1);
+    if (bytes > spare_bytes_)
+      spare_ = on_device_ ? cuda::allocate(bytes, program_)
+                          : std::shared_ptr<void>(::operator new(static_cast<std::size_t>(bytes)),
+                                                  [](void* memory) { ::operator delete(memory); });
+    spare_bytes_ = std::max(spare_bytes_, bytes);
+    array.data = spare_.get();
+  }
 }
 
 void Records::check(const SizeValues& sizes, void* stream) {

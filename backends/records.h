@@ -20,6 +20,8 @@ class Records {
 
   bool holds(const ir::Array& array) const { return memory_.count(array) > 0; }
   View view_of(const ir::Array& array) const { return memory_.at(array).view; }
+  /// Gives arrays without elements memory of some: an index that was brought into range is 0 there.
+  void give_elements(std::vector<View>& arrays);
   /// After a run: throws RuntimeError(BadIndex) when something has been recorded, which is forgotten then. On a device
   /// it waits for the run, except while the stream is captured: what runs of the graph record is found after the next
   /// run outside of it.
@@ -37,6 +39,8 @@ class Records {
   const bool on_device_;
   const std::string program_;
   std::map<ir::Array, Memory> memory_;
+  std::shared_ptr<void> spare_;  // for arrays without elements
+  std::int64_t spare_bytes_ = 0;
   std::mutex mutex_;
 };
 

@@ -157,6 +157,7 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
     else if (records_ && records_->holds(array)) all.arrays.push_back(records_->view_of(array));
     else all.arrays.push_back(*next++);
   }
+  if (records_) records_->give_elements(all.arrays);
   if (function_) {
     run_kernel(all, stack);
   } else if (executor_) {

@@ -260,6 +260,18 @@ TEST_P(OutOfRange, OfTripsThatAreComputed) {
   }
 }
 
+TEST_P(OutOfRange, OfAnArrayWithoutElements) {
+  std::uint32_t line = 0;
+  const Executable run = compile(particles(line), GetParam().options());
+  std::vector<float> velocity(n, 1), x(n, 7), none(1);
+  const Arguments arguments = {{"velocity", view(velocity.data(), {n})},
+                               {"x", view(x.data(), {n})},
+                               {"field", view(none.data(), {0})},
+                               {"density", view(none.data(), {0, 3})}};
+  if (GetParam().target == Target::Interpreter) return;  // which stops at the read
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'density'", "[0, 0)"}, [&] { run.run(arguments); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, OutOfRange,
                          testing::Values(Case{Target::OpenMP, Variant::Restructured},
                                          Case{Target::OpenMP, Variant::Atomic},
