@@ -3,6 +3,7 @@
 #include "backends/cuda/device.h"
 #include "backends/records.h"
 
+#include <fmt/format.h>
 #include <loopgrad/error.h>
 
 #include <algorithm>
@@ -38,10 +39,12 @@ void FactVerifier::use(Stage stage, const CompileOptions& options) {
 }
 
 void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
-  if (options_.facts == Facts::Trust || facts_.deciding.empty()) return;
+  if (options_.facts == Facts::Trust || (facts_.deciding.empty() && facts_.of_sizes.empty())) return;
   if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
   std::lock_guard lock(mutex_);
   const Binding binding = bind(arguments, sizes);
+  if (options_.target != Target::Interpreter) check_sizes(binding.sizes);
+  if (facts_.deciding.empty()) return;
   const Key key = key_of(binding);
   std::map<std::string, View> views;
   bool is_versioned = true;
@@ -68,6 +71,21 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
     if (versioned_.size() > most_versioned) versioned_.pop_back();
   }
   views_ = std::move(views);
+}
+
+void FactVerifier::check_sizes(const SizeValues& sizes) const {
+  for (const FactsProgram::OfSizes& one : facts_.of_sizes) {
+    if (!evaluate(one.broken, sizes)) continue;
+    const transforms::RecordedSite& site = one.site;
+    throw UsageError({.code = ErrorCode::BadIndex,
+                      .message = fmt::format("index {} is outside of [0, {}), dimension {}; nothing has been written",
+                                             evaluate(one.index, sizes),
+                                             evaluate(site.array->shape[site.dimension], sizes), site.dimension),
+                      .program = facts_.stated.name,
+                      .array = site.array->name,
+                      .hint = "use sizes that the program is written for, or a condition around the access",
+                      .location = site.location});
+  }
 }
 
 Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
@@ -132,20 +150,25 @@ Binding FactVerifier::without_result(Binding binding) const {
   return binding;
 }
 
-void FactVerifier::verify_on_host(const ir::Program& program, Binding binding) const {
+void FactVerifier::verify_on_host(const ir::Program& program, const Binding& binding) const {
+  if (options_.target == Target::Cuda) cuda::synchronize_device();  // elements may be computed on any stream
   std::deque<HostArray> copies;
-  if (options_.target == Target::Cuda) {
-    cuda::synchronize_device();  // the work that computes the elements may be on any stream
-    const auto arrays = stated_about(program);
-    for (std::size_t i = 0; i < program.arrays.size(); ++i) {
-      if (!arrays.count(program.arrays[i])) continue;
-      View& view = binding.arrays[i];
+  const auto arrays = stated_about(program);
+  ir::Program stated = program;  // with these arrays only
+  stated.arrays.clear();
+  Binding bound{binding.sizes, {}};
+  for (std::size_t i = 0; i < program.arrays.size(); ++i) {
+    if (!arrays.count(program.arrays[i])) continue;
+    View view = binding.arrays[i];
+    if (options_.target == Target::Cuda) {
       const HostArray& copy = copies.emplace_back(view.type, view.shape);
       if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
       view = copy.view();
     }
+    stated.arrays.push_back(program.arrays[i]);
+    bound.arrays.push_back(view);
   }
-  verify_facts(program, binding);
+  verify_facts(stated, bound);
 }
 
 void FactVerifier::refuse_without_facts(const ir::Program& program, const ir::Array& array) const {

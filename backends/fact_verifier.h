@@ -33,12 +33,13 @@ class FactVerifier {
   using Key = std::vector<std::int64_t>;  // sizes, and what identifies the arrays
 
   Binding bind(const Arguments& arguments, const Sizes& sizes);
+  void check_sizes(const SizeValues& sizes) const;
   Key key_of(const Binding& binding) const;
   void verify_now(const Binding& binding, void* stream);
   /// Throws RuntimeError(BadIndex); false when a fact does not hold.
   bool holds(const Binding& binding, void* stream);
   /// Looks for the first element that breaks one of the facts.
-  void verify_on_host(const ir::Program& program, Binding binding) const;
+  void verify_on_host(const ir::Program& program, const Binding& binding) const;
   Binding without_result(Binding binding) const;
   void refuse_without_facts(const ir::Program& program, const ir::Array& array) const;
   std::int64_t result_bytes() const { return static_cast<std::int64_t>(results_.size() * sizeof(std::int64_t)); }

@@ -70,13 +70,15 @@ class Builder {
   FactsProgram build() {
     for (const ir::Fact& fact : source_.facts) add(fact);
     for (const transforms::OpenAccess& access : transforms::open_accesses(source_))
-      if (access.is_known) add(access);
+      if (access.only_sizes) add_of_sizes(access);
+      else if (access.is_known) add(access);
     FactsProgram all;
     const Stmt body = finished();
     all.deciding = deciding(body);
     all.stated = {source_.name, used_sizes(body), arrays_, std::move(stated_), ir::block({}), source_.location};
     all.on_host = std::move(on_host_);
     all.sites = std::move(sites_);
+    all.of_sizes = std::move(of_sizes_);
     all.result = result_;
     if (!ir::is_empty(body)) arrays_.push_back(result_);
     all.program = {source_.name + "_facts", all.stated.sizes, std::move(arrays_), std::move(parallel_), body,
@@ -213,6 +215,7 @@ class Builder {
         [&](const Expr& e) {
           if (const auto* v = e.as<ir::Var>()) used.insert(v->symbol);
         });
+    for (const FactsProgram::OfSizes& one : of_sizes_) note(one.broken);
     for (const ir::Fact& fact : source_.facts) {
       if (fact.kind == ir::FactKind::ReadUpTo) continue;
       note(fact.lower);
@@ -269,6 +272,31 @@ class Builder {
     checks_.push_back(in_loops(access, check));
   }
 
+  bool is_of_sizes(const Expr& e) const {
+    bool sizes = true;
+    ir::walk(e, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      const auto is = [&](const ir::Symbol& size) { return v && size == v->symbol; };
+      sizes &= part.kind() != ir::Kind::Load && (!v || std::any_of(source_.sizes.begin(), source_.sizes.end(), is));
+    });
+    return sizes;
+  }
+
+  /// Only where it is sure that the access happens: in loops over ranges of sizes.
+  void add_of_sizes(const transforms::OpenAccess& access) {
+    const Expr extent = access.array->shape[access.dimension];
+    if (!is_of_sizes(extent)) return;
+    Expr broken = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
+    for (const Stmt& s : access.around) {
+      if (s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
+      const auto* n = s.as<ir::For>();
+      if (!n) continue;
+      if (!is_of_sizes(n->lower) || !is_of_sizes(n->upper)) return;
+      broken = both(less(n->lower, n->upper), broken);
+    }
+    of_sizes_.push_back({{access.array, access.dimension, {}, {}, access.location}, access.index, broken});
+  }
+
   static bool same_index(const transforms::OpenAccess& a, const transforms::OpenAccess& b) {
     const bool same_conditions = a.when && b.when ? ir::equal(a.when, b.when) : !a.when && !b.when;
     const bool same_place =
@@ -302,6 +330,7 @@ class Builder {
   ir::Symbol count_;
   std::vector<transforms::RecordedSite> sites_;
   std::vector<transforms::OpenAccess> known_;
+  std::vector<FactsProgram::OfSizes> of_sizes_;
   std::map<Array, Array> inputs_;
   std::vector<Array> arrays_;
   std::vector<Stmt> checks_;

@@ -17,6 +17,12 @@ struct FactsProgram {
   /// largest index out of range of sites[k], or transforms::nothing_recorded.
   ir::Array result;
   std::vector<transforms::RecordedSite> sites;
+  /// Accesses of which sizes alone decide, such as x(n - 1): out of range where `broken` holds.
+  struct OfSizes {
+    transforms::RecordedSite site;
+    ir::Expr index, broken;
+  };
+  std::vector<OfSizes> of_sizes;
   /// The same arrays and sizes, with all facts and without a body.
   ir::Program stated;
   /// Injective facts of `stated` about arrays of which no in_range fact with the lower bound 0 is known: a table of the

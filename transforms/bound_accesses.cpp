@@ -72,7 +72,7 @@ class Bounder {
   Bounder(const ir::Program& program, bool reads, Record& record)
       : scalars_(program), recorder_(program, "indices", record) {
     for (OpenAccess& access : open_accesses(program)) {
-      if (access.is_known || (access.is_read && !reads)) continue;
+      if (access.is_known || access.only_sizes || (access.is_read && !reads)) continue;
       open_[access.statement.get()].push_back(std::move(access));
     }
   }

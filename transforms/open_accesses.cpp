@@ -76,7 +76,7 @@ namespace {
 
 class Finder {
  public:
-  explicit Finder(const ir::Program& program) : scalars_(program), ranges_(program) {}
+  explicit Finder(const ir::Program& program) : sizes_(program.sizes), scalars_(program), ranges_(program) {}
 
   std::vector<OpenAccess> run(const Stmt& body) {
     statement(body);
@@ -138,11 +138,21 @@ class Finder {
     if (array->role == ir::ArrayRole::Tape) return;
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const Expr index = scalars_.look_through(indices[d]);
-      if (!ranges_.is_from_data(index) || ranges_.stays_within(index, array->shape[d])) continue;
+      const bool only_sizes = !ranges_.is_from_data(index);
+      if ((only_sizes && (when || !is_of_sizes(index))) || ranges_.stays_within(index, array->shape[d])) continue;
       const Expr condition = when ? scalars_.look_through(when) : Expr();
       const bool known = scalars_.is_known(index) && (!condition || scalars_.is_known(condition)) && known_around();
-      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, known});
+      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, known});
     }
+  }
+
+  bool is_of_sizes(const Expr& index) const {
+    bool sizes = true;
+    ir::walk(index, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      sizes &= !v || std::find(sizes_.begin(), sizes_.end(), v->symbol) != sizes_.end();
+    });
+    return sizes;
   }
 
   bool known_around() const {
@@ -154,6 +164,7 @@ class Finder {
     });
   }
 
+  const std::vector<ir::Symbol> sizes_;
   const ir::KnownScalars scalars_;
   IndexRanges ranges_;
   std::vector<Stmt> around_;

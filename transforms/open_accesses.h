@@ -9,7 +9,7 @@
 
 namespace loopgrad::transforms {
 
-/// One index that only data tell.
+/// One index that only data tell, or only sizes.
 struct OpenAccess {
   ir::Array array;
   std::size_t dimension = 0;
@@ -19,7 +19,8 @@ struct OpenAccess {
   std::vector<ir::Stmt> around;  // the statements around that one, outermost first
   SourceLocation location;
   bool is_read = false;
-  bool is_known = false;  // before the program runs: nothing that it computes decides index, condition or loops
+  bool only_sizes = false;  // decide about the index, not data
+  bool is_known = false;    // before the program runs: nothing that it computes decides index, condition or loops
 };
 
 /// Says of an index whether it surely stays within an extent, and whether only data tell what it is. Ranges of

@@ -21,8 +21,9 @@ KnownScalars::KnownScalars(const Program& program) {
     const auto* n = s.as<Assign>();
     if (!n) return;
     note(n->array);
-    const bool scalar = n->array->role == ArrayRole::Local && n->array->shape.empty() && is_integer(n->array->type);
-    if (scalar) once.push_back(n);
+    // A value is rounded where it is stored, unless values of the type have the same.
+    const bool exact = value_type(n->array->type) == n->array->type;
+    if (n->array->role == ArrayRole::Local && n->array->shape.empty() && exact) once.push_back(n);
   });
   for (const Assign* n : once) {
     if (several.count(n->array)) continue;

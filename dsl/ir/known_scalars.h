@@ -1,4 +1,4 @@
-// Integer scalars that only name a value which is known before the program runs.
+// Scalars that only name a value which is known before the program runs.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -260,6 +260,25 @@ TEST_P(OutOfRange, OfTripsThatAreComputed) {
   }
 }
 
+TEST_P(OutOfRange, OfAConstantIndex) {
+  if (GetParam().target == Target::Interpreter) return;  // which says so when it is there
+  ProgramBuilder p("constant");
+  auto count = p.size("n");
+  auto x = p.input<float>("x", {count});
+  auto y = p.output<float>("y", {count});
+  for (auto i : p.loop("i", 0, count)) y(i) = x(i) * x(7) + x(count - 3);
+  const Program program = p.build();
+  const GradientExecutable g = compile_gradient(program, {.variant = GetParam().variant}, GetParam().options());
+  std::vector<float> xs(10, 1), ys(10, -1);
+  const auto run = [&](std::int64_t size) {
+    g.forward({{"x", view(xs.data(), {size})}, {"y", view(ys.data(), {size})}});
+  };
+  expect_error<UsageError>(ErrorCode::BadIndex, {"'x'", "index 7 is outside of [0, 5)"}, [&] { run(5); });
+  EXPECT_EQ(ys, std::vector<float>(10, -1));
+  EXPECT_NO_THROW(run(0)) << "no iteration, no access";
+  EXPECT_NO_THROW(run(10));
+}
+
 TEST_P(OutOfRange, OfAnArrayWithoutElements) {
   std::uint32_t line = 0;
   const Executable run = compile(particles(line), GetParam().options());

@@ -190,6 +190,18 @@ TEST_P(FalseFacts, OfOtherArraysGivenToBackward) {
   EXPECT_EQ(gather.d_x[0], 6.0f * n);
 }
 
+TEST(FactsInF64, AreVerifiedBesideArraysOfOtherTypes) {
+  Gather gather([&](ProgramBuilder& p, const ArrayHandle& idx, const Value& extent) { p.in_range(idx, 0, extent); });
+  std::vector<double> x(m, 3), y(n, -7);
+  const Executable run = compile(*gather.program, {.target = Target::Interpreter, .f64 = true});
+  const Arguments arguments = {
+      {"idx", view(gather.indices.data(), {n})}, {"x", view(x.data(), {m})}, {"y", view(y.data(), {n})}};
+  run.run(arguments);
+  EXPECT_EQ(y[5], 9);
+  gather.indices[5] = -1;
+  expect_error<RuntimeError>(ErrorCode::BadFact, {"idx[5] = -1"}, [&] { run.run(arguments); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, FalseFacts,
                          testing::Values(Case{Target::OpenMP, Variant::Restructured},
                                          Case{Target::OpenMP, Variant::Atomic},
