@@ -264,11 +264,11 @@ class Builder {
     add_readable(access.index, when);
     sites_.push_back({access.array, access.dimension, {}, {}, access.location});
     const Expr place = number(static_cast<std::int64_t>(sites_.size()));
-    Stmt check =
-        ir::if_then(when ? both(when, bad) : bad,
-                    ir::reduce(result_, {place}, ir::ReduceOp::Max,
-                               ir::larger(access.index, number(transforms::nothing_recorded + 1)), access.location),
-                    {}, access.location);
+    // Without a branch, so that it is a sum like any other.
+    const Expr found =
+        ir::select(when ? both(when, bad) : bad, ir::larger(access.index, number(transforms::nothing_recorded + 1)),
+                   number(transforms::nothing_recorded));
+    Stmt check = ir::reduce(result_, {place}, ir::ReduceOp::Max, found, access.location);
     checks_.push_back(in_loops(access, check));
   }
 
