@@ -2,8 +2,11 @@
 #include <loopgrad/compile.h>
 
 #include "backends/compile_together.h"
+#include "backends/fact_verifier.h"
 #include "backends/stage.h"
 #include "dsl/frontend/out_of_memory.h"
+#include "dsl/ir/known_scalars.h"
+#include "transforms/bound_accesses.h"
 #include "transforms/cpu/map_to_cpu.h"
 #include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
@@ -25,14 +28,81 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+/// A program as it runs, and what it notes meanwhile.
+struct Lowered {
+  ir::Program program;
+  std::vector<transforms::Record> records = {};
+};
+
+/// What of the program decides for a target.
+struct LowerInput {
+  const ir::Program& program;
+  transforms::SumMode mode;
+  const Schedule& schedule = {};
+  bool records_trips = true;  // it is the first to run loops with a promised trip count
+};
+
 /// The passes that every target shares, then those of the target.
-ir::Program lower_for(const CompileOptions& options, const ir::Program& program, transforms::SumMode mode,
-                      Report& report, const Schedule& schedule = {}) {
-  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && mode != transforms::SumMode::Serial;
+Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report& report) {
+  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && input.mode != transforms::SumMode::Serial;
   const std::int64_t tree_blocks = map ? transforms::gpu_tree_blocks : transforms::cpu_tree_blocks;
-  ir::Program lowered = transforms::lower(program, mode, report, {schedule, options.expected_sizes, tree_blocks});
-  if (map) return transforms::map_to_gpu(lowered, {options.threads_per_block});
-  return options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered;
+  // The interpreter stops by itself.
+  const bool bounded = options.facts != Facts::Trust && (options.target != Target::Interpreter || options.gpu_mapped);
+  transforms::Record trips, indices;
+  ir::Program source = ir::with_known_bounds(input.program);
+  if (bounded) {
+    source = transforms::bound_trips(source, input.records_trips ? &trips : nullptr);
+    source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices);
+  }
+  const ir::Program lowered =
+      transforms::lower(source, input.mode, report, {input.schedule, options.expected_sizes, tree_blocks});
+  const std::vector<transforms::Record> records = {trips, indices};
+  if (map) return {transforms::map_to_gpu(lowered, {options.threads_per_block}), records};
+  return {options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered, records};
+}
+
+/// The programs of one executable, and what verifies its facts.
+struct Part {
+  std::vector<Lowered> lowered;
+  const CompileOptions& options;
+  backend::FactVerifier& facts;
+
+  bool verifies() const {
+    return (options.target != Target::Interpreter || options.gpu_mapped) && options.facts != Facts::Trust &&
+           !ir::is_empty(facts.program().body);
+  }
+};
+
+/// How the facts of an executable are looked at: a program like any other.
+ir::Program lowered_facts(const Part& part) {
+  Report ignored;  // nobody is interested in how facts are verified
+  CompileOptions options = part.options;
+  options.facts = Facts::Trust;
+  options.schedule = {};
+  return lower_for(options, {part.facts.program(), transforms::SumMode::Restructured}, ignored).program;
+}
+
+/// One compilation of all parts. The result has the stages of the parts one after the other, without those that verify
+/// facts, which the verifiers get.
+backend::Build build(const std::vector<Part>& parts, const std::string& name) {
+  std::vector<ir::Program> programs;
+  for (const Part& part : parts) {
+    for (const Lowered& one : part.lowered) programs.push_back(one.program);
+    if (part.verifies()) programs.push_back(lowered_facts(part));
+  }
+  backend::Build result = backend::build_stages(programs, parts.front().options, name);
+  std::vector<backend::Stage> stages;
+  auto next = result.stages.begin();
+  for (const Part& part : parts) {
+    for (const Lowered& one : part.lowered) {
+      stages.push_back(std::move(*next++));
+      stages.back().keep(one.records);
+    }
+    part.facts.use(part.verifies() ? std::move(*next++) : backend::Stage(part.facts.program(), part.options),
+                   part.options);
+  }
+  result.stages = std::move(stages);
+  return result;
 }
 
 /// What an executable stands for; refuses one that was moved from or made from nothing.
@@ -47,6 +117,15 @@ Impl& required(const std::shared_ptr<Impl>& impl) {
 
 }  // namespace
 
+const char* name_of(Facts facts) {
+  switch (facts) {
+    case Facts::Verify: return "verify";
+    case Facts::Trust: return "trust";
+    case Facts::CheckAccesses: return "check-accesses";
+  }
+  return "?";
+}
+
 const char* name_of(Target target) {
   switch (target) {
     case Target::Interpreter: return "interpreter";
@@ -57,17 +136,19 @@ const char* name_of(Target target) {
 }
 
 struct Executable::Impl {
+  explicit Impl(const ir::Program& program) : facts(program) {}
   backend::Build build;
+  backend::FactVerifier facts;
 };
 
 Executable compile(const Program& program, const CompileOptions& options) {
   return reporting_memory(program.name(), [&] {
     const auto start = Clock::now();
     Report report;
-    const ir::Program lowered =
-        lower_for(options, program.ir(), transforms::SumMode::Restructured, report, options.schedule);
-    auto impl = std::make_shared<Executable::Impl>();
-    impl->build = backend::build_stages({lowered}, options);
+    auto impl = std::make_shared<Executable::Impl>(program.ir());
+    std::vector<Lowered> lowered = {
+        lower_for(options, {program.ir(), transforms::SumMode::Restructured, options.schedule}, report)};
+    impl->build = build({{std::move(lowered), options, impl->facts}}, program.name());
     impl->build.milliseconds = milliseconds_since(start);
     return Executable(std::move(impl));
   });
@@ -75,7 +156,11 @@ Executable compile(const Program& program, const CompileOptions& options) {
 
 void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOptions& options) const {
   const backend::Stage& stage = required(impl_).build.stages.front();
-  reporting_memory(stage.program().name, [&] { stage.run(stage.bind(arguments, sizes), {}, nullptr, options.stream); });
+  reporting_memory(stage.program().name, [&] {
+    const backend::Binding bound = stage.bind(arguments, sizes);
+    impl_->facts.verify(arguments, sizes, options.stream);
+    stage.run(bound, {}, nullptr, options.stream);
+  });
 }
 
 const std::string& Executable::source() const { return required(impl_).build.source; }
@@ -157,14 +242,15 @@ class Turn {
 }  // namespace
 
 struct GradientExecutable::Impl {
-  Impl(std::shared_ptr<const GradientCode> shared, std::vector<backend::Stage> three)
-      : code(std::move(shared)), stages(std::move(three)) {}
+  Impl(std::shared_ptr<const GradientCode> shared, std::vector<backend::Stage> three,
+       std::unique_ptr<backend::FactVerifier> verifier)
+      : code(std::move(shared)), stages(std::move(three)), facts(std::move(verifier)) {}
 
   /// The same gradient without a tape. Reads only what never changes, so `this` may be in use.
   std::shared_ptr<Impl> independent() const {
     std::vector<backend::Stage> own;
     for (const backend::Stage& stage : stages) own.push_back(stage.independent());
-    return std::make_shared<Impl>(code, std::move(own));
+    return std::make_shared<Impl>(code, std::move(own), facts->independent());
   }
 
   const backend::Stage& sizing() const { return stages[0]; }
@@ -182,6 +268,7 @@ struct GradientExecutable::Impl {
 
   const std::shared_ptr<const GradientCode> code;
   const std::vector<backend::Stage> stages;
+  const std::unique_ptr<backend::FactVerifier> facts;
   std::atomic<bool> taken = false;  // everything below is the caller's whose Turn it is
   // The state that forward() leaves to backward().
   bool has_run_forward = false;
@@ -268,6 +355,7 @@ void GradientExecutable::Impl::note_tape_bytes() {
 }
 
 void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Sizes& given, void* stream) {
+  facts->verify(arguments, given, stream);  // first: trip counts are read from what facts are about
   const backend::Binding bound = forward().bind(arguments, computed_sizes(arguments, given, stream));
   owner.note_forward();
   has_run_forward = false;
@@ -301,6 +389,7 @@ void GradientExecutable::Impl::check_backward(const Arguments& arguments) const 
 void GradientExecutable::Impl::run_backward(const Arguments& arguments, const Sizes& given, void* stream) {
   check_backward(arguments);
   const backend::Binding bound = backward().bind(arguments, sizes_of_last_forward(given), true);
+  facts->verify_others(backward().program(), bound);
   // Popping leaves the data where it is, so that backward() can be repeated.
   stack.kernel.size = stack_size;
   const backend::ValueStack kept = stack.interpreter;
@@ -344,7 +433,8 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
                                                           const std::vector<CompileOptions>& options) {
   const auto start = Clock::now();
   std::vector<std::shared_ptr<GradientCode>> codes;
-  std::vector<ir::Program> lowered;
+  std::vector<std::unique_ptr<FactVerifier>> verifiers;
+  std::vector<Part> parts;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Gradient& gradient = gradients[i];
     const CompileOptions& own = options[i];
@@ -352,12 +442,15 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     auto code = std::make_shared<GradientCode>(gradient, own);
     Report& report = code->gradient.report;
     Report ignored;  // how the sizing program runs interests nobody
-    lowered.push_back(lower_for(own, gradient.sizing.ir(), mode, ignored));
-    lowered.push_back(lower_for(own, gradient.forward.ir(), mode, report, own.schedule));
-    lowered.push_back(lower_for(own, gradient.backward.ir(), mode, report, own.backward_schedule));
+    std::vector<Lowered> lowered;
+    lowered.push_back(lower_for(own, {gradient.sizing.ir(), mode, {}, false}, ignored));
+    lowered.push_back(lower_for(own, {gradient.forward.ir(), mode, own.schedule}, report));
+    lowered.push_back(lower_for(own, {gradient.backward.ir(), mode, own.backward_schedule, false}, report));
+    verifiers.push_back(std::make_unique<FactVerifier>(gradient.forward.ir()));
+    parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));
   }
-  const Build all = build_stages(lowered, options.front());
+  const Build all = build(parts, gradients.back().backward.name());
   std::vector<GradientExecutable> result;
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto first = all.stages.begin() + static_cast<std::ptrdiff_t>(3 * i);
@@ -365,8 +458,8 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     codes[i]->from_cache = all.from_cache;
     codes[i]->milliseconds = milliseconds_since(start);
     std::vector<Stage> own(first, first + 3);
-    result.push_back(
-        GradientExecutable(std::make_shared<GradientExecutable::Impl>(std::move(codes[i]), std::move(own))));
+    result.push_back(GradientExecutable(
+        std::make_shared<GradientExecutable::Impl>(std::move(codes[i]), std::move(own), std::move(verifiers[i]))));
   }
   return result;
 }

@@ -137,7 +137,15 @@ Stage::Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& op
 Stage Stage::independent() const {
   Stage copy = *this;
   if (executor_) copy.executor_ = executor_->independent();
+  if (records_) copy.records_ = records_->independent();
   return copy;
+}
+
+void Stage::keep(std::vector<transforms::Record> records) {
+  std::erase_if(records, [](const transforms::Record& record) { return record.array == nullptr; });
+  if (records.empty()) return;
+  for (const transforms::Record& record : records) std::erase(without_tape_.arrays, record.array);
+  records_ = std::make_shared<Records>(std::move(records), options_.target == Target::Cuda, program_.name);
 }
 
 bool Stage::was_captured() const { return executor_ && executor_->was_captured(); }
@@ -160,13 +168,25 @@ Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_
 void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack, void* stream) const {
   Binding all{bound.sizes, {}};
   auto next = bound.arrays.begin();
-  for (const ir::Array& array : program_.arrays)
-    all.arrays.push_back(array->role == ir::ArrayRole::Tape ? tape.at(array->name) : *next++);
-  if (function_) return run_kernel(all, stack);
-  if (executor_) return run_on_device(all, stack, stream);
-  sizes_->check(bound.sizes);
-  const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
-  interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
+  // Runs of one stage that may record something follow each other.
+  std::unique_lock<std::mutex> turn;
+  if (records_) turn = records_->turn();
+  for (const ir::Array& array : program_.arrays) {
+    if (array->role == ir::ArrayRole::Tape) all.arrays.push_back(tape.at(array->name));
+    else if (records_ && records_->holds(array)) all.arrays.push_back(records_->view_of(array));
+    else all.arrays.push_back(*next++);
+  }
+  if (records_) records_->give_elements(all.arrays);
+  if (function_) {
+    run_kernel(all, stack);
+  } else if (executor_) {
+    run_on_device(all, stack, stream);
+  } else {
+    sizes_->check(bound.sizes);
+    const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
+    interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
+  }
+  if (records_) records_->check(bound.sizes, stream);
 }
 
 /// The number that OpenMP is asked for; it may make fewer.
@@ -251,8 +271,7 @@ class DeviceCode {
   bool all_from_cache_ = true;
 };
 
-Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOptions& options) {
-  const std::string& name = mapped.front().name;
+Build build_for_device(const std::vector<ir::Program>& mapped, const std::string& name, const CompileOptions& options) {
   Build build;
   const auto start = std::chrono::steady_clock::now();
   auto programs = std::make_shared<const std::vector<ir::Program>>(mapped);
@@ -269,15 +288,15 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const CompileOpti
 
 }  // namespace
 
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options) {
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given) {
   Build build;
-  const std::string& name = lowered.back().name;  // of a gradient: the backward program
+  const std::string& name = given.empty() ? lowered.back().name : given;
   check_options(options, name);
   if (options.target == Target::Interpreter) {
     for (const ir::Program& program : lowered) build.stages.emplace_back(program, options);
     return build;
   }
-  if (options.target == Target::Cuda) return build_for_device(lowered, options);
+  if (options.target == Target::Cuda) return build_for_device(lowered, name, options);
   auto start = std::chrono::steady_clock::now();
   EmittedUnit unit = emit_openmp(lowered);
   report_time("emit OpenMP C++", name, milliseconds_since(start));

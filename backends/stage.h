@@ -5,6 +5,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
+#include "backends/records.h"
 #include "backends/runtime/size_checks.h"
 #include "backends/runtime/workspace.h"
 
@@ -39,10 +40,14 @@ class Stage {
   Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options, std::shared_ptr<const CudaUnit> unit,
         std::size_t index, cuda::Executor::Modules modules);
 
+  /// Arrays of the program in which it notes what it has left out; given before the first run.
+  void keep(std::vector<transforms::Record> records);
+
   const ir::Program& program() const { return program_; }
   /// Sizes and all arrays but the tape, checked; nothing is written.
   Binding bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown = false) const;
-  /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError.
+  /// Runs on what `bind` gave and the tape arrays by name. Throws RuntimeError, of indices and trip counts out of range
+  /// after the run.
   void run(const Binding& bound, const std::map<std::string, View>& tape, TapeStack* stack,
            void* stream = nullptr) const;
   /// The same compiled code, with memory of its own where runs would follow each other.
@@ -62,6 +67,7 @@ class Stage {
   ir::Program without_tape_;  // for binding
   CompileOptions options_;
   std::shared_ptr<const SizeChecks> sizes_;
+  std::shared_ptr<Records> records_;
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
   int (*openmp_threads_)() = nullptr;  // null where nothing runs in parallel
@@ -81,7 +87,9 @@ struct Build {
   bool from_cache = false;
 };
 
-/// Throws UsageError for options that do not fit the target, CompileError as load_kernels does.
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options);
+/// `name`: what messages call all of this; that of the last program when empty. Throws UsageError for options that do
+/// not fit the target, CompileError as load_kernels does.
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options,
+                   const std::string& name = {});
 
 }  // namespace loopgrad::backend

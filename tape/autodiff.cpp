@@ -1,6 +1,7 @@
 #include <loopgrad/autodiff.h>
 
 #include "dsl/frontend/out_of_memory.h"
+#include "dsl/ir/known_scalars.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
@@ -72,7 +73,7 @@ const char* name_of(Variant variant) {
 namespace {
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared = tape::prepare(program.ir(), options);
+  const tape::Prepared prepared = tape::prepare(ir::with_known_bounds(program.ir()), options);
   Report report;
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;

@@ -59,14 +59,39 @@ class FactCheck {
   }
 
   void injective() const {
+    std::int64_t least = 0, most = -1;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const auto value = static_cast<std::int64_t>(at(i));
+      least = i == 0 ? value : std::min(least, value);
+      most = i == 0 ? value : std::max(most, value);
+    }
+    std::int64_t values = 0;
+    const bool overflows = __builtin_sub_overflow(most, least, &values) || __builtin_add_overflow(values, 1, &values);
+    if (!overflows && values <= most_values_each * count_) by_table(least, values);
+    else by_order();
+  }
+
+  static constexpr std::int64_t most_values_each = 16;
+
+  /// Where the values lie close together: who has each of them.
+  void by_table(std::int64_t least, std::int64_t values) const {
+    std::vector<std::int64_t> owner(static_cast<std::size_t>(values), -1);
+    for (std::int64_t i = 0; i < count_; ++i) {
+      std::int64_t& first = owner[static_cast<std::size_t>(static_cast<std::int64_t>(at(i)) - least)];
+      if (first >= 0) occurs_twice(first, i);
+      first = i;
+    }
+  }
+  void by_order() const {
     std::vector<std::int64_t> order(static_cast<std::size_t>(count_));
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(),
               [&](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) < at(b) : a < b; });
-    for (std::size_t k = 1; k < order.size(); ++k) {
-      if (at(order[k - 1]) != at(order[k])) continue;
-      broken(fmt::format("is not injective: {} and {}", show(order[k - 1]), show(order[k])));
-    }
+    for (std::size_t k = 1; k < order.size(); ++k)
+      if (at(order[k - 1]) == at(order[k])) occurs_twice(order[k - 1], order[k]);
+  }
+  [[noreturn]] void occurs_twice(std::int64_t a, std::int64_t b) const {
+    broken(fmt::format("is not injective: {} and {}", show(a), show(b)));
   }
 
   void csr_pointer() const {

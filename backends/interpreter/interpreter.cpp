@@ -12,4 +12,9 @@ void interpret(const ir::Program& program, const Binding& binding, const Interpr
   interpreter::compile_body(machine)->run();
 }
 
+void verify_facts(const ir::Program& program, const Binding& binding) {
+  interpreter::Machine machine(program, binding, {}, nullptr);
+  interpreter::verify_facts(machine);
+}
+
 }  // namespace loopgrad::backend

@@ -43,4 +43,8 @@ struct ValueStack {
 void interpret(const ir::Program& program, const Binding& binding, const InterpreterOptions& options = {},
                ValueStack* stack = nullptr);
 
+/// Verifies every fact about an array that is given from outside. Throws RuntimeError(BadFact) naming array, element
+/// and the line of the fact.
+void verify_facts(const ir::Program& program, const Binding& binding);
+
 }  // namespace loopgrad::backend

@@ -74,8 +74,9 @@ Expr Abstraction::opaque(const Expr& e, const Expr& lower, const Expr& upper) {
   symbols_.push_back(ir::make_symbol("v"));
   originals_.push_back(e);
   Expr symbol = ir::var(symbols_.back());
-  if (lower) constraints_.push_back(ir::binary(BinaryOp::Ge, symbol, ir::cast(ScalarType::I64, lower)));
-  if (upper) constraints_.push_back(ir::binary(BinaryOp::Lt, symbol, ir::cast(ScalarType::I64, upper)));
+  // A bound need not be affine either, such as a product of sizes.
+  if (lower) constraints_.push_back(ir::binary(BinaryOp::Ge, symbol, value(ir::cast(ScalarType::I64, lower))));
+  if (upper) constraints_.push_back(ir::binary(BinaryOp::Lt, symbol, value(ir::cast(ScalarType::I64, upper))));
   return symbol;
 }
 

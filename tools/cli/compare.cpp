@@ -273,6 +273,7 @@ Json json_of(const Row& row, Target target) {
 int compare_variants(const Options& options) {
   const ProgramEntry& entry = *options.program;
   const CompileOptions compile_options{.target = options.target.value_or(Target::OpenMP),
+                                       .facts = options.facts,
                                        .threads = options.threads,
                                        .threads_per_block = options.threads_per_block};
   const Target target = compile_options.target;

@@ -13,7 +13,8 @@ namespace loopgrad::cli {
 namespace {
 
 struct Raw {  // as typed
-  std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule;
+  std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule,
+                       facts = "verify";
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
   std::vector<std::string> with;
@@ -133,6 +134,10 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.backward_schedule = Schedule::parse(raw.backward_schedule);
   if (!(options.schedule.empty() && options.backward_schedule.empty()) && options.target == Target::Cuda)
     bad_input("a schedule is shown for the targets interpreter and openmp", "leave out --target");
+  options.facts = named<Facts>(raw.facts, "--facts",
+                               {{name_of(Facts::Verify), Facts::Verify},
+                                {name_of(Facts::Trust), Facts::Trust},
+                                {name_of(Facts::CheckAccesses), Facts::CheckAccesses}});
   options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
@@ -248,7 +253,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       add_run_options(sub, raw);
     }
     if (row.command == Command::Explain) sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
-    if (row.command == Command::Compare) sub.add_option("--only", raw.only, "measure no other variant than this one");
+    if (row.command != Command::Compare) continue;
+    sub.add_option("--only", raw.only, "measure no other variant than this one");
+    sub.add_option("--facts", raw.facts, "verify, trust or check-accesses: facts and indices from data");
   }
   try {
     refuse_unknown_command(argc, argv);

@@ -34,6 +34,7 @@ struct Options {
   Sizes sizes;                  // those given; see `sizes_of`
   int threads = 0;
   int threads_per_block = 0;                       // of the target cuda
+  Facts facts = Facts::Verify;                     // of `compare`
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   FuzzOptions fuzz;

@@ -22,7 +22,16 @@ struct View {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements; empty means contiguous
   Device device = Device::Host;
+  std::uint64_t version = 0;  // of the contents, see `versioned`; 0: they may change from call to call
 };
+
+/// The same view with a promise: whenever this memory is passed with this version (not 0), it holds the same elements.
+/// Facts about it are then verified once and not in every call. Count the version up when the contents change.
+/// **Example:** `arrays["idx"] = versioned(view(idx.data(), {n}), 1)`.
+inline View versioned(View view, std::uint64_t version) {
+  view.version = version;
+  return view;
+}
 
 /// **Example:** `view(x.data(), {n})`.
 template <class T>
@@ -31,7 +40,8 @@ View view(T* data, std::vector<std::int64_t> shape) {
           scalar_type<std::remove_const_t<T>>(),
           std::move(shape),
           {},
-          Device::Host};
+          Device::Host,
+          0};
 }
 
 /// The same for memory of the GPU, such as cudaMalloc gives.

@@ -12,11 +12,25 @@ namespace loopgrad {
 enum class Target { Interpreter, OpenMP, Cuda };
 const char* name_of(Target target);  // "interpreter", "openmp", "cuda"
 
+/// What is done about the facts that a program states, and about indices that only data tell.
+enum class Facts {
+  /// Facts are verified before anything is written, in every run whose index arrays are not `versioned`. An index from
+  /// data that no fact bounds is compared with the extent before something is written there, and so is the trip count
+  /// of a loop with its `at_most`; what does not fit is left out, and the run throws RuntimeError(BadIndex).
+  Verify,
+  /// Nothing of this: a false fact or index reads and writes anywhere.
+  Trust,
+  /// As Verify, and every index from data is compared, also where something is read.
+  CheckAccesses,
+};
+const char* name_of(Facts facts);  // "verify", "trust", "check-accesses"
+
 struct CompileOptions {
   Target target = Target::OpenMP;
   bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
-  bool gpu_mapped = false;          // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  bool gpu_mapped = false;  // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  Facts facts = Facts::Verify;
   int threads = 0;                  // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS); at most 4096. A run takes
                                     // fewer where the system makes no more; no result depends on it
   int threads_per_block = 0;        // Cuda: of every block, a power of two from 32 to 1024; 0 means as fits the loops
@@ -39,7 +53,8 @@ struct RunOptions {
 class Executable {
  public:
   /// Checks all arguments first (names, types, ranks, extents, layout, overlap) and only then runs.
-  /// Throws UsageError with nothing written, or RuntimeError from checked execution.
+  /// Throws UsageError, or RuntimeError(BadFact), with nothing written; RuntimeError from checked execution and for
+  /// indices out of range.
   void run(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
   /// The generated C++ or CUDA C++ (empty for the interpreter).
   const std::string& source() const;

@@ -16,8 +16,8 @@ enum class ErrorCode {
   BadType,            // element type differs from the declaration
   BadLayout,          // strides where a contiguous array is due
   BadSize,            // a size is negative, inconsistent, unknown or overflows
-  BadIndex,           // an index is out of range (checked execution)
-  BadFact,            // a stated fact about an array does not hold (checked execution)
+  BadIndex,           // an index is out of range, or a loop makes more trips than promised
+  BadFact,            // a stated fact about an array does not hold
   Aliasing,           // two arguments share memory without `may_alias`
   UninitialisedRead,  // a value is read before it is written (checked execution)
   Race,               // two iterations of a parallel loop touch one element (checked execution)

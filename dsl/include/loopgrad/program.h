@@ -189,7 +189,7 @@ class ProgramBuilder {
   Branch when(const Value& condition, const std::function<void()>& then,
               std::source_location where = std::source_location::current());
 
-  /// Facts about arrays that a compiler cannot see; checked execution verifies them. All but `may_alias` are about
+  /// Facts about arrays that a compiler cannot see; they are verified before a run. All but `may_alias` are about
   /// inputs of integer type.
   void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
                 std::source_location where = std::source_location::current());

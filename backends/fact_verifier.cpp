@@ -1,0 +1,209 @@
+#include "backends/fact_verifier.h"
+
+#include "backends/cuda/device.h"
+#include "backends/records.h"
+
+#include <fmt/format.h>
+#include <loopgrad/error.h>
+
+#include <algorithm>
+#include <set>
+
+namespace loopgrad::backend {
+namespace {
+
+/// Sets of versioned arrays that a program takes turns with.
+constexpr std::size_t most_versioned = 64;
+
+std::set<ir::Array> stated_about(const ir::Program& program) {
+  std::set<ir::Array> arrays;
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind != ir::FactKind::MayAlias && fact.kind != ir::FactKind::ReadUpTo) arrays.insert(fact.array);
+  return arrays;
+}
+
+ir::Program with_facts(ir::Program program, std::vector<ir::Fact> facts) {
+  program.facts = std::move(facts);
+  return program;
+}
+
+bool same_memory(const View& a, const View& b) {
+  return a.data == b.data && a.type == b.type && a.shape == b.shape && a.version == b.version;
+}
+
+}  // namespace
+
+void FactVerifier::use(Stage stage, const CompileOptions& options) {
+  stage_.emplace(std::move(stage));
+  options_ = options;
+}
+
+std::unique_ptr<FactVerifier> FactVerifier::independent() const {
+  std::unique_ptr<FactVerifier> copy(new FactVerifier(facts_));
+  if (stage_) copy->use(stage_->independent(), options_);
+  return copy;
+}
+
+void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
+  if (options_.facts == Facts::Trust || (facts_.deciding.empty() && facts_.of_sizes.empty())) return;
+  if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
+  std::lock_guard lock(mutex_);
+  const Binding binding = bind(arguments, sizes);
+  if (options_.target != Target::Interpreter) check_sizes(binding.sizes);
+  if (facts_.deciding.empty()) return;
+  const Key key = key_of(binding);
+  std::map<std::string, View> views;
+  bool is_versioned = true;
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
+    if (!facts_.deciding.count(facts_.stated.arrays[i])) continue;
+    is_versioned &= binding.arrays[i].version != 0;
+    views[facts_.stated.arrays[i]->name] = binding.arrays[i];
+  }
+  const bool capturing = options_.target == Target::Cuda && cuda::is_capturing(stream);
+  const bool known = is_versioned && std::find(versioned_.begin(), versioned_.end(), key) != versioned_.end();
+  if (capturing && !known && key != last_)
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "this run cannot be captured into a CUDA graph: facts about its index arrays have not "
+                                 "been verified",
+                      .program = facts_.stated.name,
+                      .hint = "make one run with the same arguments and sizes before the capture, or compile with "
+                              ".facts = Facts::Trust"});
+  views_.clear();
+  if (!capturing && !known) {
+    last_.clear();
+    verify_now(binding, stream);
+    last_ = key;
+    if (is_versioned) versioned_.push_front(key);
+    if (versioned_.size() > most_versioned) versioned_.pop_back();
+  }
+  views_ = std::move(views);
+}
+
+void FactVerifier::check_sizes(const SizeValues& sizes) const {
+  for (const FactsProgram::OfSizes& one : facts_.of_sizes) {
+    if (!evaluate(one.broken, sizes)) continue;
+    const transforms::RecordedSite& site = one.site;
+    throw UsageError({.code = ErrorCode::BadIndex,
+                      .message = fmt::format("index {} is outside of [0, {}), dimension {}; nothing has been written",
+                                             evaluate(one.index, sizes),
+                                             evaluate(site.array->shape[site.dimension], sizes), site.dimension),
+                      .program = facts_.stated.name,
+                      .array = site.array->name,
+                      .hint = "use sizes that the program is written for, or a condition around the access",
+                      .location = site.location});
+  }
+}
+
+Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
+  Arguments all = arguments;
+  if (!ir::is_empty(facts_.program.body)) {
+    const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(results_.size())};
+    all[facts_.result->name] = view(results_.data(), shape);
+    if (options_.target == Target::Cuda) {
+      if (!on_device_) on_device_ = cuda::allocate(result_bytes(), facts_.stated.name);
+      all[facts_.result->name] = device_view(static_cast<std::int64_t*>(on_device_.get()), shape);
+    }
+  }
+  try {
+    return stage_->bind(all, sizes, true);
+  } catch (const UsageError& error) {  // the user knows the program by its own name
+    ErrorInfo info = error.info();
+    info.program = facts_.stated.name;
+    throw UsageError(info);
+  }
+}
+
+FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
+  Key key;
+  for (const auto& [symbol, size] : binding.sizes) key.push_back(size);
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
+    if (!facts_.deciding.count(facts_.stated.arrays[i])) continue;
+    const View& view = binding.arrays[i];
+    key.push_back(reinterpret_cast<std::intptr_t>(view.data));
+    key.push_back(static_cast<std::int64_t>(view.version));
+    key.insert(key.end(), view.shape.begin(), view.shape.end());
+  }
+  return key;
+}
+
+void FactVerifier::verify_now(const Binding& binding, void* stream) {
+  // The interpreter compares every index itself.
+  if (options_.target == Target::Interpreter && !options_.gpu_mapped)
+    return verify_on_host(facts_.stated, without_result(binding));
+  if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
+  if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
+  verify_on_host(facts_.stated, without_result(binding));
+  throw RuntimeError({.code = ErrorCode::BadFact,
+                      .message = "a fact about an index array did not hold when it was verified, and holds now",
+                      .program = facts_.stated.name,
+                      .hint = "do not change arrays while a program runs on them",
+                      .location = facts_.stated.location});
+}
+
+bool FactVerifier::holds(const Binding& binding, void* stream) {
+  stage_->run(binding, {}, nullptr, stream);
+  if (on_device_) cuda::copy_to_host(results_.data(), on_device_.get(), result_bytes(), stream);
+  if (results_[0] != 0) return false;
+  for (std::size_t k = 0; k < facts_.sites.size(); ++k)
+    if (results_[k + 1] != transforms::nothing_recorded)
+      throw_out_of_range(facts_.sites[k], results_[k + 1], binding.sizes, facts_.stated.name,
+                         "nothing has been written");
+  return true;
+}
+
+Binding FactVerifier::without_result(Binding binding) const {
+  binding.arrays.resize(facts_.stated.arrays.size());
+  return binding;
+}
+
+void FactVerifier::verify_on_host(const ir::Program& program, const Binding& binding) const {
+  if (options_.target == Target::Cuda) cuda::synchronize_device();  // elements may be computed on any stream
+  std::deque<HostArray> copies;
+  const auto arrays = stated_about(program);
+  ir::Program stated = program;  // with these arrays only
+  stated.arrays.clear();
+  Binding bound{binding.sizes, {}};
+  for (std::size_t i = 0; i < program.arrays.size(); ++i) {
+    if (!arrays.count(program.arrays[i])) continue;
+    View view = binding.arrays[i];
+    if (options_.target == Target::Cuda) {
+      const HostArray& copy = copies.emplace_back(view.type, view.shape);
+      if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
+      view = copy.view();
+    }
+    stated.arrays.push_back(program.arrays[i]);
+    bound.arrays.push_back(view);
+  }
+  verify_facts(stated, bound);
+}
+
+void FactVerifier::refuse_without_facts(const ir::Program& program, const ir::Array& array) const {
+  for (const ir::Fact& fact : program.facts)
+    if (fact.array == array) return;
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = "backward() is given other memory than forward(), which has looked at the indices in it",
+                    .program = program.name,
+                    .array = array->name,
+                    .hint = "pass the same array, or state in_range about it",
+                    .location = array->location});
+}
+
+void FactVerifier::verify_others(const ir::Program& program, const Binding& binding) {
+  if (options_.facts == Facts::Trust || options_.checked) return;
+  std::lock_guard lock(mutex_);
+  std::set<ir::Array> others;
+  ir::Program bound = program;  // without what `binding` leaves out
+  std::erase_if(bound.arrays, [](const ir::Array& array) { return array->role == ir::ArrayRole::Tape; });
+  for (std::size_t i = 0; i < bound.arrays.size(); ++i) {
+    const auto seen = views_.find(bound.arrays[i]->name);
+    if (seen != views_.end() && !same_memory(seen->second, binding.arrays[i])) others.insert(bound.arrays[i]);
+  }
+  if (options_.target != Target::Interpreter)
+    for (const ir::Array& array : others) refuse_without_facts(bound, array);
+  std::erase_if(bound.facts, [&](const ir::Fact& fact) {
+    return !others.count(fact.array) || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo;
+  });
+  if (!bound.facts.empty()) verify_on_host(bound, binding);
+}
+
+}  // namespace loopgrad::backend

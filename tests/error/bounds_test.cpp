@@ -1,0 +1,302 @@
+// Indices and trip counts that only data tell: nothing is written outside of arrays, and the run is an error that names
+// array, index and line.
+#include "tests/error/expect_error.h"
+
+#include <loopgrad/compile.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace loopgrad::test {
+namespace {
+
+const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
+
+struct Case {
+  Target target;
+  Variant variant;
+  bool gpu_mapped = false;
+  CompileOptions options(Facts facts = Facts::Verify) const {
+    CompileOptions options{.target = target};
+    options.gpu_mapped = gpu_mapped;
+    options.facts = facts;
+    return options;
+  }
+};
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = name_of(info.param.variant);
+  std::erase(name, '-');
+  return std::string(name_of(info.param.target)) + (info.param.gpu_mapped ? "_mapped_" : "_") + name;
+}
+
+class OutOfRange : public testing::TestWithParam<Case> {};
+
+/// An array between two others that must stay as they are.
+struct Guarded {
+  explicit Guarded(std::int64_t n, float value) : memory(static_cast<std::size_t>(n + 2 * gap), -1e9f), extent(n) {
+    std::fill(memory.begin() + gap, memory.end() - gap, value);
+  }
+  View view() { return loopgrad::view(memory.data() + gap, {extent}); }
+  float& operator[](std::int64_t i) { return memory[static_cast<std::size_t>(gap + i)]; }
+  bool is_whole() const {
+    bool whole = true;
+    for (std::int64_t i = 0; i < gap; ++i)
+      whole &=
+          memory[static_cast<std::size_t>(i)] == -1e9f && memory[static_cast<std::size_t>(gap + extent + i)] == -1e9f;
+    return whole;
+  }
+  static constexpr std::int64_t gap = 4096;
+  std::vector<float> memory;
+  std::int64_t extent;
+};
+
+constexpr std::int64_t n = 3000, m = 50;
+
+TEST_P(OutOfRange, InAGatherWithoutFacts) {
+  ProgramBuilder p("gather");
+  auto count = p.size("n"), extent = p.size("m");
+  auto idx = p.input<int>("idx", {count});
+  auto x = p.input<float>("x", {extent});
+  auto y = p.output<float>("y", {count});
+  const std::uint32_t line = std::source_location::current().line() + 1;
+  for (auto i : p.loop("i", 0, count)) y(i) = x(idx(i)) * x(idx(i));
+  const Program program = p.build();
+  const GradientExecutable g =
+      compile_gradient(program, {.wrt = {"x"}, .variant = GetParam().variant}, GetParam().options());
+  for (const int bad : {60, -5}) {
+    std::vector<int> indices(n, 3);
+    Guarded xs(m, 2), ys(n, 0), d_x(m, 0), d_y(n, 1);
+    const Arguments primal = {{"idx", view(indices.data(), {n})}, {"x", xs.view()}, {"y", ys.view()}};
+    Arguments arguments = primal;
+    arguments["d_y"] = d_y.view();
+    arguments["d_x"] = d_x.view();
+    g.forward(primal);
+    g.backward(arguments);
+    EXPECT_EQ(d_x[3], 4.0f * n);
+    indices[17] = bad;
+    const std::vector<float> before = ys.memory;
+    const ErrorInfo info = expect_error<RuntimeError>(
+        ErrorCode::BadIndex, {"'x'", "index " + std::to_string(bad) + " is outside of [0, 50)"},
+        [&] { g.forward(primal); });
+    EXPECT_EQ(info.location.line, line);
+    EXPECT_EQ(ys.memory, before) << "only inputs decide, so nothing needs to be written";
+    indices[17] = 3;  // and nothing is left of it
+    g.forward(primal);
+    EXPECT_NO_THROW(g.backward(arguments));
+  }
+}
+
+TEST_P(OutOfRange, OfARowOfATable) {
+  ProgramBuilder p("table");
+  auto count = p.size("n"), rows = p.size("rows"), width = p.size("w");
+  auto idx = p.input<std::int64_t>("idx", {count});
+  auto x = p.input<float>("x", {count, width});
+  auto y = p.inout<float>("y", {rows, width});
+  for (auto i : p.loop("i", 0, count))
+    for (auto c : p.loop("c", 0, width)) y(idx(i), c) += x(i, c);
+  const Executable run = compile(p.build(), GetParam().options());
+  const std::int64_t w = 10;
+  std::vector<std::int64_t> indices(n, 2);
+  std::vector<float> x_values(n * w, 1);
+  for (const std::int64_t bad : {std::int64_t{60}, std::int64_t{-1}, std::int64_t{1} << 40}) {
+    Guarded ys(m * w, 0);
+    View table = ys.view();
+    table.shape = {m, w};
+    const Arguments arguments = {
+        {"idx", view(indices.data(), {n})}, {"x", view(x_values.data(), {n, w})}, {"y", table}};
+    indices[2900] = bad;
+    expect_error<RuntimeError>(ErrorCode::BadIndex, {"'y'", "index " + std::to_string(bad), "[0, 50)"},
+                               [&] { run.run(arguments); });
+    EXPECT_TRUE(ys.is_whole());
+    indices[2900] = 2;
+    run.run(arguments);
+  }
+}
+
+TEST_P(OutOfRange, OfAnIndexThatIsComputedFromInputs) {
+  ProgramBuilder p("bins");
+  auto count = p.size("n"), bins = p.size("bins");
+  auto x = p.input<float>("x", {count});
+  auto w = p.input<float>("w", {count});
+  auto h = p.output<float>("h", {bins});
+  for (auto b : p.loop("b", 0, bins)) h(b) = 0.0f;
+  for (auto i : p.loop("i", 0, count)) {
+    auto bin = p.scalar<std::int64_t>("bin");
+    bin = cast<std::int64_t>(floor(x(i) * cast<float>(bins)));
+    h(bin) += w(i) * w(i);
+  }
+  const Program program = p.build();
+  const Executable run = compile(program, GetParam().options());
+  std::vector<float> xs(n, 0.5f), ws(n, 1);
+  Guarded hs(m, 0);
+  const Arguments arguments = {{"x", view(xs.data(), {n})}, {"w", view(ws.data(), {n})}, {"h", hs.view()}};
+  run.run(arguments);
+  EXPECT_EQ(hs[25], n);
+  xs[7] = 1.0f;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'h'", "index 50 is outside of [0, 50)"},
+                             [&] { run.run(arguments); });
+  xs[7] = -0.1f;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'h'", "index -5 is outside of [0, 50)"},
+                             [&] { run.run(arguments); });
+  EXPECT_TRUE(hs.is_whole());
+}
+
+/// Cells that particles have moved to, deposited to and interpolated from.
+Program particles(std::uint32_t& line) {
+  ProgramBuilder p("particles");
+  auto count = p.size("n"), cells = p.size("cells");
+  auto velocity = p.input<float>("velocity", {count});
+  auto x = p.inout<float>("x", {count});
+  auto field = p.input<float>("field", {cells});
+  auto density = p.output<float>("density", {cells, 3});
+  for (auto c : p.loop("c", 0, cells))
+    for (auto k : p.loop("k", 0, 3)) density(c, k) = 0.0f;
+  for (auto i : p.loop("i", 0, count)) x(i) += velocity(i) * velocity(i);
+  for (auto i : p.loop("i", 0, count)) {
+    auto cell = p.scalar<std::int64_t>("cell");
+    cell = cast<std::int64_t>(floor(x(i)));
+    line = std::source_location::current().line() + 1;
+    for (auto k : p.loop("k", 0, 3)) density(cell, k) += velocity(i) * field(cell);
+  }
+  return p.build();
+}
+
+TEST_P(OutOfRange, OfAnIndexThatTheProgramComputes) {
+  std::uint32_t line = 0;
+  const Program program = particles(line);
+  for (const Facts facts : {Facts::Verify, Facts::CheckAccesses}) {
+    const GradientExecutable g = compile_gradient(
+        program, {.wrt = {"field"}, .of = {"density"}, .variant = GetParam().variant}, GetParam().options(facts));
+    std::vector<float> velocity(n, 1), x(n, 7);
+    Guarded field(m, 2), density(3 * m, 0), d_field(m, 0), d_density(3 * m, 1);
+    View table = density.view(), d_table = d_density.view();
+    table.shape = d_table.shape = {m, 3};
+    const Arguments primal = {{"velocity", view(velocity.data(), {n})},
+                              {"x", view(x.data(), {n})},
+                              {"field", field.view()},
+                              {"density", table}};
+    Arguments arguments = primal;
+    arguments["d_density"] = d_table;
+    arguments["d_field"] = d_field.view();
+    g.forward(primal);
+    g.backward(arguments);
+    EXPECT_EQ(density[8 * 3 + 1], 2.0f * n);
+    EXPECT_EQ(d_field[8], 3.0f * n);
+    for (const float bad : {50.5f, -9.5f}) {
+      std::fill(x.begin(), x.end(), 7.0f);
+      x[2000] = bad;
+      const std::string index = std::to_string(bad > 0 ? 51 : -9);
+      // What is read may be found first: by the interpreter always, elsewhere on request.
+      const bool writes_only = facts == Facts::Verify && GetParam().target != Target::Interpreter;
+      const std::string array = writes_only ? "'density'" : "array";
+      const ErrorInfo info = expect_error<RuntimeError>(ErrorCode::BadIndex, {array, "index " + index, "[0, 50)"},
+                                                        [&] { g.forward(primal); });
+      EXPECT_EQ(info.location.line, line);
+      EXPECT_TRUE(density.is_whole() && field.is_whole());
+      EXPECT_THROW(g.backward(arguments), UsageError) << "forward() has failed";
+    }
+    std::fill(x.begin(), x.end(), 7.0f);
+    EXPECT_NO_THROW(g.forward(primal)) << "nothing is left of what has been found";
+  }
+}
+
+TEST_P(OutOfRange, OfWhatIsReadWhenEveryAccessIsCompared) {
+  ProgramBuilder p("reads");
+  auto count = p.size("n"), extent = p.size("m");
+  auto outer = p.input<int>("outer", {count});
+  auto inner = p.input<int>("inner", {count});
+  auto x = p.input<float>("x", {extent});
+  auto y = p.output<float>("y", {count});
+  for (auto i : p.loop("i", 0, count)) {
+    y(i) = 0.0f;
+    p.when(outer(i) >= 0, [&] { y(i) = x(inner(outer(i))); });
+    y(i) += select(outer(i) < 0, 1.0f, x(inner(outer(i))));
+  }
+  const Executable run = compile(p.build(), GetParam().options(Facts::CheckAccesses));
+  std::vector<int> a(n, 5), b(n, 7);
+  std::vector<float> xs(m, 2), ys(n);
+  const Arguments arguments = {{"outer", view(a.data(), {n})},
+                               {"inner", view(b.data(), {n})},
+                               {"x", view(xs.data(), {m})},
+                               {"y", view(ys.data(), {n})}};
+  a[3] = -1;  // which the program looks at
+  run.run(arguments);
+  EXPECT_EQ(ys[3], 1.0f);
+  EXPECT_EQ(ys[4], 4.0f);
+  b[5] = 50;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "index 50 is outside of [0, 50)"},
+                             [&] { run.run(arguments); });
+  a[9] = 100000000;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'inner'", "index 100000000"}, [&] { run.run(arguments); });
+}
+
+TEST_P(OutOfRange, OfTripsThatAreComputed) {
+  ProgramBuilder p("trips");
+  auto count = p.size("n");
+  auto k = p.input<int>("k", {count});
+  auto x = p.inout<double>("x", {count});
+  auto b = p.scalar<std::int64_t>("b");
+  b = 0;
+  for (auto i : p.loop("i", 0, count)) b.max_with(cast<std::int64_t>(k(i)));
+  const std::uint32_t line = std::source_location::current().line() + 1;
+  for ([[maybe_unused]] auto t : p.loop("t", 0, b, {.at_most = {Value(4)}}))
+    for (auto i : p.loop("j", 0, count)) x(i) = sin(x(i)) * x(i);
+  const Program program = p.build();
+  const GradientExecutable g =
+      compile_gradient(program, {.wrt = {"x"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<int> ks(100, 1);
+  std::vector<double> xs(100, 0.5);
+  const Arguments arguments = {{"k", view(ks.data(), {100})}, {"x", view(xs.data(), {100})}};
+  ks[5] = 4;
+  EXPECT_NO_THROW(g.forward(arguments));
+  for (const int trips : {5, 400}) {
+    ks[5] = trips;
+    const ErrorInfo info =
+        expect_error<RuntimeError>(ErrorCode::BadIndex, {"the 4 that at_most promises"}, [&] { g.forward(arguments); });
+    EXPECT_EQ(info.loop, "t");
+    EXPECT_EQ(info.location.line, line);
+    EXPECT_EQ(g.tape_bytes() > 100000, false) << "no more is saved than was promised";
+  }
+}
+
+TEST_P(OutOfRange, OfAConstantIndex) {
+  if (GetParam().target == Target::Interpreter) return;  // which says so when it is there
+  ProgramBuilder p("constant");
+  auto count = p.size("n");
+  auto x = p.input<float>("x", {count});
+  auto y = p.output<float>("y", {count});
+  for (auto i : p.loop("i", 0, count)) y(i) = x(i) * x(7) + x(count - 3);
+  const Program program = p.build();
+  const GradientExecutable g = compile_gradient(program, {.variant = GetParam().variant}, GetParam().options());
+  std::vector<float> xs(10, 1), ys(10, -1);
+  const auto run = [&](std::int64_t size) {
+    g.forward({{"x", view(xs.data(), {size})}, {"y", view(ys.data(), {size})}});
+  };
+  expect_error<UsageError>(ErrorCode::BadIndex, {"'x'", "index 7 is outside of [0, 5)"}, [&] { run(5); });
+  EXPECT_EQ(ys, std::vector<float>(10, -1));
+  EXPECT_NO_THROW(run(0)) << "no iteration, no access";
+  EXPECT_NO_THROW(run(10));
+}
+
+TEST_P(OutOfRange, OfAnArrayWithoutElements) {
+  std::uint32_t line = 0;
+  const Executable run = compile(particles(line), GetParam().options());
+  std::vector<float> velocity(n, 1), x(n, 7), none(1);
+  const Arguments arguments = {{"velocity", view(velocity.data(), {n})},
+                               {"x", view(x.data(), {n})},
+                               {"field", view(none.data(), {0})},
+                               {"density", view(none.data(), {0, 3})}};
+  if (GetParam().target == Target::Interpreter) return;  // which stops at the read
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'density'", "[0, 0)"}, [&] { run.run(arguments); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, OutOfRange,
+                         testing::Values(Case{Target::OpenMP, Variant::Restructured},
+                                         Case{Target::OpenMP, Variant::Atomic},
+                                         Case{Target::OpenMP, Variant::NaiveTape},
+                                         Case{Target::Interpreter, Variant::Restructured, true}),
+                         case_name);
+
+}  // namespace
+}  // namespace loopgrad::test

@@ -1,0 +1,254 @@
+#include "transforms/bound_accesses.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/ranges.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "transforms/nest.h"
+#include "transforms/open_accesses.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+Expr number(std::int64_t value) { return ir::int_const(value); }
+
+/// A name that is not that of an argument.
+std::string free_name(const ir::Program& program, std::string name) {
+  const auto taken = [&] {
+    return ir::find_array(program, name) || std::any_of(program.sizes.begin(), program.sizes.end(),
+                                                        [&](const ir::Symbol& size) { return size.name == name; });
+  };
+  while (taken()) name += "_";
+  return name;
+}
+
+/// Makes the record while its sites are found: the array must be known before its extent is.
+class Recorder {
+ public:
+  Recorder(const ir::Program& program, const char* name, Record& record) : record_(record) {
+    extent_ = ir::make_symbol("sites");
+    record_.array = ir::make_array(free_name(program, name), ScalarType::I64, {ir::var(extent_)}, ir::ArrayRole::InOut,
+                                   program.location);
+  }
+  Stmt note(const RecordedSite& site, const Expr& value) {
+    const Expr place = number(static_cast<std::int64_t>(record_.sites.size()));
+    record_.sites.push_back(site);
+    return ir::reduce(record_.array, {place}, ir::ReduceOp::Max, value, site.location);
+  }
+  /// The program with the record among its arrays.
+  ir::Program finish(ir::Program program, Stmt body) {
+    if (record_.sites.empty()) {
+      record_.array = nullptr;
+      return program;
+    }
+    const Array open = record_.array;
+    record_.array = ir::make_array(open->name, open->type, {number(static_cast<std::int64_t>(record_.sites.size()))},
+                                   open->role, open->location);
+    program.body = ir::replace_arrays(body, {{open, record_.array}});
+    program.arrays.push_back(record_.array);
+    return program;
+  }
+
+ private:
+  Record& record_;
+  ir::Symbol extent_;
+};
+
+Expr outside(const Expr& index, const Expr& extent) {
+  return ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, index, number(0)), ir::binary(BinaryOp::Ge, index, extent));
+}
+
+class Bounder {
+ public:
+  Bounder(const ir::Program& program, bool reads, Record& record)
+      : scalars_(program), recorder_(program, "indices", record) {
+    for (OpenAccess& access : open_accesses(program)) {
+      if (access.is_known || access.only_sizes || (access.is_read && !reads)) continue;
+      open_[access.statement.get()].push_back(std::move(access));
+    }
+  }
+  bool is_needed() const { return !open_.empty(); }
+  ir::Program run(const ir::Program& program) { return recorder_.finish(program, bounded(program.body)); }
+
+ private:
+  using Statements = std::vector<Stmt>;
+
+  Stmt bounded(const Stmt& root) {
+    return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (const auto* loop = s.as<ir::For>())
+        if (const Stmt around = around_loop(s, *loop)) return around;
+      if (!open_.count(s.get())) return std::nullopt;
+      Statements notes;
+      Stmt own = with_own_expressions(s, notes);
+      if (s.kind() == ir::Kind::While) return own;
+      notes.push_back(own);
+      return ir::block(std::move(notes));
+    });
+  }
+
+  Stmt with_own_expressions(const Stmt& s, Statements& notes) {
+    const auto read = [&](const Expr& e) { return in_range(s, e, {}, notes); };
+    const auto write = [&](const Array& array, const std::vector<Expr>& indices) {
+      return in_range(s, array, indices, {}, false, s->location, notes);
+    };
+    if (const auto* n = s.as<ir::Assign>()) {
+      const Expr value = read(n->value);
+      return ir::assign(n->array, write(n->array, n->indices), value, n->location);
+    }
+    if (const auto* n = s.as<ir::Reduce>()) {
+      const Expr value = read(n->value);
+      return ir::reduce(n->array, write(n->array, n->indices), n->op, value, n->location, n->atomic);
+    }
+    if (const auto* n = s.as<ir::Pop>()) return ir::pop(n->array, write(n->array, n->indices), n->location);
+    if (const auto* n = s.as<ir::Push>()) return ir::push(read(n->value), n->location);
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(read(n->condition), bounded(n->then_body), n->else_body ? bounded(n->else_body) : Stmt(),
+                         n->location);
+    if (const auto* n = s.as<ir::For>())
+      return ir::for_loop(n->iterator, read(n->lower), read(n->upper), bounded(n->body), n->mode, n->location,
+                          n->at_most);
+    if (const auto* n = s.as<ir::While>()) {  // what the condition reads is noted in the trips that it allows
+      const Expr condition = read(n->condition);
+      notes.push_back(bounded(n->body));
+      return ir::while_loop(n->iterator, n->max_trips, condition, ir::block(notes), n->location);
+    }
+    return s;
+  }
+
+  /// `e` with all indices of its loads in range; notes come in the order of evaluation.
+  Expr in_range(const Stmt& s, const Expr& e, const Expr& when, Statements& notes) {
+    if (const auto* load = e.as<ir::Load>())
+      return ir::load(load->array, in_range(s, load->array, load->indices, when, true, load->location, notes),
+                      load->location);
+    const auto unless = [](const Expr& c) { return ir::unary(ir::UnaryOp::Not, c); };
+    if (const auto* n = e.as<ir::Select>()) {
+      const Expr c = in_range(s, n->condition, when, notes);
+      const Expr a = in_range(s, n->a, both(when, c), notes);
+      return ir::select(c, a, in_range(s, n->b, both(when, unless(c)), notes));
+    }
+    const auto* n = e.as<ir::Binary>();
+    if (n && (n->op == BinaryOp::And || n->op == BinaryOp::Or)) {
+      const Expr a = in_range(s, n->a, when, notes);
+      return ir::binary(n->op, a, in_range(s, n->b, both(when, n->op == BinaryOp::And ? a : unless(a)), notes));
+    }
+    return ir::rewrite(e, [&](const Expr& part) -> std::optional<Expr> {
+      const bool branches = part.kind() == ir::Kind::Select || part.kind() == ir::Kind::Binary;
+      if (part.same_as(e) || (part.kind() != ir::Kind::Load && !branches)) return std::nullopt;
+      return in_range(s, part, when, notes);
+    });
+  }
+  static Expr both(const Expr& a, const Expr& b) { return a ? ir::binary(BinaryOp::And, a, b) : b; }
+
+  std::vector<Expr> in_range(const Stmt& s, const Array& array, const std::vector<Expr>& indices, const Expr& when,
+                             bool is_read, const SourceLocation& where, Statements& notes) {
+    std::vector<Expr> result;
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      const Expr index = in_range(s, indices[d], when, notes), extent = array->shape[d];
+      result.push_back(index);
+      if (!is_open(s, array, d, indices[d], is_read)) continue;
+      notes.push_back(note({array, d, {}, {}, where.known() ? where : s->location}, index, when));
+      result.back() = ir::larger(ir::smaller(index, extent - number(1)), number(0));
+    }
+    return result;
+  }
+  Stmt note(const RecordedSite& site, const Expr& index, const Expr& when) {
+    const Expr bad = outside(index, site.array->shape[site.dimension]);
+    return ir::if_then(both(when, bad), recorder_.note(site, ir::larger(index, number(nothing_recorded + 1))), {},
+                       site.location);
+  }
+  bool is_open(const Stmt& s, const Array& array, std::size_t dimension, const Expr& index, bool is_read) const {
+    const auto found = open_.find(s.get());
+    if (found == open_.end()) return false;
+    const Expr known = scalars_.look_through(index);
+    return std::any_of(found->second.begin(), found->second.end(), [&](const OpenAccess& access) {
+      return access.array == array && access.dimension == dimension && access.is_read == is_read &&
+             ir::equal(access.index, known);
+    });
+  }
+
+  /// Notes of what is the same in all iterations come before an inner loop, which then stays a perfect nest; null where
+  /// there is nothing of the kind.
+  Stmt around_loop(const Stmt& s, const ir::For& loop) {
+    Stmt leaf = s;
+    std::vector<const ir::For*> loops;
+    for (const auto* n = leaf.as<ir::For>(); n; n = leaf.as<ir::For>()) {
+      if (open_.count(leaf.get())) return {};
+      loops.push_back(n);
+      leaf = n->body;
+    }
+    const bool simple = leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce;
+    const auto open = open_.find(leaf.get());
+    if (!simple || open == open_.end()) return {};
+    for (const OpenAccess& access : open->second)
+      for (const Expr& e : {access.index, access.when, access.array->shape[access.dimension]})
+        if (e && !is_constant_in(e, loops, leaf)) return {};
+    Statements notes;
+    Stmt own = with_own_expressions(leaf, notes);
+    Expr runs = ir::bool_const(true);
+    for (const ir::For* n : loops) runs = ir::binary(BinaryOp::And, runs, ir::binary(BinaryOp::Lt, n->lower, n->upper));
+    for (auto it = loops.rbegin(); it != loops.rend(); ++it) own = with_body(**it, own);
+    return ir::block({ir::if_then(runs, ir::block(std::move(notes)), {}, loop.location), own});
+  }
+  static bool is_constant_in(const Expr& e, const std::vector<const ir::For*>& loops, const Stmt& leaf) {
+    bool constant = true;
+    for (const ir::For* n : loops) {
+      constant &= !ir::mentions(e, n->iterator);
+      for (const ir::For* outer : loops)
+        constant &= !ir::mentions(n->lower, outer->iterator) && !ir::mentions(n->upper, outer->iterator);
+    }
+    for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { constant &= !uses(e, array); });
+    return constant;
+  }
+
+  const ir::KnownScalars scalars_;
+  Recorder recorder_;
+  std::map<const ir::StmtNode*, std::vector<OpenAccess>> open_;
+};
+
+}  // namespace
+
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record) {
+  record = {};
+  if (!program.body) return program;
+  Bounder bounder(program, reads, record);
+  if (bounder.is_needed()) return bounder.run(program);
+  record = {};
+  return program;
+}
+
+ir::Program bound_trips(const ir::Program& program, Record* record) {
+  bool promises = false;
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    promises |= loop && loop->at_most;
+  });
+  if (!promises) return program;
+  Record own;
+  Recorder recorder(program, "trips", record ? *record : own);
+  const std::function<Stmt(const Stmt&)> bounded = [&](const Stmt& root) {
+    return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      const auto* n = s.as<ir::For>();
+      if (!n || !n->at_most) return std::nullopt;
+      const Stmt loop = ir::for_loop(n->iterator, n->lower, ir::smaller(n->upper, n->lower + n->at_most),
+                                     bounded(n->body), n->mode, n->location, n->at_most);
+      if (!record) return loop;
+      const Expr trips = n->upper - n->lower;
+      const Expr broken = ir::select(ir::binary(BinaryOp::Gt, trips, n->at_most), trips, number(nothing_recorded));
+      const Stmt note = recorder.note({{}, 0, n->iterator.name, n->at_most, n->location}, broken);
+      return ir::block({note, loop});
+    });
+  };
+  const Stmt body = bounded(program.body);
+  return record ? recorder.finish(program, body) : ir::with_body(program, body);
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,53 @@
+// Nothing is written outside of arrays, whatever the program computes: an index is brought into its extent,
+//
+//   for i in 0..n:                         for i in 0..n:
+//     bin = i64(x[i])               ->       bin = i64(x[i])
+//     h[bin[]] += w[i]                       if bin[] < 0 || bin[] >= m: record[0] max= bin[]
+//                                            h[max(min(bin[], m - 1), 0)] += w[i]
+//
+// and a loop makes no more trips than its `at_most` promises:
+//
+//   for t in 0..b[] (at most 4):  ->       record[0] max= select(b[] > 4, b[], nothing_recorded)
+//                                          for t in 0..min(b[], 4):
+//
+// Whoever runs the program looks at the record afterwards: an element that is not `nothing_recorded` is an error of the
+// user's. All of this is ordinary code, made before any other pass: whatever sums, sorts or inverts by such an index
+// finds one that is in range.
+//
+// Left alone: what stays in range by the bounds of loops and by stated facts, and what is known before the program
+// runs; both are verified then (see backends/facts_program.h).
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <limits>
+#include <vector>
+
+namespace loopgrad::transforms {
+
+inline constexpr std::int64_t nothing_recorded = std::numeric_limits<std::int64_t>::min();
+
+/// What one element of a record is about.
+struct RecordedSite {
+  ir::Array array;            // an index of this array; null: trips of a loop
+  std::size_t dimension = 0;  // of the array
+  std::string loop;
+  ir::Expr at_most;  // trips: what was promised, in sizes
+  SourceLocation location;
+};
+
+/// An in-out array of the program that the runtime owns: i64, as long as `sites`.
+struct Record {
+  ir::Array array;  // null: nothing is recorded
+  std::vector<RecordedSite> sites;
+};
+
+/// Cuts off trips beyond `at_most`; for a program as the user wrote it or as differentiation made it. `record`: also
+/// records trip counts; not needed where another program has done it on the same data.
+ir::Program bound_trips(const ir::Program& program, Record* record);
+
+/// `reads`: also what is read, not only what is written. An array without elements keeps an access to element 0: give
+/// it memory of one.
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record);
+
+}  // namespace loopgrad::transforms

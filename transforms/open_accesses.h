@@ -1,0 +1,49 @@
+// Accesses of which neither the program nor the user's facts say that they stay within their arrays.
+#pragma once
+
+#include "dsl/ir/known_scalars.h"
+#include "dsl/ir/ranges.h"
+
+#include <optional>
+#include <vector>
+
+namespace loopgrad::transforms {
+
+/// One index that only data tell, or only sizes.
+struct OpenAccess {
+  ir::Array array;
+  std::size_t dimension = 0;
+  ir::Expr index;                // with known scalars looked through
+  ir::Expr when;                 // what must hold for the access to happen, beyond the statements around; null: nothing
+  ir::Stmt statement;            // that makes it: its own expressions, not those of statements below it
+  std::vector<ir::Stmt> around;  // the statements around that one, outermost first
+  SourceLocation location;
+  bool is_read = false;
+  bool only_sizes = false;  // decide about the index, not data
+  bool is_known = false;    // before the program runs: nothing that it computes decides index, condition or loops
+};
+
+/// Says of an index whether it surely stays within an extent, and whether only data tell what it is. Ranges of
+/// iterators follow from bounds of loops, those of loads from the facts InRange and CsrPointer.
+class IndexRanges {
+ public:
+  explicit IndexRanges(const ir::Program& program);
+  /// To be called for each loop before the statements in it.
+  void enter(const ir::Stmt& loop);
+  /// Whether data decide: a load, or an iterator with such bounds. Tape arrays hold trip counts of bounded loops.
+  bool is_from_data(const ir::Expr& index) const;
+  bool stays_within(const ir::Expr& index, const ir::Expr& extent) const;
+
+ private:
+  std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
+
+  const ir::Program& program_;
+  ir::RangeContext context_;
+  std::set<ir::Symbol> from_data_;
+  std::set<ir::Array> written_;
+};
+
+/// All of them but places on the tape, whose extents follow from the trips of the loops, in the order of evaluation.
+std::vector<OpenAccess> open_accesses(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
