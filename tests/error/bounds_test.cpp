@@ -298,7 +298,7 @@ Program rows_of_squares(bool states_rows) {
   ProgramBuilder p("rows");
   auto rows = p.size("rows"), count = p.size("count"), extent = p.size("m");
   auto ptr = p.input<std::int32_t>("ptr", {rows + 1});
-  if (states_rows) p.csr_pointer(ptr, count);
+  if (states_rows) p.csr(ptr, count);
   auto src = p.input<std::int32_t>("src", {count});
   auto x = p.input<float>("x", {extent});
   auto y = p.output<float>("y", {rows});

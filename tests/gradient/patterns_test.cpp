@@ -370,7 +370,7 @@ TEST(Patterns, RowsWhoseEndsAreScalars) {
   ProgramBuilder p("row_ends");
   auto rows = p.size("rows"), count = p.size("count");
   auto ptr = p.input<std::int32_t>("ptr", {rows + 1});
-  p.csr_pointer(ptr, count);
+  p.csr(ptr, count);
   auto x = p.input<double>("x", {count});
   auto y = p.output<double>("y", {rows});
   for (auto v : p.loop("v", 0, rows)) {
