@@ -323,19 +323,20 @@ TEST_P(OutOfRange, OfRowsWhoseEndsAreScalars) {
                            {"x", view(x.data(), {4})},
                            {"y", view(y.data(), {3})}};
     const Arguments primal = arguments;
+    const Sizes sizes = {{"m", 4}};
     arguments["d_x"] = view(d_x.data(), {4});
     arguments["d_y"] = view(d_y.data(), {3});
-    g.forward(primal);
-    g.backward(arguments);
+    g.forward(primal, sizes);
+    g.backward(arguments, sizes);
     EXPECT_EQ(y, (std::vector<float>{5, 0, 36}));
     EXPECT_EQ(d_x, (std::vector<float>{2, 8, 0, 16}));
     src[3] = 4;
     expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "index 4 is outside of [0, 4)"},
-                               [&] { g.forward(primal); });
+                               [&] { g.forward(primal, sizes); });
     src[3] = 3;
     ptr[3] = 20'000'000;  // far behind the end of `src`, which must not be read there
     expect_error<RuntimeError>(states_rows ? ErrorCode::BadFact : ErrorCode::BadIndex,
-                               {states_rows ? "'ptr'" : "'src'", "rows"}, [&] { g.forward(primal); });
+                               {states_rows ? "'ptr'" : "'src'", "rows"}, [&] { g.forward(primal, sizes); });
   }
 }
 
