@@ -411,10 +411,10 @@ void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes
   reporting_memory(program, [&] { impl_->run_backward(arguments, sizes, options.stream); });
 }
 
-GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(required(other.impl_).independent()) {}
+GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(other.impl_ ? other.impl_->independent() : nullptr) {}
 
 GradientExecutable& GradientExecutable::operator=(const GradientExecutable& other) {
-  if (this != &other) impl_ = required(other.impl_).independent();
+  if (this != &other) impl_ = other.impl_ ? other.impl_->independent() : nullptr;
   return *this;
 }
 

@@ -6,29 +6,68 @@
 
 namespace loopgrad::ir {
 
+namespace {
+
+constexpr int largest_value = 64;  // nodes: a longer computation is no name for a value
+
+bool is_short(const Expr& e) {
+  int nodes = 0;
+  walk(e, [&](const Expr&) { return ++nodes <= largest_value; });
+  return nodes <= largest_value;
+}
+
+/// The scalars that are assigned by one statement, once for each time that they are declared: with no loop in between,
+/// which could read what an earlier trip assigned. In textual order.
+class AssignedOnce {
+ public:
+  explicit AssignedOnce(const Stmt& body) { visit_stmt(body); }
+
+  std::vector<const Assign*> take() {
+    std::erase_if(assigned_, [&](const Assign* n) { return others_.count(n->array) > 0; });
+    return std::move(assigned_);
+  }
+
+ private:
+  void visit_stmt(const Stmt& s) {
+    if (!s) return;
+    if (const auto* n = s.as<Reduce>()) others_.insert(n->array);
+    if (const auto* n = s.as<Pop>()) others_.insert(n->array);
+    if (const auto* n = s.as<Allocate>()) declared_in_[n->array] = loops_;
+    if (const auto* n = s.as<Assign>()) note(*n);
+    const bool is_loop = s.kind() == Kind::For || s.kind() == Kind::While;
+    loops_ += is_loop;
+    visit(s, [&](const auto& node) {
+      for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit_stmt(child); }});
+    });
+    loops_ -= is_loop;
+  }
+
+  void note(const Assign& n) {
+    // A value is rounded where it is stored, unless values of the type have the same.
+    const bool exact = value_type(n.array->type) == n.array->type;
+    const bool is_scalar = n.array->role == ArrayRole::Local && n.array->shape.empty();
+    const auto declared = declared_in_.find(n.array);
+    const bool afresh = declared != declared_in_.end() && declared->second == loops_;
+    if (!seen_.insert(n.array).second || !is_scalar || !exact || !afresh) others_.insert(n.array);
+    else assigned_.push_back(&n);
+  }
+
+  int loops_ = 0;
+  std::map<Array, int> declared_in_;
+  std::set<Array> seen_, others_;
+  std::vector<const Assign*> assigned_;
+};
+
+}  // namespace
+
 KnownScalars::KnownScalars(const Program& program) {
   const std::set<Array> aliased = aliased_arrays(program);
   for (const Array& array : program.arrays)
     if (array->role == ArrayRole::Input && !aliased.count(array)) constant_.insert(array);
-  std::set<Array> seen, several;
-  std::vector<const Assign*> once;
-  const auto note = [&](const Array& array) {
-    if (!seen.insert(array).second) several.insert(array);
-  };
-  walk_stmts(program.body, [&](const Stmt& s) {
-    if (const auto* n = s.as<Reduce>()) several.insert(n->array);
-    if (const auto* n = s.as<Pop>()) several.insert(n->array);
-    const auto* n = s.as<Assign>();
-    if (!n) return;
-    note(n->array);
-    // A value is rounded where it is stored, unless values of the type have the same.
-    const bool exact = value_type(n->array->type) == n->array->type;
-    if (n->array->role == ArrayRole::Local && n->array->shape.empty() && exact) once.push_back(n);
-  });
-  for (const Assign* n : once) {
-    if (several.count(n->array)) continue;
+  for (const Assign* n : AssignedOnce(program.body).take()) {
+    if (!is_short(n->value)) continue;
     const Expr value = look_through(n->value);
-    if (is_known(value)) values_[n->array] = value;
+    if (is_known(value) && is_short(value)) values_[n->array] = value;
   }
 }
 

@@ -14,7 +14,8 @@ namespace loopgrad::ir {
 ///   first = ptr[v]                        first = ptr[v]
 ///   for e in first[]..ptr[v + 1]:   ->    for e in ptr[v]..ptr[v + 1]:
 ///
-/// The value is the same wherever the scalar may be read, as reading it elsewhere would be reading before writing.
+/// The value is the same wherever the scalar may be read, as reading it elsewhere would be reading before writing: no
+/// loop stands between declaration and assignment. Long computations are left alone.
 class KnownScalars {
  public:
   explicit KnownScalars(const Program& program);

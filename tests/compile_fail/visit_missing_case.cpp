@@ -4,11 +4,12 @@
 using namespace loopgrad::ir;
 
 int count(const Expr& e) {
-  return visit(e, overloaded{[](const IntConst&) { return 1; }, [](const FloatConst&) { return 2; },
-                             [](const Var&) { return 3; }, [](const Load&) { return 4; },
-                             [](const Unary&) { return 5; }, [](const Binary&) { return 6; },
+  return visit(e,
+               overloaded{[](const IntConst&) { return 1; }, [](const FloatConst&) { return 2; },
+                          [](const Var&) { return 3; }, [](const Load&) { return 4; }, [](const Unary&) { return 5; },
+                          [](const Binary&) { return 6; }, [](const Fma&) { return 9; },
 #ifdef GOOD
-                             [](const Select&) { return 7; },
+                          [](const Select&) { return 7; },
 #endif
-                             [](const Cast&) { return 8; }});
+                          [](const Cast&) { return 8; }});
 }

@@ -4,6 +4,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "backends/cuda/nvrtc.h"
+#include "tests/support/print.h"
 #include "tools/cli/lowered.h"
 
 #include <gtest/gtest.h>

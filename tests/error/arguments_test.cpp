@@ -1,5 +1,6 @@
 // Wrong arguments of a run: the right error, and nothing of the user's memory is touched.
 #include "tests/error/expect_error.h"
+#include "tests/support/print.h"
 
 #include <loopgrad/compile.h>
 

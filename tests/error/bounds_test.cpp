@@ -26,6 +26,10 @@ struct Case {
   }
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << name_of(c.target) << ", " << name_of(c.variant) << (c.gpu_mapped ? ", mapped" : "");
+}
+
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   std::string name = name_of(info.param.variant);
   std::erase(name, '-');

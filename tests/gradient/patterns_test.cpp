@@ -330,10 +330,10 @@ TEST(Patterns, LoopBoundComputedByTheProgramNeedsAPromise) {
     auto x = p.input<double>("x", {n});
     auto y = p.output<double>("y", {n});
     for (auto i : p.loop("i", 0, n)) {
-      auto trips = p.scalar<std::int64_t>("trips");
-      trips = cast<std::int64_t>(4 * x(i));
       auto s = p.scalar<double>("s");
       s = x(i);
+      auto trips = p.scalar<std::int64_t>("trips");
+      trips = cast<std::int64_t>(4 * s);  // of what the loop changes: no name for an input
       LoopOptions options;
       if (promise) options.at_most = {5};
       for ([[maybe_unused]] auto k : p.loop("k", 0, trips, options)) s = s * s + 0.1;

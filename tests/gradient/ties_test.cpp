@@ -12,6 +12,8 @@ struct Tie {
   double by_x;
 };
 
+void PrintTo(const Tie& tie, std::ostream* out) { *out << tie.name; }
+
 class Ties : public ::testing::TestWithParam<Tie> {};
 
 TEST_P(Ties, GoToTheLast) {

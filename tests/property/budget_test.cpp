@@ -84,7 +84,7 @@ Program mesh() {
   return p.build();
 }
 
-Case mesh_case() { return {3, mesh(), {{"n", 2}, {"m", 1}, {"l", 2}, {"steps", 2}}, {}}; }
+Case mesh_case() { return {3, mesh(), {{"n", 2}, {"m", 1}, {"l", 2}, {"steps", 2}}, {}, {}, {}, {}, {}}; }
 
 void expect_right(const Case& c, const std::string& what) {
   const Outcome outcome = check(c);
@@ -123,7 +123,7 @@ TEST_P(SpentBudgets, LeaveTheBuiltInProgramsAsTheyAre) {
   for (const ProgramEntry& entry : programs::all()) {
     if (!entry.wrt.empty() || entry.fill) continue;  // with inputs that suit them only
     const poly::BudgetCap cap(GetParam());
-    const Case c{1, entry.build(), entry.check_sizes, {}};
+    const Case c{1, entry.build(), entry.check_sizes, {}, {}, {}, {}, {}};
     const Outcome outcome = check(c);
     EXPECT_FALSE(outcome.failure) << entry.name << ": [" << outcome.failure->stage << "] " << outcome.failure->message;
   }

@@ -1,5 +1,6 @@
 // One executable used by many threads at once: right numbers, or a refusal. Built a second time with ThreadSanitizer.
 #include "tests/error/expect_error.h"
+#include "tests/support/print.h"
 
 #include <loopgrad/loopgrad.h>
 

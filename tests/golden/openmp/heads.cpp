@@ -10,7 +10,7 @@ static int heads_run(int64_t h_, int64_t n_, int64_t d_, const float* __restrict
         float y_sum_ = 0.0f;
         #pragma omp simd reduction(+ : y_sum_)
         for (int64_t k_ = 0; k_ < d_; ++k_) {
-          y_sum_ += q_[(a_ * n_ + i_) * d_ + k_] * q_[(a_ * n_ + i_) * d_ + k_];
+          y_sum_ = fused(q_[(a_ * n_ + i_) * d_ + k_], q_[(a_ * n_ + i_) * d_ + k_], y_sum_);
         }
         y_[a_ * n_ + i_] = y_sum_;
       }

@@ -28,24 +28,24 @@ static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restric
         Lanes<float> lane_sums_[8] = {};
         int64_t c_first_ = 0;
         for (; c_first_ + 8 <= d_; c_first_ += 8) {
-          add_lanes<float>(lane_sums_[0], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[1], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 1) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[2], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 2) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[3], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 3) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[4], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 4) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[5], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 5) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[6], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 6) * d_ + c_]; });
-          add_lanes<float>(lane_sums_[7], c_first_, [&](int64_t c_) { return q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 7) * d_ + c_]; });
+          add_lanes<float>(lane_sums_[0], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[1], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 1) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[2], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 2) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[3], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 3) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[4], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 4) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[5], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 5) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[6], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 6) * d_ + c_], before); });
+          add_lanes<float>(lane_sums_[7], c_first_, [&](int64_t c_, float before) { return fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 7) * d_ + c_], before); });
         }
         for (int64_t c_ = c_first_; c_ < d_; ++c_) {
-          y_sum_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_) * d_ + c_];
-          y_sum_1_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 1) * d_ + c_];
-          y_sum_2_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 2) * d_ + c_];
-          y_sum_3_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 3) * d_ + c_];
-          y_sum_4_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 4) * d_ + c_];
-          y_sum_5_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 5) * d_ + c_];
-          y_sum_6_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 6) * d_ + c_];
-          y_sum_7_ += q_[i_ * d_ + c_] * key_[(8 * o_unrolled_ + 7) * d_ + c_];
+          y_sum_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_) * d_ + c_], y_sum_);
+          y_sum_1_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 1) * d_ + c_], y_sum_1_);
+          y_sum_2_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 2) * d_ + c_], y_sum_2_);
+          y_sum_3_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 3) * d_ + c_], y_sum_3_);
+          y_sum_4_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 4) * d_ + c_], y_sum_4_);
+          y_sum_5_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 5) * d_ + c_], y_sum_5_);
+          y_sum_6_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 6) * d_ + c_], y_sum_6_);
+          y_sum_7_ = fused(q_[i_ * d_ + c_], key_[(8 * o_unrolled_ + 7) * d_ + c_], y_sum_7_);
         }
         float totals_[8];
         add_up_lanes<float>(lane_sums_, totals_);
@@ -72,7 +72,7 @@ static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restric
         float y_sum_8_ = 0.0f;
         #pragma omp simd reduction(+ : y_sum_8_)
         for (int64_t c_1_ = 0; c_1_ < d_; ++c_1_) {
-          y_sum_8_ += q_[i_ * d_ + c_1_] * key_[o_ * d_ + c_1_];
+          y_sum_8_ = fused(q_[i_ * d_ + c_1_], key_[o_ * d_ + c_1_], y_sum_8_);
         }
         y_[i_ * k_ + o_] = y_sum_8_;
       }
