@@ -97,11 +97,10 @@ void FactVerifier::check_sizes(const SizeValues& sizes) const {
 Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
   Arguments all = arguments;
   if (!ir::is_empty(facts_.program.body)) {
-    const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(results_.size())};
-    all[facts_.result->name] = view(results_.data(), shape);
+    all[facts_.result->name] = view(&result_, {1});
     if (options_.target == Target::Cuda) {
-      if (!on_device_) on_device_ = cuda::allocate(result_bytes(), facts_.stated.name);
-      all[facts_.result->name] = device_view(static_cast<std::int64_t*>(on_device_.get()), shape);
+      if (!on_device_) on_device_ = cuda::allocate(sizeof(result_), facts_.stated.name);
+      all[facts_.result->name] = device_view(static_cast<std::int64_t*>(on_device_.get()), {1});
     }
   }
   try {
@@ -133,8 +132,9 @@ void FactVerifier::verify_now(const Binding& binding, void* stream) {
   if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
   if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
   verify_on_host(facts_.stated, without_result(binding));
+  look_for_index(without_result(binding));
   throw RuntimeError({.code = ErrorCode::BadFact,
-                      .message = "a fact about an index array did not hold when it was verified, and holds now",
+                      .message = "indices did not fit when they were verified, and fit now",
                       .program = facts_.stated.name,
                       .hint = "do not change arrays while a program runs on them",
                       .location = facts_.stated.location});
@@ -142,13 +142,35 @@ void FactVerifier::verify_now(const Binding& binding, void* stream) {
 
 bool FactVerifier::holds(const Binding& binding, void* stream) {
   stage_->run(binding, {}, nullptr, stream);
-  if (on_device_) cuda::copy_to_host(results_.data(), on_device_.get(), result_bytes(), stream);
-  if (results_[0] != 0) return false;
-  for (std::size_t k = 0; k < facts_.sites.size(); ++k)
-    if (results_[k + 1] != transforms::nothing_recorded)
-      throw_out_of_range(facts_.sites[k], results_[k + 1], binding.sizes, facts_.stated.name,
-                         "nothing has been written");
-  return true;
+  if (on_device_) cuda::copy_to_host(&result_, on_device_.get(), sizeof(result_), stream);
+  return result_ == 0;
+}
+
+void FactVerifier::look_for_index(const Binding& binding) const {
+  if (facts_.sites.empty()) return;
+  std::deque<HostArray> copies;
+  Binding bound = on_host(binding, facts_.deciding, copies);
+  std::vector<std::int64_t> seen(facts_.sites.size());
+  bound.arrays.push_back(view(seen.data(), {static_cast<std::int64_t>(seen.size())}));
+  interpret(facts_.recording, bound, {.f64 = options_.f64});
+  for (std::size_t k = 0; k < seen.size(); ++k)
+    if (seen[k] != transforms::nothing_recorded)
+      throw_out_of_range(facts_.sites[k], seen[k], binding.sizes, facts_.stated.name, "nothing has been written");
+}
+
+Binding FactVerifier::on_host(const Binding& binding, const std::set<ir::Array>& arrays,
+                              std::deque<HostArray>& copies) const {
+  Binding bound = binding;
+  if (options_.target != Target::Cuda) return bound;
+  cuda::synchronize_device();  // elements may be computed on any stream
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
+    View& view = bound.arrays[i];
+    if (!arrays.count(facts_.stated.arrays[i])) continue;
+    const HostArray& copy = copies.emplace_back(view.type, view.shape);
+    if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
+    view = copy.view();
+  }
+  return bound;
 }
 
 Binding FactVerifier::without_result(Binding binding) const {

@@ -15,8 +15,7 @@ namespace loopgrad::backend {
 class FactVerifier {
  public:
   /// `program` as it was before lowering.
-  explicit FactVerifier(const ir::Program& program)
-      : facts_(facts_program(program)), results_(facts_.sites.size() + 1) {}
+  explicit FactVerifier(const ir::Program& program) : facts_(facts_program(program)) {}
 
   /// The same for a copy of the executable: it has seen nothing yet.
   std::unique_ptr<FactVerifier> independent() const;
@@ -34,26 +33,28 @@ class FactVerifier {
   void verify_others(const ir::Program& program, const Binding& binding);
 
  private:
-  explicit FactVerifier(FactsProgram facts) : facts_(std::move(facts)), results_(facts_.sites.size() + 1) {}
+  explicit FactVerifier(FactsProgram facts) : facts_(std::move(facts)) {}
   using Key = std::vector<std::int64_t>;  // sizes, and what identifies the arrays
 
   Binding bind(const Arguments& arguments, const Sizes& sizes);
   void check_sizes(const SizeValues& sizes) const;
   Key key_of(const Binding& binding) const;
   void verify_now(const Binding& binding, void* stream);
-  /// Throws RuntimeError(BadIndex); false when a fact does not hold.
   bool holds(const Binding& binding, void* stream);
+  /// Throws RuntimeError(BadIndex) for the first index that is out of range.
+  void look_for_index(const Binding& binding) const;
   /// Looks for the first element that breaks one of the facts.
   void verify_on_host(const ir::Program& program, const Binding& binding) const;
+  /// What is bound to `arrays`, copied where it is on a device.
+  Binding on_host(const Binding& binding, const std::set<ir::Array>& arrays, std::deque<HostArray>& copies) const;
   Binding without_result(Binding binding) const;
   void refuse_without_facts(const ir::Program& program, const ir::Array& array) const;
-  std::int64_t result_bytes() const { return static_cast<std::int64_t>(results_.size() * sizeof(std::int64_t)); }
 
   FactsProgram facts_;
   std::optional<Stage> stage_;
   CompileOptions options_;
-  std::vector<std::int64_t> results_;
-  std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `results_`
+  std::int64_t result_ = 0;
+  std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `result_`
   std::mutex mutex_;
   Key last_;                           // verified by the last call
   std::map<std::string, View> views_;  // verified by the last call: those that decide

@@ -7,8 +7,8 @@
 #include "transforms/open_accesses.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace loopgrad::backend {
@@ -55,11 +55,43 @@ struct Elements {
   bool backwards = false;  // the last element first
 };
 
+/// A loop, or a condition where `iterator` is null.
+struct Link {
+  std::optional<ir::Symbol> iterator;
+  Expr lower, upper, condition;
+  SourceLocation location;
+};
+
+/// Conditions that must not hold anywhere in a nest: one loop reads what they have in common once.
+struct Nest {
+  std::vector<Link> links;  // outermost first; iterators are the same symbols in all nests
+  struct Check {
+    Expr broken, index;
+    std::size_t site = 0;
+    bool is_index = false;
+  };
+  std::vector<Check> checks;
+  SourceLocation location;
+
+  Stmt around(Stmt body) const {
+    for (auto link = links.rbegin(); link != links.rend(); ++link)
+      body = link->iterator
+                 ? ir::for_loop(*link->iterator, link->lower, link->upper, body, ir::LoopMode::Forward, link->location)
+                 : ir::if_then(link->condition, body, {}, link->location);
+    return body;
+  }
+};
+
+bool same(const Link& a, const Link& b) {
+  if (a.iterator || b.iterator)
+    return a.iterator == b.iterator && ir::equal(a.lower, b.lower) && ir::equal(a.upper, b.upper);
+  return ir::equal(a.condition, b.condition);
+}
+
 class Builder {
  public:
   explicit Builder(const ir::Program& program) : source_(program), scalars_(program) {
-    count_ = ir::make_symbol("results");
-    result_ = ir::make_array(free_name(), ScalarType::I64, {ir::var(count_)}, ir::ArrayRole::Output, program.location);
+    result_ = make_result(1);
     for (const Array& array : program.arrays) {
       if (array->role == ir::ArrayRole::Tape) continue;
       inputs_[array] = ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location);
@@ -74,12 +106,16 @@ class Builder {
       else if (access.is_known) add(access);
     FactsProgram all;
     const Stmt body = finished();
+    all.seen = make_result(static_cast<std::int64_t>(sites_.size()));
+    const Stmt seen = recording(all.seen);
     all.deciding = deciding(body);
     all.stated = {source_.name, used_sizes(body), arrays_, std::move(stated_), ir::block({}), source_.location};
     all.on_host = std::move(on_host_);
     all.sites = std::move(sites_);
     all.of_sizes = std::move(of_sizes_);
     all.result = result_;
+    all.recording = ir::with_body(all.stated, seen);
+    all.recording.arrays.push_back(all.seen);
     if (!ir::is_empty(body)) arrays_.push_back(result_);
     all.program = {source_.name + "_facts", all.stated.sizes, std::move(arrays_), std::move(parallel_), body,
                    source_.location};
@@ -93,7 +129,7 @@ class Builder {
     const Array array = fact.array = found->second;
     stated_.push_back(fact);
     switch (fact.kind) {
-      case ir::FactKind::InRange: return count(Elements(array), fact, outside(fact));
+      case ir::FactKind::InRange: return in_range(Elements(array), fact);
       case ir::FactKind::Sorted: return sorted(array, fact);
       case ir::FactKind::CsrPointer: return csr_pointer(array, fact);
       case ir::FactKind::Injective: return injective(array, fact);
@@ -102,22 +138,40 @@ class Builder {
     }
   }
 
-  /// The checks after results that say that nothing is wrong.
-  Stmt finished() {
-    if (checks_.empty()) return ir::block({});
-    const Array open = result_;
-    const auto count = static_cast<std::int64_t>(sites_.size() + 1);
-    result_ = ir::make_array(open->name, open->type, {number(count)}, open->role, open->location);
+  Array make_result(std::int64_t count) const {
+    return ir::make_array(free_name(), ScalarType::I64, {number(count)}, ir::ArrayRole::Output, source_.location);
+  }
+
+  /// The checks after a result that says that nothing is wrong.
+  Stmt finished() const {
+    if (checks_.empty() && nests_.empty()) return ir::block({});
+    std::vector<Stmt> all = {ir::assign(result_, {number(0)}, number(0), source_.location)};
+    for (const Stmt& check : checks_) all.push_back(ir::with_fresh_names(check));
+    for (const Nest& nest : nests_) {
+      Expr broken;  // a sum, not a disjunction: without branches
+      for (const Nest::Check& check : nest.checks)
+        broken = broken ? broken + as_index(check.broken) : as_index(check.broken);
+      const Stmt count = ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, broken, nest.location);
+      all.push_back(ir::with_fresh_names(nest.around(count)));
+    }
+    return ir::replace_arrays(ir::block(std::move(all)), inputs_);
+  }
+
+  /// What index was wrong, for each site.
+  Stmt recording(const Array& seen) const {
     const ir::Symbol k = ir::make_symbol("k");
-    std::vector<Stmt> all = {ir::assign(open, {number(0)}, number(0), source_.location)};
-    if (count > 1)
-      all.push_back(ir::for_loop(k, number(1), number(count),
-                                 ir::assign(open, {ir::var(k)}, number(transforms::nothing_recorded)),
-                                 ir::LoopMode::Forward, source_.location));
-    for (Stmt& check : checks_) all.push_back(ir::with_fresh_names(check));
-    std::map<Array, Array> renamed = inputs_;
-    renamed[open] = result_;
-    return ir::replace_arrays(ir::block(std::move(all)), renamed);
+    std::vector<Stmt> all = {ir::for_loop(k, number(0), seen->shape[0],
+                                          ir::assign(seen, {ir::var(k)}, number(transforms::nothing_recorded)),
+                                          ir::LoopMode::Forward, source_.location)};
+    for (const Nest& nest : nests_)
+      for (const Nest::Check& check : nest.checks) {
+        if (!check.is_index) continue;
+        const Expr value = ir::larger(check.index, number(transforms::nothing_recorded + 1));
+        const Stmt note = ir::reduce(seen, {number(static_cast<std::int64_t>(check.site))}, ir::ReduceOp::Max, value,
+                                     sites_[check.site].location);
+        all.push_back(ir::with_fresh_names(nest.around(ir::if_then(check.broken, note, {}, nest.location))));
+      }
+    return ir::replace_arrays(ir::block(std::move(all)), inputs_);
   }
 
   std::set<Array> deciding(const Stmt& body) const {
@@ -138,19 +192,17 @@ class Builder {
     return name;
   }
 
-  using Condition = std::function<Expr(const Elements&)>;
-
-  void count(const Elements& elements, const ir::Fact& fact, const Condition& broken) {
-    checks_.push_back(elements.loop(counted(broken(elements), fact), fact.location));
-  }
   Stmt counted(const Expr& broken, const ir::Fact& fact) const {
     return ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, as_index(broken), fact.location);
   }
 
-  static Condition outside(const ir::Fact& fact) {
-    return [fact](const Elements& e) {
-      return either(less(e.value(), fact.lower), ir::binary(BinaryOp::Ge, e.value(), fact.upper));
-    };
+  void in_range(const Elements& elements, const ir::Fact& fact) {
+    const Expr value = elements.value();
+    const Expr broken = either(less(value, fact.lower), ir::binary(BinaryOp::Ge, value, fact.upper));
+    std::vector<Link> links;
+    for (std::size_t d = 0; d < elements.iterators.size(); ++d)
+      links.push_back({elements.iterators[d], number(0), elements.array->shape[d], {}, fact.location});
+    add(std::move(links), {broken, {}, 0, false}, fact.location);
   }
 
   void sorted(const Array& array, const ir::Fact& fact) {
@@ -229,21 +281,33 @@ class Builder {
 
   // Indices.
 
-  static bool mentions(const Stmt& s, const ir::Symbol& symbol) {
-    bool found = false;
-    ir::walk(
-        s, [](const Stmt&) {}, [&](const Expr& e) { found |= ir::mentions(e, symbol); });
-    return found;
+  using Symbols = std::set<ir::Symbol>;
+
+  /// Iterators of loops with bounds that data decide: no fact may say how far they go.
+  static Symbols from_data(const std::vector<Stmt>& around) {
+    Symbols all;
+    for (const Stmt& s : around)
+      if (const auto* n = s.as<ir::For>(); n && (is_from_data(n->lower, all) || is_from_data(n->upper, all)))
+        all.insert(n->iterator);
+    return all;
+  }
+  static bool is_from_data(const Expr& e, const Symbols& iterators) {
+    bool data = ir::has_load(e);
+    ir::walk(e, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      data |= v && iterators.count(v->symbol) > 0;
+    });
+    return data;
   }
 
   /// That reading what the index or condition is made of stays in range itself; null when nothing could not.
-  static void add_readable(const Expr& e, Expr& all) {
+  static void add_readable(const Expr& e, const Symbols& iterators, Expr& all) {
     ir::walk(e, [&](const Expr& part) {
       const auto* load = part.as<ir::Load>();
       if (!load) return true;
       for (std::size_t d = 0; d < load->indices.size(); ++d) {
-        if (!ir::has_load(load->indices[d])) continue;
-        add_readable(load->indices[d], all);
+        if (!is_from_data(load->indices[d], iterators)) continue;
+        add_readable(load->indices[d], iterators, all);
         const Expr inside =
             both(ir::binary(BinaryOp::Ge, load->indices[d], number(0)), less(load->indices[d], load->array->shape[d]));
         all = all ? both(all, inside) : inside;
@@ -253,23 +317,55 @@ class Builder {
   }
 
   void add(const transforms::OpenAccess& access) {
-    for (const transforms::OpenAccess& other : known_)
-      if (same_index(access, other)) return;
-    known_.push_back(access);
     const Expr extent = access.array->shape[access.dimension];
     const Expr bad = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
+    const Symbols iterators = from_data(access.around);
     Expr when;
-    if (access.when) add_readable(access.when, when);
+    if (access.when) add_readable(access.when, iterators, when);
     if (access.when) when = when ? both(when, access.when) : access.when;
-    add_readable(access.index, when);
+    add_readable(access.index, iterators, when);
     sites_.push_back({access.array, access.dimension, {}, {}, access.location});
-    const Expr place = number(static_cast<std::int64_t>(sites_.size()));
-    // Without a branch, so that it is a sum like any other.
-    const Expr found =
-        ir::select(when ? both(when, bad) : bad, ir::larger(access.index, number(transforms::nothing_recorded + 1)),
-                   number(transforms::nothing_recorded));
-    Stmt check = ir::reduce(result_, {place}, ir::ReduceOp::Max, found, access.location);
-    checks_.push_back(in_loops(access, check));
+    if (!add(links_around(access), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
+             access.location))
+      sites_.pop_back();
+  }
+
+  /// Joins a nest over the same iterations. False when the condition is there already.
+  bool add(std::vector<Link> links, Nest::Check check, const SourceLocation& where) {
+    without_idle_loops(links, check);
+    ir::Substitution names;
+    std::size_t depth = 0;
+    for (Link& link : links) {
+      for (Expr* e : {&link.lower, &link.upper, &link.condition})
+        if (*e) *e = ir::substitute(*e, names);
+      if (!link.iterator) continue;
+      if (depth == iterators_.size()) iterators_.push_back(ir::make_symbol("i"));
+      names[*link.iterator] = ir::var(iterators_[depth]);
+      link.iterator = iterators_[depth++];
+    }
+    check.broken = ir::substitute(check.broken, names);
+    if (check.index) check.index = ir::substitute(check.index, names);
+    for (Nest& nest : nests_) {
+      if (!std::equal(links.begin(), links.end(), nest.links.begin(), nest.links.end(), same)) continue;
+      for (const Nest::Check& other : nest.checks)
+        if (other.is_index == check.is_index && ir::equal(other.broken, check.broken)) return false;
+      nest.checks.push_back(std::move(check));
+      return true;
+    }
+    nests_.push_back({std::move(links), {std::move(check)}, where});
+    return true;
+  }
+
+  /// Loops that decide nothing matter only in so far as they run at all.
+  static void without_idle_loops(std::vector<Link>& links, const Nest::Check& check) {
+    for (std::size_t k = links.size(); k-- > 0;) {
+      if (!links[k].iterator) continue;
+      const auto in = [&](const Expr& e) { return e && ir::mentions(e, *links[k].iterator); };
+      const bool decides = in(check.broken) || in(check.index) ||
+                           std::any_of(links.begin() + static_cast<std::ptrdiff_t>(k) + 1, links.end(),
+                                       [&](const Link& l) { return in(l.lower) || in(l.upper) || in(l.condition); });
+      if (!decides) links[k] = {std::nullopt, {}, {}, less(links[k].lower, links[k].upper), links[k].location};
+    }
   }
 
   bool is_of_sizes(const Expr& e) const {
@@ -297,39 +393,29 @@ class Builder {
     of_sizes_.push_back({{access.array, access.dimension, {}, {}, access.location}, access.index, broken});
   }
 
-  static bool same_index(const transforms::OpenAccess& a, const transforms::OpenAccess& b) {
-    const bool same_conditions = a.when && b.when ? ir::equal(a.when, b.when) : !a.when && !b.when;
-    const bool same_place =
-        a.around.size() == b.around.size() && std::equal(a.around.begin(), a.around.end(), b.around.begin(),
-                                                         [](const Stmt& x, const Stmt& y) { return x.same_as(y); });
-    return same_conditions && same_place && ir::equal(a.index, b.index) &&
-           ir::equal(a.array->shape[a.dimension], b.array->shape[b.dimension]);
-  }
-
-  /// Inside the loops that decide, and only if the others run at all.
-  Stmt in_loops(const transforms::OpenAccess& access, Stmt check) const {
-    Stmt inner = access.statement;
-    for (auto it = access.around.rbegin(); it != access.around.rend(); inner = *it++) {
-      if (const auto* n = it->as<ir::For>()) {
-        const Expr lower = scalars_.look_through(n->lower), upper = scalars_.look_through(n->upper);
-        check = mentions(check, n->iterator)
-                    ? ir::for_loop(n->iterator, lower, upper, check, ir::LoopMode::Forward, access.location)
-                    : ir::if_then(less(lower, upper), check, {}, access.location);
-      } else if (const auto* branch = it->as<ir::If>()) {
+  std::vector<Link> links_around(const transforms::OpenAccess& access) const {
+    std::vector<Link> links;
+    for (std::size_t k = 0; k < access.around.size(); ++k) {
+      if (const auto* n = access.around[k].as<ir::For>()) {
+        links.push_back(
+            {n->iterator, scalars_.look_through(n->lower), scalars_.look_through(n->upper), {}, access.location});
+      } else if (const auto* branch = access.around[k].as<ir::If>()) {
+        const Stmt& inner = k + 1 < access.around.size() ? access.around[k + 1] : access.statement;
         const Expr condition = scalars_.look_through(branch->condition);
         const bool in_then = branch->then_body.same_as(inner);
-        check = ir::if_then(in_then ? condition : ir::unary(ir::UnaryOp::Not, condition), check, {}, access.location);
+        links.push_back(
+            {std::nullopt, {}, {}, in_then ? condition : ir::unary(ir::UnaryOp::Not, condition), access.location});
       }
     }
-    return check;
+    return links;
   }
 
   const ir::Program& source_;
   const ir::KnownScalars scalars_;
   Array result_;
-  ir::Symbol count_;
   std::vector<transforms::RecordedSite> sites_;
-  std::vector<transforms::OpenAccess> known_;
+  std::vector<Nest> nests_;
+  std::vector<ir::Symbol> iterators_;  // of nests, by depth
   std::vector<FactsProgram::OfSizes> of_sizes_;
   std::map<Array, Array> inputs_;
   std::vector<Array> arrays_;

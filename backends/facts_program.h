@@ -13,9 +13,12 @@ struct FactsProgram {
   /// Declares the arrays of `program`, all but tapes and as inputs, and the sizes that its arguments tell; an empty
   /// body when there is nothing to verify in this way.
   ir::Program program;
-  /// The only array that `program` writes: i64. Element 0 is how many times a fact does not hold, element k + 1 the
-  /// largest index out of range of sites[k], or transforms::nothing_recorded.
+  /// The only array that `program` writes: one i64, how many times a fact does not hold or an index is out of range.
   ir::Array result;
+  /// To be interpreted when an index is out of range: which one. It reads the same arrays and writes `seen`, of which
+  /// element k is the largest index out of range of sites[k], or transforms::nothing_recorded.
+  ir::Program recording;
+  ir::Array seen;
   std::vector<transforms::RecordedSite> sites;
   /// Accesses of which sizes alone decide, such as x(n - 1): out of range where `broken` holds.
   struct OfSizes {
@@ -32,16 +35,20 @@ struct FactsProgram {
   std::set<ir::Array> deciding;
 };
 
-/// Each array is read once for all of its facts, and once more for `injective`:
+/// Facts are sums over the elements; for `injective` there are two more loops:
 ///
-///   for i in 0..n: violations += !(lower <= a[i] < upper), for i in 1..n: violations += a[i - 1] > a[i]
+///   for i in 0..n: violations += !(lower <= a[i] < upper)
+///   for i in 1..n: violations += a[i - 1] > a[i]
 ///   for i in 0..n: if 0 <= a[i] < upper: owner[a[i]] = i
 ///   for i in 0..n: if 0 <= a[i] < upper: violations += owner[a[i]] != i
 ///
 /// Indices of which only inputs decide, and that no fact bounds, are compared with the extents, in the loops and
 /// branches that they stand in:
 ///
-///   for i in 0..n: if idx[i] < 0 || idx[i] >= m: result[1] max= idx[i]
+///   for i in 0..n: violations += (idx[i] < 0 || idx[i] >= m)
+///
+/// All that is looked at in the same iterations is looked at by one loop, which reads what it needs once. There is one
+/// sum and no branch, so that registers, lanes and threads sum it; which index it was is asked only if there is one.
 ///
 /// The program states injective facts, which make the first of these loops parallel. Where they are false two threads
 /// write one owner, whichever comes last, and the other one finds that. It states nothing else, so that no pass takes

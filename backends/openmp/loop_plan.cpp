@@ -198,14 +198,26 @@ std::int64_t operations(const Expr& e) {
 
 Expr work_below(const Stmt& s, std::set<Symbol>& inner);
 
+bool is_known(const Expr& e, const std::set<Symbol>& inner) {
+  const std::set<Symbol> symbols = symbols_in(e);
+  return !has_load(e) && std::none_of(symbols.begin(), symbols.end(), [&](const Symbol& s) { return inner.count(s); });
+}
+
+/// Trips of a loop as an expression that iterators of the loops around do not occur in. Of a block of all iterations,
+/// block * size .. min(block * size + size, n), this is the size.
+Expr trips_of(const Expr& lower, const Expr& upper, const Expr& at_most, const std::set<Symbol>& inner) {
+  if (is_known(lower, inner) && is_known(upper, inner)) return upper - lower;
+  if (const auto* least = upper.as<Binary>(); least && least->op == BinaryOp::Min)
+    for (const Expr& end : {least->a, least->b})
+      if (const Expr trips = transforms::simplify_indices(end - lower); is_known(trips, inner)) return trips;
+  return at_most ? at_most : int_const(unknown_trips);
+}
+
 Expr trips_work(const Expr& lower, const Expr& upper, const Expr& at_most, const Symbol& iterator, const Stmt& body,
                 std::set<Symbol>& inner) {
-  bool known = !has_load(lower) && !has_load(upper);
-  for (const Expr& bound : {lower, upper})
-    for (const Symbol& s : symbols_in(bound)) known &= !inner.count(s);
+  const Expr trips = trips_of(lower, upper, at_most, inner);
   inner.insert(iterator);
-  const Expr one = work_below(body, inner) + int_const(2);
-  return (known ? upper - lower : at_most ? at_most : int_const(unknown_trips)) * one;
+  return trips * (work_below(body, inner) + int_const(2));
 }
 
 Expr work_below(const Stmt& s, std::set<Symbol>& inner) {

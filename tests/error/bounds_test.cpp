@@ -1,5 +1,7 @@
 // Indices and trip counts that only data tell: nothing is written outside of arrays, and the run is an error that names
 // array, index and line.
+#include "backends/facts_program.h"
+#include "dsl/ir/visit.h"
 #include "tests/error/expect_error.h"
 
 #include <loopgrad/compile.h>
@@ -293,6 +295,107 @@ TEST_P(OutOfRange, OfAnArrayWithoutElements) {
                                {"density", view(none.data(), {0, 3})}};
   if (GetParam().target == Target::Interpreter) return;  // which stops at the read
   expect_error<RuntimeError>(ErrorCode::BadIndex, {"'density'", "[0, 0)"}, [&] { run.run(arguments); });
+}
+
+/// y[v] = sum over a row of x[src[e]]^2, where nothing is stated about `src`.
+Program rows_of_squares(bool states_rows) {
+  ProgramBuilder p("rows");
+  auto rows = p.size("rows"), count = p.size("count"), extent = p.size("m");
+  auto ptr = p.input<std::int32_t>("ptr", {rows + 1});
+  if (states_rows) p.csr(ptr, count);
+  auto src = p.input<std::int32_t>("src", {count});
+  auto x = p.input<float>("x", {extent});
+  auto y = p.output<float>("y", {rows});
+  for (auto v : p.loop("v", 0, rows)) {
+    auto first = p.scalar<std::int32_t>("first"), last = p.scalar<std::int32_t>("last");
+    first = ptr(v);
+    last = ptr(v + 1);
+    y(v) = 0.0f;
+    for (auto e : p.loop("e", first, last)) y(v) += x(src(e)) * x(src(e));
+  }
+  return p.build();
+}
+
+TEST_P(OutOfRange, OfRowsWhoseEndsAreScalars) {
+  for (const bool states_rows : {false, true}) {
+    const GradientExecutable g = compile_gradient(rows_of_squares(states_rows),
+                                                  {.wrt = {"x"}, .variant = GetParam().variant}, GetParam().options());
+    std::vector<std::int32_t> ptr = {0, 2, 2, 5}, src = {1, 0, 3, 3, 1};
+    std::vector<float> x = {1, 2, 3, 4}, y(3), d_x(4), d_y(3, 1);
+    Arguments arguments = {{"ptr", view(ptr.data(), {4})},
+                           {"src", view(src.data(), {5})},
+                           {"x", view(x.data(), {4})},
+                           {"y", view(y.data(), {3})}};
+    const Arguments primal = arguments;
+    const Sizes sizes = {{"m", 4}};
+    arguments["d_x"] = view(d_x.data(), {4});
+    arguments["d_y"] = view(d_y.data(), {3});
+    g.forward(primal, sizes);
+    g.backward(arguments, sizes);
+    EXPECT_EQ(y, (std::vector<float>{5, 0, 36}));
+    EXPECT_EQ(d_x, (std::vector<float>{2, 8, 0, 16}));
+    src[3] = 4;
+    expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "index 4 is outside of [0, 4)"},
+                               [&] { g.forward(primal, sizes); });
+    src[3] = 3;
+    ptr[3] = 20'000'000;  // far behind the end of `src`, which must not be read there
+    expect_error<RuntimeError>(states_rows ? ErrorCode::BadFact : ErrorCode::BadIndex,
+                               {states_rows ? "'ptr'" : "'src'", "rows"}, [&] { g.forward(primal, sizes); });
+  }
+}
+
+TEST_P(OutOfRange, OfAProductOfSizes) {
+  ProgramBuilder p("inrange_product");
+  auto rows = p.size("rows"), columns = p.size("columns"), count = p.size("k");
+  auto u0 = p.input<float>("u0", {rows * columns});
+  auto idx = p.input<std::int32_t>("idx", {count});
+  p.in_range(idx, 0, rows * columns);
+  auto y = p.output<float>("y", {count});
+  auto u = p.local<float>("u", {rows * columns});
+  for (auto i : p.loop("i", 0, rows * columns)) u(i) = u0(i) * u0(i);
+  for (auto e : p.loop("e", 0, count)) y(e) = u(idx(e)) * u(idx(e));
+  const GradientExecutable g =
+      compile_gradient(p.build(), {.wrt = {"u0"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<std::int32_t> indices = {5, 0, 3, 3, 1};
+  std::vector<float> x = {1, 2, 3, 4, 5, 6}, ys(5), d_x(6), d_y(5, 1);
+  const Sizes sizes = {{"rows", 3}, {"columns", 2}};
+  Arguments arguments = {{"u0", view(x.data(), {6})}, {"idx", view(indices.data(), {5})}, {"y", view(ys.data(), {5})}};
+  const Arguments primal = arguments;
+  arguments["d_u0"] = view(d_x.data(), {6});
+  arguments["d_y"] = view(d_y.data(), {5});
+  g.forward(primal, sizes);
+  g.backward(arguments, sizes);
+  EXPECT_EQ(ys, (std::vector<float>{1296, 1, 256, 256, 16}));
+  EXPECT_EQ(d_x, (std::vector<float>{4, 32, 0, 512, 0, 864}));
+  indices[2] = 6;
+  expect_error<RuntimeError>(ErrorCode::BadFact, {"idx[2] = 6 is not in the stated range [0, 6)"},
+                             [&] { g.forward(primal, sizes); });
+}
+
+/// Verification must not take longer than what is verified.
+TEST(IndicesOfOneNest, AreLookedAtByOneLoopWithoutBranches) {
+  ProgramBuilder p("linear_bins");
+  auto count = p.size("n"), bins = p.size("bins");
+  auto x = p.input<float>("x", {count});
+  auto h = p.inout<float>("h", {bins});
+  for (auto i : p.loop("i", 0, count)) {
+    auto bin = p.scalar<std::int64_t>("bin");
+    bin = cast<std::int64_t>(x(i));
+    h(bin) += x(i);
+    h(bin + 1) += 1 - x(i);
+  }
+  for (auto j : p.loop("j", 0, count)) h(cast<std::int64_t>(x(j))) += 1.0f;
+  const backend::FactsProgram facts = backend::facts_program(p.build().ir());
+  int loops = 0, sums = 0, branches = 0;
+  ir::walk_stmts(facts.program.body, [&](const ir::Stmt& s) {
+    loops += s.kind() == ir::Kind::For;
+    sums += s.kind() == ir::Kind::Reduce;
+    branches += s.kind() == ir::Kind::If;
+  });
+  EXPECT_EQ(loops, 1);
+  EXPECT_EQ(sums, 1);
+  EXPECT_EQ(branches, 0);
+  EXPECT_EQ(facts.sites.size(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, OutOfRange,

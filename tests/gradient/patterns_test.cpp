@@ -352,6 +352,41 @@ TEST(Patterns, LoopBoundComputedByTheProgramNeedsAPromise) {
   }
 }
 
+TEST(Patterns, IndicesIntoAProductOfSizes) {
+  ProgramBuilder p("inrange_product");
+  auto n = p.size("n"), m = p.size("m"), k = p.size("k");
+  auto u0 = p.input<double>("u0", {n * m});
+  auto idx = p.input<std::int32_t>("idx", {k});
+  p.in_range(idx, 0, n * m);
+  auto y = p.output<double>("y", {k});
+  auto u = p.local<double>("u", {n * m});
+  for (auto i : p.loop("i", 0, n * m)) u(i) = u0(i) * u0(i);
+  for (auto e : p.loop("e", 0, k)) y(e) = u(idx(e)) * u(idx(e));
+  EXPECT_TRUE(gradient_is_right(
+      p.build(), {.sizes = {{"n", 3}, {"m", 2}, {"k", 5}}, .values = {{"idx", {5, 0, 3, 3, 1}}}, .options = {}}));
+}
+
+TEST(Patterns, RowsWhoseEndsAreScalars) {
+  ProgramBuilder p("row_ends");
+  auto rows = p.size("rows"), count = p.size("count");
+  auto ptr = p.input<std::int32_t>("ptr", {rows + 1});
+  p.csr(ptr, count);
+  auto x = p.input<double>("x", {count});
+  auto y = p.output<double>("y", {rows});
+  for (auto v : p.loop("v", 0, rows)) {
+    auto first = p.scalar<std::int32_t>("first");
+    auto last = p.scalar<std::int32_t>("last");
+    auto sum = p.scalar<double>("sum");
+    first = ptr(v);
+    last = ptr(v + 1);
+    sum = 0;
+    for (auto e : p.loop("e", first, last)) sum = sum * x(e) + x(e) * x(e);
+    y(v) = sum;
+  }
+  EXPECT_TRUE(gradient_is_right(
+      p.build(), {.sizes = {{"rows", 3}, {"count", 6}}, .values = {{"ptr", {0, 3, 3, 6}}}, .options = {}}));
+}
+
 TEST(Patterns, WrittenAliasesAreRefused) {
   ProgramBuilder p("aliased");
   auto n = p.size("n");

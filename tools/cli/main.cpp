@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <set>
 
 namespace loopgrad {
@@ -69,17 +70,30 @@ bool is_finding(const Error& error) {
   }
 }
 
+namespace {
+
+/// Says what is wrong. An index that is out of range at sizes of the user's own is no finding: few programs are written
+/// for all sizes.
+int failed(const Error& error, const Sizes& given) {
+  const bool about_indices = error.code() == ErrorCode::BadIndex || error.code() == ErrorCode::BadFact;
+  const bool at_own_sizes = about_indices && !given.empty();
+  complain(fmt::format("error: {}{}", error.what(),
+                       at_own_sizes ? ". The program may not be written for the sizes that --size gives" : ""));
+  return is_finding(error) && !at_own_sizes ? kFinding : kMistake;
+}
+
+}  // namespace
 }  // namespace cli
 
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
   cli::occupy_standard_descriptors();
+  std::optional<cli::Options> options;
   try {
     cli::check_entries(programs);
-    auto options = cli::parse(argc, argv, programs);
+    options = cli::parse(argc, argv, programs);
     return cli::finished(options ? cli::run(*options, programs) : 0);
   } catch (const Error& error) {
-    cli::complain(fmt::format("error: {}", error.what()));
-    return cli::is_finding(error) ? cli::kFinding : cli::kMistake;
+    return cli::failed(error, options ? options->sizes : Sizes());
   } catch (const std::bad_alloc&) {
     cli::complain("error: out of memory. Hint: use smaller sizes");
     return cli::kMistake;
