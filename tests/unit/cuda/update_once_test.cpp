@@ -2,8 +2,7 @@
 // checked interpreter.
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "tests/unit/cuda/mapped.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -224,6 +223,20 @@ TEST(UpdateOnce, AConditionThatTheBodyChangesIsNotTestedBefore) {
   const Lowered result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("z_now += x[i]"), std::string::npos) << result.text;
   for (const std::int64_t size : {0, 1, 9}) expect_same_results(result, {{"n", size}});
+}
+
+TEST(UpdateOnce, ALoopOfOneTripBesideSingleStatementsKeepsItsIterator) {
+  ProgramBuilder p("one_trip");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  p.when(x(0) > 0.0, [&] {
+    for (auto j : p.loop("j", 0, 1)) y(0) = x(j);
+    y(1) = y(0) + 0.5;
+  });
+  const Lowered result = mapped_to_small_gpu(p.build());  // is verified: no iterator is left alone
+  EXPECT_EQ(result.text.find("[j]"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("y[0] = x[0]"), std::string::npos) << result.text;
 }
 
 }  // namespace
