@@ -52,6 +52,12 @@ void leave_room(std::int64_t room) {
   limit_address_space(now + room);
 }
 
+/// Lets the stack grow now: later there may be no address space for it, which is a signal and no failed allocation.
+[[gnu::noinline]] void grow_stack() {
+  volatile char bytes[2 << 20];
+  for (std::size_t i = 0; i < sizeof(bytes); i += 1024) bytes[i] = 1;
+}
+
 enum Outcome { Right = 0, OutOfMemory = 1, Wrong = 2 };
 
 /// In a child that may have `room` bytes more: differentiates, lowers, and runs by the interpreter.
@@ -64,6 +70,7 @@ int with_room(std::int64_t room) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(120);
+    grow_stack();
     leave_room(room);
     int outcome = Wrong;
     try {
