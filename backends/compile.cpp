@@ -411,7 +411,8 @@ void GradientExecutable::backward(const Arguments& arguments, const Sizes& sizes
   reporting_memory(program, [&] { impl_->run_backward(arguments, sizes, options.stream); });
 }
 
-GradientExecutable::GradientExecutable(const GradientExecutable& other) : impl_(other.impl_ ? other.impl_->independent() : nullptr) {}
+GradientExecutable::GradientExecutable(const GradientExecutable& other)
+    : impl_(other.impl_ ? other.impl_->independent() : nullptr) {}
 
 GradientExecutable& GradientExecutable::operator=(const GradientExecutable& other) {
   if (this != &other) impl_ = other.impl_ ? other.impl_->independent() : nullptr;

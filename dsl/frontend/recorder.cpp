@@ -312,6 +312,10 @@ Expr ProgramRecorder::stored(const Array& array, const Value& value, SourceLocat
          fmt::format("a value of type {} is stored into {} elements", name_of(value.type()), name_of(array->type)),
          hint, array->name);
   }
+  const auto constant = as_int(Expr(value.node(where)));
+  if (array->type == ScalarType::I32 && constant && *constant != static_cast<std::int32_t>(*constant))
+    fail(where, fmt::format("the constant {} is stored into i32 elements, which cannot hold it", *constant),
+         "use an array of i64, or a constant that fits", array->name);
   return converted(value, value_type(array->type));
 }
 

@@ -219,4 +219,12 @@ TEST_F(UsageErrors, StaleValues) {
   EXPECT_NO_THROW(p.build());
 }
 
+TEST_F(UsageErrors, ConstantsThatTheElementsCannotHold) {
+  auto k = p.output<std::int32_t>("k", {4});
+  expect_usage_error([&] { k(0) = 5000000000; }, "5000000000 is stored into i32 elements");
+  expect_usage_error([&] { k(0) += -3000000000; }, "i32 elements");
+  EXPECT_NO_THROW(k(0) = 2147483647);
+  EXPECT_NO_THROW(k(0) = -2147483647 - 1);
+}
+
 }  // namespace
