@@ -122,6 +122,10 @@ void install() {
 
 isl_ctx* allocate_context() {
   install();
+  // isl_ctx_alloc() goes on with what it did not get: a block that is larger than all that it asks for must be there.
+  void* volatile enough = std::malloc(std::size_t{1} << 17);  // volatile: or it would not be asked for
+  if (!enough) throw std::bad_alloc();
+  std::free(enough);
   isl_ctx* const context = isl_ctx_alloc();
   if (!context) throw std::bad_alloc();
   try {
