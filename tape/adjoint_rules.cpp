@@ -14,10 +14,6 @@ Expr number(double value, const Expr& like) { return ir::float_const(value, like
 Expr divide(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
 Expr call(UnaryOp op, const Expr& a) { return ir::unary(op, a); }
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
-/// Whether min(a, b) or max(a, b) has the derivative of b.
-Expr second_counts(BinaryOp op, const Expr& a, const Expr& b) {
-  return op == BinaryOp::Min ? ir::binary(BinaryOp::Le, b, a) : ir::binary(BinaryOp::Le, a, b);
-}
 
 /// a + b where either may be null, standing for zero.
 Expr sum(const Expr& a, const Expr& b) {
@@ -129,6 +125,10 @@ class Collector {
 };
 
 }  // namespace
+
+Expr second_counts(BinaryOp op, const Expr& a, const Expr& b) {
+  return op == BinaryOp::Min ? ir::binary(BinaryOp::Le, b, a) : ir::binary(BinaryOp::Le, a, b);
+}
 
 Expr pull_back(const ir::Unary& node, const Expr& result, const Expr& seed) {
   const Expr& a = node.a;

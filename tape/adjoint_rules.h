@@ -21,6 +21,10 @@ struct OperandSeeds {
 };
 OperandSeeds pull_back(const ir::Binary& node, const ir::Expr& result, const ir::Expr& seed);
 
+/// Whether the derivative of min(a, b) or max(a, b) is that of b: the rule for ties, of expressions and of `min=`,
+/// `max=`.
+ir::Expr second_counts(ir::BinaryOp op, const ir::Expr& a, const ir::Expr& b);
+
 /// One term of a statement's adjoint: d_array[indices] += value, under all guards.
 struct Contribution {
   const ir::Load* target = nullptr;  // the read element that receives the term

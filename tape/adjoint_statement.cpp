@@ -86,9 +86,7 @@ Stmt adjoint_of_extremum(const ir::Reduce& r, const ArrayMap& adjoints, const Ad
 }  // namespace
 
 Expr takes_operand(const ir::Reduce& r) {
-  const Expr old_value = ir::load(r.array, r.indices, r.location);
-  return r.op == ir::ReduceOp::Min ? ir::binary(ir::BinaryOp::Le, r.value, old_value)
-                                   : ir::binary(ir::BinaryOp::Le, old_value, r.value);
+  return second_counts(ir::binary_of(r.op), ir::load(r.array, r.indices, r.location), r.value);
 }
 
 Stmt adjoint_of(const Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options) {

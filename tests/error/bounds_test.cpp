@@ -2,6 +2,7 @@
 // array, index and line.
 #include "backends/facts_program.h"
 #include "dsl/ir/visit.h"
+#include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 
 #include <loopgrad/compile.h>
@@ -14,27 +15,7 @@ namespace {
 
 const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
-struct Case {
-  Target target;
-  Variant variant;
-  bool gpu_mapped = false;
-  CompileOptions options(Facts facts = Facts::Verify) const {
-    CompileOptions options{.target = target};
-    options.gpu_mapped = gpu_mapped;
-    options.facts = facts;
-    return options;
-  }
-};
-
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << name_of(c.target) << ", " << name_of(c.variant) << (c.gpu_mapped ? ", mapped" : "");
-}
-
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  std::string name = name_of(info.param.variant);
-  std::erase(name, '-');
-  return std::string(name_of(info.param.target)) + (info.param.gpu_mapped ? "_mapped_" : "_") + name;
-}
+using Case = CompiledCase;
 
 class OutOfRange : public testing::TestWithParam<Case> {};
 

@@ -1,4 +1,5 @@
 // False facts on every target: an error that names array, element and the fact's line, before anything is written.
+#include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 
 #include <loopgrad/compile.h>
@@ -12,26 +13,7 @@ namespace {
 
 const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
-struct Case {
-  Target target;
-  Variant variant;
-  bool gpu_mapped = false;
-  CompileOptions options() const {
-    CompileOptions options{.target = target};
-    options.gpu_mapped = gpu_mapped;
-    return options;
-  }
-};
-
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << name_of(c.target) << ", " << name_of(c.variant) << (c.gpu_mapped ? ", mapped" : "");
-}
-
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  std::string name = name_of(info.param.variant);
-  std::erase(name, '-');
-  return std::string(name_of(info.param.target)) + (info.param.gpu_mapped ? "_mapped_" : "_") + name;
-}
+using Case = CompiledCase;
 
 class FalseFacts : public testing::TestWithParam<Case> {};
 
