@@ -3,13 +3,9 @@
 
 #include "backends/compile_together.h"
 #include "backends/fact_verifier.h"
+#include "backends/lowering.h"
 #include "backends/stage.h"
 #include "dsl/frontend/out_of_memory.h"
-#include "dsl/ir/known_scalars.h"
-#include "transforms/bound_accesses.h"
-#include "transforms/cpu/map_to_cpu.h"
-#include "transforms/gpu/map_to_gpu.h"
-#include "transforms/pipeline.h"
 
 #include <loopgrad/device_array.h>
 #include <loopgrad/error.h>
@@ -28,73 +24,28 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// A program as it runs, and what it notes meanwhile.
-struct Lowered {
-  ir::Program program;
-  std::vector<transforms::Record> records = {};
-};
-
-/// What of the program decides for a target.
-struct LowerInput {
-  const ir::Program& program;
-  transforms::SumMode mode;
-  const Schedule& schedule = {};
-  bool records_trips = true;  // it is the first to run loops with a promised trip count
-};
-
-/// The passes that every target shares, then those of the target.
-Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report& report) {
-  const bool map = (options.target == Target::Cuda || options.gpu_mapped) && input.mode != transforms::SumMode::Serial;
-  const std::int64_t tree_blocks = map ? transforms::gpu_tree_blocks : transforms::cpu_tree_blocks;
-  // The interpreter stops by itself.
-  const bool bounded = options.facts != Facts::Trust && (options.target != Target::Interpreter || options.gpu_mapped);
-  transforms::Record trips, indices;
-  ir::Program source = ir::with_known_bounds(input.program);
-  if (bounded) {
-    source = transforms::bound_trips(source, input.records_trips ? &trips : nullptr);
-    source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices);
-  }
-  const ir::Program lowered =
-      transforms::lower(source, input.mode, report, {input.schedule, options.expected_sizes, tree_blocks});
-  const std::vector<transforms::Record> records = {trips, indices};
-  if (map) return {transforms::map_to_gpu(lowered, {options.threads_per_block}), records};
-  return {options.target == Target::OpenMP ? transforms::map_to_cpu(lowered) : lowered, records};
-}
-
 /// The programs of one executable, and what verifies its facts.
 struct Part {
-  std::vector<Lowered> lowered;
+  std::vector<transforms::Lowered> lowered;
   const CompileOptions& options;
   backend::FactVerifier& facts;
 
-  bool verifies() const {
-    return (options.target != Target::Interpreter || options.gpu_mapped) && options.facts != Facts::Trust &&
-           !ir::is_empty(facts.program().body);
-  }
+  bool verifies() const { return backend::verifies(facts.program(), options); }
 };
-
-/// How the facts of an executable are looked at: a program like any other.
-ir::Program lowered_facts(const Part& part) {
-  Report ignored;  // nobody is interested in how facts are verified
-  CompileOptions options = part.options;
-  options.facts = Facts::Trust;
-  options.schedule = {};
-  return lower_for(options, {part.facts.program(), transforms::SumMode::Restructured}, ignored).program;
-}
 
 /// One compilation of all parts. The result has the stages of the parts one after the other, without those that verify
 /// facts, which the verifiers get.
 backend::Build build(const std::vector<Part>& parts, const std::string& name) {
   std::vector<ir::Program> programs;
   for (const Part& part : parts) {
-    for (const Lowered& one : part.lowered) programs.push_back(one.program);
-    if (part.verifies()) programs.push_back(lowered_facts(part));
+    for (const transforms::Lowered& one : part.lowered) programs.push_back(one.program);
+    if (part.verifies()) programs.push_back(backend::lowered_facts(part.facts.program(), part.options));
   }
   backend::Build result = backend::build_stages(programs, parts.front().options, name);
   std::vector<backend::Stage> stages;
   auto next = result.stages.begin();
   for (const Part& part : parts) {
-    for (const Lowered& one : part.lowered) {
+    for (const transforms::Lowered& one : part.lowered) {
       stages.push_back(std::move(*next++));
       stages.back().keep(one.records);
     }
@@ -146,8 +97,8 @@ Executable compile(const Program& program, const CompileOptions& options) {
     const auto start = Clock::now();
     Report report;
     auto impl = std::make_shared<Executable::Impl>(program.ir());
-    std::vector<Lowered> lowered = {
-        lower_for(options, {program.ir(), transforms::SumMode::Restructured, options.schedule}, report)};
+    const auto lowering = backend::lowering_of(options, transforms::SumMode::Restructured, options.schedule);
+    std::vector<transforms::Lowered> lowered = {transforms::lower_for(program.ir(), lowering, report)};
     impl->build = build({{std::move(lowered), options, impl->facts}}, program.name());
     impl->build.milliseconds = milliseconds_since(start);
     return Executable(std::move(impl));
@@ -170,15 +121,6 @@ bool Executable::from_cache() const { return required(impl_).build.from_cache; }
 // Gradients.
 
 namespace {
-
-transforms::SumMode mode_of(Variant variant) {
-  switch (variant) {
-    case Variant::NaiveTape: return transforms::SumMode::Serial;
-    case Variant::Atomic: return transforms::SumMode::Atomic;
-    case Variant::Restructured: return transforms::SumMode::Restructured;
-  }
-  throw InternalError("unknown variant");
-}
 
 /// One tape array, where the target works.
 struct TapeArray {
@@ -439,14 +381,11 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Gradient& gradient = gradients[i];
     const CompileOptions& own = options[i];
-    const transforms::SumMode mode = mode_of(gradient.variant);
     auto code = std::make_shared<GradientCode>(gradient, own);
     Report& report = code->gradient.report;
-    Report ignored;  // how the sizing program runs interests nobody
-    std::vector<Lowered> lowered;
-    lowered.push_back(lower_for(own, {gradient.sizing.ir(), mode, {}, false}, ignored));
-    lowered.push_back(lower_for(own, {gradient.forward.ir(), mode, own.schedule}, report));
-    lowered.push_back(lower_for(own, {gradient.backward.ir(), mode, own.backward_schedule, false}, report));
+    LoweredGradient one = lower_gradient(gradient, own, report, report);
+    std::vector<transforms::Lowered> lowered;
+    for (transforms::Lowered* part : {&one.sizing, &one.forward, &one.backward}) lowered.push_back(std::move(*part));
     verifiers.push_back(std::make_unique<FactVerifier>(gradient.forward.ir()));
     parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));

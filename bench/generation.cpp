@@ -7,8 +7,6 @@
 #include "backends/cuda/emitter.h"
 #include "backends/openmp/emitter.h"
 #include "tools/programs/programs.h"
-#include "transforms/cpu/map_to_cpu.h"
-#include "transforms/gpu/map_to_gpu.h"
 #include "transforms/pipeline.h"
 
 #include <loopgrad/compile.h>
@@ -28,34 +26,31 @@ void lower_program(benchmark::State& state, const ProgramEntry& entry) {
   const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt});
   for (auto _ : state) {
     Report report;
-    benchmark::DoNotOptimize(transforms::lower(gradient.forward.ir(), transforms::SumMode::Restructured, report));
-    benchmark::DoNotOptimize(transforms::lower(gradient.backward.ir(), transforms::SumMode::Restructured, report));
+    const transforms::LowerOptions options = {.last = transforms::Part::Shared};
+    benchmark::DoNotOptimize(transforms::lower_for(gradient.forward.ir(), options, report));
+    benchmark::DoNotOptimize(transforms::lower_for(gradient.backward.ir(), options, report));
   }
 }
 
-std::vector<ir::Program> lowered(const ProgramEntry& entry, std::int64_t tree_blocks) {
+std::vector<ir::Program> lowered(const ProgramEntry& entry, const transforms::Machine& machine) {
   const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt});
   std::vector<ir::Program> result;
   Report report;
+  const transforms::LowerOptions options = {.machine = machine, .expected_sizes = entry.sizes};
   for (const Program* program : {&gradient.sizing, &gradient.forward, &gradient.backward})
-    result.push_back(
-        transforms::lower(program->ir(), transforms::SumMode::Restructured, report, {{}, entry.sizes, tree_blocks}));
+    result.push_back(transforms::lower_for(program->ir(), options, report).program);
   return result;
 }
 
 void openmp_program(benchmark::State& state, const ProgramEntry& entry) {
   for (auto _ : state) {
-    std::vector<ir::Program> programs = lowered(entry, transforms::cpu_tree_blocks);
-    for (ir::Program& program : programs) program = transforms::map_to_cpu(program);
-    benchmark::DoNotOptimize(backend::emit_openmp(programs));
+    benchmark::DoNotOptimize(backend::emit_openmp(lowered(entry, transforms::cpu_machine())));
   }
 }
 
 void cuda_program(benchmark::State& state, const ProgramEntry& entry) {
   for (auto _ : state) {
-    std::vector<ir::Program> programs = lowered(entry, transforms::gpu_tree_blocks);
-    for (ir::Program& program : programs) program = transforms::map_to_gpu(program, {});
-    benchmark::DoNotOptimize(backend::emit_cuda(programs));
+    benchmark::DoNotOptimize(backend::emit_cuda(lowered(entry, transforms::gpu_machine())));
   }
 }
 

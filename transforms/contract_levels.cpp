@@ -321,8 +321,8 @@ class Contraction {
 }  // namespace
 
 ir::Program contract_levels(const ir::Program& program, PassContext& context) {
-  // On an H200 a wave's step in two levels takes 8 % more time than in three.
-  const std::int64_t most_in_place = context.options.for_gpu() ? 2 : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t in_place = context.options.machine.most_in_place;
+  const std::int64_t most_in_place = in_place ? in_place : std::numeric_limits<std::int64_t>::max();
   if (!ir::aliased_arrays(program).empty()) return program;
   std::function<Stmt(const Stmt&)> visit = [&](const Stmt& body) {
     return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {

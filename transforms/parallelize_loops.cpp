@@ -60,7 +60,7 @@ class Parallelizer {
   bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
     try {
       const poly::Model& model = model_around(loop);
-      bool atomics = context_.mode == SumMode::Atomic && !inside;
+      bool atomics = context_.options.mode == SumMode::Atomic && !inside;
       auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
       std::vector<Conflict> conflicts = poly::carried_by(model, loop, search);
       if (conflicts.empty()) {

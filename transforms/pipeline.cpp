@@ -1,25 +1,54 @@
 #include "transforms/pipeline.h"
 
+#include "dsl/ir/known_scalars.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
 #include "transforms/assign_first_sums.h"
+#include "transforms/bound_accesses.h"
 #include "transforms/contract_levels.h"
 #include "transforms/contractions/recognize_contractions.h"
+#include "transforms/cpu/accumulate_in_registers.h"
+#include "transforms/cpu/fuse_rows.h"
+#include "transforms/cpu/hoist_indices.h"
+#include "transforms/cpu/invert_scatters.h"
+#include "transforms/cpu/jam_sums.h"
+#include "transforms/cpu/sink_sum_loops.h"
+#include "transforms/cpu/split_loops_at_guards.h"
+#include "transforms/cpu/tile_lanes.h"
 #include "transforms/delay_sums.h"
+#include "transforms/gpu/forward_elements.h"
+#include "transforms/gpu/fuse_nests.h"
+#include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/gpu/join_scalars.h"
+#include "transforms/gpu/keep_last_elements.h"
+#include "transforms/gpu/lane_copies.h"
+#include "transforms/gpu/map_to_gpu.h"
+#include "transforms/gpu/name_constants.h"
+#include "transforms/gpu/peel_last_steps.h"
+#include "transforms/gpu/repeat_scalars.h"
+#include "transforms/gpu/sort_scatters.h"
+#include "transforms/gpu/split_kernels.h"
+#include "transforms/gpu/unroll_short_loops.h"
 #include "transforms/merge_copies.h"
+#include "transforms/merge_updates.h"
 #include "transforms/parallelize_loops.h"
 #include "transforms/pass.h"
 #include "transforms/read_levels.h"
 #include "transforms/restructure_sums.h"
 #include "transforms/schedule/apply_schedule.h"
+#include "transforms/search_loops.h"
 #include "transforms/store_last_level.h"
 #include "transforms/unread_stores.h"
+#include "transforms/unswitch.h"
 #include "transforms/zero_fills.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <loopgrad/error.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 
 namespace loopgrad::transforms {
 
@@ -38,6 +67,14 @@ bool verifies() {
 #endif
 }
 
+/// A function that needs no more than the program, as a pass.
+template <ir::Program (*transform)(const ir::Program&)>
+ir::Program plain(const ir::Program& program, PassContext&) {
+  return transform(program);
+}
+
+}  // namespace
+
 ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& context) {
   auto start = std::chrono::steady_clock::now();
   ir::Program result = pass.run(program, context);
@@ -53,45 +90,163 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
   return result;
 }
 
+namespace {
+
+void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
+  list.push_back({"known_bounds", Part::Bounds, plain<ir::with_known_bounds>,
+                  "first: bounds that are read once are known to all passes"});
+  if (options.bounded == Bounded::Nothing) return;
+  const auto trips = [](const ir::Program& program, PassContext& context) {
+    Record record;
+    ir::Program result = bound_trips(program, context.options.records_trips ? &record : nullptr);
+    context.records.push_back(std::move(record));
+    return result;
+  };
+  const auto accesses = [](const ir::Program& program, PassContext& context) {
+    Record record;
+    ir::Program result = bound_accesses(program, context.options.bounded == Bounded::Accesses, record);
+    context.records.push_back(std::move(record));
+    return result;
+  };
+  list.push_back({"bound_trips", Part::Bounds, trips, "before any pass relies on what a loop promises", true});
+  list.push_back(
+      {"bound_accesses", Part::Bounds, accesses, "whatever sums or sorts by an index finds one in range", true});
+}
+
+void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
+  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
+    list.push_back({name, Part::Shared, run, why_here});
+  };
+  const bool restructures = options.mode == SumMode::Restructured;
+  if (restructures) {
+    add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
+    add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
+    add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");
+    add("single_zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
+    add("restructure_sums", restructure_sums, "early: works on the loops as written");
+    add("delay_sums", delay_sums, "sums are gathered, and none is an assignment yet");
+  }
+  list.push_back({"apply_schedule", Part::Shared, apply_schedule,
+                  "the user's steps: on the loops that do the sums, perfect nests yet", true});
+  if (restructures) {
+    add("assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target");
+    add("unread_elements", drop_unread_elements, "before zero_fills, which would keep their zeros");
+    add("zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
+    add("unread_stores", drop_unread_stores, "again: also locals whose values were forwarded, zeros of the next step");
+    add("merge_copies", merge_copies, "once every local has the writers that it keeps");
+    add("read_levels", read_levels, "new states are on the tape before they are copied to their array");
+    add("store_last_level", store_last_level, "what read_levels copies after the loop is one case");
+  }
+  if (options.mode == SumMode::Serial) return;
+  add("parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true");
+  if (restructures) add("contract_levels", contract_levels, "last: only loops that are not parallel give up levels");
+}
+
+void add_cpu(std::vector<Pass>& list) {
+  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
+    list.push_back({name, Part::Mapping, run, why_here});
+  };
+  const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
+  add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
+  add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
+  add("fuse_rows", plain<fuse_rows>, "whole nests, before loops in them are changed one by one");
+  add("sink_sum_loops", plain<sink_sum_loops>, "sums outermost in a row become loops around it");
+  add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
+  add("unswitch_rows", plain<unswitch_rows>, "what a split leaves of conditions does not depend on the row");
+  add("accumulate_in_registers", plain<accumulate_in_registers>, "innermost loops are final");
+  add("merge_updates", merge_all, "sums in registers are updated once in each iteration");
+  add("tile_lanes", plain<tile_lanes>, "rectangles without branches, with their sums in registers");
+  add("split_outer_loops_at_guards", plain<split_outer_loops_at_guards>,
+      "after the lanes, which want rectangles and mask what a branch leaves out");
+  add("jam_sums", plain<jam_sums>, "sums that no lanes took");
+  add("hoist_indices", plain<hoist_indices>, "last: names what the loops repeat");
+}
+
+void add_gpu(std::vector<Pass>& list) {
+  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
+    list.push_back({name, Part::Mapping, run, why_here});
+  };
+  const auto repeat = [](const ir::Program& program, PassContext& context) {
+    return repeat_scalars(program, most_repeating(context.options.machine));
+  };
+  const auto sort = [](const ir::Program& program, PassContext& context) {
+    return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block);
+  };
+  const auto copies = [](const ir::Program& program, PassContext& context) {
+    return lane_copies(program, context.options.threads_per_block);
+  };
+  const auto constants = [](const ir::Program& program, PassContext&) {
+    return ir::with_body(program, name_constants(program.body));
+  };
+  add("isolate_searches", plain<isolate_searches>, "a search in a loop of its own can be shared by threads");
+  add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
+  add("hoist_parallel_loops", plain<hoist_parallel_loops>, "kernels are nests of parallel loops, outermost");
+  add("split_kernels", plain<split_kernels>, "what should not be one kernel, before nests are fused");
+  add("join_scalars", plain<join_scalars>, "single assignments in a row are one kernel");
+  add("unroll_short_loops", plain<unroll_short_loops>, "copies of an iteration fuse like other nests");
+  add("fuse_nests", plain<fuse_nests>, "fewer kernels, and values stay in registers between them");
+  add("keep_last_elements", plain<keep_last_elements>, "fused nests write and read one element");
+  add("peel_last_steps", plain<peel_last_steps>, "of steps in which only the last one stores all");
+  add("keep_last_elements_again", plain<keep_last_elements>, "the peeled step writes and reads one element");
+  add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
+  add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
+  add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
+  add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
+  add("lane_copies", copies, "few targets: copies for lanes, on whole nests too");
+  list.push_back({"map_to_gpu", Part::Mapping, map_to_gpu, "nests are final: each becomes a kernel or several", true});
+  add("name_constants", constants, "last: names what all threads of a launch would compute");
+}
+
+std::set<std::string> names_in(const std::string& list) {
+  std::set<std::string> names;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');)
+    if (!name.empty()) names.insert(name);
+  return names;
+}
+
+/// Refuses a name that no pass of any target has; a pass that another target has is left out there.
+void check_names(const std::set<std::string>& names, const std::string& program) {
+  std::set<std::string> known;
+  for (const Machine& machine : {cpu_machine(), gpu_machine()}) {
+    const LowerOptions all = {.machine = machine, .bounded = Bounded::Accesses};
+    for (const Pass& pass : passes(all)) known.insert(pass.name);
+  }
+  for (const std::string& name : names) {
+    if (known.count(name)) continue;
+    throw UsageError({.code = ErrorCode::BadInput,
+                      .message = "there is no pass '" + name + "'",
+                      .program = program,
+                      .hint = fmt::format("one of {}", fmt::join(known, ", "))});
+  }
+}
+
 }  // namespace
 
-std::vector<Pass> passes(SumMode mode) {
-  const bool restructures = mode == SumMode::Restructured;
+std::vector<Pass> passes(const LowerOptions& options) {
   std::vector<Pass> list;
-  if (restructures) {
-    list.push_back({"unread_sums", drop_unread_sums, "first: cleared adjoints that nobody reads hide copies"});
-    list.push_back({"recognize_contractions", recognize_contractions, "early: loops as written are perfect nests"});
-    list.push_back({"assign_single_sums", assign_single_sums,
-                    "before sums are cut into blocks, whose bounds are no longer affine"});
-    list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
-    list.push_back({"restructure_sums", restructure_sums, "early: works on the loops as written"});
-    list.push_back({"delay_sums", delay_sums, "sums are gathered, and none is an assignment yet"});
-  }
-  list.push_back(
-      {"apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums, perfect nests yet"});
-  if (restructures) {
-    list.push_back({"assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target"});
-    list.push_back({"unread_elements", drop_unread_elements, "before zero_fills, which would keep their zeros"});
-    list.push_back({"zero_fills", shrink_zero_fills, "zeros that no sum starts from any more"});
-    list.push_back({"unread_stores", drop_unread_stores,
-                    "again: also locals whose values were forwarded, zeros of the next step"});
-    list.push_back({"merge_copies", merge_copies, "once every local has the writers that it keeps"});
-    list.push_back({"read_levels", read_levels, "new states are on the tape before they are copied to their array"});
-    list.push_back({"store_last_level", store_last_level, "what read_levels copies after the loop is one case"});
-  }
-  if (mode == SumMode::Serial) return list;
-  list.push_back({"parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true"});
-  if (restructures)
-    list.push_back({"contract_levels", contract_levels, "last: only loops that are not parallel give up levels"});
+  add_bounds(list, options);
+  add_shared(list, options);
+  if (!options.machine.is_gpu()) add_cpu(list);
+  else if (options.mode != SumMode::Serial) add_gpu(list);  // a stack is one thread's
+  std::erase_if(list, [&](const Pass& pass) { return pass.part < options.first || pass.part > options.last; });
   return list;
 }
 
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const LowerOptions& options) {
-  PassContext context{mode, report};
-  context.options = options;
+Lowered lower_for(const ir::Program& program, const LowerOptions& options, Report& report) {
+  if (ir::is_empty(program.body)) return {program};
+  PassContext context{options, report};
+  std::set<std::string> skip = options.skip;
+  skip.merge(names_in(environment("LOOPGRAD_SKIP")));
+  std::set<std::string> named = skip;
+  if (!options.until.empty()) named.insert(options.until);
+  if (!named.empty()) check_names(named, program.name);
   ir::Program result = program;
-  for (const Pass& pass : passes(mode)) result = run_pass(pass, result, context);
-  return result;
+  for (const Pass& pass : passes(options)) {
+    if (pass.required || !skip.count(pass.name)) result = run_pass(pass, result, context);
+    if (pass.name == options.until) break;
+  }
+  return {std::move(result), std::move(context.records)};
 }
 
 }  // namespace loopgrad::transforms

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "transforms/machine.h"
+#include "transforms/record.h"
 
 #include <loopgrad/report.h>
 #include <loopgrad/schedule.h>
 
 #include <map>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -17,23 +20,45 @@ enum class SumMode {
   Serial,        // no parallel loops at all (the naive tape; the oracle's order)
 };
 
-/// Partial results of one long sum that `lower` makes for a CPU; see gpu/map_to_gpu.h for a GPU.
-inline constexpr std::int64_t cpu_tree_blocks = 64;
-
-/// What the user and the target add.
-struct LowerOptions {
-  Schedule schedule = {};                                   // steps for this program
-  std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
-  std::int64_t tree_blocks = cpu_tree_blocks;  // at most so many partial results of one sum, for any number of threads
-
-  bool for_gpu() const { return tree_blocks > cpu_tree_blocks; }
+/// The list has three parts; every row belongs to one.
+enum class Part {
+  Bounds,   // what keeps a run within its arrays
+  Shared,   // sums, loops and storage: the result runs anywhere
+  Mapping,  // to the loops of the machine
 };
 
-/// Runs the whole list. The result has parallel loops marked and sums restructured; it verifies, prints and interprets
-/// like any other program, and computes the same up to the rounding of reordered sums. Never throws for the sake of
-/// speed: what cannot be improved stays in its order, with an entry in `report` saying why.
-/// The user's `schedule`, however, is done or refused: TransformError, UsageError.
-/// LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of each.
-ir::Program lower(const ir::Program& program, SumMode mode, Report& report, const LowerOptions& options = {});
+/// Accesses that `Part::Bounds` looks after: see bound_accesses.h.
+enum class Bounded { Nothing, Writes, Accesses };
+
+/// What a program is lowered for.
+struct LowerOptions {
+  SumMode mode = SumMode::Restructured;
+  Machine machine = cpu_machine();
+  Bounded bounded = Bounded::Nothing;
+  bool records_trips = true;                                // it is the first to run loops with a promised trip count
+  Schedule schedule = {};                                   // steps for this program
+  std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
+  int threads_per_block = 0;  // of a GPU, of every block that has more than one: a power of two from 32 to 1024;
+                              // 0: as fits the loops
+  Part first = Part::Bounds, last = Part::Mapping;
+  std::string until = {};           // the pass after which to stop; empty: none
+  std::set<std::string> skip = {};  // passes that are left out; those that nothing works without are not
+};
+
+/// A program as it is emitted, and what it notes while it runs.
+struct Lowered {
+  ir::Program program;
+  std::vector<Record> records = {};
+};
+
+/// Runs the whole list: the only way from a program to what is emitted. The result has parallel loops marked, sums
+/// restructured, and the shape of the machine's loops; it verifies, prints and interprets like any other program, and
+/// computes the same up to the rounding of reordered sums. Never throws for the sake of speed: what cannot be improved
+/// stays in its order, with an entry in `report` saying why. The user's `schedule`, however, is done or refused:
+/// TransformError, UsageError.
+/// Environment: LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of
+/// each, LOOPGRAD_VERIFY=1 verifies after each (always in debug builds), LOOPGRAD_SKIP=PASS,PASS leaves passes out.
+/// Throws UsageError for a name in LOOPGRAD_SKIP, `skip` or `until` that no pass has.
+Lowered lower_for(const ir::Program& program, const LowerOptions& options, Report& report);
 
 }  // namespace loopgrad::transforms

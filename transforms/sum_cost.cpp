@@ -5,7 +5,6 @@
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
 #include "transforms/nest.h"
-#include "transforms/pipeline.h"
 #include "transforms/tree_sums.h"
 
 #include <algorithm>
@@ -20,13 +19,6 @@ using ir::Stmt;
 
 namespace {
 
-// The machine of the model, per thread.
-constexpr double ns_per_operation = 0.1, ns_per_access = 0.05;  // an access to the next element, in the cache
-constexpr double ns_per_byte = 0.1;                             // from memory
-constexpr double ns_per_atomic = 5, ns_per_contended_atomic = 35;
-constexpr double region_us = 3;  // starting a parallel loop
-constexpr double line_bytes = 64;
-constexpr double lanes_at_once = 64;
 constexpr double few_targets = 64;  // atomics on so few elements contend
 
 double operations_in(const Stmt& sum) {
@@ -90,8 +82,8 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-double microseconds(double nanoseconds, double parallel) {
-  return 1e-3 * nanoseconds / std::max(1.0, std::min(parallel, model_threads));
+double microseconds(double nanoseconds, double parallel, const Machine& machine) {
+  return 1e-3 * nanoseconds / std::max(1.0, std::min(parallel, machine.threads));
 }
 
 }  // namespace
@@ -210,7 +202,7 @@ double SumCosts::elements_touched(const Access& access, const std::vector<Loop>&
   }
   double elements = std::min(box, moving_trips);
   bool contiguous = elements <= 1 || (unit_steps && elements / rows > 4);
-  return elements * (contiguous ? 1 : line_bytes / static_cast<double>(bytes_of(access.array->type)));
+  return elements * (contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type)));
 }
 
 // What moves when as many iterations of a loop as fit work on what is in the cache: from the outermost loop inwards,
@@ -231,7 +223,7 @@ double SumCosts::bytes_moved(const std::vector<Access>& accesses, const std::vec
       order[level].trips = part;
       double bytes = bytes_from(level);
       bool last = level + 1 == order.size() && part < 2;
-      if (bytes <= model_cache_bytes || last) return around * trips / part * bytes;
+      if (bytes <= machine_.cache_bytes || last) return around * trips / part * bytes;
     }
     around *= std::max(1.0, trips);
   }
@@ -240,7 +232,7 @@ double SumCosts::bytes_moved(const std::vector<Access>& accesses, const std::vec
 
 // The order when iterations of the loop that accesses memory best run side by side.
 std::vector<SumCosts::Loop> SumCosts::with_lanes(const Stmt& sum, const std::vector<Loop>& written,
-                                                 std::vector<Loop> order) {
+                                                 std::vector<Loop> order) const {
   std::size_t best = order.size();
   int least = 0;
   for (std::size_t k = order.size(); k-- > 0;) {
@@ -251,7 +243,7 @@ std::vector<SumCosts::Loop> SumCosts::with_lanes(const Stmt& sum, const std::vec
   }
   if (best + 1 >= order.size()) return order;
   Loop side_by_side = order[best];
-  side_by_side.trips = std::min(side_by_side.trips, lanes_at_once);
+  side_by_side.trips = std::min(side_by_side.trips, machine_.lanes);
   order[best].trips = std::max(1.0, order[best].trips / side_by_side.trips);
   for (double& x : order[best].direction) x *= side_by_side.trips;
   order.push_back(side_by_side);
@@ -272,8 +264,8 @@ SumCosts::Work SumCosts::work_of(const Stmt& sum, const std::vector<Loop>& writt
   if (lanes) order = with_lanes(sum, written, order);
   work.bytes = bytes_moved(accesses, written, order);
   int per_instance = order.empty() ? 0 : access_cost(sum, iterators_of(written), order.back().direction);
-  double compute = work.operations * ns_per_operation + work.instances * per_instance * ns_per_access;
-  work.nanoseconds = std::max(compute, work.bytes * ns_per_byte);
+  double compute = work.operations * machine_.ns_per_operation + work.instances * per_instance * machine_.ns_per_access;
+  work.nanoseconds = std::max(compute, work.bytes * machine_.ns_per_byte);
   return work;
 }
 
@@ -328,7 +320,8 @@ SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& s
   }
   double extra = bytes_kept(kept);
   result.bytes += extra;
-  result.microseconds = microseconds(nanoseconds + extra * ns_per_byte, result.parallel) + region_us;
+  result.microseconds =
+      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + machine_.start_us;
   return result;
 }
 
@@ -343,7 +336,9 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   SumCandidate result{small ? "tree" : "partials"};
   double root = loops_around(sums[0])[0].trips;
   double blocks = std::floor(instances / (4 * std::max(1.0, elements)));
-  blocks = std::max(1.0, std::min<double>(small ? cpu_tree_blocks : blocks, cpu_tree_blocks));
+  // As tree_sums makes them.
+  const double most = static_cast<double>(machine_.most_partials);
+  blocks = std::max(1.0, std::min(small ? most : blocks, most));
   result.parallel = std::max(1.0, std::min(blocks, root));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
@@ -357,14 +352,15 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   double partial_bytes = blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
   result.operations += blocks * elements;
   result.bytes += 2 * partial_bytes;
-  result.microseconds = microseconds(nanoseconds + partial_bytes * ns_per_byte, result.parallel) +
-                        microseconds(partial_bytes * ns_per_byte, elements) + region_us * (small ? 1 : 2);
+  result.microseconds = microseconds(nanoseconds + partial_bytes * machine_.ns_per_byte, result.parallel, machine_) +
+                        microseconds(partial_bytes * machine_.ns_per_byte, elements, machine_) +
+                        machine_.start_us * (small ? 1 : 2);
   return result;
 }
 
 SumCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   SumCandidate result{"atomic"};
-  double per_update = elements_of(sums[0]) <= few_targets ? ns_per_contended_atomic : ns_per_atomic;
+  double per_update = elements_of(sums[0]) <= few_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> written = loops_around(sum);
@@ -374,7 +370,7 @@ SumCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
     result.bytes += work.bytes;
     nanoseconds += work.nanoseconds + work.instances * per_update;
   }
-  result.microseconds = microseconds(nanoseconds, result.parallel) + region_us;
+  result.microseconds = microseconds(nanoseconds, result.parallel, machine_) + machine_.start_us;
   return result;
 }
 
@@ -386,7 +382,7 @@ SumCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
     Work work = work_of(sum, written, written, false);
     result.operations += work.operations;
     result.bytes += work.bytes;
-    result.microseconds += microseconds(work.nanoseconds, 1);
+    result.microseconds += microseconds(work.nanoseconds, 1, machine_);
   }
   return result;
 }

@@ -1,29 +1,27 @@
 // Estimates of what each way of doing a sum costs, for the choice between them and for people.
 //
 // The model: instances of the sum in the loop order of the plan, their operations, and the bytes that move between
-// memory and a cache, on a machine of fixed properties. It depends on sizes and on nothing else, never on the machine
-// at hand, so that plans, and with them the bits of a result, are the same everywhere. Whoever knows the sizes that a
-// program will run with states them (CompileOptions::expected_sizes); any other size counts as `assumed_size`, and
-// iterations that data decide count as `assumed_trips`. Estimates are rough: a plan should only yield to another one by
-// a margin.
+// memory and a cache, on the machine that the plan is for (machine.h). It depends on that and on sizes, never on the
+// machine at hand, so that plans, and with them the bits of a result, are the same everywhere. Whoever knows the sizes
+// that a program will run with states them (CompileOptions::expected_sizes); any other size counts as `assumed_size`,
+// and iterations that data decide count as `assumed_trips`. Estimates are rough: a plan should only yield to another
+// one by a margin.
 #pragma once
 
 #include "transforms/gather_sums.h"
+#include "transforms/machine.h"
 #include "transforms/size_estimates.h"
 
 #include <loopgrad/report.h>
 
 namespace loopgrad::transforms {
 
-/// The machine of the model.
-inline constexpr double model_threads = 16, model_cache_bytes = 256 * 1024;
-
 /// Estimates for sums of one nest.
 class SumCosts {
  public:
   /// The references must outlive the object.
-  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes)
-      : nest_(nest), estimator_(program, sizes) {}
+  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine)
+      : nest_(nest), machine_(machine), estimator_(program, sizes) {}
 
   /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
   /// iterations of the loops around them.
@@ -60,12 +58,13 @@ class SumCosts {
   double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);
   // `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
   Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
-  static std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order);
+  std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
   double elements_of(const ir::Stmt& sum);
   static bool is_small(const ir::Stmt& sum);
   double bytes_kept(const std::vector<ir::Array>& kept);
 
   const ir::Stmt& nest_;
+  const Machine& machine_;
   SizeEstimator estimator_;
 };
 

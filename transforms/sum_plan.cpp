@@ -144,7 +144,7 @@ class Planner {
   }
 
   void estimate(Group& group, const std::optional<std::string>& obstacle, const std::vector<ir::Array>& kept) {
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes);
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
     SumCandidate gather{"gather"};
     if (group.separators.dims.empty()) gather.possible = false;
     else gather = costs.gather(group.sums, group.separators, kept);
@@ -206,14 +206,14 @@ class Planner {
   // results are known to leave the whole nest to one thread.
   bool wants_inverse(const Group& group) const {
     if (!group.separators.dims.empty() || !group.separators.follows || request_.all_or_none) return false;
-    return context_.options.for_gpu() ||
+    return context_.options.machine.sorts_scatters ||
            (group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos &&
             leaves(now_.nest).size() > group.sums.size());
   }
 
   // One of many on a GPU, such as a column of a factorisation, where the number of kernels decides.
   bool is_small_step() const {
-    return context_.options.for_gpu() && varying_trips(original_, *original_nest_.as<ir::For>());
+    return context_.options.machine.counts_kernels && varying_trips(original_, *original_nest_.as<ir::For>());
   }
 
   bool is_scatter(const Group& group) const {
@@ -359,7 +359,7 @@ class Planner {
       if (can_be_held_back(version.model, group->sums)) trees.push_back(group->sums);
     }
     if (trees.size() == left.size())
-      return tree_sums(version.program, version.model, piece, trees, context_.options.tree_blocks);
+      return tree_sums(version.program, version.model, piece, trees, context_.options.machine);
     for (Group* group : left) {
       group->plan = Plan::Serial;
       group->reason += ", and the loop uses it before it is complete";

@@ -65,13 +65,13 @@ Expr element_exists(const poly::Model& model, const ir::Array& array, const std:
 class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-       const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks)
+       const std::vector<std::vector<Stmt>>& groups, const Machine& machine)
       : model_(model),
         root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
-        blocks_(ir::int_const(tree_blocks)),
-        many_(tree_blocks > cpu_tree_blocks) {
+        blocks_(ir::int_const(machine.most_partials)),
+        many_(machine.is_gpu()) {
     // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
     // blocks.
     const Expr few = many_ ? varying_trips(program, root_) : Expr();
@@ -81,7 +81,8 @@ class Tree {
       if (partial.is_small()) continue;
       Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many_);
       if (few) wanted = larger(wanted, smaller(ceiling(few, ir::int_const(2)), ir::int_const(enough_blocks)));
-      if (!ir::equal(blocks_, smaller(ir::int_const(tree_blocks), wanted))) blocks_ = smaller(blocks_, wanted);
+      if (!ir::equal(blocks_, smaller(ir::int_const(machine.most_partials), wanted)))
+        blocks_ = smaller(blocks_, wanted);
     }
     if (few) blocks_ = smaller(blocks_, few);
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
@@ -304,8 +305,8 @@ bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
 }
 
 Stmt tree_sums(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-               const std::vector<std::vector<Stmt>>& groups, std::int64_t tree_blocks) {
-  return Tree(program, model, nest, groups, tree_blocks).build();
+               const std::vector<std::vector<Stmt>>& groups, const Machine& machine) {
+  return Tree(program, model, nest, groups, machine).build();
 }
 
 }  // namespace loopgrad::transforms

@@ -13,6 +13,7 @@
 
 #include "dsl/ir/program.h"
 #include "dsl/poly/model.h"
+#include "transforms/machine.h"
 
 namespace loopgrad::transforms {
 
@@ -32,11 +33,10 @@ ir::Expr varying_trips(const ir::Program& program, const ir::For& loop);
 /// back. Partial results cover the dimensions of the target in which the sums move, as far as they do. The number of
 /// blocks is bounded so that they stay well below the work: a quarter of the nest's iterations per element, from sizes
 /// alone. The block loop is marked parallel; a block runs its iterations in their original order. `model` is the
-/// nest's. There are at most `tree_blocks` blocks, whatever the number of threads: results do not depend on it. Above
-/// `cpu_tree_blocks`, which a GPU wants, a loop of nothing but sums into single elements stays as it is: the mapping
-/// shares it out. A loop whose length changes with loops around it may be short: on a GPU it has no more blocks than
-/// iterations.
+/// nest's. There are at most `machine.most_partials` blocks, whatever the number of threads: results do not depend on
+/// it. For a GPU, a loop of nothing but sums into single elements stays as it is: the mapping shares it out. A loop
+/// whose length changes with loops around it may be short: on a GPU it has no more blocks than iterations.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
-                   const std::vector<std::vector<ir::Stmt>>& groups, std::int64_t tree_blocks);
+                   const std::vector<std::vector<ir::Stmt>>& groups, const Machine& machine);
 
 }  // namespace loopgrad::transforms

@@ -4,8 +4,9 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "backends/cuda/nvrtc.h"
+#include "backends/lowering.h"
 #include "tests/support/print.h"
-#include "tools/cli/lowered.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <gtest/gtest.h>
 
@@ -41,9 +42,12 @@ TEST_P(CompileCuda, ForTwoArchitectures) {
   const auto& [name, variant] = GetParam();
   const lg::ProgramEntry& entry = entry_of(name);
   const lg::Gradient gradient = lg::differentiate(entry.build(), {.wrt = entry.wrt, .of = {}, .variant = variant});
-  std::vector<lg::ir::Program> programs;
-  for (const lg::Program* part : {&gradient.sizing, &gradient.forward, &gradient.backward})
-    programs.push_back(lg::cli::mapped_to_gpu(*part, variant));
+  lg::CompileOptions options;
+  options.target = lg::Target::Cuda;
+  lg::Report ignored;
+  const lg::backend::LoweredGradient lowered = lg::backend::lower_gradient(gradient, options, ignored, ignored);
+  const std::vector<lg::ir::Program> programs = {lowered.sizing.program, lowered.forward.program,
+                                                 lowered.backward.program};
   const lg::backend::CudaUnit unit = lg::backend::emit_cuda(programs);
   for (const char* architecture : {"sm_80", "sm_90"})
     EXPECT_FALSE(lg::backend::compile_cubin(unit.source(), architecture, name).empty()) << architecture;
@@ -57,7 +61,7 @@ TEST(IndexWidth, FollowsFromTheSizes) {
   for (const lg::ProgramEntry& entry : lg::programs::all()) {
     const lg::Gradient gradient =
         lg::differentiate(entry.build(), {.wrt = entry.wrt, .of = {}, .variant = lg::Variant::Restructured});
-    const lg::ir::Program mapped = lg::cli::mapped_to_gpu(gradient.backward, lg::Variant::Restructured);
+    const lg::ir::Program mapped = lg::transforms::lowered_to_gpu(gradient.backward.ir());
     lg::backend::SizeValues small, large;
     for (const lg::ir::Symbol& size : mapped.sizes) {
       small[size] = entry.sizes.at(size.name);
@@ -82,7 +86,7 @@ TEST(IndexWidth, IndicesComputedFromDataKeepTheirType) {
     y(i) = 0.0f;
     for (auto e : p.loop("e", ptr(which(i)), ptr(which(i) + 1))) y(i) += x(e);
   }
-  const lg::ir::Program mapped = lg::cli::mapped_to_gpu(p.build(), lg::Variant::Restructured);
+  const lg::ir::Program mapped = lg::transforms::lowered_to_gpu(p.build().ir());
   lg::backend::SizeValues sizes;
   for (const lg::ir::Symbol& size : mapped.sizes) sizes[size] = 1000;
   EXPECT_TRUE(lg::backend::has_narrow_indices(mapped, sizes));

@@ -3,7 +3,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/nvrtc.h"
 #include "tests/error/expect_error.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "tests/unit/transforms/passes.h"
 #include "transforms/pipeline.h"
 
 #include <loopgrad/loopgrad.h>
@@ -90,8 +90,7 @@ TEST(CudaErrors, ManySmallLocalArraysFit) {
     y(i) = t.back()(0);
   }
   Report report;
-  const ir::Program lowered = transforms::lower(p.build().ir(), transforms::SumMode::Restructured, report);
-  const std::vector<ir::Program> mapped = {transforms::map_to_gpu(lowered)};
+  const std::vector<ir::Program> mapped = {transforms::lowered_to_gpu(p.build().ir())};
   const std::string source = backend::emit_cuda(mapped).source();
   EXPECT_FALSE(backend::compile_cubin(source, "sm_80", "many_locals").empty());
 }

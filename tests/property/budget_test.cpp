@@ -2,10 +2,10 @@
 // programs and all variants of their gradients are as right as with the whole budget. A mesh code of sixty statements
 // spends it without help.
 #include "dsl/poly/isl_bridge.h"
+#include "tests/unit/transforms/passes.h"
 #include "tools/fuzz/check.h"
 #include "tools/fuzz/generator.h"
 #include "tools/programs/programs.h"
-#include "transforms/pipeline.h"
 
 #include <loopgrad/autodiff.h>
 
@@ -116,7 +116,7 @@ TEST_P(SpentBudgets, AreNoErrorWhereATangentIsLowered) {
   Report report;
   const Program program = tangent(mesh());
   for (const auto mode : {transforms::SumMode::Serial, transforms::SumMode::Restructured})
-    EXPECT_NO_THROW(transforms::lower(program.ir(), mode, report)) << GetParam();
+    EXPECT_NO_THROW(transforms::shared_passes(program.ir(), mode, report)) << GetParam();
 }
 
 TEST_P(SpentBudgets, LeaveTheBuiltInProgramsAsTheyAre) {

@@ -124,9 +124,9 @@ Row measure(const Problem& problem, Variant variant, CompileOptions options, too
   try {
     GradientExecutable gradient =
         compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
-    Report decisions;
-    ir::Program lowered =
-        transforms::lower(gradient.gradient().backward.ir(), sum_mode(variant), decisions, {{}, problem.sizes});
+    Report ignored;
+    const ir::Program lowered =
+        backend::lower_gradient(gradient.gradient(), options, ignored, ignored).backward.program;
     row.atomics = count_atomics(lowered);
     row.parallel_loops = count_parallel_loops(lowered);
     time_runs(problem, gradient, options.target, row, progress);
@@ -272,11 +272,8 @@ Json json_of(const Row& row, Target target) {
 
 int compare_variants(const Options& options) {
   const ProgramEntry& entry = *options.program;
-  const CompileOptions compile_options{.target = options.target.value_or(Target::OpenMP),
-                                       .facts = options.facts,
-                                       .threads = options.threads,
-                                       .threads_per_block = options.threads_per_block};
-  const Target target = compile_options.target;
+  const CompileOptions compiling = compile_options(options, Target::OpenMP, {});
+  const Target target = compiling.target;
   const bool interpreted = target == Target::Interpreter;
   const Sizes& defaults = interpreted && !entry.check_sizes.empty() ? entry.check_sizes : entry.sizes;
   const Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);
@@ -287,11 +284,11 @@ int compare_variants(const Options& options) {
   {
     const std::vector<Variant> measured = options.only ? std::vector<Variant>{*options.only} : variants();
     tools::Progress progress(static_cast<double>(measured.size()) * (2 + runs_on(target)) + 2);
-    for (Variant variant : measured) rows.push_back(measure(problem, variant, compile_options, progress));
+    for (Variant variant : measured) rows.push_back(measure(problem, variant, compiling, progress));
     progress.next("reference");
-    reference = fill_errors(problem, options, compile_options, rows);
+    reference = fill_errors(problem, options, compiling, rows);
     progress.next("ceilings");
-    roofline = fill_roofline(problem, compile_options, rows);
+    roofline = fill_roofline(problem, compiling, rows);
   }
   std::string text = fmt::format("{} on {}: {}\n", entry.name, name_of(target), sizes_text(problem.sizes));
   text += text_of(rows, target);

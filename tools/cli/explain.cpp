@@ -69,8 +69,8 @@ std::string candidates_text(const Part& part) {
     }
   }
   if (rows.size() < 2) return "";
-  return fmt::format("Estimates for sums of the {} program ({}; 16 threads), * is taken:\n{}\n", part.name,
-                     fmt::join(sizes, ", "), table(rows, "  "));
+  return fmt::format("Estimates for sums of the {} program ({}), * is taken:\n{}\n", part.name, fmt::join(sizes, ", "),
+                     table(rows, "  "));
 }
 
 std::string loops_text(const Part& part) {
@@ -78,6 +78,13 @@ std::string loops_text(const Part& part) {
   for (const LoopDecision& d : part.decisions.loops)
     rows.push_back({d.loop, d.where.str(), d.parallel ? "parallel" : "in order", d.reason});
   return titled(fmt::format("Loops of the {} program", part.name), rows);
+}
+
+std::string kernels_text(const Part& part) {
+  Rows rows = {{"loops", "line", "shape", "reason"}};
+  for (const KernelDecision& d : part.decisions.kernels)
+    rows.push_back({d.loops.empty() ? "-" : d.loops, d.where.str(), d.shape, d.reason});
+  return titled(fmt::format("Kernels of the {} program", part.name), rows);
 }
 
 std::string remarks_text(const std::vector<Remark>& remarks) {
@@ -102,7 +109,7 @@ std::string work_text(const std::vector<Part>& parts) {
 Json json_of(const SourceLocation& where) { return where.known() ? Json(where.str()) : Json(nullptr); }
 
 Json json_of(const Part& part) {
-  Json sums = Json::array(), contractions = Json::array(), loops = Json::array();
+  Json sums = Json::array(), contractions = Json::array(), loops = Json::array(), kernels = Json::array();
   for (const ContractionDecision& d : part.decisions.contractions)
     contractions.push_back(
         {{"sum", d.sum}, {"where", json_of(d.where)}, {"handed_over", d.handed_over}, {"reason", d.reason}});
@@ -125,6 +132,8 @@ Json json_of(const Part& part) {
   }
   for (const LoopDecision& d : part.decisions.loops)
     loops.push_back({{"loop", d.loop}, {"where", json_of(d.where)}, {"parallel", d.parallel}, {"reason", d.reason}});
+  for (const KernelDecision& d : part.decisions.kernels)
+    kernels.push_back({{"loops", d.loops}, {"where", json_of(d.where)}, {"shape", d.shape}, {"reason", d.reason}});
   return {{"name", part.name},
           {"operations", part.work.flops},
           {"array_bytes", part.work.bytes},
@@ -132,7 +141,8 @@ Json json_of(const Part& part) {
           {"exact", part.work.exact},
           {"sums", sums},
           {"contractions", contractions},
-          {"loops", loops}};
+          {"loops", loops},
+          {"kernels", kernels}};
 }
 
 Json json_of_tape(const Report& decisions) {
@@ -156,11 +166,15 @@ int explain_program(const Options& options) {
   Arrays inputs = make_inputs(entry, program, sizes, options.seed);
   Gradient gradient = differentiate(program, {.wrt = entry.wrt, .variant = options.variant});
 
+  const CompileOptions compiling = compile_options(options, Target::OpenMP, sizes);
+  Report forward, backward;
+  backend::lower_gradient(gradient, compiling, forward, backward);
   std::vector<Part> parts;
   std::vector<Remark> remarks = gradient.report.remarks;
-  for (const auto& [name, part_program] : {std::pair{"forward", gradient.forward}, {"backward", gradient.backward}}) {
-    Part part{name, count_work(part_program, sizes, inputs), {}};
-    transforms::lower(part_program.ir(), sum_mode(options.variant), part.decisions, {{}, sizes});
+  for (const bool is_forward : {true, false}) {
+    const Program& program_of_part = is_forward ? gradient.forward : gradient.backward;
+    Part part{is_forward ? "forward" : "backward", count_work(program_of_part, sizes, inputs),
+              is_forward ? forward : backward};
     remarks.insert(remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
     parts.push_back(std::move(part));
   }
@@ -171,6 +185,7 @@ int explain_program(const Options& options) {
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
     text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part);
+    if (compiling.target == Target::Cuda) text += kernels_text(part);
     programs.push_back(json_of(part));
   }
   for (const Remark& r : remarks) remark_list.push_back({{"text", r.text}, {"where", json_of(r.where)}});

@@ -1,19 +1,16 @@
-// Programs as the backends see them: parallel loops marked and sums restructured.
+// Programs as they run on a target.
 #pragma once
 
-#include "dsl/ir/program.h"
-#include "transforms/pipeline.h"
+#include "backends/lowering.h"
+#include "tools/cli/options.h"
 
 #include <loopgrad/autodiff.h>
 #include <loopgrad/program.h>
 
 namespace loopgrad::cli {
 
-/// How sums of a variant are done.
-transforms::SumMode sum_mode(Variant variant);
-
-/// A program of a gradient as it is handed to the CUDA emitter.
-ir::Program mapped_to_gpu(const Program& program, Variant variant, int threads_per_block = 0);
+/// What the command line says of compiling. `sizes`: those that the estimates of plans are based on.
+CompileOptions compile_options(const Options& options, Target fallback, const Sizes& sizes);
 
 int count_parallel_loops(const ir::Program& program);
 int count_atomics(const ir::Program& program);

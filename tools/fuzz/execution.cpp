@@ -3,8 +3,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "tools/support/random.h"
-#include "transforms/cpu/map_to_cpu.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "transforms/pipeline.h"
 
 #include <loopgrad/error.h>
 
@@ -89,9 +88,13 @@ ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mo
                    const Schedule& schedule) {
   Report report;
   if (form == Form::AsWritten) return program;
-  if (form == Form::Cpu) return transforms::map_to_cpu(transforms::lower(program, mode, report, {schedule, {}}));
-  const ir::Program lowered = transforms::lower(program, mode, report, {schedule, {}, transforms::gpu_tree_blocks});
-  const ir::Program mapped = transforms::map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 4});
+  transforms::LowerOptions options = {.mode = mode, .schedule = schedule};
+  if (form == Form::Cpu) return transforms::lower_for(program, options, report).program;
+  // A device that a few threads fill, so that small programs are mapped as large ones are.
+  options.machine = transforms::gpu_machine();
+  options.machine.enough_threads = 4;
+  options.threads_per_block = 32;
+  const ir::Program mapped = transforms::lower_for(program, options, report).program;
   // What a GPU needs beyond the program must not fail, but for what is refused at the user's line.
   try {
     backend::emit_cuda({mapped});

@@ -23,7 +23,7 @@
 
 namespace loopgrad::transforms {
 
-/// `threads_per_block`: as in GpuMapping.
+/// `threads_per_block`: as in LowerOptions.
 ir::Program lane_copies(const ir::Program& program, int threads_per_block);
 
 }  // namespace loopgrad::transforms

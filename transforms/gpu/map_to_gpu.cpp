@@ -3,34 +3,22 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "transforms/gpu/forward_elements.h"
-#include "transforms/gpu/fuse_nests.h"
-#include "transforms/gpu/hoist_parallel_loops.h"
-#include "transforms/gpu/join_scalars.h"
-#include "transforms/gpu/keep_last_elements.h"
 #include "transforms/gpu/keep_rows.h"
-#include "transforms/gpu/lane_copies.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
 #include "transforms/gpu/long_sums.h"
-#include "transforms/gpu/name_constants.h"
 #include "transforms/gpu/parallel_nest.h"
-#include "transforms/gpu/peel_last_steps.h"
 #include "transforms/gpu/register_tile.h"
-#include "transforms/gpu/repeat_scalars.h"
 #include "transforms/gpu/row_classes.h"
 #include "transforms/gpu/shared_sums.h"
-#include "transforms/gpu/sort_scatters.h"
-#include "transforms/gpu/split_kernels.h"
 #include "transforms/gpu/spread_loops.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/gpu/thread_kernels.h"
-#include "transforms/gpu/unroll_short_loops.h"
 #include "transforms/gpu/update_once.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
-#include "transforms/search_loops.h"
-#include "transforms/unswitch.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -51,7 +39,6 @@ constexpr std::int64_t warp_threads = 32;
 constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
-constexpr std::int64_t most_repeating = 64;     // iterations that may compute for themselves what all need
 constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
@@ -62,11 +49,11 @@ using Nest = ParallelNest;
 
 class Mapper {
  public:
-  Mapper(const ir::Program& program, const GpuMapping& options)
+  Mapper(const ir::Program& program, PassContext& context)
       : program_(program),
-        options_(options),
-        enough_threads_(options.enough_threads),
-        fixed_threads_(options.threads_per_block),
+        context_(context),
+        enough_threads_(context.options.machine.enough_threads),
+        fixed_threads_(context.options.threads_per_block),
         flat_threads_(fixed_threads_ ? fixed_threads_ : usual_threads) {}
 
   /// Code that the host runs: a sequence of launches.
@@ -77,12 +64,32 @@ class Mapper {
     if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition)) return host_branch(*n);
     if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
     const auto* loop = s.as<ir::For>();
-    if (!loop || has_load(loop->lower) || has_load(loop->upper)) return one_block(s);
+    if (!loop) return one_block(s, "no loop that could be shared out");
+    if (has_load(loop->lower) || has_load(loop->upper))
+      return one_block(s, "its bounds are data, which the host does not know when it launches");
     if (loop->mode == LoopMode::Parallel) return map_nest(without_contractions(s));
     return host_loop(s, *loop);
   }
 
  private:
+  void note(const Stmt& s, const char* shape, const std::string& reason) {
+    std::string loops;
+    if (const auto* loop = s.as<ir::For>()) {
+      loops = loop->iterator.name;
+      if (loop->mode == LoopMode::Parallel) {
+        const Nest nest = parallel_nest(s);
+        loops.clear();
+        for (const ir::For* one : nest.loops) loops += (loops.empty() ? "" : ", ") + one->iterator.name;
+      }
+    }
+    context_.report.kernels.push_back({loops, location_of(s), shape, reason});
+  }
+
+  static SourceLocation location_of(const Stmt& s) {
+    const auto* block = s.as<ir::Block>();
+    return block && !block->body.empty() ? location_of(block->body.front()) : s->location;
+  }
+
   static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
 
   /// `shared_sums` of a loop, which takes dependence analysis, found once.
@@ -137,7 +144,7 @@ class Mapper {
         sums |= !is_scalar_work(n.body[i]);
       }
       if (sums) result.push_back(summed(run));
-      else if (!run.empty()) result.push_back(one_block(ir::block(run)));
+      else if (!run.empty()) result.push_back(one_block(ir::block(run), "single statements in a row"));
       if (i < n.body.size() && run.empty()) result.push_back(host(n.body[i++]));
     }
     return ir::block(std::move(result));
@@ -149,7 +156,7 @@ class Mapper {
     std::vector<Stmt> apart;
     for (const Stmt& s : run) {
       if (is_scalar_work(s)) {
-        apart.push_back(one_block(s));
+        apart.push_back(one_block(s, "single statements in a row"));
         continue;
       }
       const auto& loop = *s.as<ir::For>();
@@ -157,7 +164,9 @@ class Mapper {
       is_short = is_short ? ir::binary(BinaryOp::And, is_short, own) : own;
       apart.push_back(long_sum(loop, *sums_of(s), flat_threads_));
     }
-    return ir::if_then(is_short, one_block(ir::block(run)), ir::with_fresh_names(ir::block(std::move(apart))));
+    note(run.front(), "long sum", fmt::format("partial results of many blocks, above {} terms", short_sum));
+    const Stmt together = one_block(ir::block(run), fmt::format("sums of at most {} terms", short_sum));
+    return ir::if_then(is_short, together, ir::with_fresh_names(ir::block(std::move(apart))));
   }
 
   /// for i: if c: body, where c is known before the loop: the host asks once. Null where it is not that.
@@ -167,7 +176,7 @@ class Mapper {
       return {};
     const Stmt once = ir::if_then(branch->condition, with_body(loop, branch->then_body), {}, branch->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, once));
-    return Mapper(candidate, options_).host(once);
+    return Mapper(candidate, context_).host(once);
   }
 
   Stmt host_loop(const Stmt& s, const ir::For& loop) {
@@ -175,21 +184,27 @@ class Mapper {
     if (!contains_parallel_loop(loop.body)) {
       if (has_contraction(s)) return host(without_contractions(s));
       if (const auto& sums = sums_of(s)) return sums->empty() ? map_nest(s) : summed({s});
-      return one_block(s);
+      return one_block(s, "its iterations depend on each other");
     }
     const Stmt launches =
         ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
     const Expr trips = loop.upper - loop.lower;
     const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
     if (known && *known <= most_host_trips) return launches;
+    const std::string many =
+        fmt::format("more than {} steps in a row: launching each would take longer", most_host_trips);
     return ir::if_then(ir::binary(BinaryOp::Le, trips, number(most_host_trips)), launches,
-                       ir::with_fresh_names(one_block(s)), loop.location);
+                       ir::with_fresh_names(one_block(s, many)), loop.location);
   }
 
   /// Everything at or below `s` by the threads of one block.
-  Stmt one_block(const Stmt& s) {
+  Stmt one_block(const Stmt& s, const std::string& reason) {
     const Stmt own = without_contractions(s);
-    const Expr threads = number(can_spread(program_, own) ? flat_threads_ : 1);
+    const bool shares = can_spread(program_, own);
+    note(s, shares || !ir::contains_loop(s) ? "one block" : "one thread",
+         shares || !ir::contains_loop(s) ? reason
+                                         : reason + ", and no loop in it has iterations that threads could share");
+    const Expr threads = number(shares ? flat_threads_ : 1);
     return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, own, threads), s->location);
   }
 
@@ -197,12 +212,17 @@ class Mapper {
 
   Stmt map_nest(const Stmt& s) {
     const Nest nest = parallel_nest(s);
-    if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team))
+    if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team)) {
+      note(s, "rows", fmt::format("a block of {} threads for each iteration, as its loops are written for", *team));
       return in_grid(nest, spread_loops(program_, nest.body, number(*team)));
+    }
     Expr total = number(1);
     for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
     const ThreadShape shape = {flat_threads_, enough_threads_};
-    if (!can_spread(program_, nest.body)) return thread_kernels(program_, nest, total, shape);
+    if (!can_spread(program_, nest.body)) {
+      note(s, "threads", "a thread for each iteration: nothing in it can be shared out");
+      return thread_kernels(program_, nest, total, shape);
+    }
     int own = std::numeric_limits<int>::min(), inside = own;
     for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
     ir::walk_stmts(nest.body, [&](const Stmt& child) {
@@ -212,10 +232,16 @@ class Mapper {
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not, or where
     // some are much longer than others.
-    if (inside > own && (own <= 0 || ragged_rows(program_, nest))) return row_tiles(s, nest, total, rows(s, nest));
+    if (inside > own && (own <= 0 || ragged_rows(program_, nest))) {
+      note(s, "rows",
+           "a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside");
+      return row_tiles(s, nest, total, rows(s, nest));
+    }
     // A block for each iteration would read elements far apart: worth it only when there are few.
     const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
+    note(s, "rows", fmt::format("a block for each iteration, where there are fewer than {}", enough));
     if (is_below(total, enough)) return rows(s, nest);
+    note(s, "threads", fmt::format("a thread for each iteration, where there are {} or more", enough));
     const Stmt both = ir::if_then(at_least(total, enough), thread_kernels(program_, nest, total, shape),
                                   ir::with_fresh_names(rows(s, nest)));
     if (inside <= own) return both;
@@ -250,7 +276,7 @@ class Mapper {
     if (once.same_as(nest.body)) return make(*this, nest);
     const Stmt updated = replace(s, nest.body, once);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, updated));
-    Mapper mapper(candidate, options_);
+    Mapper mapper(candidate, context_);
     return make(mapper, parallel_nest(updated));
   }
 
@@ -330,6 +356,10 @@ class Mapper {
     const std::vector<TiledLoop> tile = register_tile(nest.body, {nest.loops, nest.loops});
     const Expr trips = tile.empty() ? Expr() : trips_to_share(nest);
     if (!trips || keep_rows(program_, nest)) return otherwise;
+    for (const TiledLoop& t : tile)
+      context_.report.kernels.push_back(
+          {t.loop->iterator.name, t.loop->location, "row tiles",
+           fmt::format("{} iterations share what their sums load, where blocks are enough", t.width)});
     Expr fits = fill_device(tile, total, std::max<std::int64_t>(enough_threads_ / warp_threads, 1));
     if (along_x) {
       const Expr more = is_greater(trips, along_x);
@@ -371,7 +401,7 @@ class Mapper {
   const ir::Program& program_;
   std::vector<std::pair<Expr, std::int64_t>> below_;  // values and what the host knows them to be less than
   mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
-  const GpuMapping options_;
+  PassContext& context_;
   const std::int64_t enough_threads_;
   const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops
   const std::int64_t flat_threads_;
@@ -379,16 +409,9 @@ class Mapper {
 
 }  // namespace
 
-ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options) {
-  if (ir::is_empty(program.body) || ir::uses_stack(program.body)) return program;
-  const ir::Program split = join_scalars(split_kernels(hoist_parallel_loops(search_loops(isolate_searches(program)))));
-  const ir::Program fused = keep_last_elements(fuse_nests(unroll_short_loops(split)));
-  const ir::Program peeled = keep_last_elements(peel_last_steps(fused));
-  const ir::Program repeated = repeat_scalars(peeled, std::max(most_rows(options.enough_threads), most_repeating));
-  const ir::Program chosen = unswitch_kernels(forward_elements(repeated));
-  const ir::Program sorted =
-      lane_copies(sort_scatters(chosen, options.enough_threads, options.threads_per_block), options.threads_per_block);
-  return ir::with_body(sorted, name_constants(Mapper(sorted, options).host(sorted.body)));
+ir::Program map_to_gpu(const ir::Program& program, PassContext& context) {
+  if (ir::uses_stack(program.body)) return program;
+  return ir::with_body(program, Mapper(program, context).host(program.body));
 }
 
 }  // namespace loopgrad::transforms

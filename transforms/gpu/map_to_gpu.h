@@ -35,22 +35,10 @@
 // that order depends on the sizes only.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass.h"
 
 namespace loopgrad::transforms {
 
-/// Partial results of one long sum that `lower` should make for a GPU: blocks enough for all of its processors.
-inline constexpr std::int64_t gpu_tree_blocks = 1024;
-
-/// What the user decides about the mapping, and what is assumed of the device.
-struct GpuMapping {
-  /// Threads of every block that has more than one: a power of two from 32 to 1024; 0: as fits the loops.
-  int threads_per_block = 0;
-  /// Fewer threads leave the device half empty. A test takes a small number, so that small programs are mapped as large
-  /// ones are.
-  std::int64_t enough_threads = 64 * 1024;
-};
-
-ir::Program map_to_gpu(const ir::Program& program, const GpuMapping& options = {});
+ir::Program map_to_gpu(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -19,6 +19,7 @@ using ir::Stmt;
 
 namespace {
 
+constexpr std::int64_t least_repeating = 64;     // blocks that may repeat a sum on any device
 constexpr std::int64_t most_terms = 4096;        // of a sum that each block repeats
 constexpr std::int64_t most_repeated = 1 << 20;  // terms in all blocks together: what a launch costs
 
@@ -304,6 +305,8 @@ class Repeater {
 };
 
 }  // namespace
+
+std::int64_t most_repeating(const Machine& machine) { return std::max(machine.enough_threads / 8, least_repeating); }
 
 ir::Program repeat_scalars(const ir::Program& program, std::int64_t most_blocks) {
   return ir::with_body(program, Repeater(program, most_blocks).visit(program.body));

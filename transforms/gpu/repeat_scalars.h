@@ -25,8 +25,12 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "transforms/machine.h"
 
 namespace loopgrad::transforms {
+
+/// Iterations that may compute for themselves what all need.
+std::int64_t most_repeating(const Machine& machine);
 
 /// `most_blocks`: iterations of a nest that are few enough.
 ir::Program repeat_scalars(const ir::Program& program, std::int64_t most_blocks);

@@ -30,7 +30,7 @@ struct RaggedRows {
 /// that they are executed whatever else data say.
 std::optional<RaggedRows> ragged_rows(const ir::Program& program, const ParallelNest& nest);
 
-/// Both kernels. `fixed_threads`: of each block, as the user wants it; 0: as fits. `enough_threads` as in GpuMapping.
+/// Both kernels. `fixed_threads`: of each block, as the user wants it; 0: as fits. `enough_threads` as in Machine.
 ir::Stmt row_classes(const ir::Program& program, const ParallelNest& nest, const RaggedRows& ragged,
                      std::int64_t fixed_threads, std::int64_t enough_threads);
 

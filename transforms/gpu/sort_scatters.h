@@ -24,7 +24,7 @@
 
 namespace loopgrad::transforms {
 
-/// Both as in GpuMapping; a device that is full with few threads gets short pieces and small tiles.
+/// Both as in LowerOptions and its machine; a device that is full with few threads gets short pieces and small tiles.
 ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block = 0);
 
 }  // namespace loopgrad::transforms

@@ -151,7 +151,8 @@ ir::Program split_kernels(const ir::Program& program) {
   const ir::Program split = ir::with_body(program, splitter.visit(program.body));
   if (!splitter.has_fills) return split;
   Report decisions;
-  PassContext context{SumMode::Restructured, decisions};
+  const LowerOptions options;
+  PassContext context{options, decisions};
   return parallelize_loops(split, context);
 }
 

@@ -91,12 +91,13 @@ ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
 
 ir::Program before_schedule(const ir::Program& program) {
   Report report;
-  PassContext context{SumMode::Restructured, report};
-  context.options.schedule.reverse("i");  // any: with steps by hand no products are recognised
+  LowerOptions options;
+  options.schedule.reverse("i");  // any: with steps by hand no products are recognised
+  PassContext context{options, report};
   ir::Program result = program;
-  for (const Pass& pass : passes(SumMode::Restructured)) {
+  for (const Pass& pass : passes(options)) {
     if (pass.run == apply_schedule) break;
-    result = pass.run(result, context);
+    result = run_pass(pass, result, context);
   }
   return result;
 }

@@ -18,7 +18,7 @@ struct TapeDecision {
   std::string reason;
 };
 
-/// One way of doing a sum, with what it is estimated to cost on a machine of 16 threads.
+/// One way of doing a sum, with what it is estimated to cost on the machine that the plan is for.
 struct SumCandidate {
   std::string plan;         // "gather", "tree", "partials", "atomic", "serial"
   double operations = 0;    // arithmetic
@@ -56,6 +56,14 @@ struct ContractionDecision {
   std::string reason;
 };
 
+/// One nest of loops and how the threads of a GPU share it: one entry for each shape that the host chooses from.
+struct KernelDecision {
+  std::string loops;  // "i, j"; empty for statements outside of loops
+  SourceLocation where;
+  std::string shape;   // "threads", "rows", "row tiles", "one block", "long sum", ...
+  std::string reason;  // why, and when the host takes it
+};
+
 /// Anything else worth telling, e.g. a budget that ran out.
 struct Remark {
   std::string text;
@@ -67,6 +75,7 @@ struct Report {
   std::vector<SumDecision> sums;
   std::vector<LoopDecision> loops;
   std::vector<ContractionDecision> contractions;
+  std::vector<KernelDecision> kernels;  // of the target cuda
   std::vector<Remark> remarks;
 };
 

@@ -6,7 +6,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
+ir::Program mapped(const ir::Program& program) { return mapped_to_gpu(program); }
 
 TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   ProgramBuilder p("smoothed");
@@ -15,7 +15,7 @@ TEST(Columns, ThreadsTakeFourNeighboursOfAStencil) {
   auto b = p.inout<float>("b", {n, m});
   for (auto i : p.loop("i", 1, n - 1))
     for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i - 1, j) + a(i + 1, j) + a(i, j - 1) + a(i, j + 1);
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 4; ++i_) {"), std::string::npos);
   for (const std::int64_t rows : {2, 3, 5, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 6}});
 }
@@ -30,7 +30,7 @@ TEST(Columns, RunAlongTheOutermostLoopOfAStencil) {
         a(1, i, j, k) += a(0, i - 1, j, k) + a(0, i + 1, j, k);
         p.when(j > 1, [&] { a(1, i, j, k) += a(0, i, j - 1, k) - a(0, i, j + 1, k); });
       }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 4; ++i_) {"), std::string::npos)
       << cuda_of(result);
   for (const std::int64_t rows : {2, 3, 6, 7, 11}) expect_same_results(result, {{"n", rows}, {"m", 5}});
@@ -48,7 +48,7 @@ TEST(Columns, AreShortWhereIterationsLoadMuch) {
           sum = sum + a(0, i + side, j) * a(0, i, j) + a(0, i, j + side) * a(0, i + side, j);
       a(1, i, j) = sum;
     }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(cuda_of(result).find("for (index_t i_ = i_start_; i_ < i_start_ + 2; ++i_) {"), std::string::npos)
       << cuda_of(result);
   for (const std::int64_t rows : {8, 9, 10, 11, 13}) expect_same_results(result, {{"n", rows}, {"m", 11}});
@@ -64,7 +64,7 @@ TEST(Columns, AreNotForIterationsThatStoreMoreThanTheyLoad) {
       y(0, i, j + 1) = x(i, j);
       y(1, i, j) = x(i, j);
     }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_EQ(cuda_of(result).find("_start"), std::string::npos) << cuda_of(result);
   for (const std::int64_t rows : {0, 1, 5}) expect_same_results(result, {{"n", rows}, {"m", 6}});
 }

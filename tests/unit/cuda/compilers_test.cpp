@@ -60,10 +60,8 @@ std::vector<std::pair<std::string, std::string>> sources() {
   std::vector<std::pair<std::string, std::string>> result = {{"mapped", cuda_of(mapped_to_small_gpu(program))}};
   for (const Variant variant : {Variant::NaiveTape, Variant::Atomic}) {
     const Gradient gradient = differentiate(program, {.wrt = {"M_PI", "threadIdx"}, .of = {}, .variant = variant});
-    Report report;
     auto mapped = [&](const Program& part) {
-      if (variant == Variant::NaiveTape) return lower(part.ir(), SumMode::Serial, report);
-      return map_to_gpu(lower(part.ir(), SumMode::Atomic, report, {{}, {}, gpu_tree_blocks}));
+      return lowered_to_gpu(part.ir(), variant == Variant::NaiveTape ? SumMode::Serial : SumMode::Atomic);
     };
     result.emplace_back(name_of(variant),
                         backend::emit_cuda({mapped(gradient.forward), mapped(gradient.backward)}).source());

@@ -1,8 +1,7 @@
 // What needs the CUDA toolkit or a GPU. Skips visibly where there is none.
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/nvrtc.h"
-#include "transforms/gpu/map_to_gpu.h"
-#include "transforms/pipeline.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -33,11 +32,8 @@ std::string source_of(lg::Variant variant) {
                     : variant == lg::Variant::NaiveTape ? lg::transforms::SumMode::Serial
                                                         : lg::transforms::SumMode::Restructured;
   std::vector<lg::ir::Program> programs;
-  lg::Report report;
-  for (const lg::Program* p : {&gradient.forward, &gradient.backward}) {
-    const lg::ir::Program lowered = lg::transforms::lower(p->ir(), mode, report);
-    programs.push_back(mode == lg::transforms::SumMode::Serial ? lowered : lg::transforms::map_to_gpu(lowered));
-  }
+  for (const lg::Program* p : {&gradient.forward, &gradient.backward})
+    programs.push_back(lg::transforms::lowered_to_gpu(p->ir(), mode));
   return lg::backend::emit_cuda(programs).source();
 }
 

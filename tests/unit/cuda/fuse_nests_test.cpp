@@ -18,7 +18,7 @@ enum class Second {
 };
 
 /// One nest, and directly after it a second one.
-Lowered fused(Second second) {
+LoweredProgram fused(Second second) {
   ProgramBuilder p("two_nests");
   auto n = p.size("n"), m = p.size("m");
   auto a = p.inout<double>("a", {n, m});
@@ -45,16 +45,16 @@ Lowered fused(Second second) {
         case Second::ChangesWhatIsRead: a(i, j) = c(i, j) + a(i, j); break;
       }
     }
-  const Lowered result = passed(p.build(), fuse_nests);
+  const LoweredProgram result = passed(p.build(), fuse_nests);
   for (const std::int64_t columns : {0, 1, 2, 3, 7}) expect_same_results(result, {{"n", 3}, {"m", columns}});
   return result;
 }
 
-std::size_t nests(const Lowered& result) { return outer_parallel_loops(result.after.body).size(); }
+std::size_t nests(const LoweredProgram& result) { return outer_parallel_loops(result.after.body).size(); }
 
 TEST(FuseNests, WhatBothReadIsReadOnce) {
   for (const Second second : {Second::SamePlace, Second::ShiftedLoop, Second::OwnLevel}) {
-    const Lowered result = fused(second);
+    const LoweredProgram result = fused(second);
     EXPECT_EQ(nests(result), 1u) << result.text;
   }
 }
@@ -62,7 +62,7 @@ TEST(FuseNests, WhatBothReadIsReadOnce) {
 TEST(FuseNests, NotWhereIterationsWouldSeeEachOther) {
   for (const Second second :
        {Second::Neighbour, Second::ShiftedNeighbour, Second::NeighboursLevel, Second::ChangesWhatIsRead}) {
-    const Lowered result = fused(second);
+    const LoweredProgram result = fused(second);
     EXPECT_EQ(nests(result), 2u) << result.text;
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 enum class Short { SharedLoad, NothingShared, AlongRows, Long };
 
-Lowered with_short_loop(Short what) {
+LoweredProgram with_short_loop(Short what) {
   ProgramBuilder p("levels");
   auto n = p.size("n");
   auto x = p.input<double>("x", {n});
@@ -24,13 +24,13 @@ Lowered with_short_loop(Short what) {
       else if (what == Short::NothingShared) y(t, i) = 2.0 * w(t);
       else y(t, i) = 2.0 * x(i);
     }
-  const Lowered result = passed(p.build(), unroll_short_loops);
+  const LoweredProgram result = passed(p.build(), unroll_short_loops);
   for (const std::int64_t n_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}});
   return result;
 }
 
 TEST(UnrollShortLoops, IterationsThatLoadTheSameShareAThread) {
-  const Lowered result = with_short_loop(Short::SharedLoad);
+  const LoweredProgram result = with_short_loop(Short::SharedLoad);
   EXPECT_NE(result.text.find("y[1, i] = 2*x[i]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("y[2, i] = 2*x[i]"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("for t"), std::string::npos) << result.text;
@@ -38,7 +38,7 @@ TEST(UnrollShortLoops, IterationsThatLoadTheSameShareAThread) {
 
 TEST(UnrollShortLoops, OthersStay) {
   for (const Short what : {Short::NothingShared, Short::AlongRows, Short::Long}) {
-    const Lowered result = with_short_loop(what);
+    const LoweredProgram result = with_short_loop(what);
     EXPECT_NE(result.text.find("for t"), std::string::npos) << result.text;
   }
 }
@@ -53,7 +53,7 @@ TEST(UnrollShortLoops, ShortSumsAreStatementsInARow) {
     for (auto t : p.loop("t", 1, 3)) y(i) = y(i) * x(t, i);
     for (auto t : p.loop("s", 0, n)) z(i) = z(i) * x(0, t);
   }
-  const Lowered result = passed(p.build(), unroll_short_loops);
+  const LoweredProgram result = passed(p.build(), unroll_short_loops);
   EXPECT_EQ(result.text.find("for t"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("y[i] = y[i]*x[2, i]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("for s"), std::string::npos) << result.text;
@@ -67,7 +67,7 @@ TEST(UnrollShortLoops, StatementsInARowKeepTheOrderOfTheLoop) {
   auto y = p.inout<double>("y", {n});
   for (auto i : p.loop("i", 0, n))
     for (auto t : p.loop("t", 0, 3)) y(i) = y(i) * 0.5 + x(t, i);
-  Lowered result;
+  LoweredProgram result;
   result.before = p.build().ir();
   const auto reversed = [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
     auto* loop = s.as<ir::For>();
@@ -75,7 +75,7 @@ TEST(UnrollShortLoops, StatementsInARowKeepTheOrderOfTheLoop) {
     return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward);
   };
   result.before = ir::with_body(result.before, ir::rewrite(result.before.body, {}, reversed));
-  result.after = unroll_short_loops(lower(result.before, SumMode::Restructured, result.report, {}));
+  result.after = unroll_short_loops(shared_passes(result.before, SumMode::Restructured, result.report));
   result.text = ir::print(result.after.body);
   EXPECT_EQ(result.text.find("for t"), std::string::npos) << result.text;
   EXPECT_LT(result.text.find("x[2, i]"), result.text.find("x[0, i]")) << result.text;
@@ -85,7 +85,7 @@ TEST(UnrollShortLoops, StatementsInARowKeepTheOrderOfTheLoop) {
 enum class Last { OnlyOwn, ReadLater, Neighbour, OtherLevel, Updated, FromItself };
 
 /// A nest that stores elements of a local array and reads some of them.
-Lowered with_last_nest(Last what) {
+LoweredProgram with_last_nest(Last what) {
   ProgramBuilder p("last_nest");
   auto n = p.size("n");
   auto x = p.input<double>("x", {n});
@@ -106,20 +106,20 @@ Lowered with_last_nest(Last what) {
   }
   if (what == Last::ReadLater)
     for (auto i : p.loop("k", 0, n)) z(i) = v(0, i);
-  const Lowered result = passed(p.build(), keep_last_elements);
+  const LoweredProgram result = passed(p.build(), keep_last_elements);
   for (const std::int64_t n_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}});
   return result;
 }
 
 TEST(KeepLastElements, WhatOnlyItsIterationReadsStaysInARegister) {
-  const Lowered result = with_last_nest(Last::OnlyOwn);
+  const LoweredProgram result = with_last_nest(Last::OnlyOwn);
   EXPECT_NE(result.text.find("y[j] = v_kept + v[1, j]"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("v[0, j]"), std::string::npos) << result.text;
 }
 
 TEST(KeepLastElements, WhatWasThereBeforeIsLoadedFirst) {
   for (const Last what : {Last::Updated, Last::FromItself}) {
-    const Lowered result = with_last_nest(what);
+    const LoweredProgram result = with_last_nest(what);
     EXPECT_NE(result.text.find("v_kept = v[0, j]"), std::string::npos) << result.text;
     EXPECT_EQ(result.text.find("v[0, j] ="), std::string::npos) << result.text;
     EXPECT_EQ(result.text.find("v[0, j] +="), std::string::npos) << result.text;
@@ -128,7 +128,7 @@ TEST(KeepLastElements, WhatWasThereBeforeIsLoadedFirst) {
 
 TEST(KeepLastElements, WhatOthersReadOrChangeStaysInMemory) {
   for (const Last what : {Last::ReadLater, Last::Neighbour, Last::OtherLevel}) {
-    const Lowered result = with_last_nest(what);
+    const LoweredProgram result = with_last_nest(what);
     EXPECT_EQ(result.text.find("v_kept"), std::string::npos) << result.text;
   }
 }
@@ -140,7 +140,7 @@ TEST(UnswitchKernels, TheHostAsksWhatDecidesAboutLoads) {
   auto y = p.output<double>("y", {T, n});
   for (auto t : p.loop("t", 0, T))
     for (auto i : p.loop("i", 0, n)) y(t, i) = 2.0 * select(t > 0, y(t - 1, i), x(i)) + select(t > 0, 1.0, 0.5);
-  const Lowered result = passed(p.build(), unswitch_kernels);
+  const LoweredProgram result = passed(p.build(), unswitch_kernels);
   EXPECT_EQ(result.text.find("select"), std::string::npos) << result.text;
   EXPECT_EQ(outer_parallel_loops(result.after.body).size(), 2u) << result.text;
   for (const std::int64_t steps : {0, 1, 4}) expect_same_results(result, {{"n", 5}, {"T", steps}});
@@ -152,7 +152,7 @@ TEST(UnswitchKernels, WhatThreadsDecideStays) {
   auto x = p.input<double>("x", {n});
   auto y = p.output<double>("y", {n});
   for (auto i : p.loop("i", 0, n)) y(i) = select(i > 0, x(i - 1), x(i));
-  const Lowered result = passed(p.build(), unswitch_kernels);
+  const LoweredProgram result = passed(p.build(), unswitch_kernels);
   EXPECT_NE(result.text.find("select"), std::string::npos) << result.text;
 }
 

@@ -9,7 +9,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
+ir::Program mapped(const ir::Program& program) { return mapped_to_gpu(program); }
 
 Program largest_takes_all() {
   ProgramBuilder p("largest_takes_all");
@@ -28,7 +28,7 @@ Program largest_takes_all() {
 }
 
 TEST(SearchLoops, TheFirstIterationThatFitsIsFoundByAll) {
-  const Lowered result = passed(largest_takes_all(), search_loops);
+  const LoweredProgram result = passed(largest_takes_all(), search_loops);
   EXPECT_NE(result.text.find("match min= select("), std::string::npos) << result.text;
   for (const std::int64_t m : {1, 2, 9}) expect_same_results(result, {{"n", 7}, {"m", m}});
 }
@@ -64,13 +64,13 @@ Program faces() {
 }
 
 TEST(SplitKernels, PartsOfAParallelLoopBecomeNestsOfTheirOwn) {
-  const Lowered result = passed(faces(), split_kernels);
+  const LoweredProgram result = passed(faces(), split_kernels);
   EXPECT_EQ(outer_parallel_loops(result.after.body).size(), 2u) << result.text;
   for (const std::int64_t n : {1, 2, 5}) expect_same_results(result, {{"n", n}});
 }
 
 TEST(SplitKernels, ConditionsOnIteratorsNarrowTheGrid) {
-  const Lowered result = passed(faces(), mapped);
+  const LoweredProgram result = passed(faces(), mapped);
   EXPECT_NE(result.text.find("grid for i in 1..n"), std::string::npos) << result.text;
   for (const std::int64_t n : {1, 2, 5}) expect_same_results(result, {{"n", n}});
 }
@@ -85,7 +85,7 @@ TEST(SplitKernels, FillsThatOverlapAreParallelOneByOne) {
   }
   const Program program = p.build();
   EXPECT_TRUE(outer_parallel_loops(lowered(program).after.body).empty());
-  const Lowered result = passed(program, split_kernels);
+  const LoweredProgram result = passed(program, split_kernels);
   EXPECT_EQ(outer_parallel_loops(result.after.body).size(), 2u) << result.text;
   expect_same_results(result, {{"n", 6}});
 }
@@ -100,7 +100,7 @@ TEST(SplitKernels, OppositeBordersAreFilledTogether) {
     a(i, n - 1) = 0.0;
     a(n - 1, i) = 0.0;
   }
-  const Lowered result = passed(p.build(), split_kernels);
+  const LoweredProgram result = passed(p.build(), split_kernels);
   EXPECT_EQ(outer_parallel_loops(result.after.body).size(), 2u) << result.text;
   for (const std::int64_t n_value : {1, 2, 6}) expect_same_results(result, {{"n", n_value}});
 }
@@ -114,7 +114,7 @@ TEST(OwnScatters, EachOwnerTakesItsShareOfTheTargets) {
   auto t = p.inout<double>("t", {rows, rows, m});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) t(idx(i), idx(n - 1 - i), j) += a(i, j);
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("grid for owner"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("if any[segment] != 0"), std::string::npos) << result.text;
   for (const std::int64_t rows_value : {1, 5, 60})
@@ -134,7 +134,7 @@ TEST(OwnScatters, RowsOfAGraphAreSegments) {
   for (auto i : p.loop("i", 0, v))
     for (auto k : p.loop("k", ptr(i), ptr(i + 1)))
       for (auto j : p.loop("j", 0, m)) t(src(k), src(e - 1 - k), j) += a(i, j);
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("if any[segment] != 0"), std::string::npos) << result.text;
   for (const std::int64_t nodes : {1, 6, 40}) expect_same_results(result, {{"V", nodes}, {"E", 3 * nodes}, {"m", 2}});
 }
@@ -147,7 +147,7 @@ TEST(ParallelNest, DependentBoundsLeaveAGuard) {
     for (auto j : p.loop("j", 0, n)) a(i, j) = 1.0;
   for (auto i : p.loop("k", 0, n))
     for (auto j : p.loop("l", 0, i)) a(i, j) = 2.0;
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("if l < k"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }
@@ -173,7 +173,7 @@ Program transposed() {
 }
 
 TEST(Chunks, ThreadsTakeFourNeighboursWithWideAccesses) {
-  const Lowered result = passed(scaled(0), mapped);
+  const LoweredProgram result = passed(scaled(0), mapped);
   const std::string code = cuda_of(result);
   EXPECT_NE(code.find("copy_four(a_wide_ + 0, &a_[i_ * m_ + j_start_]);"), std::string::npos) << code;
   EXPECT_NE(code.find("copy_four(&b_[i_ * m_ + j_start_], b_wide_ + 0);"), std::string::npos) << code;
@@ -181,7 +181,7 @@ TEST(Chunks, ThreadsTakeFourNeighboursWithWideAccesses) {
 }
 
 TEST(Chunks, BeginWhereTheAccessesAreAligned) {
-  const Lowered result = passed(scaled(1), mapped);
+  const LoweredProgram result = passed(scaled(1), mapped);
   EXPECT_NE(cuda_of(result).find("j_start_ >= 1 && "), std::string::npos) << result.text;
   for (const std::int64_t m : {1, 2, 4, 5, 9, 1030}) expect_same_results(result, {{"n", 3}, {"m", m}});
 }
@@ -193,7 +193,7 @@ TEST(Chunks, AreNotTakenWhereNeighboursAreReadToo) {
   auto b = p.inout<float>("b", {n, m});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 1, m - 1)) b(i, j) = a(i, j - 1) + a(i, j + 1);
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   const std::string code = cuda_of(result);
   EXPECT_EQ(code.find("copy_four"), std::string::npos) << code;
   EXPECT_NE(code.find("a_[a_at_ + 2]"), std::string::npos) << code;  // addressed from its neighbour
@@ -231,13 +231,13 @@ TEST(KeptRows, ARowIsReadOnceAndLocalsOfItsLengthNeedNoMemory) {
     for (auto j : p.loop("j", 0, m)) mean() += a(i, j);
     for (auto j : p.loop("j", 0, m)) b(i, j) = a(i, j) - mean();
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("local f32 a_row[threads, 8]"), std::string::npos) << result.text;
   EXPECT_NE(cuda_of(result).find("float a_row_[8];"), std::string::npos);
   for (const std::int64_t m_value : {1, 5, 31, 33, 255, 257, 4096, 4097})
     expect_same_results(result, {{"n", 2}, {"m", m_value}});
 
-  const Lowered softmax = passed(normalised(), mapped);
+  const LoweredProgram softmax = passed(normalised(), mapped);
   const std::string code = cuda_of(softmax);
   EXPECT_NE(code.find("float e_[8];"), std::string::npos) << code;
   EXPECT_NE(code.find("float a_row_[8];"), std::string::npos) << code;
@@ -262,8 +262,8 @@ TEST(KeptRows, SumsOverTheRowsOfABlockAreWrittenOnce) {
       }
     }
   }
-  Lowered result = lowered(p.build(), SumMode::Atomic);  // loops as they are
-  result.after = map_to_gpu(result.after);
+  LoweredProgram result = lowered(p.build(), SumMode::Atomic);  // loops as they are
+  result.after = mapped_to_gpu(result.after);
   result.text = ir::print(result.after.body);
   const std::string kept = result.text.substr(0, result.text.find("else:"));
   EXPECT_NE(kept.find("local f64 s_row[threads, 8]"), std::string::npos) << result.text;
@@ -281,13 +281,13 @@ TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {
       p.when(!(i >= 1 && j >= 1) && !(j == 0), [&] {  // only i = 0 is left
         for (auto k : p.loop("k", 0, n)) a(i, j, k) = 2.0;
       });
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("min(n, 1)"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }
 
 TEST(Tiles, ATransposeIsWideOnBothSides) {
-  const Lowered result = passed(transposed(), mapped);
+  const LoweredProgram result = passed(transposed(), mapped);
   const std::string code = cuda_of(result);
   EXPECT_NE(code.find("alignas(16) float a_wide_[16];"), std::string::npos) << code;
   EXPECT_NE(code.find("alignas(16) float b_wide_[16];"), std::string::npos) << code;

@@ -35,7 +35,7 @@ Program scores(bool triangle) {
 }
 
 TEST(InnerWork, SizesDecideWhetherThreadsShareSumsOrTakeThemWhole) {
-  const Lowered result = mapped_to_small_gpu(scores(false));
+  const LoweredProgram result = mapped_to_small_gpu(scores(false));
   EXPECT_NE(result.text.find("min(m, threads)*max(threads//128, 1)"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("s_own"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("s_part"), std::string::npos) << result.text;
@@ -44,7 +44,7 @@ TEST(InnerWork, SizesDecideWhetherThreadsShareSumsOrTakeThemWhole) {
 }
 
 TEST(InnerWork, LoopsInsideOfTheirOwnLengthsCountAtTheirLongest) {
-  const Lowered result = mapped_to_small_gpu(scores(true));
+  const LoweredProgram result = mapped_to_small_gpu(scores(true));
   EXPECT_NE(result.text.find("max(d, 0)*max(d - 1, 0)"), std::string::npos) << result.text;
   for (const std::int64_t m : {0, 5, 37})
     for (const std::int64_t d : {0, 7, 40}) expect_same_results(result, {{"n", 2}, {"m", m}, {"d", d}});

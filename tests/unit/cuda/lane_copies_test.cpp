@@ -17,7 +17,7 @@ const std::vector<Sizes> all_sizes = {{{"n", 1000}, {"bins", 20}},
                                       {{"n", 90}, {"bins", 500}}};
 
 void expect_copies(const Program& program, const char* array) {
-  const Lowered result = mapped_to_small_gpu(program);
+  const LoweredProgram result = mapped_to_small_gpu(program);
   const std::string copies = std::string(array) + "_part_copy[bins, 33]";
   EXPECT_NE(result.text.find(copies), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("threads for lane in 0..32"), std::string::npos) << result.text;

@@ -21,7 +21,7 @@ Program column_sums() {
 }
 
 TEST(Lockstep, FourColumnsShareTheLoopOverTheRows) {
-  const Lowered result = mapped_to_small_gpu(column_sums());
+  const LoweredProgram result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("local f64 s_part_now[4]"), std::string::npos) << result.text;
   const std::string code = cuda_of(result);
   EXPECT_NE(code.find("copy_four(a_wide_ + 0, &a_[i_ * m_ + j_start_])"), std::string::npos) << code;
@@ -36,7 +36,7 @@ TEST(Lockstep, LoadsOfAllIterationsComeBeforeTheirStores) {
   for (auto t : p.loop("t", 0, steps))
     for (auto i : p.loop("i", 1, n - 1))
       for (auto j : p.loop("j", 1, n - 1)) u(t + 1, i, j) = u(t, i - 1, j) + u(t, i + 1, j) - u(t, i, j + 1);
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   const std::size_t value = result.text.find("u_new[i - i_start] = "), store = result.text.find("u[t + 1, i, j] = ");
   EXPECT_LT(value, store) << result.text;
   EXPECT_NE(store, std::string::npos) << result.text;
@@ -52,13 +52,13 @@ TEST(Lockstep, LoopsOfDifferentLengthsStayApart) {
     s(j) = 0.0;
     for (auto i : p.loop("i", 0, j + 1)) s(j) += a(i, j);
   }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_EQ(result.text.find("_now[4]"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 6, 40}) expect_same_results(result, {{"n", n_value}});
 }
 
 TEST(NameConstants, TheHostDividesOnce) {
-  const Lowered result = mapped_to_small_gpu(column_sums());
+  const LoweredProgram result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("for known in"), std::string::npos) << result.text;
   const std::string code = cuda_of(result);
   EXPECT_EQ(code.find("floor_div"), std::string::npos) << code;
@@ -70,14 +70,14 @@ TEST(NameConstants, ADivisionThatNoThreadDoesIsNotDoneByTheHost) {
   auto x = p.input<double>("x", {n});
   auto y = p.output<double>("y", {m});
   for (auto i : p.loop("i", 0, m)) y(i) = x((m + 7) % n);
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_NE(result.text.find("for known in select(n == 0, 0, (m + 7)%n)"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 3}, {"m", 5}});
   expect_same_results(result, {{"n", 0}, {"m", 0}});
 }
 
 TEST(TreeSums, ManyPartialResultsAreCombinedInGroups) {
-  const Lowered result = mapped_to_small_gpu(column_sums());
+  const LoweredProgram result = mapped_to_small_gpu(column_sums());
   EXPECT_NE(result.text.find("s_part[group*32, z0] = s_group"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 300}, {"m", 3}});     // at once
   expect_same_results(result, {{"n", 150}, {"m", 3600}});  // in two groups
@@ -94,7 +94,7 @@ TEST(LongSums, ShortOnesShareAKernelWithWhatIsAroundThem) {
   norm() = sqrt(norm());
   other() = norm();
   for (auto i : p.loop("i", 0, m)) other() += z(i);
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   const std::string code = cuda_of(result);
   // All in one kernel, or two for each sum and three for what is around them.
   EXPECT_NE(result.text.find("if n <= 4096 && m <= 4096:"), std::string::npos) << result.text;
@@ -113,7 +113,7 @@ TEST(HoistParallelLoops, AFillJoinsTheLoopThatSumsIntoIt) {
     for (auto i : p.loop("i", 0, m))
       for (auto j : p.loop("j", 0, m)) s(b, j) += a(b, i, j);
   }
-  Lowered result = lowered(p.build(), SumMode::Atomic);  // loops as they are
+  LoweredProgram result = lowered(p.build(), SumMode::Atomic);  // loops as they are
   result.after = hoist_parallel_loops(result.after);
   result.text = ir::print(result.after.body);
   EXPECT_EQ(count_of(result.text, "parallel for"), 2u) << result.text;
@@ -130,7 +130,7 @@ TEST(SpreadLoops, SumsOverSeveralLoopsMeetOnce) {
     for (auto y : p.loop("y", 0, h))
       for (auto x : p.loop("x", 0, w)) s(i) += a(i, y, x);
   }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   const std::size_t loop = result.text.find("for y in 0..h"), meet = result.text.find("s_all += (atomic) s_part");
   EXPECT_LT(loop, meet) << result.text;
   EXPECT_EQ(result.text.find("for y in 0..h", meet), std::string::npos) << result.text;
@@ -147,7 +147,7 @@ TEST(SpreadLoops, ASumBesideWhatItReadsIsShared) {
       for (auto k : p.loop("k", 0, j)) a(i, j) -= a(i, k) * a(j, k);
       a(i, j) /= 3.0;
     }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_NE(result.text.find("(atomic)"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }
@@ -160,8 +160,8 @@ TEST(SpreadLoops, AScalarOfAllBlocksIsLeftAloneByBlocksThatAddNothing) {
   for (auto i : p.loop("i", 0, 2))
     for (auto j : p.loop("j", 0, n)) p.when(i + 1 >= 2, [&] { s() += a(i, j); });
   // Only one iteration of the outer loop adds, which makes it parallel.
-  Lowered result = lowered(p.build(), SumMode::Atomic);
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 4});
+  LoweredProgram result = lowered(p.build(), SumMode::Atomic);
+  result.after = mapped_to(small_gpu(4), result.after, 32);
   for (const std::int64_t n_value : {0, 1, 5}) expect_same_results(result, {{"n", n_value}});
 }
 
@@ -176,8 +176,8 @@ TEST(SpreadLoops, AScalarWithoutAValueIsLeftAloneByBlocksThatAddNothing) {
     for (auto j : p.loop("j", 0, m)) p.when(i != 1, [&] { s() += a(i, j); });
     p.when(i != 1, [&] { y(i) = s(); });
   }
-  Lowered result = lowered(p.build());
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 4});
+  LoweredProgram result = lowered(p.build());
+  result.after = mapped_to(small_gpu(4), result.after, 32);
   for (const std::int64_t size : {0, 1, 3}) expect_same_results(result, {{"n", size}, {"m", 5}});
 }
 

@@ -3,21 +3,20 @@
 
 #include "backends/cuda/emitter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/map_to_gpu.h"
 
 namespace loopgrad::transforms {
 
 /// For a device that a few threads fill, so that small sizes take the kernels of large ones.
-inline Lowered mapped_to_small_gpu(const Program& program) {
-  Lowered result;
+inline LoweredProgram mapped_to_small_gpu(const Program& program) {
+  LoweredProgram result;
   result.before = program.ir();
-  result.after = lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1});
+  result.after = shared_passes(program.ir(), SumMode::Restructured, result.report, gpu_machine());
+  result.after = mapped_to(small_gpu(1), result.after, 32);
   ir::verify(result.after, "map_to_gpu");
   result.text = ir::print(result.after.body);
   return result;
 }
 
-inline std::string cuda_of(const Lowered& result) { return backend::emit_cuda({result.after}).source(); }
+inline std::string cuda_of(const LoweredProgram& result) { return backend::emit_cuda({result.after}).source(); }
 
 }  // namespace loopgrad::transforms

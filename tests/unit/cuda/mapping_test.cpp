@@ -5,8 +5,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
-#include "transforms/gpu/map_to_gpu.h"
-#include "transforms/pipeline.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -20,10 +19,8 @@ using lg::ir::LoopMode;
 namespace {
 
 lg::ir::Program mapped(const lg::Program& program) {
-  lg::Report report;
-  const lg::ir::Program result =
-      lg::transforms::map_to_gpu(lg::transforms::lower(program.ir(), lg::transforms::SumMode::Restructured, report));
-  lg::ir::verify(result, "map_to_gpu");
+  const lg::ir::Program result = lg::transforms::lowered_to_gpu(program.ir());
+  lg::ir::verify(result, "lower_for");
   return result;
 }
 
@@ -120,7 +117,11 @@ TEST(Mapping, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) b(i, j) = v(6, i, j);
   const lg::Program program = p.build();
-  EXPECT_NE(lg::ir::print(mapped(program)).find("v[2, n, m]"), std::string::npos);
+  lg::transforms::Machine machine = lg::transforms::gpu_machine();
+  machine.most_in_place = 0;  // any number, where a GPU wants three levels
+  lg::Report report;
+  const lg::ir::Program two_levels = lg::transforms::lower_for(program.ir(), {.machine = machine}, report).program;
+  EXPECT_NE(lg::ir::print(two_levels).find("v[2, n, m]"), std::string::npos);
   const std::vector<float> in = ramp(5 * 70), on_gpu = run_mapped(program, in, {5, 70}, {5, 70}, "b");
   std::vector<float> plain(in.size());
   lg::compile(program, {.target = lg::Target::Interpreter})

@@ -19,7 +19,7 @@ ir::Program run_backwards(const ir::Program& program) {
 }
 
 /// Steps that use two levels in turn, a nest after them, and both passes on these.
-Lowered steps(After after, bool backward) {
+LoweredProgram steps(After after, bool backward) {
   ProgramBuilder p("steps");
   auto n = p.size("n"), steps = p.size("T");
   auto x = p.input<double>("x", {n});
@@ -36,9 +36,10 @@ Lowered steps(After after, bool backward) {
     else if (after == After::Neighbour) y(k) = v(1, k - 1);
     else y(k) = v(0, k) - v(1, k);
   }
-  Lowered result;
+  LoweredProgram result;
   result.before = backward ? run_backwards(p.build().ir()) : p.build().ir();
-  result.after = keep_last_elements(peel_last_steps(lower(result.before, SumMode::Restructured, result.report, {})));
+  result.after =
+      keep_last_elements(peel_last_steps(shared_passes(result.before, SumMode::Restructured, result.report)));
   ir::verify(result.after, "peel_last_steps");
   result.text = ir::print(result.after.body);
   for (const std::int64_t count : {0, 1, 2, 3, 4})
@@ -47,13 +48,13 @@ Lowered steps(After after, bool backward) {
 }
 
 TEST(PeelLastSteps, WhatTheLastStepStoresForTheNextNestStaysInARegister) {
-  const Lowered result = steps(After::BothLevels, true);
+  const LoweredProgram result = steps(After::BothLevels, true);
   EXPECT_NE(result.text.find("for t in 2..T + 1 reversed"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("y[i] = v[0, i] + v_kept"), std::string::npos) << result.text;
 }
 
 TEST(PeelLastSteps, TheLastOfAForwardLoopIsAtItsEnd) {
-  const Lowered result = steps(After::LastLevel, false);
+  const LoweredProgram result = steps(After::LastLevel, false);
   EXPECT_NE(result.text.find("for t in 1..T:"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("v[T%2, i]"), std::string::npos) << result.text;
 }

@@ -50,7 +50,7 @@ const std::vector<Sizes> graphs = {{{"V", 1}, {"E", 3}, {"D", 2}},   {{"V", 6}, 
 
 TEST(LaneGroups, NeighboursTakeTheContiguousLoopAndGroupsTheRow) {
   for (const bool squares : {false, true}) {
-    const Lowered result = mapped_to_small_gpu(weighted_rows(squares));
+    const LoweredProgram result = mapped_to_small_gpu(weighted_rows(squares));
     EXPECT_EQ(count_of(result.text, "local f64 y_parts["), 2u) << result.text;
     EXPECT_NE(cuda_of(result).find("copy_four(h_wide_ + 0, &h_["), std::string::npos) << cuda_of(result);
     for (const Sizes& sizes : graphs) expect_same_results(result, sizes);
@@ -58,7 +58,7 @@ TEST(LaneGroups, NeighboursTakeTheContiguousLoopAndGroupsTheRow) {
 }
 
 TEST(RowClasses, LongRowsHaveAKernelOfTheirOwn) {
-  const Lowered result = mapped_to_small_gpu(weighted_rows(false));
+  const LoweredProgram result = mapped_to_small_gpu(weighted_rows(false));
   EXPECT_EQ(count_of(result.text, "ptr[i + 1] - ptr[i] <= 2"), 1u) << result.text;
   EXPECT_EQ(count_of(result.text, "if 2 < longest"), 1u) << result.text;
   // More rows than groups of them.
@@ -76,7 +76,7 @@ TEST(RowClasses, ARowWhoseLengthItsOwnValuesDecideStaysWhole) {
     for (auto k : p.loop("k", min(max(end(i), 0), e), min(max(end(i) + 9, 0), e))) y(i) += a(k);
     end(i) = 0;
   }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_EQ(result.text.find("longest"), std::string::npos) << result.text;
   expect_same_results(result, {{"V", 6}, {"E", 40}});
 }
@@ -101,7 +101,7 @@ TEST(RowClasses, AThreadSumsUpWhatIsInsideOfItsIteration) {
     for (auto k : p.loop("k", ptr(i), ptr(i + 1))) y(k) += sum();
     s(i) = sum();
   }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_EQ(count_of(result.text, "local f64 y_own"), 2u) << result.text;
   for (const Sizes& sizes : graphs) expect_same_results(result, sizes);
 }
@@ -127,7 +127,7 @@ Program taken_among_others(bool other) {
 }
 
 TEST(IsolateSearches, ASearchComesBeforeWhatFollowsIt) {
-  const Lowered result = passed(taken_among_others(false), isolate_searches);
+  const LoweredProgram result = passed(taken_among_others(false), isolate_searches);
   EXPECT_EQ(count_of(result.text, "for i in"), 2u) << result.text;
   for (const std::int64_t n : {0, 1, 9}) expect_same_results(result, {{"n", n}});
   EXPECT_EQ(count_of(passed(taken_among_others(true), isolate_searches).text, "for i in"), 1u);

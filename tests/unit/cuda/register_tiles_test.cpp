@@ -9,7 +9,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-bool has(const Lowered& result, const char* text) { return result.text.find(text) != std::string::npos; }
+bool has(const LoweredProgram& result, const char* text) { return result.text.find(text) != std::string::npos; }
 
 Program convolution() {
   ProgramBuilder p("convolution");
@@ -68,7 +68,7 @@ Program distances() {
 }
 
 TEST(RegisterTiles, AThreadTakesSumsThatShareWhatTheyLoad) {
-  const Lowered result = mapped_to_small_gpu(convolution());
+  const LoweredProgram result = mapped_to_small_gpu(convolution());
   // 4 of b, whose loads are at neighbouring places, and 8 of l, whose loads all threads do at one place.
   EXPECT_TRUE(has(result, "n*k*m >= 32 && n >= 4 && k >= 8")) << result.text;
   EXPECT_TRUE(has(result, "if b + 3 < n:\n")) << result.text;
@@ -81,7 +81,7 @@ TEST(RegisterTiles, AThreadTakesSumsThatShareWhatTheyLoad) {
 }
 
 TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
-  const Lowered result = mapped_to_small_gpu(distances_of_rows());
+  const LoweredProgram result = mapped_to_small_gpu(distances_of_rows());
   EXPECT_TRUE(has(result, "n*k >= 16 && n >= 4 && k >= 4")) << result.text;
   EXPECT_TRUE(has(result, "c_now_all += (atomic) c_now_part")) << result.text;
   const std::string code = cuda_of(result);
@@ -93,7 +93,7 @@ TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
 }
 
 TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
-  const Lowered result = mapped_to_small_gpu(weights());
+  const LoweredProgram result = mapped_to_small_gpu(weights());
   EXPECT_TRUE(has(result, "k >= 4 && c >= 4 && m >= 1 && m > r")) << result.text;
   EXPECT_TRUE(has(result, "w_now_all += (atomic) w_now_part")) << result.text;
   for (const auto& [k_value, c_value, m_value] : {std::tuple{4, 4, 9}, {5, 6, 34}, {4, 4, 2}, {4, 4, 0}})
@@ -101,7 +101,7 @@ TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
 }
 
 TEST(RegisterTiles, RowsShareWideAccesses) {
-  const Lowered result = mapped_to_small_gpu(distances());
+  const LoweredProgram result = mapped_to_small_gpu(distances());
   EXPECT_TRUE(has(result, "local f64 c_now[4]")) << result.text;
   EXPECT_TRUE(has(result, "if i + 3 < n:\n")) << result.text;
   // One decision for all trips.
@@ -123,7 +123,7 @@ TEST(RegisterTiles, NotForElementsThatOneIterationUses) {
       y(l, i) = 0.0;
       for (auto j : p.loop("j", 0, m)) y(l, i) += a(l, i, j) * x(l, j);
     }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_FALSE(has(result, "i + 1 < n")) << result.text;
   expect_same_results(result, {{"n", 5}, {"k", 4}, {"m", 9}});
 }
@@ -139,7 +139,7 @@ TEST(RegisterTiles, NotAlongLoopsThatOthersDependOn) {
       c(i, j) = 0.0;
       for (auto l : p.loop("l", i, n)) c(i, j) += a(l, i) * b(l, j);
     }
-  const Lowered result = mapped_to_small_gpu(p.build());
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_FALSE(has(result, "i + 1 < k")) << result.text;
   for (const int n_value : {0, 3, 9}) expect_same_results(result, {{"n", n_value}, {"k", 6}});
 }

@@ -5,7 +5,6 @@
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/forward_elements.h"
 #include "transforms/gpu/least_values.h"
-#include "transforms/gpu/map_to_gpu.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -25,7 +24,7 @@ enum class Around {
   MayAlias,
 };
 
-Lowered repeated(Around around) {
+LoweredProgram repeated(Around around) {
   ProgramBuilder p("repeat");
   auto n = p.size("n"), m = p.size("m");
   auto a = p.inout<double>("a", {n + 1});
@@ -49,10 +48,9 @@ Lowered repeated(Around around) {
     else d(i + 2) += d(0) * b(i);
     if (around == Around::ReaderSetsTerms) p.when(i < m, [&] { part(i) = 0.0; });
   }
-  Lowered result;
+  LoweredProgram result;
   result.before = p.build().ir();
-  result.after =
-      repeat_scalars(lower(result.before, SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks}), 64);
+  result.after = repeat_scalars(shared_passes(result.before, SumMode::Restructured, result.report, gpu_machine()), 64);
   ir::verify(result.after, "repeat_scalars");
   result.text = ir::print(result.after.body);
   for (const std::int64_t size : {0, 1, 3, 70})
@@ -61,17 +59,17 @@ Lowered repeated(Around around) {
   return result;
 }
 
-bool is_repeated(const Lowered& result) { return result.text.find("d_own") != std::string::npos; }
+bool is_repeated(const LoweredProgram& result) { return result.text.find("d_own") != std::string::npos; }
 
 TEST(RepeatScalars, EachIterationSumsUpForItself) {
-  const Lowered result = repeated(Around::Nothing);
+  const LoweredProgram result = repeated(Around::Nothing);
   ASSERT_TRUE(is_repeated(result)) << result.text;
   EXPECT_NE(result.text.find("d_before[0] = d[0]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("if !(0 < n && n < 64"), std::string::npos) << "else as before:\n" << result.text;
 }
 
 TEST(RepeatScalars, NothingIsKeptWhereTheOldValueIsNotNeeded) {
-  const Lowered result = repeated(Around::OldIsNotNeeded);
+  const LoweredProgram result = repeated(Around::OldIsNotNeeded);
   EXPECT_TRUE(is_repeated(result)) << result.text;
   EXPECT_EQ(result.text.find("d_before"), std::string::npos) << result.text;
 }
@@ -80,7 +78,7 @@ TEST(RepeatScalars, NotWhereAValueMayBeAnotherOne) {
   for (const Around around :
        {Around::NestMayBeEmpty, Around::NestSetsIt, Around::ReaderSetsIt, Around::ReaderSetsOperand,
         Around::ReaderSetsTerms, Around::BetweenSetsTerms, Around::MayAlias}) {
-    const Lowered result = repeated(around);
+    const LoweredProgram result = repeated(around);
     EXPECT_FALSE(is_repeated(result)) << static_cast<int>(around) << "\n" << result.text;
   }
 }
@@ -123,7 +121,7 @@ Program assigned_then_read(Loop loop) {
 }
 
 TEST(ForwardElements, WhatALoopReadsStaysInAScalar) {
-  const Lowered result = passed(assigned_then_read(Loop::BesideIt), forward_elements);
+  const LoweredProgram result = passed(assigned_then_read(Loop::BesideIt), forward_elements);
   EXPECT_NE(result.text.find("+= d_now*a[k]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("d[i, 0] = d_now"), std::string::npos) << result.text;
   for (const std::int64_t n : {1, 2, 6}) expect_same_results(result, {{"n", n}});
@@ -131,7 +129,7 @@ TEST(ForwardElements, WhatALoopReadsStaysInAScalar) {
 
 TEST(ForwardElements, NotWhereTheLoopMayChangeIt) {
   for (const Loop loop : {Loop::OverIt, Loop::AddsToIt}) {
-    const Lowered result = passed(assigned_then_read(loop), forward_elements);
+    const LoweredProgram result = passed(assigned_then_read(loop), forward_elements);
     EXPECT_EQ(result.text.find("d_now"), std::string::npos) << result.text;
     expect_same_results(result, {{"n", 6}});
   }
@@ -140,8 +138,8 @@ TEST(ForwardElements, NotWhereTheLoopMayChangeIt) {
 /// Kernels of the program in which a block has a row.
 std::string code_of(const ir::Program& program) {
   Report report;
-  const ir::Program after = lower(program, SumMode::Restructured, report, {{}, {}, gpu_tree_blocks});
-  const ir::Program mapped = map_to_gpu(after, {.threads_per_block = 32, .enough_threads = 1 << 20});
+  const ir::Program after = shared_passes(program, SumMode::Restructured, report, gpu_machine());
+  const ir::Program mapped = mapped_to(small_gpu(1 << 20), after, 32);
   return backend::emit_cuda({mapped}).source();
 }
 

@@ -4,24 +4,23 @@
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/gpu/fuse_nests.h"
 #include "transforms/gpu/join_scalars.h"
-#include "transforms/gpu/map_to_gpu.h"
 
 #include <loopgrad/loopgrad.h>
 
 namespace loopgrad::transforms {
 namespace {
 
-Lowered lowered_for_gpu(const ir::Program& program) {
-  Lowered result;
+LoweredProgram lowered_for_gpu(const ir::Program& program) {
+  LoweredProgram result;
   result.before = program;
-  result.after = lower(program, SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks});
+  result.after = shared_passes(program, SumMode::Restructured, result.report, gpu_machine());
   result.text = ir::print(result.after.body);
   return result;
 }
 
-Lowered mapped(const ir::Program& program) {
-  Lowered result = lowered_for_gpu(program);
-  result.after = map_to_gpu(result.after, {.threads_per_block = 32, .enough_threads = 1 << 20});
+LoweredProgram mapped(const ir::Program& program) {
+  LoweredProgram result = lowered_for_gpu(program);
+  result.after = mapped_to(small_gpu(1 << 20), result.after, 32);
   ir::verify(result.after, "map_to_gpu");
   result.text = ir::print(result.after.body);
   return result;
@@ -55,7 +54,7 @@ ir::Program steps(bool with_local = false) {
 }
 
 TEST(SmallSteps, PartialResultsCoverWhatIsAddedToOnly) {
-  const Lowered result = lowered_for_gpu(steps(true));
+  const LoweredProgram result = lowered_for_gpu(steps(true));
   EXPECT_NE(result.text.find("for z0 in 0..j"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("for z0 in 0..n"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("0 <= j"), std::string::npos) << "known to hold:\n" << result.text;
@@ -64,7 +63,7 @@ TEST(SmallSteps, PartialResultsCoverWhatIsAddedToOnly) {
 }
 
 TEST(SmallSteps, AreGatheredWithoutPartialResultsWhereNothingHasToBeKept) {
-  const Lowered result = lowered_for_gpu(steps());
+  const LoweredProgram result = lowered_for_gpu(steps());
   EXPECT_EQ(plan_of(result.report, "d[j, k]"), "gather") << result.text;
   EXPECT_EQ(plan_of(lowered_for_gpu(steps(true)).report, "d[j, k]"), "partials");
   EXPECT_EQ(plan_of(lowered(Program(std::make_shared<const ir::Program>(steps()))).report, "d[j, k]"), "partials")
@@ -72,7 +71,7 @@ TEST(SmallSteps, AreGatheredWithoutPartialResultsWhereNothingHasToBeKept) {
 }
 
 TEST(SmallSteps, HaveNoKernelOfOneBlockForASingleElement) {
-  const Lowered result = mapped(steps());
+  const LoweredProgram result = mapped(steps());
   for (const std::int64_t n : {0, 1, 2, 7, 13}) expect_same_results(result, {{"n", n}});
   const std::size_t kept = result.text.find("d_before[0] = d[j, j]");
   const std::size_t divided = result.text.find("d_own = d_own/(", kept);
@@ -82,7 +81,7 @@ TEST(SmallSteps, HaveNoKernelOfOneBlockForASingleElement) {
 }
 
 TEST(SmallSteps, MoreThanAFewPartialResultsAreCombinedInGroupsFirst) {
-  const Lowered result = lowered_for_gpu(steps(true));
+  const LoweredProgram result = lowered_for_gpu(steps(true));
   EXPECT_NE(result.text.find("*j > 131072:"), std::string::npos) << result.text;
 }
 
@@ -122,7 +121,7 @@ TEST(SmallSteps, OfFactorisationsAndTheirGradientsAreTheSame) {
   for (const auto which : {Factorisation::Lu, Factorisation::Ldl, Factorisation::TriangularSolve}) {
     const Gradient gradient = differentiate(factorisation(which), {.wrt = {"a", "x"}});
     for (const Program* program : {&gradient.forward, &gradient.backward}) {
-      const Lowered result = mapped(program->ir());
+      const LoweredProgram result = mapped(program->ir());
       for (const std::int64_t n : {0, 1, 2, 9}) expect_same_results(result, {{"n", n}});
     }
   }
@@ -131,7 +130,7 @@ TEST(SmallSteps, OfFactorisationsAndTheirGradientsAreTheSame) {
 /// A nest between two assignments to single elements.
 enum class Between { OwnPlace, Neighbours, ReadsIt, AllOfThem };
 
-Lowered joined(Between between) {
+LoweredProgram joined(Between between) {
   ProgramBuilder p("single_elements");
   auto n = p.size("n");
   auto x = p.inout<double>("x", {n + 2});
@@ -146,28 +145,30 @@ Lowered joined(Between between) {
     }
   }
   x(n + 1) = x(n) * y(n);
-  const Lowered result = passed(p.build(), join_scalars);
+  const LoweredProgram result = passed(p.build(), join_scalars);
   for (const std::int64_t size : {1, 2, 5}) expect_same_results(result, {{"n", size}});
   return result;
 }
 
-bool is_moved(const Lowered& result) { return result.text.find("x[n + 1] = x[n]*y[n]") < result.text.find("for i"); }
+bool is_moved(const LoweredProgram& result) {
+  return result.text.find("x[n + 1] = x[n]*y[n]") < result.text.find("for i");
+}
 
 TEST(JoinScalars, MoveOverNestsThatLeaveThemAlone) {
-  const Lowered result = joined(Between::OwnPlace);
+  const LoweredProgram result = joined(Between::OwnPlace);
   EXPECT_TRUE(is_moved(result)) << result.text;
 }
 
 TEST(JoinScalars, StayBehindWhatTheyNeedAndWhatNeedsThem) {
   for (const Between between : {Between::Neighbours, Between::ReadsIt, Between::AllOfThem}) {
-    const Lowered result = joined(between);
+    const LoweredProgram result = joined(between);
     EXPECT_FALSE(is_moved(result)) << result.text;
   }
 }
 
 enum class Update { OfTheSum, OfAnother, ReadsOthers };
 
-Lowered fused(Update update) {
+LoweredProgram fused(Update update) {
   ProgramBuilder p("sum_and_update");
   auto n = p.size("n"), m = p.size("m");
   auto a = p.input<double>("a", {n, m});
@@ -182,7 +183,7 @@ Lowered fused(Update update) {
       case Update::ReadsOthers: s(i) = s(i) * s(0); break;
     }
   }
-  const Lowered result = passed(p.build(), fuse_nests);
+  const LoweredProgram result = passed(p.build(), fuse_nests);
   if (update != Update::ReadsOthers) expect_same_results(result, {{"n", 4}, {"m", 5}});
   return result;
 }

@@ -5,32 +5,29 @@
 #include "backends/cuda/index_width.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/map_to_gpu.h"
 
 #include <loopgrad/loopgrad.h>
 
 namespace loopgrad::transforms {
 namespace {
 
-Lowered passed_for_gpu(const Program& program, ir::Program (*pass)(const ir::Program&)) {
-  Lowered result;
+LoweredProgram passed_for_gpu(const Program& program, ir::Program (*pass)(const ir::Program&)) {
+  LoweredProgram result;
   result.before = program.ir();
-  result.after = pass(lower(program.ir(), SumMode::Restructured, result.report, {{}, {}, gpu_tree_blocks}));
+  result.after = pass(shared_passes(program.ir(), SumMode::Restructured, result.report, gpu_machine()));
   ir::verify(result.after, "a pass");
   result.text = ir::print(result.after.body);
   return result;
 }
 
 ir::Program sorted(const ir::Program& program) { return sort_scatters(program, 4); }
-ir::Program mapped(const ir::Program& program) {
-  return map_to_gpu(program, {.threads_per_block = 32, .enough_threads = 4});
-}
-ir::Program mapped_by_default(const ir::Program& program) { return map_to_gpu(program); }
+ir::Program mapped(const ir::Program& program) { return mapped_to(small_gpu(4), program, 32); }
+ir::Program mapped_by_default(const ir::Program& program) { return mapped_to_gpu(program); }
 
 /// As a program of loops, and on the grid of a small device and a usual one.
 void expect_sorted(const Program& program, const std::vector<Sizes>& all) {
   for (const auto pass : {sorted, mapped, mapped_by_default}) {
-    const Lowered result = passed_for_gpu(program, pass);
+    const LoweredProgram result = passed_for_gpu(program, pass);
     EXPECT_NE(result.text.find("local i64 words["), std::string::npos) << result.text;
     for (const Sizes& sizes : all) expect_same_results(result, sizes);
   }
@@ -112,7 +109,7 @@ TEST(SortScatters, ElementsThatOtherIndicesOfTheLoopMoveAreNotSorted) {
   for (auto i : p.loop("i", 0, n)) t(idx(0), max(i - 1, 0)) += a(i);
   const Program program = p.build();
   for (const auto pass : {sorted, mapped}) {
-    const Lowered result = passed_for_gpu(program, pass);
+    const LoweredProgram result = passed_for_gpu(program, pass);
     EXPECT_EQ(result.text.find("local i64 words["), std::string::npos) << result.text;
     expect_same_results(result, {{"n", 9}, {"rows", 3}});
   }
@@ -132,7 +129,7 @@ TEST(SortScatters, SumsWithTheSameTargetsAreSortedOnce) {
     for (auto k : p.loop("k", 0, n)) s(idx(k)) += a(k, 0);
     const Program program = p.build();
     expect_sorted(program, {{{"n", 40}, {"rows", 6}, {"m", 2}}});
-    const Lowered result = passed_for_gpu(program, sorted);
+    const LoweredProgram result = passed_for_gpu(program, sorted);
     EXPECT_EQ(count_of(result.text, "local i64 words["), changed ? 2u : 1u) << result.text;
   }
 }
@@ -187,7 +184,7 @@ Program lookups() {
 }
 
 TEST(SortScatters, ABlockSortsATileInMemoryOfItsOwn) {
-  const Lowered result = passed_for_gpu(lookups(), mapped_by_default);
+  const LoweredProgram result = passed_for_gpu(lookups(), mapped_by_default);
   const std::string code = backend::emit_cuda({result.after}).source();
   // What threads have of a tile is theirs; the tile and the counts are the block's; nothing is atomic.
   for (const char* part : {"grid for tile in", "threads for t in 0..256", "local i32 own[256, 8]"})
@@ -209,7 +206,7 @@ TEST(SortScatters, TargetsThatAscendNeedNoSort) {
   for (auto i : p.loop("i", 0, n)) t(idx(i)) += a(i);
   const Program program = p.build();
   for (const auto pass : {sorted, mapped}) {
-    const Lowered result = passed_for_gpu(program, pass);
+    const LoweredProgram result = passed_for_gpu(program, pass);
     EXPECT_NE(result.text.find("local i64 words["), std::string::npos) << result.text;
     EXPECT_EQ(result.text.find("order"), std::string::npos) << result.text;
     for (const Sizes& sizes :
@@ -220,13 +217,13 @@ TEST(SortScatters, TargetsThatAscendNeedNoSort) {
 }
 
 TEST(SortScatters, WhatNumbersOf32BitsCannotCountIsNotSorted) {
-  const Lowered result = passed_for_gpu(lookups(), sorted);
+  const LoweredProgram result = passed_for_gpu(lookups(), sorted);
   EXPECT_NE(result.text.find("if n < 2147483648 && rows < 1073741824"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("owner"), std::string::npos) << result.text;
 }
 
 TEST(SortScatters, IndicesHave32BitsWhereAllFit) {
-  const Lowered result = passed_for_gpu(lookups(), mapped_by_default);
+  const LoweredProgram result = passed_for_gpu(lookups(), mapped_by_default);
   backend::SizeValues sizes;
   const auto fits = [&](std::int64_t n) {
     sizes[result.after.sizes[0]] = n;

@@ -9,7 +9,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-ir::Program mapped(const ir::Program& program) { return map_to_gpu(program); }
+ir::Program mapped(const ir::Program& program) { return mapped_to_gpu(program); }
 
 TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
   ProgramBuilder p("updates");
@@ -21,7 +21,7 @@ TEST(UpdateOnce, UpdatesOfOneElementGoToAScalar) {
       p.when(i >= 1, [&] { u(t % 3, i) += u((t - 1) % 3, i - 1); });
       p.when(i <= n - 2, [&] { u(t % 3, i) += u((t - 1) % 3, i + 1); });
     }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("u_now = u[t%3, i]"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}, {"T", 4}});
 }
@@ -33,7 +33,7 @@ TEST(UpdateOnce, AnElementThatALoopChangesIsLeftAloneWithoutATrip) {
   auto s = p.inout<double>("s", {m, n});
   for (auto i : p.loop("i", 0, n))
     for (auto l : p.loop("l", 0, m)) s(0, i) += a(l, i);  // without a trip there is no s[0, i]
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("if 0 < m:"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("s_now = s[0, i]"), std::string::npos) << result.text;
   for (const std::int64_t m_value : {0, 1, 5}) expect_same_results(result, {{"n", 7}, {"m", m_value}});
@@ -47,7 +47,7 @@ TEST(UpdateOnce, AnElementThatIsAssignedFromItselfIsReadBefore) {
     s(i) = 2.0 * s(i);
     s(i) = 1.0 + s(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("s_now = 2*s[i]"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 5}});
 }
@@ -61,7 +61,7 @@ TEST(UpdateOnce, AnElementIsOnlyReadWhereItsFirstAssignmentDoes) {
     s(i) = select(i < m, s(i), 0.5);  // has no value before
     s(i) += a(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("s_now = select(i < m, s[i], 0.5)"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 5}, {"m", 0}});
 }
@@ -76,7 +76,7 @@ TEST(UpdateOnce, AnElementThatABranchAssignsIsNotReadBefore) {
     p.when(i >= 1, [&] { s(i) = a(i); });  // has no value before
     s(i) += 2.0 * a(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
   for (const std::int64_t size : {0, 1, 2, 9}) expect_same_results(result, {{"n", size}});
 }
@@ -90,7 +90,7 @@ TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
     p.when(a(i) > 0.0, [&] { u(i + 1) += a(i); });
     p.when(a(i) > 0.5, [&] { u(i + 1) += 1.0; });
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_EQ(result.text.find("u_now"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 7}});
 }
@@ -98,7 +98,7 @@ TEST(UpdateOnce, ElementsThatAreNotUpdatedInAnyCaseAreLeftAlone) {
 /// Assignments of 0.5 to elements go through a local, then to a GPU.
 ir::Program assigned_in_scopes(const ir::Program& program) {
   const ir::Array half = ir::make_array("half", ScalarType::F64, {}, ir::ArrayRole::Local, {});
-  return map_to_gpu(ir::with_body(
+  return mapped_to_gpu(ir::with_body(
       program, ir::rewrite(program.body, {}, [&](const ir::Stmt& x) -> std::optional<ir::Stmt> {
         const auto* assign = x.as<ir::Assign>();
         if (!assign || !ir::is_const(assign->value, 0.5)) return std::nullopt;
@@ -116,7 +116,7 @@ TEST(UpdateOnce, AnElementThatIsAssignedInTheScopeOfALocalIsNotReadBefore) {
     s(i) = 0.5;
     s(i) += a(i);
   }
-  const Lowered result = passed(p.build(), assigned_in_scopes);
+  const LoweredProgram result = passed(p.build(), assigned_in_scopes);
   EXPECT_NE(result.text.find("s_now = half"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("s_now = s["), std::string::npos) << result.text;
   for (const std::int64_t size : {0, 5}) expect_same_results(result, {{"n", size}});
@@ -131,8 +131,8 @@ TEST(UpdateOnce, ABlockLoadsAnElementBeforeTheSumsOverOthersOfItsArray) {
     for (auto k : p.loop("k", 0, i)) x(i, i) -= x(i, k) * x(i, k);
     x(i, i) = x(i, i) * 0.5;
   }
-  const Lowered result =
-      passed(p.build(), [](const ir::Program& program) { return map_to_gpu(program, {.threads_per_block = 32}); });
+  const LoweredProgram result =
+      passed(p.build(), [](const ir::Program& program) { return mapped_to(gpu_machine(), program, 32); });
   const std::size_t loaded = result.text.find("x_now = x[i, i]"), sum = result.text.find("x_now_part");
   ASSERT_NE(loaded, std::string::npos) << result.text;
   EXPECT_LT(loaded, sum) << result.text;
@@ -149,7 +149,7 @@ TEST(UpdateOnce, ALoopThatAssignsAnElementAnewDoesNotReadItBefore) {
       s(i) = a(j);  // has no value before
       s(i) += 0.5;
     }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_EQ(result.text.find("s_now = s[i]"), std::string::npos) << result.text;
   for (const std::int64_t trips : {1, 3}) expect_same_results(result, {{"n", 5}, {"m", trips}});
 }
@@ -164,7 +164,7 @@ TEST(UpdateOnce, AnElementWithoutAValueIsNotReadBeforeTheTripThatChoosesSo) {
       y(i) = select(j > 0, 0.5 * y(i), 0.0);
       y(i) += x(j);
     }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("y_now = 0"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {0, 1, 2, 5}) expect_same_results(result, {{"n", n_value}});
 }
@@ -187,7 +187,7 @@ TEST(UpdateOnce, AnElementThatEveryPathAssignsIsNotReadBefore) {
     z(i) = z(i) * x(i);
     w(i) = w(i) * z(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("z_now = z_now*x[i]"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("z_now = z[i]"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("w_now = w[i]"), std::string::npos) << result.text;
@@ -204,7 +204,7 @@ TEST(UpdateOnce, AnElementIsReadBeforeOnlyOnPathsThatUseIt) {
     p.when(i < m, [&] { z(i) += x(i); }).otherwise([&] { z(i) = x(i); });  // from m on it has no value before
     z(i) = z(i) * x(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("z_now = z[i]"), std::string::npos) << result.text;
   for (const std::int64_t size : {0, 3, 5}) expect_same_results(result, {{"n", 5}, {"m", size}});
 }
@@ -220,7 +220,7 @@ TEST(UpdateOnce, AConditionThatTheBodyChangesIsNotTestedBefore) {
     p.when(c(i) > 0.0, [&] { z(i) = 2.0 * x(i); });
     z(i) += x(i);
   }
-  const Lowered result = passed(p.build(), mapped);
+  const LoweredProgram result = passed(p.build(), mapped);
   EXPECT_NE(result.text.find("z_now += x[i]"), std::string::npos) << result.text;
   for (const std::int64_t size : {0, 1, 9}) expect_same_results(result, {{"n", size}});
 }
@@ -234,7 +234,7 @@ TEST(UpdateOnce, ALoopOfOneTripBesideSingleStatementsKeepsItsIterator) {
     for (auto j : p.loop("j", 0, 1)) y(0) = x(j);
     y(1) = y(0) + 0.5;
   });
-  const Lowered result = mapped_to_small_gpu(p.build());  // is verified: no iterator is left alone
+  const LoweredProgram result = mapped_to_small_gpu(p.build());  // is verified: no iterator is left alone
   EXPECT_EQ(result.text.find("[j]"), std::string::npos) << result.text;
   EXPECT_NE(result.text.find("y[0] = x[0]"), std::string::npos) << result.text;
 }

@@ -4,7 +4,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/runtime/blas_library.h"
 #include "dsl/ir/printer.h"
-#include "transforms/cpu/map_to_cpu.h"
+#include "tests/unit/transforms/passes.h"
 #include "transforms/pipeline.h"
 
 #include <dlfcn.h>
@@ -47,7 +47,7 @@ class CountingBlas {
 
 ir::Program lowered(const lg::Program& program) {
   Report report;
-  return transforms::map_to_cpu(transforms::lower(program.ir(), transforms::SumMode::Restructured, report));
+  return transforms::lower_for(program.ir(), {}, report).program;
 }
 
 Buffers inputs_for(const ir::Program& program, const Sizes& sizes, bool f64) {

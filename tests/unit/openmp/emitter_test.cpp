@@ -1,7 +1,7 @@
 // The generated text of a few programs, as a whole.
 #include "tests/unit/openmp/kernels.h"
+#include "tests/unit/transforms/passes.h"
 #include "transforms/cpu/accumulate_in_registers.h"
-#include "transforms/cpu/map_to_cpu.h"
 
 namespace loopgrad::test {
 namespace {
@@ -21,7 +21,7 @@ TEST(Emitter, LanesSideBySide) {
     y(i) = 0;
     for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
   }
-  const backend::EmittedUnit unit = backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"i"}))});
+  const backend::EmittedUnit unit = backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"i"}))});
   expect_golden("conv1d.cpp", unit.source);
   expect_golden("conv1d.h", unit.header);
 }
@@ -95,7 +95,7 @@ TEST(Emitter, NestsAreSharedOutTogether) {
       for (auto k : p.loop("k", 0, d)) y(a, i) += q(a, i, k) * q(a, i, k);
     }
   expect_golden("heads.cpp",
-                functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"a", "i"}))})));
+                functions_of(backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"a", "i"}))})));
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -136,7 +136,7 @@ TEST(Emitter, SumsSideBySide) {
     last(i) = y(i, k - 1);
   }
   expect_golden("scores.cpp",
-                functions_of(backend::emit_openmp({transforms::map_to_cpu(parallel(p.build(), {"i", "o"}))})));
+                functions_of(backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"i", "o"}))})));
 }
 
 TEST(Emitter, RepeatedExtentsAreNamed) {

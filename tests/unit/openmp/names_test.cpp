@@ -5,7 +5,7 @@
 
 #include "backends/cuda/emitter.h"
 #include "backends/openmp/prelude.h"
-#include "transforms/gpu/map_to_gpu.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <cctype>
 

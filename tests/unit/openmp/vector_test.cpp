@@ -1,7 +1,7 @@
 // Vector lanes: the f32 functions of generated code, and which sequential loops may use lanes.
 #include "backends/openmp/emitter.h"
 #include "tests/unit/openmp/kernels.h"
-#include "transforms/cpu/map_to_cpu.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <bit>
 #include <cmath>
@@ -221,7 +221,7 @@ ir::Program scores(Term term) {
     }
     last(i) = y(i, k - 1);
   }
-  return transforms::map_to_cpu(parallel(p.build(), {"i", "o"}));
+  return transforms::mapped_to_cpu(parallel(p.build(), {"i", "o"}));
 }
 
 /// Sums of small integers are exact in every order.

@@ -23,7 +23,7 @@ std::string list(const std::vector<ir::Expr>& es) {
 }
 
 /// Why the only product of the program stays loops.
-std::string refusal(const Lowered& l) {
+std::string refusal(const LoweredProgram& l) {
   EXPECT_TRUE(contractions_of(l.after).empty()) << l.text;
   std::string reasons;
   for (const ContractionDecision& d : l.report.contractions) reasons += d.reason;
@@ -40,7 +40,7 @@ TEST(Contractions, ProductOfMatricesTakesItsFillAlong) {
       z(r, s) = 0.0f;
       for (auto t : p.loop("t", 0, k)) z(r, s) += x(r, t) * y(t, s);
     }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   const auto found = contractions_of(l.after);
   ASSERT_EQ(found.size(), 1u) << l.text;
   EXPECT_TRUE(found[0]->overwrites);
@@ -60,7 +60,7 @@ TEST(Contractions, TransposesOffsetsAndSigns) {
   for (auto t : p.loop("t", 1, k))
     for (auto r : p.loop("r", 0, m))
       for (auto s : p.loop("s", 0, n)) z(s, r) += -(x(t + 1, r + 2) * y(s, t));
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   const auto found = contractions_of(l.after);
   ASSERT_EQ(found.size(), 1u) << l.text;
   EXPECT_FALSE(found[0]->overwrites);
@@ -88,7 +88,7 @@ TEST(Contractions, BatchesAndLoopsThatRunThroughMemoryAsOne) {
       for (auto i : p.loop("i", 0, n))
         for (auto j : p.loop("j", 0, d))
           for (auto e : p.loop("e", 0, d)) r(b, h, i, j) += q(b, h, i, e) * w(e, j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   const auto found = contractions_of(l.after);
   ASSERT_EQ(found.size(), 2u) << l.text;
   EXPECT_EQ(list(found[0]->extents), "batch*heads, n, n, d");
@@ -106,7 +106,7 @@ TEST(Contractions, OtherLoopsStayOutside) {
     for (auto o : p.loop("o", 0, out))
       for (auto t : p.loop("t", 0, taps))
         for (auto c : p.loop("c", 0, in)) y(i, o) += x(i + t, c) * w(t, c, o);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text.rfind("for t in 0..taps:\n  contraction y += x*w (n x out x in):", 0), 0u) << l.text;
   expect_same_results(l, {{"n", 4}, {"taps", 3}, {"in", 2}, {"out", 3}});
 }
@@ -124,7 +124,7 @@ TEST(Contractions, AreTakenOutOfLargerLoops) {
     norm(i) = 0.0f;
     for (auto j : p.loop("j", 0, n)) norm(i) += z(i, j) * z(i, j);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   const auto found = contractions_of(l.after);
   ASSERT_EQ(found.size(), 1u) << l.text;
   EXPECT_FALSE(found[0]->overwrites);
@@ -132,7 +132,7 @@ TEST(Contractions, AreTakenOutOfLargerLoops) {
 }
 
 /// Products by way of scalars: one that is summed into, and one that is a factor.
-Lowered with_scalars(bool streamed) {
+LoweredProgram with_scalars(bool streamed) {
   ProgramBuilder p("with_scalars");
   auto m = p.size("m"), n = p.size("n"), k = p.size("k");
   auto a = p.input<float>("a", {m, k}), b = p.input<float>("b", {k, n}), w = p.input<float>("w", {n});
@@ -156,7 +156,7 @@ Lowered with_scalars(bool streamed) {
 }
 
 TEST(Contractions, ScalarsAreKeptWhereAnArrayIsAsLarge) {
-  const Lowered l = with_scalars(false);
+  const LoweredProgram l = with_scalars(false);
   const auto found = contractions_of(l.after);
   ASSERT_EQ(found.size(), 2u) << l.text;
   EXPECT_TRUE(found[0]->overwrites) << l.text;
@@ -178,7 +178,7 @@ TEST(Contractions, OperandThatIsZeroUnderAConditionOfTheLoopsOutside) {
     for (auto i : p.loop("i", 0, n))
       for (auto j : p.loop("j", 0, n)) y(i, j) = y(i, j) * y(i, j);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(contractions_of(l.after).size(), 1u) << l.text;
   EXPECT_NE(l.text.find("else:\n    contraction"), std::string::npos) << l.text;
   expect_same_results(l, {{"T", 3}, {"n", 3}});
@@ -197,7 +197,7 @@ TEST(Contractions, FillCountsWhereItCoversTheResult) {
     for (auto i : p.loop("i", 0, n))
       for (auto j : p.loop("j", 0, n))
         for (auto l : p.loop("l", 0, n)) z(i, j) += x(i, l) * y(l, j);
-    Lowered l = lowered(p.build());
+    LoweredProgram l = lowered(p.build());
     ASSERT_EQ(contractions_of(l.after).size(), 1u) << l.text;
     EXPECT_EQ(contractions_of(l.after)[0]->overwrites, used)
         << l.text;  // used: the diagonal alone is set to zero before
@@ -208,7 +208,7 @@ TEST(Contractions, FillCountsWhereItCoversTheResult) {
 /// z[i, j] += x[i, l]*y[l, j] with one thing that is different.
 enum class Twist { None, Triangle, Stride, InPlace, Branch, Half, Alias, Diagonal, Indirect, Used };
 
-Lowered twisted(Twist twist) {
+LoweredProgram twisted(Twist twist) {
   ProgramBuilder p("twisted");
   auto n = p.size("n");
   const auto is = [&](Twist t) { return twist == t; };
@@ -245,7 +245,7 @@ TEST(Contractions, OtherStructuresStayLoopsAndSayWhy) {
                                                    {Twist::Indirect, "is read from data"},
                                                    {Twist::Used, "also uses its result"}};
   for (const auto& [twist, reason] : reasons) {
-    const Lowered l = twisted(twist);
+    const LoweredProgram l = twisted(twist);
     EXPECT_NE(refusal(l).find(reason), std::string::npos) << static_cast<int>(twist) << ": " << refusal(l);
     expect_same_results(l, {{"n", 4}});
   }
@@ -266,14 +266,15 @@ TEST(Contractions, OnlyTheRestructuredVariantHasThem) {
 }
 
 TEST(Contractions, LoopsThatAreScheduledByHandStayLoops) {
-  const Lowered l = twisted(Twist::None);
+  const LoweredProgram l = twisted(Twist::None);
   Report report;
-  const ir::Program scheduled = lower(l.before, SumMode::Restructured, report, {Schedule().interchange("i", "j"), {}});
+  const ir::Program scheduled =
+      lower_for(l.before, {.schedule = Schedule().interchange("i", "j"), .last = Part::Shared}, report).program;
   EXPECT_TRUE(contractions_of(scheduled).empty());
 }
 
 TEST(Contractions, ThatTheLoopsNoLongerMatchAreFoundByTheVerifier) {
-  const Lowered l = twisted(Twist::None);
+  const LoweredProgram l = twisted(Twist::None);
   const ir::Contraction& n = *contractions_of(l.after)[0];
   const ir::Array other = ir::make_array("other", n.c->type, n.c->shape, ir::ArrayRole::Local, {});
   const ir::Stmt loops = ir::replace_arrays(n.loops, {{n.c, other}});

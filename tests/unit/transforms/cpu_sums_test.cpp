@@ -1,8 +1,8 @@
 // The passes that bring sums into registers on a CPU.
+#include "tests/unit/transforms/passes.h"
 #include "tests/unit/transforms/same_bits.h"
 #include "transforms/cpu/accumulate_in_registers.h"
 #include "transforms/cpu/jam_sums.h"
-#include "transforms/cpu/map_to_cpu.h"
 #include "transforms/cpu/sink_sum_loops.h"
 #include "transforms/cpu/split_loops_at_guards.h"
 
@@ -39,7 +39,7 @@ TEST(MapToCpu, WhereTheFirstFitTakesAllLanesCanSearchForIt) {
       });
     }
   }
-  const ir::Program before = with_parallel_loops(p.build(), {"i"}), after = map_to_cpu(before);
+  const ir::Program before = with_parallel_loops(p.build(), {"i"}), after = mapped_to_cpu(before);
   EXPECT_TRUE(contains(after, "match min= select(")) << ir::print(after);
   expect_same_bits_for(before, after, {1, 2, 9});
 }

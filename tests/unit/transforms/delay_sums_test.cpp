@@ -37,19 +37,19 @@ Program waves(Twist twist) {
   return p.build();
 }
 
-bool waits(const Lowered& l) {
+bool waits(const LoweredProgram& l) {
   return std::any_of(l.report.remarks.begin(), l.report.remarks.end(), [](const Remark& remark) {
     return remark.text.find("waits for the next step") != std::string::npos;
   });
 }
 
-void expect_same_for_all_steps(const Lowered& l) {
+void expect_same_for_all_steps(const LoweredProgram& l) {
   for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 4}, {"T", steps}});
   expect_same_results(l, {{"n", 0}, {"T", 2}});
 }
 
 TEST(DelaySums, ALevelIsSummedUpInOneStep) {
-  const Lowered l = lowered(waves(Twist::None));
+  const LoweredProgram l = lowered(waves(Twist::None));
   EXPECT_TRUE(waits(l)) << l.text;
   EXPECT_NE(l.text.find("= select(steps > 0, -v["), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
@@ -57,7 +57,7 @@ TEST(DelaySums, ALevelIsSummedUpInOneStep) {
 }
 
 TEST(DelaySums, OperandsThatStayTheSameMayBeLoadedLater) {
-  const Lowered l = lowered(waves(Twist::TwoOperands));
+  const LoweredProgram l = lowered(waves(Twist::TwoOperands));
   EXPECT_TRUE(waits(l)) << l.text;
   expect_same_for_all_steps(l);
 }
@@ -65,7 +65,7 @@ TEST(DelaySums, OperandsThatStayTheSameMayBeLoadedLater) {
 TEST(DelaySums, NotPastAUseOfTheSumOrAChangeOfItsOperand) {
   for (const Twist twist : {Twist::ReadsTooEarly, Twist::ChangesTheOperand, Twist::OtherElements, Twist::ReadsAnyLevel,
                             Twist::CountsInBetween}) {
-    const Lowered l = lowered(waves(twist));
+    const LoweredProgram l = lowered(waves(twist));
     EXPECT_FALSE(waits(l)) << static_cast<int>(twist) << "\n" << l.text;
     expect_same_for_all_steps(l);
   }

@@ -5,8 +5,8 @@
 namespace loopgrad::transforms {
 namespace {
 
-Lowered fused(const Program& program) {
-  Lowered l = lowered(program);
+LoweredProgram fused(const Program& program) {
+  LoweredProgram l = lowered(program);
   l.after = fuse_rows(l.after);
   ir::verify(l.after, "fuse_rows");
   l.text = ir::print(l.after.body);
@@ -31,14 +31,14 @@ TEST(FuseRows, NestsFollowEachOtherRowByRowAtAnyReach) {
   for (const int up : {0, 1, 3})
     for (const int down : {0, 1, 2})
       for (const int reads : {0, 1}) {
-        const Lowered l = fused(in_place(up, down, reads));
+        const LoweredProgram l = fused(in_place(up, down, reads));
         EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
         for (const std::int64_t n : {2, 3, 7, 9, 40, 131}) expect_same_results(l, {{"n", n + 5}, {"m", 3}, {"T", 2}});
       }
 }
 
 TEST(FuseRows, RowsThatReachTooFarStayApart) {
-  const Lowered l = fused(in_place(0, 9));
+  const LoweredProgram l = fused(in_place(0, 9));
   EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
 }
 
@@ -54,7 +54,7 @@ TEST(FuseRows, SeveralNestsAndConditionsOfSizes) {
   });
   for (auto i : p.loop("i", 1, n - 2))
     for (auto j : p.loop("j", 0, m)) a(i, j) = c(i - 1, j) + c(i + 1, j);
-  const Lowered l = fused(p.build());
+  const LoweredProgram l = fused(p.build());
   EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
   for (const std::int64_t m_size : {1, 4})
     for (const std::int64_t rows : {1, 2, 3, 5, 50, 200}) expect_same_results(l, {{"n", rows}, {"m", m_size}});
@@ -87,7 +87,7 @@ Program with_border(bool rows_first, bool corner_is_read) {
 TEST(FuseRows, ColumnsOfABorderJoinTheRowsInsideIt) {
   for (const bool corner_is_read : {false, true})
     for (const bool rows_first : {false, !corner_is_read}) {
-      const Lowered l = fused(with_border(rows_first, corner_is_read));
+      const LoweredProgram l = fused(with_border(rows_first, corner_is_read));
       // One loop over strips does the columns and the inside, and the loop over the first and last row does not part
       // them: it comes before, or after where it reads what they set.
       const std::size_t strip = l.text.find("parallel for strip"),
@@ -111,7 +111,7 @@ TEST(FuseRows, ALoopThatDependsOnBothSidesKeepsThemApart) {
   for (auto j : p.loop("j", 0, m)) first(j) = a(0, m - 1 - j);
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) b(i, j) = a(i, j) + first(m - 1 - j);
-  const Lowered l = fused(p.build());
+  const LoweredProgram l = fused(p.build());
   EXPECT_EQ(l.text.find("strip"), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 3}, {"m", 4}});
 }
@@ -171,7 +171,7 @@ Program in_a_cube(int reach, bool same_bounds) {
 TEST(FuseRows, RowsWithinRowsAreDoneTogetherWhereNothingCrossesThem) {
   for (const int reach : {0, 1})
     for (const bool same_bounds : {true, false}) {
-      const Lowered l = fused(in_a_cube(reach, same_bounds));
+      const LoweredProgram l = fused(in_a_cube(reach, same_bounds));
       const std::size_t j = l.text.find("parallel for j in");
       ASSERT_NE(l.text.find("strip"), std::string::npos) << l.text;
       ASSERT_NE(j, std::string::npos) << l.text;
@@ -193,7 +193,7 @@ TEST(FuseRows, ThreeNestsJoinOnlyWhereAllOfThemMatch) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m))
       for (auto k : p.loop("k", 0, m)) a(i, j, k) = b(i, m - 1 - j, k) + c(i, j, k);
-  const Lowered l = fused(p.build());
+  const LoweredProgram l = fused(p.build());
   std::size_t loops = 0;
   for (std::size_t at = l.text.find("parallel for j"); at != std::string::npos;
        at = l.text.find("parallel for j", at + 1))
@@ -231,7 +231,7 @@ TEST(FuseRows, ALocalArrayBetweenRowsKeepsAWindowOfThem) {
   for (const int up : {0, 1, 3})
     for (const int down : {0, 1, 2})
       for (const int reads : {0, 1, 2}) {
-        const Lowered l = fused(by_way_of_local(up, down, reads));
+        const LoweredProgram l = fused(by_way_of_local(up, down, reads));
         EXPECT_EQ(l.text.find(whole_local), std::string::npos) << l.text;
         EXPECT_NE(l.text.find("place = "), std::string::npos) << l.text;
         for (const std::int64_t rows : {1, 3, 7, 9, 40, 131, 900})
@@ -241,7 +241,7 @@ TEST(FuseRows, ALocalArrayBetweenRowsKeepsAWindowOfThem) {
 
 TEST(FuseRows, WhatOthersNeedOfALocalArrayKeepsAllOfIt) {
   for (const Outside outside : {Outside::ReadsLater, Outside::KeepsARow, Outside::ReadsTheStepBefore}) {
-    const Lowered l = fused(by_way_of_local(1, 1, 1, outside));
+    const LoweredProgram l = fused(by_way_of_local(1, 1, 1, outside));
     EXPECT_NE(l.text.find("strip"), std::string::npos) << l.text;
     EXPECT_NE(l.text.find(whole_local), std::string::npos) << l.text;
     expect_same_results(l, {{"n", 40}, {"m", 2}, {"T", 2}});

@@ -2,14 +2,15 @@
 #include "transforms/cpu/invert_scatters.h"
 #include "tests/unit/transforms/lowered.h"
 #include "transforms/cpu/hoist_indices.h"
-#include "transforms/cpu/map_to_cpu.h"
 
 #include <loopgrad/program.h>
 
 namespace loopgrad::transforms {
 namespace {
 
-bool contains(const Lowered& result, const std::string& text) { return result.text.find(text) != std::string::npos; }
+bool contains(const LoweredProgram& result, const std::string& text) {
+  return result.text.find(text) != std::string::npos;
+}
 
 /// t[idx[i], j] += 2*x[i, j].
 Program lookups() {
@@ -41,15 +42,15 @@ Program graph() {
 }
 
 TEST(InvertScatters, TargetsTakeTheIterationsThatAddToThem) {
-  for (const auto pass : {invert_scatters, map_to_cpu}) {
-    const Lowered result = passed(lookups(), pass);
+  for (const auto pass : {invert_scatters, mapped_to_cpu}) {
+    const LoweredProgram result = passed(lookups(), pass);
     EXPECT_TRUE(contains(result, "local i64 i_of[")) << result.text;
     // 2100 iterations are enough, 3 are not; nor are rows of 4.
     for (const std::int64_t n : {0, 3, 2100})
       for (const std::int64_t m : {4, 9}) expect_same_results(result, {{"n", n}, {"rows", 5}, {"m", m}});
   }
   // Blocks of columns were for threads, which now share out the targets.
-  const Lowered result = passed(lookups(), invert_scatters);
+  const LoweredProgram result = passed(lookups(), invert_scatters);
   EXPECT_TRUE(contains(result,
                        "    for slot in first[target]..first[target + 1]:\n"
                        "      parallel for j in 0..m:\n"
@@ -58,15 +59,15 @@ TEST(InvertScatters, TargetsTakeTheIterationsThatAddToThem) {
 }
 
 TEST(InvertScatters, RowsOfAGraphHaveAllEntriesTogether) {
-  for (const auto pass : {invert_scatters, map_to_cpu}) {
-    const Lowered result = passed(graph(), pass);
+  for (const auto pass : {invert_scatters, mapped_to_cpu}) {
+    const LoweredProgram result = passed(graph(), pass);
     EXPECT_TRUE(contains(result, "local i64 e_of[entries]")) << result.text;
     for (const std::int64_t n : {1, 7})
       for (const std::int64_t m : {8, 70})
         for (const std::int64_t entries : {5, 2100})
           expect_same_results(result, {{"n", n}, {"entries", entries}, {"m", m}});
   }
-  const Lowered result = passed(graph(), invert_scatters);
+  const LoweredProgram result = passed(graph(), invert_scatters);
   EXPECT_TRUE(contains(result, "*z[target]")) << result.text;
   // Iterations are counted and placed in blocks where there are more of them than targets, in the sizes above up to 16.
   EXPECT_TRUE(contains(result, "local i64 place[max(min(entries//max(n*2, 1), 16), 1), n]")) << result.text;
@@ -97,7 +98,7 @@ TEST(InvertScatters, LoopsThatOnlyDataBoundStay) {
 }
 
 TEST(HoistIndices, AnIndexFromDataIsReadBeforeTheLoop) {
-  const Lowered result = passed(graph(), hoist_indices);
+  const LoweredProgram result = passed(graph(), hoist_indices);
   EXPECT_TRUE(contains(result, "src_row = select(")) << result.text;
   for (const std::int64_t n : {1, 7})
     for (const std::int64_t m : {0, 3}) expect_same_results(result, {{"n", n}, {"entries", 12}, {"m", m}});
@@ -117,7 +118,7 @@ TEST(HoistIndices, WhatSomeIterationsReadOrTheLoopWritesStays) {
       y(i, j) += x(at(i), j);
       at(i) = 0;
     }
-  const Lowered result = passed(p.build(), hoist_indices);
+  const LoweredProgram result = passed(p.build(), hoist_indices);
   EXPECT_FALSE(contains(result, "_row")) << result.text;
 }
 

@@ -36,7 +36,7 @@ Program kept_steps(Twist twist) {
 constexpr auto no_local = "local f64 next";
 
 TEST(MergeCopies, WhatIsOnlyCopiedIsStoredWhereItGoes) {
-  const Lowered l = lowered(kept_steps(Twist::None));
+  const LoweredProgram l = lowered(kept_steps(Twist::None));
   EXPECT_EQ(l.text.find(no_local), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("kept[t, n - 1 - i, j] = 0.5*"), std::string::npos) << l.text;
   for (const Sizes& sizes : {Sizes{{"n", 5}, {"m", 3}, {"T", 3}}, {{"n", 2}, {"m", 1}, {"T", 1}}})
@@ -44,13 +44,13 @@ TEST(MergeCopies, WhatIsOnlyCopiedIsStoredWhereItGoes) {
 }
 
 TEST(MergeCopies, ElementsThatAreNotWrittenInEachStepForbidIt) {
-  const Lowered l = lowered(kept_steps(Twist::CopiesARowMore));
+  const LoweredProgram l = lowered(kept_steps(Twist::CopiesARowMore));
   EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
 }
 
 TEST(MergeCopies, ATargetThatIsUsedOtherwiseForbidsIt) {
-  const Lowered l = lowered(kept_steps(Twist::KeepsMoreThanThat));
+  const LoweredProgram l = lowered(kept_steps(Twist::KeepsMoreThanThat));
   EXPECT_NE(l.text.find(no_local), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 5}, {"m", 3}, {"T", 3}});
 }
@@ -81,7 +81,7 @@ Program steps_in_place(Ending ending) {
 
 TEST(MergeCopies, WhatIsCopiedAsAWholeInTheEndIsDoneThereFromTheBeginning) {
   for (const Ending ending : {Ending::WholeCopy, Ending::PartOfIt, Ending::ReadLater, Ending::TargetReadBefore}) {
-    const Lowered l = lowered(steps_in_place(ending));
+    const LoweredProgram l = lowered(steps_in_place(ending));
     EXPECT_EQ(l.text.find("local f64 now") == std::string::npos, ending == Ending::WholeCopy) << l.text;
     for (const Sizes& sizes : {Sizes{{"n", 3}, {"m", 4}, {"T", 2}}, {{"n", 1}, {"m", 1}, {"T", 0}}})
       expect_same_results(l, sizes);
@@ -109,7 +109,7 @@ Program levels(int reach, bool fills, bool reads_the_middle = false) {
 
 TEST(ContractLevels, OnlyThoseThatAStepUsesAreKept) {
   for (const int reach : {1, 2, 3}) {
-    const Lowered l = lowered(levels(reach, true));
+    const LoweredProgram l = lowered(levels(reach, true));
     EXPECT_NE(l.text.find("local f64 v[" + std::to_string(reach + 1) + ", n]"), std::string::npos) << l.text;
     ASSERT_EQ(l.report.remarks.size(), 1u);
     EXPECT_NE(l.report.remarks[0].text.find("'v' keeps"), std::string::npos);
@@ -170,15 +170,15 @@ Program waves(Levels what) {
 TEST(ContractLevels, AnElementTakesThePlaceOfTheOneThatItIsComputedFrom) {
   for (const Levels what : {Levels::Two, Levels::NeighbourIsRead, Levels::BorderComesFirst, Levels::ReadTwice,
                             Levels::BackInTheStep, Levels::Twice, Levels::OneMore, Levels::OneMoreElsewhere}) {
-    const Lowered l = lowered(waves(what));
+    const LoweredProgram l = lowered(waves(what));
     const std::string places = what == Levels::Two || what == Levels::OneMore ? "2" : "3";
     EXPECT_NE(l.text.find("local f64 v[" + places + ", n]"), std::string::npos) << l.text;
     for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
   }
   Report report;
-  const ir::Program for_gpu = lower(waves(Levels::Two).ir(), SumMode::Restructured, report, {{}, {}, 1024});
+  const ir::Program for_gpu = shared_passes(waves(Levels::Two).ir(), SumMode::Restructured, report, gpu_machine());
   EXPECT_NE(ir::print(for_gpu.body).find("local f64 v[3, n]"), std::string::npos) << ir::print(for_gpu.body);
-  const Lowered l = lowered(waves(Levels::ReadAfterwards));
+  const LoweredProgram l = lowered(waves(Levels::ReadAfterwards));
   EXPECT_EQ(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
   for (const std::int64_t steps : {1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
 }
@@ -193,7 +193,7 @@ TEST(ContractLevels, OneLevelIsEnoughForElementsOnTheirOwn) {
   for (auto t : p.loop("t", 0, T))
     for (auto i : p.loop("i", 0, n)) v(t + 1, i) = 0.5 * v(t, i) + x(n - 1 - i);
   for (auto i : p.loop("i", 0, n)) y(i) = v(T, i);
-  const Lowered l = lowered(p.build());
+  const LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text.find("v[T + 1, n]"), std::string::npos) << l.text;
   EXPECT_EQ(l.text.find("v[2, n]"), std::string::npos) << l.text;
   for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 5}, {"T", steps}});
@@ -212,21 +212,21 @@ TEST(ContractLevels, GoingBackwards) {
     for (auto i : p.loop("i", 0, n)) v(t, i) += 0.125 * v(t + 1, i);
   }
   for (auto i : p.loop("i", 0, n)) out(i) = v(0, i);
-  Lowered l;
+  LoweredProgram l;
   l.before = p.build().ir();
   l.before.body = ir::rewrite(l.before.body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
     auto* loop = s.as<ir::For>();
     if (!loop || loop->iterator.name != "backwards") return std::nullopt;
     return ir::for_loop(loop->iterator, loop->lower, loop->upper, loop->body, ir::LoopMode::Backward);
   });
-  l.after = lower(l.before, SumMode::Restructured, l.report);
+  l.after = shared_passes(l.before, SumMode::Restructured, l.report);
   l.text = ir::print(l.after.body);
   EXPECT_NE(l.text.find("local f64 v[2, n]"), std::string::npos) << l.text;
   for (const std::int64_t steps : {0, 1, 2, 5}) expect_same_results(l, {{"n", 4}, {"T", steps}});
 }
 
 TEST(ContractLevels, ALevelThatIsReadLaterKeepsThemAll) {
-  const Lowered l = lowered(levels(1, true, true));
+  const LoweredProgram l = lowered(levels(1, true, true));
   EXPECT_NE(l.text.find("local f64 v[T + 1, n]"), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 5}, {"T", 4}});
 }
@@ -242,7 +242,7 @@ TEST(ContractLevels, LoopsThatMayRunAtOnceKeepTheirLevels) {
     y(t) = 0.0;
     for (auto i : p.loop("i", 0, n)) y(t) += v(t, n - 1 - i);
   }
-  const Lowered l = lowered(p.build());
+  const LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), std::vector<std::string>{"t"}) << l.text;
   EXPECT_NE(l.text.find("v[T, n]"), std::string::npos) << l.text;
   expect_same_results(l, {{"n", 3}, {"T", 4}});
@@ -255,7 +255,7 @@ TEST(Unswitch, AChoiceOfTheLoopOutsideIsMadeThere) {
   auto z = p.output<double>("z", {T, n});
   for (auto t : p.loop("t", 0, T))
     for (auto i : p.loop("i", 0, n)) z(t, i) = select(t == 0, x(i), y(t - 1, i));
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   l.after = unswitch_rows(l.after);
   l.text = ir::print(l.after.body);
   EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;

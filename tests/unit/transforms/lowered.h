@@ -5,8 +5,8 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
+#include "tests/unit/transforms/passes.h"
 #include "transforms/pass.h"
-#include "transforms/pipeline.h"
 
 #include <loopgrad/program.h>
 
@@ -18,24 +18,24 @@
 
 namespace loopgrad::transforms {
 
-struct Lowered {
+struct LoweredProgram {
   ir::Program before, after;
   Report report;
   std::string text;  // of the body after lowering
 };
 
-inline Lowered lowered(const Program& program, SumMode mode = SumMode::Restructured) {
-  Lowered result;
+inline LoweredProgram lowered(const Program& program, SumMode mode = SumMode::Restructured) {
+  LoweredProgram result;
   result.before = program.ir();
-  result.after = lower(program.ir(), mode, result.report);
-  ir::verify(result.after, "lower");
+  result.after = shared_passes(program.ir(), mode, result.report);
+  ir::verify(result.after, "lower_for");
   result.text = ir::print(result.after.body);
   return result;
 }
 
 /// What `pass` makes of a lowered program.
-inline Lowered passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
-  Lowered result = lowered(program);
+inline LoweredProgram passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
+  LoweredProgram result = lowered(program);
   result.after = pass(result.after);
   ir::verify(result.after, "pass");
   result.text = ir::print(result.after.body);
@@ -134,7 +134,7 @@ inline Buffers run_checked(const ir::Program& program, const Sizes& sizes) {
 }
 
 /// The lowered program computes the same, up to the rounding of reordered sums, and has no races.
-inline void expect_same_results(const Lowered& lowered, const Sizes& sizes) {
+inline void expect_same_results(const LoweredProgram& lowered, const Sizes& sizes) {
   Buffers before = run_checked(lowered.before, sizes), after = run_checked(lowered.after, sizes);
   for (const auto& [name, expected] : before) {
     const HostArray& actual = after.at(name);

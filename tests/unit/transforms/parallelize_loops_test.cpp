@@ -23,7 +23,7 @@ TEST(ParallelizeLoops, MarksWhatNoIterationShares) {
     for (auto j : p.loop("j", 0, m)) s += x(i, j);
     y(i) = s;
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"i"});
   EXPECT_TRUE(decision_on(l.report, "i").parallel);
   EXPECT_FALSE(decision_on(l.report, "j").parallel);
@@ -36,7 +36,7 @@ TEST(ParallelizeLoops, NamesAConcreteConflict) {
   auto n = p.size("n");
   auto x = p.inout<float>("x", {n});
   for (auto i : p.loop("i", 1, n)) x(i) = 0.5f * x(i - 1);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   const LoopDecision& decision = decision_on(l.report, "i");
   EXPECT_FALSE(decision.parallel);
   EXPECT_NE(decision.reason.find("x[i - 1] at parallelize_loops_test.cpp"), std::string::npos) << decision.reason;
@@ -53,7 +53,7 @@ TEST(ParallelizeLoops, TimeStepsAreSequentialTheirBodiesParallel) {
     for (auto i : p.loop("i", 0, n)) v(i) = u(i) + select(i > 0, u(max(i - 1, 0)), 0.0f);
     for (auto j : p.loop("j", 0, n)) u(j) = v(j);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), (Names{"i", "j"}));
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{"t"});
   expect_same_results(l, {{"n", 6}, {"steps", 3}});
@@ -67,7 +67,7 @@ TEST(ParallelizeLoops, WhilesAreNotParallelWhatIsInThemMayBe) {
     (void)w;
     for (auto i : p.loop("i", 0, n)) x(i) = 0.5f * x(i);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"i"});
   EXPECT_FALSE(decision_on(l.report, "w").parallel);
   expect_same_results(l, {{"n", 3}});
@@ -83,7 +83,7 @@ TEST(ParallelizeLoops, FactsDecide) {
     if (injective) p.injective(to);
     else p.in_range(to, 0, n);
     for (auto i : p.loop("i", 0, n)) y(to(i)) = x(i);
-    Lowered l = lowered(p.build());
+    LoweredProgram l = lowered(p.build());
     EXPECT_EQ(outer_parallel_loops(l.after.body).empty(), !injective);
     expect_same_results(l, {{"n", 9}});
   }
@@ -100,7 +100,7 @@ TEST(ParallelizeLoops, IndicesThatTheProgramChangesProveNothing) {
   ir::Program stated = program.ir();  // the language refuses facts about arrays that are written; the IR does not
   stated.facts.push_back({ir::FactKind::Injective, ir::find_array(stated, "to"), {}, {}, {}, {}});
   Report report;
-  ir::Program after = lower(stated, SumMode::Restructured, report);
+  ir::Program after = shared_passes(stated, SumMode::Restructured, report);
   EXPECT_EQ(outer_parallel_loops(after.body), Names{"i"});
 }
 
@@ -111,7 +111,7 @@ TEST(ParallelizeLoops, SumsWithoutConflictNeedNoPlan) {
   auto y = p.inout<float>("y", {n});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) y(i) += x(i, j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "y"), "none");
   EXPECT_EQ(l.report.sums.size(), 1u);
 }
@@ -126,7 +126,7 @@ TEST(ParallelizeLoops, BackwardLoopsMayBeParallel) {
   const ir::For& loop = *reversed.body.as<ir::For>();
   reversed.body = ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, ir::LoopMode::Backward);
   Report report;
-  ir::Program after = lower(reversed, SumMode::Restructured, report);
+  ir::Program after = shared_passes(reversed, SumMode::Restructured, report);
   EXPECT_EQ(after.body.as<ir::For>()->mode, ir::LoopMode::Parallel);
 }
 

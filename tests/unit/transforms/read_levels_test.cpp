@@ -56,18 +56,18 @@ Program steps_of(Twist twist) {
   return p.build();
 }
 
-Lowered lowered_forward(Twist twist) {
+LoweredProgram lowered_forward(Twist twist) {
   const char* first = twist == Twist::InPlaceOfTheCaller ? "u" : "u0";
   return lowered(differentiate(steps_of(twist), {.wrt = {first}, .of = {"u"}}).forward);
 }
 
-bool reads_levels(const Lowered& l) {
+bool reads_levels(const LoweredProgram& l) {
   return std::any_of(l.report.remarks.begin(), l.report.remarks.end(), [](const Remark& remark) {
     return remark.text.find("is read from the levels of") != std::string::npos;
   });
 }
 
-void expect_same_for_all_sizes(const Lowered& l, std::int64_t least = 1) {
+void expect_same_for_all_sizes(const LoweredProgram& l, std::int64_t least = 1) {
   for (const std::int64_t n : {least, std::int64_t{2}, std::int64_t{3}, std::int64_t{6}})
     for (const std::int64_t m : {0, 1, 2, 5})
       for (const std::int64_t T : {0, 1, 2, 4}) {
@@ -76,7 +76,7 @@ void expect_same_for_all_sizes(const Lowered& l, std::int64_t least = 1) {
 }
 
 TEST(ReadLevels, StatesOnTheTapeAreNotCopiedBack) {
-  const Lowered l = lowered_forward(Twist::None);
+  const LoweredProgram l = lowered_forward(Twist::None);
   EXPECT_TRUE(reads_levels(l)) << l.text;
   EXPECT_NE(l.text.find("select(t > 0, u_tape[t - 1, i - 1, j], u0[i - 1, j])"), std::string::npos) << l.text;
   EXPECT_EQ(l.text.find("= u_tape[t, i, j]"), std::string::npos) << l.text;
@@ -86,7 +86,7 @@ TEST(ReadLevels, StatesOnTheTapeAreNotCopiedBack) {
 
 TEST(ReadLevels, TheArrayKeepsItsFirstStateWhereItIsTheOnlyOneThatHasIt) {
   for (const Twist twist : {Twist::InPlaceOfTheCaller, Twist::StateIsChanged, Twist::OriginIsChanged}) {
-    const Lowered l = lowered_forward(twist);
+    const LoweredProgram l = lowered_forward(twist);
     EXPECT_TRUE(reads_levels(l)) << static_cast<int>(twist) << l.text;
     EXPECT_NE(l.text.find("select(t > 0, u_tape[t - 1, i - 1, j], u[i - 1, j])"), std::string::npos) << l.text;
     expect_same_for_all_sizes(l);
@@ -94,11 +94,11 @@ TEST(ReadLevels, TheArrayKeepsItsFirstStateWhereItIsTheOnlyOneThatHasIt) {
 }
 
 TEST(ReadLevels, WhatComesAfterTheCopyReadsTheNewState) {
-  const Lowered l = lowered_forward(Twist::ReadAfterTheCopy);
+  const LoweredProgram l = lowered_forward(Twist::ReadAfterTheCopy);
   EXPECT_TRUE(reads_levels(l)) << l.text;
   EXPECT_NE(l.text.find("+= u_tape[t, n - 1, j] + u_tape[t, "), std::string::npos) << l.text;
   expect_same_for_all_sizes(l);
-  const Lowered later = lowered_forward(Twist::ReadLater);
+  const LoweredProgram later = lowered_forward(Twist::ReadLater);
   EXPECT_TRUE(reads_levels(later)) << later.text;
   expect_same_for_all_sizes(later);
 }
@@ -106,7 +106,7 @@ TEST(ReadLevels, WhatComesAfterTheCopyReadsTheNewState) {
 TEST(ReadLevels, NotWhereALevelIsNotTheWholeState) {
   for (const Twist twist :
        {Twist::BorderChanges, Twist::BorderIsNotSet, Twist::CopiedInPart, Twist::CopiedAtOddSteps}) {
-    const Lowered l = lowered_forward(twist);
+    const LoweredProgram l = lowered_forward(twist);
     EXPECT_FALSE(reads_levels(l)) << static_cast<int>(twist) << "\n" << l.text;
     expect_same_for_all_sizes(l);
   }

@@ -13,7 +13,7 @@ TEST(RestructureSums, ConvolutionGathers) {
   auto dx = p.inout<float>("dx", {n + k - 1});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, k)) dx(i + j) += dy(i) * w(j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text,
             "parallel for c0 in 0..k + n - 1:\n"
             "  for j in max(0, c0 - n + 1)..min(k, c0 + 1):\n"
@@ -32,7 +32,7 @@ TEST(RestructureSums, StridedConvolutionGathers) {
   auto dx = p.inout<float>("dx", {2 * n + k});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, k)) dx(2 * i + j) += dy(i) * w(j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"c0"});
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 7}, {"k", 3}});
@@ -46,7 +46,7 @@ TEST(RestructureSums, TriangleGathersAlongItsDiagonals) {
   auto dx = p.inout<float>("dx", {n});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", i, n)) dx(j - i) += dy(i, j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "dx"), "gather");
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 6}});
@@ -81,7 +81,7 @@ Program stencil(bool with_time) {
 }
 
 TEST(RestructureSums, ShiftedSumsOfAStencilShareOneSweep) {
-  Lowered l = lowered(stencil(false));
+  LoweredProgram l = lowered(stencil(false));
   // One nest over the target with all five sums, then the reset that they had to come before.
   EXPECT_EQ(outer_parallel_loops(l.after.body), (Names{"c0", "i"}));
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
@@ -92,7 +92,7 @@ TEST(RestructureSums, ShiftedSumsOfAStencilShareOneSweep) {
 }
 
 TEST(RestructureSums, TimeStaysOutside) {
-  Lowered l = lowered(stencil(true));
+  LoweredProgram l = lowered(stencil(true));
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{"t"});
   EXPECT_EQ(outer_parallel_loops(l.after.body), (Names{"c0", "i", "i"}));
   expect_same_results(l, {{"n", 5}, {"m", 6}, {"T", 3}});
@@ -109,7 +109,7 @@ TEST(RestructureSums, MatrixProductGivesTwoNests) {
         da(i, l) += dc(i, j) * b(l, j);
         db(l, j) += dc(i, j) * a(i, l);
       }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text,
             "contraction da += dc*b (m x k x n):\n"
             "  parallel for i in 0..m:\n"
@@ -130,7 +130,7 @@ TEST(RestructureSums, ScalarLossBecomesATree) {
   auto x = p.input<float>("x", {n});
   auto loss = p.inout<float>("loss", {});
   for (auto i : p.loop("i", 0, n)) loss() += x(i) * x(i);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "loss"), "tree");
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"block"});
   for (std::int64_t n_value : {0, 1, 63, 64, 65, 1000}) expect_same_results(l, {{"n", n_value}});
@@ -147,7 +147,7 @@ TEST(RestructureSums, OtherOperationsHaveTreesToo) {
     largest().max_with(x(i));
     product() *= x(i);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"block"});
   expect_same_results(l, {{"n", 70}});
 }
@@ -160,7 +160,7 @@ TEST(RestructureSums, HistogramBecomesATree) {
   auto h = p.inout<float>("h", {bins});
   p.in_range(bin, 0, bins);
   for (auto i : p.loop("i", 0, n)) h(bin(i)) += weight(i);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "h"), "partials");
   expect_same_results(l, {{"n", 500}, {"bins", 5}});
   expect_same_results(l, {{"n", 5}, {"bins", 50}});  // too little work for partial results: one block
@@ -175,7 +175,7 @@ TEST(RestructureSums, EmbeddingRunsBlocksOfColumns) {
   p.in_range(idx, 0, rows);
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, d)) table(idx(i), j) += dy(i, j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"j_block"});
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 20}, {"rows", 6}, {"d", 70}});
@@ -193,7 +193,7 @@ TEST(RestructureSums, SumsOverCsrEdgesRunBlocksOfColumns) {
   for (auto v : p.loop("v", 0, nodes))
     for (auto e : p.loop("e", ptr(v), ptr(v + 1)))
       for (auto j : p.loop("j", 0, d)) dh(src(e), j) += dy(v, j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"j_block"});
   expect_same_results(l, {{"V", 7}, {"E", 30}, {"D", 40}});
 }
@@ -212,7 +212,7 @@ TEST(RestructureSums, EdgeWeightsAreATreeSizedByTheEdges) {
       d_from(src(e)) += a(e);
       d_to(v) += a(e);
     }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "d_from"), "partials");
   EXPECT_NE(l.text.find("E//(4*max(V, 1))"), std::string::npos) << l.text;
   expect_same_results(l, {{"V", 5}, {"E", 200}});
@@ -229,7 +229,7 @@ TEST(RestructureSums, RecurrencesStaySequential) {
     x(i) = a(i) * x(i - 1);
     da(i) += x(i - 1);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_TRUE(outer_parallel_loops(l.after.body).empty()) << l.text;
   EXPECT_EQ(l.text, ir::print(l.before.body));
   expect_same_results(l, {{"n", 9}});
@@ -240,7 +240,7 @@ TEST(RestructureSums, SumThatReadsItsTargetKeepsItsOrder) {
   auto n = p.size("n");
   auto x = p.inout<float>("x", {2 * n});
   for (auto i : p.loop("i", 1, n)) x(i) += 0.5f * x(i - 1);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_TRUE(outer_parallel_loops(l.after.body).empty());
   expect_same_results(l, {{"n", 9}});
 }
@@ -255,7 +255,7 @@ TEST(RestructureSums, SumsUsedInTheLoopAreSerial) {
     total() += x(i);
     y(i) = total();
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_TRUE(outer_parallel_loops(l.after.body).empty());
   expect_same_results(l, {{"n", 12}});
 }
@@ -278,7 +278,7 @@ TEST(RestructureSums, LocalsThatCrossASplitAreKeptForAllIterations) {
         dk(j + o, e) += score(o) * q(j, e);
       }
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "dk"), "gather");
   EXPECT_NE(l.text.find("local f32 score_all[n, w]"), std::string::npos) << l.text;
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
@@ -298,7 +298,7 @@ TEST(RestructureSums, CheapLocalsAreComputedAgain) {
     dx(i + 1) += 2.0f * seed;
     db(i) += seed;
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text.find("seed_all"), std::string::npos) << l.text;
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 8}});
@@ -316,7 +316,7 @@ TEST(RestructureSums, ValuesThatChangeAreNotComputedAgain) {
     dx(i) += seed;
     dx(i + 1) += 2.0f * seed;
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_NE(l.text.find("seed_all"), std::string::npos) << l.text;
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 8}});
@@ -333,7 +333,7 @@ TEST(RestructureSums, DataDependentBranchesMoveWithTheirSums) {
      }).otherwise([&] {
       for (auto j : p.loop("j", 0, k)) dx(i + j) += 2.0f * w(j);
     });
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(plan_of(l.report, "dx"), "gather");
   EXPECT_EQ(outer_sequential_loops(l.after.body), Names{});
   expect_same_results(l, {{"n", 9}, {"k", 4}});
@@ -348,7 +348,7 @@ TEST(RestructureSums, BatchOfOneIsNoObstacle) {
   for (auto s : p.loop("s", 0, b))
     for (auto i : p.loop("i", 0, n))
       for (auto j : p.loop("j", 0, k)) dx(s, i + j) += dy(s, i) * w(j);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text,
             "parallel for s in 0..b:\n"
             "  parallel for c1 in 0..k + n - 1:\n"
@@ -363,7 +363,7 @@ TEST(RestructureSums, PartialResultsOfHalfPrecisionAreWide) {
   auto x = p.input<float>("x", {n});
   auto total = p.inout<half>("total", {});
   for (auto i : p.loop("i", 0, n)) total() += x(i);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_NE(l.text.find("local f32 total_part[64]"), std::string::npos) << l.text;
 }
 
@@ -374,7 +374,7 @@ TEST(RestructureSums, AtomicModeKeepsLoopsAndMarksSums) {
   auto dx = p.inout<float>("dx", {n + k});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, k)) dx(i + j) += dy(i) * w(j);
-  Lowered l = lowered(p.build(), SumMode::Atomic);
+  LoweredProgram l = lowered(p.build(), SumMode::Atomic);
   EXPECT_EQ(outer_parallel_loops(l.after.body), Names{"i"});
   EXPECT_EQ(plan_of(l.report, "dx"), "atomic");
   int atomics = 0;
@@ -388,17 +388,18 @@ TEST(RestructureSums, AtomicModeKeepsLoopsAndMarksSums) {
 
 TEST(RestructureSums, SerialModeChangesNothing) {
   Program program = stencil(true);
-  Lowered l = lowered(program, SumMode::Serial);
+  LoweredProgram l = lowered(program, SumMode::Serial);
   EXPECT_TRUE(l.after.body.same_as(program.ir().body));
 }
 
 TEST(RestructureSums, BeyondTheBudgetLoopsKeepTheirOrder) {
   Program program = stencil(false);
   Report report;
-  PassContext context{SumMode::Restructured, report};
+  const LowerOptions options = {.last = Part::Shared};
+  PassContext context{options, report};
   context.isl_budget = 50;
   ir::Program after = program.ir();
-  for (const Pass& pass : passes(SumMode::Restructured)) after = pass.run(after, context);
+  for (const Pass& pass : passes(options)) after = pass.run(after, context);
   EXPECT_TRUE(outer_parallel_loops(after.body).empty());
   ASSERT_FALSE(report.remarks.empty());
   EXPECT_NE(report.remarks[0].text.find("work limit"), std::string::npos) << report.remarks[0].text;

@@ -6,7 +6,7 @@
 namespace loopgrad::transforms {
 
 /// All arrays hold the same bits, tapes as far as the program fills them and somebody reads them later.
-inline void expect_same_forward(const Lowered& l, const Sizes& sizes) {
+inline void expect_same_forward(const LoweredProgram& l, const Sizes& sizes) {
   Buffers before = run_checked(l.before, sizes), after = run_checked(l.after, sizes);
   backend::SizeValues values;
   for (const ir::Symbol& size : l.before.sizes) values[size] = sizes.at(size.name);

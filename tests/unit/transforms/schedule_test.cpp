@@ -66,7 +66,7 @@ TEST(Schedule, SplitsByHugeFactors) {
 TEST(Schedule, SplitsAgainAndAgain) {
   std::string steps;
   for (int k = 0; k < 60; ++k) steps += "split(i, 2);";
-  const Lowered l = scheduled(recurrence(), Schedule::parse(steps), SumMode::Restructured);
+  const LoweredProgram l = scheduled(recurrence(), Schedule::parse(steps), SumMode::Restructured);
   EXPECT_LE(l.text.size(), 1'000'000u);
   expect_same_results(l, {{"n", 9}});
 }
@@ -128,7 +128,7 @@ TEST(Schedule, SumsCommute) {
   Program program = p.build();
   expect_same(program, "reorder(k, j, i)", {{{"n", 5}}});
   expect_same(program, "tile(i, j, k, 2, 2, 2); reverse(k)", {{{"n", 5}}});
-  Lowered moved = scheduled(program, Schedule::parse("reverse(k)"), SumMode::Serial);
+  LoweredProgram moved = scheduled(program, Schedule::parse("reverse(k)"), SumMode::Serial);
   ASSERT_EQ(moved.report.remarks.size(), 1u);
   EXPECT_HAS(moved.report.remarks[0].text, "reverse(k) changes the order of sums into 'c'");
   EXPECT_TRUE(scheduled(program, Schedule::parse("interchange(i, j)"), SumMode::Serial).report.remarks.empty());

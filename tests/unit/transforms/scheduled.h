@@ -9,10 +9,12 @@
 namespace loopgrad::transforms {
 
 /// The program with the steps done and nothing else decided by the user.
-inline Lowered scheduled(const Program& program, const Schedule& schedule, SumMode mode = SumMode::Restructured) {
-  Lowered result;
+inline LoweredProgram scheduled(const Program& program, const Schedule& schedule,
+                                SumMode mode = SumMode::Restructured) {
+  LoweredProgram result;
   result.before = program.ir();
-  result.after = lower(program.ir(), mode, result.report, {schedule, {}});
+  result.after =
+      lower_for(program.ir(), {.mode = mode, .schedule = schedule, .last = Part::Shared}, result.report).program;
   ir::verify(result.after, "lower");
   result.text = ir::print(result.after.body);
   return result;
@@ -39,7 +41,7 @@ inline bool holds(const std::string& text, const std::string& part) { return tex
 
 inline void expect_same(const Program& program, const std::string& steps, const std::vector<Sizes>& all) {
   for (SumMode mode : {SumMode::Serial, SumMode::Restructured}) {
-    Lowered l = scheduled(program, Schedule::parse(steps), mode);
+    LoweredProgram l = scheduled(program, Schedule::parse(steps), mode);
     for (const Sizes& sizes : all) expect_same_results(l, sizes);
   }
 }

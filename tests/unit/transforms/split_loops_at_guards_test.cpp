@@ -5,8 +5,8 @@
 namespace loopgrad::transforms {
 namespace {
 
-Lowered split(const Program& program) {
-  Lowered result;
+LoweredProgram split(const Program& program) {
+  LoweredProgram result;
   result.before = program.ir();
   result.after = split_loops_at_guards(program.ir());
   ir::verify(result.after, "split_loops_at_guards");
@@ -23,7 +23,7 @@ TEST(SplitLoopsAtGuards, MiddlePartHasNoConditions) {
     p.when(c >= 1, [&] { x(c) += a(c - 1); });
     p.when(c < n - 1, [&] { x(c) += a(c + 1); });
   }
-  Lowered l = split(p.build());
+  LoweredProgram l = split(p.build());
   EXPECT_NE(l.text.find("for c in min(1, n)..max(min(1, n), n - 1):\n"
                         "  x[c] += a[c - 1]\n"
                         "  x[c] += a[c + 1]\n"),
@@ -37,7 +37,7 @@ TEST(SplitLoopsAtGuards, SingleBranchTightensBounds) {
   auto n = p.size("n"), m = p.size("m");
   auto x = p.inout<float>("x", {n});
   for (auto c : p.loop("c", 0, n)) p.when(c >= 2 && c < m && m > 3, [&] { x(c) = 1.0f; });
-  Lowered l = split(p.build());
+  LoweredProgram l = split(p.build());
   EXPECT_EQ(l.text,
             "if m - 4 >= 0:\n"
             "  for c in 2..min(n, m):\n"
@@ -55,7 +55,7 @@ TEST(SplitLoopsAtGuards, BordersTestTheirOwnIteratorOnly) {
       p.when(r >= 1, [&] { x(r, c) += a(r - 1, c); });
       p.when(r < n - 1 && c >= 1, [&] { x(r, c) += a(r + 1, c - 1); });
     }
-  Lowered l = split(p.build());
+  LoweredProgram l = split(p.build());
   EXPECT_NE(l.text.find("    for c in 0..min(1, m):\n"
                         "      x[r, c] += a[r - 1, c]\n"
                         "      if c >= 1:\n"),
@@ -71,7 +71,7 @@ TEST(SplitLoopsAtGuards, SelectsCountAsGuards) {
   auto a = p.input<float>("a", {n});
   auto x = p.output<float>("x", {n});
   for (auto c : p.loop("c", 0, n)) x(c) = select(c > 0, a(c - 1), 0.0f) + select(c + 1 < n, a(c + 1), 0.0f);
-  Lowered l = split(p.build());
+  LoweredProgram l = split(p.build());
   EXPECT_NE(l.text.find("x[c] = a[c - 1] + a[c + 1]"), std::string::npos) << l.text;
   for (std::int64_t n_value : {0, 1, 2, 5}) expect_same_results(l, {{"n", n_value}});
 }
@@ -88,7 +88,7 @@ TEST(SplitLoopsAtGuards, OrderIsKeptInLoopsThatRunBackwards) {
   ir::Program backward = program.ir();
   const ir::For& loop = *backward.body.as<ir::For>();
   backward.body = ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, ir::LoopMode::Backward);
-  Lowered l{backward, split_loops_at_guards(backward), {}, ""};
+  LoweredProgram l{backward, split_loops_at_guards(backward), {}, ""};
   EXPECT_FALSE(l.after.body.same_as(backward.body));
   for (std::int64_t n_value : {0, 1, 4, 9}) expect_same_results(l, {{"n", n_value}});
 }

@@ -75,23 +75,23 @@ Program recurrence(Twist twist) {
   return p.build();
 }
 
-Lowered lowered_forward(Twist twist) {
+LoweredProgram lowered_forward(Twist twist) {
   return lowered(differentiate(recurrence(twist), {.wrt = {"x"}, .of = {"y"}}).forward);
 }
 
-bool stores_the_last_level(const Lowered& l) {
+bool stores_the_last_level(const LoweredProgram& l) {
   return std::any_of(l.report.remarks.begin(), l.report.remarks.end(), [](const Remark& remark) {
     return remark.text.find("what it would store to") != std::string::npos;
   });
 }
 
-void expect_same_for_all_sizes(const Lowered& l) {
+void expect_same_for_all_sizes(const LoweredProgram& l) {
   for (const std::int64_t n : {1, 2, 3, 6})
     for (const std::int64_t T : {0, 1, 2, 5}) expect_same_forward(l, {{"n", n}, {"T", T}});
 }
 
 TEST(StoreLastLevel, TheLastStepStoresTheResult) {
-  const Lowered l = lowered_forward(Twist::None);
+  const LoweredProgram l = lowered_forward(Twist::None);
   EXPECT_TRUE(stores_the_last_level(l)) << l.text;
   EXPECT_NE(l.text.find("y[i] = 0.5*v_kept[T - 1, i]*v_kept[T - 1, i - 1] + v_kept[T - 1, i + 1]"), std::string::npos)
       << l.text;
@@ -99,7 +99,7 @@ TEST(StoreLastLevel, TheLastStepStoresTheResult) {
 }
 
 TEST(StoreLastLevel, WhatIsNotCopiedStaysWhereItIs) {
-  const Lowered l = lowered_forward(Twist::Padded);
+  const LoweredProgram l = lowered_forward(Twist::Padded);
   EXPECT_TRUE(stores_the_last_level(l)) << l.text;
   EXPECT_NE(l.text.find("y[i - 1] = 0.5*v_kept[T - 1, i]"), std::string::npos) << l.text;
   EXPECT_EQ(l.text.find("in 0..T + 2:"), std::string::npos) << "borders of levels that nobody reads:\n" << l.text;
@@ -108,7 +108,7 @@ TEST(StoreLastLevel, WhatIsNotCopiedStaysWhereItIs) {
 }
 
 TEST(StoreLastLevel, NestsOverTheSameStepsEndEarlierToo) {
-  const Lowered l = lowered_forward(Twist::BordersAtOnce);
+  const LoweredProgram l = lowered_forward(Twist::BordersAtOnce);
   EXPECT_TRUE(stores_the_last_level(l)) << l.text;
   EXPECT_NE(l.text.find("y[n - 1] = 0.5"), std::string::npos) << l.text;
   expect_same_for_all_sizes(l);
@@ -118,7 +118,7 @@ TEST(StoreLastLevel, NothingElseMayWantTheLastLevel) {
   for (const Twist twist :
        {Twist::PaddedByTheSteps, Twist::BordersOfMoreLevels, Twist::ResultIsADerivative, Twist::NewLevelIsReadInStep,
         Twist::LastLevelIsReadAgain, Twist::TargetIsUsedBefore, Twist::TargetIsReadInSteps}) {
-    const Lowered l = lowered_forward(twist);
+    const LoweredProgram l = lowered_forward(twist);
     EXPECT_NE(l.text.find("v_kept"), std::string::npos) << static_cast<int>(twist) << "\n" << l.text;
     EXPECT_FALSE(stores_the_last_level(l)) << static_cast<int>(twist) << "\n" << l.text;
     expect_same_for_all_sizes(l);
@@ -127,7 +127,7 @@ TEST(StoreLastLevel, NothingElseMayWantTheLastLevel) {
 
 TEST(StoreLastLevel, UnderConditionsAndBeforeChangesOfOtherArrays) {
   for (const Twist twist : {Twist::SourceChangesInBetween, Twist::OnlySomeStepsStore}) {
-    const Lowered l = lowered_forward(twist);
+    const LoweredProgram l = lowered_forward(twist);
     EXPECT_TRUE(stores_the_last_level(l)) << static_cast<int>(twist) << "\n" << l.text;
     expect_same_for_all_sizes(l);
   }

@@ -4,10 +4,10 @@
 namespace loopgrad::transforms {
 namespace {
 
-Lowered expecting(const Program& program, const Sizes& sizes) {
-  Lowered result;
+LoweredProgram expecting(const Program& program, const Sizes& sizes) {
+  LoweredProgram result;
   result.before = program.ir();
-  result.after = lower(program.ir(), SumMode::Restructured, result.report, {{}, sizes});
+  result.after = lower_for(program.ir(), {.expected_sizes = sizes, .last = Part::Shared}, result.report).program;
   ir::verify(result.after, "lower");
   result.text = ir::print(result.after.body);
   return result;
@@ -37,7 +37,7 @@ Program weights() {
   return p.build();
 }
 
-const SumCandidate& candidate(const Lowered& l, const std::string& plan) {
+const SumCandidate& candidate(const LoweredProgram& l, const std::string& plan) {
   for (const SumCandidate& c : l.report.sums.at(0).candidates) {
     if (c.plan == plan) return c;
   }
@@ -45,7 +45,7 @@ const SumCandidate& candidate(const Lowered& l, const std::string& plan) {
 }
 
 TEST(SumCost, AWideVectorOfFewRowsIsGathered) {
-  Lowered l = expecting(bias(), {{"rows", 8}, {"n", 1 << 20}});
+  LoweredProgram l = expecting(bias(), {{"rows", 8}, {"n", 1 << 20}});
   EXPECT_EQ(plan_of(l.report, "db"), "gather") << l.text;
   EXPECT_NE(l.report.sums[0].reason.find("us of partials"), std::string::npos) << l.report.sums[0].reason;
   expect_same_results(l, {{"rows", 5}, {"n", 40}});
@@ -53,14 +53,14 @@ TEST(SumCost, AWideVectorOfFewRowsIsGathered) {
 }
 
 TEST(SumCost, ANarrowVectorOfManyRowsHasPartialSums) {
-  Lowered l = expecting(bias(), {{"rows", 1 << 20}, {"n", 8}});
+  LoweredProgram l = expecting(bias(), {{"rows", 1 << 20}, {"n", 8}});
   EXPECT_EQ(plan_of(l.report, "db"), "partials") << l.text;
   expect_same_results(l, {{"rows", 50}, {"n", 3}});
 }
 
 TEST(SumCost, FewWeightsOfALargeImageHavePartialSums) {
   Sizes sizes = {{"n", 1000}, {"m", 1000}, {"a", 2}, {"b", 2}};
-  Lowered l = expecting(weights(), sizes);
+  LoweredProgram l = expecting(weights(), sizes);
   EXPECT_EQ(plan_of(l.report, "dw"), "partials") << l.text;
   EXPECT_NE(l.report.sums[0].reason.find("us of gathering"), std::string::npos) << l.report.sums[0].reason;
   EXPECT_EQ(candidate(l, "gather").parallel, 4);
@@ -70,14 +70,14 @@ TEST(SumCost, FewWeightsOfALargeImageHavePartialSums) {
 }
 
 TEST(SumCost, WithoutSizesTheShapeDecides) {
-  Lowered l = expecting(weights(), {});
+  LoweredProgram l = expecting(weights(), {});
   EXPECT_EQ(plan_of(l.report, "dw"), "gather") << l.text;
   EXPECT_EQ(l.report.sums[0].basis, "a = 1024 (assumed), b = 1024 (assumed), m = 1024 (assumed), n = 1024 (assumed)");
   EXPECT_EQ(plan_of(expecting(bias(), {}).report, "db"), "partials");
 }
 
 TEST(SumCost, EstimatesCountWhatIsDone) {
-  Lowered l = expecting(bias(), {{"rows", 100}, {"n", 1000}});
+  LoweredProgram l = expecting(bias(), {{"rows", 100}, {"n", 1000}});
   EXPECT_EQ(candidate(l, "gather").operations, 100 * 1000);
   EXPECT_EQ(candidate(l, "serial").parallel, 1);
   EXPECT_GE(candidate(l, "gather").bytes, 4 * 100 * 1000);  // dy is read once

@@ -5,8 +5,8 @@
 namespace loopgrad::transforms {
 namespace {
 
-Lowered expect_same_at(const Program& program, std::initializer_list<Sizes> all) {
-  Lowered l = lowered(program);
+LoweredProgram expect_same_at(const Program& program, std::initializer_list<Sizes> all) {
+  LoweredProgram l = lowered(program);
   for (const Sizes& sizes : all) expect_same_results(l, sizes);
   return l;
 }
@@ -18,7 +18,7 @@ TEST(Zeros, ASumThatIsAllThereIsBecomesAnAssignment) {
   auto y = p.output<float>("y", {n});
   for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
   for (auto i : p.loop("i", 0, n)) y(i) += 2.0f * x(i);
-  Lowered l = expect_same_at(p.build(), {{{"n", 5}}, {{"n", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 5}}, {{"n", 0}}});
   EXPECT_EQ(l.text, "parallel for i in 0..n:\n  y[i] = 2*x[i]\n");
 }
 
@@ -31,7 +31,7 @@ TEST(Zeros, ALongSumStartsWhereItBegins) {
   for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m)) y(i) += a(i, j) * x(j);
-  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"m", 3}}, {{"n", 2}, {"m", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 5}, {"m", 3}}, {{"n", 2}, {"m", 0}}});
   EXPECT_EQ(l.text,
             "parallel for i in 0..n:\n"
             "  y[i] = 0\n"
@@ -46,7 +46,7 @@ TEST(Zeros, OnlyTheBorderIsFilledWhenTheRestIsAssigned) {
   auto y = p.output<float>("y", {n});
   for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
   for (auto i : p.loop("i", 1, n - 1)) y(i) += x(i - 1) + x(i + 1);
-  Lowered l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
   EXPECT_NE(l.text.find("y[i] = x[i - 1] + x[i + 1]"), std::string::npos) << l.text;
   EXPECT_EQ(l.text.find("for i in 0..n:"), std::string::npos) << l.text;
 }
@@ -59,7 +59,7 @@ TEST(Zeros, RowsThatWouldGetALittleShorterAreFilledAsAWhole) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, m + 1)) y(i, j) = 0.0f;
   for (auto i : p.loop("i", 0, n)) y(i, 0) += x(i);
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_NE(l.text.find("for j in 0..m + 1:"), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("y[i, 0] = x[i]"), std::string::npos) << l.text;
   for (const std::int64_t m_value : {0, 1, 5}) expect_same_results(l, {{"n", 3}, {"m", m_value}});
@@ -73,7 +73,7 @@ TEST(Zeros, ASecondSumIntoTheSameElementsStaysASum) {
   for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
   for (auto i : p.loop("i", 0, n)) y(i) += x(i);
   for (auto i : p.loop("i", 0, n)) y(i) += 3.0f * x(n - 1 - i);
-  Lowered l = expect_same_at(p.build(), {{{"n", 7}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 7}}});
   EXPECT_NE(l.text.find("y[i] = x[i]"), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("y[i] += 3*"), std::string::npos) << l.text;
 }
@@ -96,7 +96,7 @@ TEST(Zeros, ASumStartsBeforeOneUnderADataCondition) {
   for (auto i : p.loop("i", 0, n)) y(i) = 0.0f;
   for (auto i : p.loop("i", 0, n)) y(i) += 2.0f * x(i);
   for (auto i : p.loop("i", 0, n)) p.when(x(i) > 0, [&] { y(i) += x(i); });
-  Lowered l = expect_same_at(p.build(), {{{"n", 9}}, {{"n", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 9}}, {{"n", 0}}});
   EXPECT_NE(l.text.find("y[i] = 2*x[i]"), std::string::npos) << l.text;
 }
 
@@ -119,7 +119,7 @@ TEST(Zeros, SingleSumsStartBesideSumsThatAreCutIntoBlocks) {
     }
     for (auto j : p.loop("j", 0, m)) y(i, j) += s();
   }
-  Lowered l = expect_same_at(p.build(), {{{"n", 70}, {"m", 3}}, {{"n", 1}, {"m", 1}}, {{"n", 0}, {"m", 2}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 70}, {"m", 3}}, {{"n", 1}, {"m", 1}}, {{"n", 0}, {"m", 2}}});
   EXPECT_NE(l.text.find("g_part["), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("y[i, j] = 2*x[i, j]"), std::string::npos) << l.text;
 }
@@ -158,7 +158,7 @@ TEST(Zeros, ASumOfOneIterationMayBeAnAssignment) {
     p.when(t == 1, [&] {
       for (auto i : p.loop("i", 0, n)) y(i) += 2.0f;
     });
-  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"T", 3}}, {{"n", 5}, {"T", 1}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 5}, {"T", 3}}, {{"n", 5}, {"T", 1}}});
   EXPECT_NE(l.text.find("y[i] = 2"), std::string::npos) << l.text;
 }
 
@@ -172,7 +172,7 @@ TEST(Zeros, SumsOverTimeStartAnewInEachStep) {
     for (auto i : p.loop("i", 1, n)) flux(i) += u(i) - u(i - 1);
     for (auto i : p.loop("i", 0, n)) u(i) += 0.1f * flux(i);
   }
-  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 2}}, {{"n", 0}, {"T", 1}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 2}}, {{"n", 0}, {"T", 1}}});
   EXPECT_NE(l.text.find("flux[i] = u[i] - u[i - 1]"), std::string::npos) << l.text;
 }
 
@@ -197,8 +197,8 @@ Program sum_over_steps(const char* name, F&& more) {
 }
 
 TEST(Zeros, SumsOverAllStepsStartInTheFirst) {
-  Lowered l = expect_same_at(sum_over_steps("summed", [](auto&&...) {}),
-                             {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
+  LoweredProgram l = expect_same_at(sum_over_steps("summed", [](auto&&...) {}),
+                                    {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
   EXPECT_NE(l.text.find("y[i] = select(0 < t, y[i], 0)"), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("if T == 0:"), std::string::npos) << l.text;  // else nobody sees the zeros
 }
@@ -207,7 +207,7 @@ TEST(Zeros, WhatTheFirstStepReadsBeforeItSumsIsFilled) {
   const Program program = sum_over_steps("read_before", [](auto& p, auto t, auto n, auto& y, auto& v) {
     for (auto i : p.loop("i", 0, n)) v(t, i) = v(t, i) + y(i);
   });
-  Lowered l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
+  LoweredProgram l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 1}}, {{"n", 5}, {"T", 0}}});
   EXPECT_EQ(l.text.find("if T == 0:"), std::string::npos) << l.text;
 }
 
@@ -215,7 +215,7 @@ TEST(Zeros, WhatTheFirstStepAssignsGoesOn) {
   const Program program = sum_over_steps("assigned_before", [](auto& p, auto t, auto n, auto& y, auto&) {
     for (auto i : p.loop("i", 0, n)) p.when(t == 0, [&] { y(i) = 1.0f; });
   });
-  Lowered l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 0}}});
+  LoweredProgram l = expect_same_at(program, {{{"n", 5}, {"T", 4}}, {{"n", 5}, {"T", 0}}});
   EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
 }
 
@@ -227,7 +227,7 @@ TEST(Zeros, SumsInLoopsThatAreNotStepsStayOutside) {
   for (auto j : p.loop("j", 0, n)) y(j) = 0.0f;
   for (auto i : p.loop("i", 0, m))
     for (auto j : p.loop("j", 0, n)) y(j) += a(i, j);
-  Lowered l = expect_same_at(p.build(), {{{"n", 5}, {"m", 4}}, {{"n", 5}, {"m", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 5}, {"m", 4}}, {{"n", 5}, {"m", 0}}});
   EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
 }
 
@@ -243,7 +243,7 @@ TEST(Zeros, ElementsThatNobodyReadsAreNotStored) {
     wide(i + 2) += 2.0f * x(i);
   }
   for (auto i : p.loop("i", 0, n)) y(i) = wide(i + 1);
-  Lowered l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 6}}, {{"n", 2}}, {{"n", 1}}, {{"n", 0}}});
   EXPECT_EQ(l.text.find("..n + 2"), std::string::npos) << l.text;
   EXPECT_NE(l.text.find("in 1..n + 1"), std::string::npos) << l.text;
 }
@@ -287,7 +287,7 @@ TEST(Zeros, AZeroBesideACopyGoesWhenTheElementIsAssignedNext) {
     }
     for (auto i : p.loop("i", 0, n)) u(i) += 0.5f * old(n - 1 - i);
   }
-  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
   EXPECT_EQ(l.text.find("u[i] = 0\n"), std::string::npos) << l.text;
 }
 
@@ -316,7 +316,7 @@ TEST(Zeros, WhatIsClearedForTheNextStepGoesWhenThatAssignsIt) {
     for (auto i : p.loop("i", 1, n)) u(i) += flux(i - 1);
     for (auto i : p.loop("i", 0, n)) flux(i) = 0.0f;
   }
-  Lowered l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 6}, {"T", 3}}, {{"n", 1}, {"T", 1}}, {{"n", 0}, {"T", 2}}});
   EXPECT_EQ(l.text.find("= 0\n"), std::string::npos) << l.text;
 }
 
@@ -333,7 +333,7 @@ TEST(Zeros, LocalsThatNobodyReadsGo) {
     y(i) = cleared(i);
     cleared(i) = 0.0f;
   }
-  Lowered l = expect_same_at(p.build(), {{{"n", 4}}});
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 4}}});
   EXPECT_EQ(l.text.find("unread"), std::string::npos) << l.text;
   EXPECT_EQ(l.text.find("cleared[i] = 0"), std::string::npos) << l.text;
 }
@@ -363,7 +363,7 @@ TEST(Zeros, ArraysThatMayAliasKeepTheirZeros) {
     y(i) = 0.0f;
     y(i) += x(i);
   }
-  Lowered l = lowered(p.build());
+  LoweredProgram l = lowered(p.build());
   EXPECT_NE(l.text.find("y[i] = 0"), std::string::npos) << l.text;
 }
 
@@ -381,7 +381,7 @@ TEST(MergeUpdates, KeepsTheOrderOfOperations) {
     z(i) += z(i);  // reads itself: stays
   }
   Program program = p.build();
-  Lowered merged{program.ir(), merge_updates(program.ir(), Updates::All), {}, {}};
+  LoweredProgram merged{program.ir(), merge_updates(program.ir(), Updates::All), {}, {}};
   EXPECT_EQ(ir::print(merged.after.body),
             "for i in 0..n:\n"
             "  y[i] = (y[i] + x[i])*(x[i] + 1)\n"

@@ -1,0 +1,46 @@
+// The machine that plans and mappings are made for: what decides between ways of doing the same.
+//
+// It is an argument, never the machine at hand, so that plans, and with them the bits of a result, are the same
+// everywhere. A number that only one decision uses stands beside that decision; what several of them use, or what
+// differs from machine to machine, stands here with the measurement that set it.
+#pragma once
+
+#include <cstdint>
+
+namespace loopgrad::transforms {
+
+enum class MachineKind {
+  Cpu,  // threads with vector lanes, caches, parallel regions of OpenMP
+  Gpu,  // a grid of blocks of threads, kernels in a row
+};
+
+struct Machine {
+  MachineKind kind = MachineKind::Cpu;
+  const char* name = "";
+
+  // Estimates of time (sum_cost): of one thread of a CPU, or of one processor of a GPU, of which there are `threads`.
+  double threads = 1;
+  double cache_bytes = 0;                          // that one thread has for itself
+  double line_bytes = 64;                          // fetched together
+  double lanes = 1;                                // iterations that run side by side in one thread
+  double ns_per_operation = 0, ns_per_access = 0;  // an access to the next element, in the cache
+  double ns_per_byte = 0;                          // from memory
+  double ns_per_atomic = 0, ns_per_contended_atomic = 0;
+  double start_us = 0;  // of a parallel region or a kernel
+
+  // What plans are allowed to make of it.
+  std::int64_t most_partials = 1;   // partial results of one sum, whatever the number of threads
+  std::int64_t enough_threads = 1;  // fewer iterations at once leave the machine half empty
+  std::int64_t most_in_place = 0;   // levels of a window of which one may take the place of another; 0: any number
+  bool sorts_scatters = false;      // iterations are sorted by targets that data decide, at the speed of memory
+  bool counts_kernels = false;      // many small parallel loops in a row cost more than what is in them
+
+  bool is_gpu() const { return kind == MachineKind::Gpu; }
+};
+
+/// A server's processor with 16 cores.
+Machine cpu_machine();
+/// A data centre's GPU of the kind of an H200.
+Machine gpu_machine();
+
+}  // namespace loopgrad::transforms
