@@ -25,7 +25,7 @@ class NativeReference {
   bool was_unstable() const { return was_unstable_; }
 
  private:
-  Arrays run_on(const Arrays& inputs) const;
+  Arrays run_on(const Arrays& inputs, bool f64) const;
   void expect_array(const std::string& name, const HostArray& actual, bool same_bits);
   void find_spread();
 
@@ -35,6 +35,7 @@ class NativeReference {
   Arrays inputs_, results_;
   std::map<std::string, double> spread_;  // largest change of any element; empty: not known yet
   double tolerance_ = 0, step_ = 0;
+  bool is_half_ = false;  // some values are stored as f16 or bf16
   bool was_unstable_ = false;
 };
 
