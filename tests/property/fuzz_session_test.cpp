@@ -42,10 +42,10 @@ constexpr double grace = 10;  // that a session may take longer than it was give
 
 TEST(FuzzSession, EndsOnTimeAlthoughAProgramDoesNot) {
   for (const int jobs : {1, 2}) {
-    SessionOptions options{.seed = 1, .seconds = 2, .jobs = jobs, .compiled_percent = 0, .checks = hangs_at(3)};
+    SessionOptions options{.seed = 1, .seconds = 1, .jobs = jobs, .compiled_percent = 0, .checks = hangs_at(3)};
     const Clock clock;
     const SessionResult result = run_session(options, ignore);
-    EXPECT_LT(clock.seconds(), 2 + grace);
+    EXPECT_LT(clock.seconds(), 1 + grace);
     ASSERT_EQ(result.given_up.size(), 1u);
     EXPECT_EQ(result.given_up[0].seed, 3u);
     EXPECT_GE(result.programs, 2u);
@@ -66,7 +66,7 @@ TEST(FuzzSession, AProgramThatNeverEndsIsAFindingAndTheOthersAreChecked) {
 }
 
 TEST(FuzzSession, ALongCompilationIsGivenUp) {
-  SessionOptions options{.seed = 1, .seconds = 2, .jobs = 2, .compiled_percent = 100, .checks = hangs_at(none)};
+  SessionOptions options{.seed = 1, .seconds = 1, .jobs = 2, .compiled_percent = 100, .checks = hangs_at(none)};
   options.checks.compiled = [](const std::vector<Case>& cases, const CompiledOptions&, const CompiledWatch& watch) {
     watch.now(0, "compiling");
     sleep_for(1000);
@@ -74,7 +74,7 @@ TEST(FuzzSession, ALongCompilationIsGivenUp) {
   };
   const Clock clock;
   const SessionResult result = run_session(options, ignore);
-  EXPECT_LT(clock.seconds(), 2 + grace);
+  EXPECT_LT(clock.seconds(), 1 + grace);
   EXPECT_GT(result.programs, 0u);
   EXPECT_EQ(result.compiled, 0u);
   EXPECT_EQ(result.not_compiled, result.programs);
@@ -83,7 +83,7 @@ TEST(FuzzSession, ALongCompilationIsGivenUp) {
 }
 
 TEST(FuzzSession, ProgramsAreCompiledWhileThereIsTime) {
-  SessionOptions options{.seed = 1, .seconds = 2, .jobs = 2, .compiled_percent = 100, .checks = hangs_at(none)};
+  SessionOptions options{.seed = 1, .seconds = 1, .jobs = 2, .compiled_percent = 100, .checks = hangs_at(none)};
   options.checks.interpreted = [](const Case&, const CheckOptions&) {
     sleep_for(0.4);  // too few for a whole unit
     return Outcome();

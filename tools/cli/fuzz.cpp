@@ -26,10 +26,10 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
   session.jobs = given.jobs > 0 ? given.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   session.compiled_percent = options.target == Target::Interpreter ? 0 : given.compiled;
   session.keep_going = given.keep_going;
-  for (const std::string& axis : given.with) {
-    session.axes.rounded_control |= axis == "rounded-control";
-    session.axes.same_bits |= axis == "same-bits";
-    session.axes.false_facts_compiled |= axis == "false-facts";
+  for (const std::string& axis : given.without) {
+    session.axes.rounded_control &= axis != "rounded-control";
+    session.axes.same_bits &= axis != "same-bits";
+    session.axes.false_facts_compiled &= axis != "false-facts";
   }
   session.interrupted = [] { return fuzz::Interruption::signal() != 0; };
   if (options.target != Target::Cuda) return session;
@@ -45,7 +45,7 @@ std::string command_for(const fuzz::Finding& finding, const Options& options) {
   std::string text = fmt::format("loopgrad fuzz --seed {} --count 1 --jobs 1", finding.seed);
   if (finding.compiled) text += " --compiled 100";
   if (options.target) text += fmt::format(" --target {}", name_of(*options.target));
-  for (const std::string& axis : options.fuzz.with) text += " --with " + axis;
+  for (const std::string& axis : options.fuzz.without) text += " --without " + axis;
   return text;
 }
 
