@@ -24,7 +24,7 @@ struct SessionOptions {
   bool device = false;        // compiled programs also run on the GPU
   bool keep_going = false;    // after a failure
   Axes axes = {};
-  double seconds_of_a_step = 300;          // a process that is busy with one thing for longer is ended
+  double seconds_of_a_step = 600;          // a process that is busy with one thing for longer is ended
   std::function<bool()> interrupted = {};  // asked twice a second; true ends the session as the limit does
   Checks checks = {};
 };
