@@ -9,8 +9,9 @@
 namespace loopgrad::fuzz {
 namespace {
 
-// NVRTC takes its time for each kernel, so that larger units only make processes wait for each other at the end.
-constexpr std::size_t programs_in_a_unit = 24, programs_in_a_device_unit = 6;
+// NVRTC takes its time for each kernel whatever else is in a unit, and does all of it again when one of its programs
+// wants another form of kernels.
+constexpr std::size_t programs_in_a_unit = 24, programs_in_a_device_unit = 4;
 constexpr double cpu_seconds_of_a_check = 2;
 constexpr double expected_seconds_to_compile = 2;  // a program, until it is known
 
