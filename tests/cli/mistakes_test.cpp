@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"list", "--json", "/nowhere/at/all.json"}, {"cannot write '/nowhere/at/all.json'"}},
         Mistake{{"fuzz", "--seconds", "0"}, {"--seconds is 0"}}, Mistake{{"fuzz", "conv1d"}, {"conv1d"}},
         Mistake{{"fuzz", "--compiled", "101"}, {"--compiled is 101"}},
-        Mistake{{"fuzz", "--with", "same-bit"}, {"same-bit", "did you mean 'same-bits'"}},
+        Mistake{{"fuzz", "--without", "same-bit"}, {"same-bit", "did you mean 'same-bits'"}},
         Mistake{
             {"fuzz", "--seconds", "1", "--jobs", "1", "--target", "interpreter", "--features", "/nowhere/at/all.md"},
             {"cannot write '/nowhere/at/all.md'"}},

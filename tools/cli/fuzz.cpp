@@ -1,14 +1,14 @@
 #include "tools/cli/commands.h"
 #include "tools/fuzz/features.h"
+#include "tools/fuzz/interruption.h"
 #include "tools/fuzz/session.h"
-#include "tools/fuzz/shrinker.h"
+#include "tools/fuzz/shrink_finding.h"
 #include "tools/support/progress.h"
 
 #include <loopgrad/device_array.h>
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -16,8 +16,6 @@ namespace loopgrad::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double seconds_to_shrink = 60, seconds_of_a_check = 30;
 
 fuzz::SessionOptions session_options(const Options& options, std::string& remark) {
   const FuzzOptions& given = options.fuzz;
@@ -28,11 +26,12 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
   session.jobs = given.jobs > 0 ? given.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   session.compiled_percent = options.target == Target::Interpreter ? 0 : given.compiled;
   session.keep_going = given.keep_going;
-  for (const std::string& axis : given.with) {
-    session.axes.rounded_control |= axis == "rounded-control";
-    session.axes.same_bits |= axis == "same-bits";
-    session.axes.false_facts_compiled |= axis == "false-facts";
+  for (const std::string& axis : given.without) {
+    session.axes.rounded_control &= axis != "rounded-control";
+    session.axes.same_bits &= axis != "same-bits";
+    session.axes.false_facts_compiled &= axis != "false-facts";
   }
+  session.interrupted = [] { return fuzz::Interruption::signal() != 0; };
   if (options.target != Target::Cuda) return session;
   // Asked for by a process of its own: a process that has started the driver cannot share it with those it forks.
   std::string why;
@@ -46,30 +45,30 @@ std::string command_for(const fuzz::Finding& finding, const Options& options) {
   std::string text = fmt::format("loopgrad fuzz --seed {} --count 1 --jobs 1", finding.seed);
   if (finding.compiled) text += " --compiled 100";
   if (options.target) text += fmt::format(" --target {}", name_of(*options.target));
-  for (const std::string& axis : options.fuzz.with) text += " --with " + axis;
+  for (const std::string& axis : options.fuzz.without) text += " --without " + axis;
   return text;
-}
-
-std::string shrunk(const fuzz::Finding& finding, const fuzz::SessionOptions& session) {
-  const auto start = std::chrono::steady_clock::now();
-  // A crash may be found at the stage at which it happened; apart, it is one of this process.
-  const bool died = finding.failure.message.starts_with("the process died");
-  const auto fails_alike = [&](const fuzz::Case& smaller) {
-    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - start;
-    if (past.count() > seconds_to_shrink) return false;
-    const auto failure = fuzz::check_apart(smaller, session, finding.compiled, seconds_of_a_check);
-    return failure && failure->stage == (died ? "crash" : finding.failure.stage);
-  };
-  return fuzz::describe(fuzz::shrink(fuzz::generate(finding.seed, session.axes), fails_alike));
 }
 
 std::string summary(const fuzz::SessionOptions& session, const fuzz::SessionResult& result) {
   const double minutes = std::max(result.seconds, 1e-3) / 60;
-  return fmt::format(
-      "{} random programs from seed {}: {} refused, {} without a derivative, {} compiled{}, {:.0f} a minute, {}\n",
+  std::string text = fmt::format(
+      "{} random programs from seed {}: {} refused, {} without a derivative, {} compiled{}, {:.0f} a minute, {}{}\n",
       result.programs, session.seed, result.refused, result.flat, result.compiled,
       session.device ? " and on the GPU" : "", static_cast<double>(result.programs) / minutes,
-      result.findings.empty() ? "no mismatch" : fmt::format("{} MISMATCH", result.findings.size()));
+      result.findings.empty() ? "no mismatch" : fmt::format("{} MISMATCH", result.findings.size()),
+      result.interrupted ? ", interrupted" : "");
+  if (result.not_compiled > 0)
+    text += fmt::format("{} more were to be compiled when the session ended\n", result.not_compiled);
+  for (const fuzz::GivenUp& one : result.given_up)
+    text += fmt::format("seed {}: gave up after {} s ({})\n", one.seed, one.seconds, one.what);
+  return text;
+}
+
+Json given_up_json(const fuzz::SessionResult& result) {
+  Json list = Json::array();
+  for (const fuzz::GivenUp& one : result.given_up)
+    list.push_back({{"seed", one.seed}, {"doing", one.what}, {"seconds", one.seconds}});
+  return list;
 }
 
 void write_features(const std::string& file, const std::string& page) {
@@ -82,10 +81,11 @@ void write_features(const std::string& file, const std::string& page) {
 }  // namespace
 
 int fuzz_programs(const Options& options) {
+  const fuzz::Interruption interruption;
   std::string text;
   const fuzz::SessionOptions session = session_options(options, text);
   fuzz::SessionResult result;
-  std::string program, original;
+  std::vector<fuzz::SmallerProgram> smaller;
   {
     const double total = session.count > 0 ? static_cast<double>(session.count) : session.seconds;
     tools::Progress progress(total);
@@ -93,12 +93,8 @@ int fuzz_programs(const Options& options) {
       progress.show(session.count > 0 ? static_cast<double>(now.programs) : now.seconds,
                     fmt::format("{} programs, {} compiled, {:.0f} s", now.programs, now.compiled, now.seconds));
     });
-    if (!result.findings.empty()) {
-      const fuzz::Finding& first = result.findings.front();
-      progress.show(total, fmt::format("making the program of seed {} smaller", first.seed));
-      original = fuzz::describe(fuzz::generate(first.seed, session.axes));
-      program = shrunk(first, session);
-    }
+    if (!result.findings.empty()) progress.show(total, "making programs smaller");
+    smaller = fuzz::shrink_findings(result.findings, session, fuzz::shrink_limits(session, result.seconds));
   }
   text += summary(session, result);
   Json mismatches = Json::array();
@@ -110,9 +106,10 @@ int fuzz_programs(const Options& options) {
                           {"message", f.failure.message},
                           {"command", command_for(f, options)}});
   }
-  if (!mismatches.empty()) {
-    mismatches[0]["program"] = program;
-    text += fmt::format("\nthe program:\n{}\nmade smaller:\n{}\n", original, program);
+  for (std::size_t i = 0; i < smaller.size(); ++i) {
+    const std::string program = fuzz::describe(smaller[i].smaller);
+    mismatches[i]["program"] = program;
+    text += fmt::format("\nthe program:\n{}\nmade smaller:\n{}\n", fuzz::describe(smaller[i].original), program);
   }
   if (!options.fuzz.features.empty()) write_features(options.fuzz.features, fuzz::features_page(session, result));
   report(options, text,
@@ -121,12 +118,16 @@ int fuzz_programs(const Options& options) {
           {"refused", result.refused},
           {"without_derivative", result.flat},
           {"compiled", result.compiled},
+          {"not_compiled", result.not_compiled},
           {"on_device", session.device},
           {"seconds", result.seconds},
+          {"interrupted", result.interrupted},
+          {"given_up", given_up_json(result)},
           {"features", result.features},
           {"mismatch", mismatches.empty() ? Json(nullptr) : mismatches[0]},
           {"mismatches", mismatches}});
-  return result.findings.empty() ? 0 : 1;
+  if (!result.findings.empty()) return 1;
+  return result.interrupted ? 128 + fuzz::Interruption::signal() : 0;
 }
 
 }  // namespace loopgrad::cli

@@ -17,7 +17,7 @@ struct Raw {  // as typed
                        facts = "verify";
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
-  std::vector<std::string> with;
+  std::vector<std::string> without;
   bool keep_going = false;
   bool clear = false;
 };
@@ -95,8 +95,8 @@ FuzzOptions checked_fuzz(const Raw& raw) {
   options.compiled = static_cast<int>(whole_number(raw.compiled, "--compiled", 0, 100));
   options.keep_going = raw.keep_going;
   options.features = raw.features;
-  for (const std::string& axis : raw.with)
-    options.with.push_back(named<std::string>(
+  for (const std::string& axis : raw.without)
+    options.without.push_back(named<std::string>(
         axis, "axis",
         {{"rounded-control", "rounded-control"}, {"same-bits", "same-bits"}, {"false-facts", "false-facts"}}));
   return options;
@@ -232,9 +232,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--seconds", raw.seconds, "how long to go on (30, or as long as --count takes)");
       sub.add_option("--count", raw.count, "how many programs (0: as many as time allows)");
       sub.add_option("--seed", raw.seed, "seed of the first program");
-      sub.add_option("--jobs", raw.jobs, "processes (0: one for each core; 1: in this process)");
+      sub.add_option("--jobs", raw.jobs, "processes (0: one for each core)");
       sub.add_option("--compiled", raw.compiled, "percent of the programs that are also compiled and run");
-      sub.add_option("--with", raw.with, "more axes: rounded-control, same-bits, false-facts")->delimiter(',');
+      sub.add_option("--without", raw.without, "leave out: rounded-control, same-bits, false-facts")->delimiter(',');
       sub.add_option("--features", raw.features, "write a table of the features that were reached to this file");
       sub.add_flag("--keep-going", raw.keep_going, "go on after a mismatch");
       continue;

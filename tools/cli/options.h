@@ -20,8 +20,8 @@ struct FuzzOptions {
   int jobs = 0;            // processes; 0: one for each core
   int compiled = 10;       // percent of the programs
   bool keep_going = false;
-  std::string features;           // the file that the table of features goes to, or empty
-  std::vector<std::string> with;  // axes that are switched on
+  std::string features;              // the file that the table of features goes to, or empty
+  std::vector<std::string> without;  // axes that are left out
 };
 
 struct Options {

@@ -3,12 +3,10 @@
 
 #include "tools/fuzz/execution.h"
 
+#include <set>
 #include <vector>
 
 namespace loopgrad::fuzz {
-
-/// Whether results depend on the implementation of a function: anything but arithmetic, square roots and selections.
-bool uses_approximated_functions(const ir::Program& program);
 
 /// A program and its gradient in the interpreter, in the declared types: the naive tape's programs as they are written.
 class NativeReference {
@@ -17,15 +15,17 @@ class NativeReference {
 
   /// What a run starts from: all arrays of the program, and the incoming gradients.
   const Arrays& inputs() const { return inputs_; }
-  /// Throws Disagreement. With `same_bits` there is no tolerance. Otherwise it is small at first; where it is exceeded,
-  /// the reference is run on inputs that differ by what the program's types cannot tell apart, and results may differ
-  /// by a multiple of what that makes of them.
-  void expect(const Arrays& arrays, bool same_bits);
+  /// The programs that are run, one after the other.
+  std::vector<Program> programs() const;
+  /// Throws Disagreement. Of the arrays in `same_bits` there is no tolerance. Otherwise it is small at first; where it
+  /// is exceeded, the reference is run on inputs that differ by what the program's types cannot tell apart, and results
+  /// may differ by a multiple of what that makes of them.
+  void expect(const Arrays& arrays, const std::set<std::string>& same_bits);
   /// Whether some array has never been compared, because it changes by much then.
   bool was_unstable() const { return was_unstable_; }
 
  private:
-  Arrays run_on(const Arrays& inputs) const;
+  Arrays run_on(const Arrays& inputs, bool f64) const;
   void expect_array(const std::string& name, const HostArray& actual, bool same_bits);
   void find_spread();
 
@@ -35,6 +35,7 @@ class NativeReference {
   Arrays inputs_, results_;
   std::map<std::string, double> spread_;  // largest change of any element; empty: not known yet
   double tolerance_ = 0, step_ = 0;
+  bool is_half_ = false;  // some values are stored as f16 or bf16
   bool was_unstable_ = false;
 };
 

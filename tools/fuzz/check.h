@@ -27,6 +27,7 @@ struct Outcome {
   double largest_derivative = 0;  // along the directions tried; zero means that there was nothing to compare
   std::string refusal;            // message of the DifferentiationError, when the program was refused
   std::set<std::string> tried;    // what was done with the program, for the table of features
+  bool unfinished = false;        // there was no time, or no device any more
 };
 
 /// Runs the program in the checked interpreter in f64: plain, lowered, its tangent, and for variants of its gradient

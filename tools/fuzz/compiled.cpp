@@ -1,9 +1,11 @@
 #include "tools/fuzz/compiled.h"
 
 #include "backends/compile_together.h"
+#include "backends/openmp/prelude.h"
 #include "dsl/ir/visit.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/cost.h"
+#include "tools/fuzz/exactness.h"
 #include "tools/fuzz/execution.h"
 #include "tools/fuzz/false_facts.h"
 #include "tools/fuzz/memory.h"
@@ -44,7 +46,9 @@ Gradient primal_only(const Program& program) {
 
 class CompiledCase {
  public:
-  CompiledCase(Case c, const CompiledOptions& options) : case_(std::move(c)), options_(options) {}
+  CompiledCase(Case c, const CompiledOptions& options) : case_(std::move(c)), options_(options) {
+    outcome.unfinished = true;
+  }
 
   Outcome outcome;
   std::string stage;
@@ -52,17 +56,21 @@ class CompiledCase {
   /// Differentiates. Names are made from `number`, so that many programs fit one unit.
   void prepare(std::size_t number, Target target) {
     ways_.clear();
+    if (options_.device && target == Target::OpenMP && !also_on_host()) return;
     tools::Random random(case_.seed * 11 + 3);
-    const bool naive = random.below(100) < 40 || options_.axes.same_bits, atomic = random.below(100) < 40;
+    const bool naive = random.below(100) < 40, atomic = random.below(100) < 40;
     const bool scheduled = random.below(100) < 15;
     try {
       stage = "compiled: differentiate";
-      const bool host = target == Target::OpenMP;
+      if (target == Target::Cuda) {
+        const Variant variant = atomic_on_device() ? Variant::Atomic : Variant::Restructured;
+        return add(name_of(variant), differentiated(variant), number, target, {0});
+      }
       const Gradient gradient = differentiated(Variant::Restructured);
-      add("restructured", gradient, number, target, host ? std::vector{1, 2, 3, 7} : std::vector{0});
-      if (naive && host) add("naive-tape", differentiated(Variant::NaiveTape), number, target, {1});
-      if (atomic) add("atomic", differentiated(Variant::Atomic), number, target, {host ? 3 : 0});
-      if (scheduled && host) {
+      add("restructured", gradient, number, target, {1, 2, 3, 7});
+      if (naive) add("naive-tape", differentiated(Variant::NaiveTape), number, target, {1});
+      if (atomic) add("atomic", differentiated(Variant::Atomic), number, target, {3});
+      if (scheduled) {
         stage = "compiled: schedule";
         add("scheduled", gradient, number, target, {2});
         ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4).schedule;
@@ -77,15 +85,22 @@ class CompiledCase {
 
   std::vector<Way>& ways() { return ways_; }
 
+  void finished_on(Target target) {
+    if (target == Target::Cuda || !options_.device) outcome.unfinished = false;
+  }
+
   void check(Target target) {
+    if (ways_.empty()) return;
     if (!reference_) reference_.emplace(case_, gradient_options(case_), outcome.refusal.empty());
     for (const Way& way : ways_) {
+      stage = way.name + ": bits";
       std::optional<Arrays> first;
+      const std::set<std::string> same_bits = options_.axes.same_bits ? due_bits(way, target) : std::set<std::string>();
       for (const int threads : way.threads) {
         stage = target == Target::Cuda ? fmt::format("{}: cuda", way.name)
                                        : fmt::format("{}: openmp, {} threads", way.name, threads);
         const Arrays result = run_way(way, threads, target, reference_->inputs());
-        reference_->expect(result, options_.axes.same_bits && keeps_bits(way));
+        reference_->expect(result, same_bits);
         if (first) expect_same_bits(*first, result, "depends on the number of threads");
         else first = copy_of(result);
       }
@@ -98,6 +113,11 @@ class CompiledCase {
   }
 
  private:
+  // Compilers take most of the time where there is a GPU as well. There each program has one variant on the GPU, and
+  // few are compiled for the CPU, which other sessions do.
+  bool also_on_host() const { return tools::Random(case_.seed * 17 + 9).below(100) < 20; }
+  bool atomic_on_device() const { return tools::Random(case_.seed * 19 + 1).below(100) < 30; }
+
   Gradient differentiated(Variant variant) const {
     GradientOptions what = gradient_options(case_);
     what.variant = variant;
@@ -120,23 +140,40 @@ class CompiledCase {
     ways_.push_back(std::move(way));
   }
 
-  /// Whether the interpreter's own order of operations is that of the compiled code, and none is approximated: the
-  /// naive tape's programs as they are written, where no sum is shared out to lanes.
-  bool keeps_bits(const Way& way) const {
-    if (way.name != "naive-tape" || uses_approximated_functions(case_.program.ir())) return false;
-    for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
-      const std::string text = generated_text(way, program.name());
-      for (const char* reordered : {"reduction(", "Lanes", "multiply<"})
-        if (text.find(reordered) != std::string::npos) return false;
+  /// The arrays of which the interpreter's bits are due. The naive tape's programs are run as they are written, unless
+  /// the emitter shares out a sum.
+  std::set<std::string> due_bits(const Way& way, Target target) {
+    SumOrder order = SumOrder::Free;
+    if (way.gradient.variant == Variant::NaiveTape && target == Target::OpenMP) {
+      order = SumOrder::AsWritten;
+      for (const Program& program : {way.gradient.sizing, way.gradient.forward, way.gradient.backward})
+        if (reorders_sums(generated_text(way, program.name()))) order = SumOrder::Free;
     }
-    return true;
+    const auto& shared = case_.shared;
+    const std::set<std::string> expected = exact_arrays(reference_->programs(), order, shared);
+    std::set<std::string> due =
+        exact_arrays({way.gradient.sizing, way.gradient.forward, way.gradient.backward}, order, shared);
+    std::erase_if(due, [&](const std::string& name) { return !expected.contains(name); });
+    note_bits(way, target, order, due);
+    return due;
   }
 
-  /// The generated function of that name.
+  /// For the table of features.
+  void note_bits(const Way& way, Target target, SumOrder order, const std::set<std::string>& due) {
+    const std::string where = target == Target::Cuda ? "cuda" : "openmp";
+    if (order == SumOrder::AsWritten) outcome.tried.insert("compiled: " + where + ", sums in the order of the program");
+    for (const Program& program : {way.gradient.forward, way.gradient.backward})
+      for (const ir::Array& array : program.ir().arrays)
+        if (is_float(array->type) && array->role != ir::ArrayRole::Input && due.contains(array->name))
+          outcome.tried.insert(fmt::format("compiled: {}, {}, the interpreter's bits", where, way.name));
+  }
+
+  /// The generated function of that name. Throws where there is none: what is looked for in it would never be found.
   static std::string generated_text(const Way& way, const std::string& name) {
     const std::string& source = way.executable->source();
-    const std::size_t begin = source.rfind("int " + name + "(");
-    return begin == std::string::npos ? "" : source.substr(begin, source.find("\nextern", begin) - begin);
+    const std::size_t begin = source.find("static int " + backend::generated_name(name) + "run(");
+    if (begin == std::string::npos) throw std::logic_error("no generated function of the program '" + name + "'");
+    return source.substr(begin, source.find("\nextern", begin) - begin);
   }
 
   Arrays run_way(const Way& way, int threads, Target target, const Arrays& inputs) const {
@@ -203,7 +240,6 @@ class CompiledCase {
     const std::string where = target == Target::Cuda ? "cuda" : "openmp";
     outcome.tried.insert(fmt::format("compiled: {}, {}", where, way.name));
     if (target == Target::Cuda) return;
-    if (options_.axes.same_bits && keeps_bits(way)) outcome.tried.insert("compiled: openmp, the interpreter's bits");
     for (const Program& program : {way.gradient.forward, way.gradient.backward}) {
       const std::string text = generated_text(way, program.name());
       const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
@@ -247,47 +283,57 @@ void compile_ways(const std::vector<Way*>& ways) {
 }
 
 /// All in one unit; when that fails, one after the other, to learn whose fault it is.
-void compile_all(std::vector<CompiledCase>& cases, const std::function<void(std::size_t, const std::string&)>& now) {
+void compile_all(std::vector<CompiledCase>& cases, const CompiledWatch& watch) {
   std::vector<Way*> all;
   for (CompiledCase& c : cases) {
     if (c.outcome.failure) continue;
     for (Way& way : c.ways()) all.push_back(&way);
   }
   try {
-    now(0, fmt::format("compiling {} programs", cases.size()));
+    watch.now(0, fmt::format("compiling {} programs", cases.size()));
     return compile_ways(all);
   } catch (const std::exception&) {
   }
-  for (std::size_t i = 0; i < cases.size(); ++i) {
+  for (std::size_t i = 0; i < cases.size() && !watch.is_over(); ++i) {
     guarded(cases[i], [&] {
       for (Way& way : cases[i].ways()) {
         cases[i].stage = way.name + ": compile";
-        now(i, cases[i].stage);
+        watch.now(i, cases[i].stage);
         compile_ways({&way});
       }
     });
   }
 }
 
+/// False when it was over before all programs had run.
+bool check_on(Target target, std::vector<CompiledCase>& all, const CompiledWatch& watch) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (watch.is_over()) return false;
+    watch.now(i, "differentiating for a compiled run");
+    guarded(all[i], [&] { all[i].prepare(i, target); });
+  }
+  if (watch.is_over()) return false;
+  compile_all(all, watch);
+  bool is_spoilt = false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (watch.is_over() || is_spoilt) return false;
+    watch.now(i, fmt::format("running compiled ({})", name_of(target)));
+    const bool failed_before = all[i].outcome.failure.has_value();
+    guarded(all[i], [&] { all[i].check(target); });
+    all[i].finished_on(target);
+    // What goes wrong on a device shows in all that is asked of it afterwards.
+    is_spoilt = target == Target::Cuda && all[i].outcome.failure && !failed_before;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Outcome> check_compiled(const std::vector<Case>& cases, const CompiledOptions& options,
-                                    const std::function<void(std::size_t, const std::string&)>& now) {
+                                    const CompiledWatch& watch) {
   std::vector<CompiledCase> all;
   for (const Case& c : cases) all.emplace_back(at_medium_sizes(c), options);
-  std::vector<Target> targets = {Target::OpenMP};
-  if (options.device) targets.push_back(Target::Cuda);
-  for (const Target target : targets) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      now(i, "differentiating for a compiled run");
-      guarded(all[i], [&] { all[i].prepare(i, target); });
-    }
-    compile_all(all, now);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      now(i, fmt::format("running compiled ({})", name_of(target)));
-      guarded(all[i], [&] { all[i].check(target); });
-    }
-  }
+  if (check_on(Target::OpenMP, all, watch) && options.device) check_on(Target::Cuda, all, watch);
   std::vector<Outcome> outcomes;
   for (CompiledCase& c : all) outcomes.push_back(std::move(c.outcome));
   return outcomes;

@@ -1,6 +1,5 @@
 #include "tools/fuzz/session.h"
 
-#include "tools/fuzz/compiled.h"
 #include "tools/fuzz/features.h"
 #include "tools/fuzz/workers.h"
 
@@ -10,9 +9,11 @@
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr std::size_t programs_in_a_unit = 24;
-constexpr std::uint64_t seeds_in_a_chunk = 4;
+// NVRTC takes its time for each kernel whatever else is in a unit, and does all of it again when one of its programs
+// wants another form of kernels.
+constexpr std::size_t programs_in_a_unit = 24, programs_in_a_device_unit = 4;
 constexpr double cpu_seconds_of_a_check = 2;
+constexpr double expected_seconds_to_compile = 2;  // a program, until it is known
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -21,68 +22,84 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 /// What one process does: takes seeds, checks them, and compiles those that are to be compiled when there are enough.
 class Work {
  public:
-  Work(const SessionOptions& options, WorkerSlot& slot, SharedState& shared)
-      : options_(options), slot_(slot), shared_(shared), start_(std::chrono::steady_clock::now()) {
+  using Time = std::chrono::steady_clock::time_point;
+  Work(const SessionOptions& options, Time start, WorkerSlot& slot, SharedState& shared, const SendPart& send)
+      : options_(options), slot_(slot), shared_(shared), send_(send), start_(start) {
     // Products of a few elements go to the library, too.
     ::setenv("LOOPGRAD_LEAST_PRODUCT", "200", 0);
   }
 
-  /// One chunk of seeds; false when there are no more.
-  bool chunk(SessionResult& result) {
-    const std::uint64_t first = shared_.next.fetch_add(seeds_in_a_chunk);
-    for (std::uint64_t seed = first; seed < first + seeds_in_a_chunk; ++seed) {
-      if (is_over(seed)) return false;
-      program(seed, result);
+  /// All seeds that are left. True when this process can do no more although some are.
+  bool run() {
+    const std::size_t unit = options_.device ? programs_in_a_device_unit : programs_in_a_unit;
+    for (;;) {
+      const std::uint64_t seed = shared_.next.fetch_add(1);
+      if (is_over() || (options_.count > 0 && seed >= options_.seed + options_.count)) break;
+      program(seed);
+      // Before the end, as much as there will be time for.
+      const bool last_chance = options_.seconds > 0 && time_left() < 1.5 * expected_seconds();
+      if (pending_.size() >= unit || (last_chance && !pending_.empty())) compile_pending();
+      if (is_spoilt_) return true;
     }
-    return true;
-  }
-
-  void compile_pending(SessionResult& result) {
-    if (pending_.empty()) return;
-    const auto now = [&](std::size_t i, const std::string& what) { slot_.busy(pending_[i].seed, what); };
-    const std::vector<Outcome> outcomes =
-        check_compiled(pending_, {.axes = options_.axes, .device = options_.device}, now);
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      ++result.compiled;
-      for (const std::string& feature : outcomes[i].tried) ++result.features[feature];
-      if (outcomes[i].failure) found({pending_[i].seed, *outcomes[i].failure, true}, result);
-    }
-    pending_.clear();
+    compile_pending();
+    return is_spoilt_;
   }
 
  private:
-  bool is_over(std::uint64_t seed) const {
-    if (options_.count > 0 && seed >= options_.seed + options_.count) return true;
-    if (options_.seconds > 0 && seconds_since(start_) >= options_.seconds) return true;
-    return shared_.stop.load();
-  }
+  double time_left() const { return options_.seconds - seconds_since(start_); }
+  double expected_seconds() const { return static_cast<double>(pending_.size()) * seconds_to_compile_; }
+  bool is_over() const { return shared_.stop.load() || (options_.seconds > 0 && time_left() <= 0); }
 
   void found(Finding finding, SessionResult& result) {
     result.findings.push_back(std::move(finding));
     if (!options_.keep_going) shared_.stop.store(true);
   }
 
-  void program(std::uint64_t seed, SessionResult& result) {
-    slot_.busy(seed, "interpreted");
+  void program(std::uint64_t seed) {
+    slot_.busy(seed, interpreting);
+    SessionResult result;
     const Case c = generate(seed, options_.axes);
     const double limit = options_.count == 1 ? 0 : cpu_seconds_of_a_check;
-    const Outcome outcome = check(c, {.axes = options_.axes, .cpu_seconds = limit});
+    const Outcome outcome = options_.checks.interpreted(c, {.axes = options_.axes, .cpu_seconds = limit});
     ++result.programs;
     result.refused += !outcome.refusal.empty();
     result.flat += outcome.refusal.empty() && outcome.largest_derivative == 0;
     for (const std::string& feature : features_of(c)) ++result.features[feature];
     for (const std::string& feature : outcome.tried) ++result.features[feature];
-    if (outcome.failure) return found({seed, *outcome.failure, false}, result);
-    if (!is_compiled(seed, options_.compiled_percent)) return;
-    pending_.push_back(c);
-    if (pending_.size() >= programs_in_a_unit) compile_pending(result);
+    if (outcome.failure) found({seed, *outcome.failure, false}, result);
+    else if (is_compiled(seed, options_.compiled_percent)) pending_.push_back(c);
+    slot_.pending = pending_.size();
+    send_(result);
+  }
+
+  void compile_pending() {
+    if (pending_.empty()) return;
+    const auto start = std::chrono::steady_clock::now();
+    const CompiledWatch watch{[&](std::size_t i, const std::string& what) { slot_.busy(pending_[i].seed, what); },
+                              [&] { return is_over(); }};
+    const std::vector<Outcome> outcomes =
+        options_.checks.compiled(pending_, {.axes = options_.axes, .device = options_.device}, watch);
+    SessionResult result;
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      ++(outcomes[i].unfinished ? result.not_compiled : result.compiled);
+      is_spoilt_ |= outcomes[i].unfinished;
+      for (const std::string& feature : outcomes[i].tried) ++result.features[feature];
+      if (outcomes[i].failure) found({pending_[i].seed, *outcomes[i].failure, true}, result);
+    }
+    seconds_to_compile_ = seconds_since(start) / static_cast<double>(pending_.size());
+    pending_.clear();
+    slot_.pending = 0;
+    send_(result);
   }
 
   const SessionOptions& options_;
   WorkerSlot& slot_;
   SharedState& shared_;
-  const std::chrono::steady_clock::time_point start_;
+  const SendPart& send_;
+  const Time start_;
   std::vector<Case> pending_;
+  double seconds_to_compile_ = expected_seconds_to_compile;
+  bool is_spoilt_ = false;  // the GPU takes nothing more from this process
 };
 
 void add(const SessionResult& part, SessionResult& total) {
@@ -90,8 +107,10 @@ void add(const SessionResult& part, SessionResult& total) {
   total.refused += part.refused;
   total.compiled += part.compiled;
   total.flat += part.flat;
+  total.not_compiled += part.not_compiled;
   for (const auto& [name, count] : part.features) total.features[name] += count;
   total.findings.insert(total.findings.end(), part.findings.begin(), part.findings.end());
+  total.given_up.insert(total.given_up.end(), part.given_up.begin(), part.given_up.end());
 }
 
 }  // namespace
@@ -110,16 +129,13 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
     total.seconds = seconds_since(start);
     progress(total);
   };
-  const auto body = [&](WorkerSlot& slot, SharedState& shared, const std::function<void(const SessionResult&)>& send) {
-    Work work(options, slot, shared);
-    for (bool more = true; more;) {
-      SessionResult part;
-      more = work.chunk(part);
-      if (!more) work.compile_pending(part);
-      send(part);
-    }
-  };
-  run_workers(options, body, report);
+  run_workers(
+      options,
+      [&](WorkerSlot& slot, SharedState& shared, const SendPart& send) {
+        return Work(options, start, slot, shared, send).run();
+      },
+      report);
+  total.interrupted = options.interrupted && options.interrupted();
   total.seconds = seconds_since(start);
   return total;
 }

@@ -62,12 +62,13 @@ std::vector<Expr> simpler(const Expr& e) {
 
 class Shrinker {
  public:
-  Shrinker(Case c, const std::function<bool(const Case&)>& still_fails, int attempts)
-      : best_(std::move(c)), still_fails_(still_fails), attempts_(attempts) {}
+  Shrinker(Case c, const std::function<bool(const Case&)>& still_fails, int attempts,
+           const std::function<bool()>& is_over)
+      : best_(std::move(c)), still_fails_(still_fails), attempts_(attempts), is_over_(is_over) {}
 
   Case run() {
     bool progress = true;
-    while (progress && attempts_ > 0) {
+    while (progress && !is_over()) {
       progress = statements();
       progress |= expressions();
       progress |= arguments();
@@ -77,8 +78,11 @@ class Shrinker {
   }
 
  private:
+  bool is_over() const { return attempts_ <= 0 || is_over_(); }
+
   bool accept(Case candidate) {
-    if (attempts_-- <= 0) return false;
+    if (is_over()) return false;
+    --attempts_;
     try {
       verify(candidate.program.ir(), "shrink");
       if (!still_fails_(candidate)) return false;
@@ -104,7 +108,7 @@ class Shrinker {
     bool progress = false;
     for (std::size_t position = 0;; ++position) {
       const Stmt target = statement_at(position);
-      if (!target) return progress;
+      if (!target || is_over()) return progress;
       for (const Stmt& candidate : simpler(target)) {
         const auto replace = [&](const Stmt& s) { return s.same_as(target) ? std::optional(candidate) : std::nullopt; };
         if (!accept_body(rewrite(best_.program.ir().body, {}, replace))) continue;
@@ -119,7 +123,7 @@ class Shrinker {
     bool progress = false;
     for (std::size_t position = 0;; ++position) {
       const Expr target = expression_at(position);
-      if (!target) return progress;
+      if (!target || is_over()) return progress;
       for (const Expr& candidate : simpler(target)) {
         const auto replace = [&](const Expr& e) { return e.same_as(target) ? std::optional(candidate) : std::nullopt; };
         if (!accept_body(rewrite(best_.program.ir().body, replace))) continue;
@@ -197,12 +201,14 @@ class Shrinker {
   Case best_;
   const std::function<bool(const Case&)>& still_fails_;
   int attempts_;
+  const std::function<bool()>& is_over_;
 };
 
 }  // namespace
 
-Case shrink(Case c, const std::function<bool(const Case&)>& still_fails, int attempts) {
-  return Shrinker(std::move(c), still_fails, attempts).run();
+Case shrink(Case c, const std::function<bool(const Case&)>& still_fails, int attempts,
+            const std::function<bool()>& is_over) {
+  return Shrinker(std::move(c), still_fails, attempts, is_over).run();
 }
 
 }  // namespace loopgrad::fuzz

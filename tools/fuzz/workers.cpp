@@ -1,13 +1,13 @@
 #include "tools/fuzz/workers.h"
 
-#include "tools/fuzz/compiled.h"
-
 #include <loopgrad/device_array.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 namespace loopgrad::fuzz {
@@ -22,7 +23,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t longest_silence = 600;  // seconds of work on one thing
+constexpr std::int64_t seconds_to_finish = 3;  // after the end of a session
+constexpr int ends_for_another = 75;           // exit status of a process that another one must follow
 
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -34,8 +36,10 @@ std::string to_line(const SessionResult& part) {
   Json findings = Json::array();
   for (const Finding& f : part.findings)
     findings.push_back({{"seed", f.seed}, {"failure", to_json(f.failure)}, {"compiled", f.compiled}});
-  const Json all = {{"programs", part.programs}, {"refused", part.refused},   {"compiled", part.compiled},
-                    {"flat", part.flat},         {"features", part.features}, {"findings", findings}};
+  const Json all = {{"programs", part.programs}, {"refused", part.refused},
+                    {"compiled", part.compiled}, {"not_compiled", part.not_compiled},
+                    {"flat", part.flat},         {"features", part.features},
+                    {"findings", findings}};
   return all.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
@@ -45,6 +49,7 @@ SessionResult from_line(const std::string& line) {
   part.programs = all["programs"];
   part.refused = all["refused"];
   part.compiled = all["compiled"];
+  part.not_compiled = all["not_compiled"];
   part.flat = all["flat"];
   part.features = all["features"];
   for (const Json& f : all["findings"])
@@ -66,16 +71,18 @@ struct Process {
   std::string received = {};
 };
 
-/// Starts a process that runs `f` with the writing end of a pipe, and then ends without any clean-up of ours.
-Process start_process(const std::function<void(int)>& f) {
+/// Starts a process that runs `f` with the writing end of a pipe, and then ends with its result and without any
+/// clean-up of ours. What interrupts this process it leaves to this process, with which it ends.
+Process start_process(const std::function<int(int)>& f) {
   int ends[2];
-  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-  const pid_t id = ::fork();
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  const pid_t parent = ::getpid(), id = ::fork();
   if (id < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (id == 0) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(3);
     ::close(ends[0]);
-    f(ends[1]);
-    ::_exit(0);
+    ::_exit(f(ends[1]));
   }
   ::close(ends[1]);
   return {id, ends[0]};
@@ -122,13 +129,17 @@ class Crew {
   void run() {
     const int jobs = std::min(options_.jobs, 256);
     for (int k = 0; k < jobs; ++k) processes_.push_back(start(k));
-    while (std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.id >= 0; })) turn();
+    while (std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.id >= 0; })) {
+      turn();
+      look_at_the_clock();
+    }
   }
 
  private:
   Process start(int k) {
     return start_process([this, k](int out) {
-      worker_(board_->slots[k], board_->state, [out](const SessionResult& part) { write_all(out, to_line(part)); });
+      const auto send = [out](const SessionResult& part) { write_all(out, to_line(part)); };
+      return worker_(board_->slots[k], board_->state, send) ? ends_for_another : 0;
     });
   }
 
@@ -141,10 +152,43 @@ class Crew {
       if (process.id < 0) continue;
       if (files[k].revents != 0 && !receive(process)) finish(k);
       hand_on(process);
-      const std::int64_t since = board_->slots[k].since;
-      if (process.id >= 0 && since > 0 && now() - since > longest_silence) ::kill(process.id, SIGKILL);
+      if (process.id >= 0 && is_stuck(k)) ::kill(process.id, SIGKILL);
     }
     report_({});
+  }
+
+  bool is_stuck(std::size_t k) const {
+    const std::int64_t since = board_->slots[k].since;
+    return since > 0 && static_cast<double>(now() - since) > options_.seconds_of_a_step;
+  }
+
+  /// Ends the session when it is time, and those that do not end by themselves.
+  void look_at_the_clock() {
+    if (options_.interrupted && options_.interrupted()) board_->state.stop = true;
+    if (options_.seconds > 0 && static_cast<double>(now() - start_) >= options_.seconds) board_->state.stop = true;
+    if (!board_->state.stop) return;
+    if (!over_since_) over_since_ = now();
+    if (now() - *over_since_ < seconds_to_finish) return;
+    for (std::size_t k = 0; k < processes_.size(); ++k) {
+      if (processes_[k].id < 0) continue;
+      end(k);
+      const WorkerSlot& slot = board_->slots[k];
+      SessionResult part;
+      part.not_compiled = slot.pending;
+      if (slot.since > 0) part.given_up.push_back({slot.seed, slot.what, now() - slot.since});
+      report_(part);
+    }
+  }
+
+  void end(std::size_t k) {
+    Process& process = processes_[k];
+    ::kill(process.id, SIGKILL);
+    while (receive(process)) {
+    }
+    hand_on(process);
+    ::waitpid(process.id, nullptr, 0);
+    ::close(process.pipe);
+    process = {};
   }
 
   void hand_on(Process& process) {
@@ -162,20 +206,22 @@ class Crew {
     ::waitpid(process.id, &status, 0);
     ::close(process.pipe);
     process = {};
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     WorkerSlot& slot = board_->slots[k];
-    const bool hung = now() - slot.since > longest_silence;
-    SessionResult part;
-    part.programs = 1;
-    const std::string what = slot.what;
-    part.findings.push_back({slot.seed,
-                             {what, hung ? fmt::format("does not end within {} s", longest_silence)
-                                         : "the process died: " + ending_of(status)},
-                             what != "interpreted"});
-    report_(part);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != ends_for_another) {
+      const std::string what = slot.what;
+      const std::string message = is_stuck(k) ? fmt::format("does not end within {} s", options_.seconds_of_a_step)
+                                              : "the process died: " + ending_of(status);
+      SessionResult part;
+      part.programs = what == interpreting;  // else it has been counted
+      part.not_compiled = slot.pending;
+      part.findings.push_back({slot.seed, {what, message}, what != interpreting});
+      report_(part);
+      if (!options_.keep_going) board_->state.stop = true;
+    }
     slot.since = 0;
-    if (options_.keep_going) process = start(static_cast<int>(k));
-    else board_->state.stop = true;
+    slot.pending = 0;
+    if (!board_->state.stop) process = start(static_cast<int>(k));
   }
 
   const SessionOptions& options_;
@@ -183,6 +229,8 @@ class Crew {
   const SendPart& report_;
   Board* board_ = nullptr;
   std::vector<Process> processes_;
+  const std::int64_t start_ = now();
+  std::optional<std::int64_t> over_since_;
 };
 
 }  // namespace
@@ -194,29 +242,24 @@ void WorkerSlot::busy(std::uint64_t on, const std::string& with) {
 }
 
 void run_workers(const SessionOptions& options, const Worker& worker, const SendPart& report) {
-  if (options.jobs > 1) return Crew(options, worker, report).run();
-  SharedState state;
-  state.next = options.seed;
-  WorkerSlot slot;
-  worker(slot, state, report);
+  Crew(options, worker, report).run();
 }
 
 std::optional<Failure> check_apart(const Case& c, const SessionOptions& options, bool compiled, double seconds) {
   Process process = start_process([&](int out) {
     const CompiledOptions how{.axes = options.axes, .device = options.device};
-    const Outcome outcome = compiled ? check_compiled({c}, how, [](std::size_t, const std::string&) {}).front()
-                                     : check(c, {.axes = options.axes});
+    const Outcome outcome = compiled ? options.checks.compiled({c}, how, {}).front()
+                                     : options.checks.interpreted(c, {.axes = options.axes});
     if (outcome.failure) write_all(out, to_json(*outcome.failure).dump(-1, ' ', true, Json::error_handler_t::replace));
+    return 0;
   });
-  const std::int64_t end = now() + static_cast<std::int64_t>(seconds) + 1;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   bool late = false;
-  for (pollfd file{process.pipe, POLLIN, 0};;) {
-    const int ready = ::poll(&file, 1, 200);
-    if (ready > 0 && !receive(process)) break;
-    late = now() > end;
-    if (late) ::kill(process.id, SIGKILL);
-    if (late) break;
+  for (pollfd file{process.pipe, POLLIN, 0}; !late;) {
+    if (::poll(&file, 1, 200) > 0 && !receive(process)) break;
+    late = std::chrono::steady_clock::now() > end || (options.interrupted && options.interrupted());
   }
+  if (late) ::kill(process.id, SIGKILL);
   int status = 0;
   ::waitpid(process.id, &status, 0);
   ::close(process.pipe);
@@ -231,6 +274,7 @@ bool has_device(std::string& why) {
   Process process = start_process([](int out) {
     std::string missing;
     write_all(out, has_cuda(&missing) ? "yes" : "no: " + missing);
+    return 0;
   });
   while (receive(process)) {
   }

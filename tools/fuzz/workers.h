@@ -8,10 +8,14 @@
 
 namespace loopgrad::fuzz {
 
+/// What a process says that it is busy with while it interprets a program.
+inline constexpr const char* interpreting = "interpreted";
+
 /// What a process is busy with, where the others can read it.
 struct WorkerSlot {
   std::atomic<std::uint64_t> seed{0};
-  std::atomic<std::int64_t> since{0};  // seconds of the steady clock; 0: idle
+  std::atomic<std::int64_t> since{0};     // seconds of the steady clock; 0: idle
+  std::atomic<std::uint64_t> pending{0};  // programs that wait for being compiled, or are
   char what[120] = {};
   void busy(std::uint64_t on, const std::string& with);
 };
@@ -22,9 +26,11 @@ struct SharedState {
 };
 
 using SendPart = std::function<void(const SessionResult&)>;
-using Worker = std::function<void(WorkerSlot&, SharedState&, const SendPart& send)>;
+/// Works until nothing is left; true when another process must go on in its place.
+using Worker = std::function<bool(WorkerSlot&, SharedState&, const SendPart& send)>;
 
-/// Runs `worker` in `options.jobs` processes, or here when that is 1, and hands what they send to `report`.
+/// Runs `worker` in `options.jobs` processes and hands what they send to `report`. Sets `stop` when the session is
+/// over, and ends those that do not stop within a few seconds.
 void run_workers(const SessionOptions& options, const Worker& worker, const SendPart& report);
 
 }  // namespace loopgrad::fuzz
