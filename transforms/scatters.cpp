@@ -43,15 +43,37 @@ Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& 
   return {};
 }
 
-/// What the sequential loops are; nullopt where only data tells how often one runs.
-std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program, const Loops& loops) {
+/// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it in the nest.
+Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
+  const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
+  if (in_sizes(loop.at_most)) return ir::larger(loop.at_most, ir::int_const(0));
+  ir::RangeContext context;
+  context.non_negative = [&](const ir::Symbol& symbol) {
+    return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
+  };
+  for (const ir::For* around : inside) {
+    const auto lower = ir::range_of(around->lower, context), upper = ir::range_of(around->upper, context);
+    if (lower && upper) context.variables[around->iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+  }
+  const auto trips = ir::range_of(simplify_indices(loop.upper - loop.lower), context);
+  if (!trips || !in_sizes(trips->highest)) return {};
+  return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
+}
+
+/// What the loops over instances are; nullopt where only data tells how often one runs.
+std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program, const Loops& loops,
+                                                     const Loops& around) {
   std::vector<ScatterFactor> factors;
   for (std::size_t k = 0; k < loops.size(); ++k) {
     const ir::For& loop = *loops[k];
     if (const Expr entries = k > 0 ? entries_of(program, loop, *loops[k - 1]) : Expr{}) {
       factors.back() = {&loop, loops[k - 1], entries};
-    } else if (bounds_load(loop) || bounds_mention(loop, loops)) {
-      return std::nullopt;
+    } else if (bounds_load(loop) || bounds_mention(loop, loops) || bounds_mention(loop, around)) {
+      Loops inside = around;
+      inside.insert(inside.end(), loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(k));
+      const Expr most = most_trips_of(program, loop, inside);
+      if (!most) return std::nullopt;
+      factors.push_back({&loop, nullptr, most, true});
     } else {
       const Expr trips = simplify_indices(loop.upper - loop.lower);
       const bool known = is_never_negative(program, trips);
@@ -61,37 +83,141 @@ std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program,
   return factors;
 }
 
-/// The loops of a perfect nest by what they are; false where they come in another order.
+/// The only sum in a leaf of conditions, scalars of its own and what they are assigned; null for others.
+const ir::Reduce* only_sum(const Stmt& leaf) {
+  const ir::Reduce* sum = nullptr;
+  std::set<ir::Array> own;
+  bool plain = true;
+  ir::walk_stmts(leaf, [&](const Stmt& s) {
+    if (const auto* local = s.as<ir::Allocate>()) {
+      plain &= local->array->shape.empty();
+      own.insert(local->array);
+    } else if (const auto* one = s.as<ir::Reduce>()) {
+      plain &= !sum;
+      sum = one;
+    } else if (const auto* set = s.as<ir::Assign>()) {
+      plain &= own.count(set->array) > 0;
+    } else {
+      plain &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If;
+    }
+  });
+  return plain && sum && !own.count(sum->array) ? sum : nullptr;
+}
+
+/// Which loops of the nest are over rows: all but those that decide about keys or about other such loops, and those
+/// that do not separate elements.
+std::set<const ir::For*> rows_of(const Loops& loops, const ir::Reduce& sum, std::vector<std::size_t>& dims) {
+  std::set<const ir::For*> rows(loops.begin(), loops.end());
+  const auto is_instance = [&](const ir::For* loop) { return !rows.count(loop); };
+  const auto mentions_instance = [&](const Expr& e) {
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const ir::For* l) { return is_instance(l) && mentions(e, l->iterator); });
+  };
+  for (bool more = true; more;) {
+    more = false;
+    dims.clear();
+    for (std::size_t d = 0; d < sum.indices.size(); ++d)
+      if (ir::has_load(sum.indices[d]) || mentions_instance(sum.indices[d])) dims.push_back(d);
+    for (const ir::For* loop : loops) {
+      if (is_instance(loop)) continue;
+      bool is_row = !bounds_load(*loop) && !mentions_instance(loop->lower) && !mentions_instance(loop->upper);
+      for (const std::size_t d : dims) is_row &= !mentions(sum.indices[d], loop->iterator);
+      for (const ir::For* other : loops)
+        if (is_instance(other)) is_row &= !bounds_mention(*other, {loop});
+      bool separates = loop->mode == ir::LoopMode::Parallel;
+      for (const Expr& index : sum.indices) separates |= distance(index, ir::var(loop->iterator)).has_value();
+      if (is_row && separates) continue;
+      rows.erase(loop);
+      more = true;
+    }
+  }
+  return rows;
+}
+
+/// The loops of a perfect nest by what they are; false where the nest is none.
 bool take_loops(const Stmt& nest, Scatter& scatter) {
+  Loops loops;
   Stmt at = nest;
   for (const auto* loop = at.as<ir::For>(); loop; loop = at.as<ir::For>()) {
-    const bool parallel = ir::is_parallel(loop->mode);
-    if (!parallel && !scatter.inner.empty()) return false;
-    if (!parallel) scatter.sequential.push_back(loop);
-    else (scatter.sequential.empty() ? scatter.outer : scatter.inner).push_back(loop);
+    loops.push_back(loop);
     at = loop->body;
   }
   scatter.leaf = at;
-  scatter.sum = at.as<ir::Reduce>();
-  return scatter.sum && !scatter.sequential.empty();
-}
-
-/// Whether the targets are the same for all iterations of the parallel loops, and nothing but the sum depends on it.
-bool is_separable(const ir::Program& program, const Scatter& s) {
-  const ir::Reduce& sum = *s.sum;
-  if (sum.atomic || uses(sum.value, sum.array) || ir::aliased_arrays(program).count(sum.array)) return false;
-  for (const Expr& index : sum.indices)
-    if (uses(index, sum.array) || (ir::has_load(index) && !index.same_as(s.key()))) return false;
-  if (mentions_any(s.key(), s.outer) || mentions_any(s.key(), s.inner)) return false;
-  for (const ir::For* loop : s.sequential)
-    if (bounds_mention(*loop, s.outer) || uses(loop->lower, sum.array) || uses(loop->upper, sum.array)) return false;
-  for (const Loops* row : {&s.outer, &s.inner})
-    for (const ir::For* loop : *row)
-      if (bounds_load(*loop) || bounds_mention(*loop, s.sequential)) return false;
+  scatter.sum = only_sum(at);
+  if (!scatter.sum) return false;
+  const std::set<const ir::For*> rows = rows_of(loops, *scatter.sum, scatter.dims);
+  for (const ir::For* loop : loops) {
+    if (!rows.count(loop)) scatter.sequential.push_back(loop);
+    else (scatter.sequential.empty() ? scatter.outer : scatter.inner).push_back(loop);
+  }
+  if (scatter.sequential.empty()) return false;
+  scatter.is_shared_out = ir::is_parallel(loops.front()->mode) && !rows.count(loops.front());
   return true;
 }
 
+/// Whether nothing but the sum depends on it, and what decides about keys is the same for all rows.
+bool is_separable(const ir::Program& program, const Scatter& s) {
+  const ir::Reduce& sum = *s.sum;
+  if (sum.atomic || ir::aliased_arrays(program).count(sum.array)) return false;
+  if (uses(s.for_each(ir::block({})), sum.array) || uses(sum.value, sum.array)) return false;
+  for (const Expr& index : sum.indices)
+    if (uses(index, sum.array)) return false;
+  for (const ir::For* loop : s.sequential)
+    if (uses(loop->lower, sum.array) || uses(loop->upper, sum.array)) return false;
+  if (s.leaf.as<ir::Reduce>()) return true;
+  bool differs = false;  // between rows
+  const Stmt others = s.for_each(ir::block({}));
+  ir::walk(
+      others, [](const Stmt&) {},
+      [&](const Expr& e) { differs |= mentions_any(e, s.outer) || mentions_any(e, s.inner); });
+  return !differs;
+}
+
 }  // namespace
+
+Expr Scatter::key() const {
+  Expr result;
+  for (const std::size_t d : dims) {
+    const Expr place = ir::cast(ScalarType::I64, sum->indices[d]);
+    result = result ? result * sum->array->shape[d] + place : place;
+  }
+  return result;
+}
+
+Expr Scatter::targets() const {
+  Expr result;
+  for (const std::size_t d : dims) result = result ? result * sum->array->shape[d] : sum->array->shape[d];
+  return result;
+}
+
+std::vector<Expr> Scatter::places_of(const Expr& target) const {
+  if (dims.size() == 1) return {target};
+  std::vector<Expr> places(dims.size());
+  Expr rest = target;
+  for (std::size_t k = dims.size(); k-- > 1;) {
+    const Expr& extent = sum->array->shape[dims[k]];
+    places[k] = ir::binary(BinaryOp::Mod, rest, extent);
+    rest = ir::binary(BinaryOp::FloorDiv, rest, extent);
+  }
+  places[0] = rest;
+  return places;
+}
+
+Stmt Scatter::over_targets(const std::function<Stmt(const std::vector<Expr>&, const Expr&)>& body) const {
+  std::vector<ir::Symbol> symbols;
+  std::vector<Expr> places;
+  Expr target;
+  for (const std::size_t d : dims) {
+    symbols.push_back(ir::make_symbol("target"));
+    places.push_back(ir::var(symbols.back()));
+    target = target ? target * sum->array->shape[d] + places.back() : places.back();
+  }
+  Stmt result = body(places, target);
+  for (std::size_t k = dims.size(); k-- > 0;)
+    result = ir::for_loop(symbols[k], ir::int_const(0), sum->array->shape[dims[k]], result, ir::LoopMode::Parallel,
+                          leaf->location);
+  return result;
+}
 
 Expr Scatter::iterations() const {
   Expr product = ir::int_const(1);
@@ -99,24 +225,31 @@ Expr Scatter::iterations() const {
   return product;
 }
 
-Stmt Scatter::sum_into(const Expr& target, const std::vector<Expr>& iteration) const {
+Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>& instance) const {
   const Stmt one = ir::rewrite(leaf, [&](const Expr& e) -> std::optional<Expr> {
-    return ir::equal(e, key()) ? std::optional(ir::cast(e.type(), target)) : std::nullopt;
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      const Expr& index = sum->indices[dims[k]];
+      if (ir::has_load(index) && ir::equal(e, index)) return ir::cast(e.type(), places[k]);
+    }
+    return std::nullopt;
   });
   ir::Substitution values;
-  for (std::size_t k = 0; k < sequential.size(); ++k) values[sequential[k]->iterator] = iteration[k];
+  for (std::size_t k = 0; k < sequential.size(); ++k) values[sequential[k]->iterator] = instance[k];
   return ir::substitute(one, values);
+}
+
+Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
+  return ir::rewrite(leaf, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    return s.as<ir::Reduce>() == sum ? std::optional(in_place_of_sum) : std::nullopt;
+  });
 }
 
 std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) {
   Scatter result;
   if (!take_loops(nest, result)) return std::nullopt;
-  const auto& indices = result.sum->indices;
-  const auto from_data = std::find_if(indices.begin(), indices.end(), ir::has_load);
-  if (from_data == indices.end()) return std::nullopt;
-  result.dimension = static_cast<std::size_t>(from_data - indices.begin());
+  if (std::none_of(result.sum->indices.begin(), result.sum->indices.end(), ir::has_load)) return std::nullopt;
   if (!is_separable(program, result)) return std::nullopt;
-  auto factors = factors_of(program, result.sequential);
+  auto factors = factors_of(program, result.sequential, result.outer);
   if (!factors) return std::nullopt;
   result.factors = std::move(*factors);
   return result;

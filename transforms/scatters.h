@@ -1,16 +1,18 @@
-// Nests that are one sum through an index array: parallel loops around sequential ones around parallel ones,
+// Nests that are one sum into elements that data choose, as a stream of instances with a key each:
 //
-//   parallel for b in ..:                      outer
-//     for v in 0..n:                           sequential
-//       for e in ptr[v]..ptr[v + 1]:
-//         parallel for j in ..:                inner
-//           d_x[idx[e], j] += w[e]*d_y[v, j]
+//   parallel for b in ..:                          rows: b, k       the same keys for all of their iterations
+//     for v in 0..n:                               instances: v, e  numbered 0..count, those that do not exist included
+//       for e in ptr[v]..ptr[v + 1]:       ->      key: idx[e]*m + cell[e]
+//         parallel for k in ..:
+//           d_x[idx[e], cell[e], b, k] += w[e]*d_y[v, b, k]
 //
-// where the targets are the same for all iterations of the parallel loops.
+// An index is part of the key when data or an instance decide about it. A loop is one over rows when it takes part in
+// none of these, and each of its iterations adds to elements of its own.
 #pragma once
 
 #include "dsl/ir/program.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,29 +20,40 @@ namespace loopgrad::transforms {
 
 using Loops = std::vector<const ir::For*>;
 
-/// A sequential loop whose extent the host knows, or the rows of a CSR structure with all of their entries.
+/// A loop over instances: one whose bounds the host knows, the rows of a CSR structure with all of their entries, or
+/// one of which a bound of its trips is known.
 struct ScatterFactor {
   const ir::For* loop = nullptr;  // for a CSR structure that over entries
   const ir::For* rows = nullptr;  // null: no CSR structure
-  ir::Expr extent;                // how often it runs; for a CSR structure a bound of the entry number
+  ir::Expr extent;                // how often it runs, or at most; for a CSR structure a bound of the entry number
+  bool is_ragged = false;         // there may be fewer trips: those with loop->lower + number < loop->upper
 };
 
 struct Scatter {
-  Loops outer, sequential, inner;
-  std::vector<ScatterFactor> factors;  // what the sequential loops are, outermost first
-  ir::Stmt leaf;
+  Loops outer, sequential, inner;      // rows around all instances, loops over instances, other rows
+  std::vector<ScatterFactor> factors;  // what the loops over instances are, outermost first
+  ir::Stmt leaf;                       // the sum, with conditions and locals of one iteration around it
   const ir::Reduce* sum = nullptr;
-  std::size_t dimension = 0;  // of the index that is read from data
+  std::vector<std::size_t> dims;  // the indices of the sum that make up the key
+  bool is_shared_out = false;     // the outermost loop is parallel, though one over instances
 
-  const ir::Expr& key() const { return sum->indices[dimension]; }
-  /// All that the sequential loops have: a bound.
+  /// A number in 0..targets() that is different for different elements of one row.
+  ir::Expr key() const;
+  ir::Expr targets() const;
+  /// The indices `dims` of a target.
+  std::vector<ir::Expr> places_of(const ir::Expr& target) const;
+  /// Loops over all targets; body(places, target).
+  ir::Stmt over_targets(const std::function<ir::Stmt(const std::vector<ir::Expr>&, const ir::Expr&)>& body) const;
+  /// All that the loops over instances have: a bound.
   ir::Expr iterations() const;
-  /// The sum for one target and one iteration, given as values of the iterators.
-  ir::Stmt sum_into(const ir::Expr& target, const std::vector<ir::Expr>& iteration) const;
+  /// The leaf for one target, given as its places, and one instance, given as values of the iterators.
+  ir::Stmt sum_into(const std::vector<ir::Expr>& places, const std::vector<ir::Expr>& instance) const;
+  /// The leaf with something else in place of the sum: done for the instances that exist.
+  ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
 };
 
-/// The scatter that `nest`, a part of the program, is. Nullopt for anything else: atomic sums; targets that the nest
-/// reads or that may alias; more than one index from data; loops of which nothing but data tells how often they run
+/// The scatter that `nest`, a part of the program, is. Nullopt for anything else: no index from data; atomic sums;
+/// targets that the nest reads or that may alias; loops of which only data tells how often they run, without a bound
 /// (rows of a CSR structure are known to have all its entries together).
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);
 

@@ -27,6 +27,7 @@ namespace {
 // How many times faster than the plan that the shape of a sum suggests another one has to be by estimate: estimates are
 // rough, and rougher where sizes are not known.
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
+constexpr double few_targets = 256;  // elements of which each of 32 threads has a copy: 48 KiB, see gpu/lane_copies.h
 
 enum class Plan { Gather, Inverse, Tree, Serial };
 
@@ -35,6 +36,7 @@ struct Group {
   ir::Array target;
   std::vector<Stmt> sums;  // in the current version of the nest
   bool shared = true;      // iterations share it; otherwise it is only to be improved
+  int family = 0;          // groups of one family may share elements
   Separators separators = {};
   Plan plan = Plan::Tree;
   std::string reason = {};
@@ -95,14 +97,65 @@ class Planner {
 
   void choose() {
     forward();
+    if (context_.options.machine.sorts_scatters) part_scatters();
     const LeafOrder& order = leaf_order();
     for (Group& group : groups_) {
       group.separators = separators_of(now_.model, request_.shared_by, group.sums);
       choose_for(group, order);
     }
+    join_families();
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.apart(); });
     if (!all) unforward();
+  }
+
+  // Sums that share elements which data choose need no plan in common: each may have a nest of its own.
+  void part_scatters() {
+    std::vector<Group> groups, written;
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      const Group& group = groups_[k];
+      if (!group.shared || group.sums.size() < 2 || !any_from_data(group)) {
+        groups.push_back(group);
+        written.push_back(written_[k]);
+        continue;
+      }
+      ++families_;
+      for (std::size_t l = 0; l < group.sums.size(); ++l) {
+        groups.push_back({group.target, {group.sums[l]}});
+        written.push_back({group.target, {written_[k].sums[l]}});
+        groups.back().family = families_;
+      }
+    }
+    groups_ = std::move(groups);
+    written_ = std::move(written);
+  }
+
+  static bool any_from_data(const Group& group) {
+    return std::any_of(group.sums.begin(), group.sums.end(), [](const Stmt& sum) {
+      const auto& indices = sum.as<ir::Reduce>()->indices;
+      return std::any_of(indices.begin(), indices.end(), ir::has_load);
+    });
+  }
+
+  // Sums of a family that stay in the nest share their partial results after all.
+  void join_families() {
+    for (int family = 1; family <= families_; ++family) {
+      const auto stays = [&](const Group& g) { return g.family == family && !g.apart(); };
+      const auto first = std::find_if(groups_.begin(), groups_.end(), stays);
+      if (first == groups_.end()) continue;
+      const auto at = static_cast<std::size_t>(first - groups_.begin());
+      for (std::size_t k = at + 1; k < groups_.size();) {
+        if (!stays(groups_[k])) {
+          ++k;
+          continue;
+        }
+        groups_[at].sums.push_back(groups_[k].sums[0]);
+        written_[at].sums.push_back(written_[k].sums[0]);
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
+        written_.erase(written_.begin() + static_cast<std::ptrdiff_t>(k));
+      }
+      groups_[at].plan = Plan::Tree;
+    }
   }
 
   // Gathers, unless something stands in the way or the shape of the sum speaks against it; a shared sum goes the other
@@ -118,11 +171,12 @@ class Planner {
     estimate(group, obstacle, kept);
     if (obstacle || !against.empty()) group.reason = obstacle ? *obstacle : against;
     else group.plan = Plan::Gather;
-    if (obstacle && group.shared && wants_inverse(group) && !obstacle_to_splitting(group, order, kept) &&
+    if (group.shared && wants_inverse(group, obstacle.has_value()) && !obstacle_to_splitting(group, order, kept) &&
         is_scatter(group)) {
       group.plan = Plan::Inverse;
       group.reason =
           "the elements it adds to are known only at run time: a nest of its own, by an inverse of the indices";
+      return;
     }
     if (obstacle || !group.shared) return;
     const SumCandidate &gather = group.candidates[0], &partials = group.candidates[1];
@@ -204,11 +258,19 @@ class Planner {
 
   // A GPU sorts the iterations by their targets; a CPU makes the inverse in one thread, which only pays where partial
   // results are known to leave the whole nest to one thread.
-  bool wants_inverse(const Group& group) const {
-    if (!group.separators.dims.empty() || !group.separators.follows || request_.all_or_none) return false;
-    return context_.options.machine.sorts_scatters ||
-           (group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos &&
-            leaves(now_.nest).size() > group.sums.size());
+  bool wants_inverse(const Group& group, bool obstacle) const {
+    if (!group.separators.follows || request_.all_or_none) return false;
+    if (context_.options.machine.sorts_scatters) return any_from_data(group) && !has_few_targets(group);
+    return obstacle && group.separators.dims.empty() && group.candidates[1].parallel <= 1 &&
+           group.basis.find("assumed") == std::string::npos && leaves(now_.nest).size() > group.sums.size();
+  }
+
+  // So few that each thread of a block can have a copy of all of them.
+  bool has_few_targets(const Group& group) const {
+    SizeEstimator estimator(now_.program, context_.options.expected_sizes);
+    double elements = 1;
+    for (const ir::Expr& extent : group.target->shape) elements *= estimator.value_of(extent, {});
+    return elements <= few_targets;
   }
 
   // One of many on a GPU, such as a column of a factorisation, where the number of kernels decides.
@@ -393,6 +455,7 @@ class Planner {
   std::vector<Group> written_;  // as in the program, for the report
   std::map<const ir::StmtNode*, Stmt> before_forwarding_;
   std::string kept_;
+  int families_ = 0;
 };
 
 }  // namespace

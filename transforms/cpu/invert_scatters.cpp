@@ -30,10 +30,7 @@ constexpr std::int64_t most_blocks = 16;
 class Inverse {
  public:
   explicit Inverse(const Scatter& scatter)
-      : s_(scatter),
-        targets_(scatter.sum->array->shape[scatter.dimension]),
-        iterations_(scatter.iterations()),
-        where_(scatter.leaf->location) {
+      : s_(scatter), targets_(scatter.targets()), iterations_(scatter.iterations()), where_(scatter.leaf->location) {
     const Expr one = ir::int_const(1), twice = ir::larger(targets_ * ir::int_const(2), one);
     const Expr affordable = ir::binary(BinaryOp::FloorDiv, iterations_, twice);
     blocks_ = ir::larger(ir::smaller(affordable, ir::int_const(most_blocks)), one);
@@ -53,7 +50,7 @@ class Inverse {
     return ir::make_array(name, ScalarType::I64, std::move(shape), ir::ArrayRole::Local, where_);
   }
   Expr first(const Expr& target) const { return ir::load(first_, {target}, where_); }
-  Expr key() const { return ir::cast(ScalarType::I64, s_.key()); }
+  Expr key() const { return s_.key(); }
 
   /// The body for the iterations of one block.
   Stmt in_block(const Expr& block, const Stmt& body) const {
@@ -74,11 +71,11 @@ class Inverse {
   Stmt counted() const {
     const ir::Symbol b = ir::make_symbol("block"), t = ir::make_symbol("target");
     const Expr block = ir::var(b), zero = ir::int_const(0);
-    return for_blocks(
-        b,
-        ir::block({ir::for_loop(t, zero, targets_, ir::assign(place_, {block, ir::var(t)}, zero, where_),
-                                ir::LoopMode::Parallel, where_),
-                   in_block(block, ir::reduce(place_, {block, key()}, ir::ReduceOp::Add, ir::int_const(1), where_))}));
+    return for_blocks(b,
+                      ir::block({ir::for_loop(t, zero, targets_, ir::assign(place_, {block, ir::var(t)}, zero, where_),
+                                              ir::LoopMode::Parallel, where_),
+                                 in_block(block, s_.for_each(ir::reduce(place_, {block, key()}, ir::ReduceOp::Add,
+                                                                        ir::int_const(1), where_)))}));
   }
   Stmt added_up() const {
     const ir::Symbol b = ir::make_symbol("block"), t = ir::make_symbol("target");
@@ -104,21 +101,21 @@ class Inverse {
     for (std::size_t k = 0; k < iterators_.size(); ++k)
       body.push_back(ir::assign(iterators_[k], {ir::load(slot, {})}, ir::var(s_.sequential[k]->iterator), where_));
     body.push_back(ir::assign(place_, here, ir::load(slot, {}) + ir::int_const(1), where_));
-    return for_blocks(b, in_block(ir::var(b), ir::allocate(slot, ir::block(std::move(body)), where_)));
+    return for_blocks(b, in_block(ir::var(b), s_.for_each(ir::allocate(slot, ir::block(std::move(body)), where_))));
   }
   Stmt summed() const {
-    const ir::Symbol t = ir::make_symbol("target"), slot = ir::make_symbol("slot");
+    const ir::Symbol slot = ir::make_symbol("slot");
     std::vector<Expr> iteration;
     for (const Array& iterator : iterators_) iteration.push_back(ir::load(iterator, {ir::var(slot)}, where_));
-    const Stmt one = s_.sum_into(ir::var(t), iteration);
-    const auto over_slots = [&](const Stmt& body) {
-      return ir::for_loop(slot, first(ir::var(t)), first(ir::var(t) + ir::int_const(1)), body, ir::LoopMode::Forward,
-                          where_);
-    };
-    Stmt row;
-    if (s_.outer.size() == 1 && s_.inner.size() == 1) row = whole_loop(*s_.outer[0], *s_.inner[0], one);
-    const Stmt body = row ? over_slots(row) : around(s_.outer, over_slots(around(s_.inner, one)));
-    return ir::for_loop(t, ir::int_const(0), targets_, body, ir::LoopMode::Parallel, where_);
+    return s_.over_targets([&](const std::vector<Expr>& places, const Expr& target) {
+      const Stmt one = s_.sum_into(places, iteration);
+      const auto over_slots = [&](const Stmt& body) {
+        return ir::for_loop(slot, first(target), first(target + ir::int_const(1)), body, ir::LoopMode::Forward, where_);
+      };
+      Stmt row;
+      if (s_.outer.size() == 1 && s_.inner.size() == 1) row = whole_loop(*s_.outer[0], *s_.inner[0], one);
+      return row ? over_slots(row) : around(s_.outer, over_slots(around(s_.inner, one)));
+    });
   }
 
   const Scatter& s_;
@@ -129,6 +126,12 @@ class Inverse {
   Array place_;                   // where the next iteration of a block for a target goes; before, how many it has
   std::vector<Array> iterators_;  // of the sequential loops, in the order of the targets
 };
+
+/// Whether threads or lanes can share rows, and what the blocks of instances are is known before the nest.
+bool has_rows(const Scatter& scatter) {
+  return !(scatter.outer.empty() && scatter.inner.empty()) && !scatter.is_shared_out &&
+         !scatter.factors.front().is_ragged;
+}
 
 /// By the inverse where the iterations are many and the rows wide.
 Stmt inverted(const Stmt& nest, const Scatter& scatter) {
@@ -149,8 +152,7 @@ ir::Program invert_scatters(const ir::Program& program) {
                          if (s.kind() == ir::Kind::Contraction) return s;
                          if (s.kind() != ir::Kind::For) return std::nullopt;
                          const auto scatter = scatter_in(program, s);
-                         if (scatter && !(scatter->outer.empty() && scatter->inner.empty()))
-                           return inverted(s, *scatter);
+                         if (scatter && has_rows(*scatter)) return inverted(s, *scatter);
                          return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
                        }));
 }

@@ -45,14 +45,19 @@ class SortedIterations : Builder {
       : Builder(scatter.leaf->location),
         s_(scatter),
         is_in_order_(in_order),
-        targets(scatter.sum->array->shape[scatter.dimension]),
+        targets(scatter.targets()),
         count(scatter.iterations()),
         shares_(shares) {
     words_ = local("words", {number(2), count});
     key = local("key", {count}, ScalarType::I32);
     begin = local("begin", {targets}, ScalarType::I32);
     end = local("end", {targets}, ScalarType::I32);
+    // Of several loops the iterators follow from the number of the instance; entries of a CSR structure need their row.
+    is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
+                                                         [](const ScatterFactor& f) { return f.rows != nullptr; });
+    if (is_numbered_) instance_ = local("instance", {count}, ScalarType::I32);
     for (const ScatterFactor& factor : s_.factors) {
+      if (is_numbered_) break;
       rows_.push_back(factor.rows ? local("row", {factor.extent}, ScalarType::I32) : Array{});
       if (factor.rows) iterators.push_back(iterator_array(*factor.rows, ScalarType::I32));
       const bool from_zero = factor.rows || ir::as_int(factor.loop->lower) == 0;
@@ -64,7 +69,8 @@ class SortedIterations : Builder {
     if (is_in_order_) return ir::block({words(), in_order(number(0))});
     // Entries that no row has get a key behind all targets.
     const bool some_miss =
-        std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.rows != nullptr; });
+        !s_.leaf.as<ir::Reduce>() ||
+        std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.rows || f.is_ragged; });
     const Expr key_end = some_miss ? targets + number(1) : targets;
     return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
                                              [&](const Expr& side) { return in_order(side); })});
@@ -80,6 +86,7 @@ class SortedIterations : Builder {
   }
   std::vector<Array> arrays() const {
     std::vector<Array> result = {words_, key, begin, end};
+    if (is_numbered_) result.push_back(instance_);
     result.insert(result.end(), iterators.begin(), iterators.end());
     std::copy_if(rows_.begin(), rows_.end(), std::back_inserter(result),
                  [](const Array& row) { return row != nullptr; });
@@ -96,11 +103,39 @@ class SortedIterations : Builder {
         return false;
       names[its.iterator] = ir::var(mine.iterator);
     }
-    return ir::equal(targets, other.sum->array->shape[other.dimension]) &&
+    return s_.leaf.as<ir::Reduce>() && other.leaf.as<ir::Reduce>() && ir::equal(targets, other.targets()) &&
            ir::equal(s_.key(), ir::substitute(other.key(), names));
+  }
+  /// The values of the iterators of the loops over instances, at a position.
+  std::vector<Expr> instance_at(const Expr& position) const {
+    if (is_numbered_) return instance_of(at(instance_, position));
+    std::vector<Expr> result;
+    for (const Array& iterator : iterators) result.push_back(at(iterator, position));
+    return result;
   }
 
  private:
+  /// The values of the iterators of the instance with this number; rows of a CSR structure are looked up.
+  std::vector<Expr> instance_of(const Expr& number_of_instance) const {
+    const std::size_t n = s_.factors.size();
+    std::vector<Expr> offsets(n);
+    Expr rest = number_of_instance;
+    for (std::size_t k = n; k-- > 0;) {
+      offsets[k] = k > 0 ? ir::binary(BinaryOp::Mod, rest, s_.factors[k].extent) : rest;
+      if (k > 0) rest = div(rest, s_.factors[k].extent);
+    }
+    std::vector<Expr> result;
+    ir::Substitution known;
+    for (std::size_t k = 0; k < n; ++k) {
+      const ScatterFactor& factor = s_.factors[k];
+      if (factor.rows) result.push_back(at(rows_[k], offsets[k]));
+      if (factor.rows) known[factor.rows->iterator] = result.back();
+      result.push_back(factor.rows ? offsets[k] : ir::substitute(factor.loop->lower, known) + offsets[k]);
+      known[factor.loop->iterator] = result.back();
+    }
+    return result;
+  }
+
   Array iterator_array(const ir::For& loop, ScalarType type) const {
     return local(loop.iterator.name + "_of", {count}, type);
   }
@@ -128,35 +163,48 @@ class SortedIterations : Builder {
     return let(steps, bits_of(behind - factor.rows->lower, most_bisections), all);
   }
 
-  /// words[0, number of the iteration]; numbers of entries that no row has get a target behind all.
+  /// words[0, number of the instance]; instances that do not exist get a target behind all.
   Stmt words() const {
     Expr place = number(0), exists;
-    ir::Substitution row_of;
+    ir::Substitution known;
+    const auto require = [&](const Expr& condition) {
+      exists = exists ? ir::binary(BinaryOp::And, exists, condition) : condition;
+    };
+    std::vector<ir::Symbol> trips;
     for (std::size_t k = 0; k < s_.factors.size(); ++k) {
       const ScatterFactor& factor = s_.factors[k];
-      const Expr i = ir::var(factor.loop->iterator);
-      place = place * factor.extent + (factor.rows ? i : i - factor.loop->lower);
-      if (!factor.rows) continue;
-      row_of[factor.rows->iterator] = at(rows_[k], i);
-      const Expr here = less(at(rows_[k], i), factor.rows->upper);
-      exists = exists ? ir::binary(BinaryOp::And, exists, here) : here;
+      trips.push_back(factor.is_ragged ? ir::make_symbol("trip") : factor.loop->iterator);
+      const Expr i = ir::var(trips.back());
+      place = place * factor.extent + (factor.rows || factor.is_ragged ? i : i - factor.loop->lower);
+      if (factor.rows) {
+        known[factor.rows->iterator] = at(rows_[k], i);
+        require(less(at(rows_[k], i), factor.rows->upper));
+      } else if (factor.is_ragged) {
+        const Expr value = ir::substitute(factor.loop->lower, known) + i;
+        require(less(value, ir::substitute(factor.loop->upper, known)));
+        known[factor.loop->iterator] = value;
+      }
     }
     place = simplify_indices(place);
     const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
-    Stmt body = word(ir::substitute(ir::cast(ScalarType::I64, s_.key()), row_of));
-    if (exists) body = ir::if_then(exists, body, word(targets));
+    Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
+    // Conditions of the leaf may leave out the word.
+    if (!s_.leaf.as<ir::Reduce>()) body = ir::block({word(targets), exists ? ir::if_then(exists, body) : body});
+    else if (exists) body = ir::if_then(exists, body, word(targets));
     // The only loop of a nest has both the row and the word.
     if (s_.factors.size() == 1 && s_.factors[0].rows)
       return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], body));
     std::vector<Stmt> all;
     for (std::size_t k = 0; k < s_.factors.size(); ++k)
       if (s_.factors[k].rows) all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], rows_[k], ir::block({}))));
-    for (auto factor = s_.factors.rbegin(); factor != s_.factors.rend(); ++factor) {
-      const ir::For& l = *factor->loop;
-      body = ir::for_loop(l.iterator, factor->rows ? number(0) : l.lower, factor->rows ? factor->extent : l.upper, body,
+    for (std::size_t k = s_.factors.size(); k-- > 0;) {
+      const ScatterFactor& factor = s_.factors[k];
+      const ir::For& l = *factor.loop;
+      const bool counts = factor.rows || factor.is_ragged;
+      body = ir::for_loop(trips[k], counts ? number(0) : l.lower, counts ? factor.extent : l.upper, body,
                           LoopMode::Parallel, l.location);
     }
-    all.push_back(body);
+    all.push_back(ir::with_fresh_names(body));
     return ir::block(std::move(all));
   }
 
@@ -185,18 +233,12 @@ class SortedIterations : Builder {
     return ir::block({none, all});
   }
 
-  /// The iterators of the iteration with this number, at position p.
+  /// What is known of the instance with this number, at position p.
   Stmt iterators_of(const Expr& item, const Expr& p) const {
+    if (is_numbered_) return put(instance_, p, item);
+    const std::vector<Expr> values = instance_of(item);
     std::vector<Stmt> body;
-    Expr rest = item;
-    for (std::size_t k = s_.factors.size(), n = iterators.size(); k-- > 0;) {
-      const ScatterFactor& factor = s_.factors[k];
-      const Expr own = k > 0 ? ir::binary(BinaryOp::Mod, rest, factor.extent) : rest;
-      const Expr i = factor.rows ? own : own + factor.loop->lower;
-      body.push_back(put(iterators[--n], p, i));
-      if (factor.rows) body.push_back(put(iterators[--n], p, at(rows_[k], own)));
-      if (k > 0) rest = div(rest, factor.extent);
-    }
+    for (std::size_t k = 0; k < values.size(); ++k) body.push_back(put(iterators[k], p, values[k]));
     return ir::block(std::move(body));
   }
 
@@ -211,7 +253,9 @@ class SortedIterations : Builder {
 
  private:
   const SortShares shares_;
-  Array words_;              // of each iteration, its target and its number
+  bool is_numbered_ = false;
+  Array instance_;           // their numbers, sorted; in place of iterators where these follow from them
+  Array words_;              // of each instance, its target and its number
   std::vector<Array> rows_;  // of each entry of a CSR structure, by factor; null for other factors
 };
 
@@ -221,8 +265,7 @@ class SegmentSums : Builder {
   SegmentSums(const Scatter& scatter, const SortedIterations& sorted, std::int64_t piece)
       : Builder(scatter.leaf->location), s_(scatter), sorted_(sorted), piece_(piece) {
     pieces_ = ceil_div(sorted.count, number(piece));
-    std::vector<Expr> shape = s_.sum->array->shape;
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(s_.dimension));
+    std::vector<Expr> shape = without_key(s_.sum->array->shape);
     shape.insert(shape.begin(), {number(2), pieces_});
     parts_ = ir::make_array(s_.sum->array->name + "_part", value_type(s_.sum->array->type), shape, ir::ArrayRole::Local,
                             where_);
@@ -231,12 +274,18 @@ class SegmentSums : Builder {
   Stmt code() const { return ir::allocate(parts_, ir::block({parts(), sums()}), where_); }
 
  private:
+  std::vector<Expr> without_key(std::vector<Expr> list) const {
+    for (std::size_t k = s_.dims.size(); k-- > 0;) list.erase(list.begin() + static_cast<std::ptrdiff_t>(s_.dims[k]));
+    return list;
+  }
   /// total = none; total op= each of the positions.
-  Stmt over(const Array& total, const Expr& lower, const Expr& upper, const Expr& target) const {
+  Stmt over(const Array& total, const Expr& lower, const Expr& upper, const std::vector<Expr>& target) const {
     const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
-      std::vector<Expr> iteration;
-      for (const Array& iterator : sorted_.iterators) iteration.push_back(at(iterator, slot));
-      return add(total, {}, s_.sum_into(target, iteration).as<ir::Reduce>()->value);
+      const Stmt one = s_.sum_into(target, sorted_.instance_at(slot));
+      return ir::with_fresh_names(ir::rewrite(one, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+        const auto* sum = s.as<ir::Reduce>();
+        return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
+      }));
     });
     return ir::block({set(total, {}, ir::identity_of(s_.sum->op, total->type)), each});
   }
@@ -245,8 +294,7 @@ class SegmentSums : Builder {
   }
   Array total() const { return ir::make_array("total", parts_->type, {}, ir::ArrayRole::Local, where_); }
   std::vector<Expr> part(int which, const Expr& piece) const {
-    std::vector<Expr> indices = s_.sum->indices;
-    indices.erase(indices.begin() + static_cast<std::ptrdiff_t>(s_.dimension));
+    std::vector<Expr> indices = without_key(s_.sum->indices);
     indices.insert(indices.begin(), {number(which), piece});
     return indices;
   }
@@ -267,7 +315,8 @@ class SegmentSums : Builder {
       const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
       const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
         const Array sum = total();
-        const Stmt all = ir::block({over(sum, lower, upper, target), set(parts_, part(which, c), ir::load(sum, {}))});
+        const Stmt all =
+            ir::block({over(sum, lower, upper, s_.places_of(target)), set(parts_, part(which, c), ir::load(sum, {}))});
         return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), ir::allocate(sum, all, where_)));
       };
       const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
@@ -277,17 +326,17 @@ class SegmentSums : Builder {
   }
 
   Stmt sums() const {
-    return loop("target", number(0), sorted_.targets, LoopMode::Parallel, [&](const Expr& t) {
+    return s_.over_targets([&](const std::vector<Expr>& places, const Expr& t) {
       const Expr begin = at(sorted_.begin, t), end = at(sorted_.end, t), piece = div(begin, number(piece_));
       std::vector<Expr> indices = s_.sum->indices;
-      indices[s_.dimension] = t;
+      for (std::size_t k = 0; k < s_.dims.size(); ++k) indices[s_.dims[k]] = places[k];
       const Array sum = total();
       const auto of_part = [&](int which, const Expr& c) { return ir::load(parts_, part(which, c), where_); };
       const Stmt begun = ir::if_then(ir::binary(BinaryOp::Eq, begin, piece * number(piece_)),
                                      set(sum, {}, of_part(0, piece)), set(sum, {}, of_part(1, piece)));
       const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
                                LoopMode::Forward, [&](const Expr& c) { return add(sum, {}, of_part(0, c)); });
-      const Stmt found = ir::if_then(is_long(t), ir::block({begun, others}), over(sum, begin, end, t));
+      const Stmt found = ir::if_then(is_long(t), ir::block({begun, others}), over(sum, begin, end, places));
       return around_all(ir::allocate(sum, ir::block({found, add(s_.sum->array, indices, ir::load(sum, {}))}), where_));
     });
   }
@@ -307,6 +356,7 @@ class Sorter {
       return std::clamp(share, std::int64_t{2}, most);
     };
     piece_ = at_most(enough_threads / 512, 128);
+    many_threads_ = std::max<std::int64_t>(enough_threads / 8, 2);
     // The same tile and as many counts whatever the block.
     const auto power_of_two = [](std::int64_t share, std::int64_t least, std::int64_t most) {
       return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(share, least, most))));
@@ -328,6 +378,7 @@ class Sorter {
   }
 
  private:
+  /// Statements that run once: what is sorted before one of them is sorted for all that follow.
   Stmt outermost(const Stmt& s) {
     if (const auto* local = s.as<ir::Allocate>())
       return ir::allocate(local->array, outermost(local->body), local->location);
@@ -336,31 +387,46 @@ class Sorter {
       for (const Stmt& child : block->body) body.push_back(outermost(child));
       return ir::block(std::move(body));
     }
-    const auto scatter = s.kind() == ir::Kind::For ? sortable(s) : std::nullopt;
-    return scatter && is_constant(*scatter) ? with_shared(s, *scatter) : inside(s);
+    const Stmt result = inside(s);
+    std::vector<Stmt> all = std::move(before_);
+    before_.clear();
+    all.push_back(result);
+    return ir::block(std::move(all));
   }
 
+  /// Sorts that depend on nothing that changes are shared by all nests with the same iterations and targets.
   Stmt with_shared(const Stmt& nest, const Scatter& scatter) {
-    for (const auto& sorted : shared_)
-      if (sorted->serves(scatter)) return where_it_fits(nest, *sorted, SegmentSums(scatter, *sorted, piece_).code());
-    shared_.push_back(std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_));
-    const SortedIterations& sorted = *shared_.back();
-    return where_it_fits(nest, sorted, ir::block({sorted.code(), SegmentSums(scatter, sorted, piece_).code()}));
+    const auto found =
+        std::find_if(shared_.begin(), shared_.end(), [&](const auto& one) { return one->serves(scatter); });
+    const SortedIterations* sorted = found == shared_.end() ? nullptr : found->get();
+    if (!sorted) {
+      shared_.push_back(std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_));
+      sorted = shared_.back().get();
+      before_.push_back(ir::if_then(sorted->fits(), ir::with_fresh_names(sorted->code())));
+    }
+    return where_it_fits(nest, scatter, *sorted, SegmentSums(scatter, *sorted, piece_).code());
   }
 
-  Stmt where_it_fits(const Stmt& nest, const SortedIterations& sorted, const Stmt& by_sort) const {
-    return ir::with_fresh_names(
-        ir::if_then(sorted.fits(), by_sort, owned_scatter(program_, nest).value_or(nest), nest->location));
+  /// By sorted segments, where the numbers fit and the nest is not parallel enough as it is.
+  Stmt where_it_fits(const Stmt& nest, const Scatter& scatter, const SortedIterations& sorted,
+                     const Stmt& by_sort) const {
+    const Stmt result =
+        ir::if_then(sorted.fits(), by_sort, owned_scatter(program_, nest).value_or(nest), nest->location);
+    if (!scatter.is_shared_out) return ir::with_fresh_names(result);
+    const auto& loop = *nest.as<ir::For>();
+    return ir::if_then(at_least(loop.upper - loop.lower, many_threads_), nest, ir::with_fresh_names(result),
+                       nest->location);
   }
 
   Stmt inside(const Stmt& all) {
     return ir::rewrite(all, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (s.kind() != ir::Kind::For) return std::nullopt;
-      if (const auto scatter = sortable(s)) {
+      if (const auto scatter = scatter_in(program_, s)) {
+        if (is_constant(*scatter)) return with_shared(s, *scatter);
         const SortedIterations sorted(*scatter, ascends(*scatter), shares_);
         const Stmt body = ir::block({sorted.code(), SegmentSums(*scatter, sorted, piece_).code()});
-        return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, sorted, body)));
+        return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, *scatter, sorted, body)));
       }
       if (const auto owned = owned_scatter(program_, s)) return owned;
       // Inside a parallel loop there are owners enough.
@@ -373,22 +439,14 @@ class Sorter {
     return body;
   }
 
-  /// A scatter whose elements only depend on the target and the parallel loops.
-  std::optional<Scatter> sortable(const Stmt& nest) const {
-    auto scatter = scatter_in(program_, nest);
-    if (!scatter) return std::nullopt;
-    for (std::size_t d = 0; d < scatter->sum->indices.size(); ++d)
-      for (const ir::For* loop : scatter->sequential)
-        if (d != scatter->dimension && mentions(scatter->sum->indices[d], loop->iterator)) return std::nullopt;
-    return scatter;
-  }
-
   /// Whether the targets ascend, since the user says so of the array that they are.
   bool ascends(const Scatter& scatter) const {
     Expr key = scatter.key();
     while (const auto* cast = key.as<ir::Cast>()) key = cast->a;
     const auto* load = key.as<ir::Load>();
-    if (!load || written_.count(load->array) || scatter.factors.size() != 1 || scatter.factors[0].rows) return false;
+    if (!load || written_.count(load->array) || scatter.factors.size() != 1 || !scatter.leaf.as<ir::Reduce>())
+      return false;
+    if (scatter.factors[0].rows || scatter.factors[0].is_ragged) return false;
     const ir::For& loop = *scatter.factors[0].loop;
     const bool by_loop = load->indices.size() == 1 && ir::equal(load->indices[0], ir::var(loop.iterator));
     return by_loop && std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
@@ -399,24 +457,30 @@ class Sorter {
   /// The targets are the same wherever they are asked for.
   bool is_constant(const Scatter& scatter) const {
     bool constant = true;
-    const auto look = [&](const Expr& e) {
-      ir::walk(e, [&](const Expr& x) {
-        const auto* load = x.as<ir::Load>();
-        constant = constant && !(load && written_.count(load->array));
-      });
+    const auto is_known = [&](const ir::Symbol& symbol) {
+      return std::find(program_.sizes.begin(), program_.sizes.end(), symbol) != program_.sizes.end() ||
+             std::any_of(scatter.sequential.begin(), scatter.sequential.end(),
+                         [&](const ir::For* loop) { return loop->iterator == symbol; });
     };
-    look(scatter.key());
+    const auto look = [&](const Expr& x) {
+      if (const auto* load = x.as<ir::Load>()) constant &= !written_.count(load->array);
+      if (const auto* variable = x.as<ir::Var>()) constant &= is_known(variable->symbol);
+    };
+    ir::walk(scatter.key(), look);
+    ir::walk(
+        scatter.for_each(ir::block({})), [](const Stmt&) {}, look);
     for (const ir::For* loop : scatter.sequential) {
-      look(loop->lower);
-      look(loop->upper);
+      ir::walk(loop->lower, look);
+      ir::walk(loop->upper, look);
     }
     return constant;
   }
 
   const ir::Program& program_;
-  std::int64_t piece_;
+  std::int64_t piece_, many_threads_;
   SortShares shares_;
   std::set<Array> written_;
+  std::vector<Stmt> before_;  // sorts that the next outermost statement needs
   std::vector<std::unique_ptr<SortedIterations>> shared_;
 };
 
