@@ -72,6 +72,7 @@ struct Nest {
   };
   std::vector<Check> checks;
   SourceLocation location;
+  Expr gate;  // the first link where that is a condition on sizes
 
   Stmt around(Stmt body) const {
     for (auto link = links.rbegin(); link != links.rend(); ++link)
@@ -101,10 +102,13 @@ class Builder {
 
   FactsProgram build() {
     for (const ir::Fact& fact : source_.facts) add(fact);
+    transforms::LeavingAccesses leaving(source_);
     for (const transforms::OpenAccess& access : transforms::open_accesses(source_))
-      if (access.only_sizes) add_of_sizes(access);
-      else if (access.is_known) add(access);
+      if (access.only_sizes) add_of_sizes(access, leaving.leaving(access));
+      else if (access.is_known) add(access, {});
     FactsProgram all;
+    all.source = source_;
+    all.needed = needed();
     const Stmt body = finished();
     all.seen = make_result(static_cast<std::int64_t>(sites_.size()));
     const Stmt seen = recording(all.seen);
@@ -316,7 +320,8 @@ class Builder {
     });
   }
 
-  void add(const transforms::OpenAccess& access) {
+  /// `gate`: of sizes; nothing is to be looked at where it does not hold. Null: always.
+  void add(const transforms::OpenAccess& access, const Expr& gate) {
     const Expr extent = access.array->shape[access.dimension];
     const Expr bad = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
     const Symbols iterators = from_data(access.around);
@@ -325,9 +330,19 @@ class Builder {
     if (access.when) when = when ? both(when, access.when) : access.when;
     add_readable(access.index, iterators, when);
     sites_.push_back({access.array, access.dimension, {}, {}, access.location});
-    if (!add(links_around(access), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
+    if (!add(links_around(access, gate), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
              access.location))
       sites_.pop_back();
+  }
+
+  bool is_of_sizes(const Expr& e) const {
+    bool sizes = true;
+    ir::walk(e, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      const auto is = [&](const ir::Symbol& size) { return v && size == v->symbol; };
+      sizes &= part.kind() != ir::Kind::Load && (!v || std::any_of(source_.sizes.begin(), source_.sizes.end(), is));
+    });
+    return sizes;
   }
 
   /// Joins a nest over the same iterations. False when the condition is there already.
@@ -352,7 +367,9 @@ class Builder {
       nest.checks.push_back(std::move(check));
       return true;
     }
-    nests_.push_back({std::move(links), {std::move(check)}, where});
+    const bool is_gated = !links.empty() && !links.front().iterator && is_of_sizes(links.front().condition);
+    const Expr gate = is_gated ? links.front().condition : Expr();
+    nests_.push_back({std::move(links), {std::move(check)}, where, gate});
     return true;
   }
 
@@ -368,33 +385,32 @@ class Builder {
     }
   }
 
-  bool is_of_sizes(const Expr& e) const {
-    bool sizes = true;
-    ir::walk(e, [&](const Expr& part) {
-      const auto* v = part.as<ir::Var>();
-      const auto is = [&](const ir::Symbol& size) { return v && size == v->symbol; };
-      sizes &= part.kind() != ir::Kind::Load && (!v || std::any_of(source_.sizes.begin(), source_.sizes.end(), is));
-    });
-    return sizes;
-  }
-
-  /// Only where it is sure that the access happens: in loops over ranges of sizes.
-  void add_of_sizes(const transforms::OpenAccess& access) {
-    const Expr extent = access.array->shape[access.dimension];
-    if (!is_of_sizes(extent)) return;
-    Expr broken = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
-    for (const Stmt& s : access.around) {
-      if (s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
-      const auto* n = s.as<ir::For>();
-      if (!n) continue;
-      if (!is_of_sizes(n->lower) || !is_of_sizes(n->upper)) return;
-      broken = both(less(n->lower, n->upper), broken);
+  /// Refused before the run where an access surely happens outside of the array; where inputs decide that, they are
+  /// looked at. Where the program itself does, see bound_accesses.
+  void add_of_sizes(const transforms::OpenAccess& access, const transforms::Leaving& leaving) {
+    if (leaving.never()) return;
+    if (!leaving.is_sure) {
+      if (access.is_known) add(access, leaving.sizes ? leaving.sizes : access.beyond);
+      return;
     }
-    of_sizes_.push_back({{access.array, access.dimension, {}, {}, access.location}, access.index, broken});
+    const auto is_there = [&](const FactsProgram::OfSizes& one) { return ir::equal(one.broken, leaving.sizes); };
+    if (std::none_of(of_sizes_.begin(), of_sizes_.end(), is_there)) of_sizes_.push_back({access, leaving.sizes});
   }
 
-  std::vector<Link> links_around(const transforms::OpenAccess& access) const {
+  /// What `all.needed` says: null unless every check stands under a condition of sizes.
+  Expr needed() const {
+    if (!checks_.empty()) return {};
+    Expr any = ir::bool_const(false);
+    for (const Nest& nest : nests_) {
+      if (!nest.gate) return {};
+      any = either(any, nest.gate);
+    }
+    return any;
+  }
+
+  std::vector<Link> links_around(const transforms::OpenAccess& access, const Expr& gate) const {
     std::vector<Link> links;
+    if (gate) links.push_back({std::nullopt, {}, {}, gate, access.location});
     for (std::size_t k = 0; k < access.around.size(); ++k) {
       if (const auto* n = access.around[k].as<ir::For>()) {
         links.push_back(

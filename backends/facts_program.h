@@ -3,6 +3,7 @@
 #pragma once
 
 #include "transforms/bound_accesses.h"
+#include "transforms/leaving_accesses.h"
 
 #include <set>
 
@@ -20,13 +21,18 @@ struct FactsProgram {
   ir::Program recording;
   ir::Array seen;
   std::vector<transforms::RecordedSite> sites;
-  /// Accesses of which sizes alone decide, such as x(n - 1): out of range where `broken` holds.
+  /// Accesses of which sizes alone decide whether an iteration leaves the array, such as x(i + 1) in a loop to n: one
+  /// does where `broken` holds. Evaluated on the host, in every run with other sizes than the last one.
   struct OfSizes {
-    transforms::RecordedSite site;
-    ir::Expr index, broken;
+    transforms::OpenAccess access;
+    ir::Expr broken;
   };
   std::vector<OfSizes> of_sizes;
-  /// The same arrays and sizes, with all facts and without a body.
+  /// For which sizes `program` has anything to look at: a bool; null for all of them.
+  ir::Expr needed;
+  /// As it was given: what `of_sizes` is about.
+  ir::Program source;
+  /// The same arrays and sizes as `program`, with all facts and without a body.
   ir::Program stated;
   /// Injective facts of `stated` about arrays of which no in_range fact with the lower bound 0 is known: a table of the
   /// values that occur has no bounded size then.
@@ -46,6 +52,11 @@ struct FactsProgram {
 /// branches that they stand in:
 ///
 ///   for i in 0..n: violations += (idx[i] < 0 || idx[i] >= m)
+///
+/// Where sizes and iterators decide about an index, and inputs whether the access happens, all of this is done for those
+/// sizes only with which an iteration can leave the array:
+///
+///   if n + 1 > m: for i in 0..n: violations += mask[i] > 0 && i + 1 >= m
 ///
 /// All that is looked at in the same iterations is looked at by one loop, which reads what it needs once. There is one
 /// sum and no branch, so that registers, lanes and threads sum it; which index it was is asked only if there is one.

@@ -10,12 +10,18 @@
 //   for t in 0..b[] (at most 4):  ->       record[0] max= select(b[] > 4, b[], nothing_recorded)
 //                                          for t in 0..min(b[], 4):
 //
+// Where iterators decide the index and data whether the access happens, the statement gets a condition in place of a
+// clamped index, which would be the same element for several iterations:
+//
+//   for i in 0..n:                         for i in 0..n:
+//     if x[i] > 0: y[i + 1] = x[i]  ->       if x[i] > 0: (the note; if i + 1 < n: y[i + 1] = x[i])
+//
 // Whoever runs the program looks at the record afterwards: an element that is not `nothing_recorded` is an error of the
 // user's. All of this is ordinary code, made before any other pass: whatever sums, sorts or inverts by such an index
 // finds one that is in range.
 //
-// Left alone: what stays in range by the bounds of loops and by stated facts, and what is known before the program
-// runs; both are verified then (see backends/facts_program.h).
+// Left alone: what stays in range by the bounds of loops and by stated facts, what sizes decide, and what is known before
+// the program runs; all of that is verified then (see backends/facts_program.h).
 #pragma once
 
 #include "dsl/ir/program.h"

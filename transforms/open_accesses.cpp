@@ -72,11 +72,25 @@ bool IndexRanges::stays_within(const Expr& index, const Expr& extent) const {
          is_never_negative(program_, extent - ir::int_const(1) - range->highest);
 }
 
+Expr IndexRanges::beyond(const Expr& index, const Expr& extent) const {
+  const auto range = ir::range_of(index, context_);
+  if (!range) return {};
+  const Expr outside = ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, range->lowest, ir::int_const(0)),
+                                  ir::binary(BinaryOp::Ge, range->highest, extent));
+  bool of_sizes = true;
+  ir::walk(outside, [&](const Expr& part) {
+    const auto* v = part.as<ir::Var>();
+    of_sizes &= part.kind() != ir::Kind::Load &&
+                (!v || std::find(program_.sizes.begin(), program_.sizes.end(), v->symbol) != program_.sizes.end());
+  });
+  return of_sizes ? outside : Expr();
+}
+
 namespace {
 
 class Finder {
  public:
-  explicit Finder(const ir::Program& program) : sizes_(program.sizes), scalars_(program), ranges_(program) {}
+  explicit Finder(const ir::Program& program) : scalars_(program), ranges_(program) {}
 
   std::vector<OpenAccess> run(const Stmt& body) {
     statement(body);
@@ -139,20 +153,12 @@ class Finder {
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const Expr index = scalars_.look_through(indices[d]);
       const bool only_sizes = !ranges_.is_from_data(index);
-      if ((only_sizes && (when || !is_of_sizes(index))) || ranges_.stays_within(index, array->shape[d])) continue;
+      if (ranges_.stays_within(index, array->shape[d])) continue;
       const Expr condition = when ? scalars_.look_through(when) : Expr();
       const bool known = scalars_.is_known(index) && (!condition || scalars_.is_known(condition)) && known_around();
-      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, known});
+      const Expr beyond = only_sizes ? ranges_.beyond(index, array->shape[d]) : Expr();
+      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, beyond, known});
     }
-  }
-
-  bool is_of_sizes(const Expr& index) const {
-    bool sizes = true;
-    ir::walk(index, [&](const Expr& part) {
-      const auto* v = part.as<ir::Var>();
-      sizes &= !v || std::find(sizes_.begin(), sizes_.end(), v->symbol) != sizes_.end();
-    });
-    return sizes;
   }
 
   bool known_around() const {
@@ -164,7 +170,6 @@ class Finder {
     });
   }
 
-  const std::vector<ir::Symbol> sizes_;
   const ir::KnownScalars scalars_;
   IndexRanges ranges_;
   std::vector<Stmt> around_;

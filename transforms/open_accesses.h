@@ -9,7 +9,7 @@
 
 namespace loopgrad::transforms {
 
-/// One index that only data tell, or only sizes.
+/// One index that may leave its extent, as far as bounds of loops tell one by one; see leaving_accesses.h for more.
 struct OpenAccess {
   ir::Array array;
   std::size_t dimension = 0;
@@ -19,7 +19,8 @@ struct OpenAccess {
   std::vector<ir::Stmt> around;  // the statements around that one, outermost first
   SourceLocation location;
   bool is_read = false;
-  bool only_sizes = false;  // decide about the index, not data
+  bool only_sizes = false;  // and iterators decide about the index, not data
+  ir::Expr beyond;  // only_sizes: a bool of sizes; the index stays within the extent where it does not hold; or null
   bool is_known = false;    // before the program runs: nothing that it computes decides index, condition or loops
 };
 
@@ -33,6 +34,8 @@ class IndexRanges {
   /// Whether data decide: a load, or an iterator with such bounds. Tape arrays hold trip counts of bounded loops.
   bool is_from_data(const ir::Expr& index) const;
   bool stays_within(const ir::Expr& index, const ir::Expr& extent) const;
+  /// A bool of sizes: where it does not hold, the index stays within the extent. Null where ranges do not say.
+  ir::Expr beyond(const ir::Expr& index, const ir::Expr& extent) const;
 
  private:
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;

@@ -4,6 +4,7 @@
 #include "dsl/ir/visit.h"
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
+#include "tests/error/guarded.h"
 
 #include <loopgrad/compile.h>
 
@@ -18,25 +19,6 @@ const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0
 using Case = CompiledCase;
 
 class OutOfRange : public testing::TestWithParam<Case> {};
-
-/// An array between two others that must stay as they are.
-struct Guarded {
-  explicit Guarded(std::int64_t n, float value) : memory(static_cast<std::size_t>(n + 2 * gap), -1e9f), extent(n) {
-    std::fill(memory.begin() + gap, memory.end() - gap, value);
-  }
-  View view() { return loopgrad::view(memory.data() + gap, {extent}); }
-  float& operator[](std::int64_t i) { return memory[static_cast<std::size_t>(gap + i)]; }
-  bool is_whole() const {
-    bool whole = true;
-    for (std::int64_t i = 0; i < gap; ++i)
-      whole &=
-          memory[static_cast<std::size_t>(i)] == -1e9f && memory[static_cast<std::size_t>(gap + extent + i)] == -1e9f;
-    return whole;
-  }
-  static constexpr std::int64_t gap = 4096;
-  std::vector<float> memory;
-  std::int64_t extent;
-};
 
 constexpr std::int64_t n = 3000, m = 50;
 
