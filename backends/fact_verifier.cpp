@@ -48,8 +48,8 @@ std::unique_ptr<FactVerifier> FactVerifier::independent() const {
 }
 
 void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
-  if (options_.facts == Facts::Trust || (ir::is_empty(facts_.program.body) && facts_.of_sizes.empty() &&
-                                         facts_.deciding.empty()))
+  if (options_.facts == Facts::Trust ||
+      (ir::is_empty(facts_.program.body) && facts_.of_sizes.empty() && facts_.deciding.empty()))
     return;
   if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
   std::lock_guard lock(mutex_);

@@ -57,10 +57,10 @@ class FactVerifier {
   std::int64_t result_ = 0;
   std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `result_`
   std::mutex mutex_;
-  Key last_;                           // verified by the last call
+  Key last_;                              // verified by the last call
   std::optional<SizeValues> last_sizes_;  // with which no access leaves its array
-  std::map<std::string, View> views_;  // verified by the last call: those that decide
-  std::deque<Key> versioned_;          // verified once
+  std::map<std::string, View> views_;     // verified by the last call: those that decide
+  std::deque<Key> versioned_;             // verified once
 };
 
 }  // namespace loopgrad::backend

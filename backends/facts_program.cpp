@@ -93,6 +93,7 @@ class Builder {
  public:
   explicit Builder(const ir::Program& program) : source_(program), scalars_(program) {
     result_ = make_result(1);
+    note_given_sizes();
     for (const Array& array : program.arrays) {
       if (array->role == ir::ArrayRole::Tape) continue;
       inputs_[array] = ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location);
@@ -127,6 +128,23 @@ class Builder {
   }
 
  private:
+  /// Those that extents of arguments, bounds of loops or conditions are made of.
+  void note_given_sizes() {
+    const auto note = [&](const Expr& e) {
+      ir::walk(e, [&](const Expr& part) {
+        if (const auto* v = part.as<ir::Var>()) given_.insert(v->symbol);
+        return part.kind() != ir::Kind::Load;
+      });
+    };
+    for (const Array& array : source_.arrays)
+      for (const Expr& extent : array->shape)
+        if (array->role != ir::ArrayRole::Tape) note(extent);
+    ir::walk_stmts(source_.body, [&](const Stmt& s) {
+      if (const auto* n = s.as<ir::For>()) note(n->lower), note(n->upper);
+      if (const auto* n = s.as<ir::If>()) note(n->condition);
+    });
+  }
+
   void add(ir::Fact fact) {
     const auto found = inputs_.find(fact.array);
     if (found == inputs_.end() || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo) return;
@@ -388,13 +406,24 @@ class Builder {
   /// Refused before the run where an access surely happens outside of the array; where inputs decide that, they are
   /// looked at. Where the program itself does, see bound_accesses.
   void add_of_sizes(const transforms::OpenAccess& access, const transforms::Leaving& leaving) {
-    if (leaving.never()) return;
+    const bool is_tape = access.array->role == ir::ArrayRole::Tape;
+    if (leaving.never() || (is_tape && !(leaving.is_sure && is_of_given_sizes(leaving.sizes)))) return;
     if (!leaving.is_sure) {
       if (access.is_known) add(access, leaving.sizes ? leaving.sizes : access.beyond);
       return;
     }
     const auto is_there = [&](const FactsProgram::OfSizes& one) { return ir::equal(one.broken, leaving.sizes); };
     if (std::none_of(of_sizes_.begin(), of_sizes_.end(), is_there)) of_sizes_.push_back({access, leaving.sizes});
+  }
+
+  /// Whether nothing in it is computed for the tape.
+  bool is_of_given_sizes(const Expr& e) const {
+    bool given = true;
+    ir::walk(e, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      given &= !v || given_.count(v->symbol) > 0;
+    });
+    return given;
   }
 
   /// What `all.needed` says: null unless every check stands under a condition of sizes.
@@ -433,6 +462,7 @@ class Builder {
   std::vector<Nest> nests_;
   std::vector<ir::Symbol> iterators_;  // of nests, by depth
   std::vector<FactsProgram::OfSizes> of_sizes_;
+  std::set<ir::Symbol> given_;
   std::map<Array, Array> inputs_;
   std::vector<Array> arrays_;
   std::vector<Stmt> checks_;

@@ -53,8 +53,8 @@ struct FactsProgram {
 ///
 ///   for i in 0..n: violations += (idx[i] < 0 || idx[i] >= m)
 ///
-/// Where sizes and iterators decide about an index, and inputs whether the access happens, all of this is done for those
-/// sizes only with which an iteration can leave the array:
+/// Where sizes and iterators decide about an index, and inputs whether the access happens, all of this is done for
+/// those sizes only with which an iteration can leave the array:
 ///
 ///   if n + 1 > m: for i in 0..n: violations += mask[i] > 0 && i + 1 >= m
 ///

@@ -75,7 +75,7 @@ class Bounder {
     LeavingAccesses leaving(program);
     for (OpenAccess& access : open_accesses(program)) {
       if (access.is_known || (access.is_read && !reads)) continue;
-      if (access.only_sizes && !is_possible(leaving.leaving(access))) continue;
+      if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
       open_[access.statement.get()].push_back(std::move(access));
     }
   }
@@ -87,7 +87,10 @@ class Bounder {
 
   /// What sizes alone decide is refused before the run, for the adjoint as well: it goes through the same loops and
   /// branches as the statements that it belongs to, to the same elements.
-  static bool is_possible(const Leaving& leaving) { return !leaving.is_sure && !leaving.never(); }
+  static bool is_possible(const OpenAccess& access, const Leaving& leaving) {
+    const bool is_place = access.array->role == ir::ArrayRole::Tape;  // made to fit, unless isl says otherwise
+    return !leaving.is_sure && !leaving.never() && (leaving.sizes || !is_place);
+  }
 
   Stmt bounded(const Stmt& root) {
     return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {

@@ -20,8 +20,8 @@
 // user's. All of this is ordinary code, made before any other pass: whatever sums, sorts or inverts by such an index
 // finds one that is in range.
 //
-// Left alone: what stays in range by the bounds of loops and by stated facts, what sizes decide, and what is known before
-// the program runs; all of that is verified then (see backends/facts_program.h).
+// Left alone: what stays in range by the bounds of loops and by stated facts, what sizes decide, and what is known
+// before the program runs; all of that is verified then (see backends/facts_program.h).
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -14,7 +14,8 @@ using ir::Stmt;
 
 namespace {
 
-/// What must hold for an access to happen, and how it is made, with sizes replaced by their values where those are known.
+/// What must hold for an access to happen, and how it is made, with sizes replaced by their values where those are
+/// known.
 struct Conditions {
   std::vector<ir::Symbol> iterators;
   std::vector<isl::set> inexact;  // where data or products decide: all that is possible
@@ -57,8 +58,7 @@ class LeavingAccesses::Impl {
       for (const Stmt& s : access.around) {
         const ir::Symbol* iterator = iterator_of(s);
         if (!iterator) continue;
-        const isl::val value =
-            checked(*context_, isl_point_get_coordinate_val(point.get(), isl_dim_set, dim++));
+        const isl::val value = checked(*context_, isl_point_get_coordinate_val(point.get(), isl_dim_set, dim++));
         result.iterators.emplace_back(iterator->name, value.num_si());
         values[*iterator] = ir::int_const(value.num_si());
       }
@@ -135,8 +135,8 @@ class LeavingAccesses::Impl {
     const auto where = [&](const Expr& outside) {
       return points_of(scope(all), poly::both(all.exact, outside), abstraction);
     };
-    isl::set result = where(ir::binary(BinaryOp::Lt, index, ir::int_const(0)))
-                          .unite(where(ir::binary(BinaryOp::Ge, index, extent)));
+    isl::set result =
+        where(ir::binary(BinaryOp::Lt, index, ir::int_const(0))).unite(where(ir::binary(BinaryOp::Ge, index, extent)));
     for (const isl::set& possible : all.inexact) result = result.intersect(possible);
     return result;
   }

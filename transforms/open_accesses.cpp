@@ -149,10 +149,10 @@ class Finder {
 
   void access(const Array& array, const std::vector<Expr>& indices, const Expr& when, const SourceLocation& where,
               bool is_read) {
-    if (array->role == ir::ArrayRole::Tape) return;
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const Expr index = scalars_.look_through(indices[d]);
       const bool only_sizes = !ranges_.is_from_data(index);
+      if (!only_sizes && array->role == ir::ArrayRole::Tape) continue;
       if (ranges_.stays_within(index, array->shape[d])) continue;
       const Expr condition = when ? scalars_.look_through(when) : Expr();
       const bool known = scalars_.is_known(index) && (!condition || scalars_.is_known(condition)) && known_around();

@@ -21,7 +21,7 @@ struct OpenAccess {
   bool is_read = false;
   bool only_sizes = false;  // and iterators decide about the index, not data
   ir::Expr beyond;  // only_sizes: a bool of sizes; the index stays within the extent where it does not hold; or null
-  bool is_known = false;    // before the program runs: nothing that it computes decides index, condition or loops
+  bool is_known = false;  // before the program runs: nothing that it computes decides index, condition or loops
 };
 
 /// Says of an index whether it surely stays within an extent, and whether only data tell what it is. Ranges of
@@ -46,7 +46,9 @@ class IndexRanges {
   std::set<ir::Array> written_;
 };
 
-/// All of them but places on the tape, whose extents follow from the trips of the loops, in the order of evaluation.
+/// All of them in the order of evaluation. Places on the tape that data decide are left out, as their extents follow
+/// from the trips of the loops; others are not, as a tape can stand for a local array or have the form of one that is
+/// written.
 std::vector<OpenAccess> open_accesses(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

@@ -1,5 +1,5 @@
-// Indices of sizes and iterators: programs that nobody has designed for are refused before anything is written, with the
-// sizes for which an iteration leaves an array and no others; right programs that look suspicious run.
+// Indices of sizes and iterators: programs that nobody has designed for are refused before anything is written, with
+// the sizes for which an iteration leaves an array and no others; right programs that look suspicious run.
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 #include "tests/error/guarded.h"
@@ -15,8 +15,8 @@ namespace {
 const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// Reads x, which has m elements, writes y, which has k, in loops to n. `line`: of the access in question.
-using Body = std::function<void(ProgramBuilder& p, const Value& n, ArrayHandle& x, ArrayHandle& y,
-                                std::uint32_t& line)>;
+using Body =
+    std::function<void(ProgramBuilder& p, const Value& n, ArrayHandle& x, ArrayHandle& y, std::uint32_t& line)>;
 
 std::uint32_t here(const std::source_location& at = std::source_location::current()) { return at.line(); }
 
@@ -24,9 +24,9 @@ struct Named {
   const char* name;
   Body body;
   Sizes right;
-  Sizes wrong = {};                          // empty: there are none
-  std::vector<std::string> said = {};        // of the wrong ones
-  Sizes wrong_too = {};                      // one more
+  Sizes wrong = {};                    // empty: there are none
+  std::vector<std::string> said = {};  // of the wrong ones
+  Sizes wrong_too = {};                // one more
 };
 
 struct Made {
@@ -107,7 +107,7 @@ const Named programs[] = {
      },
      {{"n", 8}, {"m", 8}, {"k", 8}},
      {{"n", 9}, {"m", 9}, {"k", 9}},
-     {"'t'", "index 4 is outside of [0, 4)", "j = 4"}},
+     {"'t", "index 4 is outside of [0, 4)", "j = 4"}},
     {"flattened",
      [](auto& p, auto& n, auto& x, auto& y, auto& line) {
        for (auto i : p.loop("i", 0, n))
@@ -128,7 +128,8 @@ const Named programs[] = {
      {{"n", 8}, {"m", 8}, {"k", 8}}},
     {"clamped",
      [](auto& p, auto& n, auto& x, auto& y, auto&) {
-       for (auto i : p.loop("i", 0, n)) y(i) = x(min(i + 1, n - 1)) * x(max(i - 2, 0)) * x(min(max(2 * i - 3, 0), n - 1));
+       for (auto i : p.loop("i", 0, n))
+         y(i) = x(min(i + 1, n - 1)) * x(max(i - 2, 0)) * x(min(max(2 * i - 3, 0), n - 1));
      },
      {{"n", 8}, {"m", 8}, {"k", 8}}},
     {"periodic",
@@ -191,8 +192,9 @@ TEST_P(SizeBounds, RefuseSizesForWhichAnIterationLeavesAnArray) {
       for (const auto& action : {std::function([&] { gradient.forward(run.primal(), run.sizes); }),
                                  std::function([&] { plain.run(run.primal(), run.sizes); })}) {
         const bool of_products = std::string(named.name) == "flattened";  // each index is looked at
-        const ErrorInfo info = of_products ? expect_error<RuntimeError>(ErrorCode::BadIndex, {"nothing has been"}, action)
-                                           : expect_error<UsageError>(ErrorCode::BadIndex, {"nothing has been"}, action);
+        const ErrorInfo info = of_products
+                                   ? expect_error<RuntimeError>(ErrorCode::BadIndex, {"nothing has been"}, action)
+                                   : expect_error<UsageError>(ErrorCode::BadIndex, {"nothing has been"}, action);
         EXPECT_EQ(info.location.line, made.line);
         const std::string text = info.message + " loop '" + info.loop + "' '" + info.array + "'";
         for (const std::string& part : first ? named.said : std::vector<std::string>())
@@ -243,8 +245,8 @@ TEST_P(SizeBounds, RefuseNoProgramInWhichDataDecide) {
     EXPECT_EQ(d_x[n - 2], 4.0f);
     EXPECT_EQ(d_x[n - 1], 0.0f);
     x[n - 1] = 2;
-    const ErrorInfo info = expect_error<RuntimeError>(ErrorCode::BadIndex, {"'y'", "index 3000 is outside of [0, 3000)"},
-                                                      [&] { g.forward(primal); });
+    const ErrorInfo info = expect_error<RuntimeError>(
+        ErrorCode::BadIndex, {"'y'", "index 3000 is outside of [0, 3000)"}, [&] { g.forward(primal); });
     EXPECT_EQ(info.location.line, line);
     EXPECT_TRUE(y.is_whole());
     x[n - 1] = -1;
