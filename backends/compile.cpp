@@ -39,7 +39,8 @@ struct LowerInput {
   const ir::Program& program;
   transforms::SumMode mode;
   const Schedule& schedule = {};
-  bool records_trips = true;  // it is the first to run loops with a promised trip count
+  bool records_trips = true;          // it is the first to run loops with a promised trip count
+  std::set<ir::Array> computed = {};  // inputs that the program before it writes
 };
 
 /// The passes that every target shares, then those of the target.
@@ -52,7 +53,7 @@ Lowered lower_for(const CompileOptions& options, const LowerInput& input, Report
   ir::Program source = ir::with_known_bounds(input.program);
   if (bounded) {
     source = transforms::bound_trips(source, input.records_trips ? &trips : nullptr);
-    source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices);
+    source = transforms::bound_accesses(source, options.facts == Facts::CheckAccesses, indices, input.computed);
   }
   const ir::Program lowered =
       transforms::lower(source, input.mode, report, {input.schedule, options.expected_sizes, tree_blocks});
@@ -187,6 +188,25 @@ struct TapeArray {
   View view() const { return device.data() ? device.view() : host.view(); }
   std::int64_t bytes() const { return device.data() ? device.bytes() : host.bytes(); }
 };
+
+/// Inputs of the backward program that the forward program writes: nobody has looked at what is in them.
+std::set<ir::Array> inputs_computed_by(const ir::Program& forward, const ir::Program& backward) {
+  std::set<ir::Array> computed;
+  for (const ir::Array& array : backward.arrays) {
+    const ir::Array before = ir::find_array(forward, array->name);
+    if (array->role == ir::ArrayRole::Input && before && before->role != ir::ArrayRole::Input) computed.insert(array);
+  }
+  return computed;
+}
+
+/// The sizing program with the arguments of the forward program: their extents tell sizes that its own do not.
+ir::Program with_arguments_of(ir::Program sizing, const ir::Program& forward) {
+  for (const ir::Array& array : forward.arrays)
+    if (array->role != ir::ArrayRole::Tape && !ir::find_array(sizing, array->name))
+      sizing.arrays.push_back(
+          ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location));
+  return sizing;
+}
 
 bool declares(const ir::Program& program, const std::string& array) {
   return ir::find_array(program, array) != nullptr;
@@ -444,9 +464,13 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     Report& report = code->gradient.report;
     Report ignored;  // how the sizing program runs interests nobody
     std::vector<Lowered> lowered;
-    lowered.push_back(lower_for(own, {gradient.sizing.ir(), mode, {}, false}, ignored));
+    const ir::Program sizing = with_arguments_of(gradient.sizing.ir(), gradient.forward.ir());
+    lowered.push_back(lower_for(own, {sizing, mode, {}, false}, ignored));
     lowered.push_back(lower_for(own, {gradient.forward.ir(), mode, own.schedule}, report));
-    lowered.push_back(lower_for(own, {gradient.backward.ir(), mode, own.backward_schedule, false}, report));
+    lowered.push_back(lower_for(own,
+                                {gradient.backward.ir(), mode, own.backward_schedule, false,
+                                 inputs_computed_by(gradient.forward.ir(), gradient.backward.ir())},
+                                report));
     verifiers.push_back(std::make_unique<FactVerifier>(gradient.forward.ir()));
     parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));

@@ -19,6 +19,10 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
 
+/// A table that is at most so many times as long as the array of indices is passed through as a whole, a byte per
+/// value.
+constexpr std::int64_t table_share = 16;
+
 Expr number(std::int64_t value) { return ir::int_const(value); }
 Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
 Expr either(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Or, a, b); }
@@ -248,20 +252,52 @@ class Builder {
   void injective(const Array& array, const ir::Fact& fact) {
     const Expr end = table_end(fact);
     if (!end) return on_host_.push_back(fact);
+    Expr count = number(1);
+    for (const Expr& extent : array->shape) count = count * extent;
+    const Expr is_short = ir::binary(BinaryOp::Le, end, number(table_share) * count);
+    checks_.push_back(ir::if_then(is_short, marked(array, fact, end, count), owned(array, fact, end), fact.location));
+    parallel_.push_back(fact);
+  }
+
+  /// `body` for each element that is a place in a table of `end` ones.
+  static Stmt for_places(const Elements& e, const Expr& end, const Stmt& body, const SourceLocation& where) {
+    const Expr inside = both(ir::binary(BinaryOp::Ge, e.value(), number(0)), less(e.value(), end));
+    return e.loop(ir::if_then(inside, body, {}, where), where);
+  }
+
+  /// As many values as elements.
+  Stmt marked(const Array& array, const ir::Fact& fact, const Expr& end, const Expr& count) const {
+    const Array marks =
+        ir::make_array("marks", ScalarType::Bool, {ir::larger(end, number(0))}, ir::ArrayRole::Local, fact.location);
+    const ir::Symbol k = ir::make_symbol("k"), l = ir::make_symbol("k");
+    const auto for_all = [&](const ir::Symbol& iterator, const Stmt& body) {
+      return ir::for_loop(iterator, number(0), end, body, ir::LoopMode::Forward, fact.location);
+    };
+    const Elements elements(array);
+    const Expr mark = ir::load(marks, {ir::var(l)}, fact.location);
+    return ir::allocate(
+        marks,
+        ir::block({for_all(k, ir::assign(marks, {ir::var(k)}, ir::bool_const(false), fact.location)),
+                   for_places(elements, end, ir::assign(marks, {elements.value()}, ir::bool_const(true), fact.location),
+                              fact.location),
+                   ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, count, fact.location),
+                   for_all(l, ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, -as_index(mark), fact.location))}),
+        fact.location);
+  }
+
+  /// Each element finds its own number at its value.
+  Stmt owned(const Array& array, const ir::Fact& fact, const Expr& end) const {
     const Array owner =
         ir::make_array("owner", ScalarType::I64, {ir::larger(end, number(0))}, ir::ArrayRole::Local, fact.location);
-    const auto if_inside = [&](const Elements& e, const Stmt& body) {
-      const Expr inside = both(ir::binary(BinaryOp::Ge, e.value(), number(0)), less(e.value(), end));
-      return e.loop(ir::if_then(inside, body, {}, fact.location), fact.location);
-    };
     const Elements first(array);
     Elements again(array);
     again.backwards = true;  // so that no pass does both at once, where the fact says what is to be found out
     const Expr owned_by = ir::load(owner, {again.value()}, fact.location);
-    const Stmt all = ir::block({if_inside(first, ir::assign(owner, {first.value()}, first.position(), fact.location)),
-                                if_inside(again, counted(ir::binary(BinaryOp::Ne, owned_by, again.position()), fact))});
-    checks_.push_back(ir::allocate(owner, all, fact.location));
-    parallel_.push_back(fact);
+    const Stmt note = ir::assign(owner, {first.value()}, first.position(), fact.location);
+    const Stmt look = counted(ir::binary(BinaryOp::Ne, owned_by, again.position()), fact);
+    return ir::allocate(
+        owner, ir::block({for_places(first, end, note, fact.location), for_places(again, end, look, fact.location)}),
+        fact.location);
   }
 
   /// The upper bound that is stated for the elements, where the lower one is 0.

@@ -41,12 +41,18 @@ struct FactsProgram {
   std::set<ir::Array> deciding;
 };
 
-/// Facts are sums over the elements; for `injective` there are two more loops:
+/// Facts are sums over the elements; for `injective` there are more loops:
 ///
 ///   for i in 0..n: violations += !(lower <= a[i] < upper)
 ///   for i in 1..n: violations += a[i - 1] > a[i]
-///   for i in 0..n: if 0 <= a[i] < upper: owner[a[i]] = i
-///   for i in 0..n: if 0 <= a[i] < upper: violations += owner[a[i]] != i
+///   if upper <= 16*n:
+///     for k in 0..upper: marks[k] = false
+///     for i in 0..n: if 0 <= a[i] < upper: marks[a[i]] = true
+///     violations += n
+///     for k in 0..upper: violations -= marks[k]
+///   else:
+///     for i in 0..n: if 0 <= a[i] < upper: owner[a[i]] = i
+///     for i in 0..n: if 0 <= a[i] < upper: violations += owner[a[i]] != i
 ///
 /// Indices of which only inputs decide, and that no fact bounds, are compared with the extents, in the loops and
 /// branches that they stand in:
@@ -61,9 +67,9 @@ struct FactsProgram {
 /// All that is looked at in the same iterations is looked at by one loop, which reads what it needs once. There is one
 /// sum and no branch, so that registers, lanes and threads sum it; which index it was is asked only if there is one.
 ///
-/// The program states injective facts, which make the first of these loops parallel. Where they are false two threads
-/// write one owner, whichever comes last, and the other one finds that. It states nothing else, so that no pass takes
-/// what is to be verified for granted.
+/// The program states injective facts, which make the loops that write parallel. Where they are false two threads
+/// write one mark, which is the same, or one owner, whichever comes last, and the other one finds that. It states
+/// nothing else, so that no pass takes what is to be verified for granted.
 FactsProgram facts_program(const ir::Program& program);
 
 }  // namespace loopgrad::backend

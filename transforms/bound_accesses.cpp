@@ -70,10 +70,10 @@ Expr outside(const Expr& index, const Expr& extent) {
 
 class Bounder {
  public:
-  Bounder(const ir::Program& program, bool reads, Record& record)
-      : scalars_(program), recorder_(program, "indices", record) {
+  Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed)
+      : scalars_(program, computed), recorder_(program, "indices", record) {
     LeavingAccesses leaving(program);
-    for (OpenAccess& access : open_accesses(program)) {
+    for (OpenAccess& access : open_accesses(program, computed)) {
       if (access.is_known || (access.is_read && !reads)) continue;
       if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
       open_[access.statement.get()].push_back(std::move(access));
@@ -237,10 +237,10 @@ class Bounder {
 
 }  // namespace
 
-ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record) {
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed) {
   record = {};
   if (!program.body) return program;
-  Bounder bounder(program, reads, record);
+  Bounder bounder(program, reads, record, computed);
   if (bounder.is_needed()) return bounder.run(program);
   record = {};
   return program;

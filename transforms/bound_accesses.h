@@ -27,6 +27,7 @@
 #include "dsl/ir/program.h"
 
 #include <limits>
+#include <set>
 #include <vector>
 
 namespace loopgrad::transforms {
@@ -52,8 +53,10 @@ struct Record {
 /// records trip counts; not needed where another program has done it on the same data.
 ir::Program bound_trips(const ir::Program& program, Record* record);
 
-/// `reads`: also what is read, not only what is written. An array without elements keeps an access to element 0: give
-/// it memory of one.
-ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record);
+/// `computed`: inputs that another program computes, so that nobody has looked at them before the run: outputs that a
+/// backward program is given. `reads`: also what is read, not only what is written. An array without elements keeps an
+/// access to element 0: give it memory of one.
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record,
+                           const std::set<ir::Array>& computed = {});
 
 }  // namespace loopgrad::transforms

@@ -39,6 +39,7 @@ class IndexRanges {
 
  private:
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
+  bool is_surely_not_negative(const ir::Expr& e) const;
 
   const ir::Program& program_;
   ir::RangeContext context_;
@@ -49,6 +50,7 @@ class IndexRanges {
 /// All of them in the order of evaluation. Places on the tape that data decide are left out, as their extents follow
 /// from the trips of the loops; others are not, as a tape can stand for a local array or have the form of one that is
 /// written.
-std::vector<OpenAccess> open_accesses(const ir::Program& program);
+/// `computed`: inputs of which nobody has looked at what is in them before the run.
+std::vector<OpenAccess> open_accesses(const ir::Program& program, const std::set<ir::Array>& computed = {});
 
 }  // namespace loopgrad::transforms
