@@ -56,8 +56,9 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
   const Binding binding = bind(arguments, sizes);
   const bool compiled = options_.target != Target::Interpreter || options_.gpu_mapped;  // else each index is compared
   if (compiled) check_sizes(binding.sizes);
+  views_.clear();
   if (compiled && facts_.on_host.empty() && facts_.needed && !try_evaluate(facts_.needed, binding.sizes).value_or(1))
-    return;
+    return;  // whatever is in the arrays
   const Key key = key_of(binding);
   std::map<std::string, View> views;
   bool is_versioned = true;
@@ -75,7 +76,6 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
                       .program = facts_.stated.name,
                       .hint = "make one run with the same arguments and sizes before the capture, or compile with "
                               ".facts = Facts::Trust"});
-  views_.clear();
   if (!capturing && !known) {
     last_.clear();
     verify_now(binding, stream);
