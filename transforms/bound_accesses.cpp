@@ -180,8 +180,9 @@ class Bounder {
   }
   Stmt note(const RecordedSite& site, const Expr& index, const Expr& when) {
     const Expr bad = outside(index, site.array->shape[site.dimension]);
-    return ir::if_then(both(when, bad), recorder_.note(site, ir::larger(index, number(nothing_recorded + 1))), {},
-                       site.location);
+    // A value rather than a branch: what is vectorised stays so.
+    const Expr seen = ir::larger(index, number(nothing_recorded + 1));
+    return recorder_.note(site, ir::select(both(when, bad), seen, number(nothing_recorded)));
   }
   /// Null where the access is none.
   const OpenAccess* open_access(const Stmt& s, const Array& array, std::size_t dimension, const Expr& index,
