@@ -2,6 +2,9 @@
 
 #include "backends/cuda/device.h"
 #include "backends/records.h"
+#include "backends/runtime/solve_sizes.h"
+#include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -45,12 +48,17 @@ std::unique_ptr<FactVerifier> FactVerifier::independent() const {
 }
 
 void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* stream) {
-  if (options_.facts == Facts::Trust || (facts_.deciding.empty() && facts_.of_sizes.empty())) return;
+  if (options_.facts == Facts::Trust ||
+      (ir::is_empty(facts_.program.body) && facts_.of_sizes.empty() && facts_.deciding.empty()))
+    return;
   if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
   std::lock_guard lock(mutex_);
   const Binding binding = bind(arguments, sizes);
-  if (options_.target != Target::Interpreter) check_sizes(binding.sizes);
-  if (facts_.deciding.empty()) return;
+  const bool compiled = options_.target != Target::Interpreter || options_.gpu_mapped;  // else each index is compared
+  if (compiled) check_sizes(binding.sizes);
+  views_.clear();
+  if (compiled && facts_.on_host.empty() && facts_.needed && !try_evaluate(facts_.needed, binding.sizes).value_or(1))
+    return;  // whatever is in the arrays
   const Key key = key_of(binding);
   std::map<std::string, View> views;
   bool is_versioned = true;
@@ -68,7 +76,6 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
                       .program = facts_.stated.name,
                       .hint = "make one run with the same arguments and sizes before the capture, or compile with "
                               ".facts = Facts::Trust"});
-  views_.clear();
   if (!capturing && !known) {
     last_.clear();
     verify_now(binding, stream);
@@ -79,19 +86,39 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
   views_ = std::move(views);
 }
 
-void FactVerifier::check_sizes(const SizeValues& sizes) const {
-  for (const FactsProgram::OfSizes& one : facts_.of_sizes) {
-    if (!evaluate(one.broken, sizes)) continue;
-    const transforms::RecordedSite& site = one.site;
-    throw UsageError({.code = ErrorCode::BadIndex,
-                      .message = fmt::format("index {} is outside of [0, {}), dimension {}; nothing has been written",
-                                             evaluate(one.index, sizes),
-                                             evaluate(site.array->shape[site.dimension], sizes), site.dimension),
-                      .program = facts_.stated.name,
-                      .array = site.array->name,
-                      .hint = "use sizes that the program is written for, or a condition around the access",
-                      .location = site.location});
+void FactVerifier::check_sizes(const SizeValues& sizes) {
+  if (sizes == last_sizes_) return;
+  // What does not fit into 64 bits is found when extents and bounds are computed.
+  for (const FactsProgram::OfSizes& one : facts_.of_sizes)
+    if (try_evaluate(one.broken, sizes).value_or(0)) refuse_sizes(one, sizes);
+  last_sizes_ = sizes;
+}
+
+void FactVerifier::refuse_sizes(const FactsProgram::OfSizes& one, const SizeValues& sizes) const {
+  const transforms::OpenAccess& access = one.access;
+  const ir::Expr& shape = access.array->shape[access.dimension];
+  std::string loop, where, given;
+  for (const ir::Stmt& s : access.around)
+    if (const auto* n = s.as<ir::For>()) loop = n->iterator.name;
+  const auto example = transforms::LeavingAccesses(facts_.source).example(access, sizes);
+  ir::Substitution values;
+  for (const auto& [symbol, value] : sizes) {
+    values[symbol] = ir::int_const(value);
+    given += fmt::format("{}{} = {}", given.empty() ? " with " : ", ", symbol.name, value);
   }
+  if (example)
+    for (const auto& [name, value] : example->iterators)
+      where += fmt::format("{}{} = {}", where.empty() ? " at " : ", ", name, value);
+  const ir::Expr extent = ir::substitute(shape, values);
+  throw UsageError({.code = ErrorCode::BadIndex,
+                    .message = fmt::format("{} is outside of [0, {}), dimension {},{}{}; nothing has been written",
+                                           example ? fmt::format("index {}", example->index) : "an index",
+                                           ir::print(extent), access.dimension, where, given),
+                    .program = facts_.stated.name,
+                    .loop = loop,
+                    .array = access.array->name,
+                    .hint = "correct the bounds of the loop or the sizes, or put a condition around the access",
+                    .location = access.location});
 }
 
 Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {

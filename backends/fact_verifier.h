@@ -37,7 +37,8 @@ class FactVerifier {
   using Key = std::vector<std::int64_t>;  // sizes, and what identifies the arrays
 
   Binding bind(const Arguments& arguments, const Sizes& sizes);
-  void check_sizes(const SizeValues& sizes) const;
+  void check_sizes(const SizeValues& sizes);
+  [[noreturn]] void refuse_sizes(const FactsProgram::OfSizes& one, const SizeValues& sizes) const;
   Key key_of(const Binding& binding) const;
   void verify_now(const Binding& binding, void* stream);
   bool holds(const Binding& binding, void* stream);
@@ -56,9 +57,10 @@ class FactVerifier {
   std::int64_t result_ = 0;
   std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `result_`
   std::mutex mutex_;
-  Key last_;                           // verified by the last call
-  std::map<std::string, View> views_;  // verified by the last call: those that decide
-  std::deque<Key> versioned_;          // verified once
+  Key last_;                              // verified by the last call
+  std::optional<SizeValues> last_sizes_;  // with which no access leaves its array
+  std::map<std::string, View> views_;     // verified by the last call: those that decide
+  std::deque<Key> versioned_;             // verified once
 };
 
 }  // namespace loopgrad::backend

@@ -19,6 +19,10 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
 
+/// A table that is at most so many times as long as the array of indices is passed through as a whole, a byte per
+/// value.
+constexpr std::int64_t table_share = 16;
+
 Expr number(std::int64_t value) { return ir::int_const(value); }
 Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
 Expr either(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Or, a, b); }
@@ -72,6 +76,7 @@ struct Nest {
   };
   std::vector<Check> checks;
   SourceLocation location;
+  Expr gate;  // the first link where that is a condition on sizes
 
   Stmt around(Stmt body) const {
     for (auto link = links.rbegin(); link != links.rend(); ++link)
@@ -92,6 +97,7 @@ class Builder {
  public:
   explicit Builder(const ir::Program& program) : source_(program), scalars_(program) {
     result_ = make_result(1);
+    note_given_sizes();
     for (const Array& array : program.arrays) {
       if (array->role == ir::ArrayRole::Tape) continue;
       inputs_[array] = ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location);
@@ -101,10 +107,13 @@ class Builder {
 
   FactsProgram build() {
     for (const ir::Fact& fact : source_.facts) add(fact);
+    transforms::LeavingAccesses leaving(source_);
     for (const transforms::OpenAccess& access : transforms::open_accesses(source_))
-      if (access.only_sizes) add_of_sizes(access);
-      else if (access.is_known) add(access);
+      if (access.only_sizes) add_of_sizes(access, leaving.leaving(access));
+      else if (access.is_known) add(access, {});
     FactsProgram all;
+    all.source = source_;
+    all.needed = needed();
     const Stmt body = finished();
     all.seen = make_result(static_cast<std::int64_t>(sites_.size()));
     const Stmt seen = recording(all.seen);
@@ -123,6 +132,23 @@ class Builder {
   }
 
  private:
+  /// Those that extents of arguments, bounds of loops or conditions are made of.
+  void note_given_sizes() {
+    const auto note = [&](const Expr& e) {
+      ir::walk(e, [&](const Expr& part) {
+        if (const auto* v = part.as<ir::Var>()) given_.insert(v->symbol);
+        return part.kind() != ir::Kind::Load;
+      });
+    };
+    for (const Array& array : source_.arrays)
+      for (const Expr& extent : array->shape)
+        if (array->role != ir::ArrayRole::Tape) note(extent);
+    ir::walk_stmts(source_.body, [&](const Stmt& s) {
+      if (const auto* n = s.as<ir::For>()) note(n->lower), note(n->upper);
+      if (const auto* n = s.as<ir::If>()) note(n->condition);
+    });
+  }
+
   void add(ir::Fact fact) {
     const auto found = inputs_.find(fact.array);
     if (found == inputs_.end() || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo) return;
@@ -226,20 +252,52 @@ class Builder {
   void injective(const Array& array, const ir::Fact& fact) {
     const Expr end = table_end(fact);
     if (!end) return on_host_.push_back(fact);
+    Expr count = number(1);
+    for (const Expr& extent : array->shape) count = count * extent;
+    const Expr is_short = ir::binary(BinaryOp::Le, end, number(table_share) * count);
+    checks_.push_back(ir::if_then(is_short, marked(array, fact, end, count), owned(array, fact, end), fact.location));
+    parallel_.push_back(fact);
+  }
+
+  /// `body` for each element that is a place in a table of `end` ones.
+  static Stmt for_places(const Elements& e, const Expr& end, const Stmt& body, const SourceLocation& where) {
+    const Expr inside = both(ir::binary(BinaryOp::Ge, e.value(), number(0)), less(e.value(), end));
+    return e.loop(ir::if_then(inside, body, {}, where), where);
+  }
+
+  /// As many values as elements.
+  Stmt marked(const Array& array, const ir::Fact& fact, const Expr& end, const Expr& count) const {
+    const Array marks =
+        ir::make_array("marks", ScalarType::Bool, {ir::larger(end, number(0))}, ir::ArrayRole::Local, fact.location);
+    const ir::Symbol k = ir::make_symbol("k"), l = ir::make_symbol("k");
+    const auto for_all = [&](const ir::Symbol& iterator, const Stmt& body) {
+      return ir::for_loop(iterator, number(0), end, body, ir::LoopMode::Forward, fact.location);
+    };
+    const Elements elements(array);
+    const Expr mark = ir::load(marks, {ir::var(l)}, fact.location);
+    return ir::allocate(
+        marks,
+        ir::block({for_all(k, ir::assign(marks, {ir::var(k)}, ir::bool_const(false), fact.location)),
+                   for_places(elements, end, ir::assign(marks, {elements.value()}, ir::bool_const(true), fact.location),
+                              fact.location),
+                   ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, count, fact.location),
+                   for_all(l, ir::reduce(result_, {number(0)}, ir::ReduceOp::Add, -as_index(mark), fact.location))}),
+        fact.location);
+  }
+
+  /// Each element finds its own number at its value.
+  Stmt owned(const Array& array, const ir::Fact& fact, const Expr& end) const {
     const Array owner =
         ir::make_array("owner", ScalarType::I64, {ir::larger(end, number(0))}, ir::ArrayRole::Local, fact.location);
-    const auto if_inside = [&](const Elements& e, const Stmt& body) {
-      const Expr inside = both(ir::binary(BinaryOp::Ge, e.value(), number(0)), less(e.value(), end));
-      return e.loop(ir::if_then(inside, body, {}, fact.location), fact.location);
-    };
     const Elements first(array);
     Elements again(array);
     again.backwards = true;  // so that no pass does both at once, where the fact says what is to be found out
     const Expr owned_by = ir::load(owner, {again.value()}, fact.location);
-    const Stmt all = ir::block({if_inside(first, ir::assign(owner, {first.value()}, first.position(), fact.location)),
-                                if_inside(again, counted(ir::binary(BinaryOp::Ne, owned_by, again.position()), fact))});
-    checks_.push_back(ir::allocate(owner, all, fact.location));
-    parallel_.push_back(fact);
+    const Stmt note = ir::assign(owner, {first.value()}, first.position(), fact.location);
+    const Stmt look = counted(ir::binary(BinaryOp::Ne, owned_by, again.position()), fact);
+    return ir::allocate(
+        owner, ir::block({for_places(first, end, note, fact.location), for_places(again, end, look, fact.location)}),
+        fact.location);
   }
 
   /// The upper bound that is stated for the elements, where the lower one is 0.
@@ -316,7 +374,8 @@ class Builder {
     });
   }
 
-  void add(const transforms::OpenAccess& access) {
+  /// `gate`: of sizes; nothing is to be looked at where it does not hold. Null: always.
+  void add(const transforms::OpenAccess& access, const Expr& gate) {
     const Expr extent = access.array->shape[access.dimension];
     const Expr bad = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
     const Symbols iterators = from_data(access.around);
@@ -325,9 +384,19 @@ class Builder {
     if (access.when) when = when ? both(when, access.when) : access.when;
     add_readable(access.index, iterators, when);
     sites_.push_back({access.array, access.dimension, {}, {}, access.location});
-    if (!add(links_around(access), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
+    if (!add(links_around(access, gate), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
              access.location))
       sites_.pop_back();
+  }
+
+  bool is_of_sizes(const Expr& e) const {
+    bool sizes = true;
+    ir::walk(e, [&](const Expr& part) {
+      const auto* v = part.as<ir::Var>();
+      const auto is = [&](const ir::Symbol& size) { return v && size == v->symbol; };
+      sizes &= part.kind() != ir::Kind::Load && (!v || std::any_of(source_.sizes.begin(), source_.sizes.end(), is));
+    });
+    return sizes;
   }
 
   /// Joins a nest over the same iterations. False when the condition is there already.
@@ -352,7 +421,9 @@ class Builder {
       nest.checks.push_back(std::move(check));
       return true;
     }
-    nests_.push_back({std::move(links), {std::move(check)}, where});
+    const bool is_gated = !links.empty() && !links.front().iterator && is_of_sizes(links.front().condition);
+    const Expr gate = is_gated ? links.front().condition : Expr();
+    nests_.push_back({std::move(links), {std::move(check)}, where, gate});
     return true;
   }
 
@@ -368,33 +439,43 @@ class Builder {
     }
   }
 
-  bool is_of_sizes(const Expr& e) const {
-    bool sizes = true;
+  /// Refused before the run where an access surely happens outside of the array; where inputs decide that, they are
+  /// looked at. Where the program itself does, see bound_accesses.
+  void add_of_sizes(const transforms::OpenAccess& access, const transforms::Leaving& leaving) {
+    const bool is_tape = access.array->role == ir::ArrayRole::Tape;
+    if (leaving.never() || (is_tape && !(leaving.is_sure && is_of_given_sizes(leaving.sizes)))) return;
+    if (!leaving.is_sure) {
+      if (access.is_known) add(access, leaving.sizes ? leaving.sizes : access.beyond);
+      return;
+    }
+    const auto is_there = [&](const FactsProgram::OfSizes& one) { return ir::equal(one.broken, leaving.sizes); };
+    if (std::none_of(of_sizes_.begin(), of_sizes_.end(), is_there)) of_sizes_.push_back({access, leaving.sizes});
+  }
+
+  /// Whether nothing in it is computed for the tape.
+  bool is_of_given_sizes(const Expr& e) const {
+    bool given = true;
     ir::walk(e, [&](const Expr& part) {
       const auto* v = part.as<ir::Var>();
-      const auto is = [&](const ir::Symbol& size) { return v && size == v->symbol; };
-      sizes &= part.kind() != ir::Kind::Load && (!v || std::any_of(source_.sizes.begin(), source_.sizes.end(), is));
+      given &= !v || given_.count(v->symbol) > 0;
     });
-    return sizes;
+    return given;
   }
 
-  /// Only where it is sure that the access happens: in loops over ranges of sizes.
-  void add_of_sizes(const transforms::OpenAccess& access) {
-    const Expr extent = access.array->shape[access.dimension];
-    if (!is_of_sizes(extent)) return;
-    Expr broken = either(less(access.index, number(0)), ir::binary(BinaryOp::Ge, access.index, extent));
-    for (const Stmt& s : access.around) {
-      if (s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
-      const auto* n = s.as<ir::For>();
-      if (!n) continue;
-      if (!is_of_sizes(n->lower) || !is_of_sizes(n->upper)) return;
-      broken = both(less(n->lower, n->upper), broken);
+  /// What `all.needed` says: null unless every check stands under a condition of sizes.
+  Expr needed() const {
+    if (!checks_.empty()) return {};
+    Expr any = ir::bool_const(false);
+    for (const Nest& nest : nests_) {
+      if (!nest.gate) return {};
+      any = either(any, nest.gate);
     }
-    of_sizes_.push_back({{access.array, access.dimension, {}, {}, access.location}, access.index, broken});
+    return any;
   }
 
-  std::vector<Link> links_around(const transforms::OpenAccess& access) const {
+  std::vector<Link> links_around(const transforms::OpenAccess& access, const Expr& gate) const {
     std::vector<Link> links;
+    if (gate) links.push_back({std::nullopt, {}, {}, gate, access.location});
     for (std::size_t k = 0; k < access.around.size(); ++k) {
       if (const auto* n = access.around[k].as<ir::For>()) {
         links.push_back(
@@ -417,6 +498,7 @@ class Builder {
   std::vector<Nest> nests_;
   std::vector<ir::Symbol> iterators_;  // of nests, by depth
   std::vector<FactsProgram::OfSizes> of_sizes_;
+  std::set<ir::Symbol> given_;
   std::map<Array, Array> inputs_;
   std::vector<Array> arrays_;
   std::vector<Stmt> checks_;

@@ -40,17 +40,42 @@ LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Sche
   return result;
 }
 
+namespace {
+
+/// Inputs of the backward program that the forward program writes: nobody has looked at what is in them.
+std::set<ir::Array> inputs_computed_by(const ir::Program& forward, const ir::Program& backward) {
+  std::set<ir::Array> computed;
+  for (const ir::Array& array : backward.arrays) {
+    const ir::Array before = ir::find_array(forward, array->name);
+    if (array->role == ir::ArrayRole::Input && before && before->role != ir::ArrayRole::Input) computed.insert(array);
+  }
+  return computed;
+}
+
+/// The sizing program with the arguments of the forward program: their extents tell sizes that its own do not.
+ir::Program with_arguments_of(ir::Program sizing, const ir::Program& forward) {
+  for (const ir::Array& array : forward.arrays)
+    if (array->role != ir::ArrayRole::Tape && !ir::find_array(sizing, array->name))
+      sizing.arrays.push_back(
+          ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location));
+  return sizing;
+}
+
+}  // namespace
+
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,
                                Report& backward) {
   Report ignored;  // how the sizing program runs interests nobody
   const SumMode mode = sum_mode(gradient.variant);
-  const auto lowered = [&](const Program& program, const Schedule& schedule, Report& report, bool first) {
-    LowerOptions own = lowering_of(options, mode, schedule);
-    own.records_trips = first;
-    return transforms::lower_for(program.ir(), own, report);
+  const auto lowered = [&](const ir::Program& program, const LowerOptions& own, Report& report) {
+    return transforms::lower_for(program, own, report);
   };
-  return {lowered(gradient.sizing, {}, ignored, false), lowered(gradient.forward, options.schedule, forward, true),
-          lowered(gradient.backward, options.backward_schedule, backward, false)};
+  LowerOptions sizing = lowering_of(options, mode), first = lowering_of(options, mode, options.schedule),
+               second = lowering_of(options, mode, options.backward_schedule);
+  sizing.records_trips = second.records_trips = false;
+  second.computed = inputs_computed_by(gradient.forward.ir(), gradient.backward.ir());
+  return {lowered(with_arguments_of(gradient.sizing.ir(), gradient.forward.ir()), sizing, ignored),
+          lowered(gradient.forward.ir(), first, forward), lowered(gradient.backward.ir(), second, backward)};
 }
 
 ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& options) {

@@ -4,6 +4,7 @@
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/leaving_accesses.h"
 #include "transforms/nest.h"
 #include "transforms/open_accesses.h"
 
@@ -69,10 +70,12 @@ Expr outside(const Expr& index, const Expr& extent) {
 
 class Bounder {
  public:
-  Bounder(const ir::Program& program, bool reads, Record& record)
-      : scalars_(program), recorder_(program, "indices", record) {
-    for (OpenAccess& access : open_accesses(program)) {
-      if (access.is_known || access.only_sizes || (access.is_read && !reads)) continue;
+  Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed)
+      : scalars_(program, computed), recorder_(program, "indices", record) {
+    LeavingAccesses leaving(program);
+    for (OpenAccess& access : open_accesses(program, computed)) {
+      if (access.is_known || (access.is_read && !reads)) continue;
+      if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
       open_[access.statement.get()].push_back(std::move(access));
     }
   }
@@ -81,6 +84,13 @@ class Bounder {
 
  private:
   using Statements = std::vector<Stmt>;
+
+  /// What sizes alone decide is refused before the run, for the adjoint as well: it goes through the same loops and
+  /// branches as the statements that it belongs to, to the same elements.
+  static bool is_possible(const OpenAccess& access, const Leaving& leaving) {
+    const bool is_place = access.array->role == ir::ArrayRole::Tape;  // made to fit, unless isl says otherwise
+    return !leaving.is_sure && !leaving.never() && (leaving.sizes || !is_place);
+  }
 
   Stmt bounded(const Stmt& root) {
     return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {
@@ -97,18 +107,21 @@ class Bounder {
 
   Stmt with_own_expressions(const Stmt& s, Statements& notes) {
     const auto read = [&](const Expr& e) { return in_range(s, e, {}, notes); };
-    const auto write = [&](const Array& array, const std::vector<Expr>& indices) {
-      return in_range(s, array, indices, {}, false, s->location, notes);
+    Expr inside;
+    const auto write = [&](const Array& array, const std::vector<Expr>& indices, Expr* condition) {
+      return in_range(s, array, indices, {}, false, s->location, notes, condition);
     };
+    const auto if_inside = [&](const Stmt& own) { return inside ? ir::if_then(inside, own, {}, s->location) : own; };
     if (const auto* n = s.as<ir::Assign>()) {
       const Expr value = read(n->value);
-      return ir::assign(n->array, write(n->array, n->indices), value, n->location);
+      return if_inside(ir::assign(n->array, write(n->array, n->indices, &inside), value, n->location));
     }
     if (const auto* n = s.as<ir::Reduce>()) {
       const Expr value = read(n->value);
-      return ir::reduce(n->array, write(n->array, n->indices), n->op, value, n->location, n->atomic);
+      const std::vector<Expr> indices = write(n->array, n->indices, &inside);
+      return if_inside(ir::reduce(n->array, indices, n->op, value, n->location, n->atomic));
     }
-    if (const auto* n = s.as<ir::Pop>()) return ir::pop(n->array, write(n->array, n->indices), n->location);
+    if (const auto* n = s.as<ir::Pop>()) return ir::pop(n->array, write(n->array, n->indices, nullptr), n->location);
     if (const auto* n = s.as<ir::Push>()) return ir::push(read(n->value), n->location);
     if (const auto* n = s.as<ir::If>())
       return ir::if_then(read(n->condition), bounded(n->then_body), n->else_body ? bounded(n->else_body) : Stmt(),
@@ -149,30 +162,39 @@ class Bounder {
   static Expr both(const Expr& a, const Expr& b) { return a ? ir::binary(BinaryOp::And, a, b) : b; }
 
   std::vector<Expr> in_range(const Stmt& s, const Array& array, const std::vector<Expr>& indices, const Expr& when,
-                             bool is_read, const SourceLocation& where, Statements& notes) {
+                             bool is_read, const SourceLocation& where, Statements& notes, Expr* inside = nullptr) {
     std::vector<Expr> result;
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const Expr index = in_range(s, indices[d], when, notes), extent = array->shape[d];
       result.push_back(index);
-      if (!is_open(s, array, d, indices[d], is_read)) continue;
+      const OpenAccess* open = open_access(s, array, d, indices[d], is_read);
+      if (!open) continue;
       notes.push_back(note({array, d, {}, {}, where.known() ? where : s->location}, index, when));
+      if (inside && open->only_sizes) {
+        *inside = both(*inside, ir::unary(ir::UnaryOp::Not, outside(index, extent)));
+        continue;
+      }
       result.back() = ir::larger(ir::smaller(index, extent - number(1)), number(0));
     }
     return result;
   }
   Stmt note(const RecordedSite& site, const Expr& index, const Expr& when) {
     const Expr bad = outside(index, site.array->shape[site.dimension]);
-    return ir::if_then(both(when, bad), recorder_.note(site, ir::larger(index, number(nothing_recorded + 1))), {},
-                       site.location);
+    // A value rather than a branch: what is vectorised stays so.
+    const Expr seen = ir::larger(index, number(nothing_recorded + 1));
+    return recorder_.note(site, ir::select(both(when, bad), seen, number(nothing_recorded)));
   }
-  bool is_open(const Stmt& s, const Array& array, std::size_t dimension, const Expr& index, bool is_read) const {
+  /// Null where the access is none.
+  const OpenAccess* open_access(const Stmt& s, const Array& array, std::size_t dimension, const Expr& index,
+                                bool is_read) const {
     const auto found = open_.find(s.get());
-    if (found == open_.end()) return false;
+    if (found == open_.end()) return nullptr;
     const Expr known = scalars_.look_through(index);
-    return std::any_of(found->second.begin(), found->second.end(), [&](const OpenAccess& access) {
-      return access.array == array && access.dimension == dimension && access.is_read == is_read &&
-             ir::equal(access.index, known);
-    });
+    for (const OpenAccess& access : found->second)
+      if (access.array == array && access.dimension == dimension && access.is_read == is_read &&
+          ir::equal(access.index, known))
+        return &access;
+    return nullptr;
   }
 
   /// Notes of what is the same in all iterations come before an inner loop, which then stays a perfect nest; null where
@@ -216,10 +238,10 @@ class Bounder {
 
 }  // namespace
 
-ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record) {
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed) {
   record = {};
   if (!program.body) return program;
-  Bounder bounder(program, reads, record);
+  Bounder bounder(program, reads, record, computed);
   if (bounder.is_needed()) return bounder.run(program);
   record = {};
   return program;

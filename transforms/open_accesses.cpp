@@ -6,6 +6,7 @@
 #include "transforms/nest.h"
 
 #include <algorithm>
+#include <map>
 
 namespace loopgrad::transforms {
 
@@ -66,17 +67,81 @@ bool IndexRanges::is_from_data(const Expr& index) const {
   return data;
 }
 
+namespace {
+
+/// A sum of products of sizes: by the ids of the factors, in rising order, their coefficient.
+using Polynomial = std::map<std::vector<std::int64_t>, std::int64_t>;
+
+/// nullopt where the expression is none, is a long one, or does not fit in 64 bits.
+std::optional<Polynomial> polynomial(const Expr& e) {
+  constexpr std::size_t most_terms = 32;
+  if (const auto value = ir::as_int(e)) return Polynomial{{{}, *value}};
+  if (const auto* v = e.as<ir::Var>()) return Polynomial{{{v->symbol.id}, 1}};
+  const auto* n = e.as<ir::Binary>();
+  if (!n || (n->op != BinaryOp::Add && n->op != BinaryOp::Sub && n->op != BinaryOp::Mul)) return std::nullopt;
+  auto a = polynomial(n->a), b = polynomial(n->b);
+  if (!a || !b || a->size() * b->size() > most_terms) return std::nullopt;
+  bool fits = true;
+  const auto add = [&](Polynomial& sum, const std::vector<std::int64_t>& factors, std::int64_t x, std::int64_t y) {
+    std::int64_t product = 0, &all = sum[factors];
+    fits = fits && !__builtin_mul_overflow(x, y, &product) && !__builtin_add_overflow(all, product, &all);
+  };
+  Polynomial result;
+  if (n->op == BinaryOp::Mul) {
+    for (const auto& [x, x_times] : *a)
+      for (const auto& [y, y_times] : *b) {
+        std::vector<std::int64_t> factors = x;
+        factors.insert(factors.end(), y.begin(), y.end());
+        std::sort(factors.begin(), factors.end());
+        add(result, factors, x_times, y_times);
+      }
+  } else {
+    result = *a;
+    for (const auto& [factors, times] : *b) add(result, factors, times, n->op == BinaryOp::Add ? 1 : -1);
+  }
+  return fits ? std::optional(result) : std::nullopt;
+}
+
+}  // namespace
+
+/// As is_never_negative, also for products: of flattened indices, n*m - 1 - ((n - 1)*m + m - 1) is 0.
+bool IndexRanges::is_surely_not_negative(const Expr& e) const {
+  if (is_never_negative(program_, e)) return true;
+  const auto sum = polynomial(e);
+  return sum && std::all_of(sum->begin(), sum->end(), [&](const auto& term) {
+           const auto is_size = [&](std::int64_t id) {
+             return std::any_of(program_.sizes.begin(), program_.sizes.end(),
+                                [&](const ir::Symbol& size) { return size.id == id; });
+           };
+           return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), is_size);
+         });
+}
+
 bool IndexRanges::stays_within(const Expr& index, const Expr& extent) const {
   const auto range = ir::range_of(index, context_);
-  return range && is_never_negative(program_, range->lowest) &&
-         is_never_negative(program_, extent - ir::int_const(1) - range->highest);
+  return range && is_surely_not_negative(range->lowest) &&
+         is_surely_not_negative(extent - ir::int_const(1) - range->highest);
+}
+
+Expr IndexRanges::beyond(const Expr& index, const Expr& extent) const {
+  const auto range = ir::range_of(index, context_);
+  if (!range) return {};
+  const Expr outside = ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, range->lowest, ir::int_const(0)),
+                                  ir::binary(BinaryOp::Ge, range->highest, extent));
+  bool of_sizes = true;
+  ir::walk(outside, [&](const Expr& part) {
+    const auto* v = part.as<ir::Var>();
+    of_sizes &= part.kind() != ir::Kind::Load &&
+                (!v || std::find(program_.sizes.begin(), program_.sizes.end(), v->symbol) != program_.sizes.end());
+  });
+  return of_sizes ? outside : Expr();
 }
 
 namespace {
 
 class Finder {
  public:
-  explicit Finder(const ir::Program& program) : sizes_(program.sizes), scalars_(program), ranges_(program) {}
+  Finder(const ir::Program& program, const std::set<Array>& computed) : scalars_(program, computed), ranges_(program) {}
 
   std::vector<OpenAccess> run(const Stmt& body) {
     statement(body);
@@ -135,24 +200,16 @@ class Finder {
 
   void access(const Array& array, const std::vector<Expr>& indices, const Expr& when, const SourceLocation& where,
               bool is_read) {
-    if (array->role == ir::ArrayRole::Tape) return;
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const Expr index = scalars_.look_through(indices[d]);
       const bool only_sizes = !ranges_.is_from_data(index);
-      if ((only_sizes && (when || !is_of_sizes(index))) || ranges_.stays_within(index, array->shape[d])) continue;
+      if (!only_sizes && array->role == ir::ArrayRole::Tape) continue;
+      if (ranges_.stays_within(index, array->shape[d])) continue;
       const Expr condition = when ? scalars_.look_through(when) : Expr();
       const bool known = scalars_.is_known(index) && (!condition || scalars_.is_known(condition)) && known_around();
-      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, known});
+      const Expr beyond = only_sizes ? ranges_.beyond(index, array->shape[d]) : Expr();
+      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, beyond, known});
     }
-  }
-
-  bool is_of_sizes(const Expr& index) const {
-    bool sizes = true;
-    ir::walk(index, [&](const Expr& part) {
-      const auto* v = part.as<ir::Var>();
-      sizes &= !v || std::find(sizes_.begin(), sizes_.end(), v->symbol) != sizes_.end();
-    });
-    return sizes;
   }
 
   bool known_around() const {
@@ -164,7 +221,6 @@ class Finder {
     });
   }
 
-  const std::vector<ir::Symbol> sizes_;
   const ir::KnownScalars scalars_;
   IndexRanges ranges_;
   std::vector<Stmt> around_;
@@ -175,8 +231,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<OpenAccess> open_accesses(const ir::Program& program) {
-  return program.body ? Finder(program).run(program.body) : std::vector<OpenAccess>();
+std::vector<OpenAccess> open_accesses(const ir::Program& program, const std::set<Array>& computed) {
+  return program.body ? Finder(program, computed).run(program.body) : std::vector<OpenAccess>();
 }
 
 }  // namespace loopgrad::transforms

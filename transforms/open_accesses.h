@@ -9,7 +9,7 @@
 
 namespace loopgrad::transforms {
 
-/// One index that only data tell, or only sizes.
+/// One index that may leave its extent, as far as bounds of loops tell one by one; see leaving_accesses.h for more.
 struct OpenAccess {
   ir::Array array;
   std::size_t dimension = 0;
@@ -19,8 +19,9 @@ struct OpenAccess {
   std::vector<ir::Stmt> around;  // the statements around that one, outermost first
   SourceLocation location;
   bool is_read = false;
-  bool only_sizes = false;  // decide about the index, not data
-  bool is_known = false;    // before the program runs: nothing that it computes decides index, condition or loops
+  bool only_sizes = false;  // and iterators decide about the index, not data
+  ir::Expr beyond;  // only_sizes: a bool of sizes; the index stays within the extent where it does not hold; or null
+  bool is_known = false;  // before the program runs: nothing that it computes decides index, condition or loops
 };
 
 /// Says of an index whether it surely stays within an extent, and whether only data tell what it is. Ranges of
@@ -33,9 +34,12 @@ class IndexRanges {
   /// Whether data decide: a load, or an iterator with such bounds. Tape arrays hold trip counts of bounded loops.
   bool is_from_data(const ir::Expr& index) const;
   bool stays_within(const ir::Expr& index, const ir::Expr& extent) const;
+  /// A bool of sizes: where it does not hold, the index stays within the extent. Null where ranges do not say.
+  ir::Expr beyond(const ir::Expr& index, const ir::Expr& extent) const;
 
  private:
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
+  bool is_surely_not_negative(const ir::Expr& e) const;
 
   const ir::Program& program_;
   ir::RangeContext context_;
@@ -43,7 +47,10 @@ class IndexRanges {
   std::set<ir::Array> written_;
 };
 
-/// All of them but places on the tape, whose extents follow from the trips of the loops, in the order of evaluation.
-std::vector<OpenAccess> open_accesses(const ir::Program& program);
+/// All of them in the order of evaluation. Places on the tape that data decide are left out, as their extents follow
+/// from the trips of the loops; others are not, as a tape can stand for a local array or have the form of one that is
+/// written.
+/// `computed`: inputs of which nobody has looked at what is in them before the run.
+std::vector<OpenAccess> open_accesses(const ir::Program& program, const std::set<ir::Array>& computed = {});
 
 }  // namespace loopgrad::transforms

@@ -104,7 +104,8 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   };
   const auto accesses = [](const ir::Program& program, PassContext& context) {
     Record record;
-    ir::Program result = bound_accesses(program, context.options.bounded == Bounded::Accesses, record);
+    ir::Program result =
+        bound_accesses(program, context.options.bounded == Bounded::Accesses, record, context.options.computed);
     context.records.push_back(std::move(record));
     return result;
   };

@@ -108,8 +108,13 @@ Expr ProgramRecorder::shape_expr(const Value& value, const std::string& array, b
   if (as_int(extent).value_or(0) < 0) fail(where, "an extent is negative", "extents count elements", array);
   for_each_node(extent, [&](const Expr& e) {
     if (e.kind() == Kind::Load)
-      fail(where, "the shape depends on data", "introduce a size for this extent and pass it with the arguments",
-           array);
+      fail(
+          where, "the shape depends on data",
+          local
+              ? "declare the array with the largest extent that it can have, a size that is passed with the arguments: "
+                "auto longest = p.size(\"longest\"); and {longest} as the shape"
+              : "introduce a size for this extent and pass it with the arguments",
+          array);
     const auto* variable = e.as<Var>();
     if (!variable) return true;
     if (!visible_.contains(variable->symbol.id))

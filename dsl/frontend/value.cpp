@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace loopgrad {
 namespace {
 
@@ -98,6 +100,14 @@ Value numeric(UnaryOp op, const Operand& a) {
 
 Value Value::of_bool(bool constant) { return value_of(ir::bool_const(constant)); }
 Value Value::of_int(std::int64_t constant) { return value_of(ir::int_const(constant), true); }
+Value Value::of_unsigned(std::uint64_t constant, std::source_location where) {
+  if (constant <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return of_int(static_cast<std::int64_t>(constant));
+  throw UsageError({.code = ErrorCode::BadType,
+                    .message = fmt::format("the literal {} does not fit in 64 bits with a sign", constant),
+                    .hint = "write a floating literal, or a number below 2^63",
+                    .location = SourceLocation(where)});
+}
 Value Value::of_float(double constant) { return value_of(ir::float_const(constant, ScalarType::F64), true); }
 
 Value::Value(const Element& element, std::source_location where) {

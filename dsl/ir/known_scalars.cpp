@@ -60,10 +60,10 @@ class AssignedOnce {
 
 }  // namespace
 
-KnownScalars::KnownScalars(const Program& program) {
+KnownScalars::KnownScalars(const Program& program, const std::set<Array>& computed) {
   const std::set<Array> aliased = aliased_arrays(program);
   for (const Array& array : program.arrays)
-    if (array->role == ArrayRole::Input && !aliased.count(array)) constant_.insert(array);
+    if (array->role == ArrayRole::Input && !aliased.count(array) && !computed.count(array)) constant_.insert(array);
   for (const Assign* n : AssignedOnce(program.body).take()) {
     if (!is_short(n->value)) continue;
     const Expr value = look_through(n->value);

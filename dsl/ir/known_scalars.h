@@ -18,7 +18,8 @@ namespace loopgrad::ir {
 /// loop stands between declaration and assignment. Long computations are left alone.
 class KnownScalars {
  public:
-  explicit KnownScalars(const Program& program);
+  /// `computed`: inputs that another program computes, such as outputs that a backward program is given.
+  explicit KnownScalars(const Program& program, const std::set<Array>& computed = {});
   /// The expression with such scalars replaced by what they were assigned; itself where there are none.
   Expr look_through(const Expr& e) const;
   /// Whether nothing that is read can change or be computed by the program.

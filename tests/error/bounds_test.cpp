@@ -4,6 +4,7 @@
 #include "dsl/ir/visit.h"
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
+#include "tests/error/guarded.h"
 
 #include <loopgrad/compile.h>
 
@@ -18,25 +19,6 @@ const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0
 using Case = CompiledCase;
 
 class OutOfRange : public testing::TestWithParam<Case> {};
-
-/// An array between two others that must stay as they are.
-struct Guarded {
-  explicit Guarded(std::int64_t n, float value) : memory(static_cast<std::size_t>(n + 2 * gap), -1e9f), extent(n) {
-    std::fill(memory.begin() + gap, memory.end() - gap, value);
-  }
-  View view() { return loopgrad::view(memory.data() + gap, {extent}); }
-  float& operator[](std::int64_t i) { return memory[static_cast<std::size_t>(gap + i)]; }
-  bool is_whole() const {
-    bool whole = true;
-    for (std::int64_t i = 0; i < gap; ++i)
-      whole &=
-          memory[static_cast<std::size_t>(i)] == -1e9f && memory[static_cast<std::size_t>(gap + extent + i)] == -1e9f;
-    return whole;
-  }
-  static constexpr std::int64_t gap = 4096;
-  std::vector<float> memory;
-  std::int64_t extent;
-};
 
 constexpr std::int64_t n = 3000, m = 50;
 
@@ -188,6 +170,36 @@ TEST_P(OutOfRange, OfAnIndexThatTheProgramComputes) {
   }
 }
 
+TEST_P(OutOfRange, OfASumIntoWhatWasReadThroughAnOutput) {
+  ProgramBuilder p("through_output");
+  auto count = p.size("n"), extent = p.size("m");
+  auto x = p.input<float>("x", {count});
+  auto w = p.input<float>("w", {extent});
+  auto place = p.output<std::int64_t>("place", {count});
+  auto y = p.output<float>("y", {count});
+  for (auto i : p.loop("i", 0, count)) place(i) = cast<std::int64_t>(x(i) * x(i));
+  for (auto i : p.loop("j", 0, count)) y(i) = w(place(i)) * w(place(i));
+  const GradientExecutable g =
+      compile_gradient(p.build(), {.wrt = {"w"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<float> xs(n, 2);
+  std::vector<std::int64_t> places(n);
+  Guarded ws(m, 2), ys(n, 0), d_w(m, 0), d_y(n, 1);
+  const Arguments primal = {
+      {"x", view(xs.data(), {n})}, {"w", ws.view()}, {"place", view(places.data(), {n})}, {"y", ys.view()}};
+  Arguments arguments = primal;
+  arguments["d_y"] = d_y.view();
+  arguments["d_w"] = d_w.view();
+  g.forward(primal);
+  g.backward(arguments);
+  EXPECT_EQ(d_w[4], 4.0f * n);
+  xs[77] = 10;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"index 100 is outside of [0, 50)"}, [&] {
+    g.forward(primal);  // reads there, which is not looked at
+    g.backward(arguments);
+  });
+  EXPECT_TRUE(d_w.is_whole());
+}
+
 TEST_P(OutOfRange, OfWhatIsReadWhenEveryAccessIsCompared) {
   ProgramBuilder p("reads");
   auto count = p.size("n"), extent = p.size("m");
@@ -308,20 +320,19 @@ TEST_P(OutOfRange, OfRowsWhoseEndsAreScalars) {
                            {"x", view(x.data(), {4})},
                            {"y", view(y.data(), {3})}};
     const Arguments primal = arguments;
-    const Sizes sizes = {{"m", 4}};
     arguments["d_x"] = view(d_x.data(), {4});
     arguments["d_y"] = view(d_y.data(), {3});
-    g.forward(primal, sizes);
-    g.backward(arguments, sizes);
+    g.forward(primal);
+    g.backward(arguments);
     EXPECT_EQ(y, (std::vector<float>{5, 0, 36}));
     EXPECT_EQ(d_x, (std::vector<float>{2, 8, 0, 16}));
     src[3] = 4;
     expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "index 4 is outside of [0, 4)"},
-                               [&] { g.forward(primal, sizes); });
+                               [&] { g.forward(primal); });
     src[3] = 3;
     ptr[3] = 20'000'000;  // far behind the end of `src`, which must not be read there
     expect_error<RuntimeError>(states_rows ? ErrorCode::BadFact : ErrorCode::BadIndex,
-                               {states_rows ? "'ptr'" : "'src'", "rows"}, [&] { g.forward(primal, sizes); });
+                               {states_rows ? "'ptr'" : "'src'", "rows"}, [&] { g.forward(primal); });
   }
 }
 

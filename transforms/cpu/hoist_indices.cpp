@@ -102,17 +102,22 @@ class Hoister final : public ir::Rewriter {
   Stmt hoisted(const Stmt& s, const ir::For& loop) const {
     const std::vector<Expr> indices = Indices(loop, aliased_).found();
     const Expr runs = ir::binary(BinaryOp::Lt, loop.lower, loop.upper);
-    Stmt result = s;
+    // Bounds keep reading the array: a row without entries has zeros here, which are no bounds.
+    Stmt body = loop.body;
+    std::vector<std::pair<Array, Expr>> rows;
     for (const Expr& index : indices) {
       const ir::Load& load = *index.as<ir::Load>();
       const Array row =
           ir::make_array(load.array->name + "_row", index.type(), {}, ir::ArrayRole::Local, load.location);
-      const Stmt shorter = ir::rewrite(result, [&](const Expr& e) -> std::optional<Expr> {
+      body = ir::rewrite(body, [&](const Expr& e) -> std::optional<Expr> {
         return ir::equal(e, index) ? std::optional(ir::load(row, {})) : std::nullopt;
       });
-      const Expr read = ir::select(runs, index, ir::const_of(0, index.type()));
-      result = ir::allocate(row, ir::block({ir::assign(row, {}, read, load.location), shorter}), load.location);
+      rows.emplace_back(row, ir::select(runs, index, ir::const_of(0, index.type())));
     }
+    if (rows.empty()) return s;
+    Stmt result = ir::for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most);
+    for (const auto& [row, read] : rows)
+      result = ir::allocate(row, ir::block({ir::assign(row, {}, read, row->location), result}), row->location);
     return result;
   }
 

@@ -14,13 +14,16 @@ const char* name_of(Target target);  // "interpreter", "openmp", "cuda"
 
 /// What is done about the facts that a program states, and about indices that only data tell.
 enum class Facts {
-  /// Facts are verified before anything is written, in every run whose index arrays are not `versioned`. An index from
-  /// data that no fact bounds is compared with the extent before something is written there, and so is the trip count
+  /// Facts are verified before anything is written, in every run whose index arrays are not `versioned`, and sizes for
+  /// which an iteration leaves an array are refused with UsageError(BadIndex). An index that no fact bounds and that
+  /// data
+  /// decide, or whether it is used, is compared with the extent before something is written there, and so is the trip
+  /// count
   /// of a loop with its `at_most`; what does not fit is left out, and the run throws RuntimeError(BadIndex).
   Verify,
   /// Nothing of this: a false fact or index reads and writes anywhere.
   Trust,
-  /// As Verify, and every index from data is compared, also where something is read.
+  /// As Verify, and every index is compared, also where something is read.
   CheckAccesses,
 };
 const char* name_of(Facts facts);  // "verify", "trust", "check-accesses"

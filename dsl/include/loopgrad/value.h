@@ -27,11 +27,14 @@ class Element;
 /// A Value made from an element is evaluated where it is *used*: `Value old = x(i); x(i) = 0; y(i) = old;` is refused,
 /// because the program would read the new `x(i)`. Keep the old one in a `p.scalar<T>()`.
 ///
+/// An unsigned literal of 2^63 or more, which no type holds, is a UsageError.
+///
 /// A Value that was moved from holds nothing: using it is a UsageError.
 class Value {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Value(T constant) : Value(from_constant(constant)) {}
+  Value(T constant, std::source_location where = std::source_location::current())
+      : Value(from_constant(constant, where)) {}
   /// Reads the element, on the line where the conversion is written.
   Value(const Element& element, std::source_location where = std::source_location::current());
   explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
@@ -43,13 +46,15 @@ class Value {
 
  private:
   template <class T>
-  static Value from_constant(T constant) {
+  static Value from_constant(T constant, [[maybe_unused]] std::source_location where) {
     if constexpr (std::is_same_v<T, bool>) return of_bool(constant);
     else if constexpr (std::is_floating_point_v<T>) return of_float(static_cast<double>(constant));
+    else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) return of_unsigned(constant, where);
     else return of_int(static_cast<std::int64_t>(constant));
   }
   static Value of_bool(bool constant);
   static Value of_int(std::int64_t constant);
+  static Value of_unsigned(std::uint64_t constant, std::source_location where);
   static Value of_float(double constant);
 
   std::shared_ptr<const ir::ExprNode> node_;
@@ -69,7 +74,7 @@ struct Operand {
  private:
   template <class T>
   static Value value_of(const T& v, const std::source_location& where) {
-    if constexpr (std::is_base_of_v<Element, T>) return Value(v, where);
+    if constexpr (std::is_base_of_v<Element, T> || std::is_arithmetic_v<T>) return Value(v, where);
     else return v;
   }
 };

@@ -227,4 +227,21 @@ TEST_F(UsageErrors, ConstantsThatTheElementsCannotHold) {
   EXPECT_NO_THROW(k(0) = -2147483647 - 1);
 }
 
+TEST(Literals, ThatNoTypeHoldsAreRefusedOnTheirLine) {
+  lg::ProgramBuilder p("literals");
+  auto x = p.output<std::int64_t>("x", {});
+  x() = std::uint64_t{9223372036854775807u};
+  const std::uint32_t line = std::source_location::current().line() + 1;
+  const auto assign = [&] { x() = std::uint64_t{9223372036854775808u}; };
+  try {
+    assign();
+    ADD_FAILURE() << "not refused";
+  } catch (const lg::UsageError& error) {
+    EXPECT_EQ(error.code(), lg::ErrorCode::BadType);
+    EXPECT_EQ(error.location().line, line);
+    EXPECT_NE(std::string(error.what()).find("9223372036854775808"), std::string::npos) << error.what();
+    EXPECT_FALSE(error.hint().empty());
+  }
+}
+
 }  // namespace
