@@ -1,5 +1,6 @@
 #include "tape/direct_tape.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "tape/tape_plan.h"
 
@@ -80,7 +81,10 @@ class Backward {
   Stmt of_while(const ir::While& n, const Stmt& self) {
     const Stmt body = generate(n.body);
     if (ir::is_empty(body)) return body;
-    return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location);
+    // What is known before the run bounds the trips that were counted.
+    const Expr most = ir::has_load(n.max_trips) ? Expr() : n.max_trips;
+    return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location,
+                        most);
   }
 
   Stmt of_if(const ir::If& n, const Stmt& self) {
