@@ -51,6 +51,13 @@ class Backward {
  public:
   Backward(const Prepared& prepared, TapePlan& plan) : prepared_(prepared), plan_(plan) {}
 
+  /// The sweep of a body of its own: of the program, a loop or a branch.
+  Stmt body_of(const Stmt& body) {
+    const Stmt sweep = generate(body);
+    return plan_.with_computed_again(body, sweep);
+  }
+
+ private:
   Stmt generate(const Stmt& s) {
     return ir::visit(s, ir::overloaded{
                             [&](const ir::Block& n) {
@@ -67,9 +74,8 @@ class Backward {
                         });
   }
 
- private:
   Stmt of_for(const ir::For& n, const Stmt& self) {
-    const Stmt body = generate(n.body);
+    const Stmt body = body_of(n.body);
     if (ir::is_empty(body)) return body;
     const LoopMode mode = n.mode == LoopMode::Backward ? LoopMode::Forward : LoopMode::Backward;
     const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, self), plan_.provide(n.upper, self), body, mode,
@@ -78,14 +84,14 @@ class Backward {
   }
 
   Stmt of_while(const ir::While& n, const Stmt& self) {
-    const Stmt body = generate(n.body);
+    const Stmt body = body_of(n.body);
     if (ir::is_empty(body)) return body;
     return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location);
   }
 
   Stmt of_if(const ir::If& n, const Stmt& self) {
-    const Stmt then_part = generate(n.then_body);
-    const Stmt else_part = n.else_body ? generate(n.else_body) : Stmt{};
+    const Stmt then_part = body_of(n.then_body);
+    const Stmt else_part = n.else_body ? body_of(n.else_body) : Stmt{};
     if (ir::is_empty(then_part) && ir::is_empty(else_part)) return ir::block({});
     return ir::if_then(plan_.provide_condition(self), then_part, else_part, n.location);
   }
@@ -237,7 +243,7 @@ class Forward {
 
 DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   TapePlan plan(prepared, report);
-  const Stmt backward = Backward(prepared, plan).generate(prepared.program.body);
+  const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};
 }

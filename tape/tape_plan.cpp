@@ -202,6 +202,7 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
     return from_own_tape(site);
   if (array->role == ArrayRole::Local) {
+    if (const auto again = computed_again(*ir::load(array, stored_indices(site)).as<ir::Load>(), site)) return again;
     const auto known = additions_.kept.find(array);
     // For the sake of a cheaper rule alone it is not worth keeping; an extremum costs a tape otherwise.
     const KeptArray* kept = known != additions_.kept.end() ? &known->second : extremum ? keep(array) : nullptr;
