@@ -66,32 +66,42 @@ bool TapePlan::holds_at(const Array& scalar, const Stmt& site) const {
 
 std::optional<Expr> TapePlan::computed_again(const ir::Load& load, const Stmt& site) {
   if (!holds_at(load.array, site)) return std::nullopt;
-  auto known = computed_again_.find(load.array);
-  if (known == computed_again_.end()) {
-    ComputedAgain again = compute_again(load.array);
-    known = computed_again_.emplace(load.array, std::move(again)).first;
-  }
-  return known->second.local ? std::optional(ir::load(known->second.local, {}, load.location)) : std::nullopt;
+  const Stmt& writer = *only_writer(load.array);
+  compute_again_up_to(site_of(writer).position);
+  ComputedAgain& again = computed_again_[load.array];
+  // A part of a statement takes what the statement would take, from wherever that comes.
+  if (!again.local && !again.final && prepared_.named.count(load.array))
+    again = again_as(load.array, provide(writer.as<ir::Assign>()->value, writer));
+  again.final = true;
+  return again.local ? std::optional(ir::load(again.local, {}, load.location)) : std::nullopt;
 }
 
-TapePlan::ComputedAgain TapePlan::compute_again(const Array& scalar) {
-  const Stmt writer = *only_writer(scalar);
+/// Tries all scalars in the order in which they are assigned, so that each finds the earlier ones decided.
+void TapePlan::compute_again_up_to(int position) {
+  for (auto next = scalars_.upper_bound(tried_up_to_); next != scalars_.end() && next->first <= position; ++next) {
+    const Array& scalar = next->second;
+    tried_up_to_ = next->first;
+    const Stmt& writer = *only_writer(scalar);
+    int& work = work_in_body_[body_around(writer, site_of(writer).scopes).get()];
+    int budget = std::min(longest_assignment, most_in_body - work);
+    const int before = budget;
+    const auto again = from_computed_again(writer.as<ir::Assign>()->value, writer, budget);
+    if (!again) continue;
+    work += before - budget;
+    computed_again_[scalar] = again_as(scalar, *again);
+  }
+}
+
+TapePlan::ComputedAgain TapePlan::again_as(const Array& scalar, const Expr& value) {
+  const Stmt& writer = *only_writer(scalar);
   const Site& from = site_of(writer);
-  const Expr& value = writer.as<ir::Assign>()->value;
   ComputedAgain result;
-  int budget = longest_recomputation;
-  std::optional<Expr> again;
-  // A part of a statement takes what the statement would, from wherever that comes.
-  if (prepared_.named.count(scalar)) again = provide(value, writer);
-  else again = from_computed_again(value, writer, budget, result.work);
-  if (!again) return {};
   result.local = ir::make_array(scalar->name, scalar->type, {}, ArrayRole::Local, scalar->location);
-  result.assignment = ir::assign(result.local, {}, *again, writer->location);
+  result.assignment = ir::assign(result.local, {}, value, writer->location);
   result.position = from.position;
   // What names a part that is not always evaluated is assigned under a condition of its own.
   const bool guarded = prepared_.named.count(scalar) && !from.scopes.empty() &&
                        from.scopes.back().kind() == ir::Kind::If &&
-                       !site_of(allocations_.at(scalar)).scopes.empty() &&
                        site_of(allocations_.at(scalar)).scopes.size() < from.scopes.size();
   if (guarded) {
     const Stmt& branch = from.scopes.back();
@@ -104,30 +114,25 @@ TapePlan::ComputedAgain TapePlan::compute_again(const Array& scalar) {
 }
 
 /// Like without_tape(), with scalars that the sweep computes again.
-std::optional<Expr> TapePlan::from_computed_again(const Expr& value, const Stmt& site, int& budget, int& work) {
+std::optional<Expr> TapePlan::from_computed_again(const Expr& value, const Stmt& site, int& budget) {
   std::map<Array, Expr> scalars;  // stand-ins, and what they stand for in the backward sweep
   bool ok = true;
   const Expr with_stand_ins = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
     const auto* load = e.as<ir::Load>();
-    if (!load || !only_writer(load->array)) return std::nullopt;
+    if (!load || !holds_at(load->array, site)) return std::nullopt;
     int small = std::min(budget, short_recomputation);
     const int before = small;
     std::optional<Expr> again = recomputed(*load, site, small);
-    if (again) {
-      budget -= before - small;
-    } else if ((again = computed_again(*load, site))) {
-      work += computed_again_.at(load->array).work;
-    }
+    budget -= again ? before - small : 0;
+    if (const auto known = computed_again_.find(load->array); !again && known != computed_again_.end())
+      if (known->second.local) again = ir::load(known->second.local, {}, load->location);
     if (!again) return ok = false, e;
     const Array stand_in = ir::make_array(load->array->name, load->array->type, {}, ArrayRole::Local, load->location);
     scalars.emplace(stand_in, *again);
     return ir::load(stand_in, {}, load->location);
   });
-  if (!ok) return std::nullopt;
-  const int before = budget;
-  const auto result = without_tape(with_stand_ins, site, budget);
-  work += before - budget;
-  if (!result || work > most_recomputed) return std::nullopt;
+  const auto result = ok ? without_tape(with_stand_ins, site, budget) : std::nullopt;
+  if (!result) return std::nullopt;
   return ir::rewrite(*result, [&](const Expr& e) -> std::optional<Expr> {
     const auto* load = e.as<ir::Load>();
     const auto found = load ? scalars.find(load->array) : scalars.end();
@@ -136,12 +141,26 @@ std::optional<Expr> TapePlan::from_computed_again(const Expr& value, const Stmt&
 }
 
 Stmt TapePlan::with_computed_again(const Stmt& body, const Stmt& sweep) {
-  std::vector<const ComputedAgain*> here;
+  if (ir::is_empty(sweep)) return sweep;
+  std::map<int, const ComputedAgain*> by_position;
   for (const auto& [array, again] : computed_again_)
-    if (again.local && again.body == body.get()) here.push_back(&again);
-  if (here.empty() || ir::is_empty(sweep)) return sweep;
-  std::sort(here.begin(), here.end(),
-            [](const ComputedAgain* a, const ComputedAgain* b) { return a->position < b->position; });
+    if (again.local && again.body == body.get()) by_position[again.position] = &again;
+  std::set<Array> read;
+  const auto note_reads = [&](const Stmt& s) {
+    ir::walk(
+        s, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* load = e.as<ir::Load>()) read.insert(load->array);
+        });
+  };
+  note_reads(sweep);
+  std::vector<const ComputedAgain*> here;
+  for (auto next = by_position.rbegin(); next != by_position.rend(); ++next) {
+    if (!read.count(next->second->local)) continue;
+    note_reads(next->second->assignment);
+    here.insert(here.begin(), next->second);
+  }
+  if (here.empty()) return sweep;
   std::vector<Stmt> all;
   for (const ComputedAgain* again : here) all.push_back(again->assignment);
   all.push_back(sweep);

@@ -21,6 +21,8 @@ TapePlan::TapePlan(const Prepared& prepared, Report& report)
   for (const Array& array : prepared.program.arrays) names_.insert(array->name);
   std::vector<Stmt> scopes;
   collect_sites(prepared.program.body, scopes);
+  for (const auto& [array, writers] : writers_)
+    if (const Stmt* writer = only_writer(array)) scalars_[site_of(*writer).position] = array;
   build_model();
 }
 

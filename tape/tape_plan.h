@@ -75,8 +75,9 @@ class TapePlan {
 
  private:
   static constexpr int longest_recomputation = 24;  // operations; a load costs about as much as a few of them
-  static constexpr int short_recomputation = 4;     // not worth a scalar
-  static constexpr int most_recomputed = 512;       // operations for one value, with all that has to be there for it
+  static constexpr int short_recomputation = 2;     // not worth a scalar
+  static constexpr int longest_assignment = 64;     // operations of one scalar that is computed again for all its reads
+  static constexpr int most_in_body = 4096;         // and of all of a body
 
   struct Site {
     std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
@@ -88,7 +89,8 @@ class TapePlan {
     ir::Array local;      // there; null: it cannot be computed again
     ir::Stmt assignment;
     const ir::StmtNode* body = nullptr;  // that it is computed at the start of
-    int position = 0, work = 0;
+    int position = 0;
+    bool final = false;  // nothing else to be tried
   };
   struct Supplied {
     ir::Expr load, guard, value;
@@ -112,8 +114,9 @@ class TapePlan {
   const ir::Stmt* only_writer(const ir::Array& scalar) const;
   bool holds_at(const ir::Array& scalar, const ir::Stmt& site) const;
   std::optional<ir::Expr> computed_again(const ir::Load& load, const ir::Stmt& site);
-  ComputedAgain compute_again(const ir::Array& scalar);
-  std::optional<ir::Expr> from_computed_again(const ir::Expr& value, const ir::Stmt& site, int& budget, int& work);
+  void compute_again_up_to(int position);
+  ComputedAgain again_as(const ir::Array& scalar, const ir::Expr& value);
+  std::optional<ir::Expr> from_computed_again(const ir::Expr& value, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
@@ -146,7 +149,10 @@ class TapePlan {
   std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
   std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
   std::map<ir::Array, int> read_count_;
+  std::map<int, ir::Array> scalars_;  // locals with one Assign, by its position
+  int tried_up_to_ = -1;              // which of these were looked at for computed_again_
   std::map<ir::Array, ComputedAgain> computed_again_;
+  std::map<const ir::StmtNode*, int> work_in_body_;
   std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
   std::map<ir::Array, ir::Array> initial_tapes_;
