@@ -1,7 +1,10 @@
 #include "tape/direct_tape.h"
 
 #include "dsl/ir/rewriter.h"
+#include "tape/stores.h"
 #include "tape/tape_plan.h"
+
+#include <algorithm>
 
 namespace loopgrad::tape {
 namespace {
@@ -36,6 +39,37 @@ bool reuses_result(const Expr& value) {
   }
   const auto* b = value.as<ir::Binary>();
   return b && b->op == ir::BinaryOp::Div;
+}
+
+bool touches(const Stmt& s, const Array& array) {
+  bool found = uses_array(s, array);
+  if (!found)
+    ir::walk_stmts(s, [&](const Stmt& inner) {
+      const Array* stored = stored_array(inner);
+      found |= stored && *stored == array;
+    });
+  return found;
+}
+
+/// `s` with the first term of the sum into a scalar assigned, so that it need not start from zero; null where the first
+/// use is something else, or only happens in a branch or a loop.
+Stmt with_first_term_assigned(const Stmt& s, const Array& scalar) {
+  if (!scalar->shape.empty()) return {};
+  if (const auto* sum = s.as<ir::Reduce>()) {
+    const bool starts = sum->array == scalar && sum->op == ir::ReduceOp::Add;
+    return starts ? ir::assign(scalar, {}, sum->value, sum->location) : Stmt();
+  }
+  if (const auto* local = s.as<ir::Allocate>()) {
+    const Stmt body = with_first_term_assigned(local->body, scalar);
+    return body ? ir::allocate(local->array, body, local->location) : Stmt();
+  }
+  const auto* block = s.as<ir::Block>();
+  if (!block) return {};
+  std::vector<Stmt> list = block->body;
+  const auto first = std::find_if(list.begin(), list.end(), [&](const Stmt& child) { return touches(child, scalar); });
+  if (first == list.end()) return {};
+  *first = with_first_term_assigned(*first, scalar);
+  return *first ? ir::block(std::move(list)) : Stmt();
 }
 
 /// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it.
@@ -100,6 +134,8 @@ class Backward {
     const Stmt body = generate(n.body);
     const auto it = prepared_.adjoints.find(n.array);
     if (it == prepared_.adjoints.end() || ir::is_empty(body)) return body;
+    if (const Stmt started = with_first_term_assigned(body, it->second))
+      return ir::allocate(it->second, started, n.location);
     return ir::allocate(it->second, ir::block({zero_fill(it->second), body}), n.location);
   }
 
