@@ -41,13 +41,23 @@ bool reuses_result(const Expr& value) {
   return b && b->op == ir::BinaryOp::Div;
 }
 
+bool touches(const Expr& e, const Array& array) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& inner) {
+    const auto* load = inner.as<ir::Load>();
+    found |= load && load->array == array;
+    return !found;
+  });
+  return found;
+}
+
 bool touches(const Stmt& s, const Array& array) {
-  bool found = uses_array(s, array);
-  if (!found)
-    ir::walk_stmts(s, [&](const Stmt& inner) {
-      const Array* stored = stored_array(inner);
-      found |= stored && *stored == array;
-    });
+  const Array* stored = stored_array(s);
+  bool found = stored && *stored == array;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { found = found || touches(e, array); },
+                                            [&](const Stmt& child) { found = found || touches(child, array); }});
+  });
   return found;
 }
 

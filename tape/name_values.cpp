@@ -21,7 +21,7 @@ using ir::Stmt;
 using ir::UnaryOp;
 
 // An adjoint may take this many times the operations of what it is the adjoint of, and a few more.
-constexpr double times_forward = 4, few_operations = 16;
+constexpr double times_forward = 4, few_operations = 8;
 
 /// What an expression costs written out: `adjoint` counts the operations of the terms for all active reads in it, from
 /// a seed that costs nothing.

@@ -18,7 +18,8 @@ using poly::ask;
 TapePlan::TapePlan(const Prepared& prepared, Report& report)
     : prepared_(prepared), report_(report), extents_(prepared.program) {
   primal_.insert(prepared.program.arrays.begin(), prepared.program.arrays.end());
-  for (const Array& array : prepared.program.arrays) names_.insert(array->name);
+  // Gradients have their names, too: of a gradient, `d_x_kept` may be the gradient of the array `x_kept`.
+  for (const Array& array : prepared.program.arrays) names_.insert({array->name, "d_" + array->name});
   std::vector<Stmt> scopes;
   collect_sites(prepared.program.body, scopes);
   for (const auto& [array, writers] : writers_)

@@ -1,9 +1,11 @@
 // Programs as a person writes them who has functions and small vectors at hand: much of what they compute is shared.
 #pragma once
 
-#include <loopgrad/loopgrad.h>
+#include <loopgrad/autodiff.h>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 namespace loopgrad::test {
 
@@ -118,6 +120,93 @@ inline Program soft_raster() {
       }
       for (int c = 0; c < 3; ++c) image(i, j, c) = sum[static_cast<std::size_t>(c)] / total;
     }
+  return p.build();
+}
+
+/// Eigenvalues and eigenvectors of symmetric 3x3 matrices by sweeps of Jacobi rotations.
+inline Program jacobi_rotations() {
+  ProgramBuilder p("jacobi");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n, 6});
+  auto w = p.output<float>("w", {n, 3});
+  auto v = p.output<float>("v", {n, 3, 3});
+  using Matrix = std::array<std::array<Value, 3>, 3>;
+  for (auto e : p.loop("e", 0, n)) {
+    Matrix m{{{a(e, 0), a(e, 1), a(e, 2)}, {a(e, 1), a(e, 3), a(e, 4)}, {a(e, 2), a(e, 4), a(e, 5)}}};
+    Matrix q{{{1.0f, 0.0f, 0.0f}, {0.0f, 1.0f, 0.0f}, {0.0f, 0.0f, 1.0f}}};
+    for (int sweep = 0; sweep < 2; ++sweep) {
+      for (const auto& [r, c] : std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}, {0, 2}, {1, 2}}) {
+        const Value theta = (m[c][c] - m[r][r]) / (2.0 * m[r][c] + 1e-3);
+        const Value t = select(theta > 0.0, 1.0, -1.0) / (abs(theta) + sqrt(theta * theta + 1.0));
+        const Value cosine = 1.0 / sqrt(t * t + 1.0), sine = t * cosine;
+        const auto rotate = [&](Value& x, Value& y) {
+          const Value turned = cosine * x - sine * y;
+          y = sine * x + cosine * y;
+          x = turned;
+        };
+        for (std::size_t k = 0; k < 3; ++k) rotate(m[k][r], m[k][c]);
+        for (std::size_t k = 0; k < 3; ++k) rotate(m[r][k], m[c][k]);
+        for (std::size_t k = 0; k < 3; ++k) rotate(q[k][r], q[k][c]);
+      }
+    }
+    for (std::size_t i = 0; i < 3; ++i) w(e, static_cast<int>(i)) = m[i][i];
+    for (std::size_t i = 0; i < 9; ++i) v(e, static_cast<int>(i / 3), static_cast<int>(i % 3)) = q[i / 3][i % 3];
+  }
+  return p.build();
+}
+
+/// Points turned by one unit quaternion after the other, in place.
+inline Program quaternion_chain() {
+  ProgramBuilder p("quaternions");
+  auto n = p.size("n"), k = p.size("k");
+  auto q = p.input<float>("q", {k, 4});
+  auto x = p.input<float>("x", {n, 3});
+  auto y = p.output<float>("y", {n, 3});
+  for (auto i : p.loop("i", 0, n)) {
+    for (int c = 0; c < 3; ++c) y(i, c) = x(i, c);
+    for (auto j : p.loop("j", 0, k)) {
+      Value s = q(j, 0), a = q(j, 1), b = q(j, 2), c = q(j, 3);
+      const Value norm = 1.0 / sqrt(s * s + a * a + b * b + c * c);
+      for (Value* part : {&s, &a, &b, &c}) *part = *part * norm;
+      const Value px = y(i, 0), py = y(i, 1), pz = y(i, 2);
+      const Value tx = 2.0 * (b * pz - c * py), ty = 2.0 * (c * px - a * pz), tz = 2.0 * (a * py - b * px);
+      auto rx = p.scalar<float>("rx"), ry = p.scalar<float>("ry"), rz = p.scalar<float>("rz");
+      rx = px + s * tx + (b * tz - c * ty);
+      ry = py + s * ty + (c * tx - a * tz);
+      rz = pz + s * tz + (a * ty - b * tx);
+      y(i, 0) = rx;
+      y(i, 1) = ry;
+      y(i, 2) = rz;
+    }
+  }
+  return p.build();
+}
+
+/// Energies and forces of pairs, switched off smoothly with distance.
+inline Program lennard_jones() {
+  ProgramBuilder p("lennard_jones");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n, 3});
+  auto eps = p.input<float>("eps", {n}), sigma = p.input<float>("sigma", {n});
+  auto u = p.output<float>("u", {n});
+  auto f = p.output<float>("f", {n, 3});
+  for (auto i : p.loop("i", 0, n)) {
+    u(i) = 0;
+    for (int c = 0; c < 3; ++c) f(i, c) = 0;
+    for (auto j : p.loop("j", 0, n)) {
+      const std::array<Value, 3> d{x(i, 0) - x(j, 0), x(i, 1) - x(j, 1), x(i, 2) - x(j, 2)};
+      const Value r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2] + 0.3, r = sqrt(r2);
+      const Value s = 0.5 * (sigma(i) + sigma(j)), depth = 0.5 * (eps(i) + eps(j));
+      const Value s2 = s * s / r2, s6 = s2 * s2 * s2, s12 = s6 * s6;
+      const Value t = min(max((r - 0.8) / 0.6, Value(0.0f)), Value(1.0f));
+      const Value on = 1.0 - t * t * t * (10.0 - 15.0 * t + 6.0 * t * t);
+      const Value slope = -30.0 * t * t * (1.0 - t) * (1.0 - t) / 0.6;
+      const Value energy = 4.0 * depth * (s12 - s6), force = 24.0 * depth * (2.0 * s12 - s6) / r;
+      u(i) += energy * on;
+      const Value strength = (force * on - energy * slope) / r;
+      for (int c = 0; c < 3; ++c) f(i, c) += strength * d[static_cast<std::size_t>(c)];
+    }
+  }
   return p.build();
 }
 
