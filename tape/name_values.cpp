@@ -138,8 +138,7 @@ class Choice {
       const Cost& cost = of(value(store));
       if (cost.reads == 0) continue;
       adjoint += cost.adjoint + cost.reads;
-      if (cost.adjoint + cost.reads > times_forward * cost.operations + few_operations)
-        mark(value(store), in_large);
+      if (cost.adjoint + cost.reads > times_forward * cost.operations + few_operations) mark(value(store), in_large);
     }
     const bool shares = adjoint > times_forward * operations + few_operations;
     if (!shares && in_large.empty()) return;

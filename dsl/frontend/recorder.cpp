@@ -349,9 +349,13 @@ void ProgramRecorder::reduce(const ElementName& target, ReduceOp op, const Value
 
 Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
   // A sum adds a small value as it was written, even if it has a name: the product at its top is not rounded.
+  const auto* negated = value.as<Unary>();
+  const auto is_top = [&](const Expr& e) {
+    return e.same_as(value) || (negated && negated->op == UnaryOp::Neg && e.same_as(negated->a));
+  };
   const auto known = [&](const Expr& e) {
     const auto found = scopes_.back().named.find(e.get());
-    const bool stands = found != scopes_.back().named.end() && (found->second.is_large || !e.same_as(value));
+    const bool stands = found != scopes_.back().named.end() && (found->second.is_large || !is_top(e));
     return stands ? found->second.local : Expr();
   };
   SharedValues split = name_shared_values(value, where, known);

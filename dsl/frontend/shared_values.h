@@ -15,10 +15,10 @@ namespace loopgrad::ir {
 
 struct SharedValues {
   struct Local {
-    Array array;  // a scalar
-    Expr value;   // in terms of earlier locals
-    Expr guard;   // assigned only where this holds, which is where it is used; null: always
-    Expr of;      // the recorded node, where the local always holds its value
+    Array array;            // a scalar
+    Expr value;             // in terms of earlier locals
+    Expr guard;             // assigned only where this holds, which is where it is used; null: always
+    Expr of;                // the recorded node, where the local always holds its value
     bool is_large = false;  // and computing it again is a lot of work
   };
   std::vector<Local> locals;  // in order of evaluation
@@ -37,8 +37,8 @@ using KnownValues = std::function<Expr(const Expr&)>;
 SharedValues name_shared_values(const Expr& value, SourceLocation where, const KnownValues& known = {},
                                 double largest_tree = 128);
 
-/// Splits `value` for the sake of `wanted` nodes: each of these that is more than a read becomes a local as well, unless
-/// it is the root. Trees of less than ExpressionGraph::least_tree nodes are no candidates.
+/// Splits `value` for the sake of `wanted` nodes: each of these that is more than a read becomes a local as well,
+/// unless it is the root. Trees of less than ExpressionGraph::least_tree nodes are no candidates.
 SharedValues name_wanted_values(const Expr& value, SourceLocation where, const KnownValues& known,
                                 const std::function<bool(const Expr&)>& wanted);
 

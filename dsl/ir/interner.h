@@ -7,8 +7,8 @@
 
 namespace loopgrad::ir {
 
-/// Gives equal expressions the same node. Reads of one element are equal whatever is written in between: that is for the
-/// caller to know. Linear in the distinct nodes.
+/// Gives equal expressions the same node. Reads of one element are equal whatever is written in between: that is for
+/// the caller to know. Linear in the distinct nodes.
 class Interner final : public Rewriter {
  public:
   using Rewriter::rewrite;

@@ -1,5 +1,5 @@
-// The adjoint of what is computed once is computed once: operations of gradients, tangents and gradients of gradients are
-// a few times those of the program as recorded.
+// The adjoint of what is computed once is computed once: operations of gradients, tangents and gradients of gradients
+// are a few times those of the program as recorded.
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
 #include "tape/name_values.h"
