@@ -66,7 +66,7 @@ bool touches(const Stmt& s, const Array& array) {
 Stmt with_first_term_assigned(const Stmt& s, const Array& scalar) {
   if (!scalar->shape.empty()) return {};
   if (const auto* sum = s.as<ir::Reduce>()) {
-    const bool starts = sum->array == scalar && sum->op == ir::ReduceOp::Add;
+    const bool starts = sum->array == scalar && sum->op == ir::ReduceOp::Add && !touches(sum->value, scalar);
     return starts ? ir::assign(scalar, {}, sum->value, sum->location) : Stmt();
   }
   if (const auto* local = s.as<ir::Allocate>()) {

@@ -26,6 +26,7 @@ struct Case {
   const char* name;
   Program (*build)();
   Sizes sizes;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 class SharedPrograms : public ::testing::TestWithParam<Case> {};
@@ -116,6 +117,21 @@ TEST(SharedValues, EndWithAWriteToWhatTheyRead) {
     y(i, 0) = f();
     x(i) = x(i) * 0.5 + 0.125;
     y(i, 1) = f();
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
+}
+
+// `s += s*y` has an adjoint that adds to the scalar what it reads of it.
+TEST(SharedValues, AdjointsOfScalarsThatAddToThemselves) {
+  ProgramBuilder p("own");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = x(i);
+    y(i) = s * s;
+    s += s * x(i);
   }
   EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
 }
