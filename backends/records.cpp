@@ -63,6 +63,10 @@ void Records::give_elements(std::vector<View>& arrays) {
   }
 }
 
+void Records::forget() {
+  for (auto& [array, all] : memory_) forget(all);
+}
+
 void Records::check(const SizeValues& sizes, void* stream) {
   if (on_device_ && cuda::is_capturing(stream)) return;
   for (const transforms::Record& record : records_) {
@@ -73,7 +77,7 @@ void Records::check(const SizeValues& sizes, void* stream) {
       const transforms::RecordedSite& site = record.sites[k];
       const std::int64_t value = memory.seen[k];
       if (value == transforms::nothing_recorded) continue;
-      for (auto& [array, all] : memory_) forget(all);
+      forget();
       throw_out_of_range(site, value, sizes, program_, "it was left out, and results are wrong");
     }
   }

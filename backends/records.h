@@ -27,6 +27,8 @@ class Records {
   View view_of(const ir::Array& array) const { return memory_.at(array).view; }
   /// Gives arrays without elements memory of some: an index that was brought into range is 0 there.
   void give_elements(std::vector<View>& arrays);
+  /// After a run that failed by itself.
+  void forget();
   /// After a run: throws RuntimeError(BadIndex) when something has been recorded, which is forgotten then. On a device
   /// it waits for the run, except while the stream is captured: what runs of the graph record is found after the next
   /// run outside of it.

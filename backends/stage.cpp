@@ -177,16 +177,21 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
     else all.arrays.push_back(*next++);
   }
   if (records_) records_->give_elements(all.arrays);
-  if (function_) {
-    run_kernel(all, stack);
-  } else if (executor_) {
-    run_on_device(all, stack, stream);
-  } else {
-    sizes_->check(bound.sizes);
-    const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
-    interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
+  try {
+    run_on_target(all, stack, stream);
+  } catch (...) {
+    if (records_) records_->forget();
+    throw;
   }
   if (records_) records_->check(bound.sizes, stream);
+}
+
+void Stage::run_on_target(const Binding& all, TapeStack* stack, void* stream) const {
+  if (function_) return run_kernel(all, stack);
+  if (executor_) return run_on_device(all, stack, stream);
+  sizes_->check(all.sizes);
+  const InterpreterOptions options{.f64 = options_.f64, .checked = options_.checked};
+  interpret(program_, all, options, stack ? &stack->interpreter : nullptr);
 }
 
 /// The number that OpenMP is asked for; it may make fewer.

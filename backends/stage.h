@@ -58,6 +58,7 @@ class Stage {
   int kernel_count() const;
 
  private:
+  void run_on_target(const Binding& all, TapeStack* stack, void* stream) const;
   void run_kernel(const Binding& binding, TapeStack* stack) const;
   void run_kernel(const Binding& binding, TapeStack* stack, Workspace& workspace) const;
   int threads_of_run(const BlasSession* blas) const;

@@ -27,6 +27,7 @@ namespace {
 // How many times faster than the plan that the shape of a sum suggests another one has to be by estimate: estimates are
 // rough, and rougher where sizes are not known.
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
+constexpr std::size_t most_leaves_of_two_plans = 8;  // statements of a nest of which there are two versions
 constexpr double few_targets = 256;  // elements of which each of 32 threads has a copy: 48 KiB, see gpu/lane_copies.h
 
 enum class Plan { Gather, Inverse, Tree, Serial };
@@ -64,8 +65,10 @@ Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest
 
 class Planner {
  public:
-  Planner(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context)
-      : original_(program), original_nest_(nest), request_(request), context_(context) {
+  /// `by_partials`: sums into elements that data choose get partial results, for targets of few elements.
+  Planner(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context,
+          bool by_partials = false)
+      : original_(program), original_nest_(nest), request_(request), context_(context), by_partials_(by_partials) {
     for (const auto& sums : request.shared) groups_.push_back({sums[0].as<ir::Reduce>()->array, sums});
     for (const Stmt& sum : improvable_sums(nest, request.shared)) {
       groups_.push_back({sum.as<ir::Reduce>()->array, {sum}});
@@ -92,12 +95,26 @@ class Planner {
     return serial ? original_nest_ : result;
   }
 
+  /// When the nest has nothing but sums into one vector, whose length nobody has stated, by segments: whether it is so
+  /// short that partial results are better. Null for others.
+  ir::Expr has_few_elements() const {
+    if (groups_.empty() || groups_[0].target->shape.size() != 1) return {};
+    const ir::Array& target = groups_[0].target;
+    if (leaves(original_nest_).size() > most_leaves_of_two_plans || ir::as_int(target->shape[0])) return {};
+    for (const Group& group : groups_)
+      if (group.plan != Plan::Inverse || group.target != target) return {};
+    SizeEstimator estimator(original_, context_.options.expected_sizes);
+    estimator.value_of(target->shape[0], {});
+    if (!estimator.assumed()) return {};
+    return ir::binary(ir::BinaryOp::Le, target->shape[0], ir::int_const(static_cast<std::int64_t>(few_targets)));
+  }
+
  private:
   // Which groups are gathered
 
   void choose() {
     forward();
-    if (context_.options.machine.sorts_scatters) part_scatters();
+    if (context_.options.machine.sorts_scatters && !by_partials_) part_scatters();
     const LeafOrder& order = leaf_order();
     for (Group& group : groups_) {
       group.separators = separators_of(now_.model, request_.shared_by, group.sums);
@@ -260,7 +277,8 @@ class Planner {
   // results are known to leave the whole nest to one thread.
   bool wants_inverse(const Group& group, bool obstacle) const {
     if (!group.separators.follows || request_.all_or_none) return false;
-    if (context_.options.machine.sorts_scatters) return any_from_data(group) && !has_few_targets(group);
+    if (context_.options.machine.sorts_scatters)
+      return !by_partials_ && any_from_data(group) && !has_few_targets(group);
     return obstacle && group.separators.dims.empty() && group.candidates[1].parallel <= 1 &&
            group.basis.find("assumed") == std::string::npos && leaves(now_.nest).size() > group.sums.size();
   }
@@ -456,13 +474,22 @@ class Planner {
   std::map<const ir::StmtNode*, Stmt> before_forwarding_;
   std::string kept_;
   int families_ = 0;
+  const bool by_partials_;
 };
 
 }  // namespace
 
 Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context) {
   try {
-    return Planner(program, nest, request, context).run();
+    Planner planner(program, nest, request, context);
+    const Stmt result = planner.run();
+    const ir::Expr few = planner.has_few_elements();
+    if (!few || result.same_as(nest)) return result;
+    Report ignored;  // the host chooses: the report has what is done where it matters
+    PassContext other{context.options, ignored, {}, context.planned, context.introduced};
+    const Stmt partials = Planner(program, nest, request, other, true).run();
+    context.introduced = other.introduced;
+    return ir::if_then(few, partials, ir::with_fresh_names(result), nest->location);
   } catch (const poly::BudgetError& e) {
     const ir::For& loop = *nest.as<ir::For>();
     context.report.remarks.push_back(

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/gpu/launch_loops.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -37,9 +38,9 @@ std::set<ir::Symbol> iterators_in(const Stmt& s) {
 Expr only_condition(const Stmt& nest) {
   const std::set<ir::Symbol> inside = iterators_in(nest);
   auto is_fixed = [&](const Expr& condition) {
-    return !ir::has_load(condition) && std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& iterator) {
-      return mentions(condition, iterator);
-    });
+    return host_knows(condition) && std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& iterator) {
+             return mentions(condition, iterator);
+           });
   };
   Expr result;
   bool other = false;

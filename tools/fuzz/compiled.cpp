@@ -84,6 +84,11 @@ class CompiledCase {
   }
 
   std::vector<Way>& ways() { return ways_; }
+  /// Nothing of it is run on this target.
+  void refuse(const char* what) {
+    ways_.clear();
+    outcome.tried.insert(what);
+  }
 
   void finished_on(Target target) {
     if (target == Target::Cuda || !options_.device) outcome.unfinished = false;
@@ -265,6 +270,13 @@ void guarded(CompiledCase& c, const std::function<void()>& f) {
   if (c.outcome.failure) return;
   try {
     f();
+  } catch (const CompileError& error) {
+    // At a line of the program it is a refusal, such as of local arrays that a GPU has no place for.
+    if (error.info().location.known()) c.refuse("compiled: refused for the target");
+    else c.outcome.failure = Failure{c.stage, error.what()};
+  } catch (const TransformError&) {
+    // Notes of what is out of range come before the schedule and may make nests imperfect.
+    c.refuse("compiled: a refused step of a schedule");
   } catch (const std::exception& error) {
     c.outcome.failure = Failure{c.stage, error.what()};
   }

@@ -2,8 +2,16 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/ir/visit.h"
 
 namespace loopgrad::transforms {
+
+/// Whether the host can compute it when it launches kernels: from sizes and iterators, in integers.
+inline bool host_knows(const ir::Expr& e) {
+  bool known = true;
+  ir::walk(e, [&](const ir::Expr& part) { known &= part.kind() != ir::Kind::Load && !is_float(part.type()); });
+  return known;
+}
 
 inline ir::Expr number(std::int64_t value) { return ir::int_const(value); }
 

@@ -61,11 +61,11 @@ class Mapper {
     if (ir::is_empty(s)) return s;
     if (const auto* n = s.as<ir::Block>()) return host_block(*n);
     if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
-    if (const auto* n = s.as<ir::If>(); n && !has_load(n->condition)) return host_branch(*n);
+    if (const auto* n = s.as<ir::If>(); n && host_knows(n->condition)) return host_branch(*n);
     if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
     const auto* loop = s.as<ir::For>();
     if (!loop) return one_block(s, "no loop that could be shared out");
-    if (has_load(loop->lower) || has_load(loop->upper))
+    if (!host_knows(loop->lower) || !host_knows(loop->upper))
       return one_block(s, "its bounds are data, which the host does not know when it launches");
     if (loop->mode == LoopMode::Parallel) return map_nest(without_contractions(s));
     return host_loop(s, *loop);
@@ -102,7 +102,7 @@ class Mapper {
   /// A sequential loop that only sums into one element or a few.
   bool is_lone_sum(const Stmt& s) const {
     const auto* loop = s.as<ir::For>();
-    if (!loop || loop->mode == LoopMode::Parallel || has_load(loop->lower) || has_load(loop->upper)) return false;
+    if (!loop || loop->mode == LoopMode::Parallel || !host_knows(loop->lower) || !host_knows(loop->upper)) return false;
     if (contains_parallel_loop(loop->body) || has_contraction(s)) return false;
     const auto& sums = sums_of(s);
     return sums && !sums->empty();
@@ -172,7 +172,7 @@ class Mapper {
   /// for i: if c: body, where c is known before the loop: the host asks once. Null where it is not that.
   Stmt unswitched(const Stmt& s, const ir::For& loop) const {
     const auto* branch = loop.body.as<ir::If>();
-    if (!branch || branch->else_body || has_load(branch->condition) || mentions(branch->condition, loop.iterator))
+    if (!branch || branch->else_body || !host_knows(branch->condition) || mentions(branch->condition, loop.iterator))
       return {};
     const Stmt once = ir::if_then(branch->condition, with_body(loop, branch->then_body), {}, branch->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, once));
@@ -260,7 +260,7 @@ class Mapper {
       bool known = nest.fits(*loop);
       for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
       inner.push_back(loop->iterator);
-      if (!sums_of(s) || has_load(loop->lower) || has_load(loop->upper)) return;
+      if (!sums_of(s) || !host_knows(loop->lower) || !host_knows(loop->upper)) return;
       some_unknown |= !known;
       if (!known) return;
       const Expr trips = loop->upper - loop->lower;

@@ -58,5 +58,18 @@ TEST(LaneCopies, LargestValuesStartFromTheSmallest) {
   expect_copies(p.build(), "h");
 }
 
+TEST(LaneCopies, AreTakenForFewElementsAndSegmentsForMany) {
+  ProgramBuilder p("lone_counts");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, bins);
+  auto a = p.input<double>("a", {n});
+  auto h = p.inout<double>("h", {bins});
+  for (auto i : p.loop("i", 0, n)) h(idx(i)) += a(i);
+  const Program program = p.build();
+  expect_copies(program, "h");
+  EXPECT_NE(mapped_to_small_gpu(program).text.find("words["), std::string::npos) << "and a sort for the others";
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
