@@ -1,7 +1,11 @@
 #include "tape/direct_tape.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "tape/stores.h"
 #include "tape/tape_plan.h"
+
+#include <algorithm>
 
 namespace loopgrad::tape {
 namespace {
@@ -38,6 +42,47 @@ bool reuses_result(const Expr& value) {
   return b && b->op == ir::BinaryOp::Div;
 }
 
+bool touches(const Expr& e, const Array& array) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& inner) {
+    const auto* load = inner.as<ir::Load>();
+    found |= load && load->array == array;
+    return !found;
+  });
+  return found;
+}
+
+bool touches(const Stmt& s, const Array& array) {
+  const Array* stored = stored_array(s);
+  bool found = stored && *stored == array;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { found = found || touches(e, array); },
+                                            [&](const Stmt& child) { found = found || touches(child, array); }});
+  });
+  return found;
+}
+
+/// `s` with the first term of the sum into a scalar assigned, so that it need not start from zero; null where the first
+/// use is something else, or only happens in a branch or a loop.
+Stmt with_first_term_assigned(const Stmt& s, const Array& scalar) {
+  if (!scalar->shape.empty()) return {};
+  if (const auto* sum = s.as<ir::Reduce>()) {
+    const bool starts = sum->array == scalar && sum->op == ir::ReduceOp::Add && !touches(sum->value, scalar);
+    return starts ? ir::assign(scalar, {}, sum->value, sum->location) : Stmt();
+  }
+  if (const auto* local = s.as<ir::Allocate>()) {
+    const Stmt body = with_first_term_assigned(local->body, scalar);
+    return body ? ir::allocate(local->array, body, local->location) : Stmt();
+  }
+  const auto* block = s.as<ir::Block>();
+  if (!block) return {};
+  std::vector<Stmt> list = block->body;
+  const auto first = std::find_if(list.begin(), list.end(), [&](const Stmt& child) { return touches(child, scalar); });
+  if (first == list.end()) return {};
+  *first = with_first_term_assigned(*first, scalar);
+  return *first ? ir::block(std::move(list)) : Stmt();
+}
+
 /// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it.
 Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent) {
   const auto* n = loop.as<ir::For>();
@@ -51,6 +96,13 @@ class Backward {
  public:
   Backward(const Prepared& prepared, TapePlan& plan) : prepared_(prepared), plan_(plan) {}
 
+  /// The sweep of a body of its own: of the program, a loop or a branch.
+  Stmt body_of(const Stmt& body) {
+    const Stmt sweep = generate(body);
+    return plan_.with_computed_again(body, sweep);
+  }
+
+ private:
   Stmt generate(const Stmt& s) {
     return ir::visit(s, ir::overloaded{
                             [&](const ir::Block& n) {
@@ -67,9 +119,8 @@ class Backward {
                         });
   }
 
- private:
   Stmt of_for(const ir::For& n, const Stmt& self) {
-    const Stmt body = generate(n.body);
+    const Stmt body = body_of(n.body);
     if (ir::is_empty(body)) return body;
     const LoopMode mode = n.mode == LoopMode::Backward ? LoopMode::Forward : LoopMode::Backward;
     const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, self), plan_.provide(n.upper, self), body, mode,
@@ -78,14 +129,17 @@ class Backward {
   }
 
   Stmt of_while(const ir::While& n, const Stmt& self) {
-    const Stmt body = generate(n.body);
+    const Stmt body = body_of(n.body);
     if (ir::is_empty(body)) return body;
-    return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location);
+    // What is known before the run bounds the trips that were counted.
+    const Expr most = ir::has_load(n.max_trips) ? Expr() : n.max_trips;
+    return ir::for_loop(n.iterator, ir::int_const(0), plan_.provide_trips(self), body, LoopMode::Backward, n.location,
+                        most);
   }
 
   Stmt of_if(const ir::If& n, const Stmt& self) {
-    const Stmt then_part = generate(n.then_body);
-    const Stmt else_part = n.else_body ? generate(n.else_body) : Stmt{};
+    const Stmt then_part = body_of(n.then_body);
+    const Stmt else_part = n.else_body ? body_of(n.else_body) : Stmt{};
     if (ir::is_empty(then_part) && ir::is_empty(else_part)) return ir::block({});
     return ir::if_then(plan_.provide_condition(self), then_part, else_part, n.location);
   }
@@ -94,6 +148,8 @@ class Backward {
     const Stmt body = generate(n.body);
     const auto it = prepared_.adjoints.find(n.array);
     if (it == prepared_.adjoints.end() || ir::is_empty(body)) return body;
+    if (const Stmt started = with_first_term_assigned(body, it->second))
+      return ir::allocate(it->second, started, n.location);
     return ir::allocate(it->second, ir::block({zero_fill(it->second), body}), n.location);
   }
 
@@ -237,7 +293,7 @@ class Forward {
 
 DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   TapePlan plan(prepared, report);
-  const Stmt backward = Backward(prepared, plan).generate(prepared.program.body);
+  const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};
 }

@@ -1,6 +1,7 @@
 #include "tape/gradient_program.h"
 
 #include "dsl/ir/rewriter.h"
+#include "tape/name_values.h"
 
 #include <loopgrad/error.h>
 
@@ -115,11 +116,13 @@ Request resolve_request(const ir::Program& program, const GradientOptions& optio
 
 Prepared prepare(const ir::Program& program, const GradientOptions& options) {
   refuse_written_aliases(program);
-  Prepared prepared{program, resolve_request(program, options), {}, {}};
-  prepared.activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
-  const Activity& activity = prepared.activity;
-  prepared.program.body =
-      expand_reductions(program.body, {ir::ReduceOp::Mul}, [&](const Array& a) { return activity.active(a); });
+  Prepared prepared{program, resolve_request(program, options), {}, {}, {}};
+  Activity& activity = prepared.activity;
+  const IsActive active = [&](const Array& a) { return activity.active(a); };
+  activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
+  prepared.program.body = expand_reductions(program.body, {ir::ReduceOp::Mul}, active);
+  prepared.program.body = name_values(prepared.program.body, active, prepared.named);
+  activity = analyze_activity(prepared.program, prepared.request.wrt, prepared.request.of);
   auto add = [&](const Array& a) {
     if (!activity.active(a)) return;
     prepared.adjoints[a] = ir::make_array("d_" + a->name, value_type(a->type), a->shape, ArrayRole::Local, a->location);

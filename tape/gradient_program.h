@@ -18,12 +18,13 @@ struct Request {
 /// Throws UsageError for unknown names, wrong roles and non-float arrays.
 Request resolve_request(const ir::Program& program, const GradientOptions& options);
 
-/// A program made ready for differentiation: products of active arrays spelled out.
+/// A program made ready for differentiation: products of active arrays spelled out, shared values named.
 struct Prepared {
   ir::Program program;
   Request request;
   Activity activity;
   ArrayMap adjoints;  // active array -> its adjoint, named d_<name>; a Local unless the array is a program array
+  std::set<ir::Array> named;  // locals that only name parts of what the user wrote as one value (see name_values.h)
 };
 
 /// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.

@@ -18,9 +18,12 @@ using poly::ask;
 TapePlan::TapePlan(const Prepared& prepared, Report& report)
     : prepared_(prepared), report_(report), extents_(prepared.program) {
   primal_.insert(prepared.program.arrays.begin(), prepared.program.arrays.end());
-  for (const Array& array : prepared.program.arrays) names_.insert(array->name);
+  // Gradients have their names, too: of a gradient, `d_x_kept` may be the gradient of the array `x_kept`.
+  for (const Array& array : prepared.program.arrays) names_.insert({array->name, "d_" + array->name});
   std::vector<Stmt> scopes;
   collect_sites(prepared.program.body, scopes);
+  for (const auto& [array, writers] : writers_)
+    if (const Stmt* writer = only_writer(array)) scalars_[site_of(*writer).position] = array;
   build_model();
 }
 
@@ -202,6 +205,7 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
     return from_own_tape(site);
   if (array->role == ArrayRole::Local) {
+    if (const auto again = computed_again(*ir::load(array, stored_indices(site)).as<ir::Load>(), site)) return again;
     const auto known = additions_.kept.find(array);
     // For the sake of a cheaper rule alone it is not worth keeping; an extremum costs a tape otherwise.
     const KeptArray* kept = known != additions_.kept.end() ? &known->second : extremum ? keep(array) : nullptr;

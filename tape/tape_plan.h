@@ -2,7 +2,10 @@
 //
 // In order of preference, decided per read from the polyhedral model of the primal program:
 //   direct        the array still holds the value when the backward sweep runs: read it there
-//   recomputed    a local scalar that is assigned once from values that are themselves direct, by a short expression
+//   recomputed    a local scalar that is assigned once from values that are themselves direct, by a short expression:
+//                 where it is read, or once at the start of the body that declares it when several statements read it.
+//                 What only names a part of a statement (see name_values.h) is always recomputed, from the values that
+//                 the statement would need
 //   kept          a local array that is not overwritten within its scope: the forward sweep keeps one copy per
 //   iteration of
 //                 the loops around its declaration, and that copy is the tape
@@ -60,6 +63,9 @@ class TapePlan {
   /// Whether the `min=` or `max=` of `site` took its operand. From the final value where nothing reads intermediate
   /// ones (of equal operands the last is then taken), else saved as a bool.
   ir::Expr provide_taken(const ir::Stmt& site);
+  /// `sweep`, the backward sweep of a body (of a loop, a branch, or the program), after the scalars that it computes
+  /// again.
+  ir::Stmt with_computed_again(const ir::Stmt& body, const ir::Stmt& sweep);
   /// Whether the adjoint of the element stored by `site` is looked at again by the rest of the backward sweep.
   bool adjoint_is_read_later(const ir::Stmt& site);
 
@@ -69,12 +75,22 @@ class TapePlan {
 
  private:
   static constexpr int longest_recomputation = 24;  // operations; a load costs about as much as a few of them
+  static constexpr int short_recomputation = 2;     // not worth a scalar
+  static constexpr int longest_assignment = 64;     // operations of one scalar that is computed again for all its reads
+  static constexpr int most_in_body = 4096;         // and of all of a body
 
   struct Site {
     std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
     std::vector<ir::Stmt> loops;   // the loops among them
     int model_index = -1;
     int position = 0;  // textual order
+  };
+  struct ComputedAgain {  // a scalar of the primal program that the backward sweep has, too
+    ir::Array local;      // there; null: it cannot be computed again
+    ir::Stmt assignment;
+    const ir::StmtNode* body = nullptr;  // that it is computed at the start of
+    int position = 0;
+    bool final = false;  // nothing else to be tried
   };
   struct Supplied {
     ir::Expr load, guard, value;
@@ -95,6 +111,12 @@ class TapePlan {
   const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard) const;
   std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
+  const ir::Stmt* only_writer(const ir::Array& scalar) const;
+  bool holds_at(const ir::Array& scalar, const ir::Stmt& site) const;
+  std::optional<ir::Expr> computed_again(const ir::Load& load, const ir::Stmt& site);
+  void compute_again_up_to(int position);
+  ComputedAgain again_as(const ir::Array& scalar, const ir::Expr& value);
+  std::optional<ir::Expr> from_computed_again(const ir::Expr& value, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
@@ -127,6 +149,10 @@ class TapePlan {
   std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
   std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
   std::map<ir::Array, int> read_count_;
+  std::map<int, ir::Array> scalars_;  // locals with one Assign, by its position
+  int tried_up_to_ = -1;              // which of these were looked at for computed_again_
+  std::map<ir::Array, ComputedAgain> computed_again_;
+  std::map<const ir::StmtNode*, int> work_in_body_;
   std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
   std::map<ir::Array, ir::Array> initial_tapes_;

@@ -19,9 +19,6 @@ namespace {
 constexpr int longest_copy = 3;  // what replaces a writer's tape: little more than a load
 constexpr int operation_cost_of_function = 6;
 
-/// Stores to f16 and bf16 round.
-bool stores_as_computed(const Array& array) { return value_type(array->type) == array->type; }
-
 int cost_of(const Expr& e) {
   return ir::visit(e,
                    ir::overloaded{
@@ -37,28 +34,6 @@ int cost_of(const Expr& e) {
 int growing_dimensions(const Array& array) {
   return static_cast<int>(
       std::count_if(array->shape.begin(), array->shape.end(), [](const Expr& e) { return !ir::as_int(e); }));
-}
-
-/// The side of each branch around a statement: (branch, true for then).
-std::vector<std::pair<Stmt, bool>> branches_around(const Stmt& s, const std::vector<Stmt>& scopes) {
-  std::vector<std::pair<Stmt, bool>> result;
-  for (std::size_t k = 0; k < scopes.size(); ++k) {
-    const auto* branch = scopes[k].as<ir::If>();
-    if (!branch) continue;
-    const Stmt& inside = k + 1 < scopes.size() ? scopes[k + 1] : s;
-    result.emplace_back(scopes[k], branch->then_body.same_as(inside));
-  }
-  return result;
-}
-
-/// Every branch that decides whether `a` runs is also around `b`, on the same side.
-bool executes_whenever(const Stmt& a, const std::vector<Stmt>& scopes_a, const Stmt& b,
-                       const std::vector<Stmt>& scopes_b) {
-  const auto around_a = branches_around(a, scopes_a), around_b = branches_around(b, scopes_b);
-  if (around_a.size() > around_b.size()) return false;
-  for (std::size_t k = 0; k < around_a.size(); ++k)
-    if (!around_a[k].first.same_as(around_b[k].first) || around_a[k].second != around_b[k].second) return false;
-  return true;
 }
 
 }  // namespace
@@ -86,8 +61,11 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
          written_.count(load.array) ? "not overwritten after this read" : "never written");
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
-  int budget = longest_recomputation;
-  if (const auto again = recomputed(load, site, budget)) {
+  const bool read_again = read_count_[load.array] > 1;
+  int budget = read_again ? short_recomputation : longest_recomputation;
+  for (const bool inlined : {true, false}) {
+    const auto again = inlined ? recomputed(load, site, budget) : computed_again(load, site);
+    if (!again) continue;
     note(value, site->location, "recomputed", {}, {},
          "assigned once, from values that are still there: " + ir::print(*again));
     return supplied(*again);
@@ -125,20 +103,10 @@ std::optional<Expr> TapePlan::without_tape(const Expr& e, const Stmt& site, int&
   return ok ? std::optional(result) : std::nullopt;
 }
 
-/// A local scalar with a single Assign that comes earlier in a scope around the read, with no loop between declaration
-/// and Assign: whatever the sizes, that is the write the read sees.
 std::optional<Expr> TapePlan::recomputed(const ir::Load& load, const Stmt& site, int& budget) {
-  if (load.array->role != ArrayRole::Local || !load.array->shape.empty()) return std::nullopt;
-  const auto writers = writers_.find(load.array);
-  if (writers == writers_.end() || writers->second.size() != 1) return std::nullopt;
-  const Stmt& writer = writers->second.front();
-  const auto* assign = writer.as<ir::Assign>();
-  if (!assign || !stores_as_computed(load.array)) return std::nullopt;
-  const Site &from = site_of(writer), &to = site_of(site);
-  const Site& declared = site_of(allocations_.at(load.array));
-  if (from.loops.size() != declared.loops.size() || from.position >= to.position) return std::nullopt;
-  if (!executes_whenever(writer, from.scopes, site, to.scopes)) return std::nullopt;
-  return without_tape(assign->value, writer, budget);
+  if (!holds_at(load.array, site)) return std::nullopt;
+  const Stmt& writer = *only_writer(load.array);
+  return without_tape(writer.as<ir::Assign>()->value, writer, budget);
 }
 
 const KeptArray* TapePlan::keep(const Array& array) {
@@ -252,7 +220,7 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   for (std::size_t k = 0; k < writer.iterators.size(); ++k) at[writer.iterators[k]] = instance[k];
   int budget = longest_copy;
   const auto* assign = writer.stmt.as<ir::Assign>();
-  if (assign && stores_as_computed(assign->array)) {
+  if (assign) {
     if (const auto same = without_tape(assign->value, writer.stmt, budget)) {
       note(read, site->location, "recomputed", {}, {},
            "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));

@@ -353,9 +353,15 @@ void ProgramRecorder::reduce(const ElementName& target, ReduceOp op, const Value
 }
 
 Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
-  const auto known = [this](const Expr& e) {
+  // A sum adds a small value as it was written, even if it has a name: the product at its top is not rounded.
+  const auto* negated = value.as<Unary>();
+  const auto is_top = [&](const Expr& e) {
+    return e.same_as(value) || (negated && negated->op == UnaryOp::Neg && e.same_as(negated->a));
+  };
+  const auto known = [&](const Expr& e) {
     const auto found = scopes_.back().named.find(e.get());
-    return found == scopes_.back().named.end() ? Expr() : found->second.local;
+    const bool stands = found != scopes_.back().named.end() && (found->second.is_large || !is_top(e));
+    return stands ? found->second.local : Expr();
   };
   SharedValues split = name_shared_values(value, where, known);
   constexpr double largest_statement = 100'000;
@@ -370,14 +376,14 @@ Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {
     visible_.insert(local.array->id);
     const Stmt assignment = ir::assign(local.array, {}, local.value, where);
     append(local.guard ? if_then(local.guard, assignment, {}, where) : assignment);
-    if (local.of) remember(local.of, load(local.array, {}, where));
+    if (local.of) remember(local.of, load(local.array, {}, where), local.is_large);
   }
   return split.result;
 }
 
 /// From here to the end of the scope, or to a write to what it reads, the node's value is in the local.
-void ProgramRecorder::remember(const Expr& value, const Expr& local) {
-  NamedValue result{value, local, {}};
+void ProgramRecorder::remember(const Expr& value, const Expr& local, bool is_large) {
+  NamedValue result{value, local, {}, is_large};
   auto& named = scopes_.back().named;
   for_each_node(value, [&](const Expr& e) {
     if (const auto known = named.find(e.get()); known != named.end()) {

@@ -85,6 +85,7 @@ class ProgramRecorder {
   struct NamedValue {  // of a node
     Expr of, local;
     std::set<std::int64_t> reads;  // arrays
+    bool is_large = false;         // stands for all of a statement's value as well
   };
   /// A load, or a name that is read, which is older than the loop that uses it.
   struct EarlyRead {
@@ -120,7 +121,7 @@ class ProgramRecorder {
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
   /// `value`, after recording locals for what it shares; see shared_values.h.
   Expr with_names(const Expr& value, SourceLocation where);
-  void remember(const Expr& value, const Expr& local);
+  void remember(const Expr& value, const Expr& local, bool is_large);
   Expr without_names(const Expr& value, const std::string& what, SourceLocation where) const;
   std::size_t open(ScopeHeader header);
   void append(Stmt s);

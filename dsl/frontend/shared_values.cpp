@@ -83,8 +83,10 @@ class Operands final : public Rewriter {
 /// Goes through the nodes, operands first and without recursion, and emits locals as soon as they can be evaluated.
 class Splitter {
  public:
-  Splitter(const ExpressionGraph& graph, const KnownValues& known, SourceLocation where, bool with_names)
-      : graph_(graph), known_(known), where_(where), with_names_(with_names) {
+  using Wanted = std::function<bool(const Expr&)>;
+  Splitter(const ExpressionGraph& graph, const KnownValues& known, SourceLocation where, bool with_names,
+           const Wanted& wanted = {})
+      : graph_(graph), known_(known), where_(where), with_names_(with_names), wanted_(wanted) {
     const auto nodes = static_cast<std::size_t>(graph.size());
     parts_.resize(nodes);
     sums_.resize(nodes);
@@ -147,8 +149,8 @@ class Splitter {
     }
     const Guard& guard = guards_[at(graph_.node(n).region)];
     if (guard.state != Guard::Known) return true;  // evaluated where it is used
-    const bool is_large = graph_.node(n).tree >= worth_a_name;
-    parts_[at(n)] = named(*part(n), guard.part.e, is_large && !guard.part.e ? graph_.node(n).e : Expr());
+    parts_[at(n)] = named(*part(n), guard.part.e, guard.part.e ? Expr() : graph_.node(n).e);
+    if (graph_.node(n).tree >= worth_a_name) result_.locals.back().is_large = !guard.part.e;
     sums_[at(n)] = term(*part(n));
     return true;
   }
@@ -241,16 +243,22 @@ class Splitter {
     const ExpressionGraph::Node& node = graph_.node(n);
     const Part& now = *part(n);
     if (n == graph_.root() || now.size < 2) return false;
+    if (is_wanted(n)) return true;
     if (now.depth >= deepest || now.size >= largest) return true;
     if (node.parents < 2) return false;
     if (now.size >= (node.region == 0 ? worth_a_name : worth_a_branch)) return true;
     return is_float(now.e.type()) && node.region == 0 && node.tree >= ExpressionGraph::least_tree;
   }
 
+  bool is_wanted(int n) const {
+    const ExpressionGraph::Node& node = graph_.node(n);
+    return wanted_ && node.tree >= ExpressionGraph::least_tree && wanted_(node.e);
+  }
+
   Part named(const Part& value, const Expr& guard, const Expr& of) {
     const std::string name = fmt::format("value{}", result_.locals.size());
     const Array local = make_array(name, value.e.type(), {}, ArrayRole::Local, where_);
-    result_.locals.push_back({local, value.e, guard, of});
+    result_.locals.push_back({local, value.e, guard, of, false});
     result_.largest = std::max(result_.largest, value.size);
     return {load(local, {}, where_), 1, 1};
   }
@@ -259,6 +267,7 @@ class Splitter {
   const KnownValues& known_;
   SourceLocation where_;
   bool with_names_;
+  Wanted wanted_;
   SharedValues result_;
   std::vector<Task> work_;
   std::vector<std::optional<Part>> parts_;  // of finished nodes
@@ -280,6 +289,12 @@ SharedValues name_shared_values(const Expr& value, SourceLocation where, const K
   if (graph.node(graph.root()).tree <= largest_tree && !uses_known)
     return {.locals = {}, .result = value, .largest = largest_tree};
   return Splitter(graph, known, where, true).split();
+}
+
+SharedValues name_wanted_values(const Expr& value, SourceLocation where, const KnownValues& known,
+                                const std::function<bool(const Expr&)>& wanted) {
+  const ExpressionGraph graph(value, [&](const Expr& e) { return known && known(e); });
+  return Splitter(graph, known, where, true, wanted).split();
 }
 
 Expr collect_large_sums(const Expr& value) {

@@ -15,10 +15,11 @@ namespace loopgrad::ir {
 
 struct SharedValues {
   struct Local {
-    Array array;  // a scalar
-    Expr value;   // in terms of earlier locals
-    Expr guard;   // assigned only where this holds, which is where it is used; null: always
-    Expr of;      // the recorded node, where the local always holds its value and computing it again is a lot of work
+    Array array;            // a scalar
+    Expr value;             // in terms of earlier locals
+    Expr guard;             // assigned only where this holds, which is where it is used; null: always
+    Expr of;                // the recorded node, where the local always holds its value
+    bool is_large = false;  // and computing it again is a lot of work
   };
   std::vector<Local> locals;  // in order of evaluation
   Expr result;
@@ -35,6 +36,11 @@ using KnownValues = std::function<Expr(const Expr&)>;
 /// integers are named only where they are large after that.
 SharedValues name_shared_values(const Expr& value, SourceLocation where, const KnownValues& known = {},
                                 double largest_tree = 128);
+
+/// Splits `value` for the sake of `wanted` nodes: each of these that is more than a read becomes a local as well,
+/// unless it is the root. Trees of less than ExpressionGraph::least_tree nodes are no candidates.
+SharedValues name_wanted_values(const Expr& value, SourceLocation where, const KnownValues& known,
+                                const std::function<bool(const Expr&)>& wanted);
 
 /// Integer sums collected, for expressions that cannot have locals (shapes, facts); unchanged when small.
 Expr collect_large_sums(const Expr& value);

@@ -48,11 +48,12 @@ class Forwarder {
     for (std::size_t k = 0; k < list.size(); ++k) {
       forward(list, k);
       const auto* local = list[k].as<ir::Allocate>();
-      if (!local || k + 1 == list.size()) continue;
-      // What follows on the scope of a local goes into it, where that helps.
+      const auto next = list.begin() + static_cast<std::ptrdiff_t>(k) + 1;
+      // What follows on the scope of a local goes into it, where that helps: elements are forwarded to loops.
+      if (!local || std::none_of(next, list.end(), ir::contains_loop)) continue;
       const auto* block = local->body.as<ir::Block>();
       std::vector<Stmt> all = block ? block->body : std::vector<Stmt>{local->body};
-      all.insert(all.end(), list.begin() + static_cast<std::ptrdiff_t>(k) + 1, list.end());
+      all.insert(all.end(), next, list.end());
       const int before = forwarded_;
       const Stmt wide = in_row(std::move(all));
       if (forwarded_ == before) continue;

@@ -165,47 +165,35 @@ class SortedIterations : Builder {
 
   /// words[0, number of the instance]; instances that do not exist get a target behind all.
   Stmt words() const {
-    Expr place = number(0), exists;
-    ir::Substitution known;
-    const auto require = [&](const Expr& condition) {
-      exists = exists ? ir::binary(BinaryOp::And, exists, condition) : condition;
-    };
-    std::vector<ir::Symbol> trips;
-    for (std::size_t k = 0; k < s_.factors.size(); ++k) {
-      const ScatterFactor& factor = s_.factors[k];
-      trips.push_back(factor.is_ragged ? ir::make_symbol("trip") : factor.loop->iterator);
-      const Expr i = ir::var(trips.back());
-      place = place * factor.extent + (factor.rows || factor.is_ragged ? i : i - factor.loop->lower);
-      if (factor.rows) {
-        known[factor.rows->iterator] = at(rows_[k], i);
-        require(less(at(rows_[k], i), factor.rows->upper));
-      } else if (factor.is_ragged) {
-        const Expr value = ir::substitute(factor.loop->lower, known) + i;
-        require(less(value, ir::substitute(factor.loop->upper, known)));
-        known[factor.loop->iterator] = value;
-      }
-    }
-    place = simplify_indices(place);
-    const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
-    Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
-    // Conditions of the leaf may leave out the word.
-    if (!s_.leaf.as<ir::Reduce>()) body = ir::block({word(targets), exists ? ir::if_then(exists, body) : body});
-    else if (exists) body = ir::if_then(exists, body, word(targets));
     // The only loop of a nest has both the row and the word.
     if (s_.factors.size() == 1 && s_.factors[0].rows)
-      return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], body));
+      return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], word_of(ir::var(s_.factors[0].loop->iterator))));
     std::vector<Stmt> all;
     for (std::size_t k = 0; k < s_.factors.size(); ++k)
       if (s_.factors[k].rows) all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], rows_[k], ir::block({}))));
-    for (std::size_t k = s_.factors.size(); k-- > 0;) {
-      const ScatterFactor& factor = s_.factors[k];
-      const ir::For& l = *factor.loop;
-      const bool counts = factor.rows || factor.is_ragged;
-      body = ir::for_loop(trips[k], counts ? number(0) : l.lower, counts ? factor.extent : l.upper, body,
-                          LoopMode::Parallel, l.location);
-    }
-    all.push_back(ir::with_fresh_names(body));
+    // One loop, whatever the loops of the nest, so that neighbouring threads write neighbouring words.
+    all.push_back(parallel("place", count, [&](const Expr& place) { return word_of(place); }));
     return ir::block(std::move(all));
+  }
+
+  Stmt word_of(const Expr& place) const {
+    const std::vector<Expr> values = instance_of(place);
+    ir::Substitution known;
+    for (std::size_t k = 0; k < values.size(); ++k) known[s_.sequential[k]->iterator] = values[k];
+    Expr exists;
+    for (std::size_t k = 0; k < s_.factors.size(); ++k) {
+      const ScatterFactor& factor = s_.factors[k];
+      if (!factor.rows && !factor.is_ragged) continue;
+      const ir::For& loop = factor.rows ? *factor.rows : *factor.loop;
+      const Expr own = less(known.at(loop.iterator), ir::substitute(loop.upper, known));
+      exists = exists ? ir::binary(BinaryOp::And, exists, own) : own;
+    }
+    const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
+    const Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
+    const Stmt none = word(targets);
+    if (s_.leaf.as<ir::Reduce>()) return exists ? ir::if_then(exists, body, none) : body;
+    // Conditions of the leaf may leave out the word.
+    return ir::with_fresh_names(ir::block({none, exists ? ir::if_then(exists, body) : body}));
   }
 
   /// What is known of each position; where each target's positions begin and end.

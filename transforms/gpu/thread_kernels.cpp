@@ -8,6 +8,7 @@
 #include "transforms/gpu/register_tile.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/gpu/update_once.h"
+#include "transforms/linear_form.h"
 
 #include <algorithm>
 
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t stencil_threads_x = 64;  // along x when threads take columns: neighbours along y share a block
 constexpr std::int64_t tile_threads_x = 8;      // along x when threads take tiles: 128 bytes in one access
 constexpr std::int64_t shared_threads_x = 32;   // along x when threads along y load the same elements
+
+constexpr std::int64_t least_along_y = 16;  // with fewer iterations threads of a block are left over
 
 constexpr std::int64_t wide_tile = 16, narrow_tile = 32;  // sums of a thread, with wide accesses and without
 
@@ -77,6 +80,7 @@ class ThreadKernel {
       copies_ = register_tile(nest_.body, {loops, loops, loops.back(), wide_x, wide_x ? wide_tile : narrow_tile});
     }
     if (tile_.rows) std::rotate(*tile_.rows, *tile_.rows + 1, loops.end() - 1);
+    else if (!tile_.column) take_long_y();
   }
 
   bool shares_loops() const { return tile_.lockstep && contains_loop(nest_.body); }
@@ -128,6 +132,21 @@ class ThreadKernel {
   }
 
  private:
+  /// Where the loop next to x is known to be too short for the threads along y, another one takes its place.
+  void take_long_y() {
+    auto& loops = nest_.loops;
+    const auto is_short = [](const ir::For* loop) {
+      const auto trips = distance(loop->upper, loop->lower);
+      return trips && *trips < least_along_y;
+    };
+    if (loops.size() < 3 || !is_short(loops.end()[-2])) return;
+    for (auto it = loops.end() - 2; it-- != loops.begin();) {
+      if (is_short(*it)) continue;
+      std::rotate(it, it + 1, loops.end() - 1);
+      return;
+    }
+  }
+
   struct Chunks {
     ir::Symbol which, count;
   };

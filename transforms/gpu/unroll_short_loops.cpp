@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
+#include "transforms/scatters.h"
 
 namespace loopgrad::transforms {
 
@@ -99,8 +100,10 @@ Stmt unrolled(const Stmt& s) {
 }  // namespace
 
 ir::Program unroll_short_loops(const ir::Program& program) {
-  return ir::with_body(program, ir::rewrite(program.body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
                          if (s.kind() == ir::Kind::Contraction) return s;
+                         // Instances of one sum are sorted together.
+                         if (s.kind() == ir::Kind::For && scatter_in(program, s)) return s;
                          if (!parallel_loop(s)) return std::nullopt;
                          return unrolled(s);
                        }));

@@ -1,6 +1,7 @@
 // The passes before and inside the mapping to a GPU: each test fails without its pass, and what the pass makes computes
 // the same in the checked interpreter at small and odd sizes.
 #include "tests/unit/cuda/mapped.h"
+#include "transforms/gpu/forward_elements.h"
 #include "transforms/gpu/split_kernels.h"
 #include "transforms/search_loops.h"
 
@@ -45,6 +46,24 @@ TEST(SearchLoops, ALoopThatGoesOnAfterAFitIsLeftAlone) {
       d() = 0.0;
     });
   EXPECT_EQ(passed(p.build(), search_loops).text.find("match"), std::string::npos);
+}
+
+// In time that does not double with each scalar.
+TEST(ForwardElements, ScalarsInScopesOfOthers) {
+  const ir::Symbol n = ir::make_symbol("n"), i = ir::make_symbol("i");
+  const ir::Array y =
+      ir::make_array("y", ScalarType::F32, {ir::var(n), ir::int_const(60)}, ir::ArrayRole::Output, SourceLocation{});
+  ir::Stmt body = ir::block({});
+  for (int k = 0; k < 60; ++k) {
+    const ir::Array s = ir::make_array("s", ScalarType::F32, {}, ir::ArrayRole::Local, SourceLocation{});
+    const ir::Stmt set = ir::assign(s, {}, ir::float_const(k, ScalarType::F32));
+    const ir::Stmt used = ir::assign(y, {ir::var(i), ir::int_const(k)}, ir::load(s, {}));
+    const ir::Stmt last = ir::assign(y, {ir::var(i), ir::int_const(0)}, ir::float_const(k, ScalarType::F32));
+    body = ir::block({ir::allocate(s, ir::block({set, used, body})), last});
+  }
+  const ir::Stmt loop = ir::for_loop(i, ir::int_const(0), ir::var(n), body, ir::LoopMode::Parallel);
+  const ir::Program program{"scalars", {n}, {y}, {}, loop, {}};
+  EXPECT_EQ(ir::print(forward_elements(program).body), ir::print(loop));
 }
 
 /// The interior of a cube by one formula, its first face by another.

@@ -15,8 +15,8 @@ namespace {
 /// The CUDA of a program; compiled where NVRTC is found.
 std::string compiled(const ir::Program& program) {
   Report report;
-  ir::Program lowered = lower(program, SumMode::Restructured, report, {{}, {}, gpu_tree_blocks});
-  lowered = map_to_gpu(lowered, {.threads_per_block = 32, .enough_threads = 1});
+  const LowerOptions options = {.machine = small_gpu(1), .threads_per_block = 32};
+  const ir::Program lowered = lower_for(program, options, report).program;
   ir::verify(lowered, "map_to_gpu");
   const std::string source = backend::emit_cuda({lowered}).source();
   if (backend::has_nvrtc()) {
@@ -75,7 +75,7 @@ TEST(KeptInBounds, ByAConditionThatLeavesTheLoopParallel) {
   const ir::Program bounded = bound_accesses(program.ir(), false, record);
   EXPECT_EQ(record.sites.size(), 1u);
   Report report;
-  const ir::Program lowered = lower(bounded, SumMode::Restructured, report, {});
+  const ir::Program lowered = shared_passes(bounded, SumMode::Restructured, report);
   EXPECT_EQ(outer_parallel_loops(lowered.body).size(), 2u) << ir::print(lowered.body);
   compiled(bounded);
 }

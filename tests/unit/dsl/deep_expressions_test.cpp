@@ -211,4 +211,28 @@ TEST_F(DeepExpressions, ScopesNestToALimit) {
   expect_usage_error([&] { nest(2'000); }, "loops and branches nest more than 1000 deep");
 }
 
+TEST(SharedExpressions, LaterStatementsReadWhatALargeOneNames) {
+  int nodes[2] = {};
+  for (const bool more : {false, true}) {
+    lg::ProgramBuilder p("shared");
+    auto x = p.input<double>("x", {4});
+    auto y = p.output<double>("y", {4});
+    const lg::Value small = x(2) * x(1) + 0.5, product = small * x(3);
+    lg::Value v = x(0) * product;
+    for (int step = 0; step < 8; ++step) v = v * v * small + v * product;
+    y(0) = v;
+    if (more) y(1) = sin(small) * small;
+    if (more) y(2) -= product;
+    const lg::Program program = p.build();
+    nodes[more] = shape_of(program).nodes;
+    // Its product is not rounded before it is subtracted, whether it has a name or not.
+    int fused = 0;
+    ir::walk_stmts(program.ir().body, [&](const ir::Stmt& s) {
+      if (const auto* sum = s.as<ir::Reduce>()) fused += sum->fused;
+    });
+    EXPECT_EQ(fused, more);
+  }
+  EXPECT_LE(nodes[1] - nodes[0], 12);
+}
+
 }  // namespace

@@ -1,0 +1,180 @@
+// The adjoint of what is computed once is computed once: operations of gradients, tangents and gradients of gradients
+// are a few times those of the program as recorded.
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+#include "tape/name_values.h"
+#include "tests/gradient/jacobian.h"
+#include "tests/gradient/shared_programs.h"
+
+namespace loopgrad::test {
+namespace {
+
+/// Arithmetic operations and functions as written, each once: what is in one loop weighs as much as what is around it.
+double operations(const Program& program) {
+  double count = 0;
+  ir::walk(
+      program.ir().body, [&](const ir::Stmt& s) { count += s.kind() == ir::Kind::Reduce; },
+      [&](const ir::Expr& e) {
+        if (!is_float(e.type())) return;
+        const auto* unary = e.as<ir::Unary>();
+        count += e.kind() == ir::Kind::Binary || (unary && unary->op != ir::UnaryOp::Neg);
+      });
+  return count;
+}
+
+struct Case {
+  const char* name;
+  Program (*build)();
+  Sizes sizes;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+class SharedPrograms : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(All, SharedPrograms,
+                         ::testing::Values(Case{"inverse", inverse_4x4, {{"n", 2}}}, Case{"n_body", n_body, {{"n", 4}}},
+                                           Case{"soft_raster", soft_raster, {{"h", 2}, {"w", 3}, {"n", 2}}},
+                                           Case{"jacobi", jacobi_rotations, {{"n", 2}}},
+                                           Case{"quaternions", quaternion_chain, {{"n", 2}, {"k", 3}}},
+                                           Case{"lennard_jones", lennard_jones, {{"n", 4}}}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(SharedPrograms, GradientsAreRight) {
+  EXPECT_TRUE(gradient_is_right(GetParam().build(), {.sizes = GetParam().sizes, .values = {}, .options = {}}));
+}
+
+TEST_P(SharedPrograms, AdjointsTakeAFewTimesTheOperations) {
+  const Program program = GetParam().build();
+  const double forward = operations(differentiate(program).forward);
+  EXPECT_LE(forward, operations(program));
+  for (const Variant variant : {Variant::NaiveTape, Variant::Atomic, Variant::Restructured})
+    EXPECT_LE(operations(differentiate(program, {.variant = variant}).backward), 4 * forward) << name_of(variant);
+  EXPECT_LE(operations(tangent(program)), 4 * forward);
+}
+
+TEST_P(SharedPrograms, SoDoAdjointsOfAdjoints) {
+  const Program program = GetParam().build();
+  const Program gradient = differentiate(program).backward;
+  GradientOptions by_inputs;
+  for (const ir::Array& array : program.ir().arrays)
+    if (array->role == ir::ArrayRole::Input) by_inputs.wrt.push_back(array->name);
+  const double forward = operations(gradient);
+  EXPECT_LE(operations(differentiate(gradient, by_inputs).backward), 4 * forward);
+  EXPECT_LE(operations(tangent(gradient, by_inputs)), 4 * forward);
+}
+
+// All that the backward sweep needs follows from the inputs.
+TEST(SharedValues, AreComputedAgainOnceInPlaceOfATape) {
+  EXPECT_EQ(tape_bytes(n_body(), {{"n", 100}}), 0);
+  EXPECT_EQ(tape_bytes(lennard_jones(), {{"n", 100}}), 0);
+  EXPECT_EQ(tape_bytes(jacobi_rotations(), {{"n", 100}}), 0);
+  const std::string backward = ir::print(differentiate(n_body()).backward.ir());
+  EXPECT_EQ(backward.find("sqrt("), backward.rfind("sqrt(")) << backward;
+}
+
+// Parts of a statement that has to save what it reads cost no tape of their own.
+TEST(SharedValues, TakeTheTapeOfTheStatement) {
+  ProgramBuilder p("in_place");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.inout<float>("x", {n});
+  for (auto t : p.loop("t", 0, T))
+    for (auto i : p.loop("i", 0, n)) {
+      const Value v = x(i), w = exp(sin(v) * v) / (v * v + 1.0), u = sqrt(w * w + v);
+      x(i) = u * w * v;
+    }
+  const Program program = p.build();
+  EXPECT_LE(tape_bytes(program, {{"n", 10}, {"T", 3}}), 10 * (3 + 1) * 4);
+  const Gradient gradient = differentiate(program);
+  EXPECT_LE(operations(gradient.backward), 4 * operations(gradient.forward));
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 3}, {"T", 3}}, .values = {}, .options = {}}));
+}
+
+TEST(SharedValues, BehindConditionsAreEvaluatedThereOnly) {
+  ProgramBuilder p("guarded");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n, 2});
+  for (auto i : p.loop("i", 0, n)) {
+    const Value next = x(i + 1);  // there is none at the end
+    const Value v = exp(sin(next) * x(i)) / (next * next + 1.0), w = sqrt(v * v + 1.0) * sin(v);
+    y(i, 0) = select(i + 1 < n, w * v + w * w * next, x(i));
+    y(i, 1) = select(i + 1 < n, w / (v + 2.0), x(i) * x(i));
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 4}}, .values = {}, .options = {}}));
+}
+
+// A value that two statements share, with a write to what it reads between them, is two values.
+TEST(SharedValues, EndWithAWriteToWhatTheyRead) {
+  ProgramBuilder p("rewritten");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  auto y = p.output<float>("y", {n, 2});
+  for (auto i : p.loop("i", 0, n)) {
+    const auto f = [&] {
+      const Value v = x(i) * x(i) + 0.5, w = exp(sin(v) * v) / v;
+      return w * w * v + sqrt(w + v) * w;
+    };
+    y(i, 0) = f();
+    x(i) = x(i) * 0.5 + 0.125;
+    y(i, 1) = f();
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
+}
+
+// `s += s*0.5` has an adjoint that adds to the scalar what it reads of it.
+TEST(SharedValues, AdjointsOfScalarsThatAddToThemselves) {
+  ProgramBuilder p("own");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = x(i);
+    y(i) = s * s;
+    s += s * 0.5;
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
+}
+
+const tape::IsActive all_floats = [](const ir::Array& a) { return is_float(a->type); };
+
+TEST(NameValues, LeavesSmallStatementsAsTheyAre) {
+  ProgramBuilder p("small");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n, n}), b = p.input<float>("b", {n, n}), s = p.input<float>("s", {n});
+  auto c = p.output<float>("c", {n, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, n)) {
+      c(i, j) = 0;
+      for (auto k : p.loop("k", 0, n)) c(i, j) += a(i, k) * b(k, j) * s(k);
+      c(i, j) = tanh(c(i, j) + s(j)) * s(i);
+    }
+  const Program program = p.build();
+  std::set<ir::Array> named;
+  EXPECT_TRUE(tape::name_values(program.ir().body, all_floats, named).same_as(program.ir().body));
+  EXPECT_TRUE(named.empty());
+}
+
+// `y += a*b` does not round the product, whoever else uses it.
+TEST(NameValues, KeepsTheProductsOfFusedSums) {
+  ProgramBuilder p("fused");
+  auto x = p.input<float>("x", {4});
+  auto y = p.output<float>("y", {3});
+  const Value u = exp(x(0) * x(1)) / (x(2) * x(2) + 1.0), v = sqrt(u * u + 1.0);
+  const Value product = u * v;
+  y(0) = product * sin(v) * u;
+  y(1) += product;
+  y(2) -= product;
+  const Program program = p.build();
+  std::set<ir::Array> named;
+  const ir::Stmt body = tape::name_values(program.ir().body, all_floats, named);
+  EXPECT_FALSE(named.empty());
+  int fused = 0;
+  ir::walk_stmts(body, [&](const ir::Stmt& s) {
+    if (const auto* sum = s.as<ir::Reduce>()) fused += sum->fused;
+  });
+  EXPECT_EQ(fused, 2);
+}
+
+}  // namespace
+}  // namespace loopgrad::test
