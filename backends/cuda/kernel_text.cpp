@@ -162,7 +162,9 @@ class KernelWriter {
 
   void emit_trips(const For& n) {
     before_control({n.lower, n.upper});
-    if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
+    if (frame_.kernel.uses_stack)
+      line("#pragma unroll 1");  // copies of its pushes take long to compile and save nothing
+    else if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
       line("#pragma unroll");
     else if (chunks_.has_many_sums(n)) line("#pragma unroll {}", trips_of_many_sums);
     const std::string& name = scope_.name_of(n.iterator);

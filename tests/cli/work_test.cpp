@@ -40,6 +40,20 @@ TEST(CountWork, RowsOfAGraph) {
   EXPECT_FALSE(work.exact);
 }
 
+TEST(CountWork, DoesNotWalkALoopForAConditionThatFloatsDecide) {
+  ProgramBuilder p("far");
+  auto n = p.size("n");
+  auto far = p.input<float>("far", {});
+  auto y = p.output<float>("y", {});
+  y() = 0.0f;
+  for (auto i : p.loop("i", 0, n))
+    p.when(cast<float>(i) < far(), [&] { y() += 1.0f; }).otherwise([&] { y() += far(); });
+  const Work work = work_of({.name = "far", .summary = "", .build = [&] { return p.build(); }, .sizes = {}},
+                            {{"n", 1'000'000'000'000}});  // years, one by one
+  EXPECT_EQ(work.flops, 1e12);
+  EXPECT_FALSE(work.exact);
+}
+
 TEST(CountWork, CountsOfAnInputNoMoreThanIsRead) {
   const Work work = work_of(programs::embedding(), {{"n", 3}, {"rows", 1000}, {"d", 8}});
   EXPECT_EQ(work.bytes, 4.0 * (3 + 3 * 8 + 3 * 8));

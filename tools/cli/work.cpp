@@ -99,13 +99,27 @@ class Counter {
     return sum;
   }
 
-  /// True when some bound or condition below makes the cost of the body depend on the iterator.
+  /// Whether sizes, iterators and input arrays decide an integer or bool expression: what `evaluate` can ever know.
+  bool is_decided(const Expr& e) const {
+    if (ir::as_int(e) || e.as<Var>()) return true;
+    if (const auto* n = e.as<Cast>()) return !is_float(n->a.type()) && is_decided(n->a);
+    if (const auto* n = e.as<Load>())
+      return !is_float(n->array->type) && readable_.contains(n->array->id) && inputs_.contains(n->array->name) &&
+             std::all_of(n->indices.begin(), n->indices.end(), [&](const Expr& index) { return is_decided(index); });
+    if (const auto* n = e.as<Binary>()) return !is_float(n->a.type()) && is_decided(n->a) && is_decided(n->b);
+    if (const auto* n = e.as<Unary>()) return n->op == ir::UnaryOp::Not && is_decided(n->a);
+    return false;
+  }
+
+  /// True when some bound or condition below makes the cost of the body depend on the iterator. A condition that is
+  /// never known costs the same for all.
   bool cost_varies(const For& loop) const {
     bool varies = false;
     ir::walk_stmts(loop.body, [&](const Stmt& s) {
       if (const auto* n = s.as<For>())
         varies = varies || mentions(n->lower, loop.iterator) || mentions(n->upper, loop.iterator);
-      if (const auto* n = s.as<If>()) varies = varies || mentions(n->condition, loop.iterator);
+      if (const auto* n = s.as<If>())
+        varies = varies || (mentions(n->condition, loop.iterator) && is_decided(n->condition));
     });
     return varies;
   }

@@ -74,6 +74,12 @@ sizes_of() {
     burgers) echo n=1024,m=1024,T=10 ;;
     embedding) echo rows=50000,d=128,n=1048576 ;;
     histogram) echo n=16777216,bins=256 ;;
+    gat) echo V=169343,E=1166243,D=32 ;;
+    longformer) echo H=8,dilated=2,S=10000,D=512,w=32 ;;
+    subdivnet) echo n=327680,in=13,out=64 ;;
+    splat) echo n=500000,g=64 ;;
+    gmm) echo n=100000,d=20,K=25 ;;
+    ba) echo n=1000000,cameras=1000,points=300000 ;;
   esac
 }
 

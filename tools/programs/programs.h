@@ -25,6 +25,13 @@ ProgramEntry tanh_chain();
 ProgramEntry window_attention();
 ProgramEntry lstm();
 ProgramEntry csr_sum();
+ProgramEntry longformer();
+ProgramEntry subdivnet();
+ProgramEntry softras();
+ProgramEntry march();
+ProgramEntry splat();
+ProgramEntry gmm();
+ProgramEntry ba();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 

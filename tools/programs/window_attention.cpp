@@ -43,8 +43,8 @@ void attend(ProgramBuilder& p, const Attention& a, const Value& first, const Val
 }
 
 /// Longformer's attention: the first `dilated` heads look at every fourth position of their window.
-Program build() {
-  ProgramBuilder p("window_attention");
+Program build(const std::string& name) {
+  ProgramBuilder p(name);
   auto heads = p.size("H"), dilated = p.size("dilated"), length = p.size("S"), width = p.size("D"),
        window = p.size("w");
   auto q = p.input<float>("q", {heads, length, width});
@@ -61,10 +61,19 @@ Program build() {
 
 ProgramEntry window_attention() {
   return {.name = "window_attention",
-          .summary = "attention to a window of positions, of which some heads skip most (longformer)",
-          .build = build,
+          .summary = "attention to a window of positions",
+          .build = [] { return build("window_attention"); },
           .sizes = {{"H", 1}, {"dilated", 0}, {"S", 2048}, {"D", 64}, {"w", 32}},
           .check_sizes = {{"H", 3}, {"dilated", 1}, {"S", 9}, {"D", 3}, {"w", 2}},
+          .wrt = {"q", "k", "v"}};
+}
+
+ProgramEntry longformer() {
+  return {.name = "longformer",
+          .summary = "attention to a window of positions, of which some heads skip most",
+          .build = [] { return build("longformer"); },
+          .sizes = {{"H", 8}, {"dilated", 2}, {"S", 1000}, {"D", 512}, {"w", 32}},
+          .check_sizes = {{"H", 2}, {"dilated", 1}, {"S", 7}, {"D", 5}, {"w", 3}},
           .wrt = {"q", "k", "v"}};
 }
 
