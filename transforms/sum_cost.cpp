@@ -326,12 +326,9 @@ SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& s
 }
 
 SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
-  double elements = elements_of(sums[0]), instances = 0;
-  for (const Stmt& sum : sums) {
-    double one = 1;
-    for (const Loop& loop : loops_around(sum)) one *= loop.trips;
-    instances += one;
-  }
+  // As tree_sums counts them: the first sum's work decides how many blocks there are.
+  double elements = elements_of(sums[0]), instances = 1;
+  for (const Loop& loop : loops_around(sums[0])) instances *= loop.trips;
   bool small = is_small(sums[0]);
   SumCandidate result{small ? "tree" : "partials"};
   double root = loops_around(sums[0])[0].trips;

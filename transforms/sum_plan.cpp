@@ -114,7 +114,7 @@ class Planner {
 
   void choose() {
     forward();
-    if (context_.options.machine.sorts_scatters && !by_partials_) part_scatters();
+    if (!by_partials_) part_scatters();
     const LeafOrder& order = leaf_order();
     for (Group& group : groups_) {
       group.separators = separators_of(now_.model, request_.shared_by, group.sums);
@@ -131,7 +131,7 @@ class Planner {
     std::vector<Group> groups, written;
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       const Group& group = groups_[k];
-      if (!group.shared || group.sums.size() < 2 || !any_from_data(group)) {
+      if (!group.shared || group.sums.size() < 2 || !any_from_data(group) || !wants_parts(group)) {
         groups.push_back(group);
         written.push_back(written_[k]);
         continue;
@@ -145,6 +145,13 @@ class Planner {
     }
     groups_ = std::move(groups);
     written_ = std::move(written);
+  }
+
+  // A GPU sorts. On a CPU partial results must be known to leave the whole nest to one thread.
+  bool wants_parts(const Group& group) const {
+    if (context_.options.machine.sorts_scatters) return true;
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    return costs.partials(group.sums).parallel <= 1 && !costs.assumed();
   }
 
   static bool any_from_data(const Group& group) {
@@ -188,8 +195,7 @@ class Planner {
     estimate(group, obstacle, kept);
     if (obstacle || !against.empty()) group.reason = obstacle ? *obstacle : against;
     else group.plan = Plan::Gather;
-    if (group.shared && wants_inverse(group, obstacle.has_value()) && !obstacle_to_splitting(group, order, kept) &&
-        is_scatter(group)) {
+    if (group.shared && wants_inverse(group) && !obstacle_to_splitting(group, order, kept) && is_scatter(group)) {
       group.plan = Plan::Inverse;
       group.reason =
           "the elements it adds to are known only at run time: a nest of its own, by an inverse of the indices";
@@ -275,12 +281,13 @@ class Planner {
 
   // A GPU sorts the iterations by their targets; a CPU makes the inverse in one thread, which only pays where partial
   // results are known to leave the whole nest to one thread.
-  bool wants_inverse(const Group& group, bool obstacle) const {
+  bool wants_inverse(const Group& group) const {
     if (!group.separators.follows || request_.all_or_none) return false;
     if (context_.options.machine.sorts_scatters)
       return !by_partials_ && any_from_data(group) && !has_few_targets(group);
-    return obstacle && group.separators.dims.empty() && group.candidates[1].parallel <= 1 &&
-           group.basis.find("assumed") == std::string::npos && leaves(now_.nest).size() > group.sums.size();
+    const bool is_alone = leaves(now_.nest).size() == group.sums.size();
+    return any_from_data(group) && (group.separators.dims.empty() || group.family > 0) && !is_alone &&
+           group.candidates[1].parallel <= 1 && group.basis.find("assumed") == std::string::npos;
   }
 
   // So few that each thread of a block can have a copy of all of them.
