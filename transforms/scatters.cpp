@@ -159,18 +159,17 @@ bool take_loops(const Stmt& nest, Scatter& scatter) {
 bool is_separable(const ir::Program& program, const Scatter& s) {
   const ir::Reduce& sum = *s.sum;
   if (sum.atomic || ir::aliased_arrays(program).count(sum.array)) return false;
-  if (uses(s.for_each(ir::block({})), sum.array) || uses(sum.value, sum.array)) return false;
+  if (uses(sum.value, sum.array)) return false;
   for (const Expr& index : sum.indices)
     if (uses(index, sum.array)) return false;
+  const std::vector<Expr> deciders = s.deciders();
+  for (const Expr& decider : deciders)
+    if (uses(decider, sum.array)) return false;
   for (const ir::For* loop : s.sequential)
     if (uses(loop->lower, sum.array) || uses(loop->upper, sum.array)) return false;
-  if (s.leaf.as<ir::Reduce>()) return true;
-  bool differs = false;  // between rows
-  const Stmt others = s.for_each(ir::block({}));
-  ir::walk(
-      others, [](const Stmt&) {},
-      [&](const Expr& e) { differs |= mentions_any(e, s.outer) || mentions_any(e, s.inner); });
-  return !differs;
+  return std::none_of(deciders.begin(), deciders.end(), [&](const Expr& decider) {
+    return mentions_any(decider, s.outer) || mentions_any(decider, s.inner);
+  });
 }
 
 }  // namespace
@@ -236,6 +235,15 @@ Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>&
   ir::Substitution values;
   for (std::size_t k = 0; k < sequential.size(); ++k) values[sequential[k]->iterator] = instance[k];
   return ir::substitute(one, values);
+}
+
+std::vector<Expr> Scatter::deciders() const {
+  std::vector<Expr> result = {key()};
+  ir::walk_stmts(leaf, [&](const Stmt& s) {
+    if (const auto* branch = s.as<ir::If>()) result.push_back(branch->condition);
+    if (const auto* set = s.as<ir::Assign>()) result.push_back(set->value);
+  });
+  return result;
 }
 
 Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {

@@ -48,6 +48,9 @@ struct Scatter {
   ir::Expr iterations() const;
   /// The leaf for one target, given as its places, and one instance, given as values of the iterators.
   ir::Stmt sum_into(const std::vector<ir::Expr>& places, const std::vector<ir::Expr>& instance) const;
+  /// What decides whether an instance exists, and which target it has, besides bounds of loops: the key, conditions,
+  /// and what scalars of the leaf are set to.
+  std::vector<ir::Expr> deciders() const;
   /// The leaf with something else in place of the sum: done for the instances that exist.
   ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
 };

@@ -325,7 +325,9 @@ class SegmentSums : Builder {
       const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
                                LoopMode::Forward, [&](const Expr& c) { return add(sum, {}, of_part(0, c)); });
       const Stmt found = ir::if_then(is_long(t), ir::block({begun, others}), over(sum, begin, end, places));
-      return around_all(ir::allocate(sum, ir::block({found, add(s_.sum->array, indices, ir::load(sum, {}))}), where_));
+      // Elements that nothing is added to may have no value yet.
+      const Stmt all = ir::block({found, add(s_.sum->array, indices, ir::load(sum, {}))});
+      return around_all(ir::if_then(less(begin, end), ir::allocate(sum, all, where_)));
     });
   }
 
@@ -454,9 +456,9 @@ class Sorter {
       if (const auto* load = x.as<ir::Load>()) constant &= !written_.count(load->array);
       if (const auto* variable = x.as<ir::Var>()) constant &= is_known(variable->symbol);
     };
-    ir::walk(scatter.key(), look);
-    ir::walk(
-        scatter.for_each(ir::block({})), [](const Stmt&) {}, look);
+    for (const Expr& decider : scatter.deciders()) ir::walk(decider, look);
+    for (const ScatterFactor& factor : scatter.factors) ir::walk(factor.extent, look);
+    ir::walk(scatter.targets(), look);
     for (const ir::For* loop : scatter.sequential) {
       ir::walk(loop->lower, look);
       ir::walk(loop->upper, look);
