@@ -13,5 +13,5 @@ if ! "$test" --gtest_list_tests > /dev/null 2>&1; then
   run="setarch $(uname -m) -R"
   $run "$test" --gtest_list_tests > /dev/null 2>&1 || skip "ThreadSanitizer cannot map its memory"
 fi
-export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 $TSAN_OPTIONS"
+export TSAN_OPTIONS="suppressions=$(dirname "$0")/suppressions.txt halt_on_error=1 second_deadlock_stack=1 $TSAN_OPTIONS"
 exec $run "$test" "$@"
