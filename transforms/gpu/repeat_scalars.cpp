@@ -117,7 +117,8 @@ struct ScalarWork {
     // What an earlier statement reads of it is its old value.
     for (const Stmt& s : list) {
       if (s.same_as(leaf)) break;
-      element.needs_old |= uses(s, array);
+      for (const Access& x : accesses_of(s))
+        element.needs_old |= x.array == array && !surely_differ(x.indices, indices);
     }
     element.own = ir::make_array(array->name + "_own", array->type, {}, ir::ArrayRole::Local, array->location);
     if (element.needs_old)

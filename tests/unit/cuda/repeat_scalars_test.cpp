@@ -2,7 +2,7 @@
 #include "transforms/gpu/repeat_scalars.h"
 #include "backends/cuda/emitter.h"
 #include "tests/unit/count_of.h"
-#include "tests/unit/transforms/lowered.h"
+#include "tests/unit/cuda/mapped.h"
 #include "transforms/gpu/forward_elements.h"
 #include "transforms/gpu/least_values.h"
 
@@ -158,6 +158,24 @@ std::string two_parts(bool overlap) {
 TEST(Barriers, ThreadsDoNotWaitForElementsOfOthersThatTheyDoNotTouch) {
   EXPECT_EQ(count_of(two_parts(false), "    __syncthreads"), 0u) << two_parts(false);
   EXPECT_GE(count_of(two_parts(true), "    __syncthreads"), 1u) << two_parts(true);
+}
+
+TEST(RepeatScalars, AnElementBesideOthersOfItsArrayIsNotReadBeforeItIsSet) {
+  ProgramBuilder p("beside");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {2});
+  auto t = p.local<double>("t", {n});
+  for (auto i : p.loop("i", 0, n)) t(i) = x(i) + 1.0;
+  y(1) = 0.0;
+  for (auto i : p.loop("i", 0, n)) y(1) += t(i);
+  y(0) = 0.5;
+  auto u = p.local<double>("u", {n});
+  for (auto i : p.loop("i", 0, n)) u(i) = y(1) * x(i);
+  for (auto i : p.loop("i", 0, n)) y(0) += u(i) * u(i);
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_EQ(result.text.find("y_before"), std::string::npos) << result.text;
+  expect_same_results(result, {{"n", 7}});
 }
 
 }  // namespace
