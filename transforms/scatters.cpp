@@ -51,6 +51,10 @@ Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops&
   context.non_negative = [&](const ir::Symbol& symbol) {
     return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
   };
+  context.leaf = [&](const Expr& leaf) {
+    const auto* variable = leaf.as<ir::Var>();
+    return variable && context.non_negative(variable->symbol) ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+  };
   for (const ir::For* around : inside) {
     const auto lower = ir::range_of(around->lower, context), upper = ir::range_of(around->upper, context);
     if (lower && upper) context.variables[around->iterator] = {lower->lowest, upper->highest - ir::int_const(1)};

@@ -1,0 +1,90 @@
+// Sums into elements that data choose, in all kinds of nests: they are sorted, and compute the same in the checked
+// interpreter.
+#include "tests/unit/count_of.h"
+#include "tests/unit/cuda/mapped.h"
+
+#include <loopgrad/loopgrad.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+void expect_sorted(const Program& program, const std::vector<Sizes>& all_sizes, int sorts = 1) {
+  const LoweredProgram result = mapped_to_small_gpu(program);
+  EXPECT_EQ(count_of(result.text, "local i64 words["), sorts) << result.text;
+  for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
+}
+
+TEST(GeneralScatters, SeveralIndicesFromData) {
+  ProgramBuilder p("cells");
+  auto n = p.size("n"), rows = p.size("rows"), columns = p.size("columns"), m = p.size("m");
+  auto a = p.input<std::int32_t>("a", {n}), b = p.input<std::int32_t>("b", {n});
+  p.in_range(a, 0, rows);
+  p.in_range(b, 0, columns);
+  auto x = p.input<double>("x", {n, m});
+  auto t = p.inout<double>("t", {rows, m, columns});
+  for (auto i : p.loop("i", 0, n))
+    for (auto k : p.loop("k", 0, m)) t(a(i), k, b(i)) += x(i, k);
+  expect_sorted(p.build(), {{{"n", 40}, {"rows", 3}, {"columns", 5}, {"m", 4}},
+                            {{"n", 1}, {"rows", 1}, {"columns", 2}, {"m", 1}},
+                            {{"n", 0}, {"rows", 2}, {"columns", 2}, {"m", 2}}});
+}
+
+TEST(GeneralScatters, LoopsShorterThanTheirBound) {
+  ProgramBuilder p("triangle");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.input<double>("x", {n});
+  auto t = p.inout<double>("t", {rows, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, i)) t(a(i), (i + j) % n) += x(i) * x(j);
+  expect_sorted(p.build(), {{{"n", 12}, {"rows", 4}}, {{"n", 1}, {"rows", 2}}});
+}
+
+TEST(GeneralScatters, ConditionsOnWhatTheProgramHasComputed) {
+  ProgramBuilder p("chosen");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.input<double>("x", {n});
+  auto t = p.inout<double>("t", {rows, rows});
+  auto large = p.local<bool>("large", {n});
+  for (auto i : p.loop("i", 0, n)) large(i) = x(i) > 0.2;
+  for (auto i : p.loop("j", 0, n)) p.when(large(i), [&] { t(a(i), a(n - 1 - i)) += x(i); });
+  expect_sorted(p.build(), {{{"n", 50}, {"rows", 4}}, {{"n", 2}, {"rows", 1}}});
+}
+
+TEST(GeneralScatters, AreSortedOnceForAllStepsOfALoop) {
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), rows = p.size("rows"), steps = p.size("steps");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.inout<double>("x", {n});
+  auto t = p.inout<double>("t", {rows, rows});
+  for (auto s : p.loop("s", 0, steps)) {
+    (void)s;
+    for (auto i : p.loop("i", 0, n)) t(a(i), a(n - 1 - i)) += x(i);
+    for (auto i : p.loop("j", 0, n)) x(i) = 0.5 * x(i) + t(0, 0);
+  }
+  const Program program = p.build();
+  expect_sorted(program, {{{"n", 30}, {"rows", 3}, {"steps", 4}}});
+  const std::string text = mapped_to_small_gpu(program).text;
+  EXPECT_LT(text.find("words[0, "), text.find("for s in")) << text;
+}
+
+TEST(GeneralScatters, ElementsThatNothingIsAddedToStayAsTheyAre) {
+  ProgramBuilder p("rest");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.input<double>("x", {n});
+  auto t = p.output<double>("t", {rows + 1, rows});
+  for (auto i : p.loop("i", 0, rows))
+    for (auto j : p.loop("j", 0, rows)) t(i + 1, j) = 0.0;
+  for (auto i : p.loop("k", 0, n)) t(a(i) + 1, a(n - 1 - i)) += x(i);
+  for (auto j : p.loop("l", 0, rows)) t(0, j) = 1.0;  // only now
+  expect_sorted(p.build(), {{{"n", 20}, {"rows", 3}}});
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
