@@ -24,19 +24,26 @@ SumMode sum_mode(Variant variant) {
   throw InternalError("unknown variant");
 }
 
+namespace {
+
+/// The interpreter runs loops as they are, and stops by itself where something is wrong.
+bool is_plainly_interpreted(const CompileOptions& options) {
+  return options.target == Target::Interpreter && !options.gpu_mapped;
+}
+
+}  // namespace
+
 LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Schedule& schedule) {
   const bool for_gpu = options.target == Target::Cuda || options.gpu_mapped;
-  const bool interpreted = options.target == Target::Interpreter && !options.gpu_mapped;
   LowerOptions result;
   result.mode = mode;
   result.machine = for_gpu ? transforms::gpu_machine() : transforms::cpu_machine();
-  // The interpreter stops by itself.
-  if (!interpreted && options.facts != Facts::Trust)
+  if (!is_plainly_interpreted(options) && options.facts != Facts::Trust)
     result.bounded = options.facts == Facts::CheckAccesses ? Bounded::Accesses : Bounded::Writes;
   result.schedule = schedule;
   result.expected_sizes = options.expected_sizes;
   result.threads_per_block = options.threads_per_block;
-  if (interpreted) result.last = Part::Shared;
+  if (is_plainly_interpreted(options)) result.last = Part::Shared;
   return result;
 }
 
@@ -64,18 +71,23 @@ ir::Program with_arguments_of(ir::Program sizing, const ir::Program& forward) {
 }  // namespace
 
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,
-                               Report& backward) {
+                               Report& backward, Until until) {
   Report ignored;  // how the sizing program runs interests nobody
   const SumMode mode = sum_mode(gradient.variant);
-  const auto lowered = [&](const ir::Program& program, const LowerOptions& own, Report& report) {
-    return transforms::lower_for(program, own, report);
-  };
   LowerOptions sizing = lowering_of(options, mode), first = lowering_of(options, mode, options.schedule),
                second = lowering_of(options, mode, options.backward_schedule);
   sizing.records_trips = second.records_trips = false;
+  if (until == Until::Summed) {
+    for (LowerOptions* own : {&sizing, &first, &second}) {
+      own->last = Part::Shared;
+      // The atomic variant decides where loops become parallel, which is the end of this part.
+      if (mode == SumMode::Restructured) own->until = "restructure_sums";
+    }
+  }
   second.computed = inputs_computed_by(gradient.forward.ir(), gradient.backward.ir());
-  return {lowered(with_arguments_of(gradient.sizing.ir(), gradient.forward.ir()), sizing, ignored),
-          lowered(gradient.forward.ir(), first, forward), lowered(gradient.backward.ir(), second, backward)};
+  using transforms::lower_for;
+  return {lower_for(with_arguments_of(gradient.sizing.ir(), gradient.forward.ir()), sizing, ignored),
+          lower_for(gradient.forward.ir(), first, forward), lower_for(gradient.backward.ir(), second, backward)};
 }
 
 ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& options) {
@@ -86,8 +98,7 @@ ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& option
 }
 
 bool verifies(const ir::Program& facts, const CompileOptions& options) {
-  return (options.target != Target::Interpreter || options.gpu_mapped) && options.facts != Facts::Trust &&
-         !ir::is_empty(facts.body);
+  return !is_plainly_interpreted(options) && options.facts != Facts::Trust && !ir::is_empty(facts.body);
 }
 
 std::string source_of(const Gradient& gradient, const CompileOptions& options) {

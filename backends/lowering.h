@@ -19,9 +19,12 @@ struct LoweredGradient {
   transforms::Lowered sizing, forward, backward;
 };
 
+/// How far: to what is emitted, or only until it is decided how sums are done.
+enum class Until { Emitted, Summed };
+
 /// What was decided about the forward and the backward program goes to a report each.
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,
-                               Report& backward);
+                               Report& backward, Until until = Until::Emitted);
 
 /// The program that verifies facts (see facts_program.h), lowered for the target like any other one.
 ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& options);

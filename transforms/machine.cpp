@@ -5,7 +5,6 @@ namespace loopgrad::transforms {
 Machine cpu_machine() {
   Machine m;
   m.kind = MachineKind::Cpu;
-  m.name = "a processor with 16 cores";
   m.threads = 16;
   m.cache_bytes = 256 * 1024;
   m.lanes = 64;
@@ -24,7 +23,6 @@ Machine gpu_machine() {
   // Estimates are those of the CPU so far: they only choose between ways whose ratio is much the same.
   Machine m = cpu_machine();
   m.kind = MachineKind::Gpu;
-  m.name = "a GPU of the kind of an H200";
   m.most_partials = 1024;  // blocks enough for all of its processors
   m.enough_threads = 64 * 1024;
   m.most_in_place = 2;  // on an H200 a wave's step in two levels takes 8 % more time than in three

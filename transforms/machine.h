@@ -16,7 +16,6 @@ enum class MachineKind {
 
 struct Machine {
   MachineKind kind = MachineKind::Cpu;
-  const char* name = "";
 
   // Estimates of time (sum_cost): of one thread of a CPU, or of one processor of a GPU, of which there are `threads`.
   double threads = 1;

@@ -92,9 +92,16 @@ ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& 
 
 namespace {
 
+/// Adds rows to a part of the list.
+auto adder(std::vector<Pass>& list, Part part) {
+  return [&list, part](const char* name, PassFunction run, const char* why_here, bool required = false) {
+    list.push_back({name, part, run, why_here, required});
+  };
+}
+
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
-  list.push_back({"known_bounds", Part::Bounds, plain<ir::with_known_bounds>,
-                  "first: bounds that are read once are known to all passes"});
+  const auto add = adder(list, Part::Bounds);
+  add("known_bounds", plain<ir::with_known_bounds>, "first: bounds that are read once are known to all passes");
   if (options.bounded == Bounded::Nothing) return;
   const auto trips = [](const ir::Program& program, PassContext& context) {
     Record record;
@@ -109,15 +116,12 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
     context.records.push_back(std::move(record));
     return result;
   };
-  list.push_back({"bound_trips", Part::Bounds, trips, "before any pass relies on what a loop promises", true});
-  list.push_back(
-      {"bound_accesses", Part::Bounds, accesses, "whatever sums or sorts by an index finds one in range", true});
+  add("bound_trips", trips, "before any pass relies on what a loop promises", true);
+  add("bound_accesses", accesses, "whatever sums or sorts by an index finds one in range", true);
 }
 
 void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
-  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
-    list.push_back({name, Part::Shared, run, why_here});
-  };
+  const auto add = adder(list, Part::Shared);
   const bool restructures = options.mode == SumMode::Restructured;
   if (restructures) {
     add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
@@ -127,8 +131,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("restructure_sums", restructure_sums, "early: works on the loops as written");
     add("delay_sums", delay_sums, "sums are gathered, and none is an assignment yet");
   }
-  list.push_back({"apply_schedule", Part::Shared, apply_schedule,
-                  "the user's steps: on the loops that do the sums, perfect nests yet", true});
+  add("apply_schedule", apply_schedule, "the user's steps: on the loops that do the sums, perfect nests yet", true);
   if (restructures) {
     add("assign_first_sums", assign_first_sums, "one gathered sum often writes all of its target");
     add("unread_elements", drop_unread_elements, "before zero_fills, which would keep their zeros");
@@ -144,9 +147,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
 }
 
 void add_cpu(std::vector<Pass>& list) {
-  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
-    list.push_back({name, Part::Mapping, run, why_here});
-  };
+  const auto add = adder(list, Part::Mapping);
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
@@ -164,9 +165,7 @@ void add_cpu(std::vector<Pass>& list) {
 }
 
 void add_gpu(std::vector<Pass>& list) {
-  const auto add = [&](const char* name, PassFunction run, const char* why_here) {
-    list.push_back({name, Part::Mapping, run, why_here});
-  };
+  const auto add = adder(list, Part::Mapping);
   const auto repeat = [](const ir::Program& program, PassContext& context) {
     return repeat_scalars(program, most_repeating(context.options.machine));
   };
@@ -194,7 +193,7 @@ void add_gpu(std::vector<Pass>& list) {
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   add("lane_copies", copies, "few targets: copies for lanes, on whole nests too");
-  list.push_back({"map_to_gpu", Part::Mapping, map_to_gpu, "nests are final: each becomes a kernel or several", true});
+  add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
   add("name_constants", constants, "last: names what all threads of a launch would compute");
 }
 

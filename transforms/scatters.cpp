@@ -179,11 +179,14 @@ bool is_separable(const ir::Program& program, const Scatter& s) {
 }  // namespace
 
 Expr Scatter::key() const {
-  Expr result;
-  for (const std::size_t d : dims) {
-    const Expr place = ir::cast(ScalarType::I64, sum->indices[d]);
-    result = result ? result * sum->array->shape[d] + place : place;
-  }
+  std::vector<Expr> places;
+  for (const std::size_t d : dims) places.push_back(ir::cast(ScalarType::I64, sum->indices[d]));
+  return number_of(places);
+}
+
+Expr Scatter::number_of(const std::vector<Expr>& places) const {
+  Expr result = places[0];
+  for (std::size_t k = 1; k < dims.size(); ++k) result = result * sum->array->shape[dims[k]] + places[k];
   return result;
 }
 
@@ -209,13 +212,11 @@ std::vector<Expr> Scatter::places_of(const Expr& target) const {
 Stmt Scatter::over_targets(const std::function<Stmt(const std::vector<Expr>&, const Expr&)>& body) const {
   std::vector<ir::Symbol> symbols;
   std::vector<Expr> places;
-  Expr target;
-  for (const std::size_t d : dims) {
+  for (std::size_t k = 0; k < dims.size(); ++k) {
     symbols.push_back(ir::make_symbol("target"));
     places.push_back(ir::var(symbols.back()));
-    target = target ? target * sum->array->shape[d] + places.back() : places.back();
   }
-  Stmt result = body(places, target);
+  Stmt result = body(places, number_of(places));
   for (std::size_t k = dims.size(); k-- > 0;)
     result = ir::for_loop(symbols[k], ir::int_const(0), sum->array->shape[dims[k]], result, ir::LoopMode::Parallel,
                           leaf->location);

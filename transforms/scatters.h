@@ -37,6 +37,8 @@ struct Scatter {
   std::vector<std::size_t> dims;  // the indices of the sum that make up the key
   bool is_shared_out = false;     // the outermost loop is parallel, though one over instances
 
+  /// The leaf is nothing but the sum, so every instance within its bounds exists.
+  bool is_plain() const { return leaf.kind() == ir::Kind::Reduce; }
   /// A number in 0..targets() that is different for different elements of one row.
   ir::Expr key() const;
   ir::Expr targets() const;
@@ -53,6 +55,10 @@ struct Scatter {
   std::vector<ir::Expr> deciders() const;
   /// The leaf with something else in place of the sum: done for the instances that exist.
   ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
+
+ private:
+  /// The number of the target with these places.
+  ir::Expr number_of(const std::vector<ir::Expr>& places) const;
 };
 
 /// The scatter that `nest`, a part of the program, is. Nullopt for anything else: no index from data; atomic sums;

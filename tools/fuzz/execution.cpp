@@ -75,15 +75,6 @@ Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& siz
   return all;
 }
 
-transforms::SumMode mode_of(Variant variant) {
-  switch (variant) {
-    case Variant::NaiveTape: return transforms::SumMode::Serial;
-    case Variant::Atomic: return transforms::SumMode::Atomic;
-    case Variant::Restructured: break;
-  }
-  return transforms::SumMode::Restructured;
-}
-
 ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes,
                    const Schedule& schedule) {
   Report report;

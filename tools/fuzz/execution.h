@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backends/interpreter/interpreter.h"
+#include "backends/lowering.h"
 #include "tools/fuzz/case.h"
-#include "transforms/pipeline.h"
 
 #include <loopgrad/autodiff.h>
 
@@ -38,8 +38,6 @@ Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& siz
 
 /// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
 enum class Form { AsWritten, Cpu, Gpu };
-
-transforms::SumMode mode_of(Variant variant);
 
 /// For a GPU of few threads, so that small programs are mapped as large ones are; the CUDA text must be emitted, too.
 ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes,

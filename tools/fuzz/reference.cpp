@@ -104,7 +104,7 @@ void Reference::expect_gradient(const Arrays& arrays) const {
 
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
                     std::string& stage) {
-  const transforms::SumMode mode = mode_of(how.variant);
+  const transforms::SumMode mode = backend::sum_mode(how.variant);
   const std::string variant = name_of(how.variant), before = stage;
   stage = fmt::format("{}{}: sizing", before, variant);
   const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});

@@ -55,9 +55,11 @@ class SortedIterations : Builder {
     // Of several loops the iterators follow from the number of the instance; entries of a CSR structure need their row.
     is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
                                                          [](const ScatterFactor& f) { return f.rows != nullptr; });
-    if (is_numbered_) instance_ = local("instance", {count}, ScalarType::I32);
+    if (is_numbered_) {
+      instance_ = local("instance", {count}, ScalarType::I32);
+      return;
+    }
     for (const ScatterFactor& factor : s_.factors) {
-      if (is_numbered_) break;
       rows_.push_back(factor.rows ? local("row", {factor.extent}, ScalarType::I32) : Array{});
       if (factor.rows) iterators.push_back(iterator_array(*factor.rows, ScalarType::I32));
       const bool from_zero = factor.rows || ir::as_int(factor.loop->lower) == 0;
@@ -68,9 +70,8 @@ class SortedIterations : Builder {
   Stmt code() const {
     if (is_in_order_) return ir::block({words(), in_order(number(0))});
     // Entries that no row has get a key behind all targets.
-    const bool some_miss =
-        !s_.leaf.as<ir::Reduce>() ||
-        std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.rows || f.is_ragged; });
+    const bool some_miss = !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
+                                                         [](const ScatterFactor& f) { return f.rows || f.is_ragged; });
     const Expr key_end = some_miss ? targets + number(1) : targets;
     return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
                                              [&](const Expr& side) { return in_order(side); })});
@@ -103,7 +104,7 @@ class SortedIterations : Builder {
         return false;
       names[its.iterator] = ir::var(mine.iterator);
     }
-    return s_.leaf.as<ir::Reduce>() && other.leaf.as<ir::Reduce>() && ir::equal(targets, other.targets()) &&
+    return s_.is_plain() && other.is_plain() && ir::equal(targets, other.targets()) &&
            ir::equal(s_.key(), ir::substitute(other.key(), names));
   }
   /// The values of the iterators of the loops over instances, at a position.
@@ -191,7 +192,7 @@ class SortedIterations : Builder {
     const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
     const Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
     const Stmt none = word(targets);
-    if (s_.leaf.as<ir::Reduce>()) return exists ? ir::if_then(exists, body, none) : body;
+    if (s_.is_plain()) return exists ? ir::if_then(exists, body, none) : body;
     // Conditions of the leaf may leave out the word.
     return ir::with_fresh_names(ir::block({none, exists ? ir::if_then(exists, body) : body}));
   }
@@ -434,8 +435,7 @@ class Sorter {
     Expr key = scatter.key();
     while (const auto* cast = key.as<ir::Cast>()) key = cast->a;
     const auto* load = key.as<ir::Load>();
-    if (!load || written_.count(load->array) || scatter.factors.size() != 1 || !scatter.leaf.as<ir::Reduce>())
-      return false;
+    if (!load || written_.count(load->array) || scatter.factors.size() != 1 || !scatter.is_plain()) return false;
     if (scatter.factors[0].rows || scatter.factors[0].is_ragged) return false;
     const ir::For& loop = *scatter.factors[0].loop;
     const bool by_loop = load->indices.size() == 1 && ir::equal(load->indices[0], ir::var(loop.iterator));
