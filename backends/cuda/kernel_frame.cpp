@@ -178,8 +178,13 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
   for (const Symbol& symbol : kernel.symbols) list.push_back(scope.state.index_type + " " + scope.name_of(symbol));
   for (const Array& array : frame.arguments) {
     const bool shared = frame.aliased.count(array) || frame.exchanged.count(array);
-    list.push_back(fmt::format("{}{}* {}{}", frame.written.count(array) ? "" : "const ", storage_cpp_type(array->type),
-                               shared ? "" : "__restrict__ ", scope.state.names.of(array)));
+    // Without the promise for arrays that are only read, what they are promised by the others is enough, and the
+    // compiler marks as constant only loads that are. With it, NVRTC 13.0 merges `c ? only_read[i] : written[j]` into
+    // one load of memory that never changes, which then misses what the kernel has written
+    // (tests/unit/cuda/constant_loads_test.cpp).
+    const bool written = frame.written.count(array) > 0;
+    list.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
+                               written && !shared ? "__restrict__ " : "", scope.state.names.of(array)));
   }
   for (const KernelLocal& local : kernel.locals) {
     list.push_back(fmt::format("{}* {}", storage_cpp_type(local.type), local.memory));

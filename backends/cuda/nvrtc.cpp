@@ -25,6 +25,8 @@ struct Nvrtc {
   int (*log)(Handle, char*) = nullptr;
   int (*cubin_size)(Handle, std::size_t*) = nullptr;
   int (*cubin)(Handle, char*) = nullptr;
+  int (*ptx_size)(Handle, std::size_t*) = nullptr;
+  int (*ptx)(Handle, char*) = nullptr;
   int (*destroy)(Handle*) = nullptr;
   bool found = false;
 };
@@ -55,7 +57,8 @@ Nvrtc open_nvrtc() {
               find_symbol(library, "nvrtcGetProgramLogSize", n.log_size) &&
               find_symbol(library, "nvrtcGetProgramLog", n.log) &&
               find_symbol(library, "nvrtcGetCUBINSize", n.cubin_size) &&
-              find_symbol(library, "nvrtcGetCUBIN", n.cubin) && find_symbol(library, "nvrtcDestroyProgram", n.destroy);
+              find_symbol(library, "nvrtcGetCUBIN", n.cubin) && find_symbol(library, "nvrtcGetPTXSize", n.ptx_size) &&
+              find_symbol(library, "nvrtcGetPTX", n.ptx) && find_symbol(library, "nvrtcDestroyProgram", n.destroy);
     if (!n.found) continue;
     open_builtins(path, n);
     return n;
@@ -86,19 +89,8 @@ const Nvrtc& required(const std::string& program) {
   return nvrtc();
 }
 
-}  // namespace
-
-bool has_nvrtc() { return nvrtc().found; }
-
-std::string nvrtc_version(const std::string& program) {
-  int major = 0, minor = 0;
-  required(program).version(&major, &minor);
-  return fmt::format("{}.{}", major, minor);
-}
-
-std::string nvrtc_flags() { return fmt::format("{}", fmt::join(common_flags, " ")); }
-
-std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
+/// What NVRTC makes of a source: machine code, or with `ptx` the assembly that it is made from.
+std::string compiled(const std::string& source, const std::string& architecture, const std::string& program, bool ptx) {
   const Nvrtc& n = required(program);
   cuda::check_architecture(architecture, known_architectures(n), nvrtc_version(program), program);
   auto refuse = [&](const std::string& why) {
@@ -113,21 +105,41 @@ std::string compile_cubin(const std::string& source, const std::string& architec
   std::vector<const char*> options;
   for (const std::string& flag : flags) options.push_back(flag.c_str());
   const int status = n.compile(handle, static_cast<int>(options.size()), options.data());
-  std::string log, cubin;
-  std::size_t bytes = 0;
-  if (status != 0) {
-    if (n.log_size(handle, &bytes) == 0) {
-      log.resize(bytes);
-      n.log(handle, log.data());
-    }
-    n.destroy(&handle);
-    refuse(fmt::format("NVRTC refused the generated code for {} ({}):\n{}", architecture, n.error_string(status), log));
-  }
-  n.cubin_size(handle, &bytes);
-  cubin.resize(bytes);
-  n.cubin(handle, cubin.data());
+  std::string text;
+  const auto get = [&](auto get_size, auto get_text) {
+    std::size_t bytes = 0;
+    if (get_size(handle, &bytes) != 0) return;
+    text.resize(bytes);
+    get_text(handle, text.data());
+  };
+  if (status != 0) get(n.log_size, n.log);
+  else if (ptx) get(n.ptx_size, n.ptx);
+  else get(n.cubin_size, n.cubin);
   n.destroy(&handle);
-  return cubin;
+  if (status != 0)
+    refuse(
+        fmt::format("NVRTC refused the generated code for {} ({}):\n{}", architecture, n.error_string(status), text));
+  return text;
+}
+
+}  // namespace
+
+bool has_nvrtc() { return nvrtc().found; }
+
+std::string nvrtc_version(const std::string& program) {
+  int major = 0, minor = 0;
+  required(program).version(&major, &minor);
+  return fmt::format("{}.{}", major, minor);
+}
+
+std::string nvrtc_flags() { return fmt::format("{}", fmt::join(common_flags, " ")); }
+
+std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
+  return compiled(source, architecture, program, false);
+}
+
+std::string compile_ptx(const std::string& source, const std::string& architecture, const std::string& program) {
+  return compiled(source, architecture, program, true);
 }
 
 }  // namespace loopgrad::backend

@@ -209,7 +209,6 @@ TEST(Barriers, WhatThreadsExchangeIsNotRestricted) {
   const std::string code = backend::emit_cuda({mapped(p.build().ir()).after}).source();
   ASSERT_NE(code.find("__syncthreads"), std::string::npos) << code;
   EXPECT_NE(code.find("float* d_,"), std::string::npos) << code;
-  EXPECT_NE(code.find("const float* __restrict__ a_"), std::string::npos) << code;
   EXPECT_NE(code.find("float* __restrict__ y_"), std::string::npos) << code;
 }
 
