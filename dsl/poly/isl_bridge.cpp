@@ -138,10 +138,15 @@ struct Binder {
 
 Expr as_bool(const Expr& e) { return e.type() == ScalarType::Bool ? e : ir::binary(BinaryOp::Ne, e, ir::int_const(0)); }
 
-// A builder for code in a place where `known` holds (after binding).
-isl::ast_build build_at(const std::optional<isl::set>& known, const Binder& binder, Context& context) {
-  isl::set params = known ? known->bind(binder.tuple) : isl::set::universe(isl::space::unit(context.isl()));
-  return isl::ast_build::from_context(params);
+// Of a function or a set that has parameters alone, where `known` holds (a set of parameters, too).
+template <class Function>
+isl::ast_expr expr_of(const Function& f, const std::optional<isl::set>& known, Context& context) {
+  const isl::set place = known ? *known : isl::set::universe(isl::space::unit(context.isl()));
+  return ast_builder(place, f.space()).expr_from(f);
+}
+
+std::optional<isl::set> bound(const std::optional<isl::set>& known, const Binder& binder) {
+  return known ? std::optional(known->bind(binder.tuple)) : std::nullopt;
 }
 
 Expr fold(const isl::ast_expr_op& op, const Names& names, const Context& context, BinaryOp with) {
@@ -182,6 +187,11 @@ BinaryOp binary_of(isl_ast_expr_op_type type) {
 }
 
 }  // namespace
+
+isl::ast_build ast_builder(const isl::set& known, const isl::space& of) {
+  isl_space* parameters = isl_space_params(of.copy());
+  return isl::ast_build::from_context(isl::manage(isl_set_align_params(known.copy(), parameters)));
+}
 
 BudgetError::BudgetError() : Error(budget_info()) {}
 
@@ -350,13 +360,10 @@ Expr to_expr(const isl::pw_aff& value, const std::vector<Expr>& dims, Context& c
   return guarded(context, [&] {
     isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
     isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
-    if (isl_space_is_params(domain.get())) {
-      isl::ast_build build = known ? isl::ast_build::from_context(*known) : isl::ast_build(context.isl());
-      return to_expr(build.expr_from(simple), {}, context);
-    }
+    if (isl_space_is_params(domain.get())) return to_expr(expr_of(simple, known, context), {}, context);
     Binder binder(domain, dims, context);
-    isl::pw_aff bound = simple.bind_domain(binder.tuple);
-    return to_expr(build_at(known, binder, context).expr_from(bound), binder.names, context);
+    const isl::pw_aff of_parameters = simple.bind_domain(binder.tuple);
+    return to_expr(expr_of(of_parameters, bound(known, binder), context), binder.names, context);
   });
 }
 
@@ -375,8 +382,8 @@ Expr to_condition(const isl::set& set, const std::vector<Expr>& dims, Context& c
   return guarded(context, [&] {
     Binder binder(set.space(), dims, context);
     isl::set simple = (known ? set.gist(*known) : set).coalesce();
-    return as_bool(
-        to_expr(build_at(known, binder, context).expr_from(simple.bind(binder.tuple)), binder.names, context));
+    const isl::set of_parameters = simple.bind(binder.tuple);
+    return as_bool(to_expr(expr_of(of_parameters, bound(known, binder), context), binder.names, context));
   });
 }
 

@@ -134,6 +134,10 @@ std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope);
 // From isl to ir
 // -------------------------------------------------------------------------------------------------------
 
+/// Builds code for what has the space `of`, where `known` (a set of parameters) holds. Parameters are brought into the
+/// order of `of`: isl (0.25) names others in remainders where the two orders differ, `n % 3` instead of `nnz % 3`.
+isl::ast_build ast_builder(const isl::set& known, const isl::space& of);
+
 /// What the ids in an isl AST stand for, by id name. Ids not listed are looked up as symbols of the context.
 using Names = std::map<std::string, ir::Expr>;
 

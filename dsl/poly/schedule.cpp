@@ -49,7 +49,7 @@ Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statem
       for (std::size_t k = 0; k < arguments.size(); ++k) values[statement->iterators[k]] = arguments[k];
       return ir::with_fresh_names(ir::substitute(body, values));
     };
-    isl::ast_build build = isl::ast_build::from_context(model.assumptions);
+    const isl::ast_build build = ast_builder(model.assumptions, schedule.space());
     return to_stmt(build.node_from_schedule_map(schedule), user, names, *model.context);
   });
 }

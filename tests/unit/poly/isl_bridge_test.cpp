@@ -85,6 +85,16 @@ TEST_F(IslBridge, ExpressionsComeBack) {
   EXPECT_EQ(ir::as_int(to_condition(*set, {var(i), var(j)}, *context, set)), 1);
 }
 
+TEST_F(IslBridge, CodeNamesTheRightParameterInWhateverOrderTheyCome) {
+  const isl::ctx ctx = context->isl();
+  const isl::union_map statement(ctx, "[b, n, m] -> { S[b - 1] -> [b - 1] : b >= 0 and 3*floor(b/3) < b }");
+  const isl::set known(ctx, "[n, m, b] -> { : n >= 0 and m >= 0 and b >= 0 }");
+  const isl::ast_node code = ast_builder(known, statement.space()).node_from_schedule_map(statement);
+  EXPECT_EQ(code.to_C_str(), "if (b % 3 >= 1)\n  S(b - 1);\n");
+  const isl::set condition(ctx, "[b, n, m] -> { : 3*floor(b/3) < b }");
+  EXPECT_EQ(ast_builder(known, condition.space()).expr_from(condition).to_C_str(), "b % 3 >= 1");
+}
+
 TEST_F(IslBridge, BudgetIsAnErrorThatCanBeRecoveredFrom) {
   auto a = *to_set(ir::binary(BinaryOp::Ne, var(i), var(j)), scope);
   context->restart_budget(3);

@@ -78,6 +78,23 @@ TEST(Zeros, ASecondSumIntoTheSameElementsStaysASum) {
   EXPECT_NE(l.text.find("y[i] += 3*"), std::string::npos) << l.text;
 }
 
+TEST(Zeros, WhatIsLeftOfFillsOfThreeIsOfTheRightLength) {
+  ProgramBuilder p("by_threes");
+  auto n = p.size("n"), m = p.size("m"), edges = p.size("E");
+  auto w = p.input<float>("w", {n, m});
+  auto x = p.input<float>("x", {edges});
+  auto y = p.output<float>("y", {edges});
+  for (auto i : p.loop("i", 0, edges / 3))
+    for (int k = 0; k < 3; ++k) y(3 * i + k) = 0.0f;
+  for (auto i : p.loop("rest", 3 * (edges / 3), edges)) y(i) = 0.0f;
+  for (auto i : p.loop("j", 1, edges - 1)) y(i) += x(i + 1) * x(i + 1);
+  for (auto i : p.loop("k", 0, edges)) y(i) += x(i);
+  p.when(n > 1 && m > 1, [&] { y(0) += w(1, 1); });
+  const Program program = p.build();
+  for (const std::int64_t e : {1, 2, 6, 7, 8})
+    for (const std::int64_t n_value : {2, 3, 4}) expect_same_at(program, {{{"n", n_value}, {"m", 2}, {"E", e}}});
+}
+
 TEST(Zeros, WhatIsReadBeforeItIsAssignedIsFilled) {
   ProgramBuilder p("shifted");
   auto n = p.size("n");
