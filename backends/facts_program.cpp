@@ -100,7 +100,7 @@ class Builder {
     note_given_sizes();
     for (const Array& array : program.arrays) {
       if (array->role == ir::ArrayRole::Tape) continue;
-      inputs_[array] = ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location);
+      inputs_[array] = ir::make_array_like(array, array->name, array->type, ir::ArrayRole::Input);
       arrays_.push_back(inputs_[array]);
     }
   }

@@ -63,8 +63,7 @@ std::set<ir::Array> inputs_computed_by(const ir::Program& forward, const ir::Pro
 ir::Program with_arguments_of(ir::Program sizing, const ir::Program& forward) {
   for (const ir::Array& array : forward.arrays)
     if (array->role != ir::ArrayRole::Tape && !ir::find_array(sizing, array->name))
-      sizing.arrays.push_back(
-          ir::make_array(array->name, array->type, array->shape, ir::ArrayRole::Input, array->location));
+      sizing.arrays.push_back(ir::make_array_like(array, array->name, array->type, ir::ArrayRole::Input));
   return sizing;
 }
 

@@ -5,6 +5,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/unflatten.h"
 #include "tape/direct_tape.h"
 #include "tape/loop_extents.h"
 #include "tape/naive_tape.h"
@@ -73,7 +74,7 @@ const char* name_of(Variant variant) {
 namespace {
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared = tape::prepare(ir::with_known_bounds(program.ir()), options);
+  const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_known_bounds(program.ir())), options);
   Report report;
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;

@@ -125,7 +125,7 @@ Prepared prepare(const ir::Program& program, const GradientOptions& options) {
   activity = analyze_activity(prepared.program, prepared.request.wrt, prepared.request.of);
   auto add = [&](const Array& a) {
     if (!activity.active(a)) return;
-    prepared.adjoints[a] = ir::make_array("d_" + a->name, value_type(a->type), a->shape, ArrayRole::Local, a->location);
+    prepared.adjoints[a] = ir::make_array_like(a, "d_" + a->name, value_type(a->type), ArrayRole::Local);
   };
   for (const Array& a : program.arrays) add(a);
   ir::walk_stmts(prepared.program.body, [&](const Stmt& s) {
@@ -171,7 +171,7 @@ ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const 
   std::map<Array, Array> renamed;  // adjoint as the sweep knows it -> declared array
   std::vector<Array> gradients;
   auto declare = [&](const Array& like, ArrayRole role) {
-    Array a = ir::make_array(like->name, like->type, like->shape, role, like->location);
+    Array a = ir::make_array_like(like, like->name, like->type, role);
     gradients.push_back(a);
     return a;
   };
@@ -181,8 +181,7 @@ ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const 
     if (it == prepared.adjoints.end()) {
       // Asked for although nothing depends on it: the gradient is zero, except for what an in-out passes through.
       if (!wanted && !given) continue;
-      const Array like =
-          ir::make_array("d_" + array->name, value_type(array->type), array->shape, ArrayRole::Local, array->location);
+      const Array like = ir::make_array_like(array, "d_" + array->name, value_type(array->type), ArrayRole::Local);
       if (wanted && given) declare(like, ArrayRole::InOut);
       else if (wanted) prologue.push_back(zero_fill(declare(like, ArrayRole::Output)));
       else declare(like, ArrayRole::Input);
@@ -207,7 +206,7 @@ ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const 
 
   for (const Array& array : primal.arrays) {
     if (!uses.read.count(array)) continue;
-    const Array as_input = ir::make_array(array->name, array->type, array->shape, ArrayRole::Input, array->location);
+    const Array as_input = ir::make_array_like(array, array->name, array->type, ArrayRole::Input);
     renamed[array] = as_input;
     backward.arrays.push_back(as_input);
   }

@@ -64,7 +64,7 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
                                                : ir::ArrayRole::Local;
     // A wanted in-out that is not an output of interest is written by the program but only read by the caller.
     const bool copied = role == ir::ArrayRole::Input && array->role == ir::ArrayRole::InOut && active;
-    const Array t = ir::make_array("t_" + array->name, value_type(array->type), array->shape, role, array->location);
+    const Array t = ir::make_array_like(array, "t_" + array->name, value_type(array->type), role);
     if (role != ir::ArrayRole::Local) result.arrays.push_back(t);
     Array used = t;
     if (copied) {

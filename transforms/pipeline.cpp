@@ -3,6 +3,7 @@
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/verifier.h"
+#include "dsl/poly/unflatten.h"
 #include "transforms/assign_first_sums.h"
 #include "transforms/bound_accesses.h"
 #include "transforms/contract_levels.h"
@@ -99,9 +100,27 @@ auto adder(std::vector<Pass>& list, Part part) {
   };
 }
 
+/// Says which arguments are no longer what callers declared.
+ir::Program matrices(const ir::Program& program, PassContext& context) {
+  ir::Program result = poly::unflatten(program);
+  for (const ir::Array& array : result.arrays) {
+    if (array->given.empty()) continue;
+    const auto text = [](const std::vector<ir::Expr>& extents) {
+      std::string list;
+      for (const ir::Expr& extent : extents) list += (list.empty() ? "" : ", ") + ir::print(extent);
+      return "[" + list + "]";
+    };
+    context.report.remarks.push_back({fmt::format("'{}{}' is taken as {}: all of its indices are written so",
+                                                  array->name, text(array->given), text(array->shape)),
+                                      array->location});
+  }
+  return result;
+}
+
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Bounds);
   add("known_bounds", plain<ir::with_known_bounds>, "first: bounds that are read once are known to all passes");
+  add("unflatten", matrices, "before anything asks which elements are touched");
   if (options.bounded == Bounded::Nothing) return;
   const auto trips = [](const ir::Program& program, PassContext& context) {
     Record record;

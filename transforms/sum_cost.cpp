@@ -355,6 +355,19 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
+SumCandidate SumCosts::apart(const std::vector<Stmt>& sums) {
+  SumCandidate result{"apart"};
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, true);
+    result.parallel = written[0].trips;
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_) + machine_.start_us;
+  }
+  return result;
+}
+
 SumCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   SumCandidate result{"atomic"};
   double per_update = elements_of(sums[0]) <= few_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;

@@ -29,6 +29,8 @@ class SumCosts {
                       const std::vector<ir::Array>& kept);
   /// Partial results of blocks of iterations of the nest's outermost loop.
   SumCandidate partials(const std::vector<ir::Stmt>& sums);
+  /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
+  SumCandidate apart(const std::vector<ir::Stmt>& sums);
   SumCandidate atomic(const std::vector<ir::Stmt>& sums);
   SumCandidate serial(const std::vector<ir::Stmt>& sums);
 

@@ -30,7 +30,7 @@ constexpr double margin = 2, margin_of_assumed_sizes = 6;
 constexpr std::size_t most_leaves_of_two_plans = 8;  // statements of a nest of which there are two versions
 constexpr double few_targets = 256;  // elements of which each of 32 threads has a copy: 48 KiB, see gpu/lane_copies.h
 
-enum class Plan { Gather, Inverse, Tree, Serial };
+enum class Plan { Gather, Inverse, Apart, Tree, Serial };
 
 // Sums of a nest that may meet in elements of one target.
 struct Group {
@@ -46,7 +46,7 @@ struct Group {
   std::string basis = {};
 
   bool gathered() const { return plan == Plan::Gather; }
-  bool apart() const { return gathered() || plan == Plan::Inverse; }  // in a nest of its own
+  bool apart() const { return gathered() || plan == Plan::Inverse || plan == Plan::Apart; }  // in a nest of its own
 };
 
 // A nest within its program, with its model: what every step looks at.
@@ -121,6 +121,7 @@ class Planner {
       choose_for(group, order);
     }
     join_families();
+    for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.apart(); });
     if (!all) unforward();
@@ -145,6 +146,36 @@ class Planner {
     }
     groups_ = std::move(groups);
     written_ = std::move(written);
+  }
+
+  // Sums that only meet each other, as neighbours on a ring do, need not share anything: each in a nest of its own adds
+  // to every element once.
+  void part_sums(std::size_t k) {
+    const Group whole = groups_[k], written = written_[k];
+    if (!whole.shared || whole.plan != Plan::Tree || whole.sums.size() < 2 || request_.all_or_none) return;
+    for (const Stmt& sum : written.sums)
+      if (request_.repeats.count(sum.get())) return;
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    const SumCandidate apart = costs.apart(whole.sums);
+    if (apart.microseconds > whole.candidates[1].microseconds) return;
+    const std::vector<Group> groups = groups_, all_written = written_;
+    groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
+    written_.erase(written_.begin() + static_cast<std::ptrdiff_t>(k));
+    for (std::size_t l = 0; l < whole.sums.size(); ++l) {
+      Group part = whole;
+      part.sums = {whole.sums[l]};
+      std::vector<ir::Array> kept;
+      if (obstacle_to_splitting(part, leaf_order(), kept) || !kept.empty()) {
+        groups_ = groups;
+        written_ = all_written;
+        return;
+      }
+      part.plan = Plan::Apart;
+      part.reason = "alone it adds to each element in one iteration: a nest of its own";
+      part.candidates.insert(part.candidates.begin() + 1, apart);
+      groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), part);
+      written_.insert(written_.begin() + static_cast<std::ptrdiff_t>(k + l), {written.target, {written.sums[l]}});
+    }
   }
 
   // A GPU sorts. On a CPU partial results must be known to leave the whole nest to one thread.
@@ -462,6 +493,7 @@ class Planner {
       if (group.plan == Plan::Tree) reason += ": partial results of blocks of iterations, combined in a fixed order";
       const std::string plan = group.gathered()              ? "gather"
                                : group.plan == Plan::Inverse ? "inverse"
+                               : group.plan == Plan::Apart   ? "apart"
                                : group.plan == Plan::Tree    ? group.candidates[1].plan
                                                              : "serial";
       context_.report.sums.push_back(

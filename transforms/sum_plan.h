@@ -15,6 +15,7 @@ struct NestRequest {
   SharedSums shared;         // all that iterations of the loop `shared_by` have in common
   ir::Stmt shared_by;        // the nest's outermost loop, or a loop in it
   bool all_or_none = false;  // the shared sums have to be gathered, all of them: otherwise leave the nest alone
+  StmtSet repeats = {};      // the sums of which two iterations of that loop add to one element
 };
 
 /// Rewrites `nest`, a For of `program`, and reports a decision for each sum that it moves. Besides the shared sums,

@@ -92,13 +92,17 @@ const Site& Machine::add_site(const LoopSlot* loop, SourceLocation location, con
 }
 
 void Machine::add_argument(const ir::Array& array, const View& view) {
-  if (view.type != run_type(array->type) || view.shape.size() != array->shape.size()) {
+  if (view.type != run_type(array->type) || view.shape.size() != array->callers_shape().size()) {
     throw InternalError("array '" + array->name + "' is bound with another type or rank");
   }
   ArraySlot& slot = slots_.emplace_back();
   slot.decl = array.get();
   slot.data = static_cast<std::byte*>(view.data);
   slot.shape = view.shape;
+  if (!array->given.empty()) {
+    slot.shape.clear();
+    for (const ir::Expr& extent : array->shape) slot.shape.push_back(evaluate(extent, sizes));
+  }
   slot_of_.emplace(array.get(), &slot);
 }
 

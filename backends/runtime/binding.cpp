@@ -76,9 +76,9 @@ class Binder {
            fmt::format("the argument has type {}, expected {}", name_of(view.type), name_of(type)),
            "convert the argument, or declare the array with its type");
     }
-    if (view.shape.size() != array->shape.size()) {
+    if (const std::size_t rank = array->callers_shape().size(); view.shape.size() != rank) {
       fail(array, ErrorCode::BadShape,
-           fmt::format("the argument has {} dimensions, expected {}", view.shape.size(), array->shape.size()),
+           fmt::format("the argument has {} dimensions, expected {}", view.shape.size(), rank),
            "give one extent for each declared dimension");
     }
     count_elements(array, view);
@@ -114,13 +114,14 @@ class Binder {
   }
 
   void check_extents(const ir::Array& array, const View& view, bool lone) const {
+    const std::vector<ir::Expr>& shape = array->callers_shape();
     for (std::size_t d = 0; d < view.shape.size(); ++d) {
-      if ((array->shape[d].kind() == ir::Kind::Var) != lone) continue;
-      const auto extent = try_evaluate(array->shape[d], binding_.sizes);
+      if ((shape[d].kind() == ir::Kind::Var) != lone) continue;
+      const auto extent = try_evaluate(shape[d], binding_.sizes);
       if (extent == view.shape[d]) continue;
       std::vector<std::string> values;
       for (const auto& [symbol, value] : binding_.sizes) values.push_back(fmt::format("{} = {}", symbol.name, value));
-      const std::string declared = ir::print(array->shape[d]);
+      const std::string declared = ir::print(shape[d]);
       const std::string with = values.empty() ? "" : fmt::format(" with {}", fmt::join(values, ", "));
       if (!extent) {
         fail(array, ErrorCode::BadSize, fmt::format("extent {} of dimension {} overflows{}", declared, d, with),

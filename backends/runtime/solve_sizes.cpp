@@ -156,7 +156,7 @@ void solve(const ir::Program& program, const ir::Array& array, std::size_t dimen
   }
   throw UsageError({ErrorCode::BadShape,
                     fmt::format("no size '{}' gives the argument's extent {} in dimension {}, declared {}", symbol.name,
-                                value, dimension, ir::print(array->shape[dimension])),
+                                value, dimension, ir::print(array->callers_shape()[dimension])),
                     program.name, "", array->name, "pass arrays and sizes that agree", array->location});
 }
 
@@ -194,7 +194,7 @@ std::int64_t evaluate(const ir::Expr& e, const SizeValues& sizes) {
 
 std::vector<std::int64_t> shape_of(const ir::Array& array, const SizeValues& sizes) {
   std::vector<std::int64_t> shape;
-  for (const ir::Expr& extent : array->shape) {
+  for (const ir::Expr& extent : array->callers_shape()) {
     const Number value = try_evaluate(extent, sizes);
     if (!value || *value < 0) {
       throw UsageError(
@@ -216,7 +216,7 @@ SizeValues solve_sizes(const ir::Program& program, const std::vector<View>& view
       progress = false;
       for (std::size_t i = 0; i < views.size(); ++i) {
         for (std::size_t d = 0; d < views[i].shape.size(); ++d) {
-          const ir::Expr& extent = program.arrays[i]->shape[d];
+          const ir::Expr& extent = program.arrays[i]->callers_shape()[d];
           if (!affine_too && !extent.as<ir::Var>()) continue;
           const MaybeAffine form = affine(extent, sizes);
           if (!form || form->coefficients.size() != 1) continue;

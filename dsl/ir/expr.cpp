@@ -184,9 +184,14 @@ std::int64_t next_id() {
 
 Symbol make_symbol(std::string name) { return {next_id(), std::move(name)}; }
 
-Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location) {
+Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
+                 std::vector<Expr> given) {
   return std::make_shared<const ArrayDecl>(
-      ArrayDecl{next_id(), std::move(name), type, std::move(shape), role, location});
+      ArrayDecl{next_id(), std::move(name), type, std::move(shape), role, location, std::move(given)});
+}
+
+Array make_array_like(const Array& like, std::string name, ScalarType type, ArrayRole role) {
+  return make_array(std::move(name), type, like->shape, role, like->location, like->given);
 }
 
 Load::Load(Array array_in, std::vector<Expr> indices_in, SourceLocation location_in)

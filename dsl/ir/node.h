@@ -67,10 +67,17 @@ struct ArrayDecl {
   std::vector<Expr> shape;
   ArrayRole role = ArrayRole::Local;
   SourceLocation location;
+  std::vector<Expr> given;  // the extents of the same elements in an argument, where callers have others than `shape`
+
+  /// The extents that an argument has.
+  const std::vector<Expr>& callers_shape() const { return given.empty() ? shape : given; }
 };
 using Array = std::shared_ptr<const ArrayDecl>;
 
-Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location);
+Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
+                 std::vector<Expr> given = {});
+/// A new array with the extents of another one.
+Array make_array_like(const Array& like, std::string name, ScalarType type, ArrayRole role);
 
 struct StmtNode;
 

@@ -115,7 +115,7 @@ class FreshNames final : public Rewriter {
             [&](const Allocate& n) {
               const Array& old = n.array;
               const Array fresh = arrays_[old] =
-                  make_array(old->name, old->type, indices(old->shape), old->role, old->location);
+                  make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
               return allocate(fresh, rewrite(n.body), n.location);
             },
             [&](const Assign& n) { return assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location); },

@@ -128,6 +128,24 @@ Expr Abstraction::value_of_select(const ir::Select& node, const Expr& e) {
   return result;
 }
 
+// By a size: it is positive, or the program is in error.
+Expr Abstraction::value_of_remainder(const ir::Binary& node, const Expr& e) {
+  if (remainders_ == Remainders::Any) return opaque(e, ir::int_const(0), value(node.b));
+  const bool was_exact = exact_;
+  const Choice operands = choice(node.a, node.b);
+  if (!operands.exact()) return operands.unknown ? opaque(e) : opaque(e, ir::int_const(0), operands.b);
+  const Expr result = opaque(e, ir::int_const(0), operands.b);
+  exact_ = was_exact;
+  has_periods_ = true;
+  Expr one_of;
+  for (std::int64_t period = -1; period <= 2; ++period) {
+    const Expr equal = ir::binary(BinaryOp::Eq, operands.a, result + ir::int_const(period) * operands.b);
+    one_of = one_of ? ir::binary(BinaryOp::Or, one_of, equal) : equal;
+  }
+  constraints_.push_back(one_of);
+  return result;
+}
+
 Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
   switch (node.op) {
     case BinaryOp::Add:
@@ -144,7 +162,7 @@ Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
     case BinaryOp::Mod: {
       auto divisor = ir::as_int(node.b);
       if (divisor && *divisor > 0) return ir::binary(node.op, value(node.a), ir::int_const(*divisor));
-      return opaque(e, ir::int_const(0), value(node.b));  // by a size: it is positive, or the program is in error
+      return value_of_remainder(node, e);
     }
     default: return opaque(e);
   }

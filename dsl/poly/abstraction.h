@@ -37,7 +37,12 @@ const ir::Load* as_indirect(const ir::Expr& index);
 /// m}. `min(n//k, m)` gives index `s`, constraints {s <= m}.
 class Abstraction {
  public:
-  explicit Abstraction(const Facts& facts) : facts_(facts) {}
+  /// Remainders by a size, `a % n`: any number in 0..n; or exactly, as long as `a` is less than a few periods away, in
+  /// -n..3*n: the caller has to prove that.
+  enum class Remainders { Any, OfFewPeriods };
+
+  explicit Abstraction(const Facts& facts, Remainders remainders = Remainders::Any)
+      : facts_(facts), remainders_(remainders) {}
 
   /// An affine expression that takes the value of `e` for the right choice of symbols.
   ir::Expr value(const ir::Expr& e);
@@ -48,6 +53,8 @@ class Abstraction {
   const std::vector<ir::Expr>& constraints() const { return constraints_; }
   /// False once anything had to be over-approximated.
   bool exact() const { return exact_; }
+  /// There is a remainder whose constraints no value satisfies when its operand is too many periods away.
+  bool has_periods() const { return has_periods_; }
 
  private:
   ir::Expr opaque(const ir::Expr& e, const ir::Expr& lower = {}, const ir::Expr& upper = {});
@@ -63,9 +70,12 @@ class Abstraction {
   ir::Expr value_of_extremum(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_select(const ir::Select& node, const ir::Expr& e);
   ir::Expr value_of_binary(const ir::Binary& node, const ir::Expr& e);
+  ir::Expr value_of_remainder(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);
 
   const Facts& facts_;
+  const Remainders remainders_;
+  bool has_periods_ = false;
   std::vector<ir::Symbol> symbols_;
   std::vector<ir::Expr> originals_;  // what each symbol stands for
   std::vector<ir::Expr> constraints_;

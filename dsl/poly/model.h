@@ -30,6 +30,7 @@ struct Access {
   ir::ReduceOp op = ir::ReduceOp::Add;  // Reduce only
   isl::map relation;
   bool exact = true;
+  ir::Expr guard;                  // Read: what holds within the statement when it happens
   ir::Expr load;                   // Read: the Load expression (identity matters); null for writes
   std::vector<Indirect> indirect;  // the indices that are themselves read from arrays
 };

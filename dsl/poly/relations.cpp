@@ -63,32 +63,48 @@ void AccessBuilder::add_reads(const Expr& e, Statement& statement, const Expr& g
   if (auto* node = e.as<ir::Load>()) {
     Access read = access(AccessKind::Read, node->array, node->indices, statement, guard);
     read.load = e;
+    read.guard = guard;
     statement.accesses.push_back(std::move(read));
   }
 }
 
 Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
                              const Statement& statement, const Expr& guard) const {
+  using Remainders = Abstraction::Remainders;
   Access access;
   access.kind = kind;
   access.array = array;
   access.indices = indices;
-  Abstraction abstraction(facts_);
-  std::vector<Expr> element = local_prefix(array, statement);
+  Abstraction exactly(facts_, Remainders::OfFewPeriods), of_guard(facts_);
+  set_relation(access, statement, guard, exactly);
+  if (exactly.has_periods()) {
+    const Scope scope{context_, statement.iterators, statement.name};
+    isl_set* const happens = points_of(scope, of_guard.condition(guard, true), of_guard).release();
+    const isl::set named = checked(*context_, isl_set_set_tuple_name(happens, statement.name.c_str()));
+    if (!named.intersect(statement.domain).is_subset(access.relation.domain())) {
+      Abstraction any(facts_);
+      set_relation(access, statement, guard, any);
+    }
+  }
+  for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
+  return access;
+}
+
+void AccessBuilder::set_relation(Access& access, const Statement& statement, const Expr& guard,
+                                 Abstraction& abstraction) const {
+  std::vector<Expr> element = local_prefix(access.array, statement);
   Expr condition = abstraction.condition(guard, true);
-  for (std::size_t k = 0; k < indices.size(); ++k) {
+  for (std::size_t k = 0; k < access.indices.size(); ++k) {
     bool was_exact = abstraction.exact();
-    element.push_back(abstraction.value(indices[k]));
+    element.push_back(abstraction.value(access.indices[k]));
     if (was_exact && abstraction.exact()) continue;
     // Programs keep their indices in bounds, which is worth knowing where nothing better is.
     Abstraction extent(facts_);
-    Expr upper = extent.value(array->shape[k]);
+    Expr upper = extent.value(access.array->shape[k]);
     if (extent.exact()) condition = both(condition, in_bounds(element.back(), ir::int_const(0), upper));
   }
-  access.relation = relation_of(context_, statement, element, condition, abstraction, context_->id_of(array));
+  access.relation = relation_of(context_, statement, element, condition, abstraction, context_->id_of(access.array));
   access.exact = statement.exact && abstraction.exact();
-  for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
-  return access;
 }
 
 std::vector<Expr> AccessBuilder::local_prefix(const ir::Array& array, const Statement& statement) const {

@@ -36,6 +36,7 @@ class AccessBuilder {
   void add_reads(const ir::Expr& e, Statement& statement, const ir::Expr& guard) const;
   Access access(AccessKind kind, const ir::Array& array, const std::vector<ir::Expr>& indices,
                 const Statement& statement, const ir::Expr& guard) const;
+  void set_relation(Access& access, const Statement& statement, const ir::Expr& guard, Abstraction& abstraction) const;
   std::vector<ir::Expr> local_prefix(const ir::Array& array, const Statement& statement) const;
   void note_indirect(Access& access, int dim, const Statement& statement) const;
 

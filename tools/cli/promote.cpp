@@ -15,7 +15,7 @@ class Promoter final : public ir::Rewriter {
   Array promoted(const Array& array) {
     if (!is_float(array->type) || array->type == type_) return array;
     Array& copy = arrays_[array->id];
-    if (!copy) copy = ir::make_array(array->name, type_, array->shape, array->role, array->location);
+    if (!copy) copy = ir::make_array_like(array, array->name, type_, array->role);
     return copy;
   }
 

@@ -116,15 +116,26 @@ void Writer::transposed() {
 }
 
 // u[e * m + j]: two dimensions in one.
+// Matrices that are indexed by positions, with a border or not, by rows and columns or all at once.
 void Writer::flattened() {
   const Extent n{.size = some_size()}, m{.size = some_size()};
-  const Value rows = value_of(n), columns = value_of(m);
-  const ArrayHandle u = builder_.local(float_type(), fresh("flat"), {rows * columns});
-  each(n, [&](const Value& e) { each(m, [&](const Value& j) { u(e * columns + j) = tame(1); }); });
+  const int border = chance(40) ? 2 : 0, shift = border ? 1 : 0;
+  const Value rows = value_of(n) + border, columns = value_of(m) + border;
+  const auto at = [&](const Value& i, const Value& j) { return (i + shift) * columns + (j + shift); };
+  const ArrayHandle x = builder_.input(float_type(), fresh("flat"), {rows * columns});
+  const ArrayHandle u = builder_.local(float_type(), fresh("flat"), {rows * columns}),
+                    y = builder_.output(float_type(), fresh("flat"), {columns * rows});
+  for (const auto t : builder_.loop("t", 0, rows * columns)) u(t) = 0.5 * x(t);
+  if (chance(50)) each(n, [&](const Value& e) { each(m, [&](const Value& j) { u(at(e, j)) = tame(1); }); });
+  for (const auto t : builder_.loop("s", 0, rows * columns)) y(t) = 0.0;
   each(n, [&](const Value& e) {
-    each(m, [&](const Value& j) { u(e * columns + j) += 0.3 * wave(u(e * columns + (columns - 1 - j))); });
+    each(m, [&](const Value& j) {
+      const Value left = border ? u(at(e, j) - 1) : select(j > 0, u(e * columns + max(j - 1, 0)), u(at(e, j)));
+      const Value above = border ? u((e + 2) * columns + j) : u(columns - 1 - j + columns * e);
+      y(at(e, j)) += 0.3 * wave(left) * above + 0.2 * u(at(e, j));
+    });
   });
-  each(n, [&](const Value& e) { each(m, [&](const Value& j) { sink(u(e * columns + j)); }); });
+  each(n, [&](const Value& e) { each(m, [&](const Value& j) { sink(y(at(e, j))); }); });
 }
 
 // Attention within a band: scores, their softmax and a weighted sum.

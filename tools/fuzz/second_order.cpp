@@ -23,8 +23,7 @@ Program joined(const Gradient& gradient) {
       tapes.push_back(known->second);
     } else if (is_new) {
       if (array->name.starts_with("d_"))
-        known->second =
-            ir::make_array(gradient_name(array->name), array->type, array->shape, array->role, array->location);
+        known->second = ir::make_array_like(array, gradient_name(array->name), array->type, array->role);
       result.arrays.push_back(known->second);
     }
     if (known->second != array) replaced[array] = known->second;

@@ -56,6 +56,27 @@ TEST(Dependences, RecurrenceHasAWitness) {
   EXPECT_EQ(all[0].b->kind, AccessKind::Read);
 }
 
+/// Whether iterations of a loop over i in 0..n write elements of their own at what `index` gives for i and n.
+template <class Index>
+bool has_elements_of_its_own(Index index) {
+  ProgramBuilder p("pushed");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(index(i, n)) = x(i);
+  const Loops l = loops_of(p.build());
+  return carried(l, 0).empty();
+}
+
+TEST(Dependences, RemaindersBySizesWithinAFewPeriods) {
+  EXPECT_TRUE(has_elements_of_its_own([](auto i, auto n) { return (i + 1) % n; }));
+  EXPECT_TRUE(has_elements_of_its_own([](auto i, auto n) { return (i + n - 1) % n; }));
+  EXPECT_TRUE(has_elements_of_its_own([](auto i, auto n) { return (n - 1 - i + 2) % n; }));
+  EXPECT_FALSE(has_elements_of_its_own([](auto i, auto n) { return (2 * i) % n; })) << "0 and n/2 meet";
+  EXPECT_FALSE(has_elements_of_its_own([](auto i, auto n) { return (i + 7) % n; })) << "not proved for n = 1 and 2";
+  EXPECT_FALSE(has_elements_of_its_own([](auto i, auto n) { return min(i % n, n - 2); }));
+}
+
 TEST(Dependences, CsrRowsAreDisjoint) {
   ProgramBuilder p("csr");
   auto rows = p.size("rows"), entries = p.size("entries");

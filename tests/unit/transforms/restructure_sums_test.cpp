@@ -219,6 +219,34 @@ TEST(RestructureSums, EdgeWeightsAreATreeSizedByTheEdges) {
   expect_same_results(l, {{"V", 20}, {"E", 10}});
 }
 
+/// What neighbours on a ring give to each other, and `more` to an element that all share.
+Program ring(bool more) {
+  ProgramBuilder p("ring");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto d = p.inout<float>("d", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      d(i, j) += 2.0f * x(i, j);
+      d((i + 1) % n, j) += x(i, j);
+      d((i + n - 1) % n, (j + 1) % m) += 3.0f * x(i, j);
+      if (more) d(0, j) += x(i, j);
+    }
+  return p.build();
+}
+
+TEST(RestructureSums, NeighboursOnARingGetNestsOfTheirOwn) {
+  const LoweredProgram l = lowered(ring(false));
+  EXPECT_EQ(plan_of(l.report, "d"), "apart");
+  EXPECT_EQ(l.text.find("d_part"), std::string::npos) << l.text;
+  EXPECT_TRUE(outer_sequential_loops(l.after.body).empty()) << l.text;
+  for (const Sizes& sizes : {Sizes{{"n", 5}, {"m", 3}}, Sizes{{"n", 1}, {"m", 2}}, Sizes{{"n", 2}, {"m", 1}}})
+    expect_same_results(l, sizes);
+  const LoweredProgram shared = lowered(ring(true));
+  EXPECT_NE(plan_of(shared.report, "d"), "apart") << "one of the sums meets itself";
+  expect_same_results(shared, {{"n", 5}, {"m", 3}});
+}
+
 TEST(RestructureSums, RecurrencesStaySequential) {
   ProgramBuilder p("recurrence");
   auto n = p.size("n");

@@ -1,0 +1,232 @@
+#include "dsl/poly/unflatten.h"
+
+#include "dsl/ir/flat_index.h"
+#include "dsl/ir/known_scalars.h"
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/visit.h"
+#include "dsl/poly/relations.h"
+
+#include <algorithm>
+
+namespace loopgrad::poly {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+using ir::Stride;
+
+namespace {
+
+/// How one array is indexed.
+struct FlatArray {
+  std::vector<Expr> indices;  // as written, with known scalars looked through
+  std::set<Stride> strides;
+  std::vector<Stride> chain;  // decided: the stride of each dimension
+  Array matrix;
+};
+
+struct ById {
+  bool operator()(const Array& a, const Array& b) const { return a->id < b->id; }
+};
+using FlatArrays = std::map<Array, FlatArray, ById>;
+
+bool can_have_rows(const ir::Program& program, const Array& array) {
+  if (array->shape.size() != 1 || !array->given.empty() || ir::as_int(array->shape[0])) return false;
+  return std::none_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
+    const bool fits = fact.kind == ir::FactKind::InRange || fact.kind == ir::FactKind::Injective;
+    return (fact.array == array && !fits) || fact.other == array;
+  });
+}
+
+/// Loops over all elements of a matrix become a nest over its rows and columns.
+class LoopSplitter final : public ir::Rewriter {
+ public:
+  LoopSplitter(const FlatArrays& arrays, ir::FlatIndices& flat) : arrays_(arrays), flat_(flat) {}
+  using Rewriter::rewrite;
+
+  Stmt rewrite(const Stmt& s) override {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || ir::as_int(loop->lower) != 0 || loop->at_most) return rewrite_children(s);
+    const FlatArray* const array = indexed_by(*loop);
+    if (!array) return rewrite_children(s);
+    Expr position;
+    std::vector<ir::Symbol> iterators;
+    for (std::size_t k = 0; k < array->chain.size(); ++k) {
+      iterators.push_back(ir::make_symbol(loop->iterator.name + (k == 0 ? "" : "_" + std::to_string(k))));
+      const Expr part = ir::var(iterators.back()) * flat_.product(array->chain[k]);
+      position = position ? position + part : part;
+    }
+    Stmt result = ir::substitute(rewrite(loop->body), {{loop->iterator, position}});
+    for (std::size_t k = array->chain.size(); k-- > 0;)
+      result = ir::for_loop(iterators[k], ir::int_const(0), array->matrix->shape[k], result, loop->mode, s->location);
+    return result;
+  }
+
+ private:
+  /// An array that the loop's iterator alone is an index of, and all of whose elements it visits.
+  const FlatArray* indexed_by(const ir::For& loop) {
+    const Stride trips = flat_.factors(loop.upper);
+    for (const auto& [array, flat] : arrays_) {
+      if (flat_.factors(array->shape[0]) != trips) continue;
+      for (const Expr& index : flat.indices)
+        if (const auto* v = index.as<ir::Var>(); v && v->symbol == loop.iterator) return &flat;
+    }
+    return nullptr;
+  }
+
+  const FlatArrays& arrays_;
+  ir::FlatIndices& flat_;
+};
+
+class Unflattener {
+ public:
+  Unflattener(const ir::Program& program, bool numbers)
+      : program_(program), scalars_(program), flat_(program, numbers) {}
+
+  ir::Program run() {
+    find();
+    if (arrays_.empty()) return program_;
+    ir::Program split = program_;
+    split.body = LoopSplitter(arrays_, flat_).rewrite(program_.body);
+    while (!arrays_.empty()) {
+      const ir::Program result = rewritten(split);
+      const std::set<Array> unproved = not_proved(result);
+      if (unproved.empty()) return result;
+      std::erase_if(arrays_, [&](const auto& entry) { return unproved.count(entry.second.matrix) > 0; });
+      split.body = LoopSplitter(arrays_, flat_).rewrite(program_.body);
+    }
+    return program_;
+  }
+
+ private:
+  void find() {
+    std::set<Array> rejected;
+    const auto note = [&](const Array& array, const std::vector<Expr>& indices) {
+      if (indices.size() == 1) arrays_[array].indices.push_back(scalars_.look_through(indices[0]));
+    };
+    const auto in_stmt = [&](const Stmt& s) {
+      if (const auto* n = s.as<ir::Assign>()) note(n->array, n->indices);
+      if (const auto* n = s.as<ir::Reduce>()) note(n->array, n->indices);
+      if (const auto* n = s.as<ir::Pop>()) rejected.insert(n->array);
+      if (const auto* n = s.as<ir::Contraction>()) rejected.insert({n->a, n->b, n->c});
+    };
+    ir::walk(program_.body, in_stmt, [&](const Expr& e) {
+      if (const auto* n = e.as<ir::Load>()) note(n->array, n->indices);
+    });
+    for (auto entry = arrays_.begin(); entry != arrays_.end();) {
+      const bool possible = !rejected.count(entry->first) && can_have_rows(program_, entry->first);
+      entry = possible && decide(entry->first, entry->second) ? std::next(entry) : arrays_.erase(entry);
+    }
+  }
+
+  /// The dimensions of the matrix, or false.
+  bool decide(const Array& array, FlatArray& flat) {
+    for (const Expr& index : flat.indices)
+      for (const auto& [stride, rest] : flat_.terms(index).rests) flat.strides.insert(stride);
+    const auto chain = ir::as_chain(flat.strides);
+    if (!chain || chain->size() < 2) return false;
+    const auto is_number = [&](const std::string& factor) {
+      return factor.find_first_not_of("0123456789") == factor.npos;
+    };
+    if (std::all_of(chain->front().begin(), chain->front().end(), is_number)) return false;  // isl understands it
+    Stride larger = flat_.factors(array->shape[0]);
+    std::vector<Expr> shape;
+    for (const Stride& stride : *chain) {
+      const auto extent = ir::quotient(larger, stride);
+      if (!extent) return false;
+      shape.push_back(flat_.product(*extent));
+      larger = stride;
+    }
+    flat.chain = *chain;
+    const bool is_argument = array->role != ir::ArrayRole::Local;
+    flat.matrix = ir::make_array(array->name, array->type, shape, array->role, array->location,
+                                 is_argument ? array->shape : std::vector<Expr>());
+    return true;
+  }
+
+  ir::Program rewritten(const ir::Program& program) {
+    const ir::ElementMove move = [&](const Array& array,
+                                     const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
+      const auto found = arrays_.find(array);
+      if (found == arrays_.end()) return std::nullopt;
+      const auto terms = flat_.terms(scalars_.look_through(indices[0]));
+      std::vector<Expr> moved;
+      // Indices of elements may themselves be read from such arrays.
+      for (const Expr& index : flat_.indices(terms, found->second.chain)) moved.push_back(moved_in(index, move_));
+      return ir::ElementPlace{found->second.matrix, moved};
+    };
+    move_ = &move;
+    ir::Program result = program;
+    result.body = ir::move_elements(program.body, move);
+    std::map<Array, Array> matrices;
+    for (const auto& [array, flat] : arrays_) matrices[array] = flat.matrix;
+    result.body = ir::replace_arrays(result.body, matrices);  // where they are allocated
+    const auto replace = [&](Array& array) {
+      if (const auto found = matrices.find(array); found != matrices.end()) array = found->second;
+    };
+    for (Array& array : result.arrays) replace(array);
+    for (ir::Fact& fact : result.facts) replace(fact.array);
+    return result;
+  }
+
+  static Expr moved_in(const Expr& e, const ir::ElementMove* move) {
+    return ir::rewrite(e, [&](const Expr& part) -> std::optional<Expr> {
+      const auto* l = part.as<ir::Load>();
+      const auto place = l ? (*move)(l->array, l->indices) : std::nullopt;
+      return place ? std::optional(ir::load(place->array, place->indices, l->location)) : std::nullopt;
+    });
+  }
+
+  /// The matrices of which an index other than the first may leave its extent: there an element would be another one.
+  std::set<Array> not_proved(const ir::Program& program) const {
+    std::set<Array> matrices, result;
+    for (const auto& [array, flat] : arrays_) matrices.insert(flat.matrix);
+    try {
+      const Model model = build_model(program, program.body, std::make_shared<Context>());
+      const Facts facts(program);
+      for (const Statement& s : model.statements)
+        for (const Access& access : s.accesses)
+          if (matrices.count(access.array) && !result.count(access.array) && !stays_in_row(model, facts, s, access))
+            result.insert(access.array);
+      return result;
+    } catch (const BudgetError&) {
+      return matrices;
+    }
+  }
+
+  static bool stays_in_row(const Model& model, const Facts& facts, const Statement& s, const Access& access) {
+    for (std::size_t k = 1; k < access.indices.size(); ++k) {
+      Abstraction abstraction(facts);
+      const Expr guard = access.guard ? abstraction.condition(access.guard, true) : ir::bool_const(true);
+      const Expr index = abstraction.value(access.indices[k]), extent = abstraction.value(access.array->shape[k]);
+      const Expr leaves = ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, index, ir::int_const(0)),
+                                     ir::binary(BinaryOp::Ge, index, extent));
+      const bool stays = guarded(*model.context, [&] {
+        const Scope scope{model.context, s.iterators, s.name};
+        const isl::set points = points_of(scope, both(guard, leaves), abstraction);
+        isl_set* named = isl_set_set_tuple_name(points.copy(), s.name.c_str());
+        const isl::set domain = s.domain.intersect_params(model.assumptions);
+        return checked(*model.context, named).intersect(domain).is_empty();
+      });
+      if (!stays) return false;
+    }
+    return true;
+  }
+
+  const ir::Program& program_;
+  const ir::KnownScalars scalars_;
+  ir::FlatIndices flat_;
+  FlatArrays arrays_;
+  const ir::ElementMove* move_ = nullptr;
+};
+
+}  // namespace
+
+ir::Program unflatten(const ir::Program& program) {
+  ir::Program result = Unflattener(program, false).run();
+  return Unflattener(result, true).run();
+}
+
+}  // namespace loopgrad::poly
