@@ -150,8 +150,34 @@ KernelFrame kernel_frame(const Program& program, const Stmt& s, const std::strin
   return frame;
 }
 
+namespace {
+
+/// Whether the kernel writes memory of which nobody promises that nothing else points to it. (What its threads exchange
+/// is not known yet, before its statements are written.)
+bool writes_unrestricted_memory(const KernelFrame& frame) {
+  bool result = false;
+  for (const Array& array : frame.arguments) result |= frame.written.count(array) && frame.aliased.count(array);
+  walk_stmts(frame.root, [&](const Stmt& s) {
+    const auto* n = s.as<Allocate>();
+    if (!n) return;
+    for (const Expr& extent : n->array->shape) result |= !as_int(extent);
+  });
+  return result;
+}
+
+/// Loads of arguments that the kernel only reads are marked as such where the compiler cannot see it.
+void mark_constant_loads(const KernelFrame& frame, KernelScope& scope) {
+  if (!writes_unrestricted_memory(frame)) return;
+  for (const Array& array : frame.arguments)
+    if (!frame.written.count(array) && !frame.aliased.count(array) && array->type != ScalarType::Bool)
+      scope.state.constant.insert(array);
+}
+
+}  // namespace
+
 void declare_arguments(const Program& program, const KernelFrame& frame, KernelScope& scope) {
   EmitState& state = scope.state;
+  mark_constant_loads(frame, scope);
   for (const Symbol& symbol : frame.kernel.symbols) state.names.of(symbol);
   for (const Array& array : frame.arguments) state.names.of(array);
   // Symbols that the host knows stand for themselves.
@@ -181,10 +207,12 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
     // Without the promise for arrays that are only read, what they are promised by the others is enough, and the
     // compiler marks as constant only loads that are. With it, NVRTC 13.0 merges `c ? only_read[i] : written[j]` into
     // one load of memory that never changes, which then misses what the kernel has written
-    // (tests/unit/cuda/constant_loads_test.cpp).
+    // (tests/unit/cuda/constant_loads_test.cpp); but for loads that are marked already, which it does not merge with
+    // others.
     const bool written = frame.written.count(array) > 0;
+    const bool promised = written ? !shared : scope.state.constant.count(array) > 0;
     list.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
-                               written && !shared ? "__restrict__ " : "", scope.state.names.of(array)));
+                               promised ? "__restrict__ " : "", scope.state.names.of(array)));
   }
   for (const KernelLocal& local : kernel.locals) {
     list.push_back(fmt::format("{}* {}", storage_cpp_type(local.type), local.memory));

@@ -266,22 +266,26 @@ bool is_wide(const Expr& e, const EmitState& state) {
 }
 
 std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
-  return visit(e,
-               overloaded{
-                   [&](const IntConst& n) {
-                     return wrapped(int_text(n), n.value < 0 ? Level::Prefix : Level::Postfix, surrounding);
-                   },
-                   [&](const FloatConst& n) {
-                     return wrapped(float_text(n), std::signbit(n.value) ? Level::Prefix : Level::Postfix, surrounding);
-                   },
-                   [&](const Var& n) { return state.names.of(n.symbol); },
-                   [&](const Load& n) { return loaded(n.array->type, element_text(n.array, n.indices, state), state); },
-                   [&](const Unary& n) { return unary_text(n, state, surrounding); },
-                   [&](const Binary& n) { return binary_text(n, state, surrounding); },
-                   [&](const Fma& n) { return fma_text(n.a, n.b, text_of(n.c, state), state); },
-                   [&](const Select& n) { return select_text(n, state, surrounding); },
-                   [&](const Cast& n) { return cast_text(n, state, surrounding); },
-               });
+  return visit(e, overloaded{
+                      [&](const IntConst& n) {
+                        return wrapped(int_text(n), n.value < 0 ? Level::Prefix : Level::Postfix, surrounding);
+                      },
+                      [&](const FloatConst& n) {
+                        return wrapped(float_text(n), std::signbit(n.value) ? Level::Prefix : Level::Postfix,
+                                       surrounding);
+                      },
+                      [&](const Var& n) { return state.names.of(n.symbol); },
+                      [&](const Load& n) {
+                        std::string element = element_text(n.array, n.indices, state);
+                        if (state.constant.count(n.array)) element = "__ldg(&" + element + ")";
+                        return loaded(n.array->type, element, state);
+                      },
+                      [&](const Unary& n) { return unary_text(n, state, surrounding); },
+                      [&](const Binary& n) { return binary_text(n, state, surrounding); },
+                      [&](const Fma& n) { return fma_text(n.a, n.b, text_of(n.c, state), state); },
+                      [&](const Select& n) { return select_text(n, state, surrounding); },
+                      [&](const Cast& n) { return cast_text(n, state, surrounding); },
+                  });
 }
 
 std::string argument_text(const Expr& e, EmitState& state) {

@@ -115,6 +115,19 @@ TEST(ConstantLoads, BranchesThatReadEither) {
   expect_only_what_stays(p.build());
 }
 
+TEST(ConstantLoads, BesideCopiesOfATargetInMemory) {
+  ProgramBuilder p("copies");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto x = p.input<float>("x", {n}), w = p.input<float>("w", {n});
+  auto h = p.output<float>("h", {bins});
+  for (auto b : p.loop("b", 0, bins)) h(b) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    auto bin = cast<std::int64_t>(abs(x(i)) * cast<float>(bins - 1));
+    h(bin) += select(w(i) > 0.25f, w(i), x(i));
+  }
+  expect_only_what_stays(p.build());
+}
+
 TEST(ConstantLoads, TheElementBeforeOrABorder) {
   ProgramBuilder p("border");
   auto n = p.size("n"), m = p.size("m");
