@@ -182,6 +182,29 @@ TEST_P(GradientCalls, AFailedForwardLeavesTheLastOneInPlace) {
   EXPECT_EQ(d, (std::vector<float>{4, 32, 108, 256}));
 }
 
+/// Positions written by hand: a matrix to loopgrad, a vector to whoever calls it.
+TEST_P(GradientCalls, ArgumentsHaveTheShapeThatWasDeclared) {
+  ProgramBuilder p("positions");
+  auto n = p.size("n"), m = p.size("m");
+  auto u = p.inout<float>("u", {n * m});
+  for (auto i : p.loop("i", 0, n - 1))
+    for (auto j : p.loop("j", 0, m)) u(i * m + j) = u(i * m + j) * u((i + 1) * m + j);
+  CompileOptions options;
+  options.target = GetParam().target;
+  const GradientExecutable g = compile_gradient(p.build(), {.variant = GetParam().variant}, options);
+  std::vector<float> values = {1, 2, 3, 4, 5, 6}, adjoint(6, 1);  // rows 1 2, 3 4 and 5 6
+  g.forward({{"u", view(values.data(), {6})}}, {{"n", 3}, {"m", 2}});
+  EXPECT_EQ(values, (std::vector<float>{3, 8, 15, 24, 5, 6}));
+  g.backward({{"u", view(values.data(), {6})}, {"d_u", view(adjoint.data(), {6})}}, {{"n", 3}, {"m", 2}});
+  EXPECT_EQ(adjoint, (std::vector<float>{3, 4, 1 + 5, 2 + 6, 1 + 3, 1 + 4}));
+  expect_error<UsageError>(ErrorCode::BadShape, {"u", "2 dimensions, expected 1"}, [&] {
+    g.forward({{"u", view(values.data(), {3, 2})}}, {{"n", 3}, {"m", 2}});
+  });
+  expect_error<UsageError>(ErrorCode::BadShape, {"u", "n*m = 6"}, [&] {
+    g.forward({{"u", view(values.data(), {5})}}, {{"n", 3}, {"m", 2}});
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Targets, GradientCalls,
     testing::Values(Case{Target::OpenMP, Variant::NaiveTape}, Case{Target::OpenMP, Variant::Atomic},
