@@ -28,6 +28,12 @@ isl::map schedule_of(const Model& model, const Statement& s, const std::vector<E
   return checked(*model.context, map).intersect_domain(s.domain);
 }
 
+// What is known of the parameters, with those of the schedule among them. isl (0.25) takes one parameter for another in
+// conditions that divide, where schedule and context number theirs differently: they get the same ones, in one order.
+isl::set all_parameters(const Model& model, const isl::union_map& schedule) {
+  return checked(*model.context, isl_set_align_params(model.assumptions.copy(), schedule.space().release()));
+}
+
 }  // namespace
 
 Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statements,
@@ -49,8 +55,10 @@ Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statem
       for (std::size_t k = 0; k < arguments.size(); ++k) values[statement->iterators[k]] = arguments[k];
       return ir::with_fresh_names(ir::substitute(body, values));
     };
-    isl::ast_build build = isl::ast_build::from_context(model.assumptions);
-    return to_stmt(build.node_from_schedule_map(schedule), user, names, *model.context);
+    const isl::set known = all_parameters(model, schedule);
+    const isl::ast_build build = isl::ast_build::from_context(known);
+    isl_union_map* in_order = isl_union_map_align_params(schedule.release(), known.space().release());
+    return to_stmt(build.node_from_schedule_map(checked(*model.context, in_order)), user, names, *model.context);
   });
 }
 
