@@ -5,6 +5,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/leaving_accesses.h"
+#include "transforms/linear_form.h"
 #include "transforms/nest.h"
 #include "transforms/open_accesses.h"
 
@@ -106,6 +107,7 @@ class Bounder {
   }
 
   Stmt with_own_expressions(const Stmt& s, Statements& notes) {
+    noted_.clear();
     const auto read = [&](const Expr& e) { return in_range(s, e, {}, notes); };
     Expr inside;
     const auto write = [&](const Array& array, const std::vector<Expr>& indices, Expr* condition) {
@@ -169,7 +171,8 @@ class Bounder {
       result.push_back(index);
       const OpenAccess* open = open_access(s, array, d, indices[d], is_read);
       if (!open) continue;
-      notes.push_back(note({array, d, {}, {}, where.known() ? where : s->location}, index, when));
+      if (!is_noted(index, extent, when))
+        notes.push_back(note({array, d, {}, {}, where.known() ? where : s->location}, index, when, scatters(s)));
       if (inside && open->only_sizes) {
         *inside = both(*inside, ir::unary(ir::UnaryOp::Not, outside(index, extent)));
         continue;
@@ -178,11 +181,29 @@ class Bounder {
     }
     return result;
   }
-  Stmt note(const RecordedSite& site, const Expr& index, const Expr& when) {
-    const Expr bad = outside(index, site.array->shape[site.dimension]);
-    // A value rather than a branch: what is vectorised stays so.
+  /// Whether the statement has a note of the same index and extent already; if not, it has one from now on.
+  bool is_noted(const Expr& index, const Expr& extent, const Expr& when) {
+    const auto covers = [&](const Noted& other) {
+      return ir::equal(other.index, index) && ir::equal(other.extent, extent) &&
+             (!other.when || (when && ir::equal(other.when, when)));
+    };
+    if (std::any_of(noted_.begin(), noted_.end(), covers)) return true;
+    noted_.push_back({index, extent, when});
+    return false;
+  }
+  /// `scatters`: the statement writes where data say, and is executed instance by instance anyway.
+  Stmt note(const RecordedSite& site, const Expr& index, const Expr& when, bool scatters) {
+    const Expr extent = site.array->shape[site.dimension], none = number(nothing_recorded);
     const Expr seen = ir::larger(index, number(nothing_recorded + 1));
-    return recorder_.note(site, ir::select(both(when, bad), seen, number(nothing_recorded)));
+    if (scatters) return recorder_.note(site, ir::select(both(when, outside(index, extent)), seen, none));
+    // Values rather than a branch, and one comparison in each: what is vectorised stays so.
+    const Expr above = ir::select(ir::binary(BinaryOp::Ge, index, extent), index, none);
+    const Expr bad = ir::select(ir::binary(BinaryOp::Lt, index, number(0)), seen, above);
+    return recorder_.note(site, when ? ir::select(when, bad, none) : bad);
+  }
+  bool scatters(const Stmt& s) const {
+    const auto& all = open_.at(s.get());
+    return std::any_of(all.begin(), all.end(), [](const OpenAccess& a) { return !a.is_read && !a.only_sizes; });
   }
   /// Null where the access is none.
   const OpenAccess* open_access(const Stmt& s, const Array& array, std::size_t dimension, const Expr& index,
@@ -197,8 +218,8 @@ class Bounder {
     return nullptr;
   }
 
-  /// Notes of what is the same in all iterations come before an inner loop, which then stays a perfect nest; null where
-  /// there is nothing of the kind.
+  /// Notes of what is the same in all iterations come before an inner loop, which then stays a perfect nest, and so do
+  /// those of indices that move evenly: their first and last values are noted. Null where there is nothing of the kind.
   Stmt around_loop(const Stmt& s, const ir::For& loop) {
     Stmt leaf = s;
     std::vector<const ir::For*> loops;
@@ -210,30 +231,57 @@ class Bounder {
     const bool simple = leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce;
     const auto open = open_.find(leaf.get());
     if (!simple || open == open_.end()) return {};
-    for (const OpenAccess& access : open->second)
-      for (const Expr& e : {access.index, access.when, access.array->shape[access.dimension]})
-        if (e && !is_constant_in(e, loops, leaf)) return {};
+    for (const OpenAccess& access : open->second) {
+      if (!moves_evenly_in(access.index, loops, leaf)) return {};
+      for (const Expr& e : {access.when, access.array->shape[access.dimension]})
+        if (e && (mentions_any(e, loops) || is_stored_by(leaf, e))) return {};
+    }
     Statements notes;
     Stmt own = with_own_expressions(leaf, notes);
+    for (const ir::For* n : loops) notes = at_both_ends(notes, *n);
     Expr runs = ir::bool_const(true);
     for (const ir::For* n : loops) runs = ir::binary(BinaryOp::And, runs, ir::binary(BinaryOp::Lt, n->lower, n->upper));
     for (auto it = loops.rbegin(); it != loops.rend(); ++it) own = with_body(**it, own);
     return ir::block({ir::if_then(runs, ir::block(std::move(notes)), {}, loop.location), own});
   }
-  static bool is_constant_in(const Expr& e, const std::vector<const ir::For*>& loops, const Stmt& leaf) {
-    bool constant = true;
+  static bool mentions_any(const Expr& e, const std::vector<const ir::For*>& loops) {
+    return std::any_of(loops.begin(), loops.end(), [&](const ir::For* n) { return ir::mentions(e, n->iterator); });
+  }
+  /// By a constant distance in each loop, if at all.
+  static bool moves_evenly_in(const Expr& e, const std::vector<const ir::For*>& loops, const Stmt& leaf) {
+    constexpr int most_loops = 2;  // each doubles the notes
+    bool even = true;
+    int moving = 0;
     for (const ir::For* n : loops) {
-      constant &= !ir::mentions(e, n->iterator);
-      for (const ir::For* outer : loops)
-        constant &= !ir::mentions(n->lower, outer->iterator) && !ir::mentions(n->upper, outer->iterator);
+      even = even && !mentions_any(n->lower, loops) && !mentions_any(n->upper, loops);
+      if (!ir::mentions(e, n->iterator)) continue;
+      even = even && e.type() == ScalarType::I64 && coefficient_of(e, n->iterator);
+      ++moving;
     }
-    for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { constant &= !uses(e, array); });
-    return constant;
+    return even && moving <= most_loops && !is_stored_by(leaf, e);
+  }
+  static bool is_stored_by(const Stmt& leaf, const Expr& e) {
+    bool stored = false;
+    for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { stored |= uses(e, array); });
+    return stored;
+  }
+  static Statements at_both_ends(const Statements& notes, const ir::For& loop) {
+    Statements result;
+    for (const Stmt& note : notes) {
+      const Stmt first = ir::substitute(note, {{loop.iterator, loop.lower}});
+      result.push_back(first);
+      if (!first.same_as(note)) result.push_back(ir::substitute(note, {{loop.iterator, loop.upper - number(1)}}));
+    }
+    return result;
   }
 
   const ir::KnownScalars scalars_;
   Recorder recorder_;
   std::map<const ir::StmtNode*, std::vector<OpenAccess>> open_;
+  struct Noted {
+    Expr index, extent, when;
+  };
+  std::vector<Noted> noted_;  // of the statement that is at hand
 };
 
 }  // namespace

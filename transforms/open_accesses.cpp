@@ -32,12 +32,8 @@ void IndexRanges::enter(const Stmt& s) {
   const auto* loop = s.as<ir::For>();
   if (!loop) return;
   const auto lower = ir::range_of(loop->lower, context_);
-  auto upper = ir::range_of(loop->upper, context_);
-  if (const auto* least = loop->upper.as<ir::Binary>(); !upper && least && least->op == BinaryOp::Min) {
-    upper = ir::range_of(least->a, context_);  // either of the two is a bound
-    if (!upper) upper = ir::range_of(least->b, context_);
-  }
-  if (lower && upper) context_.variables[loop->iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+  const auto behind = ir::highest_of(loop->upper, context_);
+  if (lower && behind) context_.variables[loop->iterator] = {lower->lowest, *behind - ir::int_const(1)};
   if (is_from_data(loop->lower) || is_from_data(loop->upper)) from_data_.insert(loop->iterator);
 }
 

@@ -62,6 +62,42 @@ Expr element_exists(const poly::Model& model, const ir::Array& array, const std:
   return result;
 }
 
+/// What the sums may add to, by the indices in which they move.
+isl::set touched_by(const poly::Model& model, const Partial& partial) {
+  isl_set* all = nullptr;
+  for (const poly::Statement& s : model.statements) {
+    if (!partial.sums.count(s.stmt.get())) continue;
+    isl_set* own = s.accesses.back().relation.intersect_domain(s.domain).range().release();
+    for (auto dim = static_cast<unsigned>(partial.fixed.size()); dim-- > 0;)
+      if (partial.fixed[dim]) own = isl_set_project_out(own, isl_dim_set, dim, 1);
+    own = isl_set_reset_tuple_id(own);
+    all = all ? isl_set_union(all, own) : own;
+  }
+  return poly::checked(*model.context, all);
+}
+
+/// Whether the nest may add to an element of the target: another one may have no value yet, and nobody may have to give
+/// it one. True where the sums reach all of them, or all have a value from the start.
+Expr is_touched(const poly::Model& model, const Partial& partial, const std::vector<ir::Symbol>& moving) {
+  const Expr always = ir::bool_const(true);
+  const ir::ArrayRole role = partial.target->role;
+  if (role == ir::ArrayRole::Input || role == ir::ArrayRole::InOut || moving.empty()) return always;
+  return poly::guarded(*model.context, [&] {
+    std::vector<Expr> dims;
+    Expr inside = always;
+    for (std::size_t k = 0; k < moving.size(); ++k) {
+      dims.push_back(ir::var(moving[k]));
+      inside = both(inside, both(ir::binary(BinaryOp::Le, ir::int_const(0), dims[k]),
+                                 ir::binary(BinaryOp::Lt, dims[k], partial.shape[k])));
+    }
+    const auto all = poly::to_set(inside, {model.context, moving, ""});
+    if (!all) return always;
+    const isl::set touched = touched_by(model, partial);
+    const isl::set reached = all->intersect_params(model.assumptions.intersect(touched.params()));
+    return reached.is_subset(touched) ? always : poly::to_condition(touched.coalesce(), dims, *model.context, reached);
+  });
+}
+
 class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
@@ -232,7 +268,8 @@ class Tree {
     const std::vector<Expr> element = partial.element(indices);
     Stmt result = ir::reduce(partial.target, element, partial.op, ir::load(partial.parts, part), root_.location);
     // Where no iteration added anything, the element need not exist.
-    const Expr exists = element_exists(model_, partial.target, element, iterators);
+    const Expr exists =
+        both(element_exists(model_, partial.target, element, iterators), is_touched(model_, partial, iterators));
     const bool varies = std::any_of(iterators.begin(), iterators.end(), [&](auto& z) { return mentions(exists, z); });
     if (varies) result = ir::if_then(exists, result);
     auto over = [&](const ir::Symbol& iterator, const Expr& extent) {

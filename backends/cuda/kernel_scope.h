@@ -33,9 +33,15 @@ struct KernelScope {
   /// Notes what the bounds of a loop tell about its iterator.
   void enter(const ir::For& loop) {
     note_width(loop.iterator, {loop.lower, loop.upper});
-    if (is_non_negative(loop.lower, state)) state.non_negative.insert(loop.iterator);
-    const auto lower = range_of(loop.lower, ranges), upper = range_of(loop.upper, ranges);
-    if (lower && upper) ranges.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    const bool from_zero = is_non_negative(loop.lower, state);
+    if (from_zero) state.non_negative.insert(loop.iterator);
+    const auto lower = range_of(loop.lower, ranges);
+    const auto behind = highest_of(loop.upper, ranges);
+    if (!behind) return;
+    const ir::Expr highest = *behind - ir::int_const(1);
+    if (lower) ranges.variables[loop.iterator] = {lower->lowest, highest};
+    else if (from_zero) ranges.variables[loop.iterator] = {ir::int_const(0), highest};
+    else ranges.highest[loop.iterator] = highest;
   }
 };
 

@@ -45,23 +45,11 @@ bool LocalArrays::takes(std::int64_t bytes, bool in_thread) {
   return true;
 }
 
-/// An upper bound that the host can evaluate. Of a minimum one operand is enough.
-std::optional<Expr> LocalArrays::highest(const Expr& e) const {
-  const auto* n = e.as<Binary>();
-  if (!n || (n->op != BinaryOp::Min && n->op != BinaryOp::Max)) {
-    const auto range = range_of(e, scope_.ranges);
-    return range ? std::optional(range->highest) : std::nullopt;
-  }
-  const auto a = highest(n->a), b = highest(n->b);
-  if (a && b) return n->op == BinaryOp::Min ? smaller(*a, *b) : larger(*a, *b);
-  return n->op == BinaryOp::Max ? std::nullopt : a ? a : b;
-}
-
 void LocalArrays::declare_memory(const Array& array, bool in_thread) {
   // Where an extent is known only inside the kernel, the largest that it can have.
   std::vector<Expr> shape;
   for (const Expr& extent : array->shape) {
-    const auto bound = highest(extent);
+    const auto bound = highest_of(extent, scope_.ranges);
     if (!bound)
       throw CompileError({.code = ErrorCode::CompileFailed,
                           .message = "the extent of this local array depends on data",

@@ -20,7 +20,6 @@ class LocalArrays {
 
  private:
   bool takes(std::int64_t bytes, bool in_thread);
-  std::optional<ir::Expr> highest(const ir::Expr& e) const;
   void declare_memory(const ir::Array& array, bool in_thread);
   void need_block_number();
   void need_dynamic_shared();

@@ -377,6 +377,18 @@ std::string joined(const std::vector<std::string>& list, std::size_t column, std
   return out;
 }
 
+/// A number that an i64 expression is never below: of sums and maxima of those that are not negative.
+static std::optional<std::int64_t> least_of(const Expr& e, const EmitState& state) {
+  if (const auto value = as_int(e)) return value;
+  if (const auto* n = e.as<Binary>(); n && (n->op == BinaryOp::Add || n->op == BinaryOp::Max)) {
+    const auto a = least_of(n->a, state), b = least_of(n->b, state);
+    if (n->op == BinaryOp::Max) return a && b ? std::max(a, b) : a ? a : b;
+    std::int64_t sum = 0;
+    return a && b && !__builtin_add_overflow(*a, *b, &sum) ? std::optional(sum) : std::nullopt;
+  }
+  return is_non_negative(e, state) ? std::optional(std::int64_t{0}) : std::nullopt;
+}
+
 bool is_non_negative(const Expr& e, const EmitState& state) {
   auto both = [&](const Expr& a, const Expr& b) { return is_non_negative(a, state) && is_non_negative(b, state); };
   return visit(e, overloaded{
@@ -389,6 +401,10 @@ bool is_non_negative(const Expr& e, const EmitState& state) {
                         switch (n.op) {
                           case BinaryOp::Add:
                           case BinaryOp::Mul: return n.type == ScalarType::I64 && both(n.a, n.b);  // i32 may wrap
+                          case BinaryOp::Sub: {
+                            const auto less = as_int(n.b);
+                            return n.type == ScalarType::I64 && less && least_of(n.a, state).value_or(-1) >= *less;
+                          }
                           case BinaryOp::FloorDiv:
                           case BinaryOp::Min: return both(n.a, n.b);
                           case BinaryOp::Max: return is_non_negative(n.a, state) || is_non_negative(n.b, state);

@@ -42,10 +42,14 @@ inline T max_of(T a, T b) { return a < b ? b : a; }
       {Helper::MinReduction, R"(
 #pragma omp declare reduction(min_of : float : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
 #pragma omp declare reduction(min_of : double : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
+#pragma omp declare reduction(min_of : int32_t : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INT32_MAX)
+#pragma omp declare reduction(min_of : int64_t : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INT64_MAX)
 )"},
       {Helper::MaxReduction, R"(
 #pragma omp declare reduction(max_of : float : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
 #pragma omp declare reduction(max_of : double : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
+#pragma omp declare reduction(max_of : int32_t : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = INT32_MIN)
+#pragma omp declare reduction(max_of : int64_t : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = INT64_MIN)
 )"},
       {Helper::AbsOf, R"(
 template <class T>

@@ -120,7 +120,8 @@ std::optional<SimdReductions> reductions_of(const For& loop, const Body& body, c
   }
   SimdReductions out;
   for (const auto& [array, ops] : body.reductions) {
-    const bool wide = array->type == ScalarType::F32 || array->type == ScalarType::F64;
+    const bool wide = array->type == ScalarType::F32 || array->type == ScalarType::F64 ||
+                      array->type == ScalarType::I32 || array->type == ScalarType::I64;
     if (!wide || ops.size() != 1 || body.read.count(array) || body.written.count(array)) return std::nullopt;
     out[*ops.begin()].push_back(array);
   }

@@ -15,7 +15,8 @@ using SimdReductions = std::map<ir::ReduceOp, std::vector<ir::Array>>;
 
 /// Whether the iterations of a loop may run side by side: straight-line code and branches that mostly move through
 /// memory one element at a time; and the loop is parallel, or its iterations share nothing but scalars that they reduce
-/// into (f32 or f64, in an order of the compiler's choice that is the same in every run). Then the order of the
+/// into (numbers of 32 or 64 bits, in an order of the compiler's choice that is the same in every run). Then the order
+/// of the
 /// iterations is free too. nullopt otherwise.
 std::optional<SimdReductions> plan_simd(const ir::For& loop, const std::set<ir::Array>& aliased);
 

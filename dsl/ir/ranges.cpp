@@ -100,4 +100,33 @@ std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
                   });
 }
 
+std::optional<Expr> highest_of(const Expr& e, const RangeContext& context) {
+  if (const auto* v = e.as<Var>()) {
+    const auto found = context.highest.find(v->symbol);
+    if (found != context.highest.end()) return found->second;
+  }
+  const auto* n = e.as<Binary>();
+  if (n && (n->op == BinaryOp::Min || n->op == BinaryOp::Max)) {
+    const auto a = highest_of(n->a, context), b = highest_of(n->b, context);
+    if (a && b) return n->op == BinaryOp::Min ? smaller(*a, *b) : larger(*a, *b);
+    return n->op == BinaryOp::Max ? std::nullopt : a ? a : b;
+  }
+  if (const auto range = range_of(e, context)) return range->highest;
+  if (!n) return std::nullopt;
+  const auto a = highest_of(n->a, context);
+  if (!a) return std::nullopt;
+  const auto b = range_of(n->b, context);
+  const auto factor = as_int(n->b);
+  switch (n->op) {
+    case BinaryOp::Add: {
+      const auto other = highest_of(n->b, context);
+      return other ? std::optional(*a + *other) : std::nullopt;
+    }
+    case BinaryOp::Sub: return b ? std::optional(*a - b->lowest) : std::nullopt;
+    case BinaryOp::Mul: return factor && *factor >= 0 ? std::optional(*a * n->b) : std::nullopt;
+    case BinaryOp::FloorDiv: return factor && *factor > 0 ? std::optional(binary(n->op, *a, n->b)) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace loopgrad::ir

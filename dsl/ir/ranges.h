@@ -16,6 +16,7 @@ struct Range {
 /// What is known about the leaves of an expression.
 struct RangeContext {
   std::map<Symbol, Range> variables;
+  std::map<Symbol, Expr> highest = {};  // of variables that are not listed, where no more is known: see highest_of
   /// The range of a variable that is not listed, or of a load; nullopt where nothing is known.
   std::function<std::optional<Range>(const Expr& leaf)> leaf;
   /// Whether a variable that bounds may contain is never negative (sizes are).
@@ -25,6 +26,9 @@ struct RangeContext {
 /// Bounds of `e`, as expressions in what the context's ranges are made of; correlations between operands are lost, as
 /// always in interval arithmetic. nullopt where no bounds follow.
 std::optional<Range> range_of(const Expr& e, const RangeContext& context);
+
+/// An upper bound of `e`, where that follows from less than all of its range: of a minimum one operand is enough.
+std::optional<Expr> highest_of(const Expr& e, const RangeContext& context);
 
 /// The smaller (larger) of two integers; `a` itself when both are the same expression.
 Expr smaller(const Expr& a, const Expr& b);

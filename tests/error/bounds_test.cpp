@@ -230,6 +230,35 @@ TEST_P(OutOfRange, OfWhatIsReadWhenEveryAccessIsCompared) {
   expect_error<RuntimeError>(ErrorCode::BadIndex, {"'inner'", "index 100000000"}, [&] { run.run(arguments); });
 }
 
+TEST_P(OutOfRange, OfWhatIsReadInWindowsThatTheProgramComputes) {
+  ProgramBuilder p("windows");
+  auto count = p.size("n"), extent = p.size("m");
+  auto q = p.input<float>("q", {count});
+  auto x = p.input<float>("x", {extent});
+  auto y = p.output<float>("y", {count});
+  auto place = p.local<float>("place", {count});
+  for (auto i : p.loop("i", 0, count)) place(i) = 2.0f * q(i);
+  for (auto i : p.loop("i", 0, count)) {
+    y(i) = x(cast<std::int64_t>(place(i)) + 2);
+    for (auto k : p.loop("k", 0, 5)) y(i) += x(cast<std::int64_t>(place(i)) + k);
+  }
+  const Executable run = compile(p.build(), GetParam().options(Facts::CheckAccesses));
+  std::vector<float> qs(n, 22.5f), xs(m, 1), ys(n);
+  Arguments arguments = {{"q", view(qs.data(), {n})}, {"x", view(xs.data(), {m})}, {"y", view(ys.data(), {n})}};
+  run.run(arguments);  // 45 to 49
+  EXPECT_EQ(ys[n - 1], 6.0f);
+  for (const auto& [bad, index] : {std::pair{23.0f, "50"}, {-0.5f, "-1"}, {-1e30f, "-9223372036854775806"}}) {
+    qs[n - 1] = bad;
+    expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", std::string("index ") + index + " is outside of [0, 50)"},
+                               [&] { run.run(arguments); });
+    qs[n - 1] = 22.5f;
+    run.run(arguments);
+  }
+  arguments["x"] = view(xs.data(), {0});  // every index is outside, also the one that the others are brought to
+  std::fill(qs.begin(), qs.end(), 0.0f);
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "outside of [0, 0)"}, [&] { run.run(arguments); });
+}
+
 TEST_P(OutOfRange, OfTripsThatAreComputed) {
   ProgramBuilder p("trips");
   auto count = p.size("n");

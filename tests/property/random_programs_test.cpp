@@ -1,11 +1,13 @@
 // Random loop programs: every variant of every gradient against forward mode, plain and lowered, interpreted and
 // compiled. A failure prints the seed, the program and the smallest program that fails in the same way.
+#include "dsl/ir/printer.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
 #include "tools/fuzz/compiled.h"
 #include "tools/fuzz/features.h"
 #include "tools/fuzz/memory.h"
 #include "tools/fuzz/shrinker.h"
+#include "transforms/pass.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -215,6 +217,54 @@ TEST(Shrinker, KeepsOnlyWhatTheFailureNeeds) {
   EXPECT_TRUE(multiplies(small)) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '='), 1) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << "the head, one array, one statement:\n" << text;
+}
+
+// ---- programs that go without passes ----
+
+TEST(LeftOutPasses, AreSomeOfThoseThatAreNotRequiredForSomePrograms) {
+  std::set<std::string> optional;
+  for (const transforms::Machine& machine : {transforms::cpu_machine(), transforms::gpu_machine()})
+    for (const transforms::Pass& pass : transforms::passes({.machine = machine}))
+      if (!pass.required) optional.insert(pass.name);
+  std::set<std::string> reached;
+  int programs = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const std::set<std::string> left_out = passes_to_leave_out(seed);
+    programs += !left_out.empty();
+    reached.insert(left_out.begin(), left_out.end());
+  }
+  EXPECT_EQ(reached, optional);
+  EXPECT_GT(programs, 60);
+  EXPECT_LT(programs, 200);
+  std::uint64_t seed = 0;
+  while (passes_to_leave_out(seed).empty()) ++seed;
+  EXPECT_EQ(generate(seed).left_out, passes_to_leave_out(seed));
+  EXPECT_TRUE(generate(seed, {.left_out_passes = false}).left_out.empty());
+  EXPECT_NE(describe(generate(seed)).find("passes left out: "), std::string::npos);
+}
+
+TEST(LeftOutPasses, AreNotRunButBeforeASchedule) {
+  ProgramBuilder p("total");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto total = p.inout<float>("total", {});
+  for (auto i : p.loop("i", 0, n)) total() += x(i);
+  const Program program = p.build();
+  const auto text = [&](const transforms::LowerOptions& options) {
+    return ir::print(formed(program.ir(), Form::Cpu, {{"n", 3}}, options));
+  };
+  EXPECT_NE(text({}).find("total_part"), std::string::npos);
+  EXPECT_EQ(text({.skip = {"restructure_sums"}}).find("total_part"), std::string::npos);
+  Schedule schedule(program);
+  schedule.add("reverse(block#2)");  // a loop of the partial results
+  EXPECT_NE(text({.schedule = schedule, .skip = {"restructure_sums"}}).find("total_part"), std::string::npos);
+}
+
+TEST(LeftOutPasses, AreAsFewAsTheFindingNeeds) {
+  Case c = generate(1);
+  c.left_out = {"fuse_rows", "jam_sums", "map_to_gpu"};
+  const Case small = shrink(c, [](const Case& x) { return x.left_out.contains("jam_sums"); });
+  EXPECT_EQ(small.left_out, std::set<std::string>{"jam_sums"});
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct Case {
   std::set<std::string> coarse;                   // floats that are multiples of 1/4, so that ties occur
   std::map<std::string, std::string> shared;      // an array that is given the memory of another one
   std::set<std::string> traits;                   // what the program was written from, for the table of features
+  std::set<std::string> left_out = {};            // passes that lowered forms go without, as by LOOPGRAD_SKIP
 };
 
 /// Arrays by name.

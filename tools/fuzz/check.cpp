@@ -6,6 +6,7 @@
 #include "tools/fuzz/schedules.h"
 #include "tools/fuzz/second_order.h"
 #include "tools/support/random.h"
+#include "transforms/pass.h"
 
 #include <loopgrad/error.h>
 
@@ -107,8 +108,10 @@ class Checker {
       if (is_late()) return;
       stage_ = fmt::format("primal, {}", name);
       tried("check: " + stage_);
+      note_left_out(form);
       Arrays arrays = copy_of(reference_.inputs());
-      run(formed(case_.program.ir(), form, mode, case_.sizes), arrays, case_.sizes, {.seed = case_.seed + 7});
+      run(formed(case_.program.ir(), form, case_.sizes, {.mode = mode, .skip = case_.left_out}), arrays, case_.sizes,
+          {.seed = case_.seed + 7});
       reference_.expect_outputs(arrays);
     };
     if (plan_.primal_cpu) one(SumMode::Restructured, Form::Cpu, "restructured for a CPU");
@@ -126,10 +129,27 @@ class Checker {
     if (random.schedule.empty()) return;
     note_steps(random.schedule);
     stage_ = "primal with the schedule " + random.schedule.str();
+    note_left_out(Form::Cpu);
     Arrays arrays = copy_of(reference_.inputs());
-    run(formed(case_.program.ir(), Form::Cpu, SumMode::Restructured, case_.sizes, random.schedule), arrays, case_.sizes,
-        {.seed = case_.seed + 7});
+    run(formed(case_.program.ir(), Form::Cpu, case_.sizes, {.schedule = random.schedule, .skip = case_.left_out}),
+        arrays, case_.sizes, {.seed = case_.seed + 7});
     reference_.expect_outputs(arrays);
+  }
+
+  /// Those that the target has.
+  void note_left_out(Form form) {
+    if (form == Form::AsWritten) return;
+    const transforms::LowerOptions options = {.machine = form == Form::Cpu ? transforms::cpu_machine()
+                                                                           : transforms::gpu_machine()};
+    for (const transforms::Pass& pass : transforms::passes(options))
+      if (case_.left_out.contains(pass.name)) tried(fmt::format("pass left out: {}", pass.name));
+  }
+
+  /// Runs a gradient without the passes that the program goes without.
+  void gradient_run(const Gradient& gradient, GradientRun how) {
+    for (const Form form : how.forms) note_left_out(form);
+    how.left_out = case_.left_out;
+    check_gradient(reference_, gradient, how, case_.seed, stage_);
   }
 
   void note_steps(const Schedule& schedule) {
@@ -145,20 +165,20 @@ class Checker {
       stage_.clear();
       return gradient;
     };
-    check_gradient(reference_, differentiated(Variant::NaiveTape),
-                   {.variant = Variant::NaiveTape, .forms = {Form::AsWritten, Form::Cpu}}, case_.seed, stage_);
+    gradient_run(differentiated(Variant::NaiveTape),
+                 {.variant = Variant::NaiveTape, .forms = {Form::AsWritten, Form::Cpu}});
     const Gradient gradient = differentiated(Variant::Restructured);
     for (const Form form : forms()) {
       if (form != Form::AsWritten && is_late()) return;
       tried(fmt::format("check: restructured gradient{}", label(form)));
-      check_gradient(reference_, gradient, {.variant = Variant::Restructured, .forms = {form}}, case_.seed, stage_);
+      gradient_run(gradient, {.variant = Variant::Restructured, .forms = {form}});
     }
     if (is_late()) return;
     if (plan_.atomic) {
       GradientRun how{.variant = Variant::Atomic};
       if (plan_.atomic_lowered) how.forms = {Form::AsWritten, plan_.gpu ? Form::Gpu : Form::Cpu};
       for (const Form form : how.forms) tried(fmt::format("check: atomic gradient{}", label(form)));
-      check_gradient(reference_, differentiated(Variant::Atomic), how, case_.seed, stage_);
+      gradient_run(differentiated(Variant::Atomic), how);
     }
     if (plan_.schedule && plan_.schedule_backward && !is_late()) scheduled_gradient(gradient);
     if (plan_.twice && !is_late()) twice(gradient);
@@ -184,12 +204,10 @@ class Checker {
     note_steps(backward.schedule);
     tried("check: a schedule of a gradient");
     stage_ = fmt::format("schedules {} and {}: ", forward.schedule.str(), backward.schedule.str());
-    check_gradient(reference_, gradient,
-                   {.variant = Variant::Restructured,
-                    .forms = {Form::Cpu},
-                    .forward_schedule = forward.schedule,
-                    .backward_schedule = backward.schedule},
-                   case_.seed, stage_);
+    gradient_run(gradient, {.variant = Variant::Restructured,
+                            .forms = {Form::Cpu},
+                            .forward_schedule = forward.schedule,
+                            .backward_schedule = backward.schedule});
   }
 
   /// The gradient as a program with a gradient of its own: forward over reverse against reverse over reverse.

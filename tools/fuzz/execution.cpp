@@ -3,7 +3,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "tools/support/random.h"
-#include "transforms/pipeline.h"
+#include "transforms/pass.h"
 
 #include <loopgrad/error.h>
 
@@ -75,11 +75,14 @@ Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& siz
   return all;
 }
 
-ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes,
-                   const Schedule& schedule) {
+ir::Program formed(const ir::Program& program, Form form, const Sizes& sizes, transforms::LowerOptions options) {
   Report report;
   if (form == Form::AsWritten) return program;
-  transforms::LowerOptions options = {.mode = mode, .schedule = schedule};
+  // A schedule names the loops that the passes before it make.
+  for (const transforms::Pass& pass : transforms::passes(options)) {
+    if (options.schedule.empty() || pass.name == std::string("apply_schedule")) break;
+    options.skip.erase(pass.name);
+  }
   if (form == Form::Cpu) return transforms::lower_for(program, options, report).program;
   // A device that a few threads fill, so that small programs are mapped as large ones are.
   options.machine = transforms::gpu_machine();

@@ -39,9 +39,9 @@ Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& siz
 /// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
 enum class Form { AsWritten, Cpu, Gpu };
 
-/// For a GPU of few threads, so that small programs are mapped as large ones are; the CUDA text must be emitted, too.
-ir::Program formed(const ir::Program& program, Form form, transforms::SumMode mode, const Sizes& sizes,
-                   const Schedule& schedule = {});
+/// Of `options`, the machine is that of the form: a GPU has few threads, so that small programs are mapped as large
+/// ones are, and the CUDA text must be emitted, too.
+ir::Program formed(const ir::Program& program, Form form, const Sizes& sizes, transforms::LowerOptions options);
 
 /// The program under another name.
 Program renamed(const Program& program, const std::string& name);

@@ -1,9 +1,29 @@
 #include "tools/fuzz/generator.h"
 
 #include "tools/fuzz/writer.h"
+#include "transforms/pass.h"
 
 namespace loopgrad::fuzz {
 
-Case generate(std::uint64_t seed, const Axes& axes) { return Writer(seed, axes).write(); }
+Case generate(std::uint64_t seed, const Axes& axes) {
+  Case result = Writer(seed, axes).write();
+  if (axes.left_out_passes) result.left_out = passes_to_leave_out(seed);
+  return result;
+}
+
+std::set<std::string> passes_to_leave_out(std::uint64_t seed) {
+  tools::Random random(seed * 11 + 3);
+  const std::int64_t dice = random.below(100);
+  const std::int64_t percent = dice < 70 ? 0 : dice < 85 ? 5 : 33;
+  std::set<std::string> result;
+  for (const transforms::Machine& machine : {transforms::cpu_machine(), transforms::gpu_machine()}) {
+    for (const transforms::Pass& pass : transforms::passes({.machine = machine})) {
+      std::uint64_t hash = seed;
+      for (const char* letter = pass.name; *letter; ++letter) hash = hash * 131 + static_cast<unsigned char>(*letter);
+      if (!pass.required && tools::Random(hash).below(100) < percent) result.insert(pass.name);
+    }
+  }
+  return result;
+}
 
 }  // namespace loopgrad::fuzz

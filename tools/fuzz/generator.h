@@ -14,6 +14,8 @@ struct Axes {
   bool same_bits = true;
   /// Compiled code must refuse a false fact, as the checked interpreter does.
   bool false_facts_compiled = true;
+  /// Some programs are lowered without some of the passes: none relies on another one, but where it says so.
+  bool left_out_passes = true;
 };
 
 /// The program of a seed: the same for ever on every machine. It mixes random nests (overwrites, in-place updates,
@@ -22,5 +24,9 @@ struct Axes {
 /// buffers, recurrences, CSR loops with and without the fact, bounded while loops, compaction, argmax, products of
 /// matrices, stencils, integer results, scalars carried through loops. All element types, ranks to four, true facts.
 Case generate(std::uint64_t seed, const Axes& axes = {});
+
+/// The passes that the program of a seed goes without: none for most seeds, few for some, a third for the others. Those
+/// that are required are never among them. Whether a pass is, does not depend on which others there are.
+std::set<std::string> passes_to_leave_out(std::uint64_t seed);
 
 }  // namespace loopgrad::fuzz

@@ -104,7 +104,10 @@ void Reference::expect_gradient(const Arrays& arrays) const {
 
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
                     std::string& stage) {
-  const transforms::SumMode mode = backend::sum_mode(how.variant);
+  const auto lowered = [&](const Program& program, Form form, const Schedule& schedule, const Sizes& sizes) {
+    return formed(program.ir(), form, sizes,
+                  {.mode = backend::sum_mode(how.variant), .schedule = schedule, .skip = how.left_out});
+  };
   const std::string variant = name_of(how.variant), before = stage;
   stage = fmt::format("{}{}: sizing", before, variant);
   const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
@@ -113,13 +116,11 @@ void check_gradient(const Reference& reference, const Gradient& gradient, const 
     backend::ValueStack stack;
     Arrays arrays = copy_of(reference.inputs());
     stage = fmt::format("{}{}: forward{}", before, variant, label);
-    run(formed(gradient.forward.ir(), form, mode, sizes, how.forward_schedule), arrays, sizes, {.seed = seed + 13},
-        &stack);
+    run(lowered(gradient.forward, form, how.forward_schedule, sizes), arrays, sizes, {.seed = seed + 13}, &stack);
     reference.expect_outputs(arrays);
     stage = fmt::format("{}{}: backward{}", before, variant, label);
     for (const auto& [name, array] : reference.incoming()) arrays[name] = copy_of(array);
-    run(formed(gradient.backward.ir(), form, mode, sizes, how.backward_schedule), arrays, sizes, {.seed = seed + 17},
-        &stack);
+    run(lowered(gradient.backward, form, how.backward_schedule, sizes), arrays, sizes, {.seed = seed + 17}, &stack);
     if (!stack.entries.empty()) throw Disagreement("values are left on the stack");
     reference.expect_gradient(arrays);
   }

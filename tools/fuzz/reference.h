@@ -46,11 +46,12 @@ class Reference {
 };
 
 /// Differentiates and runs forward and backward program in each of the forms; `stage` says what is going on.
-/// Schedules are for the lowered forms.
+/// Schedules, and passes that are left out, are for the lowered forms.
 struct GradientRun {
   Variant variant = Variant::Restructured;
   std::vector<Form> forms = {Form::AsWritten};
   Schedule forward_schedule = {}, backward_schedule = {};
+  std::set<std::string> left_out = {};
 };
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
                     std::string& stage);

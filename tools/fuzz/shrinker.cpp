@@ -73,6 +73,7 @@ class Shrinker {
       progress |= expressions();
       progress |= arguments();
       progress |= smaller_sizes();
+      progress |= fewer_left_out();
     }
     return best_;
   }
@@ -181,6 +182,16 @@ class Shrinker {
     std::erase_if(best_.shared,
                   [&](const auto& entry) { return !names.contains(entry.first) || !names.contains(entry.second); });
     std::erase_if(best_.contents, [&](const auto& entry) { return !names.contains(entry.first); });
+  }
+
+  bool fewer_left_out() {
+    bool progress = false;
+    for (const std::string& pass : std::set(best_.left_out)) {
+      Case candidate = best_;
+      candidate.left_out.erase(pass);
+      if (accept(std::move(candidate))) progress = true;
+    }
+    return progress;
   }
 
   bool smaller_sizes() { return smaller_sizes(&Case::sizes) | smaller_sizes(&Case::medium); }

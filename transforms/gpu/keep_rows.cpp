@@ -3,7 +3,6 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "transforms/gpu/shared_sums.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -357,7 +356,7 @@ bool has_kept_locals(const ir::Program& program, const Stmt& body, const RowLoop
 bool RowLoops::contains(const ir::Program& program, const Stmt& s) const {
   const auto* loop = s.as<ir::For>();
   if (!loop || ir::as_int(loop->lower).value_or(-1) < 0 || !ir::equal(loop->upper, length)) return false;
-  return !has_loops(loop->body) && shared_sums(program, s).has_value();
+  return !has_loops(loop->body) && shared_sums(program, s, scalars).has_value();
 }
 
 bool is_kept(const ir::Program& program, const ir::Allocate& local, const RowLoops& rows) {
@@ -386,10 +385,15 @@ bool is_kept(const ir::Program& program, const ir::Allocate& local, const RowLoo
 std::optional<KeptRows> keep_rows(const ir::Program& program, const ParallelNest& nest) {
   if (!nest.body.same_as(nest.loops.back()->body)) return std::nullopt;  // guarded: not a part of the program
   RowLoops rows;
+  std::vector<OwnElement> scalars;
+  ir::walk_stmts(nest.body, [&](const Stmt& s) {
+    const auto* local = s.as<ir::Allocate>();
+    if (local && local->array->shape.empty()) scalars.push_back({local->array, {}});
+  });
   ir::walk_stmts(nest.body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::For>();
     if (rows.length || !loop || ir::as_int(loop->upper) || !nest.fits(*loop)) return;
-    const RowLoops candidate{loop->upper};
+    const RowLoops candidate{loop->upper, scalars};
     bool inner = false;  // bounds by iterators inside
     ir::walk_stmts(nest.body, [&](const Stmt& other) {
       if (const auto* f = other.as<ir::For>()) inner |= mentions(loop->upper, f->iterator);

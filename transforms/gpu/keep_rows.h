@@ -16,6 +16,7 @@
 #pragma once
 
 #include "transforms/gpu/parallel_nest.h"
+#include "transforms/gpu/shared_sums.h"
 
 #include <set>
 
@@ -26,9 +27,10 @@ inline constexpr std::int64_t kept_per_thread = 8;  // elements of a row that on
 /// The one length of rows in a kernel.
 struct RowLoops {
   ir::Expr length;
+  std::vector<OwnElement> scalars = {};  // of the block
 
   /// Whether `loop`, inside `program`, runs over a row: it starts at a constant, ends at the length, and its
-  /// iterations, without loops inside, share nothing but sums.
+  /// iterations, without loops inside, share nothing but sums that `spread_rows` can give to threads.
   bool contains(const ir::Program& program, const ir::Stmt& loop) const;
 };
 

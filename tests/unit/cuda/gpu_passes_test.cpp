@@ -291,6 +291,21 @@ TEST(KeptRows, SumsOverTheRowsOfABlockAreWrittenOnce) {
   expect_same_results(result, {{"n", 2}, {"rows", 0}, {"m", 4}});
 }
 
+// Nobody may share out the second loop: the sum is not the block's own, and need not be added to.
+TEST(KeptRows, LoopsWithASumThatIsNotTheirOwnHaveNoRows) {
+  ProgramBuilder p("positive");
+  auto m = p.size("m");
+  auto a = p.input<double>("a", {m});
+  auto total = p.inout<double>("total", {});
+  for ([[maybe_unused]] auto i : p.loop("i", 0, 1)) {
+    auto e = p.local<double>("e", {m});
+    for (auto j : p.loop("j", 0, m)) e(j) = 2 * a(j);
+    for (auto j : p.loop("j", 0, m)) p.when(e(j) > 0.0, [&] { total() += e(j); });
+  }
+  const LoweredProgram result = passed(p.build(), mapped);
+  for (const std::int64_t m_value : {1, 5, 300}) expect_same_results(result, {{"m", m_value}});
+}
+
 TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {
   ProgramBuilder p("corner");
   auto n = p.size("n");

@@ -80,5 +80,39 @@ TEST(KeptInBounds, ByAConditionThatLeavesTheLoopParallel) {
   compiled(bounded);
 }
 
+TEST(KeptInBounds, IndicesThatMoveEvenlyAreLookedAtBeforeTheirLoop) {
+  ProgramBuilder p("windows");
+  auto n = p.size("n"), m = p.size("m"), width = p.size("width");
+  auto x = p.input<float>("x", {m});
+  auto y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto c = p.scalar<std::int64_t>("c");
+    c = cast<std::int64_t>(y(i));
+    for (auto k : p.loop("k", 0, width)) y(i) += x(c - 2 * k);
+  }
+  Record record;
+  const std::string text = ir::print(bound_accesses(p.build().ir(), true, record).body);
+  EXPECT_EQ(record.sites.size(), 1u);
+  EXPECT_EQ(count_of(text, "indices[0] max= "), 2) << text;  // the first and the last of a row
+  EXPECT_LT(text.rfind("indices[0] max= "), text.find("for k")) << text;
+  EXPECT_NE(text.find("if 0 < width:"), std::string::npos) << text;
+}
+
+TEST(KeptInBounds, EqualIndicesOfAStatementAreLookedAtOnce) {
+  ProgramBuilder p("cells");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {m, m}), z = p.input<float>("z", {m});
+  auto y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto c = p.scalar<std::int64_t>("c");
+    c = cast<std::int64_t>(y(i));
+    y(i) = x(c, c + 1) * z(c) + x(c + 1, c);
+  }
+  Record record;
+  const std::string text = ir::print(bound_accesses(p.build().ir(), true, record).body);
+  EXPECT_EQ(record.sites.size(), 2u) << text;
+  EXPECT_EQ(count_of(text, "max(min("), 5) << text;  // every index is brought into range
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -1,4 +1,5 @@
 // Local arrays whose extents loops or data decide: rows of a triangle, and of a graph.
+#include "backends/cuda/nvrtc.h"
 #include "tests/unit/cuda/mapped.h"
 
 #include <loopgrad/compile.h>
@@ -33,6 +34,42 @@ float triangle_sum(const std::vector<float>& x, std::size_t i, bool starts_late)
   return sum;
 }
 
+/// The adjoint of a row lives in loops over blocks of iterations.
+void expect_gradient(const Program& program, bool starts_late) {
+  const Gradient gradient = differentiate(program, {.wrt = {"x"}});
+  const LoweredProgram backward = mapped_to_small_gpu(gradient.backward);
+  EXPECT_NE(backward.text.find("local f32 d_row["), std::string::npos) << backward.text;
+  const std::string source = cuda_of(backward);
+  if (backend::has_nvrtc()) {
+    EXPECT_NO_THROW(backend::compile_cubin(source, "sm_80", "triangle_backward"));
+  }
+  for (const std::int64_t n : {0, 1, 2, 37}) expect_same_results(backward, {{"n", n}});
+  const GradientExecutable run =
+      compile(gradient, {.target = Target::Interpreter, .checked = true, .gpu_mapped = true});
+  const std::int64_t n = 11;
+  std::vector<float> x(n), y(n), d_y(n, 1), d_x(n);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.25f + 0.1f * static_cast<float>(i % 7);
+  Arguments arguments = {{"x", view(x.data(), {n})}, {"y", view(y.data(), {n})}};
+  run.forward(arguments);
+  arguments["d_y"] = view(d_y.data(), {n});
+  arguments["d_x"] = view(d_x.data(), {n});
+  run.backward(arguments);
+  const auto total = [&] {
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(triangle_sum(x, i, starts_late));
+    return sum;
+  };
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const float middle = x[k], step = 0.01f;
+    x[k] = middle + step;
+    const double above = total();
+    x[k] = middle - step;
+    const double below = total();
+    x[k] = middle;
+    EXPECT_NEAR(d_x[k], (above - below) / (2 * static_cast<double>(step)), 5e-3) << k;
+  }
+}
+
 TEST(LocalExtents, OfATriangle) {
   for (const bool starts_late : {false, true}) {
     const Program program = triangle(starts_late);
@@ -41,6 +78,7 @@ TEST(LocalExtents, OfATriangle) {
       const Gradient gradient = differentiate(program, {.wrt = {"x"}, .of = {}, .variant = variant});
       EXPECT_NO_THROW(cuda_of(mapped_to_small_gpu(gradient.forward)));
     }
+    expect_gradient(program, starts_late);
     for (const CompileOptions& options :
          {CompileOptions{}, CompileOptions{.target = Target::Interpreter, .checked = true, .gpu_mapped = true}}) {
       const Executable run = compile(program, options);

@@ -3,6 +3,7 @@
 #include "tests/unit/openmp/kernels.h"
 #include "tests/unit/transforms/passes.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -127,6 +128,32 @@ TEST(SimdReductions, IterationsMayWriteElementsOfTheirOwn) {
   }
   EXPECT_NEAR(T[0], expected_s, 1e-4);
   EXPECT_NEAR(T[1], expected_t, 1e-4);
+}
+
+TEST(SimdReductions, OfIntegersToo) {
+  lg::ProgramBuilder p("range");
+  auto n = p.size("n");
+  auto x = p.input<std::int64_t>("x", {n});
+  auto range = p.output<std::int64_t>("range", {2});
+  auto least = p.scalar<std::int64_t>("least"), most = p.scalar<std::int64_t>("most");
+  least = x(0);
+  most = x(0);
+  for (auto i : p.loop("i", 0, n)) {
+    least.min_with(x(i));
+    most.max_with(x(i));
+  }
+  range(0) = least;
+  range(1) = most;
+  const ir::Program program = with_mode(p.build().ir(), {"i"}, ir::LoopMode::Backward);
+  EXPECT_EQ(simd_pragma(program), "#pragma omp simd reduction(min_of : least_) reduction(max_of : most_)");
+  for (const std::int64_t count : {1, 7, 1003}) {
+    std::vector<std::int64_t> X(static_cast<std::size_t>(count)), R(2);
+    for (std::size_t i = 0; i < X.size(); ++i) X[i] = std::int64_t{1} << (i % 63);
+    X.back() = -5;
+    run(program, {{"x", view(X.data(), {count})}, {"range", view(R.data(), {2})}});
+    EXPECT_EQ(R[0], -5);
+    EXPECT_EQ(R[1], *std::max_element(X.begin(), X.end()));
+  }
 }
 
 TEST(SimdReductions, NotWhereIterationsMeet) {

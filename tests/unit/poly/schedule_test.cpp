@@ -71,5 +71,20 @@ TEST(CodeInOrder, StatementsOfOneTimeKeepTheirOrder) {
             "  y[i] = x[i]\n");
 }
 
+// isl (0.25) took the iterator around for the size in the condition.
+TEST(CodeInOrder, ConditionsThatDivideKeepTheirSymbols) {
+  ProgramBuilder p("tail");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n, n + 2});
+  for (auto i : p.loop("i", 0, n))
+    for (auto block : p.loop("block", 4 * ((n + 2) / 16), (n + 2) / 4))
+      for (auto j : p.loop("j", 4 * block, 4 * block + 4)) x(i, j) = 1.0f;
+  const Program program = p.build();
+  const ir::Stmt inner = program.ir().body.as<ir::For>()->body;
+  const Nest nest{program, build_model(program.ir(), inner, std::make_shared<Context>())};
+  const std::string text = code(nest, [](const auto& it) { return std::vector{it[1], it[0]}; }, {"j", "block"});
+  EXPECT_NE(text.find("if (n + 2)%16 >= 4:"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad::poly

@@ -395,6 +395,25 @@ TEST(RestructureSums, PartialResultsOfHalfPrecisionAreWide) {
   EXPECT_NE(l.text.find("local f32 total_part[64]"), std::string::npos) << l.text;
 }
 
+// Elements past the row get their first values in later iterations of the loop around.
+TEST(RestructureSums, TreesAddToNoElementThatTheirLoopsDoNotReach) {
+  ProgramBuilder p("rows");
+  auto n = p.size("n");
+  auto d = p.inout<float>("d", {n});
+  auto y = p.output<float>("y", {2 * n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(2 * i) = 1.0f;
+    for (auto j : p.loop("j", 0, i + 1)) {
+      y(2 * i) += d(j);
+      d(j) = 0.5f * d(j);
+      y(2 * j) += d(j);
+    }
+  }
+  LoweredProgram l = lowered(p.build());
+  EXPECT_EQ(plan_of(l.report, "y"), "partials") << l.text;
+  for (const std::int64_t n_value : {0, 1, 2, 9}) expect_same_results(l, {{"n", n_value}});
+}
+
 TEST(RestructureSums, AtomicModeKeepsLoopsAndMarksSums) {
   ProgramBuilder p("atomic");
   auto n = p.size("n"), k = p.size("k");
