@@ -1,7 +1,7 @@
 #include "transforms/parallelize_loops.h"
 
 #include "dsl/poly/dependences.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 
 #include <set>
@@ -50,7 +50,7 @@ class Parallelizer {
               : can_run_in_parallel(s, *node, inside);
       if (parallel && !inside) note_sums_without_plan(s, node->iterator.name);
       Stmt body = visit(node->body, inside || parallel);
-      if (model_root_ == s.get()) model_.reset();
+      if (model_root_.same_as(s)) model_root_ = {};
       return ir::for_loop(node->iterator, node->lower, node->upper, body, parallel ? LoopMode::Parallel : node->mode,
                           node->location, node->at_most);
     }
@@ -81,11 +81,9 @@ class Parallelizer {
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
   const poly::Model& model_around(const Stmt& loop) {
-    if (!model_) {
-      model_ = poly::build_model(program_, loop, isl_context(context_));
-      model_root_ = loop.get();
-    }
-    model_->context->restart_budget();
+    const Stmt root = model_root_ ? model_root_ : loop;
+    model_ = analyses(context_).model_of(program_, root);
+    model_root_ = root;
     return *model_;
   }
 
@@ -130,8 +128,8 @@ class Parallelizer {
   const ir::Program& program_;
   PassContext& context_;
   std::set<const ir::StmtNode*> atomic_;
-  std::optional<poly::Model> model_;
-  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
+  std::shared_ptr<const poly::Model> model_;
+  Stmt model_root_;  // the outermost loop around the current one
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "transforms/restructure_sums.h"
 
 #include "dsl/poly/dependences.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 #include "transforms/sum_plan.h"
 
@@ -41,7 +41,7 @@ class Visitor {
       auto* loop = child.as<ir::For>();
       if (!loop) return std::nullopt;
       Stmt result = loop_nest(child, *loop);
-      if (model_root_ == child.get()) model_.reset();
+      if (model_root_.same_as(child)) model_root_ = {};
       return result;
     });
   }
@@ -92,19 +92,17 @@ class Visitor {
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
   const poly::Model& model_around(const Stmt& loop) {
-    if (!model_) {
-      model_ = poly::build_model(program_, loop, isl_context(context_));
-      model_root_ = loop.get();
-    }
-    model_->context->restart_budget();
+    const Stmt root = model_root_ ? model_root_ : loop;
+    model_ = analyses(context_).model_of(program_, root);
+    model_root_ = root;
     return *model_;
   }
 
   const ir::Program& program_;
   PassContext& context_;
   SharedSums conflicts_;
-  std::optional<poly::Model> model_;
-  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
+  std::shared_ptr<const poly::Model> model_;
+  Stmt model_root_;  // the outermost loop around the current one
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "transforms/unread_stores.h"
 
 #include "dsl/poly/dataflow.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -212,13 +212,13 @@ Stmt drop_unread_elements(const poly::Model& model, const Stmt& body, Stores whi
 
 // The whole body with what `improve` makes of it, given a model of it.
 template <class Improve>
-ir::Program improved(const ir::Program& program, const PassContext& context, const Improve& improve) {
+ir::Program improved(const ir::Program& program, PassContext& context, const Improve& improve) {
   Stmt body = drop_unread_arrays(program.body);
   const auto all = leaves(body);
   if (std::none_of(all.begin(), all.end(), is_local_store)) return ir::with_body(program, body);
   try {
-    const poly::Model model = poly::build_model(program, body, isl_context(context));
-    body = improve(model, body);
+    const auto model = analyses(context).model_of(ir::with_body(program, body), body);
+    body = improve(*model, body);
   } catch (const poly::BudgetError&) {
     // They stay.
   }

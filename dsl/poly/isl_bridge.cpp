@@ -4,6 +4,7 @@
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -213,13 +214,21 @@ bool is_spent(isl::ctx ctx) {
   return !probe;
 }
 
+void Context::restart(unsigned long operations) {
+  isl_ctx_reset_error(ctx_.get());
+  isl_ctx_set_max_operations(ctx_.get(), operations);
+  isl_ctx_reset_operations(ctx_.get());
+}
+
 void Context::restart_budget(unsigned long budget) {
   if (largest_budget && (budget == 0 || budget > largest_budget)) budget = largest_budget;
   budget_ = budget;
-  isl_ctx_reset_error(ctx_.get());
-  isl_ctx_set_max_operations(ctx_.get(), budget);
-  isl_ctx_reset_operations(ctx_.get());
+  restart(budget);
 }
+
+void Context::restart_budget_once(unsigned long most) { restart(budget_ ? std::min(budget_, most) : most); }
+
+void Context::restart_without_budget() { restart(0); }
 
 isl::id Context::fresh_id(const std::string& name) { return isl::id(isl(), name + "_" + std::to_string(count_++)); }
 

@@ -40,6 +40,9 @@ class Context {
   /// Starts counting operations anew. Call it at the start of each independent piece of work.
   void restart_budget() { restart_budget(budget_); }
   void restart_budget(unsigned long budget);
+  /// The same for one piece of work that gets less, or all that it takes: the next restart is as before.
+  void restart_budget_once(unsigned long most);
+  void restart_without_budget();
 
   /// The id that stands for a symbol (as a parameter) or an array (as a tuple).
   isl::id id_of(const ir::Symbol& symbol);
@@ -54,6 +57,8 @@ class Context {
   struct Free {
     void operator()(isl_ctx* ctx) const;
   };
+  void restart(unsigned long operations);
+
   std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
   unsigned long budget_ = 0;
   int count_ = 0;

@@ -91,6 +91,11 @@ Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std:
   return access;
 }
 
+std::size_t AccessBuilder::loops_around(const ir::Array& array) const {
+  const auto found = local_depth_.find(array->id);
+  return found == local_depth_.end() ? 0 : found->second + 1;
+}
+
 std::vector<Expr> AccessBuilder::local_prefix(const ir::Array& array, const Statement& statement) const {
   std::vector<Expr> prefix;
   auto found = local_depth_.find(array->id);

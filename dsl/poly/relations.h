@@ -27,6 +27,9 @@ class AccessBuilder {
   /// From now on: a local array that is allocated inside the region, inside of so many loops.
   void note_local(const ir::Array& array, std::size_t depth) { local_depth_[array->id] = depth; }
 
+  /// How many loops of the region are around the allocation of an array, plus 1; 0 for one from outside.
+  std::size_t loops_around(const ir::Array& array) const;
+
   /// Loads below `e` in evaluation order.
   void add_reads(const ir::Expr& e, Statement& statement) const { add_reads(e, statement, ir::bool_const(true)); }
   void add_write(AccessKind kind, const ir::Array& array, const std::vector<ir::Expr>& indices, ir::ReduceOp op,

@@ -7,7 +7,7 @@
 #include "transforms/contractions/scalars.h"
 #include "transforms/distribute.h"
 #include "transforms/expand_locals.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 
 #include <fmt/format.h>
 #include <loopgrad/schedule.h>
@@ -58,7 +58,7 @@ class Recognizer {
     const std::vector<ir::Array> scalars = scalars_of_products(s);
     if (scalars.empty()) return {};
     try {
-      const auto expansion = expand_locals(poly::build_model(program_, s, isl_context(context_)), s, scalars);
+      const auto expansion = expand_locals(*analyses(context_).model_of(program_, s), s, scalars);
       if (!expansion) return {};
       const ir::For& loop = *expansion->nest.as<ir::For>();
       const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
@@ -117,8 +117,7 @@ class Recognizer {
                    const std::vector<Candidate>& candidates) {
     if (leaves(s).size() == 1) return accept(candidates.front());
     try {
-      const poly::Model model = poly::build_model(program, s, isl_context(context_));
-      const LeafOrder order(model, s);
+      const LeafOrder order(*analyses(context_).model_of(program, s), s);
       std::vector<const Candidate*> chosen;
       std::vector<StmtSet> groups;
       for (const Candidate& candidate : candidates) {
