@@ -4,33 +4,49 @@
 
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/models.h"
+#include "transforms/analysed.h"
 #include "transforms/pass.h"
+
+#include <tuple>
 
 namespace loopgrad::transforms {
 
-/// Answers by node, for one run of the pipeline and by one thread: the IR is immutable, so an answer about a part of one
-/// program holds for every program that has this part at the same place. That isl's budget was spent is kept like an
-/// answer, so that what passes do never depends on what was asked before.
+/// Answers by node, for one run of the pipeline and for one thread: the IR is immutable, so an answer about a part of
+/// one program holds for every program that has this part at the same place. Each question has isl's whole budget, and
+/// that it was spent is kept like an answer: what passes do does not depend on what was asked before.
 class Analyses {
  public:
+  using Model = std::shared_ptr<const poly::Model>;
+
   /// `isl_budget`: operations for each question; 0: the default.
   explicit Analyses(unsigned long isl_budget = 0) : models_(isl_budget) {}
 
-  /// The model of a region. Throws poly::BudgetError. The budget starts anew.
-  std::shared_ptr<const poly::Model> model_of(const ir::Program& program, const ir::Stmt& region) {
-    return models_.of(program, region);
+  /// The model of `region`, a part of `program` by identity. Throws poly::BudgetError, here and below.
+  Model model_of(const ir::Program& program, const ir::Stmt& region) { return models_.of(program, region); }
+
+  /// See poly::carried_by. They refer to the model, which must be from here.
+  const std::vector<poly::Conflict>& carried_by(const Model& model, const ir::Stmt& loop, poly::Search search);
+  /// By the loop seen on its own.
+  const std::vector<poly::Conflict>& carried_by(const ir::Program& program, const ir::Stmt& loop, poly::Search search) {
+    return carried_by(model_of(program, loop), loop, search);
   }
 
+  /// For tests: what has been built.
   const poly::Models& models() const { return models_; }
+  std::size_t questions() const { return carried_.size(); }
 
  private:
-  poly::Models models_;
+  struct Carried {
+    ir::Stmt loop;  // kept alive: its address is in the key
+    std::vector<poly::Conflict> conflicts = {};
+    bool spent = false;
+  };
+
+  poly::Models models_;  // first: the conflicts hold isl objects
+  std::map<std::tuple<const poly::Model*, const ir::StmtNode*, poly::Search>, Carried> carried_;
 };
 
 /// Those of this run.
-inline Analyses& analyses(PassContext& context) {
-  if (!context.analyses) context.analyses = std::make_shared<Analyses>(context.isl_budget);
-  return *context.analyses;
-}
+Analyses& analyses(PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -1,6 +1,5 @@
 #include "transforms/parallelize_loops.h"
 
-#include "dsl/poly/dependences.h"
 #include "transforms/analyses.h"
 #include "transforms/nest.h"
 
@@ -59,20 +58,20 @@ class Parallelizer {
 
   bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
     try {
-      const poly::Model& model = model_around(loop);
+      const Analyses::Model model = model_around(loop);
       bool atomics = context_.options.mode == SumMode::Atomic && !inside;
       auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
-      std::vector<Conflict> conflicts = poly::carried_by(model, loop, search);
+      const std::vector<Conflict>& conflicts = analyses(context_).carried_by(model, loop, search);
       if (conflicts.empty()) {
         return decide(node.iterator.name, loop, true, "no iteration touches what another one changes");
       }
       const Conflict& last = conflicts.back();
       if (atomics && last.sum) {
-        note_atomic_sums(model, conflicts);
+        note_atomic_sums(*model, conflicts);
         return decide(node.iterator.name, loop, true, "iterations share sums only, which are atomic");
       }
       return decide(node.iterator.name, loop, false,
-                    std::string(last.sum ? "a sum is shared: " : "") + describe(model, last));
+                    std::string(last.sum ? "a sum is shared: " : "") + describe(*model, last));
     } catch (const poly::BudgetError& e) {
       context_.report.remarks.push_back({"loop '" + node.iterator.name + "': " + e.info().message, loop->location});
       return decide(node.iterator.name, loop, false, e.info().message);
@@ -80,11 +79,11 @@ class Parallelizer {
   }
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
-  const poly::Model& model_around(const Stmt& loop) {
+  Analyses::Model model_around(const Stmt& loop) {
     const Stmt root = model_root_ ? model_root_ : loop;
-    model_ = analyses(context_).model_of(program_, root);
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
     model_root_ = root;
-    return *model_;
+    return result;
   }
 
   bool decide(const std::string& name, const Stmt& loop, bool parallel, const std::string& reason) {
@@ -128,7 +127,6 @@ class Parallelizer {
   const ir::Program& program_;
   PassContext& context_;
   std::set<const ir::StmtNode*> atomic_;
-  std::shared_ptr<const poly::Model> model_;
   Stmt model_root_;  // the outermost loop around the current one
 };
 

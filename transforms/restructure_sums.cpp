@@ -1,6 +1,5 @@
 #include "transforms/restructure_sums.h"
 
-#include "dsl/poly/dependences.h"
 #include "transforms/analyses.h"
 #include "transforms/nest.h"
 #include "transforms/sum_plan.h"
@@ -76,11 +75,11 @@ class Visitor {
   Carries what_it_carries(const Stmt& loop) {
     if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
     try {
-      const poly::Model& model = model_around(loop);
-      auto conflicts = poly::carried_by(model, loop, poly::Search::UntilNotASum);
+      const Analyses::Model model = model_around(loop);
+      const auto& conflicts = analyses(context_).carried_by(model, loop, poly::Search::UntilNotASum);
       if (conflicts.empty()) return Carries::Nothing;
       if (!conflicts.back().sum) return Carries::Other;
-      conflicts_ = connected_sums(model, conflicts);
+      conflicts_ = connected_sums(*model, conflicts);
       return Carries::SumsOnly;
     } catch (const poly::BudgetError& e) {
       context_.report.remarks.push_back(
@@ -91,17 +90,16 @@ class Visitor {
   }
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
-  const poly::Model& model_around(const Stmt& loop) {
+  Analyses::Model model_around(const Stmt& loop) {
     const Stmt root = model_root_ ? model_root_ : loop;
-    model_ = analyses(context_).model_of(program_, root);
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
     model_root_ = root;
-    return *model_;
+    return result;
   }
 
   const ir::Program& program_;
   PassContext& context_;
   SharedSums conflicts_;
-  std::shared_ptr<const poly::Model> model_;
   Stmt model_root_;  // the outermost loop around the current one
 };
 

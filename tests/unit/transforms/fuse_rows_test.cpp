@@ -7,7 +7,10 @@ namespace {
 
 LoweredProgram fused(const Program& program) {
   LoweredProgram l = lowered(program);
-  l.after = fuse_rows(l.after);
+  Report report;
+  const LowerOptions options;
+  PassContext context{options, report};
+  l.after = fuse_rows(l.after, context);
   ir::verify(l.after, "fuse_rows");
   l.text = ir::print(l.after.body);
   return l;
