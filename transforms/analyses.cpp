@@ -18,6 +18,16 @@ const std::vector<poly::Conflict>& Analyses::carried_by(const Model& model, cons
   return carried.conflicts;
 }
 
+const poly::Dataflow& Analyses::last_writes(const Model& model, int reader, const poly::Access& read,
+                                            unsigned long budget) {
+  const auto [found, is_new] = last_writes_.try_emplace({model.get(), &read, budget});
+  model->context->restart_budget(budget);
+  if (is_new)
+    found->second = poly::ask(*model, poly::Dataflow{}, [&] { return poly::last_writes(*model, reader, read); });
+  model->context->restart_budget();
+  return found->second;
+}
+
 Analyses& analyses(PassContext& context) {
   if (!context.analyses) context.analyses = std::make_shared<Analyses>(context.isl_budget);
   return *context.analyses;

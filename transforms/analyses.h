@@ -2,6 +2,7 @@
 // (isl is large).
 #pragma once
 
+#include "dsl/poly/dataflow.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/models.h"
 #include "transforms/analysed.h"
@@ -31,9 +32,13 @@ class Analyses {
     return carried_by(model_of(program, loop), loop, search);
   }
 
+  /// See poly::last_writes, for an access of the model; nothing is known past `budget` operations. Starts the budget
+  /// anew, for whatever is asked next.
+  const poly::Dataflow& last_writes(const Model& model, int reader, const poly::Access& read, unsigned long budget);
+
   /// For tests: what has been built.
   const poly::Models& models() const { return models_; }
-  std::size_t questions() const { return carried_.size(); }
+  std::size_t questions() const { return carried_.size() + last_writes_.size(); }
 
  private:
   struct Carried {
@@ -44,6 +49,7 @@ class Analyses {
 
   poly::Models models_;  // first: the conflicts hold isl objects
   std::map<std::tuple<const poly::Model*, const ir::StmtNode*, poly::Search>, Carried> carried_;
+  std::map<std::tuple<const poly::Model*, const poly::Access*, unsigned long>, poly::Dataflow> last_writes_;
 };
 
 /// Those of this run.

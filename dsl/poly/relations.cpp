@@ -19,7 +19,7 @@ isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction&
   wide.tuple.clear();
   Expr all = condition;
   for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
-  auto points = to_set(all, wide);
+  auto points = to_set(all, wide, abstraction.symbols());
   if (!points) throw InternalError("an abstracted condition is not affine");
   auto first = static_cast<unsigned>(scope.iterators.size());
   auto count = static_cast<unsigned>(abstraction.symbols().size());

@@ -172,7 +172,7 @@ class Recognizer {
 
   /// The first word on a sum counts: it is about the most loops.
   void report(const Stmt& leaf, bool handed_over, const std::string& reason) {
-    if (!reported_.insert(leaf.get()).second) {
+    if (!reported_.emplace(leaf.get(), leaf).second) {
       if (!handed_over) return;
       std::erase_if(context_.report.contractions, [&](const ContractionDecision& d) {
         return !d.handed_over && d.where.str() == leaf->location.str() && d.sum == text_of(*leaf.as<ir::Reduce>());
@@ -184,7 +184,7 @@ class Recognizer {
 
   const ir::Program& program_;
   PassContext& context_;
-  StmtSet reported_;
+  std::map<const ir::StmtNode*, Stmt> reported_;  // kept: other leaves must not get their addresses
 };
 
 }  // namespace

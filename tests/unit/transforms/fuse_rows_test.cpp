@@ -6,14 +6,7 @@ namespace loopgrad::transforms {
 namespace {
 
 LoweredProgram fused(const Program& program) {
-  LoweredProgram l = lowered(program);
-  Report report;
-  const LowerOptions options;
-  PassContext context{options, report};
-  l.after = fuse_rows(l.after, context);
-  ir::verify(l.after, "fuse_rows");
-  l.text = ir::print(l.after.body);
-  return l;
+  return passed(program, fuse_rows);
 }
 
 // v = f(u), then u = g(v), in place, with offsets in rows.
