@@ -24,7 +24,8 @@ bool is_in_facts(const ir::Program& program, const ir::Array& array) {
 std::size_t statements_in(const Piece<Place>& piece) {
   if (!piece.known()) return 0;
   std::size_t count = 0;
-  for (const auto& [key, statement] : piece.known()->statements) count += statement.by_depths.size();
+  for (const auto& [key, statement] : piece.known()->statements)
+    for (const auto& [depths, one] : statement.by_depths) count += one->known() != nullptr;
   for (const auto& [key, inner] : piece.known()->inside) count += statements_in(*inner);
   return count;
 }

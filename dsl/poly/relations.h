@@ -13,10 +13,11 @@ ir::Expr in_bounds(const ir::Expr& index, const ir::Expr& lower, const ir::Expr&
 /// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols.
 isl::set points_of(const Scope& scope, const ir::Expr& condition, const Abstraction& abstraction);
 
-/// statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds.
+/// statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds. Values
+/// number k for which `below` has an extent are in [0, extent).
 isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& statement,
                      const std::vector<ir::Expr>& values, const ir::Expr& condition, const Abstraction& abstraction,
-                     const std::optional<isl::id>& tuple);
+                     const std::optional<isl::id>& tuple, const std::map<std::size_t, ir::Expr>& below = {});
 
 /// Adds accesses to statements, whose name, iterators, domain and exactness must be known.
 class AccessBuilder {
