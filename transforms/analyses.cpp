@@ -2,8 +2,7 @@
 
 namespace loopgrad::transforms {
 
-const std::vector<poly::Conflict>& Analyses::carried_by(const Model& model, const ir::Stmt& loop,
-                                                        poly::Search search) {
+const std::vector<poly::Conflict>& Analyses::carried_by(const Model& model, const ir::Stmt& loop, poly::Search search) {
   const auto [found, is_new] = carried_.try_emplace({model.get(), loop.get(), search}, Carried{loop});
   Carried& carried = found->second;
   if (is_new) {

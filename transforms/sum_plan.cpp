@@ -1,12 +1,12 @@
 #include "transforms/sum_plan.h"
 
 #include "dsl/ir/printer.h"
+#include "transforms/analyses.h"
 #include "transforms/distribute.h"
 #include "transforms/expand_locals.h"
 #include "transforms/forward_locals.h"
 #include "transforms/gather_sums.h"
 #include "transforms/improvable_sums.h"
-#include "transforms/analyses.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
 #include "transforms/scatters.h"

@@ -327,9 +327,8 @@ isl::set without_own(isl::set points, const std::vector<Expr>& conjuncts, std::s
     for (const Expr& conjunct : conjuncts) mentioned += ir::mentions(conjunct, symbol);
     if (mentioned != 1 || !ir::mentions(conjuncts[number], symbol)) continue;
     const auto place = std::find(scope.iterators.begin(), scope.iterators.end(), symbol);
-    points = checked(*scope.context,
-                     isl_set_eliminate(points.release(), isl_dim_set,
-                                       static_cast<unsigned>(place - scope.iterators.begin()), 1));
+    points = checked(*scope.context, isl_set_eliminate(points.release(), isl_dim_set,
+                                                       static_cast<unsigned>(place - scope.iterators.begin()), 1));
     fewer = true;
   }
   return fewer ? points.coalesce() : points;

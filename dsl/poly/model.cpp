@@ -134,8 +134,8 @@ class Assumptions {
       return {with(outer, condition, abstraction), s};
     }
     const auto* loop = s.as<ir::While>();
-    const Expr condition = loop ? trip_condition(*loop, abstraction)
-                                : abstraction.condition(s.as<ir::If>()->condition, side);
+    const Expr condition =
+        loop ? trip_condition(*loop, abstraction) : abstraction.condition(s.as<ir::If>()->condition, side);
     return {with(outer, condition, abstraction), s};
   }
 
@@ -174,8 +174,8 @@ class Builder {
   void go_inside(const ir::Stmt& s, bool side, const Make& make, const VisitBody& visit_body) {
     Place* outer = place_;
     place_ = &at(outer->inside, key_of(s, side)).get(*model_.context, [&] {
-      Place result{outer->domain,         outer->exact, outer->exact_but_csr, outer->exact_bounds,
-                   outer->iterators,      outer->csr,   s};
+      Place result{
+          outer->domain, outer->exact, outer->exact_but_csr, outer->exact_bounds, outer->iterators, outer->csr, s};
       make(result);
       return result;
     });
@@ -287,8 +287,8 @@ class Builder {
   void leaf(const ir::Stmt& s) {
     std::vector<Expr> expressions;
     ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[&](const Expr& e) { expressions.push_back(e); }, [](const ir::Stmt&) {}});
+      ir::for_each_child(node,
+                         ir::overloaded{[&](const Expr& e) { expressions.push_back(e); }, [](const ir::Stmt&) {}});
     });
     add(s, expressions, [&](Statement& result) {
       auto write = [&](AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices, ir::ReduceOp op) {
@@ -311,8 +311,7 @@ class Builder {
       Statement result;
       result.name = name_of(model_.statements.size());
       result.iterators = place_->iterators;
-      result.domain =
-          checked(*model_.context, isl_set_set_tuple_name(place_->domain.copy(), result.name.c_str()));
+      result.domain = checked(*model_.context, isl_set_set_tuple_name(place_->domain.copy(), result.name.c_str()));
       result.exact = place_->exact;
       result.exact_but_csr = place_->exact_but_csr;
       result.exact_bounds = place_->exact_bounds;

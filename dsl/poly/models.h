@@ -7,9 +7,9 @@ namespace loopgrad::poly {
 
 class Pieces;
 
-/// Models by node: `of` gives the one that is there where a program has the same region at the same place, whatever else
-/// has changed. All share one isl context; whoever asks several expensive questions restarts its budget between them.
-/// One thread uses it at a time.
+/// Models by node: `of` gives the one that is there where a program has the same region at the same place, whatever
+/// else has changed. All share one isl context; whoever asks several expensive questions restarts its budget between
+/// them. One thread uses it at a time.
 class Models {
  public:
   /// `budget`: isl operations for each question; 0: the default.
@@ -18,8 +18,8 @@ class Models {
   Models& operator=(const Models&) = delete;
   ~Models();
 
-  /// See `build_model`, also for BudgetError, which is thrown again at once when it was thrown before. The budget of the
-  /// context starts anew.
+  /// See `build_model`, also for BudgetError, which is thrown again at once when it was thrown before. The budget of
+  /// the context starts anew.
   std::shared_ptr<const Model> of(const ir::Program& program, const ir::Stmt& region);
 
   /// For tests: how many there are, and of how many different statements.

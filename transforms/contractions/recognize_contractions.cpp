@@ -3,11 +3,11 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/analyses.h"
 #include "transforms/contractions/match.h"
 #include "transforms/contractions/scalars.h"
 #include "transforms/distribute.h"
 #include "transforms/expand_locals.h"
-#include "transforms/analyses.h"
 
 #include <fmt/format.h>
 #include <loopgrad/schedule.h>

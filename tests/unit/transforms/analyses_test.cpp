@@ -98,13 +98,13 @@ Built built_for(const ir::Program& program, const Machine& machine) {
 TEST(Analyses, OneLoweringBuildsFewModels) {
   const ir::Program backward = differentiate(rows(), {}).backward.ir();
   const Built cpu = built_for(backward, cpu_machine());
-  EXPECT_LE(cpu.models, 40u);
-  EXPECT_LE(cpu.statements, 100u);
-  EXPECT_LE(cpu.questions, 60u);
+  EXPECT_LE(cpu.models, 16u);
+  EXPECT_LE(cpu.statements, 56u);
+  EXPECT_LE(cpu.questions, 11u);
   const Built gpu = built_for(backward, gpu_machine());
-  EXPECT_LE(gpu.models, 60u);
-  EXPECT_LE(gpu.statements, 130u);
-  EXPECT_LE(gpu.questions, 90u);
+  EXPECT_LE(gpu.models, 27u);
+  EXPECT_LE(gpu.statements, 95u);
+  EXPECT_LE(gpu.questions, 25u);
 }
 
 }  // namespace
