@@ -11,6 +11,7 @@ const std::vector<poly::Conflict>& Analyses::carried_by(const Model& model, cons
       carried.conflicts = poly::carried_by(*model, loop, search);
     } catch (const poly::BudgetError&) {
       carried.spent = true;
+      model->context->restart_budget();  // or isl's error would count as one of what comes next
     }
   }
   if (carried.spent) throw poly::BudgetError();

@@ -36,6 +36,7 @@ class Piece {
       value_ = std::make_unique<T>(guarded(context, build));
     } catch (const BudgetError&) {
       spent_ = true;
+      context.restart_budget();  // or isl's error would count as one of what comes next
       throw;
     }
     return *value_;
