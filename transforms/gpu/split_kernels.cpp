@@ -2,6 +2,7 @@
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/analyses.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/nest.h"
 #include "transforms/parallelize_loops.h"
