@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dataflow.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/linear_form.h"
 #include "transforms/merge_updates.h"
 #include "transforms/nest.h"
@@ -292,8 +292,8 @@ ir::Program assign_sums(const ir::Program& program, PassContext& context, Which 
   try {
     Probes probes;
     ir::Program probed = ir::with_body(program, with_probes(program.body, beginnings, probes));
-    Model model = poly::build_model(probed, probed.body, isl_context(context));
-    StmtSet good = successful(model, probes.all, context.started_sums);
+    const auto model = analyses(context).model_of(probed, probed.body);
+    StmtSet good = successful(*model, probes.all, context.started_sums);
     if (good.empty()) return program;
     const ir::Program assigned = ir::with_body(program, resolve(probed.body, probes, good));
     return merge_updates(assigned, Updates::OfConstants);

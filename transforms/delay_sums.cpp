@@ -128,12 +128,14 @@ class Steps {
     int loads = 0;
     bool known = true;
     ir::walk(moved.value, [&](const Expr& e) {
+      if (!known || loads > most_loads) return false;  // what is shared in it counts each time: there may be many
       auto* load = e.as<ir::Load>();
-      if (!load) return;
+      if (!load) return true;
       ++loads;
       known &= !load->indices.empty() && !is_local_of(body_, load->array) &&
                !ir::aliased_arrays(program_).count(load->array);
       for (const Expr& index : load->indices) known &= !ir::has_load(index);
+      return true;
     });
     return known && loads <= most_loads;
   }

@@ -70,34 +70,69 @@ Expr at_least_zero(const poly::Model& model, const Expr& extent) {
   return ir::binary(ir::BinaryOp::Max, extent, ir::int_const(0));
 }
 
-// Bounds of iterator `depth` over everything that accesses the array, as expressions in symbols from outside the nest.
-std::optional<Dimension> dimension_of(const poly::Model& model, const ir::Array& array, const Stmt& loop,
-                                      std::size_t depth) {
-  std::optional<isl::set> values;
-  for (const poly::Statement& s : model.statements) {
-    if (!accesses(s, array)) continue;
+// Bounds of iterators, as expressions in symbols from outside the nest.
+class Dimensions {
+ public:
+  explicit Dimensions(const poly::Model& model) : model_(model) {}
+
+  // Of iterator `depth`, that of `loop`, over everything that accesses the array.
+  std::optional<Dimension> of(const ir::Array& array, const Stmt& loop, std::size_t depth) {
+    std::optional<isl::set> values;
+    for (const poly::Statement& s : model_.statements) {
+      if (!accesses(s, array)) continue;
+      const isl::set one = values_in(s, depth);
+      // Most often it is the same for all of them.
+      values = values ? (is_plainly_equal(*values, one) ? *values : values->unite(one)).coalesce() : one;
+    }
+    if (!values) return std::nullopt;
+    for (const Found& found : found_)
+      if (found.loop.same_as(loop) && is_plainly_equal(found.values, *values)) return found.dimension;
+    found_.push_back({loop, *values, bounds_of(*values, loop)});
+    return found_.back().dimension;
+  }
+
+ private:
+  struct Found {
+    Stmt loop;
+    isl::set values;
+    std::optional<Dimension> dimension;
+  };
+
+  bool is_plainly_equal(const isl::set& a, const isl::set& b) const {
+    return poly::checked(*model_.context, isl_set_plain_is_equal(a.get(), b.get()));
+  }
+
+  const isl::set& values_in(const poly::Statement& s, std::size_t depth) {
+    isl::set& known = values_[{&s, depth}];
+    if (!known.is_null()) return known;
     auto dims = static_cast<unsigned>(s.iterators.size());
     auto k = static_cast<unsigned>(depth);
     isl_set* set = isl_set_project_out(s.domain.copy(), isl_dim_set, k + 1, dims - k - 1);
     set = isl_set_project_out(isl_set_reset_tuple_id(set), isl_dim_set, 0, k);
-    isl::set one = poly::checked(*model.context, set).intersect_params(model.assumptions);
-    values = values ? values->unite(one).coalesce() : one;  // most often it is the same for all of them
+    return known = poly::checked(*model_.context, set).intersect_params(model_.assumptions);
   }
-  if (!values || values->is_empty()) return std::nullopt;
-  poly::Context& context = *model.context;
-  if (!poly::checked(context, isl_set_dim_has_lower_bound(values->get(), isl_dim_set, 0)) ||
-      !poly::checked(context, isl_set_dim_has_upper_bound(values->get(), isl_dim_set, 0))) {
-    return std::nullopt;
-  }
-  isl::pw_aff lowest = poly::checked(context, isl_set_dim_min(values->copy(), 0));
-  isl::pw_aff highest = poly::checked(context, isl_set_dim_max(values->copy(), 0));
-  Expr first = poly::to_expr(lowest, {}, context, model.assumptions);
-  Expr last = poly::to_expr(highest, {}, context, model.assumptions);
-  Expr extent = simplify_indices(last - first + ir::int_const(1));
-  return Dimension{iterator_of(loop), simplify_indices(first), at_least_zero(model, extent)};
-}
 
-std::optional<Expanded> expand(const poly::Model& model, const LocalArray& local) {
+  std::optional<Dimension> bounds_of(const isl::set& values, const Stmt& loop) const {
+    if (values.is_empty()) return std::nullopt;
+    poly::Context& context = *model_.context;
+    if (!poly::checked(context, isl_set_dim_has_lower_bound(values.get(), isl_dim_set, 0)) ||
+        !poly::checked(context, isl_set_dim_has_upper_bound(values.get(), isl_dim_set, 0))) {
+      return std::nullopt;
+    }
+    isl::pw_aff lowest = poly::checked(context, isl_set_dim_min(values.copy(), 0));
+    isl::pw_aff highest = poly::checked(context, isl_set_dim_max(values.copy(), 0));
+    Expr first = poly::to_expr(lowest, {}, context, model_.assumptions);
+    Expr last = poly::to_expr(highest, {}, context, model_.assumptions);
+    Expr extent = simplify_indices(last - first + ir::int_const(1));
+    return Dimension{iterator_of(loop), simplify_indices(first), at_least_zero(model_, extent)};
+  }
+
+  const poly::Model& model_;
+  std::map<std::pair<const poly::Statement*, std::size_t>, isl::set> values_;
+  std::vector<Found> found_;
+};
+
+std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, const LocalArray& local) {
   std::vector<Stmt> loops = loops_of(local.around);
   for (const Expr& extent : local.array->shape) {
     for (const Stmt& loop : loops) {
@@ -111,7 +146,7 @@ std::optional<Expanded> expand(const poly::Model& model, const LocalArray& local
           std::remove_if(dimensions.begin(), dimensions.end(), [&](const Dimension& d) { return d.iterator == *row; }),
           dimensions.end());
     }
-    auto dimension = dimension_of(model, local.array, loops[depth], depth);
+    auto dimension = bounds.of(local.array, loops[depth], depth);
     if (!dimension) return std::nullopt;
     dimensions.push_back(*dimension);
   }
@@ -166,10 +201,11 @@ std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nes
                                        const std::vector<ir::Array>& locals) {
   return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
     std::map<ir::Array, Expanded> moved;
+    Dimensions bounds(model);
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {
       if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
-      auto expanded = expand(model, local);
+      auto expanded = expand(model, bounds, local);
       if (!expanded) return std::nullopt;
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);

@@ -2,7 +2,7 @@
 
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -240,9 +240,9 @@ ir::Program merge_copies(const ir::Program& program, PassContext& context) {
   for (const Copy& copy : copies_in(result.body)) {
     if (fixed.count(copy.stmt.get())) continue;
     try {
-      const Model model = poly::build_model(result, result.body, isl_context(context));
-      model.context->restart_budget(budget_per_question);
-      if (poly::guarded(*model.context, [&] { return Legality(model, copy).holds(); }))
+      const auto model = analyses(context).model_of(result, result.body);
+      model->context->restart_budget(budget_per_question);
+      if (poly::guarded(*model->context, [&] { return Legality(*model, copy).holds(); }))
         return ir::with_body(result, merged(result.body, copy));
     } catch (const poly::BudgetError&) {
       continue;

@@ -24,12 +24,13 @@ bool is_leaf(const Stmt& s) {
 void collect_locals(const Stmt& s, std::vector<Stmt>& around, std::vector<LocalArray>& result) {
   if (!s) return;
   if (auto* node = s.as<ir::Allocate>()) result.push_back({node->array, around});
-  around.push_back(s);
+  const bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
+  if (decides) around.push_back(s);
   ir::visit(s, [&](const auto& node) {
     ir::for_each_child(
         node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
   });
-  around.pop_back();
+  if (decides) around.pop_back();
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ bool has_contraction(const ir::Stmt& s);
 /// The leaves that contractions stand for: these go or stay together.
 StmtSet leaves_of_contractions(const ir::Stmt& s);
 
-/// Arrays allocated at or below `s`, with the statements that enclose each Allocate (within `s`, outermost first).
+/// Arrays allocated at or below `s`, with the loops and conditions that enclose each Allocate (within `s`, outermost
+/// first).
 struct LocalArray {
   ir::Array array;
   std::vector<ir::Stmt> around;

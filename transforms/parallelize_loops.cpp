@@ -1,7 +1,6 @@
 #include "transforms/parallelize_loops.h"
 
-#include "dsl/poly/dependences.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 
 #include <set>
@@ -50,7 +49,7 @@ class Parallelizer {
               : can_run_in_parallel(s, *node, inside);
       if (parallel && !inside) note_sums_without_plan(s, node->iterator.name);
       Stmt body = visit(node->body, inside || parallel);
-      if (model_root_ == s.get()) model_.reset();
+      if (model_root_.same_as(s)) model_root_ = {};
       return ir::for_loop(node->iterator, node->lower, node->upper, body, parallel ? LoopMode::Parallel : node->mode,
                           node->location, node->at_most);
     }
@@ -59,20 +58,20 @@ class Parallelizer {
 
   bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
     try {
-      const poly::Model& model = model_around(loop);
+      const Analyses::Model model = model_around(loop);
       bool atomics = context_.options.mode == SumMode::Atomic && !inside;
       auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
-      std::vector<Conflict> conflicts = poly::carried_by(model, loop, search);
+      const std::vector<Conflict>& conflicts = analyses(context_).carried_by(model, loop, search);
       if (conflicts.empty()) {
         return decide(node.iterator.name, loop, true, "no iteration touches what another one changes");
       }
       const Conflict& last = conflicts.back();
       if (atomics && last.sum) {
-        note_atomic_sums(model, conflicts);
+        note_atomic_sums(*model, conflicts);
         return decide(node.iterator.name, loop, true, "iterations share sums only, which are atomic");
       }
       return decide(node.iterator.name, loop, false,
-                    std::string(last.sum ? "a sum is shared: " : "") + describe(model, last));
+                    std::string(last.sum ? "a sum is shared: " : "") + describe(*model, last));
     } catch (const poly::BudgetError& e) {
       context_.report.remarks.push_back({"loop '" + node.iterator.name + "': " + e.info().message, loop->location});
       return decide(node.iterator.name, loop, false, e.info().message);
@@ -80,13 +79,11 @@ class Parallelizer {
   }
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
-  const poly::Model& model_around(const Stmt& loop) {
-    if (!model_) {
-      model_ = poly::build_model(program_, loop, isl_context(context_));
-      model_root_ = loop.get();
-    }
-    model_->context->restart_budget();
-    return *model_;
+  Analyses::Model model_around(const Stmt& loop) {
+    const Stmt root = model_root_ ? model_root_ : loop;
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
+    model_root_ = root;
+    return result;
   }
 
   bool decide(const std::string& name, const Stmt& loop, bool parallel, const std::string& reason) {
@@ -130,8 +127,7 @@ class Parallelizer {
   const ir::Program& program_;
   PassContext& context_;
   std::set<const ir::StmtNode*> atomic_;
-  std::optional<poly::Model> model_;
-  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
+  Stmt model_root_;  // the outermost loop around the current one
 };
 
 }  // namespace

@@ -4,9 +4,12 @@
 #include "dsl/ir/program.h"
 #include "transforms/pipeline.h"
 
+#include <memory>
 #include <set>
 
 namespace loopgrad::transforms {
+
+class Analyses;
 
 struct PassContext {
   const LowerOptions& options;
@@ -15,7 +18,8 @@ struct PassContext {
   std::set<std::pair<std::int64_t, std::uint32_t>> planned = {};  // sums with a decision: array and line
   std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
   std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment
-  unsigned long isl_budget = 0;              // isl operations per nest; 0: the default
+  unsigned long isl_budget = 0;              // isl operations per question; 0: the default
+  std::shared_ptr<Analyses> analyses = {};   // see analyses.h
 };
 
 /// A pass: a function from program to program that adds its decisions to the report.

@@ -170,7 +170,7 @@ void add_cpu(std::vector<Pass>& list) {
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
-  add("fuse_rows", plain<fuse_rows>, "whole nests, before loops in them are changed one by one");
+  add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
   add("sink_sum_loops", plain<sink_sum_loops>, "sums outermost in a row become loops around it");
   add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
   add("unswitch_rows", plain<unswitch_rows>, "what a split leaves of conditions does not depend on the row");
@@ -199,8 +199,8 @@ void add_gpu(std::vector<Pass>& list) {
   };
   add("isolate_searches", plain<isolate_searches>, "a search in a loop of its own can be shared by threads");
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
-  add("hoist_parallel_loops", plain<hoist_parallel_loops>, "kernels are nests of parallel loops, outermost");
-  add("split_kernels", plain<split_kernels>, "what should not be one kernel, before nests are fused");
+  add("hoist_parallel_loops", hoist_parallel_loops, "kernels are nests of parallel loops, outermost");
+  add("split_kernels", split_kernels, "what should not be one kernel, before nests are fused");
   add("join_scalars", plain<join_scalars>, "single assignments in a row are one kernel");
   add("unroll_short_loops", plain<unroll_short_loops>, "copies of an iteration fuse like other nests");
   add("fuse_nests", plain<fuse_nests>, "fewer kernels, and values stay in registers between them");

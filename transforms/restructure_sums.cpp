@@ -1,7 +1,6 @@
 #include "transforms/restructure_sums.h"
 
-#include "dsl/poly/dependences.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 #include "transforms/sum_plan.h"
 
@@ -50,7 +49,7 @@ class Visitor {
       auto* loop = child.as<ir::For>();
       if (!loop) return std::nullopt;
       Stmt result = loop_nest(child, *loop);
-      if (model_root_ == child.get()) model_.reset();
+      if (model_root_.same_as(child)) model_root_ = {};
       return result;
     });
   }
@@ -85,12 +84,12 @@ class Visitor {
   Carries what_it_carries(const Stmt& loop) {
     if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
     try {
-      const poly::Model& model = model_around(loop);
-      auto conflicts = poly::carried_by(model, loop, poly::Search::UntilNotASum);
+      const Analyses::Model model = model_around(loop);
+      const auto& conflicts = analyses(context_).carried_by(model, loop, poly::Search::UntilNotASum);
       if (conflicts.empty()) return Carries::Nothing;
       if (!conflicts.back().sum) return Carries::Other;
-      conflicts_ = connected_sums(model, conflicts);
-      repeats_ = repeated_sums(model, conflicts);
+      conflicts_ = connected_sums(*model, conflicts);
+      repeats_ = repeated_sums(*model, conflicts);
       return Carries::SumsOnly;
     } catch (const poly::BudgetError& e) {
       context_.report.remarks.push_back(
@@ -101,21 +100,18 @@ class Visitor {
   }
 
   // The model of the outermost loop around `loop`, which serves all loops in it.
-  const poly::Model& model_around(const Stmt& loop) {
-    if (!model_) {
-      model_ = poly::build_model(program_, loop, isl_context(context_));
-      model_root_ = loop.get();
-    }
-    model_->context->restart_budget();
-    return *model_;
+  Analyses::Model model_around(const Stmt& loop) {
+    const Stmt root = model_root_ ? model_root_ : loop;
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
+    model_root_ = root;
+    return result;
   }
 
   const ir::Program& program_;
   PassContext& context_;
   SharedSums conflicts_;
   StmtSet repeats_;
-  std::optional<poly::Model> model_;
-  const ir::StmtNode* model_root_ = nullptr;  // the loop that `model_` describes
+  Stmt model_root_;  // the outermost loop around the current one
 };
 
 }  // namespace

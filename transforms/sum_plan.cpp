@@ -1,12 +1,12 @@
 #include "transforms/sum_plan.h"
 
 #include "dsl/ir/printer.h"
+#include "transforms/analyses.h"
 #include "transforms/distribute.h"
 #include "transforms/expand_locals.h"
 #include "transforms/forward_locals.h"
 #include "transforms/gather_sums.h"
 #include "transforms/improvable_sums.h"
-#include "transforms/isl_context.h"
 #include "transforms/linear_form.h"
 #include "transforms/loop_order.h"
 #include "transforms/scatters.h"
@@ -56,10 +56,10 @@ struct Version {
   poly::Model model;
 };
 
-Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest, const PassContext& context) {
+Version version_of(const ir::Program& program, const Stmt& old, const Stmt& nest, PassContext& context) {
   Version result{program, nest, {}};
   if (!(old.get() == nest.get())) result.program.body = replace(program.body, old, nest);
-  result.model = poly::build_model(result.program, nest, isl_context(context));
+  result.model = *analyses(context).model_of(result.program, nest);
   return result;
 }
 
@@ -526,6 +526,7 @@ Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRe
     if (!few || result.same_as(nest)) return result;
     Report ignored;  // the host chooses: the report has what is done where it matters
     PassContext other{context.options, ignored, {}, context.planned, context.introduced};
+    other.analyses = context.analyses;
     const Stmt partials = Planner(program, nest, request, other, true).run();
     context.introduced = other.introduced;
     return ir::if_then(few, partials, ir::with_fresh_names(result), nest->location);

@@ -1,7 +1,7 @@
 #include "transforms/unread_stores.h"
 
 #include "dsl/poly/dataflow.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/nest.h"
 
 #include <algorithm>
@@ -85,24 +85,32 @@ bool is_assigned_elsewhere(const poly::Model& model, int writer) {
   return false;
 }
 
+// A model, and what is known of it.
+struct Known {
+  Analyses& analyses;
+  Analyses::Model model;
+};
+
 // Whether some instance of the access may find what the writer has stored.
-bool may_see(const poly::Model& model, int writer, int reader, const poly::Access& access) {
+bool may_see(const Known& known, int writer, int reader, const poly::Access& access) {
+  const poly::Model& model = *known.model;
   const poly::Access& store = stored(model.statements[static_cast<std::size_t>(writer)]);
   if (access.array != store.array && model.aliases.empty()) return false;
   if (!poly::may_follow(model, writer, store, reader, access)) return false;
   if (!is_assigned_elsewhere(model, writer)) return true;
-  const poly::Dataflow flow = poly::last_writes(model, reader, access);
+  const poly::Dataflow& flow = known.analyses.last_writes(known.model, reader, access, budget_per_question);
   return !flow.exact || std::any_of(flow.sources.begin(), flow.sources.end(), [&](const poly::Source& source) {
     return source.writer == writer && !source.domain.is_empty();
   });
 }
 
-bool is_seen(const poly::Model& model, int writer) {
+bool is_seen(const Known& known, int writer) {
+  const poly::Model& model = *known.model;
   // Sums first: what is cleared is most often cleared for them.
   for (const auto kind : {poly::AccessKind::Reduce, poly::AccessKind::Read}) {
     for (std::size_t k = 0; k < model.statements.size(); ++k) {
       for (const poly::Access& access : model.statements[k].accesses) {
-        if (access.kind == kind && may_see(model, writer, static_cast<int>(k), access)) return true;
+        if (access.kind == kind && may_see(known, writer, static_cast<int>(k), access)) return true;
       }
     }
   }
@@ -168,13 +176,14 @@ Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElemen
 
 bool stores_constant(const Stmt& s) { return is_local_assignment(s) && is_constant(s.as<ir::Assign>()->value); }
 
-Stmt drop_unread_constants(const poly::Model& model, const Stmt& body) {
+Stmt drop_unread_constants(const Known& known, const Stmt& body) {
+  const poly::Model& model = *known.model;
   StmtSet unread;
   for (std::size_t k = 0; k < model.statements.size(); ++k) {
     const Stmt& s = model.statements[k].stmt;
     if (!stores_constant(s)) continue;
     model.context->restart_budget(budget_per_question);
-    if (!poly::ask(model, true, [&] { return is_seen(model, static_cast<int>(k)); })) unread.insert(s.get());
+    if (!poly::ask(model, true, [&] { return is_seen(known, static_cast<int>(k)); })) unread.insert(s.get());
   }
   return without(body, [&](const Stmt& leaf) { return unread.count(leaf.get()) > 0; });
 }
@@ -212,13 +221,13 @@ Stmt drop_unread_elements(const poly::Model& model, const Stmt& body, Stores whi
 
 // The whole body with what `improve` makes of it, given a model of it.
 template <class Improve>
-ir::Program improved(const ir::Program& program, const PassContext& context, const Improve& improve) {
+ir::Program improved(const ir::Program& program, PassContext& context, const Improve& improve) {
   Stmt body = drop_unread_arrays(program.body);
   const auto all = leaves(body);
   if (std::none_of(all.begin(), all.end(), is_local_store)) return ir::with_body(program, body);
   try {
-    const poly::Model model = poly::build_model(program, body, isl_context(context));
-    body = improve(model, body);
+    const Known known = {analyses(context), analyses(context).model_of(ir::with_body(program, body), body)};
+    body = improve(known, body);
   } catch (const poly::BudgetError&) {
     // They stay.
   }
@@ -228,15 +237,15 @@ ir::Program improved(const ir::Program& program, const PassContext& context, con
 }  // namespace
 
 ir::Program drop_unread_sums(const ir::Program& program, PassContext& context) {
-  return improved(program, context, [](const poly::Model& model, const Stmt& body) {
+  return improved(program, context, [](const Known& known, const Stmt& body) {
     // A constant reads nothing, so that the model still tells what is read when some are gone.
-    return drop_unread_elements(model, drop_unread_constants(model, body), Stores::Sums);
+    return drop_unread_elements(*known.model, drop_unread_constants(known, body), Stores::Sums);
   });
 }
 
 ir::Program drop_unread_elements(const ir::Program& program, PassContext& context) {
-  return improved(program, context, [](const poly::Model& model, const Stmt& body) {
-    return drop_unread_elements(model, body, Stores::All);
+  return improved(program, context, [](const Known& known, const Stmt& body) {
+    return drop_unread_elements(*known.model, body, Stores::All);
   });
 }
 

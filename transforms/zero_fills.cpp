@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/schedule.h"
-#include "transforms/isl_context.h"
+#include "transforms/analyses.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
 
@@ -199,8 +199,8 @@ Changes find_changes(const Model& model, const Stmt& body, const std::set<std::i
 ir::Program shrink_zero_fills(const ir::Program& program, PassContext& context) {
   if (context.started_sums.empty()) return program;
   try {
-    Model model = poly::build_model(program, program.body, isl_context(context));
-    Changes changes = find_changes(model, program.body, context.started_sums);
+    const auto model = analyses(context).model_of(program, program.body);
+    Changes changes = find_changes(*model, program.body, context.started_sums);
     if (changes.dead.empty() && changes.instead.empty()) return program;
     Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       auto found = changes.instead.find(s.get());

@@ -1,9 +1,11 @@
 #include "dsl/poly/isl_bridge.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -223,13 +225,21 @@ bool is_spent(isl::ctx ctx) {
   return !probe;
 }
 
+void Context::restart(unsigned long operations) {
+  isl_ctx_reset_error(ctx_.get());
+  isl_ctx_set_max_operations(ctx_.get(), operations);
+  isl_ctx_reset_operations(ctx_.get());
+}
+
 void Context::restart_budget(unsigned long budget) {
   if (largest_budget && (budget == 0 || budget > largest_budget)) budget = largest_budget;
   budget_ = budget;
-  isl_ctx_reset_error(ctx_.get());
-  isl_ctx_set_max_operations(ctx_.get(), budget);
-  isl_ctx_reset_operations(ctx_.get());
+  restart(budget);
 }
+
+void Context::restart_budget_once(unsigned long most) { restart(budget_ ? std::min(budget_, most) : most); }
+
+void Context::restart_without_budget() { restart(0); }
 
 isl::id Context::fresh_id(const std::string& name) { return isl::id(isl(), name + "_" + std::to_string(count_++)); }
 
@@ -317,18 +327,36 @@ std::optional<isl::set> conjunct_to_set(const Expr& condition, const Scope& scop
   return a->unite(*b);
 }
 
+// For conditions of many cases: `points` of conjunct `number` without the free symbols that no other one mentions,
+// before all cases of one are combined with all cases of the others.
+isl::set without_own(isl::set points, const std::vector<Expr>& conjuncts, std::size_t number, const Scope& scope,
+                     const std::vector<ir::Symbol>& free) {
+  bool fewer = false;
+  for (const ir::Symbol& symbol : free) {
+    std::size_t mentioned = 0;
+    for (const Expr& conjunct : conjuncts) mentioned += ir::mentions(conjunct, symbol);
+    if (mentioned != 1 || !ir::mentions(conjuncts[number], symbol)) continue;
+    const auto place = std::find(scope.iterators.begin(), scope.iterators.end(), symbol);
+    points = checked(*scope.context, isl_set_eliminate(points.release(), isl_dim_set,
+                                                       static_cast<unsigned>(place - scope.iterators.begin()), 1));
+    fewer = true;
+  }
+  return fewer ? points.coalesce() : points;
+}
+
 }  // namespace
 
-std::optional<isl::set> to_set(const Expr& condition, const Scope& scope) {
+std::optional<isl::set> to_set(const Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free) {
   return guarded(*scope.context, [&]() -> std::optional<isl::set> {
     std::vector<Expr> conjuncts;
     split_conjunction(condition, conjuncts);
     LinearConstraints linear(scope);
     std::optional<isl::set> others;
-    for (const Expr& conjunct : conjuncts) {
-      if (linear.add(conjunct)) continue;
-      auto points = conjunct_to_set(conjunct, scope);
+    for (std::size_t k = 0; k < conjuncts.size(); ++k) {
+      if (linear.add(conjuncts[k])) continue;
+      auto points = conjunct_to_set(conjuncts[k], scope);
       if (!points) return std::nullopt;
+      if (isl_set_n_basic_set(points->get()) > 1) points = without_own(*points, conjuncts, k, scope, free);
       others = others ? others->intersect(*points) : *points;
     }
     if (linear.empty()) return others;

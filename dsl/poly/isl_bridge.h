@@ -40,6 +40,9 @@ class Context {
   /// Starts counting operations anew. Call it at the start of each independent piece of work.
   void restart_budget() { restart_budget(budget_); }
   void restart_budget(unsigned long budget);
+  /// The same for one piece of work that gets less, or all that it takes: the next restart is as before.
+  void restart_budget_once(unsigned long most);
+  void restart_without_budget();
 
   /// The id that stands for a symbol (as a parameter) or an array (as a tuple).
   isl::id id_of(const ir::Symbol& symbol);
@@ -54,6 +57,8 @@ class Context {
   struct Free {
     void operator()(isl_ctx* ctx) const;
   };
+  void restart(unsigned long operations);
+
   std::unique_ptr<isl_ctx, Free> ctx_;  // first: freed after the ids below
   unsigned long budget_ = 0;
   int count_ = 0;
@@ -129,7 +134,9 @@ struct Scope {
 std::optional<isl::pw_aff> to_pw_aff(const ir::Expr& e, const Scope& scope);
 
 /// The points of the scope where a bool expression holds; nullopt when it is not made of affine comparisons.
-std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope);
+/// `free` are iterators of the scope whose values nobody will ask for: what the result says of them alone may be
+/// missing.
+std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free = {});
 
 // From isl to ir
 // -------------------------------------------------------------------------------------------------------

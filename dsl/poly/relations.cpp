@@ -19,23 +19,38 @@ isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction&
   wide.tuple.clear();
   Expr all = condition;
   for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
-  auto points = to_set(all, wide);
+  auto points = to_set(all, wide, abstraction.symbols());
   if (!points) throw InternalError("an abstracted condition is not affine");
   auto first = static_cast<unsigned>(scope.iterators.size());
   auto count = static_cast<unsigned>(abstraction.symbols().size());
   return checked(*scope.context, isl_set_project_out(points->release(), isl_dim_set, first, count));
 }
 
+namespace {
+
+bool has_cases(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& part) {
+    auto* node = part.as<ir::Binary>();
+    found = found || part.as<ir::Select>() || (node && (node->op == BinaryOp::Min || node->op == BinaryOp::Max));
+  });
+  return found;
+}
+
+}  // namespace
+
 isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& statement,
                      const std::vector<Expr>& values, const Expr& condition, const Abstraction& abstraction,
-                     const std::optional<isl::id>& tuple) {
+                     const std::optional<isl::id>& tuple, const std::map<std::size_t, Expr>& below) {
   // The values become symbols themselves: the relation is the set [iterators, values, symbols] seen as a map.
   Scope scope = {context, statement.iterators, ""};
   Expr all = condition;
-  for (const Expr& value : values) {
-    scope.iterators.push_back(ir::make_symbol("e"));
-    all = both(all, ir::binary(BinaryOp::Eq, ir::var(scope.iterators.back()), value));
-  }
+  for (std::size_t k = 0; k < values.size(); ++k) scope.iterators.push_back(ir::make_symbol("e"));
+  const auto name_of = [&](std::size_t k) { return ir::var(scope.iterators[statement.iterators.size() + k]); };
+  // A value of several cases is mentioned once: the cases of one mention would be combined with those of another.
+  for (const auto& [k, extent] : below)
+    all = both(all, in_bounds(has_cases(values[k]) ? name_of(k) : values[k], ir::int_const(0), extent));
+  for (std::size_t k = 0; k < values.size(); ++k) all = both(all, ir::binary(BinaryOp::Eq, name_of(k), values[k]));
   isl_map* map = isl_map_from_range(points_of(scope, all, abstraction).release());
   map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(statement.iterators.size()));
   map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
@@ -94,6 +109,7 @@ void AccessBuilder::set_relation(Access& access, const Statement& statement, con
                                  Abstraction& abstraction) const {
   std::vector<Expr> element = local_prefix(access.array, statement);
   Expr condition = abstraction.condition(guard, true);
+  std::map<std::size_t, Expr> below;
   for (std::size_t k = 0; k < access.indices.size(); ++k) {
     bool was_exact = abstraction.exact();
     element.push_back(abstraction.value(access.indices[k]));
@@ -101,10 +117,16 @@ void AccessBuilder::set_relation(Access& access, const Statement& statement, con
     // Programs keep their indices in bounds, which is worth knowing where nothing better is.
     Abstraction extent(facts_);
     Expr upper = extent.value(access.array->shape[k]);
-    if (extent.exact()) condition = both(condition, in_bounds(element.back(), ir::int_const(0), upper));
+    if (extent.exact()) below[element.size() - 1] = upper;
   }
-  access.relation = relation_of(context_, statement, element, condition, abstraction, context_->id_of(access.array));
+  access.relation =
+      relation_of(context_, statement, element, condition, abstraction, context_->id_of(access.array), below);
   access.exact = statement.exact && abstraction.exact();
+}
+
+std::size_t AccessBuilder::loops_around(const ir::Array& array) const {
+  const auto found = local_depth_.find(array->id);
+  return found == local_depth_.end() ? 0 : found->second + 1;
 }
 
 std::vector<Expr> AccessBuilder::local_prefix(const ir::Array& array, const Statement& statement) const {

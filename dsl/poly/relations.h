@@ -13,10 +13,11 @@ ir::Expr in_bounds(const ir::Expr& index, const ir::Expr& lower, const ir::Expr&
 /// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols.
 isl::set points_of(const Scope& scope, const ir::Expr& condition, const Abstraction& abstraction);
 
-/// statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds.
+/// statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds. Values
+/// number k for which `below` has an extent are in [0, extent).
 isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& statement,
                      const std::vector<ir::Expr>& values, const ir::Expr& condition, const Abstraction& abstraction,
-                     const std::optional<isl::id>& tuple);
+                     const std::optional<isl::id>& tuple, const std::map<std::size_t, ir::Expr>& below = {});
 
 /// Adds accesses to statements, whose name, iterators, domain and exactness must be known.
 class AccessBuilder {
@@ -26,6 +27,9 @@ class AccessBuilder {
 
   /// From now on: a local array that is allocated inside the region, inside of so many loops.
   void note_local(const ir::Array& array, std::size_t depth) { local_depth_[array->id] = depth; }
+
+  /// How many loops of the region are around the allocation of an array, plus 1; 0 for one from outside.
+  std::size_t loops_around(const ir::Array& array) const;
 
   /// Loads below `e` in evaluation order.
   void add_reads(const ir::Expr& e, Statement& statement) const { add_reads(e, statement, ir::bool_const(true)); }

@@ -3,11 +3,11 @@
 #include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/analyses.h"
 #include "transforms/contractions/match.h"
 #include "transforms/contractions/scalars.h"
 #include "transforms/distribute.h"
 #include "transforms/expand_locals.h"
-#include "transforms/isl_context.h"
 
 #include <fmt/format.h>
 #include <loopgrad/schedule.h>
@@ -58,7 +58,7 @@ class Recognizer {
     const std::vector<ir::Array> scalars = scalars_of_products(s);
     if (scalars.empty()) return {};
     try {
-      const auto expansion = expand_locals(poly::build_model(program_, s, isl_context(context_)), s, scalars);
+      const auto expansion = expand_locals(*analyses(context_).model_of(program_, s), s, scalars);
       if (!expansion) return {};
       const ir::For& loop = *expansion->nest.as<ir::For>();
       const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
@@ -117,8 +117,7 @@ class Recognizer {
                    const std::vector<Candidate>& candidates) {
     if (leaves(s).size() == 1) return accept(candidates.front());
     try {
-      const poly::Model model = poly::build_model(program, s, isl_context(context_));
-      const LeafOrder order(model, s);
+      const LeafOrder order(*analyses(context_).model_of(program, s), s);
       std::vector<const Candidate*> chosen;
       std::vector<StmtSet> groups;
       for (const Candidate& candidate : candidates) {
@@ -173,7 +172,7 @@ class Recognizer {
 
   /// The first word on a sum counts: it is about the most loops.
   void report(const Stmt& leaf, bool handed_over, const std::string& reason) {
-    if (!reported_.insert(leaf.get()).second) {
+    if (!reported_.emplace(leaf.get(), leaf).second) {
       if (!handed_over) return;
       std::erase_if(context_.report.contractions, [&](const ContractionDecision& d) {
         return !d.handed_over && d.where.str() == leaf->location.str() && d.sum == text_of(*leaf.as<ir::Reduce>());
@@ -185,7 +184,7 @@ class Recognizer {
 
   const ir::Program& program_;
   PassContext& context_;
-  StmtSet reported_;
+  std::map<const ir::StmtNode*, Stmt> reported_;  // kept: other leaves must not get their addresses
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/analyses.h"
 #include "transforms/cpu/row_nests.h"
 #include "transforms/cpu/row_windows.h"
 #include "transforms/linear_form.h"
@@ -214,7 +215,7 @@ class Fused {
 
 class Fuser {
  public:
-  explicit Fuser(const ir::Program& program) : program_(program), context_(std::make_shared<poly::Context>(budget)) {}
+  Fuser(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
 
   Stmt visit(const Stmt& s) {
     return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
@@ -253,16 +254,16 @@ class Fuser {
     while (!nests.empty() && nests.back().kind == RowKind::Other) nests.pop_back();
     if (nests.size() < 2) return {};
     try {
-      context_->restart_budget();
-      return poly::guarded(
-          *context_, [&] { return Planner(program_, poly::build_model(program_, region, context_)).plan(nests); });
+      const Analyses::Model model = analyses_.model_of(program_, region);
+      model->context->restart_budget(budget);
+      return poly::guarded(*model->context, [&] { return Planner(program_, *model).plan(nests); });
     } catch (const poly::BudgetError&) {
       return {};
     }
   }
 
   const ir::Program& program_;
-  std::shared_ptr<poly::Context> context_;
+  Analyses& analyses_;
 };
 
 // Arrays that windows have replaced are allocated in vain.
@@ -275,8 +276,8 @@ Stmt without_unused(const Stmt& s) {
 
 }  // namespace
 
-ir::Program fuse_rows(const ir::Program& program) {
-  return ir::with_body(program, without_unused(Fuser(program).visit(program.body)));
+ir::Program fuse_rows(const ir::Program& program, PassContext& context) {
+  return ir::with_body(program, without_unused(Fuser(program, analyses(context)).visit(program.body)));
 }
 
 }  // namespace loopgrad::transforms

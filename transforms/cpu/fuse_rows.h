@@ -28,10 +28,10 @@
 // without sequential ones: what sums does not wait for memory, and would lose the parallel loops inside its rows.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program fuse_rows(const ir::Program& program);
+ir::Program fuse_rows(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "dsl/poly/dependences.h"
+#include "transforms/analyses.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -30,7 +30,7 @@ bool bounds_are_fixed(const ir::For& loop, const Stmt& body) {
 
 class Hoister {
  public:
-  explicit Hoister(const ir::Program& program) : program_(program) {}
+  Hoister(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
 
   ir::Program run() {
     // One change at a time: legality is asked of the program as it is then.
@@ -77,9 +77,7 @@ class Hoister {
   bool accept(const Stmt& body, const Stmt& loop) {
     const ir::Program candidate = ir::with_body(program_, body);
     try {
-      auto isl = std::make_shared<poly::Context>();
-      const poly::Model model = poly::build_model(candidate, loop, isl);
-      if (!poly::carried_by(model, loop, poly::Search::UntilAny).empty()) return false;
+      if (!analyses_.carried_by(candidate, loop, poly::Search::UntilAny).empty()) return false;
     } catch (const poly::BudgetError&) {
       return false;
     }
@@ -139,11 +137,14 @@ class Hoister {
   }
 
   ir::Program program_;
+  Analyses& analyses_;
   std::set<const ir::StmtNode*> refused_;
 };
 
 }  // namespace
 
-ir::Program hoist_parallel_loops(const ir::Program& program) { return Hoister(program).run(); }
+ir::Program hoist_parallel_loops(const ir::Program& program, PassContext& context) {
+  return Hoister(program, analyses(context)).run();
+}
 
 }  // namespace loopgrad::transforms

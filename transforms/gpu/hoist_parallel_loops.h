@@ -19,10 +19,10 @@
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program hoist_parallel_loops(const ir::Program& program);
+ir::Program hoist_parallel_loops(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

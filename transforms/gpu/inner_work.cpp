@@ -15,7 +15,7 @@ namespace {
 
 class WorkFinder {
  public:
-  explicit WorkFinder(const ir::Program& program) : program_(program) {
+  explicit WorkFinder(const Analysed& program) : program_(program) {
     ranges_.leaf = [](const Expr& leaf) {
       return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
     };
@@ -58,7 +58,7 @@ class WorkFinder {
     meetings_ = meetings_ + times;
   }
 
-  const ir::Program& program_;
+  const Analysed program_;
   ir::RangeContext ranges_;
   bool known_ = true;
   Expr steps_ = ir::int_const(0), meetings_ = ir::int_const(0);
@@ -66,7 +66,7 @@ class WorkFinder {
 
 }  // namespace
 
-std::optional<InnerWork> inner_work(const ir::Program& program, const ir::For& loop) {
+std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop) {
   return WorkFinder(program).of(loop);
 }
 

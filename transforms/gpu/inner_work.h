@@ -1,7 +1,7 @@
 // How much there is to do in the loops inside of a parallel loop, to choose which of them the threads of a block share.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/analysed.h"
 
 #include <optional>
 
@@ -15,6 +15,6 @@ struct InnerWork {
 
 /// `loop` is a parallel one of `program`, by identity. Nullopt where the host cannot bound it, or loops inside do more
 /// than to sum.
-std::optional<InnerWork> inner_work(const ir::Program& program, const ir::For& loop);
+std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);
 
 }  // namespace loopgrad::transforms

@@ -169,7 +169,7 @@ struct Keep {
 
 class Keeper {
  public:
-  Keeper(const ir::Program& program, RowLoops rows) : program_(program), rows_(std::move(rows)) {
+  Keeper(const Analysed& program, RowLoops rows) : program_(program), rows_(std::move(rows)) {
     aliases_ = ir::aliased_arrays(program);
   }
 
@@ -334,7 +334,7 @@ class Keeper {
     return all;
   }
 
-  const ir::Program& program_;
+  const Analysed program_;
   const RowLoops rows_;
   const ir::Symbol canonical_ = ir::make_symbol("element");
   std::set<const ir::StmtNode*> row_loops_;
@@ -342,7 +342,7 @@ class Keeper {
   std::set<ir::Array> aliases_, taken_;
 };
 
-bool has_kept_locals(const ir::Program& program, const Stmt& body, const RowLoops& rows) {
+bool has_kept_locals(const Analysed& program, const Stmt& body, const RowLoops& rows) {
   bool found = false;
   ir::walk_stmts(body, [&](const Stmt& s) {
     const auto* local = s.as<ir::Allocate>();
@@ -353,13 +353,13 @@ bool has_kept_locals(const ir::Program& program, const Stmt& body, const RowLoop
 
 }  // namespace
 
-bool RowLoops::contains(const ir::Program& program, const Stmt& s) const {
+bool RowLoops::contains(const Analysed& program, const Stmt& s) const {
   const auto* loop = s.as<ir::For>();
   if (!loop || ir::as_int(loop->lower).value_or(-1) < 0 || !ir::equal(loop->upper, length)) return false;
   return !has_loops(loop->body) && shared_sums(program, s, scalars).has_value();
 }
 
-bool is_kept(const ir::Program& program, const ir::Allocate& local, const RowLoops& rows) {
+bool is_kept(const Analysed& program, const ir::Allocate& local, const RowLoops& rows) {
   if (local.array->shape.size() != 1 || !ir::equal(local.array->shape[0], rows.length)) return false;
   std::size_t inside = 0, all = 0;
   auto count = [&](const Stmt& s, const ir::Symbol* iterator, std::size_t& n) {
@@ -382,7 +382,7 @@ bool is_kept(const ir::Program& program, const ir::Allocate& local, const RowLoo
   return all > 0 && inside == all;
 }
 
-std::optional<KeptRows> keep_rows(const ir::Program& program, const ParallelNest& nest) {
+std::optional<KeptRows> keep_rows(const Analysed& program, const ParallelNest& nest) {
   if (!nest.body.same_as(nest.loops.back()->body)) return std::nullopt;  // guarded: not a part of the program
   RowLoops rows;
   std::vector<OwnElement> scalars;
@@ -403,7 +403,7 @@ std::optional<KeptRows> keep_rows(const ir::Program& program, const ParallelNest
   if (!rows.length) return std::nullopt;
   Keeper keeper(program, rows);
   const Stmt body = keeper.run(nest.body);
-  KeptRows kept{ir::with_body(program, replace(program.body, nest.body, body)), body, rows};
+  KeptRows kept{ir::with_body(program, replace(program->body, nest.body, body)), body, rows};
   if (!keeper.changed && !has_kept_locals(program, body, rows)) return std::nullopt;
   return kept;
 }

@@ -15,6 +15,7 @@
 // know.
 #pragma once
 
+#include "transforms/analysed.h"
 #include "transforms/gpu/parallel_nest.h"
 #include "transforms/gpu/shared_sums.h"
 
@@ -31,7 +32,7 @@ struct RowLoops {
 
   /// Whether `loop`, inside `program`, runs over a row: it starts at a constant, ends at the length, and its
   /// iterations, without loops inside, share nothing but sums that `spread_rows` can give to threads.
-  bool contains(const ir::Program& program, const ir::Stmt& loop) const;
+  bool contains(const Analysed& program, const ir::Stmt& loop) const;
 };
 
 /// A program in which rows are kept in locals, and those locals (with those that were there before).
@@ -42,9 +43,9 @@ struct KeptRows {
 };
 
 /// For the body of a nest inside `program`; nullopt where nothing is worth keeping.
-std::optional<KeptRows> keep_rows(const ir::Program& program, const ParallelNest& nest);
+std::optional<KeptRows> keep_rows(const Analysed& program, const ParallelNest& nest);
 
 /// Locals of the block that only row loops touch, each iteration its own element: they fit the registers.
-bool is_kept(const ir::Program& program, const ir::Allocate& local, const RowLoops& rows);
+bool is_kept(const Analysed& program, const ir::Allocate& local, const RowLoops& rows);
 
 }  // namespace loopgrad::transforms

@@ -31,7 +31,7 @@ std::vector<Stmt> children_of(const Stmt& body) {
 
 /// The loop sums into elements that only depend on what is around it, by statements without loops, and does nothing
 /// else.
-bool only_sums(const ir::Program& program, const Stmt& s, const ir::For& loop) {
+bool only_sums(const Analysed& program, const Stmt& s, const ir::For& loop) {
   if (is_parallel_loop(s) || contains_loop(loop.body)) return false;
   const auto sums = shared_sums(program, s);
   if (!sums || sums->empty()) return false;
@@ -48,7 +48,7 @@ bool only_sums(const ir::Program& program, const Stmt& s, const ir::For& loop) {
 
 class LaneGroups {
  public:
-  LaneGroups(const ir::Program& program, const ir::For& loop, std::int64_t threads)
+  LaneGroups(const Analysed& program, const ir::For& loop, std::int64_t threads)
       : program_(program), loop_(loop), threads_(number(threads)), all_threads_(threads) {
     width_ = chunk_width;
     for (const Stmt& child : children_of(loop.body)) {
@@ -132,7 +132,7 @@ class LaneGroups {
         threads_loop(t, threads_, every_nth(j, start_ + ir::var(t), end, threads_, own, loop_.location)));
   }
 
-  const ir::Program& program_;
+  const Analysed program_;
   const ir::For& loop_;
   const Expr threads_;
   const std::int64_t all_threads_;
@@ -147,7 +147,7 @@ class LaneGroups {
 
 bool has_length_from_data(const ir::For& loop) { return has_load(loop.lower) && has_load(loop.upper); }
 
-bool fits_lane_groups(const ir::Program& program, const ir::For& loop) {
+bool fits_lane_groups(const Analysed& program, const ir::For& loop) {
   if (loop.mode != ir::LoopMode::Parallel || has_load(loop.lower) || has_load(loop.upper)) return false;
   const int own_score = coalescing_score(loop.body, loop.iterator);
   bool any = false;
@@ -174,7 +174,7 @@ bool fits_lane_groups(const ir::Program& program, const ir::For& loop) {
   return any;
 }
 
-Stmt lane_groups(const ir::Program& program, const ir::For& loop, std::int64_t threads) {
+Stmt lane_groups(const Analysed& program, const ir::For& loop, std::int64_t threads) {
   return LaneGroups(program, loop, threads).code();
 }
 

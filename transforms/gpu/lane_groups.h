@@ -18,7 +18,7 @@
 // takes one iteration in place of four.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/analysed.h"
 
 namespace loopgrad::transforms {
 
@@ -28,10 +28,10 @@ bool has_length_from_data(const ir::For& loop);
 /// Whether `loop`, a For of `program`, is a parallel loop that `lane_groups` takes: it executes statements without
 /// loops and at least one loop of a length from data that does nothing but to sum into elements of its own, in a row.
 /// Neighbouring iterations of `loop` touch neighbouring elements.
-bool fits_lane_groups(const ir::Program& program, const ir::For& loop);
+bool fits_lane_groups(const Analysed& program, const ir::For& loop);
 
 /// `loop` for a block of `threads` threads, a power of two from 32. Requires: it fits. Every element
 /// gets the same terms, in an order that depends on the number of threads and the bounds of the loops only.
-ir::Stmt lane_groups(const ir::Program& program, const ir::For& loop, std::int64_t threads);
+ir::Stmt lane_groups(const Analysed& program, const ir::For& loop, std::int64_t threads);
 
 }  // namespace loopgrad::transforms

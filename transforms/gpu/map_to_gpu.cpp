@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/analyses.h"
 #include "transforms/gpu/keep_rows.h"
 #include "transforms/gpu/launch_loops.h"
 #include "transforms/gpu/lockstep.h"
@@ -49,7 +50,7 @@ using Nest = ParallelNest;
 
 class Mapper {
  public:
-  Mapper(const ir::Program& program, PassContext& context)
+  Mapper(const Analysed& program, PassContext& context)
       : program_(program),
         context_(context),
         enough_threads_(context.options.machine.enough_threads),
@@ -175,8 +176,8 @@ class Mapper {
     if (!branch || branch->else_body || !host_knows(branch->condition) || mentions(branch->condition, loop.iterator))
       return {};
     const Stmt once = ir::if_then(branch->condition, with_body(loop, branch->then_body), {}, branch->location);
-    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, once));
-    return Mapper(candidate, context_).host(once);
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, once));
+    return Mapper({candidate, program_.analyses}, context_).host(once);
   }
 
   Stmt host_loop(const Stmt& s, const ir::For& loop) {
@@ -275,8 +276,8 @@ class Mapper {
     const Stmt once = update_once(program_, nest.body);
     if (once.same_as(nest.body)) return make(*this, nest);
     const Stmt updated = replace(s, nest.body, once);
-    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, updated));
-    Mapper mapper(candidate, context_);
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, updated));
+    Mapper mapper({candidate, program_.analyses}, context_);
     return make(mapper, parallel_nest(updated));
   }
 
@@ -309,7 +310,7 @@ class Mapper {
     const ir::Symbol keepers = ir::make_symbol("threads");
     const Expr share = ceil_div(kept->rows.length, number(kept_per_thread));
     const Expr few = fixed_threads_ ? number(fixed_threads_) : threads_for(share, 32, most_row_threads);
-    const Stmt keeping = spread_rows(kept->program, kept->body, ir::var(keepers), kept->rows);
+    const Stmt keeping = spread_rows({kept->program, program_.analyses}, kept->body, ir::var(keepers), kept->rows);
     const std::int64_t most = kept_per_thread * (fixed_threads_ ? fixed_threads_ : most_row_threads);
     return ir::if_then(ir::binary(BinaryOp::Le, kept->rows.length, number(most)),
                        let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
@@ -398,7 +399,7 @@ class Mapper {
     return body;
   }
 
-  const ir::Program& program_;
+  const Analysed program_;
   std::vector<std::pair<Expr, std::int64_t>> below_;  // values and what the host knows them to be less than
   mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
   PassContext& context_;
@@ -411,7 +412,7 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, PassContext& context) {
   if (ir::uses_stack(program.body)) return program;
-  return ir::with_body(program, Mapper(program, context).host(program.body));
+  return ir::with_body(program, Mapper({program, analyses(context)}, context).host(program.body));
 }
 
 }  // namespace loopgrad::transforms

@@ -128,7 +128,7 @@ std::optional<RaggedRows> ragged_rows(const ir::Program& program, const Parallel
   return result;
 }
 
-Stmt row_classes(const ir::Program& program, const ParallelNest& nest, const RaggedRows& ragged,
+Stmt row_classes(const Analysed& program, const ParallelNest& nest, const RaggedRows& ragged,
                  std::int64_t fixed_threads, std::int64_t enough_threads) {
   // A test that takes a small device has small rows.
   const std::int64_t limit = std::min(short_row, std::max<std::int64_t>(enough_threads / short_row, 2));

@@ -15,6 +15,7 @@
 // rows beside each other are done by different blocks.
 #pragma once
 
+#include "transforms/analysed.h"
 #include "transforms/gpu/parallel_nest.h"
 
 namespace loopgrad::transforms {
@@ -31,7 +32,7 @@ struct RaggedRows {
 std::optional<RaggedRows> ragged_rows(const ir::Program& program, const ParallelNest& nest);
 
 /// Both kernels. `fixed_threads`: of each block, as the user wants it; 0: as fits. `enough_threads` as in Machine.
-ir::Stmt row_classes(const ir::Program& program, const ParallelNest& nest, const RaggedRows& ragged,
+ir::Stmt row_classes(const Analysed& program, const ParallelNest& nest, const RaggedRows& ragged,
                      std::int64_t fixed_threads, std::int64_t enough_threads);
 
 }  // namespace loopgrad::transforms

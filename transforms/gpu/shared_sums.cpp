@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "dsl/poly/dependences.h"
+#include "transforms/analyses.h"
 #include "transforms/gpu/accesses.h"
 #include "transforms/linear_form.h"
 #include "transforms/nest.h"
@@ -82,15 +82,13 @@ bool OwnElement::is_target_of(const SharedSum& sum) const {
   return array == sum.array && ir::equal(indices, sum.indices);
 }
 
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop,
+std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const Stmt& loop,
                                                   const std::vector<OwnElement>& own) {
   if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
   if (ir::uses_stack(loop)) return std::nullopt;
   std::vector<SharedSum> sums;
   try {
-    auto isl = std::make_shared<poly::Context>();
-    const poly::Model model = poly::build_model(program, loop, isl);
-    for (const poly::Conflict& conflict : poly::carried_by(model, loop, poly::Search::UntilNotASum)) {
+    for (const poly::Conflict& conflict : program.analyses.carried_by(program, loop, poly::Search::UntilNotASum)) {
       if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
       const ir::Array& array = conflict.a->array;
       if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
@@ -104,7 +102,7 @@ std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, co
   return sums;
 }
 
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const Stmt& loop) {
+std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const Stmt& loop) {
   std::vector<OwnElement> scalars;
   ir::walk_stmts(loop, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();

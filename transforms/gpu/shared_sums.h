@@ -1,7 +1,7 @@
 // Loops whose iterations share nothing but what they sum into: threads can take them apart, each with sums of its own.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/analysed.h"
 
 #include <optional>
 #include <vector>
@@ -20,7 +20,7 @@ struct SharedSum {
 /// iterations and surely exists; nullopt otherwise. `loop` is a For inside `program`, by identity. An empty list: the
 /// loop is parallel. A sum into a scalar may happen in some iterations only: the scalar must then be the block's own,
 /// or there must be only one block.
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const ir::Stmt& loop);
+std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const ir::Stmt& loop);
 
 /// An element that surely exists, and that the threads of no other block change.
 struct OwnElement {
@@ -31,7 +31,7 @@ struct OwnElement {
 };
 
 /// The same, with elements that may be added to even when the loop makes no trip.
-std::optional<std::vector<SharedSum>> shared_sums(const ir::Program& program, const ir::Stmt& loop,
+std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const ir::Stmt& loop,
                                                   const std::vector<OwnElement>& own);
 
 /// Sums into copies: `sum` is replaced by a fresh scalar in `body`; used for partial results.

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "transforms/analyses.h"
 #include "transforms/gpu/strides.h"
 #include "transforms/nest.h"
 #include "transforms/parallelize_loops.h"
@@ -146,13 +147,15 @@ class Splitter {
 
 }  // namespace
 
-ir::Program split_kernels(const ir::Program& program) {
+ir::Program split_kernels(const ir::Program& program, PassContext& outer) {
   Splitter splitter;
   const ir::Program split = ir::with_body(program, splitter.visit(program.body));
   if (!splitter.has_fills) return split;
   Report decisions;
   const LowerOptions options;
   PassContext context{options, decisions};
+  analyses(outer);
+  context.analyses = outer.analyses;
   return parallelize_loops(split, context);
 }
 

@@ -22,10 +22,10 @@
 // alone: loops whose body declares local arrays, conditions of data.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program split_kernels(const ir::Program& program);
+ir::Program split_kernels(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

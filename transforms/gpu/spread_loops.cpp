@@ -41,7 +41,7 @@ bool is_team_loop(const ir::For& loop, const Expr& threads) {
 
 class Spreader {
  public:
-  Spreader(const ir::Program& program, Expr threads, const RowLoops* rows, bool ragged = false)
+  Spreader(const Analysed& program, Expr threads, const RowLoops* rows, bool ragged = false)
       : program_(program), threads_(std::move(threads)), ragged_(ragged), rows_(rows) {}
 
   Stmt visit(const Stmt& s) {
@@ -269,7 +269,7 @@ class Spreader {
 
   static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
 
-  const ir::Program& program_;
+  const Analysed program_;
   std::vector<OwnElement> own_;  // assigned before in the blocks around, and scalars of the block
   const Expr threads_;
   const bool ragged_ = false;
@@ -280,7 +280,7 @@ class Spreader {
 
 }  // namespace
 
-bool can_spread(const ir::Program& program, const Stmt& s) {
+bool can_spread(const Analysed& program, const Stmt& s) {
   bool found = false;
   ir::walk_stmts(s, [&](const Stmt& child) {
     const auto* loop = child.as<ir::For>();
@@ -336,15 +336,15 @@ Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const 
                       LoopMode::Forward, location);
 }
 
-Stmt spread_loops(const ir::Program& program, const Stmt& s, const Expr& threads) {
+Stmt spread_loops(const Analysed& program, const Stmt& s, const Expr& threads) {
   return settle_scalars(Spreader(program, threads, nullptr).visit(s));
 }
 
-Stmt spread_rows(const ir::Program& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
+Stmt spread_rows(const Analysed& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
   return settle_scalars(Spreader(program, threads, &rows).visit(s));
 }
 
-Stmt spread_ragged(const ir::Program& program, const Stmt& s, std::int64_t threads) {
+Stmt spread_ragged(const Analysed& program, const Stmt& s, std::int64_t threads) {
   return settle_scalars(Spreader(program, ir::int_const(threads), nullptr, true).visit(s));
 }
 

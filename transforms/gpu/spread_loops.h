@@ -20,13 +20,13 @@
 // fixed order. "step T" is a loop over steps around a loop of one trip or a few, see `strided_loop`.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/analysed.h"
 
 namespace loopgrad::transforms {
 
 /// `s`, which must be inside `program`, for a block of `threads` threads (an expression of symbols around the kernel).
 /// Legality: parallel loops are taken at their word; sequential ones are spread only where `shared_sums` allows.
-ir::Stmt spread_loops(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads);
+ir::Stmt spread_loops(const Analysed& program, const ir::Stmt& s, const ir::Expr& threads);
 
 struct RowLoops;  // see keep_rows.h
 
@@ -39,15 +39,15 @@ struct RowLoops;  // see keep_rows.h
 ///                                                e[t, k] = x[r, c]
 ///
 /// Requires: n <= 8*T.
-ir::Stmt spread_rows(const ir::Program& program, const ir::Stmt& s, const ir::Expr& threads, const RowLoops& rows);
+ir::Stmt spread_rows(const Analysed& program, const ir::Stmt& s, const ir::Expr& threads, const RowLoops& rows);
 
 /// The same for rows whose length only data tell, by `threads` threads exactly. Neighbouring threads take neighbouring
 /// iterations of the loops over a row one by one, since rows begin anywhere; loops inside that only sum are each
 /// thread's own, or, where several elements have sums over the row, see lane_groups.h.
-ir::Stmt spread_ragged(const ir::Program& program, const ir::Stmt& s, std::int64_t threads);
+ir::Stmt spread_ragged(const Analysed& program, const ir::Stmt& s, std::int64_t threads);
 
 /// Whether `spread_loops` would spread anything.
-bool can_spread(const ir::Program& program, const ir::Stmt& s);
+bool can_spread(const Analysed& program, const ir::Stmt& s);
 
 /// How many threads a block has when its loops say so: the parallel loops in `body`, more than one of them, all run
 /// over the same constant number of iterations, and share an array that is allocated around all of them. Such loops

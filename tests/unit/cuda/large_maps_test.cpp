@@ -114,7 +114,10 @@ TEST(HoistParallelLoops, AFillJoinsTheLoopThatSumsIntoIt) {
       for (auto j : p.loop("j", 0, m)) s(b, j) += a(b, i, j);
   }
   LoweredProgram result = lowered(p.build(), SumMode::Atomic);  // loops as they are
-  result.after = hoist_parallel_loops(result.after);
+  Report report;
+  const LowerOptions options;
+  PassContext context{options, report};
+  result.after = hoist_parallel_loops(result.after, context);
   result.text = ir::print(result.after.body);
   EXPECT_EQ(count_of(result.text, "parallel for"), 2u) << result.text;
   expect_same_results(result, {{"n", 2}, {"m", 5}});

@@ -5,13 +5,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-LoweredProgram fused(const Program& program) {
-  LoweredProgram l = lowered(program);
-  l.after = fuse_rows(l.after);
-  ir::verify(l.after, "fuse_rows");
-  l.text = ir::print(l.after.body);
-  return l;
-}
+LoweredProgram fused(const Program& program) { return passed(program, fuse_rows); }
 
 // v = f(u), then u = g(v), in place, with offsets in rows.
 Program in_place(int up, int down, int reads = 0) {

@@ -42,6 +42,17 @@ inline LoweredProgram passed(const Program& program, ir::Program (*pass)(const i
   return result;
 }
 
+inline LoweredProgram passed(const Program& program, PassFunction pass) {
+  LoweredProgram result = lowered(program);
+  Report report;
+  const LowerOptions options;
+  PassContext context{options, report};
+  result.after = pass(result.after, context);
+  ir::verify(result.after, "pass");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
 /// Names of the loops that are parallel and in no other parallel loop.
 inline std::vector<std::string> outer_parallel_loops(const ir::Stmt& s) {
   std::vector<std::string> names;
