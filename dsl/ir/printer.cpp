@@ -77,6 +77,17 @@ KnownType shared_type(KnownType known, const Expr& first, const Operands&... oth
   return std::nullopt;
 }
 
+/// The text has a conversion to i32 that tells what is compared: integers are compared as i64 otherwise.
+bool says_i32(const Expr& e) {
+  return e.type() == ScalarType::I32 && visit(e, overloaded{
+                                                     [](const Cast&) { return true; },
+                                                     [](const Unary& u) { return says_i32(u.a); },
+                                                     [](const Binary& b) { return says_i32(b.a) || says_i32(b.b); },
+                                                     [](const Select& s) { return says_i32(s.a) || says_i32(s.b); },
+                                                     [](const auto&) { return false; },
+                                                 });
+}
+
 class ExprPrinter {
  public:
   explicit ExprPrinter(NameTable& names) : names_(names) {}
@@ -124,13 +135,24 @@ class ExprPrinter {
   }
   std::string text_of(const Binary& b, int& level, KnownType known) {
     const Spelling spelling = spelling_of(b.op);
-    const KnownType operands = shared_type(is_comparison(b.op) ? std::nullopt : known, b.a, b.b);
+    if (is_comparison(b.op)) return comparison(b, level);
+    const KnownType operands = shared_type(known, b.a, b.b);
     if (!spelling.infix)
       return fmt::format("{}({}, {})", name_of(b.op), text(b.a, Lowest, operands), text(b.b, Lowest, operands));
     level = spelling.level;
-    // All operators group to the left; comparisons do not chain.
-    const int left = spelling.level == CompareLevel ? spelling.level + 1 : static_cast<int>(spelling.level);
-    return text(b.a, left, operands) + spelling.infix + text(b.b, spelling.level + 1, operands);
+    // All operators group to the left.
+    return text(b.a, spelling.level, operands) + spelling.infix + text(b.b, spelling.level + 1, operands);
+  }
+  /// Comparisons do not chain.
+  std::string comparison(const Binary& b, int& level) {
+    const Spelling spelling = spelling_of(b.op);
+    level = spelling.level;
+    const ScalarType type = b.a.type();
+    const KnownType operands = is_integer(type) ? type : shared_type(std::nullopt, b.a, b.b);
+    std::string left;
+    if (type == ScalarType::I32 && !says_i32(b.a) && !says_i32(b.b)) left = fmt::format("i32({})", text_and_type(b.a));
+    else left = text(b.a, level + 1, operands);
+    return left + spelling.infix + text(b.b, level + 1, operands);
   }
   std::string text_of(const Fma& f, int&, KnownType known) {
     const KnownType type = shared_type(known, f.a, f.b, f.c);

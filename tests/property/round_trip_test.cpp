@@ -45,8 +45,7 @@ testing::AssertionResult is_read_back(const ir::Program& program) {
 void expect_stages_read_back(const ir::Program& program, SumMode mode, const std::string& what) {
   ASSERT_TRUE(is_read_back(program)) << what;
   for (const auto& machine : {transforms::cpu_machine(), transforms::gpu_machine()}) {
-    const transforms::LowerOptions options{
-        .mode = mode, .machine = machine, .bounded = transforms::Bounded::Accesses};
+    const transforms::LowerOptions options{.mode = mode, .machine = machine, .bounded = transforms::Bounded::Accesses};
     Report report;
     transforms::PassContext context{options, report};
     ir::Program now = program;

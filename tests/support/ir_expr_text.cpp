@@ -2,6 +2,7 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -24,7 +25,11 @@ const std::vector<std::map<std::string, BinaryOp>>& operators() {
   static const std::vector<std::map<std::string, BinaryOp>> levels = {
       {{"||", BinaryOp::Or}},
       {{"&&", BinaryOp::And}},
-      {{"<", BinaryOp::Lt}, {"<=", BinaryOp::Le}, {">", BinaryOp::Gt}, {">=", BinaryOp::Ge}, {"==", BinaryOp::Eq},
+      {{"<", BinaryOp::Lt},
+       {"<=", BinaryOp::Le},
+       {">", BinaryOp::Gt},
+       {">=", BinaryOp::Ge},
+       {"==", BinaryOp::Eq},
        {"!=", BinaryOp::Ne}},
       {{"+", BinaryOp::Add}, {"-", BinaryOp::Sub}},
       {{"*", BinaryOp::Mul}, {"/", BinaryOp::Div}, {"//", BinaryOp::FloorDiv}, {"%", BinaryOp::Mod}},
@@ -150,6 +155,17 @@ KnownType type_of(const Tree& t) {
   return std::nullopt;
 }
 
+/// Whether a conversion or a constant says that integers are i32, which elements are not taken for where they are
+/// compared.
+bool says_i32(const Tree& t) {
+  if (t.text == "i32" || t.suffix == "i32") return true;
+  if (t.kind == Tree::Kind::Element) return false;
+  const std::size_t first = t.kind == Tree::Kind::Call && t.text == "select" ? 1 : 0;
+  return std::any_of(t.operands.begin() + static_cast<std::ptrdiff_t>(std::min(first, t.operands.size())),
+                     t.operands.end(), says_i32) &&
+         type_of(t) == ScalarType::I32;
+}
+
 class Builder {
  public:
   explicit Builder(int line) : line_(line) { location_.file = "text", location_.line = static_cast<unsigned>(line); }
@@ -168,15 +184,20 @@ class Builder {
       case Tree::Kind::Constant: return constant(t, known);
       case Tree::Kind::Element: return element(t, known);
       case Tree::Kind::Call: return call(t, known);
-      case Tree::Kind::Unary:
-        return unary(t.text == "!" ? UnaryOp::Not : UnaryOp::Neg, build(t.operands[0], known));
+      case Tree::Kind::Unary: return unary(t.text == "!" ? UnaryOp::Not : UnaryOp::Neg, build(t.operands[0], known));
       case Tree::Kind::Binary: {
         const BinaryOp op = operator_named(t.text);
-        const std::vector<Expr> both = alike(t.operands, 0, is_comparison(op) ? std::nullopt : known);
+        const std::vector<Expr> both = alike(t.operands, 0, is_comparison(op) ? compared_type(t) : known);
         return binary(op, both[0], both[1]);
       }
     }
     throw InternalError("unknown tree");
+  }
+
+  KnownType compared_type(const Tree& t) {
+    const KnownType said = common(type_of(t.operands[0]), type_of(t.operands[1]));
+    const bool as_i32 = says_i32(t.operands[0]) || says_i32(t.operands[1]);
+    return said == ScalarType::I32 && !as_i32 ? ScalarType::I64 : said;
   }
 
   /// Operands of one type, which is known or which one of them says.

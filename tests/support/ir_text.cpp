@@ -206,7 +206,8 @@ class ProgramReader {
     const Array array = read_array(in, scope_);
     std::vector<Expr> indices = read_indices(in, scope_);
     if (indices.size() != array->shape.size())
-      throw TextError(in.line(), "expected " + std::to_string(array->shape.size()) + " indices of '" + array->name + "'");
+      throw TextError(in.line(),
+                      "expected " + std::to_string(array->shape.size()) + " indices of '" + array->name + "'");
     const ScalarType type = value_type(array->type);
     if (in.accept("=")) {
       if (in.accept_all({"pop", "(", ")"})) return finished(in, pop(array, std::move(indices), here()));
@@ -221,7 +222,8 @@ class ProgramReader {
     const bool atomic = in.accept_all({"(", "atomic", ")"});
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
-    if (rounded) return finished(in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, here())});
+    if (rounded)
+      return finished(in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, here())});
     return finished(in, reduce(array, std::move(indices), op, value, here(), atomic));
   }
 

@@ -5,7 +5,8 @@
 //   - A constant has the type of its place: of the element that it is stored to, of an index, of the operand beside
 //     it. Where nothing says a type it is i64, or f64 if it has a point, an exponent or is no number; others have
 //     their type as a suffix (`push(1f32)`).
-//   - An element of an i32 array where an i64 is wanted is converted; all other conversions are printed.
+//   - An element of an i32 array is converted where an i64 is wanted, also where integers are compared and none of them
+//     says i32; all other conversions are printed.
 //   - A sum of a product is fused, unless it is atomic or says `(rounded product)`.
 //   - A local lives to the end of the body in which it stands; with a colon, `local f32 t:`, in what is indented below.
 // Every statement gets the line of the text as its location ("text:12").

@@ -81,8 +81,7 @@ TEST(IrText, SaysWhereSomethingElseWasExpected) {
             "line 2: expected input, output, inout, tape or fact, found 'outout'");
   EXPECT_EQ(error_of(head + "for i in 0..n\n  y[i] = 0\n"), "line 3: expected ':', found the end of the line");
   EXPECT_EQ(error_of(head + "for i in 0..n:\ny[i] = 0\n"), "line 4: expected a body, or 'pass'");
-  EXPECT_EQ(error_of(head + "for i in 0..n:\n   y[i] = 0\n"),
-            "line 4: expected an indentation in steps of two spaces");
+  EXPECT_EQ(error_of(head + "for i in 0..n:\n   y[i] = 0\n"), "line 4: expected an indentation in steps of two spaces");
   EXPECT_EQ(error_of(head + "y[i] = 0\n"), "line 3: nothing is called 'i' here");
   EXPECT_EQ(error_of(head + "for i in 0..n:\n  y[i] = 0\ny[i] = 1\n"), "line 5: nothing is called 'i' here");
   EXPECT_EQ(error_of(head + "y[0] = n\n"), "line 3: expected an expression of type f32, found 'n' of type i64");
@@ -90,7 +89,8 @@ TEST(IrText, SaysWhereSomethingElseWasExpected) {
   EXPECT_EQ(error_of(head + "y = 0\n"), "line 3: expected 1 indices of 'y'");
   EXPECT_EQ(error_of(head + "y[0] = 0 0\n"), "line 3: expected the end of the line, found '0'");
   EXPECT_EQ(error_of(head + "y[0] = cube(y[0])\n"), "line 3: nothing is called 'cube' here");
-  EXPECT_EQ(error_of(head + "y[0] = n < 1 < 2\n"), "line 3: expected an expression of type f32, found '<' of type bool");
+  EXPECT_EQ(error_of(head + "y[0] = n < 1 < 2\n"),
+            "line 3: expected an expression of type f32, found '<' of type bool");
   EXPECT_EQ(error_of(head + "parallel for i in 0..n reversed:\n  pass\n"),
             "line 3: expected no order of a parallel loop, found ':'");
 }
@@ -102,10 +102,10 @@ TEST(IrText, TakesTypesFromThePlace) {
       "  inout  i32 count[n]\n"
       "  inout  f32 x[n]\n"
       "for i in 0..n:\n"
-      "  if index[i] < 3 && i64(index[i]) < i64(count[i]) && index[i] < n && index[i] < count[i]:\n"
+      "  if index[i] < 3 && index[i] < count[i] && index[i] < n && i32(index[i]) < count[i] + 1:\n"
       "    x[index[i]] = f32(f64(x[i])*0.1) + f32(index[i]) + f32(0.1)\n"
       "  count[i64(index[i] + count[i]) + 1] = index[i] + 1\n"
-      "  x[i] = select(i64(index[i]) == 0, 1, f32(index[i] + 1))\n"
+      "  x[i] = select(i32(index[i]*2) == 0, 1, f32(index[i] + 1))\n"
       "  x[i] += (atomic) x[i]*2\n";
   EXPECT_EQ(again(text), text);
 }

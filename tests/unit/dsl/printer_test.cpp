@@ -59,9 +59,11 @@ TEST_F(Printer, ConstantsAndCasts) {
   EXPECT_EQ(print(cast(ScalarType::F64, a)), "f64(x[i])");
   const Array index = make_array("index", ScalarType::I32, {i}, ArrayRole::Input, {});
   EXPECT_EQ(print(load(x, {cast(ScalarType::I64, load(index, {i}))})), "x[index[i]]");
-  EXPECT_EQ(print(cast(ScalarType::I64, load(index, {i}) + load(index, {j})) * j),
-            "i64(index[i] + index[j])*j") << "only an element is converted without a word: the sum is one of i32";
-  EXPECT_EQ(print(binary(BinaryOp::Lt, load(index, {i}), load(index, {j}))), "index[i] < index[j]");
+  EXPECT_EQ(print(cast(ScalarType::I64, load(index, {i}) + load(index, {j})) * j), "i64(index[i] + index[j])*j")
+      << "only an element is converted without a word: the sum is one of i32";
+  EXPECT_EQ(print(binary(BinaryOp::Lt, load(index, {i}), load(index, {j}))), "i32(index[i]) < index[j]");
+  const Expr wide = cast(ScalarType::I64, load(index, {i}));
+  EXPECT_EQ(print(binary(BinaryOp::Lt, wide, wide + int_const(1))), "index[i] < index[i] + 1") << "as i64";
   EXPECT_EQ(print(unary(UnaryOp::Not, cast(ScalarType::Bool, float_const(2, ScalarType::F32)))), "!bool(2f32)");
 }
 
