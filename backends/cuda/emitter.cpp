@@ -45,8 +45,8 @@ SourceLocation location_of(const Stmt& root) {
   return block && !block->body.empty() ? location_of(block->body.front()) : root->location;
 }
 
-/// "// i, j (conv1d.cpp:31), threads: a thread for each iteration". A nest for which the host chooses a shape by sizes
-/// has a line for each.
+/// "// i, j (conv1d.cpp:31), threads: a thread for each iteration". A nest for which the host chooses among shapes has
+/// a line for each of them.
 std::string reasons_for(const Stmt& root, const std::vector<KernelDecision>& decisions) {
   const SourceLocation where = location_of(root);
   std::vector<std::string> lines;
@@ -56,8 +56,9 @@ std::string reasons_for(const Stmt& root, const std::vector<KernelDecision>& dec
     const std::string text = comment_text(fmt::format("{}, {}: {}", nest, one.shape, one.reason));
     if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(text);
   }
-  std::string result = lines.size() > 1 ? "// One of the shapes of\n" : "";
-  for (const std::string& line : lines) result += "// " + line + "\n";
+  const bool one = lines.size() == 1;
+  std::string result = lines.size() > 1 ? "// One of these, as sizes are:\n" : "";
+  for (const std::string& line : lines) result += (one ? "// " : "//   ") + line + "\n";
   return result;
 }
 

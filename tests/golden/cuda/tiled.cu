@@ -1,7 +1,7 @@
 
-// One of the shapes of
-// i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
-// i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
+// One of these, as sizes are:
+//   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
+//   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_0_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
     index_t threads_y_, index_t blocks_x_, index_t blocks_y_, const double* __restrict__ a_,
     const float* __restrict__ b_, double* __restrict__ c_) {
@@ -118,9 +118,9 @@ extern "C" __global__ void __launch_bounds__(256) products_0_(index_t n_, index_
   }
 }
 
-// One of the shapes of
-// i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
-// i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
+// One of these, as sizes are:
+//   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
+//   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_1_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
     index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* __restrict__ a_,
     const float* __restrict__ b_, double* __restrict__ c_) {
@@ -200,9 +200,9 @@ extern "C" __global__ void __launch_bounds__(256) products_1_(index_t n_, index_
   }
 }
 
-// One of the shapes of
-// i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
-// i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
+// One of these, as sizes are:
+//   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
+//   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_2_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
     index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* __restrict__ a_,
     const float* __restrict__ b_, double* __restrict__ c_) {
@@ -236,9 +236,9 @@ extern "C" __global__ void __launch_bounds__(256) products_2_(index_t n_, index_
   }
 }
 
-// One of the shapes of
-// i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
-// i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
+// One of these, as sizes are:
+//   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
+//   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_3_(index_t n_, index_t m_, index_t k_, index_t threads_,
     const double* __restrict__ a_, const float* __restrict__ b_, double* __restrict__ c_) {
   for (index_t i_ = index_t(blockIdx.y); i_ < n_; i_ += gridDim.y) {

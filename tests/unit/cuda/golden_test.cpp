@@ -108,8 +108,8 @@ TEST(CudaGolden, EveryKernelSaysWhyItLooksSo) {
       s += x[i]
   )");
   EXPECT_NE(text.find("// i (text:6), threads: a thread for each iteration"), std::string::npos) << text;
-  EXPECT_NE(text.find("// i (text:8), long sum: partial results of many blocks"), std::string::npos) << text;
-  EXPECT_NE(text.find("// i (text:8), one block: sums of at most 4096 terms"), std::string::npos) << text;
+  EXPECT_NE(text.find("i (text:8), long sum: partial results of many blocks"), std::string::npos) << text;
+  EXPECT_NE(text.find("i (text:8), one block: sums of at most 4096 terms"), std::string::npos) << text;
 }
 
 }  // namespace
