@@ -47,7 +47,7 @@ backend::Build build(const std::vector<Part>& parts, const std::string& name) {
     programs.push_back(backend::lowered_facts(part.facts.program(), part.options));
     reasons.emplace_back();
   }
-  backend::Build result = backend::build_stages(programs, reasons, parts.front().options, name);
+  backend::Build result = backend::build_stages(programs, parts.front().options, name, reasons);
   std::vector<backend::Stage> stages;
   auto next = result.stages.begin();
   for (const Part& part : parts) {

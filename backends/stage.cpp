@@ -294,8 +294,8 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const std::vector
 
 }  // namespace
 
-Build build_stages(const std::vector<ir::Program>& lowered, const std::vector<std::vector<KernelDecision>>& reasons,
-                   const CompileOptions& options, const std::string& given) {
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given,
+                   const std::vector<std::vector<KernelDecision>>& reasons) {
   Build build;
   const std::string& name = given.empty() ? lowered.back().name : given;
   check_options(options, name);
