@@ -250,6 +250,7 @@ TEST(DelaySums, KeepsASumThatThisStepReads) {
 TEST(DelaySums, KeepsSumsOfArraysThatMayAlias) {
   expect_kept("delay_sums", R"(
     program p(T, n)
+      input  f32 x[T + 2, n]
       inout  f32 v[T + 2, n]
       inout  f32 w[T + 2, n]
       fact   v may alias w
@@ -257,9 +258,9 @@ TEST(DelaySums, KeepsSumsOfArraysThatMayAlias) {
               R"(
     for t in 1..T + 1 reversed:
       for i in 0..n:
-        v[t, i] += w[t + 1, i]*2
+        v[t, i] += x[t + 1, i]*2
       for i in 0..n:
-        v[t - 1, i] += -v[t + 1, i]
+        v[t - 1, i] += -x[t + 1, i]
     )");
 }
 
