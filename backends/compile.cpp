@@ -37,11 +37,17 @@ struct Part {
 /// facts, which the verifiers get.
 backend::Build build(const std::vector<Part>& parts, const std::string& name) {
   std::vector<ir::Program> programs;
+  std::vector<std::vector<KernelDecision>> reasons;
   for (const Part& part : parts) {
-    for (const transforms::Lowered& one : part.lowered) programs.push_back(one.program);
-    if (part.verifies()) programs.push_back(backend::lowered_facts(part.facts.program(), part.options));
+    for (const transforms::Lowered& one : part.lowered) {
+      programs.push_back(one.program);
+      reasons.push_back(one.kernels);
+    }
+    if (!part.verifies()) continue;
+    programs.push_back(backend::lowered_facts(part.facts.program(), part.options));
+    reasons.emplace_back();
   }
-  backend::Build result = backend::build_stages(programs, parts.front().options, name);
+  backend::Build result = backend::build_stages(programs, parts.front().options, name, reasons);
   std::vector<backend::Stage> stages;
   auto next = result.stages.begin();
   for (const Part& part : parts) {

@@ -109,11 +109,14 @@ std::string source_of(const Gradient& gradient, const CompileOptions& options) {
   Report ignored;
   LoweredGradient lowered = lower_gradient(gradient, options, ignored, ignored);
   std::vector<ir::Program> programs;
-  for (Lowered* one : {&lowered.sizing, &lowered.forward, &lowered.backward})
+  std::vector<std::vector<KernelDecision>> reasons;
+  for (Lowered* one : {&lowered.sizing, &lowered.forward, &lowered.backward}) {
     programs.push_back(std::move(one->program));
+    reasons.push_back(std::move(one->kernels));
+  }
   const FactsProgram facts = facts_program(gradient.forward.ir());
   if (verifies(facts.program, options)) programs.push_back(lowered_facts(facts.program, options));
-  return options.target == Target::Cuda ? emit_cuda(programs).source() : emit_openmp(programs).source;
+  return options.target == Target::Cuda ? emit_cuda(programs, reasons).source() : emit_openmp(programs).source;
 }
 
 }  // namespace loopgrad::backend

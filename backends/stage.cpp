@@ -276,11 +276,12 @@ class DeviceCode {
   bool all_from_cache_ = true;
 };
 
-Build build_for_device(const std::vector<ir::Program>& mapped, const std::string& name, const CompileOptions& options) {
+Build build_for_device(const std::vector<ir::Program>& mapped, const std::vector<std::vector<KernelDecision>>& reasons,
+                       const std::string& name, const CompileOptions& options) {
   Build build;
   const auto start = std::chrono::steady_clock::now();
   auto programs = std::make_shared<const std::vector<ir::Program>>(mapped);
-  auto unit = std::make_shared<const CudaUnit>(emit_cuda(*programs));
+  auto unit = std::make_shared<const CudaUnit>(emit_cuda(*programs, reasons));
   report_time("emit CUDA C++", name, milliseconds_since(start));
   const auto code = std::make_shared<DeviceCode>(unit, name);
   for (std::size_t i = 0; i < programs->size(); ++i)
@@ -293,7 +294,8 @@ Build build_for_device(const std::vector<ir::Program>& mapped, const std::string
 
 }  // namespace
 
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given) {
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given,
+                   const std::vector<std::vector<KernelDecision>>& reasons) {
   Build build;
   const std::string& name = given.empty() ? lowered.back().name : given;
   check_options(options, name);
@@ -301,7 +303,7 @@ Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions
     for (const ir::Program& program : lowered) build.stages.emplace_back(program, options);
     return build;
   }
-  if (options.target == Target::Cuda) return build_for_device(lowered, name, options);
+  if (options.target == Target::Cuda) return build_for_device(lowered, reasons, name, options);
   auto start = std::chrono::steady_clock::now();
   EmittedUnit unit = emit_openmp(lowered);
   report_time("emit OpenMP C++", name, milliseconds_since(start));

@@ -88,9 +88,10 @@ struct Build {
   bool from_cache = false;
 };
 
-/// `name`: what messages call all of this; that of the last program when empty. Throws UsageError for options that do
-/// not fit the target, CompileError as load_kernels does.
-Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options,
-                   const std::string& name = {});
+/// `reasons`: why kernels of each program look as they do, for comments in the code of a GPU. `name`: what messages
+/// call all of this; that of the last program when empty. Throws UsageError for options that do not fit the target,
+/// CompileError as load_kernels does.
+Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& name = {},
+                   const std::vector<std::vector<KernelDecision>>& reasons = {});
 
 }  // namespace loopgrad::backend

@@ -25,8 +25,10 @@ function(loopgrad_library name)
 endfunction()
 
 function(loopgrad_warnings name)
-  # -Wrestrict: g++ 12 warns falsely inside std::string (GCC bug 105651).
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wshadow=local -Wnon-virtual-dtor -Wno-restrict)
+  # -Wshadow=local is g++'s, and so is -Wrestrict, which warns falsely inside std::string in g++ 12 (GCC bug 105651).
+  set(gnu $<STREQUAL:${CMAKE_CXX_COMPILER_ID},GNU>)
+  target_compile_options(${name} PRIVATE
+    -Wall -Wextra $<${gnu}:-Wshadow=local> -Wnon-virtual-dtor $<${gnu}:-Wno-restrict>)
   if(LOOPGRAD_WERROR)
     target_compile_options(${name} PRIVATE -Werror)
   endif()

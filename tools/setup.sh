@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what building and testing needs on Debian 12 and is missing. Does nothing, and needs no rights, when all is there.
+# Installs what building and testing needs on Debian 12 and is missing, and the packages that are named. Does nothing, and
+# needs no rights, when all is there.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libisl-dev libgmp-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
-  zlib1g-dev libgtest-dev libbenchmark-dev libopenblas0-pthread clang-format)
+  zlib1g-dev libgtest-dev libbenchmark-dev libopenblas0-pthread clang-format "$@")
 
 missing=()
 for package in "${packages[@]}"; do

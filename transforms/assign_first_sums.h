@@ -1,7 +1,7 @@
 // Sums start from a constant where they begin, not from an array that was filled with zeros long before.
 //
 //   for l in 0..k:                            for l in 0..k:
-//     for j in 0..n: d_b[l, j] = 0              for j in 0..n: d_b[l, j] = 0     (now dead: see dead_stores.h)
+//     for j in 0..n: d_b[l, j] = 0              for j in 0..n: d_b[l, j] = 0     (now dead: see zero_fills.h)
 //   for l in 0..k:                     ->     for l in 0..k:
 //     for j in 0..n:                            for j in 0..n:
 //       for i in 0..m:                            d_b[l, j] = 0

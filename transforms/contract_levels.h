@@ -1,9 +1,9 @@
 // Local arrays keep only the time levels that a step still uses.
 //
 //   local v[T + 1, n]                                      local v[2, n]
-//   for i: v[T, i] = seed[i]                               for i: v[T % 2, i] = seed[i]
+//   for i: v[T, i] = seed[i]                               for i: v[T%2, i] = seed[i]
 //   for t in 0..T reversed:                           ->   for t in 0..T reversed:
-//     for i: v[t, i] = f(v[t + 1, i])                        for i: v[t % 2, i] = f(v[(t + 1) % 2, i])
+//     for i: v[t, i] = f(v[t + 1, ..])                       for i: v[t%2, i] = f(v[(t + 1)%2, ..])
 //   for i: y[i] = v[0, i]                                  for i: y[i] = v[0, i]
 //
 // Where each element of the level that a step writes first is computed from the element of the level that no later step

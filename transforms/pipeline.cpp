@@ -255,6 +255,7 @@ std::vector<Pass> passes(const LowerOptions& options) {
 Lowered lower_for(const ir::Program& program, const LowerOptions& options, Report& report) {
   if (ir::is_empty(program.body)) return {program};
   PassContext context{options, report};
+  const auto known = static_cast<std::ptrdiff_t>(report.kernels.size());  // of other programs
   std::set<std::string> skip = options.skip;
   skip.merge(names_in(environment("LOOPGRAD_SKIP")));
   std::set<std::string> named = skip;
@@ -265,7 +266,7 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
     if (pass.required || !skip.count(pass.name)) result = run_pass(pass, result, context);
     if (pass.name == options.until) break;
   }
-  return {std::move(result), std::move(context.records)};
+  return {std::move(result), std::move(context.records), {report.kernels.begin() + known, report.kernels.end()}};
 }
 
 }  // namespace loopgrad::transforms

@@ -46,10 +46,11 @@ struct LowerOptions {
   std::set<std::string> skip = {};  // passes that are left out; those that nothing works without are not
 };
 
-/// A program as it is emitted, and what it notes while it runs.
+/// A program as it is emitted, what it notes while it runs, and for a GPU why its kernels look as they do.
 struct Lowered {
   ir::Program program;
   std::vector<Record> records = {};
+  std::vector<KernelDecision> kernels = {};
 };
 
 /// Runs the whole list: the only way from a program to what is emitted. The result has parallel loops marked, sums

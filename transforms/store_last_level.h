@@ -2,8 +2,8 @@
 //
 //   for t in 0..T:                                     for t in 0..T - 1:
 //     for i: v[t + 1, i] = f(v[t, i])                    for i: v[t + 1, i] = f(v[t, i])
-//   for i: y[i] = v[T, i]                       ->     if 0 < T: for i: y[i] = f(v[T - 1, i])
-//                                                      else:     for i: y[i] = v[T, i]
+//   for i: y[i] = v[T, i]                       ->     if 0 < T:  for i: y[i] = f(v[T - 1, i])
+//                                                      if T <= 0: for i: y[i] = v[T, i]
 //
 // Tapes keep every state that a gradient needs, and the last one is seldom among them: it is a result, and a copy of it
 // costs as much as half a step. Also known as peeling.

@@ -1,7 +1,7 @@
 // Arrays are not filled with zeros that are assigned again before anyone reads them.
 //
-//   parallel for i in 0..n: d_x[i] = 0                   parallel for i in n - 1..n: d_x[i] = 0
-//   parallel for i in 0..n - 1: d_x[i] = d_y[i]*w    ->  parallel for i in 0..n - 1: d_x[i] = d_y[i]*w
+//   for i in 0..n: d_x[i] = 0                   if n >= 1: d_x[n - 1] = 0
+//   for i in 0..n - 1: d_x[i] = d_y[i]*w    ->  for i in 0..n - 1: d_x[i] = d_y[i]*w
 //
 // Requires: run after assign_first_sums, which makes such assignments and notes their arrays in the context.
 // Guarantees: the same results. A constant assignment goes when each of its elements is surely assigned again and not

@@ -3,6 +3,7 @@
 #include "backends/cuda/index_width.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/prelude.h"
+#include "backends/openmp/code_text.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
 
@@ -38,9 +39,32 @@ std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Arra
   return written;
 }
 
+/// The user's line that a kernel does, as the decisions about nests name it.
+SourceLocation location_of(const Stmt& root) {
+  const auto* block = root.as<Block>();
+  return block && !block->body.empty() ? location_of(block->body.front()) : root->location;
+}
+
+/// "// i, j (conv1d.cpp:31), threads: a thread for each iteration". A nest for which the host chooses among shapes has
+/// a line for each of them.
+std::string reasons_for(const Stmt& root, const std::vector<KernelDecision>& decisions) {
+  const SourceLocation where = location_of(root);
+  std::vector<std::string> lines;
+  for (const KernelDecision& one : decisions) {
+    if (!where.known() || one.where.str() != where.str()) continue;
+    const std::string nest = one.loops.empty() ? where.str() : fmt::format("{} ({})", one.loops, where.str());
+    const std::string text = comment_text(fmt::format("{}, {}: {}", nest, one.shape, one.reason));
+    if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(text);
+  }
+  const bool one = lines.size() == 1;
+  std::string result = lines.size() > 1 ? "// One of these, as sizes are:\n" : "";
+  for (const std::string& line : lines) result += (one ? "// " : "//   ") + line + "\n";
+  return result;
+}
+
 }  // namespace
 
-CudaUnit emit_cuda(const std::vector<Program>& programs) {
+CudaUnit emit_cuda(const std::vector<Program>& programs, const std::vector<std::vector<KernelDecision>>& reasons) {
   CudaUnit unit;
   NameTable names(generated_name);
   std::set<Helper> helpers;
@@ -55,7 +79,8 @@ CudaUnit emit_cuda(const std::vector<Program>& programs) {
     for (std::size_t k = 0; k < roots.size(); ++k) {
       KernelText text = kernel_text(program, roots[k], names.fresh(fmt::format("{}_{}", program.name, k)), any_width);
       text.kernel.written = written_arrays(roots[k], text.kernel.arrays);
-      definitions += text.definition;
+      const std::size_t p = unit.kernels.size() - 1;
+      definitions += "\n" + (p < reasons.size() ? reasons_for(roots[k], reasons[p]) : "") + text.definition;
       helpers.insert(text.helpers.begin(), text.helpers.end());
       block_reduce |= text.uses_block_reduce;
       wide |= text.uses_wide_accesses;

@@ -4,6 +4,8 @@
 #include "backends/cuda/index_width.h"
 #include "dsl/ir/program.h"
 
+#include <loopgrad/report.h>
+
 #include <string>
 #include <vector>
 
@@ -47,8 +49,10 @@ struct CudaUnit {
   std::string source(KernelForm form = KernelForm::Wide) const;
 };
 
-/// `programs` must outlive the result, which points into their IR. Throws CompileError for a local array whose extents
+/// `programs` must outlive the result, which points into their IR. `reasons`: why the kernels of each program look as
+/// they do; those of a kernel's line stand above it as a comment. Throws CompileError for a local array whose extents
 /// are known inside a kernel only.
-CudaUnit emit_cuda(const std::vector<ir::Program>& programs);
+CudaUnit emit_cuda(const std::vector<ir::Program>& programs,
+                   const std::vector<std::vector<KernelDecision>>& reasons = {});
 
 }  // namespace loopgrad::backend

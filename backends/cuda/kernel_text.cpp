@@ -325,7 +325,7 @@ KernelText kernel_text(const Program& program, const Stmt& s, const std::string&
   KernelWriter writer(program, frame, scope);
   const std::string body = writer.write();
   const std::string definition =
-      fmt::format("\nextern \"C\" __global__ void {}{}({}) {{\n{}}}\n",
+      fmt::format("extern \"C\" __global__ void {}{}({}) {{\n{}}}\n",
                   launch_bounds_text(program, frame.kernel, any_width && writer.has_long_columns()), name,
                   parameters_text(frame, scope), body);
   return {std::move(frame.kernel), definition, std::move(scope.state.helpers), writer.uses_block_reduce(),

@@ -46,16 +46,56 @@ std::string number(const FloatConst& c) {
   return c.type == ScalarType::F32 ? fmt::format("{}", static_cast<float>(c.value)) : fmt::format("{}", c.value);
 }
 
+/// The type that the place of an expression gives it; none where only the expression itself can say it.
+using KnownType = std::optional<ScalarType>;
+
+/// An index read from an i32 array: as an index it is printed without its conversion, which is noise there.
+bool is_widened_load(const Cast& c) {
+  return c.type == ScalarType::I64 && c.a.type() == ScalarType::I32 && c.a.as<Load>();
+}
+
+/// The text of the expression says its type wherever it stands. Constants do not, nor what is printed without its
+/// conversion where the type is known.
+bool says_type(const Expr& e) {
+  return visit(e, overloaded{
+                      [](const IntConst& c) { return c.type == ScalarType::Bool; },
+                      [](const FloatConst&) { return false; },
+                      [](const Var&) { return true; },
+                      [](const Load&) { return true; },
+                      [](const Unary& u) { return says_type(u.a); },
+                      [](const Binary& b) { return b.type == ScalarType::Bool || says_type(b.a) || says_type(b.b); },
+                      [](const Fma& f) { return says_type(f.a) || says_type(f.b) || says_type(f.c); },
+                      [](const Select& s) { return says_type(s.a) || says_type(s.b); },
+                      [](const Cast& c) { return !is_widened_load(c); },
+                  });
+}
+
+/// What operands of one type know of it: from outside, or from one of them.
+template <class... Operands>
+KnownType shared_type(KnownType known, const Expr& first, const Operands&... others) {
+  if (known || says_type(first) || (says_type(others) || ...)) return first.type();
+  return std::nullopt;
+}
+
+/// The text has a conversion to i32 that tells what is compared: integers are compared as i64 otherwise.
+bool says_i32(const Expr& e) {
+  return e.type() == ScalarType::I32 && visit(e, overloaded{
+                                                     [](const Cast&) { return true; },
+                                                     [](const Unary& u) { return says_i32(u.a); },
+                                                     [](const Binary& b) { return says_i32(b.a) || says_i32(b.b); },
+                                                     [](const Select& s) { return says_i32(s.a) || says_i32(s.b); },
+                                                     [](const auto&) { return false; },
+                                                 });
+}
+
 class ExprPrinter {
  public:
   explicit ExprPrinter(NameTable& names) : names_(names) {}
 
-  std::string text(const Expr& e, int place = Lowest) {
-    if (!e) return "<none>";
-    int level = Primary;
-    std::string result = visit(e, [&](const auto& node) { return text_of(node, level); });
-    return level < place ? "(" + result + ")" : result;
-  }
+  std::string text(const Expr& e, int place = Lowest) { return e ? text(e, place, e.type()) : "<none>"; }
+
+  /// As above where nothing around it says what type it has.
+  std::string text_and_type(const Expr& e) { return text(e, Lowest, std::nullopt); }
 
   std::string element(const Array& array, const std::vector<Expr>& indices) {
     std::string result = names_.of(array);
@@ -66,40 +106,66 @@ class ExprPrinter {
   }
 
  private:
-  std::string text_of(const IntConst& c, int& level) {
+  std::string text(const Expr& e, int place, KnownType known) {
+    if (!e) return "<none>";
+    int level = Primary;
+    std::string result = visit(e, [&](const auto& node) { return text_of(node, level, known); });
+    return level < place ? "(" + result + ")" : result;
+  }
+  std::string text_of(const IntConst& c, int& level, KnownType known) {
     if (c.type == ScalarType::Bool) return c.value ? "true" : "false";
     if (c.value < 0) level = SignLevel;
-    return fmt::format("{}", c.value);
+    // What nobody types is i64, or f64 when it has a point, an exponent or is no number.
+    return fmt::format("{}{}", c.value, known || c.type == ScalarType::I64 ? "" : name_of(c.type));
   }
-  std::string text_of(const FloatConst& c, int& level) {
+  std::string text_of(const FloatConst& c, int& level, KnownType known) {
     std::string result = number(c);
     if (result[0] == '-') level = SignLevel;
+    const bool looks_whole = result.find_first_of(".en") == std::string::npos;
+    if (!known && (looks_whole || c.type != ScalarType::F64)) result += name_of(c.type);
     return result;
   }
-  std::string text_of(const Var& v, int&) { return names_.of(v.symbol); }
-  std::string text_of(const Load& load, int&) { return element(load.array, load.indices); }
-  std::string text_of(const Unary& u, int& level) {
-    if (u.op != UnaryOp::Neg && u.op != UnaryOp::Not) return fmt::format("{}({})", name_of(u.op), text(u.a));
+  std::string text_of(const Var& v, int&, KnownType) { return names_.of(v.symbol); }
+  std::string text_of(const Load& load, int&, KnownType) { return element(load.array, load.indices); }
+  std::string text_of(const Unary& u, int& level, KnownType known) {
+    if (u.op != UnaryOp::Neg && u.op != UnaryOp::Not)
+      return fmt::format("{}({})", name_of(u.op), text(u.a, Lowest, known));
     level = SignLevel;
-    return (u.op == UnaryOp::Neg ? "-" : "!") + text(u.a, SignLevel + 1);
+    return (u.op == UnaryOp::Neg ? "-" : "!") + text(u.a, SignLevel + 1, known);
   }
-  std::string text_of(const Binary& b, int& level) {
+  std::string text_of(const Binary& b, int& level, KnownType known) {
     const Spelling spelling = spelling_of(b.op);
-    if (!spelling.infix) return fmt::format("{}({}, {})", name_of(b.op), text(b.a), text(b.b));
+    if (is_comparison(b.op)) return comparison(b, level);
+    const KnownType operands = shared_type(known, b.a, b.b);
+    if (!spelling.infix)
+      return fmt::format("{}({}, {})", name_of(b.op), text(b.a, Lowest, operands), text(b.b, Lowest, operands));
     level = spelling.level;
-    // All operators group to the left; comparisons do not chain.
-    const int left = spelling.level == CompareLevel ? spelling.level + 1 : static_cast<int>(spelling.level);
-    const int right = b.op == BinaryOp::And || b.op == BinaryOp::Or ? left : spelling.level + 1;
-    return text(b.a, left) + spelling.infix + text(b.b, right);
+    // All operators group to the left.
+    return text(b.a, spelling.level, operands) + spelling.infix + text(b.b, spelling.level + 1, operands);
   }
-  std::string text_of(const Fma& f, int&) { return fmt::format("fma({}, {}, {})", text(f.a), text(f.b), text(f.c)); }
-  std::string text_of(const Select& s, int&) {
-    return fmt::format("select({}, {}, {})", text(s.condition), text(s.a), text(s.b));
+  /// Comparisons do not chain.
+  std::string comparison(const Binary& b, int& level) {
+    const Spelling spelling = spelling_of(b.op);
+    level = spelling.level;
+    const ScalarType type = b.a.type();
+    const KnownType operands = is_integer(type) ? type : shared_type(std::nullopt, b.a, b.b);
+    std::string left;
+    if (type == ScalarType::I32 && !says_i32(b.a) && !says_i32(b.b)) left = fmt::format("i32({})", text_and_type(b.a));
+    else left = text(b.a, level + 1, operands);
+    return left + spelling.infix + text(b.b, level + 1, operands);
   }
-  std::string text_of(const Cast& c, int& level) {
-    if (c.type == ScalarType::I64 && c.a.type() == ScalarType::I32)  // widening an index is noise
-      return visit(c.a, [&](const auto& node) { return text_of(node, level); });
-    return fmt::format("{}({})", name_of(c.type), text(c.a));
+  std::string text_of(const Fma& f, int&, KnownType known) {
+    const KnownType type = shared_type(known, f.a, f.b, f.c);
+    return fmt::format("fma({}, {}, {})", text(f.a, Lowest, type), text(f.b, Lowest, type), text(f.c, Lowest, type));
+  }
+  std::string text_of(const Select& s, int&, KnownType known) {
+    const KnownType type = shared_type(known, s.a, s.b);
+    return fmt::format("select({}, {}, {})", text(s.condition), text(s.a, Lowest, type), text(s.b, Lowest, type));
+  }
+  std::string text_of(const Cast& c, int& level, KnownType known) {
+    if (known && is_widened_load(c))
+      return visit(c.a, [&](const auto& node) { return text_of(node, level, c.a.type()); });
+    return fmt::format("{}({})", name_of(c.type), text_and_type(c.a));
   }
 
   NameTable& names_;
@@ -147,7 +213,11 @@ class StmtPrinter {
 
  private:
   void print_node(const Block& b, int indent) {
-    for (const Stmt& s : b.body) print_stmt(s, indent);
+    for (const Stmt& s : b.body) {
+      const auto* local = s.as<Allocate>();
+      if (local && !s.same_as(b.body.back())) print_local(*local, ":", indent, indent + 1);
+      else print_stmt(s, indent);
+    }
   }
   void print_node(const For& f, int indent) {
     std::string text;
@@ -186,18 +256,22 @@ class StmtPrinter {
     line(indent, exprs_.element(a.array, a.indices) + " = " + exprs_.text(a.value), a.location);
   }
   void print_node(const Reduce& r, int indent) {
+    // Sums of products are fused; what is not is said.
+    const bool rounded = r.op == ReduceOp::Add && !r.atomic && !r.fused && product_of(r.value);
+    const char* note = r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
     line(indent,
-         fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), r.atomic ? "(atomic) " : "",
-                     exprs_.text(r.value)),
+         fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), note, exprs_.text(r.value)),
          r.location);
   }
-  void print_node(const Allocate& a, int indent) {
-    line(indent, "local " + declaration(a.array), a.location);
-    print_body(a.body, indent);
+  /// A local lives to the end of the body that it is in, or, with a colon, in what is indented below it.
+  void print_node(const Allocate& a, int indent) { print_local(a, "", indent, indent); }
+  void print_local(const Allocate& a, const char* colon, int indent, int body_indent) {
+    line(indent, "local " + declaration(a.array) + colon, a.location);
+    print_body(a.body, body_indent);
     names_.release(a.array);
   }
   void print_node(const Push& p, int indent) {
-    line(indent, fmt::format("push({})", exprs_.text(p.value)), p.location);
+    line(indent, fmt::format("push({})", exprs_.text_and_type(p.value)), p.location);
   }
   void print_node(const Pop& p, int indent) {
     line(indent, exprs_.element(p.array, p.indices) + " = pop()", p.location);
@@ -211,7 +285,15 @@ class StmtPrinter {
          fmt::format("contraction {} {} {}{}*{} ({}):", names_.of(n.c), n.overwrites ? "=" : "+=", factor,
                      names_.of(n.a), names_.of(n.b), fmt::join(extents, " x ")),
          n.location);
+    line(indent + 1, fmt::format("at {} = {}*{}", place(n.c, n.c_place), place(n.a, n.a_place), place(n.b, n.b_place)),
+         {});
     print_body(n.loops, indent + 1);
+  }
+  /// Where a matrix lies: its offset, and the steps from batch to batch, row to row and column to column.
+  std::string place(const Array& array, const std::vector<Expr>& parts) {
+    std::vector<std::string> steps;
+    for (std::size_t k = 1; k < parts.size(); ++k) steps.push_back(exprs_.text(parts[k]));
+    return fmt::format("{}[{}; {}]", names_.of(array), exprs_.text(parts[0]), fmt::join(steps, ", "));
   }
   static bool is_one(const Expr& e) { return as_int(e) == 1; }
 

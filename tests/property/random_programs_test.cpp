@@ -68,6 +68,13 @@ TEST_P(CompiledPrograms, AgreeWithTheInterpreterForAnyNumberOfThreads) {
   std::vector<Case> cases;
   for (std::uint64_t i = 0; i < 8; ++i) cases.push_back(generate(2000 + 8 * GetParam() + i));
   const std::vector<Outcome> outcomes = check_compiled(cases, {});
+  std::size_t gradients = 0;
+  std::string refusals;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    gradients += outcomes[i].tried.count("compiled: openmp, restructured");
+    if (!outcomes[i].refusal.empty()) refusals += fmt::format("seed {}: {}\n", cases[i].seed, outcomes[i].refusal);
+  }
+  EXPECT_GE(gradients, cases.size() * 3 / 4) << "hardly anything was compiled\n" << refusals;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (!outcomes[i].failure) continue;
     ADD_FAILURE() << explain(cases[i], *outcomes[i].failure,

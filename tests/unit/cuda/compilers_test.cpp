@@ -95,6 +95,11 @@ TEST(Compilers, NothingOfItIsLeftToTheHostThatItCannotCompute) {
   }
 }
 
+TEST(Compilers, NvrtcIsThereWhereItHasToBe) {
+  if (!std::getenv("LOOPGRAD_REQUIRE_NVRTC")) GTEST_SKIP() << "tests of generated CUDA may be skipped here";
+  EXPECT_TRUE(backend::has_nvrtc()) << "no test has compiled the generated CUDA";
+}
+
 TEST(Compilers, NvrtcTakesAllOfIt) {
   if (!backend::has_nvrtc()) GTEST_SKIP() << "no libnvrtc on this machine: nothing is compiled";
   for (const auto& [name, source] : sources())

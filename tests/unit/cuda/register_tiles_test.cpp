@@ -94,7 +94,7 @@ TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
 
 TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
   const LoweredProgram result = mapped_to_small_gpu(weights());
-  EXPECT_TRUE(has(result, "k >= 4 && c >= 4 && m >= 1 && m > r")) << result.text;
+  EXPECT_TRUE(has(result, "k >= 4 && c >= 4 && (m >= 1 && m > r)")) << result.text;
   EXPECT_TRUE(has(result, "w_now_all += (atomic) w_now_part")) << result.text;
   for (const auto& [k_value, c_value, m_value] : {std::tuple{4, 4, 9}, {5, 6, 34}, {4, 4, 2}, {4, 4, 0}})
     expect_same_results(result, {{"n", 2}, {"k", k_value}, {"c", c_value}, {"m", m_value}, {"r", 3}});

@@ -44,6 +44,7 @@ TEST_F(Printer, ConditionsAndFunctions) {
 
 TEST_F(Printer, CastsThatRoundAreNotFolded) {
   EXPECT_EQ(print(cast(ScalarType::F32, float_const(0.1, ScalarType::F64))), "f32(0.1)");  // f64 on request keeps 0.1
+  EXPECT_EQ(print(cast(ScalarType::F64, unary(UnaryOp::Exp, float_const(0.1, ScalarType::F32)))), "f64(exp(0.1f32))");
   EXPECT_EQ(print(cast(ScalarType::F32, float_const(0.5, ScalarType::F64))), "0.5");
 }
 
@@ -58,7 +59,12 @@ TEST_F(Printer, ConstantsAndCasts) {
   EXPECT_EQ(print(cast(ScalarType::F64, a)), "f64(x[i])");
   const Array index = make_array("index", ScalarType::I32, {i}, ArrayRole::Input, {});
   EXPECT_EQ(print(load(x, {cast(ScalarType::I64, load(index, {i}))})), "x[index[i]]");
-  EXPECT_EQ(print(cast(ScalarType::I64, load(index, {i}) + load(index, {j})) * j), "(index[i] + index[j])*j");
+  EXPECT_EQ(print(cast(ScalarType::I64, load(index, {i}) + load(index, {j})) * j), "i64(index[i] + index[j])*j")
+      << "only an element is converted without a word: the sum is one of i32";
+  EXPECT_EQ(print(binary(BinaryOp::Lt, load(index, {i}), load(index, {j}))), "i32(index[i]) < index[j]");
+  const Expr wide = cast(ScalarType::I64, load(index, {i}));
+  EXPECT_EQ(print(binary(BinaryOp::Lt, wide, wide + int_const(1))), "index[i] < index[i] + 1") << "as i64";
+  EXPECT_EQ(print(unary(UnaryOp::Not, cast(ScalarType::Bool, float_const(2, ScalarType::F32)))), "!bool(2f32)");
 }
 
 TEST_F(Printer, Statements) {
@@ -71,6 +77,13 @@ TEST_F(Printer, Statements) {
             "for k in 0..n reversed:\n  x[k] = pop()\n  push(x[i])\n");
   EXPECT_EQ(print(while_loop(k, n, binary(BinaryOp::Lt, var(k), i), {})), "for k in 0..n while k < i:\n  pass\n");
   EXPECT_EQ(print(assign(tape, {i}, a)), "tape[i] = x[i]\n");
+  const Stmt fused = reduce(s, {}, ReduceOp::Add, a * b), sum = reduce(s, {}, ReduceOp::Add, a);
+  EXPECT_EQ(print(fused), "s += x[i]*x[j]\n");
+  EXPECT_EQ(print(reduce_like(*sum.as<Reduce>(), s, {}, a * b)), "s += (rounded product) x[i]*x[j]\n");
+  const Array t = make_array("t", ScalarType::F32, {}, ArrayRole::Local, {});
+  const Stmt local = allocate(t, assign(t, {}, a));
+  EXPECT_EQ(print(block({sum, local})), "s += x[i]\nlocal f32 t\nt = x[i]\n");
+  EXPECT_EQ(print(block({local, sum})), "local f32 t:\n  t = x[i]\ns += x[i]\n") << "where its extent ends";
   EXPECT_EQ(print(Stmt()), "pass\n");
 }
 

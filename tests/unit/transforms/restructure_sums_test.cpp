@@ -112,11 +112,13 @@ TEST(RestructureSums, MatrixProductGivesTwoNests) {
   LoweredProgram l = lowered(p.build());
   EXPECT_EQ(l.text,
             "contraction da += dc*b (m x k x n):\n"
+            "  at da[0; 0, k, 1] = dc[0; 0, n, 1]*b[0; 0, 1, n]\n"
             "  parallel for i in 0..m:\n"
             "    parallel for l in 0..k:\n"
             "      for j in 0..n:\n"
             "        da[i, l] += dc[i, j]*b[l, j]\n"
             "contraction db += a*dc (k x n x m):\n"
+            "  at db[0; 0, n, 1] = a[0; 0, 1, k]*dc[0; 0, n, 1]\n"
             "  parallel for l in 0..k:\n"
             "    parallel for j in 0..n:\n"
             "      for i in 0..m:\n"

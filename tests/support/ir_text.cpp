@@ -1,0 +1,300 @@
+#include "tests/support/ir_text.h"
+
+#include "tests/support/ir_expr_text.h"
+
+#include <loopgrad/error.h>
+
+namespace loopgrad::ir {
+namespace {
+
+const std::pair<const char*, ArrayRole> roles[] = {
+    {"input", ArrayRole::Input}, {"output", ArrayRole::Output}, {"inout", ArrayRole::InOut}, {"tape", ArrayRole::Tape}};
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(std::vector<TextLine> lines) : lines_(std::move(lines)) {}
+
+  Program read() {
+    read_header();
+    for (; is_at(1); ++at_) read_declaration();
+    program_.body = read_body(0);
+    if (at_ < lines_.size()) throw TextError(lines_[at_].number, "expected no further indentation");
+    return std::move(program_);
+  }
+  /// Where reading is, for errors of the factories.
+  int line() const { return lines_.empty() ? 1 : lines_[std::min(at_, lines_.size() - 1)].number; }
+
+ private:
+  bool is_at(int indent) const { return at_ < lines_.size() && lines_[at_].indent == indent; }
+  SourceLocation here() const {
+    SourceLocation location;
+    location.file = "text";
+    location.line = static_cast<std::uint32_t>(lines_[at_].number);
+    return location;
+  }
+  Symbol declare(const std::string& name) {
+    const Symbol symbol = make_symbol(name);
+    scope_.add(name, symbol);
+    return symbol;
+  }
+  Expr index(TokenReader& in) { return read_expr(in, scope_, ScalarType::I64); }
+  Expr condition(TokenReader& in) { return read_expr(in, scope_, ScalarType::Bool); }
+
+  // ---- declarations ----
+
+  void read_header() {
+    if (lines_.empty()) throw TextError(1, "expected 'program NAME(SIZES)'");
+    TokenReader in(lines_[at_]);
+    program_.location = here();
+    in.expect("program");
+    program_.name = in.expect_word("the name of the program");
+    in.expect("(");
+    while (!in.accept(")")) {
+      program_.sizes.push_back(declare(in.expect_word("the name of a size")));
+      if (!in.is_next(")")) in.expect(",");
+    }
+    in.expect_end();
+    ++at_;
+  }
+  void read_declaration() {
+    TokenReader in(lines_[at_]);
+    if (in.accept("fact")) return read_fact(in);
+    for (const auto& [word, role] : roles) {
+      if (!in.accept(word)) continue;
+      program_.arrays.push_back(read_array_declaration(in, role));
+      return in.expect_end();
+    }
+    in.fail("input, output, inout, tape or fact");
+  }
+  Array read_array_declaration(TokenReader& in, ArrayRole role) {
+    const auto type = type_named(in.peek().text);
+    if (!type) in.fail("an element type");
+    in.take();
+    const std::string name = in.expect_word("the name of an array");
+    const Array array = make_array(name, *type, read_indices(in, scope_), role, here());
+    scope_.add(name, array);
+    return array;
+  }
+  void read_fact(TokenReader& in) {
+    Fact fact{FactKind::Sorted, read_array(in, scope_), {}, {}, nullptr, here()};
+    if (in.accept("in")) {
+      fact.kind = FactKind::InRange;
+      fact.lower = index(in);
+      in.expect("..");
+      fact.upper = index(in);
+    } else if (in.accept_all({"csr", "pointer", "of"})) {
+      fact.kind = FactKind::CsrPointer;
+      fact.upper = index(in);
+    } else if (in.accept_all({"may", "alias"})) {
+      fact.kind = FactKind::MayAlias;
+      fact.other = read_array(in, scope_);
+    } else if (in.accept("[")) {
+      fact.kind = FactKind::ReadUpTo;
+      fact.upper = index(in);
+      if (!in.accept_all({",", "..", "]", "is", "the", "last", "that", "is", "read", "later"}))
+        in.fail("', ..] is the last that is read later'");
+    } else if (in.accept("injective")) {
+      fact.kind = FactKind::Injective;
+    } else if (!in.accept("sorted")) {
+      in.fail("a fact");
+    }
+    in.expect_end();
+    program_.facts.push_back(std::move(fact));
+  }
+
+  // ---- statements ----
+
+  /// What stands at that indentation, to its end. Names that are declared there end with it.
+  Stmt read_body(int indent) {
+    const std::size_t outer = scope_.size();
+    if (!is_at(indent)) throw TextError(line(), "expected a body, or 'pass'");
+    std::vector<Stmt> body;
+    while (is_at(indent)) body.push_back(read_stmt(indent));
+    scope_.shrink(outer);
+    return block(std::move(body));
+  }
+  Stmt read_indented_body(TokenReader& in, int indent) {
+    in.expect(":");
+    in.expect_end();
+    ++at_;
+    return read_body(indent + 1);
+  }
+  Stmt read_stmt(int indent) {
+    TokenReader in(lines_[at_]);
+    const auto* name = scope_.find(in.peek().text);
+    const bool stores = name && std::holds_alternative<Array>(*name) && !in.is_next("for", 1);
+    if (!stores) {
+      if (in.accept("pass")) return finished(in, block({}));
+      if (in.accept("local")) return read_local(in, indent);
+      if (in.accept("if")) return read_if(in, indent);
+      if (in.accept("contraction")) return read_contraction(in, indent);
+      if (in.accept_all({"push", "("})) {
+        const Expr value = read_expr(in, scope_, std::nullopt);
+        in.expect(")");
+        return finished(in, push(value, here()));
+      }
+      LoopMode mode = LoopMode::Forward;
+      if (in.accept("parallel")) mode = LoopMode::Parallel;
+      else if (in.accept("grid")) mode = LoopMode::Grid;
+      else if (in.accept("threads")) mode = LoopMode::Threads;
+      if (in.accept("for")) return read_loop(in, mode, indent);
+      in.fail("a statement");
+    }
+    return read_store(in);
+  }
+  Stmt finished(TokenReader& in, Stmt s) {
+    in.expect_end();
+    ++at_;
+    return s;
+  }
+  Stmt read_local(TokenReader& in, int indent) {
+    const std::size_t outer = scope_.size();
+    const SourceLocation location = here();
+    const Array array = read_array_declaration(in, ArrayRole::Local);
+    if (in.is_next(":")) {
+      Stmt inner = read_indented_body(in, indent);
+      scope_.shrink(outer);
+      return allocate(array, std::move(inner), location);
+    }
+    in.expect_end();
+    ++at_;
+    return allocate(array, read_body(indent), location);
+  }
+  Stmt read_loop(TokenReader& in, LoopMode mode, int indent) {
+    const SourceLocation location = here();
+    const std::string name = in.expect_word("the name of the iterator");
+    in.expect("in");
+    const Expr lower = index(in);
+    in.expect("..");
+    const Expr upper = index(in);
+    const std::size_t outer = scope_.size();
+    const Symbol iterator = declare(name);
+    Stmt result;
+    if (in.accept("while")) {
+      if (as_int(lower) != 0 || mode != LoopMode::Forward) in.fail("a sequential loop from 0 before 'while'");
+      const Expr goes_on = condition(in);
+      Stmt body = read_indented_body(in, indent);
+      result = while_loop(iterator, upper, goes_on, std::move(body), location);
+    } else {
+      if (in.accept("reversed")) {
+        if (mode != LoopMode::Forward) in.fail("no order of a parallel loop");
+        mode = LoopMode::Backward;
+      }
+      Expr at_most;
+      if (in.accept_all({"(", "at", "most"})) {
+        at_most = index(in);
+        in.expect(")");
+      }
+      Stmt body = read_indented_body(in, indent);
+      result = for_loop(iterator, lower, upper, std::move(body), mode, location, at_most);
+    }
+    scope_.shrink(outer);
+    return result;
+  }
+  Stmt read_if(TokenReader& in, int indent) {
+    const SourceLocation location = here();
+    const Expr holds = condition(in);
+    Stmt then_body = read_indented_body(in, indent), else_body;
+    if (is_at(indent)) {
+      TokenReader next(lines_[at_]);
+      if (next.accept_all({"else", "if"})) else_body = read_if(next, indent);
+      else if (next.accept("else")) else_body = read_indented_body(next, indent);
+    }
+    return if_then(holds, std::move(then_body), std::move(else_body), location);
+  }
+  Stmt read_store(TokenReader& in) {
+    const Array array = read_array(in, scope_);
+    std::vector<Expr> indices = read_indices(in, scope_);
+    if (indices.size() != array->shape.size())
+      throw TextError(in.line(),
+                      "expected " + std::to_string(array->shape.size()) + " indices of '" + array->name + "'");
+    const ScalarType type = value_type(array->type);
+    if (in.accept("=")) {
+      if (in.accept_all({"pop", "(", ")"})) return finished(in, pop(array, std::move(indices), here()));
+      const Expr value = read_expr(in, scope_, type);
+      return finished(in, assign(array, std::move(indices), value, here()));
+    }
+    ReduceOp op = ReduceOp::Add;
+    if (in.accept("*=")) op = ReduceOp::Mul;
+    else if (in.accept_all({"min", "="})) op = ReduceOp::Min;
+    else if (in.accept_all({"max", "="})) op = ReduceOp::Max;
+    else if (!in.accept("+=")) in.fail("=, +=, *=, min= or max=");
+    const bool atomic = in.accept_all({"(", "atomic", ")"});
+    const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
+    const Expr value = read_expr(in, scope_, type);
+    if (rounded)
+      return finished(in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, here())});
+    return finished(in, reduce(array, std::move(indices), op, value, here(), atomic));
+  }
+
+  // contraction c += 2*a*b (m x n x k):
+  //   at c[0; 0, n, 1] = a[0; 0, k, 1]*b[0; 0, n, 1]
+  //   loops
+  Stmt read_contraction(TokenReader& in, int indent) {
+    const SourceLocation location = here();
+    const Array c = read_array(in, scope_);
+    const bool overwrites = in.accept("=");
+    if (!overwrites) in.expect("+=");
+    double alpha = 1;
+    if (!scope_.find(in.peek().text)) {
+      alpha = in.accept("-") ? -1 : 1;
+      if (in.peek().kind != Token::Kind::Number) in.fail("a factor");
+      alpha *= std::stod(in.take().text);
+      in.expect("*");
+    }
+    const Array a = read_array(in, scope_);
+    in.expect("*");
+    const Array b = read_array(in, scope_);
+    std::vector<Expr> extents;
+    in.expect("(");
+    do extents.push_back(read_expr(in, scope_, ScalarType::I64, Reach::Product));
+    while (in.accept("x"));
+    in.expect(")");
+    if (extents.size() == 3) extents.insert(extents.begin(), int_const(1));
+    if (extents.size() != 4) in.fail("three or four extents before");
+    in.expect(":");
+    in.expect_end();
+    ++at_;
+    if (!is_at(indent + 1)) throw TextError(line(), "expected where the matrices lie: 'at ...'");
+    TokenReader places(lines_[at_]);
+    places.expect("at");
+    std::vector<Expr> c_place = read_place(places, c);
+    places.expect("=");
+    std::vector<Expr> a_place = read_place(places, a);
+    places.expect("*");
+    std::vector<Expr> b_place = read_place(places, b);
+    places.expect_end();
+    ++at_;
+    Stmt loops = read_body(indent + 1);
+    return {std::make_shared<Contraction>(c, a, b, std::move(extents), std::move(c_place), std::move(a_place),
+                                          std::move(b_place), alpha, overwrites, std::move(loops), location)};
+  }
+  std::vector<Expr> read_place(TokenReader& in, const Array& array) {
+    if (read_array(in, scope_) != array) in.fail("the arrays in the order of the line above");
+    in.expect("[");
+    std::vector<Expr> parts{index(in)};
+    in.expect(";");
+    do parts.push_back(index(in));
+    while (in.accept(","));
+    in.expect("]");
+    return parts;
+  }
+
+  std::vector<TextLine> lines_;
+  std::size_t at_ = 0;
+  Program program_;
+  TextScope scope_;
+};
+
+}  // namespace
+
+Program parse_program(const std::string& text) {
+  ProgramReader reader(lines_of(text));
+  try {
+    return reader.read();
+  } catch (const InternalError& error) {  // a factory was given what it does not take
+    throw TextError(reader.line(), error.what());
+  }
+}
+
+}  // namespace loopgrad::ir

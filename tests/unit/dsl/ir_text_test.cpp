@@ -1,0 +1,142 @@
+// Reading the printed form, and what it says about a text that is no program.
+#include "tests/support/ir_text.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/verifier.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::ir {
+namespace {
+
+/// Read and printed again.
+std::string again(const std::string& text) {
+  const Program program = parse_program(text);
+  verify(program, "parse_program");
+  return print(program);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_program(text);
+  } catch (const TextError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+const Program everything() {
+  return parse_program(R"(program all(n, m)
+  input  f32 x[n, m]
+  input  i32 index[n]
+  input  i64 ptr[n + 1]
+  output f32 y[n]
+  inout  f64 z
+  tape   f16 kept[n]
+  fact   index in 0..m
+  fact   ptr csr pointer of m
+  fact   index injective
+  fact   index sorted
+  fact   x may alias y
+  fact   kept[n - 1, ..] is the last that is read later
+parallel for i in 0..n:
+  local f32 s
+  s = 0
+  for e in ptr[i]..ptr[i + 1] reversed (at most m):
+    s += x[i, index[e]]*x[i, e]
+    s += (rounded product) x[i, e]*2
+    s max= -inf
+  for k in 0..m while k < 3 && s > 0.5:
+    if k == 0:
+      s *= exp(-s)
+    else if x[i, k] < 1 || !(k < 2):
+      z += (atomic) f64(s)
+    else:
+      s = 1
+  y[i] = select(s < 1, fma(s, 2, 1e-05), min(s, nan))
+  kept[i] = f16(y[i])
+grid for b in 0..n:
+  local f64 t:
+    threads for c in b*4..min(b*4 + 4, n):
+      z min= f64(0.1f32)
+  z = (1 - z)/f64(n//2 - n%3)
+push(1f32)
+push(z)
+z = pop()
+)");
+}
+
+TEST(IrText, ReadsWhatIsPrinted) {
+  const Program program = everything();
+  const std::string text = print(program);
+  EXPECT_EQ(again(text), text);
+  EXPECT_TRUE(structurally_equal(parse_program(text), program));
+}
+
+TEST(IrText, SaysWhereSomethingElseWasExpected) {
+  const std::string head = "program p(n)\n  output f32 y[n]\n";
+  EXPECT_EQ(error_of(""), "line 1: expected 'program NAME(SIZES)'");
+  EXPECT_EQ(error_of("program p(n)\n  outout f32 y[n]\n"),
+            "line 2: expected input, output, inout, tape or fact, found 'outout'");
+  EXPECT_EQ(error_of(head + "for i in 0..n\n  y[i] = 0\n"), "line 3: expected ':', found the end of the line");
+  EXPECT_EQ(error_of(head + "for i in 0..n:\ny[i] = 0\n"), "line 4: expected a body, or 'pass'");
+  EXPECT_EQ(error_of(head + "for i in 0..n:\n   y[i] = 0\n"), "line 4: expected an indentation in steps of two spaces");
+  EXPECT_EQ(error_of(head + "y[i] = 0\n"), "line 3: nothing is called 'i' here");
+  EXPECT_EQ(error_of(head + "for i in 0..n:\n  y[i] = 0\ny[i] = 1\n"), "line 5: nothing is called 'i' here");
+  EXPECT_EQ(error_of(head + "y[0] = n\n"), "line 3: expected an expression of type f32, found 'n' of type i64");
+  EXPECT_EQ(error_of(head + "y[0.5] = 0\n"), "line 3: expected a constant of type i64, found '0.5'");
+  EXPECT_EQ(error_of(head + "y = 0\n"), "line 3: expected 1 indices of 'y'");
+  EXPECT_EQ(error_of(head + "y[0] = 0 0\n"), "line 3: expected the end of the line, found '0'");
+  EXPECT_EQ(error_of(head + "y[0] = cube(y[0])\n"), "line 3: nothing is called 'cube' here");
+  EXPECT_EQ(error_of(head + "y[0] = n < 1 < 2\n"),
+            "line 3: expected an expression of type f32, found '<' of type bool");
+  EXPECT_EQ(error_of(head + "parallel for i in 0..n reversed:\n  pass\n"),
+            "line 3: expected no order of a parallel loop, found ':'");
+}
+
+TEST(IrText, TakesTypesFromThePlace) {
+  const std::string text =
+      "program p(n)\n"
+      "  input  i32 index[n]\n"
+      "  inout  i32 count[n]\n"
+      "  inout  f32 x[n]\n"
+      "for i in 0..n:\n"
+      "  if index[i] < 3 && index[i] < count[i] && index[i] < n && i32(index[i]) < count[i] + 1:\n"
+      "    x[index[i]] = f32(f64(x[i])*0.1) + f32(index[i]) + f32(0.1)\n"
+      "  count[i64(index[i] + count[i]) + 1] = index[i] + 1\n"
+      "  x[i] = select(i32(index[i]*2) == 0, 1, f32(index[i] + 1))\n"
+      "  x[i] += (atomic) x[i]*2\n";
+  EXPECT_EQ(again(text), text);
+}
+
+TEST(IrText, KnowsWhereALocalEnds) {
+  const std::string text =
+      "program p(n)\n"
+      "  inout  f32 x[n]\n"
+      "local f32 t:\n"
+      "  t = x[0]\n"
+      "  x[1] = t\n"
+      "local f32 t\n"
+      "t = x[2]\n"
+      "x[1] += t\n";
+  EXPECT_EQ(again(text), text);
+}
+
+TEST(IrText, ReadsProductsOfMatrices) {
+  const std::string text =
+      "program p(m, n, k)\n"
+      "  input  f32 a[m, k]\n"
+      "  input  f32 b[n, k]\n"
+      "  output f32 c[m, n]\n"
+      "contraction c += -0.5*a*b (m x n x (k - 1)):\n"
+      "  at c[0; 0, n, 1] = a[1; 0, k, 1]*b[1; 0, 1, k]\n"
+      "  for i in 0..m:\n"
+      "    for j in 0..n:\n"
+      "      for l in 0..k - 1:\n"
+      "        c[i, j] += -(a[i, l + 1]*b[j, l + 1])*0.5\n";
+  EXPECT_EQ(again(text), text);
+}
+
+}  // namespace
+}  // namespace loopgrad::ir

@@ -1,0 +1,400 @@
+// Passes of the mapping to a CPU, each alone.
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+TEST(AccumulateInRegisters, SumsInAScalarIfThereIsATrip) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      input  f32 x[n + k - 1]
+      input  f32 w[k]
+      inout  f32 y[n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      for j in 0..k:
+        y[i] += x[i + j]*w[j]
+    )",
+              R"(
+    parallel for i in 0..n:
+      if 0 < k:
+        local f32 y_sum
+        y_sum = y[i]
+        for j in 0..k:
+          y_sum += x[i + j]*w[j]
+        y[i] = y_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, StartsFromWhatWasAssigned) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      input  f32 x[n + k - 1]
+      input  f32 w[k]
+      output f32 y[n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      y[i] = 0
+      for j in 0..k:
+        y[i] += x[i + j]*w[j]
+    )",
+              R"(
+    parallel for i in 0..n:
+      local f32 y_sum
+      y_sum = 0
+      for j in 0..k:
+        y_sum += x[i + j]*w[j]
+      y[i] = y_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, KeepsSumsThatTheLoopReads) {
+  expect_kept("accumulate_in_registers", R"(
+    program p(n, k)
+      inout  f32 y[n + k]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..k:
+        y[i] += y[i + j]*0.5
+    )");
+}
+
+TEST(SinkSumLoops, SumsARowElementByElement) {
+  expect_pass("sink_sum_loops", R"(
+    program p(r, k, m)
+      input  f32 a[k]
+      input  f32 x[k, m]
+      input  i64 s
+      inout  f32 y[r, m]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for o in 0..k:
+        if o < s:
+          parallel for d in 0..m:
+            y[i, d] += a[o]*x[o, d]
+    )",
+              R"(
+    parallel for i in 0..r:
+      parallel for d in 0..m:
+        for o in 0..k:
+          if o < s:
+            y[i, d] += a[o]*x[o, d]
+    )");
+}
+
+TEST(SinkSumLoops, KeepsLoopsWhoseIterationsMeetInAnElement) {
+  expect_kept("sink_sum_loops", R"(
+    program p(r, k, m)
+      input  f32 a[k]
+      input  f32 x[k, m]
+      inout  f32 y[r, m + k]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for o in 0..k:
+        parallel for d in 0..m:
+          y[i, d + o] += a[o]*x[o, d]
+    )");
+}
+
+TEST(SplitLoopsAtGuards, FreesTheMiddleOfConditions) {
+  expect_pass("split_loops_at_guards", R"(
+    program p(n)
+      input  f32 a[n]
+      inout  f32 x[n]
+    )",
+              R"(
+    for c in 0..n:
+      if c >= 1:
+        x[c] += a[c - 1]
+      if c < n - 1:
+        x[c] += a[c + 1]
+    )",
+              R"(
+    for c in 0..min(1, n):
+      if c >= 1:
+        x[c] += a[c - 1]
+      if c < n - 1:
+        x[c] += a[c + 1]
+    for c in min(1, n)..max(min(1, n), n - 1):
+      x[c] += a[c - 1]
+      x[c] += a[c + 1]
+    for c in max(min(1, n), n - 1)..n:
+      if c >= 1:
+        x[c] += a[c - 1]
+      if c < n - 1:
+        x[c] += a[c + 1]
+    )");
+}
+
+TEST(SplitLoopsAtGuards, KeepsConditionsThatReadData) {
+  expect_kept("split_loops_at_guards", R"(
+    program p(n)
+      input  f32 a[n]
+      inout  f32 x[n]
+    )",
+              R"(
+    for c in 0..n:
+      if a[c] >= 1:
+        x[c] += a[c]
+    )");
+}
+
+TEST(SplitOuterLoopsAtGuards, LeavesTheStatementsWhereTheBranchIsNotTaken) {
+  expect_pass("split_outer_loops_at_guards", R"(
+    program p(r, n, k)
+      input  f32 a[n]
+      input  f32 w[k]
+      inout  f32 x[r, n]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for c in 0..n:
+        x[i, c] = x[i, c]*2
+        if c >= 2:
+          for l in 0..k:
+            x[i, c] += a[c - 2]*w[l]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for c in 0..min(2, n):
+        x[i, c] = x[i, c]*2
+      for c in 2..n:
+        x[i, c] = x[i, c]*2
+        for l in 0..k:
+          x[i, c] += a[c - 2]*w[l]
+      for c in max(min(2, n), n)..n:
+        x[i, c] = x[i, c]*2
+    )");
+}
+
+TEST(SplitOuterLoopsAtGuards, KeepsConditionsThatReadData) {
+  expect_kept("split_outer_loops_at_guards", R"(
+    program p(r, n, k)
+      input  f32 a[n]
+      input  f32 w[k]
+      inout  f32 x[r, n]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for c in 0..n:
+        x[i, c] = x[i, c]*2
+        if a[c] >= 2:
+          for l in 0..k:
+            x[i, c] += a[c]*w[l]
+    )");
+}
+
+TEST(JamSums, DoesEightSumsSideBySide) {
+  expect_pass("jam_sums", R"(
+    program p(n, k, m)
+      input  f32 q[n, m]
+      input  f32 w[k, m]
+      output f32 score[n, k]
+    )",
+              R"(
+    parallel for i in 0..n:
+      score[i, 0] = 0
+      parallel for o in 0..k:
+        local f32 s
+        s = 0
+        for d in 0..m:
+          s += q[i, d]*w[o, d]
+        score[i, o] = s
+    )",
+              R"(
+    parallel for i in 0..n:
+      score[i, 0] = 0
+      parallel for o_unrolled in 0..k//8:
+        local f32 s
+        local f32 s_1
+        local f32 s_2
+        local f32 s_3
+        local f32 s_4
+        local f32 s_5
+        local f32 s_6
+        local f32 s_7
+        s = 0
+        s_1 = 0
+        s_2 = 0
+        s_3 = 0
+        s_4 = 0
+        s_5 = 0
+        s_6 = 0
+        s_7 = 0
+        for d in 0..m:
+          s += q[i, d]*w[8*o_unrolled, d]
+          s_1 += q[i, d]*w[8*o_unrolled + 1, d]
+          s_2 += q[i, d]*w[8*o_unrolled + 2, d]
+          s_3 += q[i, d]*w[8*o_unrolled + 3, d]
+          s_4 += q[i, d]*w[8*o_unrolled + 4, d]
+          s_5 += q[i, d]*w[8*o_unrolled + 5, d]
+          s_6 += q[i, d]*w[8*o_unrolled + 6, d]
+          s_7 += q[i, d]*w[8*o_unrolled + 7, d]
+        score[i, 8*o_unrolled] = s
+        score[i, 8*o_unrolled + 1] = s_1
+        score[i, 8*o_unrolled + 2] = s_2
+        score[i, 8*o_unrolled + 3] = s_3
+        score[i, 8*o_unrolled + 4] = s_4
+        score[i, 8*o_unrolled + 5] = s_5
+        score[i, 8*o_unrolled + 6] = s_6
+        score[i, 8*o_unrolled + 7] = s_7
+      parallel for o in 8*(k//8)..k:
+        local f32 s
+        s = 0
+        for d in 0..m:
+          s += q[i, d]*w[o, d]
+        score[i, o] = s
+    )");
+}
+
+TEST(JamSums, KeepsSumsOfDifferentLengths) {
+  expect_kept("jam_sums", R"(
+    program p(n, k, m)
+      input  f32 q[n, m]
+      input  f32 w[k, m]
+      output f32 score[n, k]
+    )",
+              R"(
+    parallel for i in 0..n:
+      score[i, 0] = 0
+      parallel for o in 0..k:
+        local f32 s
+        s = 0
+        for d in 0..o:
+          s += q[i, d]*w[o, d]
+        score[i, o] = s
+    )");
+}
+
+TEST(HoistIndices, ReadsAnIndexBeforeTheLoop) {
+  expect_pass("hoist_indices", R"(
+    program p(k, n, m)
+      input  i32 src[k]
+      input  f32 y[n]
+      input  f32 x[m, n]
+      inout  f32 s
+      fact   src in 0..m
+    )",
+              R"(
+    for e in 0..k:
+      for j in 0..n:
+        s += y[j]*x[src[e], j]
+    )",
+              R"(
+    for e in 0..k:
+      local i32 src_row
+      src_row = select(0 < n, src[e], 0)
+      for j in 0..n:
+        s += y[j]*x[src_row, j]
+    )");
+}
+
+TEST(HoistIndices, KeepsAnIndexThatTheLoopChanges) {
+  expect_kept("hoist_indices", R"(
+    program p(k, n, m)
+      inout  i32 src[k]
+      input  f32 y[n]
+      input  f32 x[m, n]
+      inout  f32 s
+      fact   src in 0..m
+    )",
+              R"(
+    for e in 0..k:
+      for j in 0..n:
+        s += y[j]*x[src[e], j]
+        src[e] = 0
+    )");
+}
+
+TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
+  expect_kept("invert_scatters", R"(
+    program p(k, n, m)
+      input  i32 idx[k]
+      inout  f32 d_x[n, m]
+      fact   idx in 0..n
+    )",
+              R"(
+    for e in 0..k:
+      parallel for j in 0..m:
+        d_x[idx[e], j] += d_x[0, j]
+    )");
+}
+
+TEST(FuseRows, KeepsNestsThatShareNoArray) {
+  expect_kept("fuse_rows", R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      input  f32 y[n, m]
+      output f32 u[n, m]
+      output f32 v[n, m]
+    )",
+              R"(
+    parallel for i in 0..n:
+      parallel for j in 0..m:
+        u[i, j] = x[i, j]
+    parallel for i in 0..n:
+      parallel for j in 0..m:
+        v[i, j] = y[i, j]
+    )");
+}
+
+TEST(TileLanes, RunsIterationsSideBySide) {
+  expect_pass("tile_lanes", R"(
+    program p(n, k)
+      input  f32 x[n + k - 1]
+      input  f32 w[k]
+      output f32 y[n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      local f32 s
+      s = 0
+      for j in 0..k:
+        s += x[i + j]*w[j]
+      y[i] = s
+    )",
+              R"(
+    parallel for i_tile in 0..n//64:
+      local f32 s[64]
+      parallel for lane in 0..64:
+        s[lane] = 0
+      for j in 0..k:
+        parallel for lane in 0..64:
+          s[lane] += x[i_tile*64 + lane + j]*w[j]
+      parallel for lane in 0..64:
+        y[i_tile*64 + lane] = s[lane]
+    parallel for i in n//64*64..n:
+      local f32 s
+      s = 0
+      for j in 0..k:
+        s += x[i + j]*w[j]
+      y[i] = s
+    )");
+}
+
+TEST(TileLanes, KeepsLoopsWhoseLanesWouldNotBeNeighbours) {
+  expect_kept("tile_lanes", R"(
+    program p(n, k)
+      input  f32 x[n, k]
+      input  f32 w[k]
+      output f32 y[n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      local f32 s
+      s = 0
+      for j in 0..k:
+        s += x[i, j]*w[j]
+      y[i] = s
+    )");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

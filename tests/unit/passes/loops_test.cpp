@@ -1,0 +1,253 @@
+// Passes on bounds, parallel loops, searches and choices, each alone.
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+TEST(KnownBounds, LooksThroughScalarsInBounds) {
+  expect_pass("known_bounds", R"(
+    program p(n)
+      input  i32 ptr[n + 1]
+      input  f32 x[n]
+      output f32 y[n]
+      fact   ptr csr pointer of n
+    )",
+              R"(
+    for v in 0..n:
+      local i64 first
+      first = ptr[v]
+      y[v] = 0
+      for e in first..ptr[v + 1]:
+        y[v] += x[e]
+    )",
+              R"(
+    for v in 0..n:
+      local i64 first
+      first = ptr[v]
+      y[v] = 0
+      for e in ptr[v]..ptr[v + 1]:
+        y[v] += x[e]
+    )");
+}
+
+TEST(KnownBounds, KeepsAScalarOfDataThatTheProgramChanges) {
+  expect_kept("known_bounds", R"(
+    program p(n)
+      inout  i32 ptr[n + 1]
+      input  f32 x[n]
+      output f32 y[n]
+      fact   ptr in 0..n + 1
+    )",
+              R"(
+    for v in 0..n:
+      local i64 first
+      first = ptr[v]
+      ptr[v] = 0
+      y[v] = 0
+      for e in first..ptr[v + 1]:
+        y[v] += x[e]
+    )");
+}
+
+TEST(ParallelizeLoops, MarksLoopsWithoutConflictsAndSaysWhichConflict) {
+  expect_pass("parallelize_loops", R"(
+    program p(n)
+      input  f32 x[n]
+      inout  f32 y[n]
+      inout  f32 z[n]
+    )",
+              R"(
+    for i in 0..n:
+      y[i] = x[i]*2
+    for i in 1..n:
+      z[i] = z[i - 1]*x[i]
+    )",
+              R"(
+    parallel for i in 0..n:
+      y[i] = x[i]*2
+    for i in 1..n:
+      z[i] = z[i - 1]*x[i]
+    )",
+              "z[i] at text:8 and z[i - 1] at text:8 may be the same element, as for i = 1 and i = 2");
+}
+
+TEST(ParallelizeLoops, MarksALoopAroundSumsOfItsOwn) {
+  expect_pass("parallelize_loops", R"(
+    program p(n, k)
+      input  f32 x[n + k - 1]
+      input  f32 w[k]
+      output f32 y[n]
+    )",
+              R"(
+    for i in 0..n:
+      y[i] = 0
+      for j in 0..k:
+        y[i] += x[i + j]*w[j]
+    )",
+              R"(
+    parallel for i in 0..n:
+      y[i] = 0
+      for j in 0..k:
+        y[i] += x[i + j]*w[j]
+    )");
+}
+
+TEST(SearchLoops, FindsTheIterationThatTakesAll) {
+  expect_pass("search_loops", R"(
+    program p(n)
+      input  f32 x[n]
+      input  f32 largest
+      inout  f32 d_x[n]
+      inout  f32 d_largest
+    )",
+              R"(
+    for c in 1..n reversed:
+      if x[c] == largest:
+        d_x[c] += d_largest
+        d_largest = 0
+    )",
+              R"(
+    local i64 match
+    match = 0
+    for c in 1..n:
+      match max= select(x[c] == largest, c, 0)
+    if match >= 1:
+      d_x[match] += d_largest
+      d_largest = 0
+    )");
+}
+
+TEST(SearchLoops, KeepsALoopInWhichTheNextOneAddsMore) {
+  expect_kept("search_loops", R"(
+    program p(n)
+      input  f32 x[n]
+      input  f32 largest
+      inout  f32 d_x[n]
+      inout  f32 d_largest
+    )",
+              R"(
+    for c in 1..n reversed:
+      if x[c] == largest:
+        d_x[c] += d_largest
+        d_largest = 1
+    )");
+}
+
+TEST(IsolateSearches, PutsASearchInALoopOfItsOwn) {
+  expect_pass("isolate_searches", R"(
+    program p(n)
+      input  f32 s[n]
+      input  f32 largest
+      inout  f32 d_s[n]
+      inout  f32 d_largest
+      inout  f32 d_t
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+      d_t += d_s[e]
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+    for e in 0..n reversed:
+      d_t += d_s[e]
+    )");
+}
+
+TEST(IsolateSearches, KeepsASearchWhoseResultTheOthersRead) {
+  expect_kept("isolate_searches", R"(
+    program p(n)
+      input  f32 s[n]
+      input  f32 largest
+      inout  f32 d_s[n]
+      inout  f32 d_largest
+      inout  f32 d_t
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+      d_t += d_largest
+    )");
+}
+
+TEST(UnswitchRows, AsksBeforeTheRow) {
+  expect_pass("unswitch_rows", R"(
+    program p(T, m)
+      input  f32 x0[m]
+      inout  f32 x[T + 1, m]
+    )",
+              R"(
+    for t in 0..T:
+      for j in 0..m:
+        x[t + 1, j] = select(t == 0, x0[j], x[t, j])
+    )",
+              R"(
+    for t in 0..T:
+      if t == 0:
+        for j in 0..m:
+          x[t + 1, j] = x0[j]
+      else:
+        for j in 0..m:
+          x[t + 1, j] = x[t, j]
+    )");
+}
+
+TEST(UnswitchRows, KeepsConditionsThatReadData) {
+  expect_kept("unswitch_rows", R"(
+    program p(m)
+      input  f32 x0[m]
+      input  f32 a[m]
+      output f32 y[m]
+    )",
+              R"(
+    for j in 0..m:
+      y[j] = select(a[0] > 0, x0[j], a[j])
+    )");
+}
+
+TEST(UnswitchKernels, AsksBeforeTheLaunch) {
+  expect_pass("unswitch_kernels", R"(
+    program p(T, m)
+      input  f32 x0[m]
+      inout  f32 x[T + 1, m]
+    )",
+              R"(
+    for t in 0..T:
+      parallel for j in 0..m:
+        x[t + 1, j] = select(t == 0, x0[j], x[t, j])
+    )",
+              R"(
+    for t in 0..T:
+      if t == 0:
+        parallel for j in 0..m:
+          x[t + 1, j] = x0[j]
+      else:
+        parallel for j in 0..m:
+          x[t + 1, j] = x[t, j]
+    )");
+}
+
+TEST(UnswitchKernels, KeepsConditionsOfThreads) {
+  expect_kept("unswitch_kernels", R"(
+    program p(T, m)
+      input  f32 x0[m]
+      inout  f32 x[T + 1, m]
+    )",
+              R"(
+    for t in 0..T:
+      parallel for j in 0..m:
+        x[t + 1, j] = select(j == 0, x0[j], x[t, j])
+    )");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

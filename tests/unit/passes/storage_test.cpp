@@ -1,0 +1,450 @@
+// Passes that decide where values live, each alone.
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+TEST(ContractLevels, KeepsTheLevelsThatAStepUses) {
+  expect_pass("contract_levels", R"(
+    program p(T, n)
+      input  f32 seed[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[T + 1, n]
+    for i in 0..n:
+      v[T, i] = seed[i]
+    for t in 0..T reversed:
+      parallel for i in 0..n:
+        v[t, i] = v[t + 1, i]*v[t + 1, min(i + 1, n - 1)]
+    for i in 0..n:
+      y[i] = v[0, i]
+    )",
+              R"(
+    local f32 v[2, n]
+    for i in 0..n:
+      v[T%2, i] = seed[i]
+    for t in 0..T reversed:
+      parallel for i in 0..n:
+        v[t%2, i] = v[(t + 1)%2, i]*v[(t + 1)%2, min(i + 1, n - 1)]
+    for i in 0..n:
+      y[i] = v[0, i]
+    )",
+              "keeps 2 of its levels");
+}
+
+TEST(ContractLevels, PutsALevelInThePlaceOfTheOneItComesFrom) {
+  expect_pass("contract_levels", R"(
+    program p(T, n)
+      input  f32 seed[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[T + 1, n]
+    for i in 0..n:
+      v[T, i] = seed[i]
+    for t in 0..T reversed:
+      parallel for i in 0..n:
+        v[t, i] = v[t + 1, i]*0.5
+    for i in 0..n:
+      y[i] = v[0, i]
+    )",
+              R"(
+    local f32 v[1, n]
+    for i in 0..n:
+      v[0, i] = seed[i]
+    for t in 0..T reversed:
+      parallel for i in 0..n:
+        v[0, i] = v[0, i]*0.5
+    for i in 0..n:
+      y[i] = v[0, i]
+    )",
+              "keeps 1 of its levels");
+}
+
+TEST(ContractLevels, KeepsAllWhenALaterReaderWantsAnEarlyLevel) {
+  expect_kept("contract_levels", R"(
+    program p(T, n)
+      input  f32 seed[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[T + 1, n]
+    for i in 0..n:
+      v[T, i] = seed[i]
+    for t in 0..T reversed:
+      parallel for i in 0..n:
+        v[t, i] = v[t + 1, i]*0.5
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+}
+
+TEST(ContractLevels, KeepsAllWhenStepsAreParallel) {
+  expect_kept("contract_levels", R"(
+    program p(T, n)
+      input  f32 x[T, n]
+      output f32 y[T, n]
+    )",
+              R"(
+    local f32 v[T, n]
+    parallel for t in 0..T:
+      for i in 0..n:
+        v[t, i] = x[t, i]
+      for i in 0..n:
+        y[t, i] = v[t, i]
+    )");
+}
+
+TEST(MergeCopies, StoresOnTheTapeAtOnce) {
+  expect_pass("merge_copies", R"(
+    program p(T, n)
+      inout  f32 u[n]
+      tape   f32 u_tape[T, n - 2]
+    )",
+              R"(
+    local f32 v[n]
+    for t in 0..T:
+      for i in 1..n - 1:
+        v[i] = u[i - 1]*u[i + 1]
+      for i in 1..n - 1:
+        u[i] = v[i]
+        u_tape[t, i - 1] = u[i]
+    )",
+              R"(
+    for t in 0..T:
+      for i in 1..n - 1:
+        u_tape[t, i - 1] = u[i - 1]*u[i + 1]
+      for i in 1..n - 1:
+        u[i] = u_tape[t, i - 1]
+    )");
+}
+
+TEST(MergeCopies, LivesWhereItIsCopiedInTheEnd) {
+  expect_pass("merge_copies", R"(
+    program p(T, n, m)
+      input  f32 d_u[n, m]
+      output f32 d_u0[n, m]
+    )",
+              R"(
+    local f32 d_now[n, m]
+    for i in 0..n:
+      for j in 0..m:
+        d_now[i, j] = d_u[i, j]
+    for t in 0..T reversed:
+      for i in 0..n:
+        for j in 0..m:
+          d_now[i, j] += d_now[i, j]*0.5
+    for i in 0..n:
+      for j in 0..m:
+        d_u0[i, j] = d_now[i, j]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..m:
+        d_u0[i, j] = d_u[i, j]
+    for t in 0..T reversed:
+      for i in 0..n:
+        for j in 0..m:
+          d_u0[i, j] += d_u0[i, j]*0.5
+    )");
+}
+
+TEST(MergeCopies, KeepsALocalThatIsUsedAfterTheCopy) {
+  expect_kept("merge_copies", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+      output f32 z
+    )",
+              R"(
+    local f32 v[n]
+    for i in 0..n:
+      v[i] = x[i]*2
+    for i in 0..n:
+      y[i] = v[i]
+    v[0] = 3
+    z = v[0]
+    )");
+}
+
+TEST(MergeCopies, KeepsALocalOfWhichAPartIsCopied) {
+  expect_kept("merge_copies", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[n]
+    for i in 0..n:
+      v[i] = x[i]*2
+    for i in 1..n:
+      y[i] = v[i] + v[i - 1]
+    y[0] = v[0]
+    )");
+}
+
+TEST(ReadLevels, ReadsTheStateOfTheStepBeforeFromTheTape) {
+  expect_pass("read_levels", R"(
+    program p(T, n, m)
+      input  f32 u0[n, m]
+      output f32 u[n, m]
+      tape   f32 u_tape[T, n, m]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..m:
+        u[i, j] = u0[i, j]
+    for t in 0..T:
+      for i in 1..n - 1:
+        for j in 1..m - 1:
+          u_tape[t, i, j] = u[i, j] + u[i, j + 1]*0.5
+      for i in 1..n - 1:
+        for j in 1..m - 1:
+          u[i, j] = u_tape[t, i, j]
+    )",
+              R"(
+    if 0 < n:
+      for t in 0..T:
+        for z1 in 0..m:
+          u_tape[t, 0, z1] = u0[0, z1]
+          u_tape[t, n - 1, z1] = u0[n - 1, z1]
+    if 0 < m:
+      for t in 0..T:
+        for z0 in 1..n - 1:
+          u_tape[t, z0, 0] = u0[z0, 0]
+          u_tape[t, z0, m - 1] = u0[z0, m - 1]
+    for t in 0..T:
+      for i in 1..n - 1:
+        for j in 1..m - 1:
+          u_tape[t, i, j] = select(t > 0, u_tape[t - 1, i, j], u0[i, j]) + select(t > 0, u_tape[t - 1, i, j + 1], u0[i, j + 1])*0.5
+    for i in 0..n:
+      for j in 0..m:
+        u[i, j] = select(0 < T, u_tape[T - 1, i, j], u0[i, j])
+    )",
+              "'u' is read from the levels of 'u_tape'");
+}
+
+TEST(ReadLevels, KeepsArraysThatMayAlias) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      input  f32 u0[n]
+      output f32 u[n]
+      tape   f32 u_tape[T, n]
+      fact   u may alias u0
+    )",
+              R"(
+    for i in 0..n:
+      u[i] = u0[i]
+    for t in 0..T:
+      for i in 1..n - 1:
+        u_tape[t, i] = u[i] + u[i + 1]*0.5
+      for i in 1..n - 1:
+        u[i] = u_tape[t, i]
+    )");
+}
+
+TEST(ReadLevels, KeepsAnArrayThatTheStepChangesElsewhere) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      input  f32 u0[n]
+      output f32 u[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for i in 0..n:
+      u[i] = u0[i]
+    for t in 0..T:
+      for i in 1..n - 1:
+        u_tape[t, i] = u[i] + u[i + 1]*0.5
+      for i in 1..n - 1:
+        u[i] = u_tape[t, i]
+      u[0] = u[1]
+    )");
+}
+
+TEST(StoreLastLevel, PutsTheLastStateWhereItIsCopied) {
+  expect_pass("store_last_level", R"(
+    program p(T, n)
+      input  f32 u[n]
+      output f32 y[n]
+      tape   f32 v[T + 1, n]
+      fact   v[T - 1, ..] is the last that is read later
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    for i in 0..n:
+      y[i] = v[T, i]
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T - 1:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    if 0 < T:
+      for i in 0..n:
+        y[i] = v[T - 1, i]*0.5
+    if T <= 0:
+      for i in 0..n:
+        y[i] = v[T, i]
+    )",
+              "the last step of 't' stores to 'y'");
+}
+
+TEST(StoreLastLevel, KeepsATapeThatIsReadToItsEnd) {
+  expect_kept("store_last_level", R"(
+    program p(T, n)
+      input  f32 u[n]
+      output f32 y[n]
+      tape   f32 v[T + 1, n]
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+}
+
+TEST(UnreadStores, DropsClearedAdjointsThatNobodyReadsAgain) {
+  expect_pass("unread_stores", R"(
+    program p(T, n)
+      input  f32 g[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 d_u[T + 1, n]
+    for i in 0..n:
+      d_u[T, i] = g[i]
+    for t in 0..T:
+      for i in 0..n:
+        d_u[t, i] = 0
+    for t in 0..T reversed:
+      for i in 0..n:
+        local f32 seed
+        seed = d_u[t + 1, i]
+        d_u[t + 1, i] = 0
+        d_u[t, i] += 2*seed
+    for i in 0..n:
+      y[i] = d_u[0, i]
+    )",
+              R"(
+    local f32 d_u[T + 1, n]
+    for i in 0..n:
+      d_u[T, i] = g[i]
+    for t in 0..T:
+      for i in 0..n:
+        d_u[t, i] = 0
+    for t in 0..T reversed:
+      for i in 0..n:
+        local f32 seed
+        seed = d_u[t + 1, i]
+        d_u[t, i] += 2*seed
+    for i in 0..n:
+      y[i] = d_u[0, i]
+    )");
+}
+
+TEST(UnreadStores, KeepsAConstantThatIsRead) {
+  expect_kept("unread_stores", R"(
+    program p(n)
+      input  f32 g[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[n]
+    for i in 0..n:
+      v[i] = 0
+    for i in 1..n:
+      v[i] = g[i]
+    for i in 0..n:
+      y[i] = v[i]
+    )");
+}
+
+TEST(UnreadSums, DropsSumsThatNobodyReads) {
+  expect_pass("unread_sums", R"(
+    program p(n)
+      input  f32 g[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 d_x[n]
+    for i in 0..n:
+      d_x[i] = 0
+    for i in 0..n:
+      d_x[i] += g[i]
+      y[i] = g[i]*2
+    )",
+              R"(
+    for i in 0..n:
+      y[i] = g[i]*2
+    )");
+}
+
+TEST(UnreadSums, KeepsSumsThatTheCallerReads) {
+  expect_kept("unread_sums", R"(
+    program p(n)
+      input  f32 g[n]
+      output f32 y[n]
+      output f32 d_x[n]
+    )",
+              R"(
+    for i in 0..n:
+      d_x[i] = 0
+    for i in 0..n:
+      d_x[i] += g[i]
+      y[i] = g[i]*2
+    )");
+}
+
+TEST(UnreadElements, GivesAConditionToStoresOfABorder) {
+  expect_pass("unread_elements", R"(
+    program p(n)
+      input  f32 g[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 d_x[n]
+    for i in 0..n:
+      d_x[i] = g[i]
+    for i in 1..n - 1:
+      y[i] = d_x[i]
+    )",
+              R"(
+    local f32 d_x[n]
+    for i in 0..n:
+      if n >= i + 2 && i >= 1:
+        d_x[i] = g[i]
+    for i in 1..n - 1:
+      y[i] = d_x[i]
+    )");
+}
+
+TEST(UnreadElements, KeepsStoresThatAreAllRead) {
+  expect_kept("unread_elements", R"(
+    program p(n)
+      input  f32 g[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 d_x[n]
+    for i in 0..n:
+      d_x[i] = g[i]
+    for i in 0..n:
+      y[i] = d_x[i]
+    )");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

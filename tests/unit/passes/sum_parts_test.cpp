@@ -1,0 +1,140 @@
+// What the summation plan is made of, each part alone.
+#include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
+#include "tests/support/ir_text.h"
+#include "tests/unit/passes/expect_pass.h"
+#include "transforms/distribute.h"
+#include "transforms/gather_sums.h"
+#include "transforms/partial_results.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Program;
+using ir::Stmt;
+
+Program program_of(const std::string& declarations, const std::string& body) {
+  return ir::parse_program(dedented(declarations) + dedented(body));
+}
+
+std::vector<Stmt> sums_in(const Program& program) {
+  std::vector<Stmt> sums;
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    if (s.as<ir::Reduce>()) sums.push_back(s);
+  });
+  return sums;
+}
+
+poly::Model model_of(const Program& program) {
+  return poly::build_model(program, program.body, std::make_shared<poly::Context>());
+}
+
+TEST(GatherSums, EnumeratesTheTarget) {
+  const Program program = program_of(R"(
+    program p(n, k)
+      input  f32 d_y[n]
+      input  f32 w[k]
+      inout  f32 d_x[n + k - 1]
+  )",
+                                     R"(
+    for i in 0..n:
+      for j in 0..k:
+        d_x[i + j] += d_y[i]*w[j]
+  )");
+  const poly::Model model = model_of(program);
+  const Separators separators = separators_of(model, program.body, sums_in(program));
+  EXPECT_EQ(separators.dims, std::vector<int>{0});
+  EXPECT_TRUE(separators.follows);
+  const Stmt gathered = gather_sums(model, program.body, sums_in(program), separators);
+  ASSERT_TRUE(gathered);
+  const Program result = ir::with_body(program, gathered);
+  EXPECT_EQ(ir::print(result), dedented(R"(
+    program p(n, k)
+      input  f32 d_y[n]
+      input  f32 w[k]
+      inout  f32 d_x[n + k - 1]
+    for c0 in 0..k + n - 1:
+      for j in max(0, c0 - n + 1)..min(k, c0 + 1):
+        d_x[c0] += d_y[c0 - j]*w[j]
+  )"));
+}
+
+TEST(GatherSums, HasNoSeparatorWhereDataChoose) {
+  const Program program = program_of(R"(
+    program p(n, m)
+      input  i32 index[n]
+      input  f32 d_y[n]
+      inout  f32 d_x[m]
+      fact   index in 0..m
+  )",
+                                     R"(
+    for i in 0..n:
+      d_x[index[i]] += d_y[i]
+  )");
+  const Separators separators = separators_of(model_of(program), program.body, sums_in(program));
+  EXPECT_TRUE(separators.dims.empty());
+  EXPECT_TRUE(separators.follows);
+}
+
+TEST(LeafOrder, SplitsSumsFromWhatComputesTheirTerms) {
+  const Program program = program_of(R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+      inout  f32 d[n + 1]
+  )",
+                                     R"(
+    for i in 0..n:
+      y[i] = x[i]*2
+      d[i + 1] += y[i]
+  )");
+  const std::vector<Stmt> sums = sums_in(program);
+  const auto parts = LeafOrder(model_of(program), program.body).split({{sums[0].get()}});
+  ASSERT_TRUE(parts && parts->size() == 2);
+  EXPECT_EQ((*parts)[0].group, -1) << "the terms come first";
+  EXPECT_EQ((*parts)[1].group, 0);
+  EXPECT_TRUE((*parts)[1].leaves.count(sums[0].get()));
+}
+
+TEST(LeafOrder, DoesNotSplitARecurrence) {
+  const Program program = program_of(R"(
+    program p(n)
+      output f32 y[n]
+      inout  f32 d[n + 1]
+  )",
+                                     R"(
+    for i in 0..n:
+      y[i] = d[i]*2
+      d[i + 1] += y[i]
+  )");
+  const LeafOrder order(model_of(program), program.body);
+  EXPECT_FALSE(order.split({{sums_in(program)[0].get()}})) << "the next term needs this sum";
+}
+
+TEST(PartialResults, CoverTheElementsInWhichSumsMove) {
+  const Program program = program_of(R"(
+    program p(n, k)
+      input  f32 x[n + k]
+      inout  f32 d_w[2, k]
+  )",
+                                     R"(
+    for i in 0..n:
+      for j in 0..k:
+        d_w[1, j] += x[i + j]
+  )");
+  const Partial partial = partial_of(model_of(program), sums_in(program));
+  ASSERT_EQ(partial.fixed.size(), 2u);
+  EXPECT_EQ(ir::print(partial.fixed[0]), "1");
+  EXPECT_FALSE(partial.fixed[1]);
+  ASSERT_EQ(partial.shape.size(), 1u);
+  EXPECT_EQ(ir::print(partial.shape[0]), "k");
+  EXPECT_FALSE(partial.is_small());
+  const std::vector<ir::Expr> work = work_of(program, model_of(program), sums_in(program)[0]);
+  EXPECT_EQ(ir::print(product(work)), "n*k");
+  EXPECT_EQ(ir::print(blocks_for(work, partial.shape, false)), "n//4");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

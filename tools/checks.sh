@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Other builds of the same: a few unit tests with sanitizers, and the libraries with clang, whose warnings are errors.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bash tools/setup.sh clang-16 libomp-16-dev
+
+# Debug, so programs are verified after every pass; few tests, for it takes several times as long.
+cmake --preset asan
+cmake --build --preset asan --parallel "$(nproc)"
+for tests in unit_dsl unit_interpreter unit_passes unit_tape; do build/asan/tests/$tests --gtest_brief=1; done
+
+cmake --preset clang
+cmake --build --preset clang --parallel "$(nproc)"
