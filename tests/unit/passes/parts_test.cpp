@@ -4,6 +4,7 @@
 #include "dsl/ir/visit.h"
 #include "tests/support/ir_text.h"
 #include "tests/unit/passes/expect_pass.h"
+#include "transforms/analyses.h"
 #include "transforms/bound_accesses.h"
 #include "transforms/cpu/shift_loop.h"
 #include "transforms/cpu/split_loops_at_guards.h"
@@ -178,7 +179,8 @@ TEST(KeepRows, ReadsARowOnce) {
       parallel for c in 0..m:
         y[r, c] = x[r, c]/sum
   )");
-  const auto kept = keep_rows(program, parallel_nest(program.body));
+  Analyses known;
+  const auto kept = keep_rows({program, known}, parallel_nest(program.body));
   ASSERT_TRUE(kept);
   EXPECT_EQ(ir::print(kept->rows.length), "m");
   const auto* loop = program.body.as<ir::For>();
@@ -207,7 +209,8 @@ TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
       parallel for c in 0..m:
         y[r, c] = x[r, c]
   )");
-  EXPECT_FALSE(keep_rows(program, parallel_nest(program.body)));
+  Analyses known;
+  EXPECT_FALSE(keep_rows({program, known}, parallel_nest(program.body)));
 }
 
 // ---- loops ----
@@ -320,11 +323,13 @@ TEST(SharedSums, AreAllThatIterationsShare) {
     for c in 0..n:
       y[c] += x[c]
   )");
-  const auto sums = shared_sums(program, first<ir::For>(program.body));
+  Analyses known;
+  const auto sums = shared_sums({program, known}, first<ir::For>(program.body));
   ASSERT_TRUE(sums && sums->size() == 1);
   EXPECT_EQ((*sums)[0].array->name, "s");
-  EXPECT_FALSE(shared_sums(program, first<ir::For>(program.body, 1))) << "each iteration reads what another one wrote";
-  const auto none = shared_sums(program, first<ir::For>(program.body, 2));
+  EXPECT_FALSE(shared_sums({program, known}, first<ir::For>(program.body, 1)))
+      << "each iteration reads what another one wrote";
+  const auto none = shared_sums({program, known}, first<ir::For>(program.body, 2));
   EXPECT_TRUE(none && none->empty()) << "the iterations share nothing";
 }
 
@@ -342,7 +347,8 @@ TEST(SpreadLoops, GivesThreadsPartialResults) {
     parallel for c in 0..n:
       y[c] = x[c]/sum
   )");
-  expect_body(program, spread_loops(program, program.body, ir::int_const(32)), declarations, R"(
+  Analyses known;
+  expect_body(program, spread_loops({program, known}, program.body, ir::int_const(32)), declarations, R"(
     local f32 sum
     sum = 0
     local f32 sum_all:
@@ -372,7 +378,8 @@ TEST(LongSum, IsDoneByManyBlocksAndThenOne) {
     for c in 0..n:
       s += x[c]
   )");
-  const auto sums = shared_sums(program, program.body);
+  Analyses known;
+  const auto sums = shared_sums({program, known}, program.body);
   ASSERT_TRUE(sums);
   expect_body(program, long_sum(*program.body.as<ir::For>(), *sums, 64), declarations, R"(
     for blocks in min(max((n + 255)//256, 1), 1024)..min(max((n + 255)//256, 1), 1024) + 1:
