@@ -1,6 +1,6 @@
 
 // i (text:5), threads: a thread for each iteration: nothing in it can be shared out
-extern "C" __global__ void __launch_bounds__(256) scale_0_(index_t n_, index_t blocks_x_, const float* __restrict__ x_,
+extern "C" __global__ void __launch_bounds__(256) scale_0_(index_t n_, index_t blocks_x_, const float* x_,
     float* __restrict__ y_) {
   for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
     {

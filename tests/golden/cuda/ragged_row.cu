@@ -1,7 +1,7 @@
 
 // v (text:7), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
 extern "C" __global__ void __launch_bounds__(512) csr_sum_0_(index_t n_, index_t groups_, index_t rows_of_each_,
-    const int32_t* __restrict__ ptr_, const float* __restrict__ x_, float* __restrict__ y_) {
+    const int32_t* ptr_, const float* x_, float* __restrict__ y_) {
   for (index_t group_ = index_t(blockIdx.x); group_ < groups_; group_ += gridDim.x) {
     int64_t longest_;
     // text:7
@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(512) csr_sum_0_(index_t n_, index_t
 }
 
 // v (text:7), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(32) csr_sum_1_(index_t n_, const int32_t* __restrict__ ptr_,
-    const float* __restrict__ x_, float* __restrict__ y_) {
+extern "C" __global__ void __launch_bounds__(32) csr_sum_1_(index_t n_, const int32_t* ptr_, const float* x_,
+    float* __restrict__ y_) {
   for (index_t v_ = index_t(blockIdx.x); v_ < n_; v_ += gridDim.x) {
     if (wrapping_sub(int64_t(ptr_[v_ + 1]), int64_t(ptr_[v_])) <= 256) {
       float y_now_;

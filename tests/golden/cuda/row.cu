@@ -1,7 +1,7 @@
 
 // r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index_t m_, index_t threads_,
-    const float* __restrict__ x_, float* __restrict__ y_) {
+extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index_t m_, index_t threads_, const float* x_,
+    float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
     float x_row_[8];
     {
@@ -61,8 +61,8 @@ extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index
 }
 
 // r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(256) normalize_1_(index_t n_, index_t m_, index_t threads_,
-    const float* __restrict__ x_, float* __restrict__ y_) {
+extern "C" __global__ void __launch_bounds__(256) normalize_1_(index_t n_, index_t m_, index_t threads_, const float* x_,
+    float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
     float sum_;
     // text:9

@@ -1,7 +1,7 @@
 
 // i, j (text:5), threads: a thread for each iteration: nothing in it can be shared out
 extern "C" __global__ void __launch_bounds__(256) blur_0_(index_t n_, index_t m_, index_t threads_x_,
-    index_t threads_y_, index_t blocks_x_, index_t blocks_y_, const float* __restrict__ u_,
+    index_t threads_y_, index_t blocks_x_, index_t blocks_y_, const float* u_,
     float* __restrict__ v_) {
   for (index_t block_y_ = index_t(blockIdx.y); block_y_ < blocks_y_; block_y_ += gridDim.y) {
     for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {

@@ -3,8 +3,8 @@
 //   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
 //   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_0_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
-    index_t threads_y_, index_t blocks_x_, index_t blocks_y_, const double* __restrict__ a_,
-    const float* __restrict__ b_, double* __restrict__ c_) {
+    index_t threads_y_, index_t blocks_x_, index_t blocks_y_, const double* a_, const float* b_,
+    double* __restrict__ c_) {
   for (index_t block_y_ = index_t(blockIdx.y); block_y_ < blocks_y_; block_y_ += gridDim.y) {
     for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
       {
@@ -122,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(256) products_0_(index_t n_, index_
 //   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
 //   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_1_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
-    index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* __restrict__ a_,
-    const float* __restrict__ b_, double* __restrict__ c_) {
+    index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* a_, const float* b_,
+    double* __restrict__ c_) {
   for (index_t block_y_ = index_t(blockIdx.y); block_y_ < blocks_y_; block_y_ += gridDim.y) {
     for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
       {
@@ -204,8 +204,8 @@ extern "C" __global__ void __launch_bounds__(256) products_1_(index_t n_, index_
 //   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
 //   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_2_(index_t n_, index_t m_, index_t k_, index_t threads_x_,
-    index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* __restrict__ a_,
-    const float* __restrict__ b_, double* __restrict__ c_) {
+    index_t threads_y_, index_t blocks_y_, index_t blocks_x_, const double* a_, const float* b_,
+    double* __restrict__ c_) {
   for (index_t block_y_ = index_t(blockIdx.y); block_y_ < blocks_y_; block_y_ += gridDim.y) {
     for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
       {
@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(256) products_2_(index_t n_, index_
 //   i, j (text:6), rows: a block for each iteration, where there are fewer than 8192
 //   i, j (text:6), threads: a thread for each iteration, where there are 8192 or more
 extern "C" __global__ void __launch_bounds__(256) products_3_(index_t n_, index_t m_, index_t k_, index_t threads_,
-    const double* __restrict__ a_, const float* __restrict__ b_, double* __restrict__ c_) {
+    const double* a_, const float* b_, double* __restrict__ c_) {
   for (index_t i_ = index_t(blockIdx.y); i_ < n_; i_ += gridDim.y) {
     for (index_t j_ = index_t(blockIdx.x); j_ < m_; j_ += gridDim.x) {
       double c_now_;
