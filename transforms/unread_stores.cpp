@@ -117,14 +117,14 @@ bool is_seen(const Known& known, int writer) {
   return false;
 }
 
-// Elements of an array that are read, other than to add to them; a null set stands for all.
+// Elements of an array that are read, other than to add to them.
 class ReadElements {
  public:
   explicit ReadElements(const poly::Model& model) : model_(model) {}
 
   const isl::set& of(const poly::Access& like) {
-    auto [found, is_new] = known_.try_emplace(like.array);
-    if (is_new) found->second = collect(like);
+    auto found = known_.find(like.array);
+    if (found == known_.end()) found = known_.emplace(like.array, collect(like)).first;
     return found->second;
   }
 

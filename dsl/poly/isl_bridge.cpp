@@ -191,8 +191,9 @@ BinaryOp binary_of(isl_ast_expr_op_type type) {
 }  // namespace
 
 isl::ast_build ast_builder(const isl::set& known, const isl::space& of) {
-  isl_space* parameters = isl_space_params(of.copy());
-  return isl::ast_build::from_context(isl::manage(isl_set_align_params(known.copy(), parameters)));
+  isl_set* const in_order = isl_set_align_params(known.copy(), isl_space_params(of.copy()));
+  if (!in_order) isl::exception::throw_last_error(known.ctx());
+  return isl::ast_build::from_context(isl::manage(in_order));
 }
 
 BudgetError::BudgetError() : Error(budget_info()) {}

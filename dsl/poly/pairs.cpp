@@ -27,7 +27,9 @@ isl::map unrelated_pairs(const Statement& a, const Statement& b, bool all) {
     isl_space* space = isl_space_alloc(a.domain.ctx().get(), 0, in, out);
     space = isl_space_set_tuple_name(space, isl_dim_in, a.name.c_str());
     space = isl_space_set_tuple_name(space, isl_dim_out, b.name.c_str());
-    return isl::manage(all ? isl_map_universe(space) : isl_map_empty(space));
+    isl_map* const result = all ? isl_map_universe(space) : isl_map_empty(space);
+    if (!result) isl::exception::throw_last_error(a.domain.ctx());
+    return isl::manage(result);
   });
 }
 

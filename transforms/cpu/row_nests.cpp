@@ -65,8 +65,8 @@ std::optional<std::size_t> row_dimension(const Access& access, const Statement& 
   return std::nullopt;
 }
 
-std::optional<std::int64_t> integer(isl_val* value) {
-  const isl::val owned = isl::manage(value);
+std::optional<std::int64_t> integer(const poly::Context& context, isl_val* value) {
+  const isl::val owned = poly::checked(context, value);
   if (isl_val_is_int(owned.get()) != isl_bool_true) return std::nullopt;
   return isl_val_get_num_si(owned.get());
 }
@@ -196,8 +196,8 @@ bool RowDistances::extend(RowReach& reach, const isl::map& pairs) const {
     rows = isl_map_reset_tuple_id(rows, side);
   }
   const isl::set ahead = poly::checked(*model_.context, isl_map_deltas(rows));  // second - first
-  const auto least = integer(isl_set_dim_min_val(ahead.copy(), 0)),
-             most = integer(isl_set_dim_max_val(ahead.copy(), 0));
+  const auto least = integer(*model_.context, isl_set_dim_min_val(ahead.copy(), 0)),
+             most = integer(*model_.context, isl_set_dim_max_val(ahead.copy(), 0));
   if (!least || !most) return false;
   reach.down = std::max(reach.down, -*least);
   reach.up = std::max(reach.up, *most);
