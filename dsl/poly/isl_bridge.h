@@ -47,7 +47,7 @@ class Context {
   /// The id that stands for a symbol (as a parameter) or an array (as a tuple).
   isl::id id_of(const ir::Symbol& symbol);
   isl::id id_of(const ir::Array& array);
-  /// The symbol or array of an id made here; throws InternalError otherwise.
+  /// The symbol of an id made here; BudgetError for others, which are a defect of isl (0.25). Arrays: InternalError.
   const ir::Symbol& symbol_of(const isl::id& id) const;
   const ir::Array& array_of(const isl::id& id) const;
   /// A new id that stands for nothing else.

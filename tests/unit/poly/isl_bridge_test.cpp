@@ -95,6 +95,14 @@ TEST_F(IslBridge, CodeNamesTheRightParameterInWhateverOrderTheyCome) {
   EXPECT_EQ(ast_builder(known, condition.space()).expr_from(condition).to_C_str(), "b % 3 >= 1");
 }
 
+TEST_F(IslBridge, CodeThatNamesAnIteratorOfNoLoopIsNoAnswer) {
+  const isl::set own_bound(context->isl(), "[c1] -> { : 3*floor(c1/3) < c1 }");
+  const isl::set nothing = isl::set::universe(isl::space::unit(context->isl()));
+  const isl::ast_expr code = ast_builder(nothing, own_bound.space()).expr_from(own_bound);
+  EXPECT_THROW(to_expr(code, {}, *context), BudgetError);
+  EXPECT_NO_THROW(to_expr(code, {{"c1", var(i)}}, *context));
+}
+
 TEST_F(IslBridge, BudgetIsAnErrorThatCanBeRecoveredFrom) {
   auto a = *to_set(ir::binary(BinaryOp::Ne, var(i), var(j)), scope);
   context->restart_budget(3);
