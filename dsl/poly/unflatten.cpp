@@ -147,11 +147,12 @@ class Unflattener {
   }
 
   ir::Program rewritten(const ir::Program& program) {
+    const ir::KnownScalars scalars(program);  // whose loops may be others than those of `program_`
     const ir::ElementMove move = [&](const Array& array,
                                      const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
       const auto found = arrays_.find(array);
       if (found == arrays_.end()) return std::nullopt;
-      const auto terms = flat_.terms(scalars_.look_through(indices[0]));
+      const auto terms = flat_.terms(scalars.look_through(indices[0]));
       std::vector<Expr> moved;
       // Indices of elements may themselves be read from such arrays.
       for (const Expr& index : flat_.indices(terms, found->second.chain)) moved.push_back(moved_in(index, move_));

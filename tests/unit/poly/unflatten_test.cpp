@@ -71,6 +71,28 @@ TEST(Unflatten, LoopsOverAllElementsBecomeNests) {
             "    z[i] += y[i, j]*x[i, j]\n");
 }
 
+TEST(Unflatten, PositionsThatHaveAName) {
+  ProgramBuilder p("named");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n * m});
+  auto y = p.output<float>("y", {n * m}), z = p.output<float>("z", {n * m});
+  for (auto t : p.loop("t", 0, n * m)) {
+    auto at = p.scalar<std::int64_t>("at");
+    at = t;
+    y(at) = x(at);
+    z(t) = x(t);
+  }
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      auto at = p.scalar<std::int64_t>("at");
+      at = i * m + j;
+      y(at) += x(at) * z(i * m + j);
+    }
+  const std::string text = unflattened(p.build());
+  EXPECT_NE(text.find("y[t, t_1] = x[t, t_1]"), std::string::npos) << text;
+  EXPECT_NE(text.find("y[i, j] += x[i, j]*z[i, j]"), std::string::npos) << text;
+}
+
 TEST(Unflatten, RowsWithABorder) {
   ProgramBuilder p("border");
   auto n = p.size("n"), m = p.size("m");
