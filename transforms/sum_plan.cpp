@@ -172,7 +172,7 @@ class Planner {
       }
       part.plan = Plan::Apart;
       part.reason = "alone it adds to each element in one iteration: a nest of its own";
-      part.candidates.insert(part.candidates.begin() + 1, apart);
+      part.candidates.push_back(apart);
       groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), part);
       written_.insert(written_.begin() + static_cast<std::ptrdiff_t>(k + l), {written.target, {written.sums[l]}});
     }

@@ -201,18 +201,25 @@ Stmt substitute(const Stmt& s, const Substitution& values) {
 Stmt with_fresh_names(const Stmt& s) { return s ? FreshNames().rewrite(s) : s; }
 
 Stmt move_elements(const Stmt& s, const ElementMove& move) {
-  const ExprRewrite on_expr = [&](const Expr& e) -> std::optional<Expr> {
+  ExprRewrite on_expr;
+  const auto moved = [&](const Array& array, const std::vector<Expr>& indices) {
+    auto place = move(array, indices);
+    if (place)
+      for (Expr& index : place->indices) index = rewrite(index, on_expr);
+    return place;
+  };
+  on_expr = [&](const Expr& e) -> std::optional<Expr> {
     const auto* l = e.as<Load>();
-    const auto place = l ? move(l->array, l->indices) : std::nullopt;
+    const auto place = l ? moved(l->array, l->indices) : std::nullopt;
     return place ? std::optional(load(place->array, place->indices, l->location)) : std::nullopt;
   };
   return rewrite(s, on_expr, [&](const Stmt& t) -> std::optional<Stmt> {
     if (const auto* n = t.as<Assign>()) {
-      const auto place = move(n->array, n->indices);
+      const auto place = moved(n->array, n->indices);
       if (place) return assign(place->array, place->indices, rewrite(n->value, on_expr), n->location);
     }
     if (const auto* n = t.as<Reduce>()) {
-      const auto place = move(n->array, n->indices);
+      const auto place = moved(n->array, n->indices);
       if (place) return reduce_like(*n, place->array, place->indices, rewrite(n->value, on_expr));
     }
     return std::nullopt;

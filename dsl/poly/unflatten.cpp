@@ -87,15 +87,12 @@ class Unflattener {
 
   ir::Program run() {
     find();
-    if (arrays_.empty()) return program_;
-    ir::Program split = program_;
-    split.body = LoopSplitter(arrays_, flat_).rewrite(program_.body);
     while (!arrays_.empty()) {
-      const ir::Program result = rewritten(split);
+      const Stmt split = LoopSplitter(arrays_, flat_).rewrite(program_.body);
+      const ir::Program result = rewritten(ir::with_body(program_, split));
       const std::set<Array> unproved = not_proved(result);
       if (unproved.empty()) return result;
       std::erase_if(arrays_, [&](const auto& entry) { return unproved.count(entry.second.matrix) > 0; });
-      split.body = LoopSplitter(arrays_, flat_).rewrite(program_.body);
     }
     return program_;
   }
@@ -127,7 +124,7 @@ class Unflattener {
       for (const auto& [stride, rest] : flat_.terms(index).rests) flat.strides.insert(stride);
     const auto chain = ir::as_chain(flat.strides);
     if (!chain || chain->size() < 2) return false;
-    const auto is_number = [&](const std::string& factor) {
+    const auto is_number = [](const std::string& factor) {
       return factor.find_first_not_of("0123456789") == factor.npos;
     };
     if (std::all_of(chain->front().begin(), chain->front().end(), is_number)) return false;  // isl understands it
@@ -153,14 +150,9 @@ class Unflattener {
       const auto found = arrays_.find(array);
       if (found == arrays_.end()) return std::nullopt;
       const auto terms = flat_.terms(scalars.look_through(indices[0]));
-      std::vector<Expr> moved;
-      // Indices of elements may themselves be read from such arrays.
-      for (const Expr& index : flat_.indices(terms, found->second.chain)) moved.push_back(moved_in(index, move_));
-      return ir::ElementPlace{found->second.matrix, moved};
+      return ir::ElementPlace{found->second.matrix, flat_.indices(terms, found->second.chain)};
     };
-    move_ = &move;
-    ir::Program result = program;
-    result.body = ir::move_elements(program.body, move);
+    ir::Program result = ir::with_body(program, ir::move_elements(program.body, move));
     std::map<Array, Array> matrices;
     for (const auto& [array, flat] : arrays_) matrices[array] = flat.matrix;
     result.body = ir::replace_arrays(result.body, matrices);  // where they are allocated
@@ -170,14 +162,6 @@ class Unflattener {
     for (Array& array : result.arrays) replace(array);
     for (ir::Fact& fact : result.facts) replace(fact.array);
     return result;
-  }
-
-  static Expr moved_in(const Expr& e, const ir::ElementMove* move) {
-    return ir::rewrite(e, [&](const Expr& part) -> std::optional<Expr> {
-      const auto* l = part.as<ir::Load>();
-      const auto place = l ? (*move)(l->array, l->indices) : std::nullopt;
-      return place ? std::optional(ir::load(place->array, place->indices, l->location)) : std::nullopt;
-    });
   }
 
   /// The matrices of which an index other than the first may leave its extent: there an element would be another one.
@@ -220,7 +204,6 @@ class Unflattener {
   const ir::KnownScalars scalars_;
   ir::FlatIndices flat_;
   FlatArrays arrays_;
-  const ir::ElementMove* move_ = nullptr;
 };
 
 }  // namespace

@@ -115,7 +115,6 @@ void Writer::transposed() {
   each(m, [&](const Value& j) { each(n, [&](const Value& i) { sink(y.handle(0, j, i) * y.handle(1, j, i)); }); });
 }
 
-// u[e * m + j]: two dimensions in one.
 // Matrices that are indexed by positions, with a border or not, by rows and columns or all at once.
 void Writer::flattened() {
   const Extent n{.size = some_size()}, m{.size = some_size()};

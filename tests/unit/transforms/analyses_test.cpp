@@ -7,19 +7,6 @@
 namespace loopgrad::transforms {
 namespace {
 
-// for i: y[i] = sum over j of x[i + j]*w[j]
-Program smoothing() {
-  ProgramBuilder p("smoothing");
-  auto n = p.size("n"), k = p.size("k");
-  auto x = p.input<double>("x", {n + k - 1}), w = p.input<double>("w", {k});
-  auto y = p.output<double>("y", {n});
-  for (auto i : p.loop("i", 0, n)) {
-    y(i) = 0;
-    for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
-  }
-  return p.build();
-}
-
 // Rows that are normalised: several loops over each row, sums into scalars and into columns.
 Program rows() {
   ProgramBuilder p("rows");

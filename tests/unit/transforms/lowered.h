@@ -83,6 +83,19 @@ inline std::vector<std::string> outer_sequential_loops(const ir::Stmt& s) {
   return names;
 }
 
+/// for i: y[i] = sum over j of x[i + j]*w[j]
+inline Program smoothing() {
+  ProgramBuilder p("smoothing");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<double>("x", {n + k - 1}), w = p.input<double>("w", {k});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 0;
+    for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
+  }
+  return p.build();
+}
+
 /// The plan reported for sums into an array; "" when there is none.
 inline std::string plan_of(const Report& report, const std::string& array) {
   for (const SumDecision& sum : report.sums) {

@@ -9,18 +9,6 @@
 namespace loopgrad::transforms {
 namespace {
 
-Program smoothing() {
-  ProgramBuilder p("smoothing");
-  auto n = p.size("n"), k = p.size("k");
-  auto x = p.input<double>("x", {n + k - 1}), w = p.input<double>("w", {k});
-  auto y = p.output<double>("y", {n});
-  for (auto i : p.loop("i", 0, n)) {
-    y(i) = 0;
-    for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
-  }
-  return p.build();
-}
-
 ir::Program backward_of(const Program& program) { return differentiate(program, {}).backward.ir(); }
 
 /// Sets an environment variable for the time of a test.
