@@ -1,10 +1,10 @@
 #include "backends/facts_program.h"
 
 #include "dsl/ir/queries.h"
-#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "transforms/open_accesses.h"
+#include "dsl/symbolic/ranges.h"
+#include "transforms/bounds/open_accesses.h"
 
 #include <algorithm>
 #include <map>

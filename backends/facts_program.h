@@ -2,8 +2,8 @@
 // so every target verifies facts at the speed of its memory.
 #pragma once
 
-#include "transforms/bound_accesses.h"
-#include "transforms/leaving_accesses.h"
+#include "transforms/bounds/bound_accesses.h"
+#include "transforms/bounds/leaving_accesses.h"
 
 #include <set>
 

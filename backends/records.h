@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/runtime/binding.h"
-#include "transforms/bound_accesses.h"
+#include "transforms/bounds/bound_accesses.h"
 
 #include <memory>
 #include <mutex>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dsl/ir/program.h"
-#include "dsl/ir/ranges.h"
+#include "dsl/symbolic/ranges.h"
 
 #include <map>
 #include <set>

@@ -94,7 +94,8 @@ bool TapePlan::is_laid_out_like_array(const Stmt& writer, const std::vector<Stmt
 }
 
 /// What one statement writes: by its loops, or, where these go through the whole array over and over, by the outer ones
-/// and then in the array's own shape. A level of such a tape can stand for the array (see transforms/read_levels.h).
+/// and then in the array's own shape. A level of such a tape can stand for the array (see
+/// transforms/storage/read_levels.h).
 ir::Array TapePlan::new_writer_tape(const Stmt& writer) {
   const ir::Array& array = *stored_array(writer);
   std::vector<Stmt> loops = in_layout(site_of(writer).loops);

@@ -2,49 +2,12 @@
 #pragma once
 
 #include "dsl/ir/program.h"
-#include "transforms/machine.h"
-#include "transforms/record.h"
+#include "transforms/pass/options.h"
+#include "transforms/pass/record.h"
 
 #include <loopgrad/report.h>
-#include <loopgrad/schedule.h>
-
-#include <map>
-#include <set>
 
 namespace loopgrad::transforms {
-
-/// What becomes of sums that several iterations share.
-enum class SumMode {
-  Restructured,  // gather, tree or serial: bitwise repeatable for any number of threads, no atomics
-  Atomic,        // loops that carry only sums are parallel as they stand, their sums atomic
-  Serial,        // no parallel loops at all (the naive tape; the oracle's order)
-};
-
-/// The list has three parts; every row belongs to one.
-enum class Part {
-  Bounds,   // what keeps a run within its arrays
-  Shared,   // sums, loops and storage: the result runs anywhere
-  Mapping,  // to the loops of the machine
-};
-
-/// Accesses that `Part::Bounds` looks after: see bound_accesses.h.
-enum class Bounded { Nothing, Writes, Accesses };
-
-/// What a program is lowered for.
-struct LowerOptions {
-  SumMode mode = SumMode::Restructured;
-  Machine machine = cpu_machine();
-  Bounded bounded = Bounded::Nothing;
-  bool records_trips = true;                                // it is the first to run loops with a promised trip count
-  std::set<ir::Array> computed = {};                        // inputs that the program before it writes
-  Schedule schedule = {};                                   // steps for this program
-  std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
-  int threads_per_block = 0;  // of a GPU, of every block that has more than one: a power of two from 32 to 1024;
-                              // 0: as fits the loops
-  Part first = Part::Bounds, last = Part::Mapping;
-  std::string until = {};           // the pass after which to stop; empty: none
-  std::set<std::string> skip = {};  // passes that are left out; those that nothing works without are not
-};
 
 /// A program as it is emitted, what it notes while it runs, and for a GPU why its kernels look as they do.
 struct Lowered {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/kernel_frame.h"
-#include "transforms/gpu/least_values.h"
+#include "dsl/symbolic/least_values.h"
 
 namespace loopgrad::backend {
 
@@ -59,7 +59,7 @@ class Barriers {
   const KernelFrame& frame_;
   const BlockMemory& memory_;
   CodeText& code_;
-  const transforms::LeastValues least_;
+  const ir::LeastValues least_;
   std::vector<Touch> pending_;  // since the last barrier
   bool waits_ = false;
 };

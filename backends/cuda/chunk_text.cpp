@@ -2,7 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 
@@ -143,8 +143,7 @@ bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>&
   for (const Wide& wide : wides)
     for (const Expr& index : wide.access.indices) {
       const Expr after = substitute(index, {{n.iterator, var(n.iterator) + int_const(1)}});
-      if (has_load(index) || mentions(transforms::to_expr(transforms::linear_form(after - index)), n.iterator))
-        return false;
+      if (has_load(index) || mentions(ir::to_expr(ir::linear_form(after - index)), n.iterator)) return false;
     }
   // The accesses of one trip are as far from those of the next in all trips.
   const std::vector<Wide> then = wides_of(loops, {{n.iterator, next}});

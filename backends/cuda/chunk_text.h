@@ -1,4 +1,4 @@
-// Chunks of iterations that one thread does, as `transforms/gpu/contiguous.h` makes them.
+// Chunks of iterations that one thread does, as `transforms/map/gpu/contiguous.h` makes them.
 //
 //   one iteration           if (i < n) { .. }
 //   four, wide accesses     if (start + 4 <= n && is_aligned(&x[start])) { four at once } else { one by one }
@@ -8,7 +8,7 @@
 
 #include "backends/cuda/places.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/gpu/contiguous.h"
+#include "transforms/map/gpu/contiguous.h"
 
 #include <set>
 

@@ -3,9 +3,9 @@
 #include "backends/openmp/expr_text.h"
 #include "backends/runtime/solve_sizes.h"
 #include "dsl/ir/queries.h"
-#include "dsl/ir/ranges.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/ranges.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include "backends/openmp/code_text.h"
 #include "backends/openmp/expr_text.h"
-#include "dsl/ir/ranges.h"
+#include "dsl/symbolic/ranges.h"
 
 namespace loopgrad::backend {
 

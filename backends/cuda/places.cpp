@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ Places::Places(KernelScope& scope) : scope_(scope) {
 Expr Places::distance(const Place& from, const std::vector<Expr>& indices) {
   Expr distance = int_const(0);
   for (std::size_t d = 0; d < indices.size(); ++d) {
-    const transforms::LinearForm step = transforms::linear_form(indices[d] - from.indices[d]);
+    const ir::LinearForm step = ir::linear_form(indices[d] - from.indices[d]);
     if (!step.terms.empty()) return {};
     Expr elements = int_const(step.constant);
     for (std::size_t inner = d + 1; inner < indices.size(); ++inner) elements = elements * from.array->shape[inner];

@@ -1,6 +1,6 @@
 #include "backends/openmp/lane_sums.h"
 
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ bool fits(const Expr& e, ScalarType type, const Symbol& iterator) {
   const auto* load = e.as<Load>();
   if (!load || load->array->type != type) return false;
   for (std::size_t d = 0; d < load->indices.size(); ++d) {
-    const auto stride = transforms::coefficient_of(load->indices[d], iterator);
+    const auto stride = ir::coefficient_of(load->indices[d], iterator);
     const bool last = d + 1 == load->indices.size();
     if (!stride || (*stride != 0 && !(last && *stride == 1))) return false;
   }

@@ -5,7 +5,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 #include <functional>
@@ -31,7 +31,7 @@ bool is_uneven(const For& loop) {
                    for (const Stmt& child : n.body) look(child);
                  },
                  [&](const For& n) {
-                   const Expr trips = transforms::simplify_indices(n.upper - n.lower);
+                   const Expr trips = ir::simplify_indices(n.upper - n.lower);
                    bool cut_off = false;
                    walk(trips, [&](const Expr& e) {
                      if (const auto* b = e.as<Binary>()) cut_off |= b->op == BinaryOp::Min || b->op == BinaryOp::Max;
@@ -209,7 +209,7 @@ Expr trips_of(const Expr& lower, const Expr& upper, const Expr& at_most, const s
   if (is_known(lower, inner) && is_known(upper, inner)) return upper - lower;
   if (const auto* least = upper.as<Binary>(); least && least->op == BinaryOp::Min)
     for (const Expr& end : {least->a, least->b})
-      if (const Expr trips = transforms::simplify_indices(end - lower); is_known(trips, inner)) return trips;
+      if (const Expr trips = ir::simplify_indices(end - lower); is_known(trips, inner)) return trips;
   return at_most ? at_most : int_const(unknown_trips);
 }
 

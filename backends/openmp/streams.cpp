@@ -3,7 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <fmt/format.h>
 
@@ -134,7 +134,7 @@ std::vector<const Assign*> streamed_rows(const For& loop, const std::set<Array>&
     if (!unread.count(n->array)) continue;
     bool is_row = !n->indices.empty() && assigned.insert(n->array).second;
     for (std::size_t d = 0; is_row && d < n->indices.size(); ++d) {
-      const auto stride = transforms::coefficient_of(n->indices[d], loop.iterator);
+      const auto stride = ir::coefficient_of(n->indices[d], loop.iterator);
       is_row = !has_load(n->indices[d]) && stride == (d + 1 == n->indices.size() ? 1 : 0);
     }
     if (!is_row) return {};

@@ -24,7 +24,7 @@ Offset offset_of(const Expr& index) {
   return {sum->a, sum->op == BinaryOp::Add ? *constant : -*constant};
 }
 
-bool surely_differ(const Expr& a, const Expr& b) {
+bool differ_at_any_time(const Expr& a, const Expr& b) {
   const Offset x = offset_of(a), y = offset_of(b);
   if (x.constant == y.constant || !x.base != !y.base) return false;
   return !x.base || (equal(x.base, y.base) && !has_load(x.base));  // what is loaded may change in between
@@ -32,9 +32,9 @@ bool surely_differ(const Expr& a, const Expr& b) {
 
 }  // namespace
 
-bool surely_differ(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+bool differ_at_any_time(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (surely_differ(a[i], b[i])) return true;
+    if (differ_at_any_time(a[i], b[i])) return true;
   return false;
 }
 
@@ -53,7 +53,7 @@ void ElementNames::note_write(const ElementName& by, SourceLocation where) {
     if (!name) continue;
     if (name->id == by.id) {
       name->wrote_last = true;
-    } else if (!surely_differ(name->indices, by.indices)) {
+    } else if (!differ_at_any_time(name->indices, by.indices)) {
       if (equal(name->indices, by.indices)) name->wrote_last = false;
       if (!by.copied_from.contains(name->id) && !name->written_elsewhere) name->written_elsewhere = where;
     }

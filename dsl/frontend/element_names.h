@@ -51,7 +51,7 @@ class ElementNames {
 };
 
 /// Whether the two elements of one array are different whatever the values of variables: cheap, index by index.
-bool surely_differ(const std::vector<Expr>& a, const std::vector<Expr>& b);
+bool differ_at_any_time(const std::vector<Expr>& a, const std::vector<Expr>& b);
 
 /// The name behind an Element; throws UsageError when the Element was moved from.
 const ElementName& name_of(const std::shared_ptr<ElementName>& name, SourceLocation where);

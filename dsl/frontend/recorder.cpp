@@ -287,7 +287,7 @@ void ProgramRecorder::note_write(const ElementName& by, SourceLocation where) {
     for (const EarlyRead& read : early->second) {
       if (read.name != 0) {
         const bool by_reader = read.name == by.id || (by.copied_from.contains(read.name) && by.formed > scope.opened);
-        if (by_reader || surely_differ(read.indices, by.indices)) continue;
+        if (by_reader || differ_at_any_time(read.indices, by.indices)) continue;
       }
       fail(where,
            fmt::format("the {} {}, before the loop '{}', is used inside it and its array written here",

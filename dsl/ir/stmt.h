@@ -37,8 +37,8 @@ enum class LoopMode : std::uint8_t {
   Forward,   // iterator runs lower, lower+1, ..., upper-1
   Backward,  // iterator runs upper-1, ..., lower
   Parallel,  // any order or all at once gives the same bits (atomic Reduces excepted)
-  Grid,      // parallel, and each iteration is one block of threads of a GPU kernel (see transforms/gpu/map_to_gpu.h)
-  Threads,   // parallel, and each iteration is one thread of the block; all threads wait for each other at the end
+  Grid,  // parallel, and each iteration is one block of threads of a GPU kernel (see transforms/map/gpu/map_to_gpu.h)
+  Threads,  // parallel, and each iteration is one thread of the block; all threads wait for each other at the end
 };
 /// Any order of the iterations, or all at once, is right.
 inline bool is_parallel(LoopMode mode) { return mode >= LoopMode::Parallel; }

@@ -1,11 +1,11 @@
 #include "dsl/poly/unflatten.h"
 
-#include "dsl/ir/flat_index.h"
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/relations.h"
+#include "dsl/symbolic/flat_index.h"
 
 #include <algorithm>
 

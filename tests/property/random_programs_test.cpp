@@ -7,7 +7,7 @@
 #include "tools/fuzz/features.h"
 #include "tools/fuzz/memory.h"
 #include "tools/fuzz/shrinker.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

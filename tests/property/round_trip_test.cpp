@@ -4,7 +4,7 @@
 #include "tests/support/ir_text.h"
 #include "tools/fuzz/generator.h"
 #include "tools/programs/programs.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <loopgrad/autodiff.h>
 #include <loopgrad/error.h>

@@ -4,7 +4,7 @@
 #include "dsl/ir/visit.h"
 #include "tools/fuzz/generator.h"
 #include "tools/support/random.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 #include "transforms/schedule/apply_schedule.h"
 
 #include <loopgrad/autodiff.h>

@@ -6,7 +6,7 @@
 #include "tools/fuzz/schedules.h"
 #include "tools/fuzz/second_order.h"
 #include "tools/support/random.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <loopgrad/error.h>
 

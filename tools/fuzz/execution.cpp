@@ -3,7 +3,7 @@
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "tools/support/random.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <loopgrad/error.h>
 

@@ -1,7 +1,7 @@
 #include "tools/fuzz/generator.h"
 
 #include "tools/fuzz/writer.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::fuzz {
 

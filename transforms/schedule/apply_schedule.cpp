@@ -1,9 +1,9 @@
 #include "transforms/schedule/apply_schedule.h"
 
 #include "dsl/ir/verifier.h"
-#include "transforms/schedule/fuse_and_split.h"
-#include "transforms/schedule/local_storage.h"
-#include "transforms/schedule/unroll.h"
+#include "transforms/loops/fuse_and_split.h"
+#include "transforms/loops/unroll.h"
+#include "transforms/storage/local_storage.h"
 
 #include <loopgrad/error.h>
 

@@ -5,7 +5,7 @@
 // sense, both naming the step.
 #pragma once
 
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <loopgrad/schedule.h>
 

@@ -1,4 +1,4 @@
-#include "transforms/gpu/fuse_nests.h"
+#include "transforms/map/gpu/fuse_nests.h"
 
 #include "tests/unit/transforms/lowered.h"
 

@@ -2,9 +2,9 @@
 // unswitch_kernels.
 #include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/keep_last_elements.h"
-#include "transforms/gpu/unroll_short_loops.h"
-#include "transforms/unswitch.h"
+#include "transforms/loops/unswitch.h"
+#include "transforms/map/gpu/unroll_short_loops.h"
+#include "transforms/storage/keep_last_elements.h"
 
 namespace loopgrad::transforms {
 namespace {

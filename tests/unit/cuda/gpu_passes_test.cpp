@@ -1,9 +1,9 @@
 // The passes before and inside the mapping to a GPU: each test fails without its pass, and what the pass makes computes
 // the same in the checked interpreter at small and odd sizes.
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/gpu/forward_elements.h"
-#include "transforms/gpu/split_kernels.h"
-#include "transforms/search_loops.h"
+#include "transforms/loops/search_loops.h"
+#include "transforms/map/gpu/split_kernels.h"
+#include "transforms/storage/forward_elements.h"
 
 #include <loopgrad/loopgrad.h>
 

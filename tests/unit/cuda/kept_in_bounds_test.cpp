@@ -5,7 +5,7 @@
 #include "backends/runtime/solve_sizes.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/bound_accesses.h"
+#include "transforms/bounds/bound_accesses.h"
 
 #include <loopgrad/loopgrad.h>
 

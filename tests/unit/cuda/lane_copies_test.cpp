@@ -1,6 +1,6 @@
 // Partial results of elements that data choose: each test fails without the pass, and what it makes computes the same
 // in the checked interpreter.
-#include "transforms/gpu/lane_copies.h"
+#include "transforms/sums/lane_copies.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
 

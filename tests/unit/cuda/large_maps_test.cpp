@@ -2,7 +2,7 @@
 // in the checked interpreter. A few threads fill the device that these tests map to.
 #include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/gpu/hoist_parallel_loops.h"
+#include "transforms/map/gpu/hoist_parallel_loops.h"
 
 #include <loopgrad/loopgrad.h>
 

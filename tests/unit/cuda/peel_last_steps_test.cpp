@@ -1,8 +1,8 @@
-#include "transforms/gpu/peel_last_steps.h"
+#include "transforms/map/gpu/peel_last_steps.h"
 
 #include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/keep_last_elements.h"
+#include "transforms/storage/keep_last_elements.h"
 
 namespace loopgrad::transforms {
 namespace {

@@ -2,7 +2,7 @@
 // checked interpreter. The device of these tests calls a row of three iterations a long one.
 #include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/search_loops.h"
+#include "transforms/loops/search_loops.h"
 
 #include <loopgrad/loopgrad.h>
 

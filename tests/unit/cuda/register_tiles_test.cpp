@@ -1,8 +1,8 @@
 // Sums that share what they load: each test fails without its part of the mechanism, and what it makes computes the
 // same in the checked interpreter, at sizes that are multiples of nothing too.
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/gpu/lockstep.h"
-#include "transforms/gpu/register_tile.h"
+#include "transforms/map/gpu/lockstep.h"
+#include "transforms/map/gpu/register_tile.h"
 
 #include <loopgrad/loopgrad.h>
 

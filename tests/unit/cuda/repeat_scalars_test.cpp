@@ -1,10 +1,10 @@
 // What many blocks need of a single element: each test fails without the pass that it is about.
-#include "transforms/gpu/repeat_scalars.h"
+#include "transforms/storage/repeat_scalars.h"
 #include "backends/cuda/emitter.h"
+#include "dsl/symbolic/least_values.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
-#include "transforms/gpu/forward_elements.h"
-#include "transforms/gpu/least_values.h"
+#include "transforms/storage/forward_elements.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -95,7 +95,7 @@ TEST(LeastValues, FollowIteratorsFromTheInnermost) {
         found = {vi - vj, vj - vk, vi - vk, vi + vk, vk - vi, ir::binary(ir::BinaryOp::Max, vk, ir::int_const(3))};
         x(k) += 1.0;
       }
-  const LeastValues least(p.build().ir());
+  const ir::LeastValues least(p.build().ir());
   const std::vector<std::optional<std::int64_t>> expected = {1, 1, 2, 1, std::nullopt, 3};
   for (std::size_t e = 0; e < expected.size(); ++e) EXPECT_EQ(least.of(found[e]), expected[e]) << ir::print(found[e]);
   EXPECT_TRUE(least.are_apart({found[0], ir::int_const(0)}, {ir::int_const(0), ir::int_const(0)}));

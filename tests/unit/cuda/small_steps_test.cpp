@@ -2,8 +2,8 @@
 #include "backends/cuda/emitter.h"
 #include "tests/unit/count_of.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/gpu/fuse_nests.h"
-#include "transforms/gpu/join_scalars.h"
+#include "transforms/map/gpu/fuse_nests.h"
+#include "transforms/storage/join_scalars.h"
 
 #include <loopgrad/loopgrad.h>
 

@@ -1,6 +1,6 @@
 // Sums through index arrays on a GPU: each test fails without the pass, and what it makes computes the same in the
 // checked interpreter. Pieces and tiles are a few iterations, so that small programs have many of them.
-#include "transforms/gpu/sort_scatters.h"
+#include "transforms/sums/sort_scatters.h"
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/index_width.h"
 #include "tests/unit/count_of.h"

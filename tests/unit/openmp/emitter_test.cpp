@@ -1,7 +1,7 @@
 // The generated text of a few programs, as a whole.
 #include "tests/unit/openmp/kernels.h"
 #include "tests/unit/transforms/passes.h"
-#include "transforms/cpu/accumulate_in_registers.h"
+#include "transforms/storage/accumulate_in_registers.h"
 
 namespace loopgrad::test {
 namespace {

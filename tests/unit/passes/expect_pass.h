@@ -1,7 +1,7 @@
 // One pass alone: IR text in, IR text out, as in the headers of transforms/.
 #pragma once
 
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <string>
 

@@ -3,9 +3,9 @@
 #include "dsl/ir/visit.h"
 #include "tests/support/ir_text.h"
 #include "tests/unit/passes/expect_pass.h"
-#include "transforms/distribute.h"
-#include "transforms/gather_sums.h"
-#include "transforms/partial_results.h"
+#include "transforms/loops/distribute.h"
+#include "transforms/sums/gather_sums.h"
+#include "transforms/sums/partial_results.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What passes ask is found once in a run of the pipeline.
-#include "transforms/analyses.h"
+#include "transforms/analysis/analyses.h"
 #include "tests/unit/transforms/lowered.h"
 
 #include <loopgrad/autodiff.h>

@@ -1,10 +1,10 @@
 // The passes that bring sums into registers on a CPU.
 #include "tests/unit/transforms/passes.h"
 #include "tests/unit/transforms/same_bits.h"
-#include "transforms/cpu/accumulate_in_registers.h"
-#include "transforms/cpu/jam_sums.h"
-#include "transforms/cpu/sink_sum_loops.h"
-#include "transforms/cpu/split_loops_at_guards.h"
+#include "transforms/loops/split_loops_at_guards.h"
+#include "transforms/map/cpu/jam_sums.h"
+#include "transforms/map/cpu/sink_sum_loops.h"
+#include "transforms/storage/accumulate_in_registers.h"
 
 namespace loopgrad::transforms {
 namespace {

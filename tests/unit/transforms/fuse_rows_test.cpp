@@ -1,5 +1,5 @@
 // Nests that run row by row, and what they keep of the arrays between them.
-#include "transforms/cpu/fuse_rows.h"
+#include "transforms/locality/fuse_rows.h"
 #include "tests/unit/transforms/lowered.h"
 
 namespace loopgrad::transforms {

@@ -1,7 +1,7 @@
 // Sums through index arrays on a CPU.
-#include "transforms/cpu/invert_scatters.h"
+#include "transforms/sums/invert_scatters.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/cpu/hoist_indices.h"
+#include "transforms/map/cpu/hoist_indices.h"
 
 #include <loopgrad/program.h>
 

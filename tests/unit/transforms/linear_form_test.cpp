@@ -1,4 +1,4 @@
-#include "transforms/linear_form.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include "dsl/ir/printer.h"
 

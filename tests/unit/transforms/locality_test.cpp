@@ -1,7 +1,7 @@
 // Passes that save memory traffic: merge_copies, contract_levels, unswitch_rows.
 #include "dsl/ir/rewriter.h"
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/unswitch.h"
+#include "transforms/loops/unswitch.h"
 
 namespace loopgrad::transforms {
 namespace {

@@ -1,4 +1,4 @@
-#include "transforms/loop_order.h"
+#include "transforms/loops/loop_order.h"
 
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"

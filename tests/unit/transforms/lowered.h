@@ -6,7 +6,7 @@
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 #include "tests/unit/transforms/passes.h"
-#include "transforms/pass.h"
+#include "transforms/pass/pass.h"
 
 #include <loopgrad/program.h>
 

@@ -1,4 +1,4 @@
-#include "transforms/cpu/split_loops_at_guards.h"
+#include "transforms/loops/split_loops_at_guards.h"
 
 #include "tests/unit/transforms/lowered.h"
 

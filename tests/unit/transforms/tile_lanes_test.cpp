@@ -1,4 +1,4 @@
-#include "transforms/cpu/tile_lanes.h"
+#include "transforms/map/cpu/tile_lanes.h"
 
 #include "tests/unit/transforms/same_bits.h"
 

@@ -1,6 +1,6 @@
 // Passes about zeros that sums start from: unread_stores, assign_first_sums, zero_fills, merge_updates.
 #include "tests/unit/transforms/lowered.h"
-#include "transforms/merge_updates.h"
+#include "transforms/sums/merge_updates.h"
 
 namespace loopgrad::transforms {
 namespace {

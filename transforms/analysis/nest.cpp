@@ -1,0 +1,208 @@
+#include "transforms/analysis/nest.h"
+
+#include "dsl/ir/printer.h"
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+bool is_leaf(const Stmt& s) {
+  switch (s.kind()) {
+    case ir::Kind::Block:
+    case ir::Kind::For:
+    case ir::Kind::While:
+    case ir::Kind::If:
+    case ir::Kind::Contraction:
+    case ir::Kind::Allocate: return false;
+    default: return true;
+  }
+}
+
+void collect_locals(const Stmt& s, std::vector<Stmt>& around, std::vector<LocalArray>& result) {
+  if (!s) return;
+  if (auto* node = s.as<ir::Allocate>()) result.push_back({node->array, around});
+  const bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
+  if (decides) around.push_back(s);
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(
+        node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
+  });
+  if (decides) around.pop_back();
+}
+
+}  // namespace
+
+std::vector<Stmt> leaves(const Stmt& s) {
+  std::vector<Stmt> result;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    if (is_leaf(child)) result.push_back(child);
+  });
+  return result;
+}
+
+std::vector<Stmt> top_level(const Stmt& s) {
+  if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
+  auto* block = s.as<ir::Block>();
+  if (!block) return {s};
+  std::vector<Stmt> result;
+  for (const Stmt& child : block->body) {
+    const std::vector<Stmt> part = top_level(child);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+bool is_parallel_loop(const Stmt& s) {
+  const auto* loop = s ? s.as<ir::For>() : nullptr;
+  return loop && loop->mode == ir::LoopMode::Parallel;
+}
+
+bool contains_parallel_loop(const Stmt& s) {
+  bool found = false;
+  if (s) ir::walk_stmts(s, [&](const Stmt& child) { found |= is_parallel_loop(child); });
+  return found;
+}
+
+Stmt slice(const Stmt& s, const StmtSet& keep) {
+  if (!s) return s;
+  if (is_leaf(s)) return keep.count(s.get()) ? s : Stmt();
+  if (auto* node = s.as<ir::Block>()) {
+    std::vector<Stmt> body;
+    for (const Stmt& child : node->body) body.push_back(slice(child, keep));
+    return ir::block(std::move(body));
+  }
+  if (auto* node = s.as<ir::If>()) {
+    Stmt then_body = slice(node->then_body, keep), else_body = slice(node->else_body, keep);
+    if (ir::is_empty(then_body) && ir::is_empty(else_body)) return {};
+    if (ir::is_empty(else_body)) else_body = {};
+    if (ir::is_empty(then_body)) {
+      return ir::if_then(ir::unary(ir::UnaryOp::Not, node->condition), else_body, {}, node->location);
+    }
+    return ir::if_then(node->condition, then_body, else_body, node->location);
+  }
+  if (auto* node = s.as<ir::Allocate>()) {
+    Stmt body = slice(node->body, keep);
+    if (ir::is_empty(body)) return {};
+    return uses(body, node->array) ? ir::allocate(node->array, body, node->location) : body;
+  }
+  if (auto* node = s.as<ir::While>()) {
+    Stmt body = slice(node->body, keep);
+    if (ir::is_empty(body)) return {};
+    return ir::while_loop(node->iterator, node->max_trips, node->condition, body, node->location);
+  }
+  if (auto* node = s.as<ir::Contraction>()) {
+    Stmt loops = slice(node->loops, keep);
+    return leaves(loops).size() == leaves(node->loops).size() ? ir::with_loops(*node, loops) : loops;
+  }
+  const ir::For& node = *s.as<ir::For>();
+  Stmt body = slice(node.body, keep);
+  return ir::is_empty(body) ? Stmt() : with_body(node, body);
+}
+
+Stmt replace(const Stmt& s, const Stmt& old, const Stmt& by) {
+  return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+    return child.get() == old.get() ? std::optional(by) : std::nullopt;
+  });
+}
+
+Stmt without_contractions(const Stmt& s) {
+  return ir::rewrite(s, {}, [](const Stmt& child) -> std::optional<Stmt> {
+    auto* node = child.as<ir::Contraction>();
+    return node ? std::optional(without_contractions(node->loops)) : std::nullopt;
+  });
+}
+
+bool has_contraction(const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) { found |= child.kind() == ir::Kind::Contraction; });
+  return found;
+}
+
+StmtSet leaves_of_contractions(const Stmt& s) {
+  StmtSet result;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    if (auto* node = child.as<ir::Contraction>())
+      for (const Stmt& leaf : leaves(node->loops)) result.insert(leaf.get());
+  });
+  return result;
+}
+
+std::vector<LocalArray> locals_of(const Stmt& s) {
+  std::vector<Stmt> around;
+  std::vector<LocalArray> result;
+  collect_locals(s, around, result);
+  return result;
+}
+
+bool uses(const Expr& e, const ir::Array& array) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& child) {
+    auto* load = child.as<ir::Load>();
+    found = found || (load && load->array == array);
+  });
+  return found;
+}
+
+bool uses(const Stmt& s, const ir::Array& array) {
+  bool found = false;
+  ir::walk(
+      s,
+      [&](const Stmt& child) {
+        for_each_store(child, [&](const ir::Array& stored, const std::vector<Expr>&) { found |= stored == array; });
+      },
+      [&](const Expr& e) {
+        auto* load = e.as<ir::Load>();
+        found = found || (load && load->array == array);
+      });
+  return found;
+}
+
+bool host_knows(const ir::Expr& e) {
+  bool known = true;
+  ir::walk(e, [&](const ir::Expr& part) { known &= part.kind() != ir::Kind::Load && !is_float(part.type()); });
+  return known;
+}
+
+Stmt with_body(const ir::For& loop, Stmt body) {
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, std::move(body), loop.mode, loop.location, loop.at_most);
+}
+
+Stmt with_mode(const ir::For& loop, ir::LoopMode mode) {
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, mode, loop.location, loop.at_most);
+}
+
+std::string text_of(const ir::Reduce& sum) {
+  std::string text = sum.array->name;
+  for (std::size_t k = 0; k < sum.indices.size(); ++k) text += (k ? ", " : "[") + ir::print(sum.indices[k]);
+  if (!sum.indices.empty()) text += "]";
+  return text + " " + ir::name_of(sum.op) + " " + ir::print(sum.value);
+}
+
+StmtSet set_of(const std::vector<Stmt>& list) {
+  StmtSet result;
+  for (const Stmt& s : list) result.insert(s.get());
+  return result;
+}
+
+Stmt without_allocations(const Stmt& s) {
+  return ir::rewrite(s, {}, [](const Stmt& child) -> std::optional<Stmt> {
+    const auto* local = child.as<ir::Allocate>();
+    return local ? std::optional(without_allocations(local->body)) : std::nullopt;
+  });
+}
+
+Stmt rewrite_host_blocks(const Stmt& s, const std::function<Stmt(const ir::Block&)>& f) {
+  if (!s || is_parallel_loop(s)) return s;
+  const auto inside = [&](const Stmt& child) { return rewrite_host_blocks(child, f); };
+  if (const auto* n = s.as<ir::Block>()) return f(*n);
+  if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, inside(n->body), n->location);
+  if (const auto* n = s.as<ir::If>())
+    return ir::if_then(n->condition, inside(n->then_body), inside(n->else_body), n->location);
+  if (const auto* n = s.as<ir::For>()) return with_body(*n, inside(n->body));
+  return s;
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,77 @@
+#include "transforms/analysis/size_estimates.h"
+
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+
+double SizeEstimator::value_of(const Expr& e, const std::map<ir::Symbol, double>& iterators) {
+  if (auto value = ir::as_int(e)) return static_cast<double>(*value);
+  if (auto* node = e.as<ir::Var>()) {
+    if (auto it = iterators.find(node->symbol); it != iterators.end()) return it->second;
+    bool is_size = std::count(program_.sizes.begin(), program_.sizes.end(), node->symbol) > 0;
+    auto known = sizes_.find(node->symbol.name);
+    bool given = is_size && known != sizes_.end();
+    double value = given ? static_cast<double>(known->second) : is_size ? assumed_size : assumed_size / 2;
+    if (is_size) used_[node->symbol.name] = value;
+    assumed_ |= !given;
+    return value;
+  }
+  if (auto* node = e.as<ir::Cast>()) return value_of(node->a, iterators);
+  if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return -value_of(node->a, iterators);
+  if (auto* node = e.as<ir::Select>()) return std::max(value_of(node->a, iterators), value_of(node->b, iterators));
+  auto* node = e.as<ir::Binary>();
+  if (!node) {
+    assumed_ = true;  // read from data
+    return assumed_trips;
+  }
+  double a = value_of(node->a, iterators), b = value_of(node->b, iterators);
+  switch (node->op) {
+    case BinaryOp::Add: return a + b;
+    case BinaryOp::Sub: return a - b;
+    case BinaryOp::Mul: return a * b;
+    case BinaryOp::Div:
+    case BinaryOp::FloorDiv: return b == 0 ? 0 : std::floor(a / b);
+    case BinaryOp::Mod: return b == 0 ? 0 : a - b * std::floor(a / b);
+    case BinaryOp::Min: return std::min(a, b);
+    case BinaryOp::Max: return std::max(a, b);
+    default: return 1;
+  }
+}
+
+double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::map<ir::Symbol, double>& iterators) {
+  auto pointer_of = [](const Expr& bound) {
+    ir::Array array;
+    ir::walk(bound, [&](const Expr& e) {
+      if (auto* load = e.as<ir::Load>()) array = load->array;
+    });
+    return array;
+  };
+  ir::Array pointer = pointer_of(upper);
+  if (!pointer) return std::max(0.0, value_of(upper, iterators) - value_of(lower, iterators));
+  for (const ir::Fact& fact : program_.facts) {
+    if (fact.kind != ir::FactKind::CsrPointer || fact.array != pointer || pointer_of(lower) != pointer) continue;
+    return value_of(fact.upper, iterators) / std::max(1.0, value_of(pointer->shape[0], iterators) - 1);
+  }
+  assumed_ = true;
+  return assumed_trips;
+}
+
+std::string SizeEstimator::basis() const {
+  std::string text;
+  for (const auto& [name, value] : used_) {
+    bool given = sizes_.count(name) > 0;
+    text += fmt::format("{}{} = {}{}", text.empty() ? "" : ", ", name, static_cast<std::int64_t>(value),
+                        given ? "" : " (assumed)");
+  }
+  return text;
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,234 @@
+#include "transforms/bounds/open_accesses.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/visit.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+
+#include <algorithm>
+#include <map>
+
+namespace loopgrad::transforms {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+IndexRanges::IndexRanges(const ir::Program& program) : program_(program) {
+  context_.non_negative = [](const ir::Symbol&) { return true; };  // bounds are made of sizes
+  context_.leaf = [this](const Expr& leaf) { return range_of_leaf(leaf); };
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    for_each_store(s, [&](const Array& array, const std::vector<Expr>&) { written_.insert(array); });
+  });
+}
+
+void IndexRanges::enter(const Stmt& s) {
+  if (const auto* loop = s.as<ir::While>()) {
+    if (const auto trips = ir::range_of(loop->max_trips, context_))
+      context_.variables[loop->iterator] = {ir::int_const(0), trips->highest - ir::int_const(1)};
+    if (is_from_data(loop->max_trips)) from_data_.insert(loop->iterator);
+  }
+  const auto* loop = s.as<ir::For>();
+  if (!loop) return;
+  const auto lower = ir::range_of(loop->lower, context_);
+  const auto behind = ir::highest_of(loop->upper, context_);
+  if (lower && behind) context_.variables[loop->iterator] = {lower->lowest, *behind - ir::int_const(1)};
+  if (is_from_data(loop->lower) || is_from_data(loop->upper)) from_data_.insert(loop->iterator);
+}
+
+std::optional<ir::Range> IndexRanges::range_of_leaf(const Expr& leaf) const {
+  const auto* load = leaf.as<ir::Load>();
+  if (!load) {
+    for (const ir::Symbol& size : program_.sizes)
+      if (size == leaf.as<ir::Var>()->symbol) return ir::Range{leaf, leaf};
+    return std::nullopt;
+  }
+  if (written_.count(load->array)) return std::nullopt;
+  for (const ir::Fact& fact : program_.facts) {
+    if (fact.array != load->array) continue;
+    if (fact.kind == ir::FactKind::InRange) return ir::Range{fact.lower, fact.upper - ir::int_const(1)};
+    if (fact.kind == ir::FactKind::CsrPointer) return ir::Range{ir::int_const(0), fact.upper};
+  }
+  return std::nullopt;
+}
+
+bool IndexRanges::is_from_data(const Expr& index) const {
+  bool data = false;
+  ir::walk(index, [&](const Expr& part) {
+    const auto* load = part.as<ir::Load>();
+    const auto* v = part.as<ir::Var>();
+    data |= load || (v && from_data_.count(v->symbol));
+  });
+  return data;
+}
+
+namespace {
+
+/// A sum of products of sizes: by the ids of the factors, in rising order, their coefficient.
+using Polynomial = std::map<std::vector<std::int64_t>, std::int64_t>;
+
+/// nullopt where the expression is none, is a long one, or does not fit in 64 bits.
+std::optional<Polynomial> polynomial(const Expr& e) {
+  constexpr std::size_t most_terms = 32;
+  if (const auto value = ir::as_int(e)) return Polynomial{{{}, *value}};
+  if (const auto* v = e.as<ir::Var>()) return Polynomial{{{v->symbol.id}, 1}};
+  const auto* n = e.as<ir::Binary>();
+  if (!n || (n->op != BinaryOp::Add && n->op != BinaryOp::Sub && n->op != BinaryOp::Mul)) return std::nullopt;
+  auto a = polynomial(n->a), b = polynomial(n->b);
+  if (!a || !b || a->size() * b->size() > most_terms) return std::nullopt;
+  bool fits = true;
+  const auto add = [&](Polynomial& sum, const std::vector<std::int64_t>& factors, std::int64_t x, std::int64_t y) {
+    std::int64_t product = 0, &all = sum[factors];
+    fits = fits && !__builtin_mul_overflow(x, y, &product) && !__builtin_add_overflow(all, product, &all);
+  };
+  Polynomial result;
+  if (n->op == BinaryOp::Mul) {
+    for (const auto& [x, x_times] : *a)
+      for (const auto& [y, y_times] : *b) {
+        std::vector<std::int64_t> factors = x;
+        factors.insert(factors.end(), y.begin(), y.end());
+        std::sort(factors.begin(), factors.end());
+        add(result, factors, x_times, y_times);
+      }
+  } else {
+    result = *a;
+    for (const auto& [factors, times] : *b) add(result, factors, times, n->op == BinaryOp::Add ? 1 : -1);
+  }
+  return fits ? std::optional(result) : std::nullopt;
+}
+
+}  // namespace
+
+/// As is_never_negative, also for products: of flattened indices, n*m - 1 - ((n - 1)*m + m - 1) is 0.
+bool IndexRanges::is_surely_not_negative(const Expr& e) const {
+  if (is_never_negative(program_, e)) return true;
+  const auto sum = polynomial(e);
+  return sum && std::all_of(sum->begin(), sum->end(), [&](const auto& term) {
+           const auto is_size = [&](std::int64_t id) {
+             return std::any_of(program_.sizes.begin(), program_.sizes.end(),
+                                [&](const ir::Symbol& size) { return size.id == id; });
+           };
+           return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), is_size);
+         });
+}
+
+bool IndexRanges::stays_within(const Expr& index, const Expr& extent) const {
+  const auto range = ir::range_of(index, context_);
+  return range && is_surely_not_negative(range->lowest) &&
+         is_surely_not_negative(extent - ir::int_const(1) - range->highest);
+}
+
+Expr IndexRanges::beyond(const Expr& index, const Expr& extent) const {
+  const auto range = ir::range_of(index, context_);
+  if (!range) return {};
+  const Expr outside = ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, range->lowest, ir::int_const(0)),
+                                  ir::binary(BinaryOp::Ge, range->highest, extent));
+  bool of_sizes = true;
+  ir::walk(outside, [&](const Expr& part) {
+    const auto* v = part.as<ir::Var>();
+    of_sizes &= part.kind() != ir::Kind::Load &&
+                (!v || std::find(program_.sizes.begin(), program_.sizes.end(), v->symbol) != program_.sizes.end());
+  });
+  return of_sizes ? outside : Expr();
+}
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const ir::Program& program, const std::set<Array>& computed) : scalars_(program, computed), ranges_(program) {}
+
+  std::vector<OpenAccess> run(const Stmt& body) {
+    statement(body);
+    return std::move(found_);
+  }
+
+ private:
+  void statement(const Stmt& s) {
+    if (!s) return;
+    where_ = s->location;
+    statement_ = s;
+    const auto* loop = s.as<ir::While>();
+    if (loop) {  // the condition is evaluated for each trip
+      expression(loop->max_trips, {});
+      enter(s);
+      expression(loop->condition, {});
+    } else {
+      ir::visit(s, [&](const auto& node) {
+        ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { expression(e, {}); }, [](const Stmt&) {}});
+      });
+      for_each_store(
+          s, [&](const Array& array, const std::vector<Expr>& indices) { access(array, indices, {}, where_, false); });
+      enter(s);
+    }
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { statement(child); }});
+    });
+    around_.pop_back();
+  }
+  void enter(const Stmt& s) {
+    ranges_.enter(s);
+    around_.push_back(s);
+  }
+
+  static Expr and_then(const Expr& a, const Expr& b) { return a ? ir::binary(BinaryOp::And, a, b) : b; }
+
+  void expression(const Expr& e, const Expr& when) {
+    if (const auto* load = e.as<ir::Load>()) {
+      for (const Expr& index : load->indices) expression(index, when);
+      return access(load->array, load->indices, when, load->location.known() ? load->location : where_, true);
+    }
+    if (const auto* s = e.as<ir::Select>()) {
+      expression(s->condition, when);
+      expression(s->a, and_then(when, s->condition));
+      return expression(s->b, and_then(when, ir::unary(ir::UnaryOp::Not, s->condition)));
+    }
+    const auto* b = e.as<ir::Binary>();
+    if (b && (b->op == BinaryOp::And || b->op == BinaryOp::Or)) {
+      expression(b->a, when);
+      return expression(b->b, and_then(when, b->op == BinaryOp::And ? b->a : ir::unary(ir::UnaryOp::Not, b->a)));
+    }
+    ir::visit(e, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[&](const Expr& child) { expression(child, when); }, [](const Stmt&) {}});
+    });
+  }
+
+  void access(const Array& array, const std::vector<Expr>& indices, const Expr& when, const SourceLocation& where,
+              bool is_read) {
+    for (std::size_t d = 0; d < indices.size(); ++d) {
+      const Expr index = scalars_.look_through(indices[d]);
+      const bool only_sizes = !ranges_.is_from_data(index);
+      if (!only_sizes && array->role == ir::ArrayRole::Tape) continue;
+      if (ranges_.stays_within(index, array->shape[d])) continue;
+      const Expr condition = when ? scalars_.look_through(when) : Expr();
+      const bool known = scalars_.is_known(index) && (!condition || scalars_.is_known(condition)) && known_around();
+      const Expr beyond = only_sizes ? ranges_.beyond(index, array->shape[d]) : Expr();
+      found_.push_back({array, d, index, condition, statement_, around_, where, is_read, only_sizes, beyond, known});
+    }
+  }
+
+  bool known_around() const {
+    return std::all_of(around_.begin(), around_.end(), [&](const Stmt& s) {
+      const auto known = [&](const Expr& e) { return scalars_.is_known(scalars_.look_through(e)); };
+      if (const auto* loop = s.as<ir::For>()) return known(loop->lower) && known(loop->upper);
+      if (const auto* branch = s.as<ir::If>()) return known(branch->condition);
+      return s.kind() != ir::Kind::While;
+    });
+  }
+
+  const ir::KnownScalars scalars_;
+  IndexRanges ranges_;
+  std::vector<Stmt> around_;
+  Stmt statement_;
+  SourceLocation where_;
+  std::vector<OpenAccess> found_;
+};
+
+}  // namespace
+
+std::vector<OpenAccess> open_accesses(const ir::Program& program, const std::set<Array>& computed) {
+  return program.body ? Finder(program, computed).run(program.body) : std::vector<OpenAccess>();
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,139 @@
+#include "transforms/loops/parallelize_loops.h"
+
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+
+#include <set>
+
+namespace loopgrad::transforms {
+
+using ir::LoopMode;
+using ir::Stmt;
+using poly::Conflict;
+
+namespace {
+
+class Parallelizer {
+ public:
+  Parallelizer(const ir::Program& program, PassContext& context) : program_(program), context_(context) {}
+
+  Stmt run() {
+    Stmt body = visit(program_.body, false);
+    return atomic_.empty() ? body : make_atomic(body);
+  }
+
+ private:
+  // `inside`: within a loop that was just marked or was marked before.
+  Stmt visit(const Stmt& s, bool inside) {
+    if (!s) return s;
+    if (auto* node = s.as<ir::Block>()) {
+      std::vector<Stmt> body;
+      for (const Stmt& child : node->body) body.push_back(visit(child, inside));
+      return ir::block(std::move(body));
+    }
+    if (auto* node = s.as<ir::Allocate>()) return ir::allocate(node->array, visit(node->body, inside), node->location);
+    if (auto* node = s.as<ir::If>()) {
+      return ir::if_then(node->condition, visit(node->then_body, inside), visit(node->else_body, inside),
+                         node->location);
+    }
+    if (auto* node = s.as<ir::Contraction>()) return ir::with_loops(*node, visit(node->loops, inside));
+    if (auto* node = s.as<ir::While>()) {
+      decide(node->iterator.name, s, false, "the number of trips is known only by running them");
+      return ir::while_loop(node->iterator, node->max_trips, node->condition, visit(node->body, inside),
+                            node->location);
+    }
+    if (auto* node = s.as<ir::For>()) {
+      bool parallel =
+          node->mode == LoopMode::Parallel
+              ? decide(node->iterator.name, s, true, "blocks of iterations with partial results of their own")
+              : can_run_in_parallel(s, *node, inside);
+      if (parallel && !inside) note_sums_without_plan(s, node->iterator.name);
+      Stmt body = visit(node->body, inside || parallel);
+      if (model_root_.same_as(s)) model_root_ = {};
+      return ir::for_loop(node->iterator, node->lower, node->upper, body, parallel ? LoopMode::Parallel : node->mode,
+                          node->location, node->at_most);
+    }
+    return s;
+  }
+
+  bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
+    try {
+      const Analyses::Model model = model_around(loop);
+      bool atomics = context_.options.mode == SumMode::Atomic && !inside;
+      auto search = atomics ? poly::Search::UntilNotASum : poly::Search::UntilAny;
+      const std::vector<Conflict>& conflicts = analyses(context_).carried_by(model, loop, search);
+      if (conflicts.empty()) {
+        return decide(node.iterator.name, loop, true, "no iteration touches what another one changes");
+      }
+      const Conflict& last = conflicts.back();
+      if (atomics && last.sum) {
+        note_atomic_sums(*model, conflicts);
+        return decide(node.iterator.name, loop, true, "iterations share sums only, which are atomic");
+      }
+      return decide(node.iterator.name, loop, false,
+                    std::string(last.sum ? "a sum is shared: " : "") + describe(*model, last));
+    } catch (const poly::BudgetError& e) {
+      context_.report.remarks.push_back({"loop '" + node.iterator.name + "': " + e.info().message, loop->location});
+      return decide(node.iterator.name, loop, false, e.info().message);
+    }
+  }
+
+  // The model of the outermost loop around `loop`, which serves all loops in it.
+  Analyses::Model model_around(const Stmt& loop) {
+    const Stmt root = model_root_ ? model_root_ : loop;
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
+    model_root_ = root;
+    return result;
+  }
+
+  bool decide(const std::string& name, const Stmt& loop, bool parallel, const std::string& reason) {
+    context_.report.loops.push_back({name, loop->location, parallel, reason});
+    return parallel;
+  }
+
+  // Sums in a parallel loop that no plan was needed for.
+  void note_sums_without_plan(const Stmt& loop, const std::string& name) {
+    std::set<ir::Array> own;
+    for (const LocalArray& local : locals_of(loop)) own.insert(local.array);
+    for (const Stmt& leaf : leaves(loop)) {
+      auto* sum = leaf.as<ir::Reduce>();
+      if (!sum || own.count(sum->array) || atomic_.count(leaf.get())) continue;
+      if (context_.introduced.count(sum->array->id)) continue;
+      if (!context_.planned.insert({sum->array->id, sum->location.line}).second) continue;
+      context_.report.sums.push_back({text_of(*sum), sum->location, "none",
+                                      "each element is summed in one iteration of the parallel loop '" + name + "'"});
+    }
+  }
+
+  void note_atomic_sums(const poly::Model& model, const std::vector<Conflict>& conflicts) {
+    for (const Conflict& conflict : conflicts) {
+      for (int index : {conflict.first, conflict.second}) {
+        const Stmt& s = model.statements[static_cast<std::size_t>(index)].stmt;
+        if (!atomic_.insert(s.get()).second) continue;
+        context_.report.sums.push_back({text_of(*s.as<ir::Reduce>()), s->location, "atomic",
+                                        "several iterations of a parallel loop add to one element"});
+      }
+    }
+  }
+
+  Stmt make_atomic(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (!atomic_.count(s.get())) return std::nullopt;
+      const ir::Reduce& node = *s.as<ir::Reduce>();
+      return ir::reduce(node.array, node.indices, node.op, node.value, node.location, true);
+    });
+  }
+
+  const ir::Program& program_;
+  PassContext& context_;
+  std::set<const ir::StmtNode*> atomic_;
+  Stmt model_root_;  // the outermost loop around the current one
+};
+
+}  // namespace
+
+ir::Program parallelize_loops(const ir::Program& program, PassContext& context) {
+  return ir::with_body(program, Parallelizer(program, context).run());
+}
+
+}  // namespace loopgrad::transforms

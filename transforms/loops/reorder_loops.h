@@ -1,0 +1,34 @@
+// Interchange and tiling of perfectly nested loops.
+//
+//   for i in 0..n:                        for i_tile in 0..(n + 31)//32:
+//     for j in 0..m:                        for j_tile in 0..(m + 31)//32:
+//       y[j, i] = x[i, j]         ->          for i in 32*i_tile..min(n, 32*i_tile + 32):
+//                                               for j in 32*j_tile..min(m, 32*j_tile + 32):
+//                                                 y[j, i] = x[i, j]
+//
+// Loops whose bounds do not depend on each other are rebuilt as they stand; for triangular and other affine bounds isl
+// generates the new loops. Requires: for reordering, bounds that read no data. Loops marked parallel lose the mark when
+// they are moved (parallelize_loops finds them again). Legality: no dependence may be reversed; sums commute.
+#pragma once
+
+#include "transforms/loops/legality.h"
+
+#include <loopgrad/schedule.h>
+
+namespace loopgrad::transforms {
+
+/// A program after a step, and what the step found out.
+struct Scheduled {
+  ir::Program program;
+  Legality legality;  // ok
+};
+
+Scheduled split_loop(const ir::Program& program, const LoopName& loop, std::int64_t factor);
+/// Throw TransformError when illegal, UsageError when the loops are no perfect nest.
+Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& loops,
+                     const std::vector<std::int64_t>& sizes);
+Scheduled reorder_loops(const ir::Program& program, const std::vector<LoopName>& order);
+Scheduled interchange_loops(const ir::Program& program, const LoopName& a, const LoopName& b);
+Scheduled reverse_loop(const ir::Program& program, const LoopName& loop);
+
+}  // namespace loopgrad::transforms

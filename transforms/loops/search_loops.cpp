@@ -1,0 +1,185 @@
+#include "transforms/loops/search_loops.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+bool is_element(const Expr& e, const ir::Assign& element) {
+  const auto* load = e.as<ir::Load>();
+  return load && load->array == element.array && ir::equal(load->indices, element.indices);
+}
+
+bool mentions_any(const std::vector<Expr>& indices, const ir::Symbol& symbol) {
+  for (const Expr& index : indices)
+    if (mentions(index, symbol)) return true;
+  return false;
+}
+
+bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
+  for (const Expr& index : indices)
+    if (uses(index, array)) return true;
+  return false;
+}
+
+/// The statements of the body when all but the last add the element that the last one sets to zero.
+const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {
+  std::vector<Stmt> body = {branch.then_body};
+  if (const auto* block = branch.then_body.as<ir::Block>()) body = block->body;
+  const auto* taken = body.empty() ? nullptr : body.back().as<ir::Assign>();
+  if (!taken || !ir::is_const(taken->value, 0) || !is_float(taken->array->type)) return nullptr;
+  if (mentions_any(taken->indices, loop.iterator) || uses(branch.condition, taken->array)) return nullptr;
+  if (ir::aliased_arrays(program).count(taken->array) || uses_any(taken->indices, taken->array)) return nullptr;
+  for (std::size_t k = 0; k + 1 < body.size(); ++k) {
+    const auto* sum = body[k].as<ir::Reduce>();
+    if (!sum || sum->op != ir::ReduceOp::Add || sum->atomic || sum->array == taken->array) return nullptr;
+    const auto* negated = sum->value.as<ir::Unary>();
+    const bool minus = negated && negated->op == ir::UnaryOp::Neg;
+    if (!is_element(minus ? negated->a : sum->value, *taken)) return nullptr;
+    if (uses(branch.condition, sum->array) || uses_any(taken->indices, sum->array) ||
+        ir::aliased_arrays(program).count(sum->array))
+      return nullptr;
+    for (std::size_t other = 0; other + 1 < body.size(); ++other) {
+      const auto* reduce = body[other].as<ir::Reduce>();
+      if (!reduce || uses_any(reduce->indices, sum->array) || uses_any(reduce->indices, taken->array)) return nullptr;
+    }
+  }
+  return taken;
+}
+
+std::optional<Stmt> as_search(const ir::Program& program, const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  if (!loop || ir::is_parallel(loop->mode)) return std::nullopt;
+  const auto* branch = loop->body.as<ir::If>();
+  if (!branch || !ir::is_empty(branch->else_body) || ir::is_empty(branch->then_body)) return std::nullopt;
+  if (!taken_once(program, *loop, *branch)) return std::nullopt;
+
+  const bool last = loop->mode == LoopMode::Backward;
+  const ir::Array match = ir::make_array("match", ScalarType::I64, {}, ir::ArrayRole::Local, loop->location);
+  const Expr found = ir::load(match, {});
+  const Expr none = last ? loop->lower - ir::int_const(1) : loop->upper;
+  const Stmt search =
+      ir::for_loop(loop->iterator, loop->lower, loop->upper,
+                   ir::reduce(match, {}, last ? ir::ReduceOp::Max : ir::ReduceOp::Min,
+                              ir::select(branch->condition, ir::var(loop->iterator), none), branch->location),
+                   LoopMode::Forward, loop->location, loop->at_most);
+  const Expr any = last ? ir::binary(BinaryOp::Ge, found, loop->lower) : ir::binary(BinaryOp::Lt, found, loop->upper);
+  const Stmt once = ir::substitute(branch->then_body, {{loop->iterator, found}});
+  return ir::allocate(
+      match,
+      ir::block({ir::assign(match, {}, none, loop->location), search, ir::if_then(any, once, {}, branch->location)}),
+      loop->location);
+}
+
+/// The statements that a loop's body executes in a row, inside the scopes of its locals.
+std::vector<Stmt> statements_of(const Stmt& body) {
+  if (const auto* local = body.as<ir::Allocate>()) return statements_of(local->body);
+  const auto* block = body.as<ir::Block>();
+  if (!block) return {body};
+  std::vector<Stmt> all;
+  for (const Stmt& child : block->body)
+    for (const Stmt& s : statements_of(child)) all.push_back(s);
+  return all;
+}
+
+/// Whether the bounds are loaded from something that the loop stores.
+bool has_load_of_stored(const ir::For& loop) {
+  bool found = false;
+  ir::walk_stmts(loop.body, [&](const Stmt& s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
+      found |= uses(loop.lower, array) || uses(loop.upper, array);
+    });
+  });
+  return found;
+}
+
+/// Whether `s` uses an array that is declared in `body`.
+bool uses_locals_of(const Stmt& body, const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(body, [&](const Stmt& child) {
+    if (const auto* local = child.as<ir::Allocate>()) found |= uses(s, local->array);
+  });
+  return found;
+}
+
+/// Whether one of the indices is the iterator, so that no two iterations have an element in common.
+bool is_own_of(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
+  for (const Expr& index : indices)
+    if (const auto* v = index.as<ir::Var>(); v && v->symbol == iterator) return true;
+  return false;
+}
+
+/// Whether the `branch` of all iterations can come before the `others`, those of `after` behind it in the body.
+bool can_come_first(const ir::Symbol& iterator, const Stmt& branch, const std::vector<Stmt>& others,
+                    const StmtSet& after, const std::set<ir::Array>& aliases) {
+  std::map<ir::Array, std::vector<Expr>> changed;
+  bool can = true;
+  ir::walk_stmts(branch, [&](const Stmt& s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+      const auto [known, is_new] = changed.emplace(array, indices);
+      can &= is_new || ir::equal(known->second, indices);
+    });
+  });
+  for (const Stmt& other : others) {
+    ir::walk(
+        other,
+        [&](const Stmt& s) {
+          can &= s.kind() != ir::Kind::Push && s.kind() != ir::Kind::Pop;
+          for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
+            can &= !changed.count(array) && !uses(branch, array) && !aliases.count(array);
+          });
+        },
+        [&](const Expr& e) {
+          const auto* load = e.as<ir::Load>();
+          const auto known = load ? changed.find(load->array) : changed.end();
+          if (known == changed.end()) return;
+          // It reads the iteration's own element, which this branch has changed already.
+          can &=
+              after.count(other.get()) && ir::equal(load->indices, known->second) && is_own_of(load->indices, iterator);
+        });
+  }
+  return can;
+}
+
+/// A search among other statements in a loop of its own before them.
+std::optional<Stmt> search_first(const ir::Program& program, const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  if (!loop || ir::is_parallel(loop->mode) || has_load_of_stored(*loop)) return std::nullopt;
+  const std::vector<Stmt> statements = statements_of(loop->body);
+  if (statements.size() < 2) return std::nullopt;
+  for (std::size_t k = 0; k < statements.size(); ++k) {
+    const Stmt search = with_body(*loop, statements[k]);
+    if (!as_search(program, search)) continue;
+    std::vector<Stmt> others = statements;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+    const StmtSet after = set_of({others.begin() + static_cast<std::ptrdiff_t>(k), others.end()});
+    if (uses_locals_of(loop->body, statements[k]) ||
+        !can_come_first(loop->iterator, statements[k], others, after, ir::aliased_arrays(program)))
+      continue;
+    const Stmt rest = with_body(*loop, replace(loop->body, statements[k], ir::block({})));
+    return ir::block({ir::with_fresh_names(search), search_first(program, rest).value_or(rest)});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ir::Program search_loops(const ir::Program& program) {
+  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return as_search(program, s); }));
+}
+
+ir::Program isolate_searches(const ir::Program& program) {
+  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return search_first(program, s); }));
+}
+
+}  // namespace loopgrad::transforms

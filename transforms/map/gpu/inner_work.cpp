@@ -1,0 +1,73 @@
+#include "transforms/map/gpu/inner_work.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/visit.h"
+#include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/map/gpu/shared_sums.h"
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+class WorkFinder {
+ public:
+  explicit WorkFinder(const Analysed& program) : program_(program) {
+    ranges_.leaf = [](const Expr& leaf) {
+      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+    };
+    ranges_.non_negative = [](const ir::Symbol&) { return false; };
+  }
+
+  std::optional<InnerWork> of(const ir::For& loop) {
+    if (!trips_of(loop)) return std::nullopt;
+    add(loop.body, ir::int_const(1));
+    return known_ && ir::as_int(steps_) != 0 ? std::optional(InnerWork{steps_, meetings_}) : std::nullopt;
+  }
+
+ private:
+  /// At most; null where the host does not know. Notes the values of the iterator.
+  Expr trips_of(const ir::For& loop) {
+    if (has_load(loop.lower) || has_load(loop.upper)) return {};
+    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
+    if (!lower || !upper) return {};
+    ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    return ir::binary(ir::BinaryOp::Max, upper->highest - lower->lowest, ir::int_const(0));
+  }
+
+  void add(const Stmt& s, const Expr& times) {
+    if (!s || !known_) return;
+    const auto* loop = s.as<ir::For>();
+    if (!loop) {
+      known_ = s.kind() != ir::Kind::While;
+      ir::visit(s, [&](const auto& node) {
+        ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { add(child, times); }});
+      });
+      return;
+    }
+    const Expr trips = is_parallel_loop(s) ? Expr() : trips_of(*loop);
+    known_ = static_cast<bool>(trips);
+    if (!known_) return;
+    if (contains_loop(loop->body)) return add(loop->body, times * trips);
+    const auto sums = shared_sums(program_, s);
+    known_ = sums && !sums->empty();
+    steps_ = steps_ + times * trips;
+    meetings_ = meetings_ + times;
+  }
+
+  const Analysed program_;
+  ir::RangeContext ranges_;
+  bool known_ = true;
+  Expr steps_ = ir::int_const(0), meetings_ = ir::int_const(0);
+};
+
+}  // namespace
+
+std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop) {
+  return WorkFinder(program).of(loop);
+}
+
+}  // namespace loopgrad::transforms

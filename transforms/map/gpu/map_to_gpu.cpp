@@ -1,0 +1,418 @@
+#include "transforms/map/gpu/map_to_gpu.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/analysis/strides.h"
+#include "transforms/loops/loop_builder.h"
+#include "transforms/map/gpu/keep_rows.h"
+#include "transforms/map/gpu/lockstep.h"
+#include "transforms/map/gpu/long_sums.h"
+#include "transforms/map/gpu/parallel_nest.h"
+#include "transforms/map/gpu/register_tile.h"
+#include "transforms/map/gpu/row_classes.h"
+#include "transforms/map/gpu/shared_sums.h"
+#include "transforms/map/gpu/spread_loops.h"
+#include "transforms/map/gpu/thread_kernels.h"
+#include "transforms/storage/update_once.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t usual_threads = 256;     // of a block in which each thread works on its own
+constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
+constexpr std::int64_t warp_threads = 32;
+constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
+constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
+constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
+constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
+constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
+
+/// Iterations for which blocks may read elements far apart.
+std::int64_t most_rows(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 8, 1); }
+
+using Nest = ParallelNest;
+
+class Mapper {
+ public:
+  Mapper(const Analysed& program, PassContext& context)
+      : program_(program),
+        context_(context),
+        enough_threads_(context.options.machine.enough_threads),
+        fixed_threads_(context.options.threads_per_block),
+        flat_threads_(fixed_threads_ ? fixed_threads_ : usual_threads) {}
+
+  /// Code that the host runs: a sequence of launches.
+  Stmt host(const Stmt& s) {
+    if (ir::is_empty(s)) return s;
+    if (const auto* n = s.as<ir::Block>()) return host_block(*n);
+    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
+    if (const auto* n = s.as<ir::If>(); n && host_knows(n->condition)) return host_branch(*n);
+    if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
+    const auto* loop = s.as<ir::For>();
+    if (!loop) return one_block(s, "no loop that could be shared out");
+    if (!host_knows(loop->lower) || !host_knows(loop->upper))
+      return one_block(s, "its bounds are data, which the host does not know when it launches");
+    if (loop->mode == LoopMode::Parallel) return map_nest(without_contractions(s));
+    return host_loop(s, *loop);
+  }
+
+ private:
+  void note(const Stmt& s, const char* shape, const std::string& reason) {
+    std::string loops;
+    if (const auto* loop = s.as<ir::For>()) {
+      loops = loop->iterator.name;
+      if (loop->mode == LoopMode::Parallel) {
+        const Nest nest = parallel_nest(s);
+        loops.clear();
+        for (const ir::For* one : nest.loops) loops += (loops.empty() ? "" : ", ") + one->iterator.name;
+      }
+    }
+    context_.report.kernels.push_back({loops, location_of(s), shape, reason});
+  }
+
+  static SourceLocation location_of(const Stmt& s) {
+    const auto* block = s.as<ir::Block>();
+    return block && !block->body.empty() ? location_of(block->body.front()) : s->location;
+  }
+
+  static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
+
+  /// `shared_sums` of a loop, which takes dependence analysis, found once.
+  const std::optional<std::vector<SharedSum>>& sums_of(const Stmt& loop) const {
+    const auto [found, is_new] = sums_.try_emplace(loop.get());
+    if (is_new) found->second = {loop, shared_sums(program_, loop)};
+    return found->second.second;
+  }
+
+  /// A sequential loop that only sums into one element or a few.
+  bool is_lone_sum(const Stmt& s) const {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || loop->mode == LoopMode::Parallel || !host_knows(loop->lower) || !host_knows(loop->upper)) return false;
+    if (contains_parallel_loop(loop->body) || has_contraction(s)) return false;
+    const auto& sums = sums_of(s);
+    return sums && !sums->empty();
+  }
+
+  Stmt host_branch(const ir::If& n) {
+    const std::size_t before = below_.size();
+    note_below(n.condition);
+    const Stmt taken = host(n.then_body);
+    below_.resize(before);
+    return ir::if_then(n.condition, taken, host(n.else_body), n.location);
+  }
+
+  void note_below(const Expr& condition) {
+    const auto* n = condition.as<ir::Binary>();
+    if (!n) return;
+    if (n->op == BinaryOp::And) {
+      note_below(n->a);
+      note_below(n->b);
+    } else if (const auto limit = ir::as_int(n->b); limit && n->op == BinaryOp::Lt) {
+      below_.emplace_back(n->a, *limit);
+    }
+  }
+
+  /// Whether a condition around says so.
+  bool is_below(const Expr& value, std::int64_t limit) const {
+    return std::any_of(below_.begin(), below_.end(),
+                       [&](const auto& known) { return known.second <= limit && same_value(known.first, value); });
+  }
+
+  /// Single assignments in a row share a kernel, with short sums among them too.
+  Stmt host_block(const ir::Block& n) {
+    std::vector<Stmt> result;
+    for (std::size_t i = 0; i < n.body.size();) {
+      std::vector<Stmt> run;
+      bool sums = false;
+      for (; i < n.body.size() && (is_scalar_work(n.body[i]) || is_lone_sum(n.body[i])); ++i) {
+        run.push_back(n.body[i]);
+        sums |= !is_scalar_work(n.body[i]);
+      }
+      if (sums) result.push_back(summed(run));
+      else if (!run.empty()) result.push_back(one_block(ir::block(run), "single statements in a row"));
+      if (i < n.body.size() && run.empty()) result.push_back(host(n.body[i++]));
+    }
+    return ir::block(std::move(result));
+  }
+
+  /// Single assignments and sums in a row: by one block while all the sums are short, else each sum by many.
+  Stmt summed(const std::vector<Stmt>& run) {
+    Expr is_short;
+    std::vector<Stmt> apart;
+    for (const Stmt& s : run) {
+      if (is_scalar_work(s)) {
+        apart.push_back(one_block(s, "single statements in a row"));
+        continue;
+      }
+      const auto& loop = *s.as<ir::For>();
+      const Expr own = ir::binary(BinaryOp::Le, loop.upper - loop.lower, number(short_sum));
+      is_short = is_short ? ir::binary(BinaryOp::And, is_short, own) : own;
+      apart.push_back(long_sum(loop, *sums_of(s), flat_threads_));
+    }
+    note(run.front(), "long sum", fmt::format("partial results of many blocks, above {} terms", short_sum));
+    const Stmt together = one_block(ir::block(run), fmt::format("sums of at most {} terms", short_sum));
+    return ir::if_then(is_short, together, ir::with_fresh_names(ir::block(std::move(apart))));
+  }
+
+  /// for i: if c: body, where c is known before the loop: the host asks once. Null where it is not that.
+  Stmt unswitched(const Stmt& s, const ir::For& loop) const {
+    const auto* branch = loop.body.as<ir::If>();
+    if (!branch || branch->else_body || !host_knows(branch->condition) || mentions(branch->condition, loop.iterator))
+      return {};
+    const Stmt once = ir::if_then(branch->condition, with_body(loop, branch->then_body), {}, branch->location);
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, once));
+    return Mapper({candidate, program_.analyses}, context_).host(once);
+  }
+
+  Stmt host_loop(const Stmt& s, const ir::For& loop) {
+    if (const Stmt once = unswitched(s, loop)) return once;
+    if (!contains_parallel_loop(loop.body)) {
+      if (has_contraction(s)) return host(without_contractions(s));
+      if (const auto& sums = sums_of(s)) return sums->empty() ? map_nest(s) : summed({s});
+      return one_block(s, "its iterations depend on each other");
+    }
+    const Stmt launches =
+        ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
+    const Expr trips = loop.upper - loop.lower;
+    const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
+    if (known && *known <= most_host_trips) return launches;
+    const std::string many =
+        fmt::format("more than {} steps in a row: launching each would take longer", most_host_trips);
+    return ir::if_then(ir::binary(BinaryOp::Le, trips, number(most_host_trips)), launches,
+                       ir::with_fresh_names(one_block(s, many)), loop.location);
+  }
+
+  /// Everything at or below `s` by the threads of one block.
+  Stmt one_block(const Stmt& s, const std::string& reason) {
+    const Stmt own = without_contractions(s);
+    const bool shares = can_spread(program_, own);
+    note(s, shares || !ir::contains_loop(s) ? "one block" : "one thread",
+         shares || !ir::contains_loop(s) ? reason
+                                         : reason + ", and no loop in it has iterations that threads could share");
+    const Expr threads = number(shares ? flat_threads_ : 1);
+    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, own, threads), s->location);
+  }
+
+  // Parallel nests.
+
+  Stmt map_nest(const Stmt& s) {
+    const Nest nest = parallel_nest(s);
+    if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team)) {
+      note(s, "rows", fmt::format("a block of {} threads for each iteration, as its loops are written for", *team));
+      return in_grid(nest, spread_loops(program_, nest.body, number(*team)));
+    }
+    Expr total = number(1);
+    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
+    const ThreadShape shape = {flat_threads_, enough_threads_};
+    if (!can_spread(program_, nest.body)) {
+      note(s, "threads", "a thread for each iteration: nothing in it can be shared out");
+      return thread_kernels(program_, nest, total, shape);
+    }
+    int own = std::numeric_limits<int>::min(), inside = own;
+    for (const ir::For* loop : nest.loops) own = std::max(own, coalescing_score(nest.body, loop->iterator));
+    ir::walk_stmts(nest.body, [&](const Stmt& child) {
+      const auto* loop = child.as<ir::For>();
+      if (loop && (loop->mode == LoopMode::Parallel || sums_of(child)))
+        inside = std::max(inside, coalescing_score(nest.body, loop->iterator));
+    });
+    // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not, or where
+    // some are much longer than others.
+    if (inside > own && (own <= 0 || ragged_rows(program_, nest))) {
+      note(s, "rows",
+           "a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside");
+      return row_tiles(s, nest, total, rows(s, nest));
+    }
+    // A block for each iteration would read elements far apart: worth it only when there are few.
+    const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
+    note(s, "rows", fmt::format("a block for each iteration, where there are fewer than {}", enough));
+    if (is_below(total, enough)) return rows(s, nest);
+    note(s, "threads", fmt::format("a thread for each iteration, where there are {} or more", enough));
+    const Stmt both = ir::if_then(at_least(total, enough), thread_kernels(program_, nest, total, shape),
+                                  ir::with_fresh_names(rows(s, nest)));
+    if (inside <= own) return both;
+    const ir::For& x = *nest.loops[best_along_threads(nest.body, nest.loops)];
+    return row_tiles(s, nest, total, both, x.upper - x.lower);
+  }
+
+  /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
+  Expr inner_extent(const Nest& nest) const {
+    Expr extent;
+    bool some_unknown = false;
+    std::vector<ir::Symbol> inner;
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) return;
+      bool known = nest.fits(*loop);
+      for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
+      inner.push_back(loop->iterator);
+      if (!sums_of(s) || !host_knows(loop->lower) || !host_knows(loop->upper)) return;
+      some_unknown |= !known;
+      if (!known) return;
+      const Expr trips = loop->upper - loop->lower;
+      extent = extent ? ir::binary(BinaryOp::Max, extent, trips) : trips;
+    });
+    return extent || !some_unknown ? extent : number(usual_row);
+  }
+
+  /// The nest `s` with what it adds to one element going to memory once, made into a kernel by make(mapper, nest).
+  template <class Make>
+  Stmt updated_once(const Stmt& s, const Nest& nest, const Make& make) {
+    const Stmt once = update_once(program_, nest.body);
+    if (once.same_as(nest.body)) return make(*this, nest);
+    const Stmt updated = replace(s, nest.body, once);
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, updated));
+    Mapper mapper({candidate, program_.analyses}, context_);
+    return make(mapper, parallel_nest(updated));
+  }
+
+  /// One block for each iteration of the nest `s`, its threads on the loops inside.
+  Stmt rows(const Stmt& s, const Nest& nest) {
+    return updated_once(s, nest, [](Mapper& mapper, const Nest& updated) { return mapper.rows(updated); });
+  }
+
+  Stmt rows(const Nest& nest) {
+    const auto ragged = ragged_rows(program_, nest);
+    if (!ragged || keep_rows(program_, nest)) return even_rows(nest);
+    const Stmt classes = row_classes(program_, nest, *ragged, fixed_threads_, enough_threads_);
+    if (!ragged->inside) return classes;
+    return ir::if_then(ir::binary(BinaryOp::Le, ragged->inside, number(most_inside)), classes,
+                       ir::with_fresh_names(even_rows(nest)));
+  }
+
+  Stmt even_rows(const Nest& nest) {
+    const ir::Symbol threads = ir::make_symbol("threads");
+    const Expr extent = inner_extent(nest);
+    // About four elements for each thread.
+    const Expr count = fixed_threads_ ? number(fixed_threads_)
+                       : extent       ? threads_for(ceil_div(extent, number(4)), 32, usual_threads)
+                                      : number(64);
+    const Stmt body = in_grid(nest, spread_loops(program_, nest.body, ir::var(threads)));
+    const Stmt plain = let(threads, count, body);
+    const std::optional<KeptRows> kept = keep_rows(program_, nest);
+    if (!kept) return plain;
+
+    const ir::Symbol keepers = ir::make_symbol("threads");
+    const Expr share = ceil_div(kept->rows.length, number(kept_per_thread));
+    const Expr few = fixed_threads_ ? number(fixed_threads_) : threads_for(share, 32, most_row_threads);
+    const Stmt keeping = spread_rows({kept->program, program_.analyses}, kept->body, ir::var(keepers), kept->rows);
+    const std::int64_t most = kept_per_thread * (fixed_threads_ ? fixed_threads_ : most_row_threads);
+    return ir::if_then(ir::binary(BinaryOp::Le, kept->rows.length, number(most)),
+                       let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+  }
+
+  /// The loop inside that threads share in a good order, and a bound of its trips; null: none.
+  Expr trips_to_share(const Nest& nest) const {
+    Expr trips;
+    int best = 0;
+    std::vector<ir::Symbol> around;
+    for (const ir::For* loop : nest.loops) around.push_back(loop->iterator);
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) return;
+      const int score = coalescing_score(nest.body, loop->iterator);
+      if (score > best && sums_of(s)) {
+        best = score;
+        trips = most_trips(*loop, around);
+      }
+      around.push_back(loop->iterator);
+    });
+    return trips;
+  }
+
+  /// a > b, "0" where b is one of the values that a is the least of.
+  static Expr is_greater(const Expr& a, const Expr& b) {
+    if (ir::equal(a, b)) return number(0);
+    const auto* n = a.as<ir::Binary>();
+    if (n && n->op == BinaryOp::Min)
+      for (const Expr& operand : {n->a, n->b})
+        if (ir::as_int(is_greater(operand, b)) == 0) return number(0);
+    return ir::binary(BinaryOp::Gt, a, b);
+  }
+
+  /// Where sums of the nest share what they load, a block for each tile of iterations, if there are blocks enough; else
+  /// `otherwise`. `along_x`: trips that threads share there, of which those of a tile must share more; null: rows, too.
+  Stmt row_tiles(const Stmt& s, const Nest& nest, const Expr& total, const Stmt& otherwise, const Expr& along_x = {}) {
+    return updated_once(s, nest, [&](Mapper& mapper, const Nest& updated) {
+      return mapper.row_tiles(updated, total, otherwise, along_x);
+    });
+  }
+
+  Stmt row_tiles(const Nest& nest, const Expr& total, const Stmt& otherwise, const Expr& along_x) {
+    const std::vector<TiledLoop> tile = register_tile(nest.body, {nest.loops, nest.loops});
+    const Expr trips = tile.empty() ? Expr() : trips_to_share(nest);
+    if (!trips || keep_rows(program_, nest)) return otherwise;
+    for (const TiledLoop& t : tile)
+      context_.report.kernels.push_back(
+          {t.loop->iterator.name, t.loop->location, "row tiles",
+           fmt::format("{} iterations share what their sums load, where blocks are enough", t.width)});
+    Expr fits = fill_device(tile, total, std::max<std::int64_t>(enough_threads_ / warp_threads, 1));
+    if (along_x) {
+      const Expr more = is_greater(trips, along_x);
+      if (ir::as_int(more) == 0) return otherwise;
+      const Expr for_all = at_least(trips, std::min(warp_threads / 2, enough_threads_));
+      fits = ir::binary(BinaryOp::And, fits, ir::binary(BinaryOp::And, for_all, more));
+    }
+    const ir::Symbol threads = ir::make_symbol("threads");
+    Stmt body = spread_loops(program_, nest.body, ir::var(threads));
+    std::map<const ir::For*, std::pair<ir::Symbol, ir::Symbol>> chunks;  // for loops with tiles: which, and how many
+    for (const TiledLoop& t : tile) {
+      const ir::For& loop = *t.loop;
+      const ir::Symbol chunk = ir::make_symbol("chunk");
+      const Expr first = loop.lower + ir::var(chunk) * number(t.width);
+      body = let(loop.iterator, first, lockstep_copies(loop.iterator, loop.upper, t.width, body));
+      chunks[&loop] = {chunk, ir::make_symbol("chunks")};
+    }
+    for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it) {
+      const ir::For& n = **it;
+      const auto chunk = chunks.find(&n);
+      if (chunk == chunks.end()) body = grid_loop(n.iterator, n.lower, n.upper, body, n.location);
+      else body = grid_loop(chunk->second.first, number(0), ir::var(chunk->second.second), body, n.location);
+    }
+    for (const TiledLoop& t : tile)
+      body = let(chunks[t.loop].second, ceil_div(t.loop->upper - t.loop->lower, number(t.width)), body);
+    // Two warps where there is work for them: they wait for memory in turn.
+    const Expr all = ir::binary(BinaryOp::Min, trips, number(2 * warp_threads));
+    const Expr share = ir::binary(BinaryOp::Max, ceil_div(trips, number(tile_trips)), all);
+    const Expr count = fixed_threads_ ? number(fixed_threads_) : threads_for(share, warp_threads, usual_threads);
+    return ir::if_then(fits, let(threads, count, body), ir::with_fresh_names(otherwise));
+  }
+
+  static Stmt in_grid(const Nest& nest, Stmt body) {
+    for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
+      body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
+    return body;
+  }
+
+  const Analysed program_;
+  std::vector<std::pair<Expr, std::int64_t>> below_;  // values and what the host knows them to be less than
+  mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
+  PassContext& context_;
+  const std::int64_t enough_threads_;
+  const std::int64_t fixed_threads_;  // of each block, by the user; 0: as fits the loops
+  const std::int64_t flat_threads_;
+};
+
+}  // namespace
+
+ir::Program map_to_gpu(const ir::Program& program, PassContext& context) {
+  if (ir::uses_stack(program.body)) return program;
+  return ir::with_body(program, Mapper({program, analyses(context)}, context).host(program.body));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,351 @@
+#include "transforms/map/gpu/spread_loops.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/visit.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/analysis/strides.h"
+#include "transforms/loops/loop_builder.h"
+#include "transforms/map/gpu/contiguous.h"
+#include "transforms/map/gpu/inner_work.h"
+#include "transforms/map/gpu/keep_rows.h"
+#include "transforms/map/gpu/lane_groups.h"
+#include "transforms/map/gpu/shared_sums.h"
+#include "transforms/storage/settle_scalars.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t warp_threads = 32;
+constexpr std::int64_t most_team = 1024;  // threads of a block
+
+bool has_few_trips(const ir::For& loop) {
+  const auto trips = ir::as_int(loop.upper - loop.lower);
+  return trips && *trips <= 4;
+}
+
+/// A parallel loop with an iteration for each of a constant number of threads.
+bool is_team_loop(const ir::For& loop, const Expr& threads) {
+  return loop.mode == LoopMode::Parallel && ir::as_int(loop.lower) == 0 && ir::as_int(threads) &&
+         ir::as_int(loop.upper) == ir::as_int(threads);
+}
+
+class Spreader {
+ public:
+  Spreader(const Analysed& program, Expr threads, const RowLoops* rows, bool ragged = false)
+      : program_(program), threads_(std::move(threads)), ragged_(ragged), rows_(rows) {}
+
+  Stmt visit(const Stmt& s) {
+    if (ir::is_empty(s)) return s;
+    if (const auto* n = s.as<ir::Block>()) {
+      std::vector<Stmt> body;
+      const std::size_t before = own_.size();
+      for (const Stmt& child : n->body) {
+        body.push_back(visit(child));
+        const auto* a = child.as<ir::Assign>();
+        if (a && std::none_of(a->indices.begin(), a->indices.end(), has_load))
+          own_.push_back({a->array, a->indices, true});
+      }
+      own_.resize(before);
+      return ir::block(std::move(body));
+    }
+    if (const auto* n = s.as<ir::Allocate>()) {
+      if (n->array->shape.empty()) {
+        scalars_.insert(n->array);
+        own_.push_back({n->array, {}});
+      }
+      if (rows_ && is_kept(program_, *n, *rows_)) return visit_kept(*n);
+      return ir::allocate(n->array, visit(n->body), n->location);
+    }
+    if (const auto* n = s.as<ir::If>())
+      return ir::if_then(n->condition, visit(n->then_body), visit(n->else_body), n->location);
+    if (const auto* n = s.as<ir::While>()) {
+      if (!can_spread(program_, n->body)) return single(s);
+      return ir::while_loop(n->iterator, n->max_trips, n->condition, visit(n->body), n->location);
+    }
+    if (const auto* n = s.as<ir::For>()) return visit_loop(s, *n);
+    bool scalar = false;
+    for_each_store(s, [&](const ir::Array& a, const std::vector<Expr>&) { scalar = scalars_.count(a) > 0; });
+    return scalar ? s : single(s);
+  }
+
+ private:
+  Stmt visit_loop(const Stmt& s, const ir::For& loop) {
+    if (is_team_loop(loop, threads_)) return threads_loop(loop.iterator, threads_, loop.body, loop.location);
+    if (ragged_ && !has_few_trips(loop) && fits_lane_groups(program_, loop))
+      return lane_groups(program_, loop, *ir::as_int(threads_));
+    if (!has_few_trips(loop)) {
+      const bool row = rows_ && rows_->contains(program_, s);
+      const auto sums = shared_sums(program_, s, own_);
+      const ir::For* shared = sums ? loop_to_share(loop, *sums) : nullptr;
+      if (ragged_ && sums && has_length_from_data(loop)) shared = &loop;
+      if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
+      if (sums && sums->empty()) return spread_here_or_inside(s, loop);
+    }
+    return spread_inside(s, loop);
+  }
+
+  /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
+  /// each of its iterations with little to do in between: each takes iterations of its own then.
+  Stmt spread_here_or_inside(const Stmt& s, const ir::For& loop) {
+    const Stmt inside = spread_inside(s, loop);
+    // Kept rows have no other places than their threads.
+    const std::optional<InnerWork> work = rows_ ? std::nullopt : inner_work(program_, loop);
+    if (!work) return inside;
+    // A meeting costs as much as a few steps of all threads, of which each then reads a row of its own.
+    const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
+    const Expr cost = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::FloorDiv, threads_, number(128)), number(1));
+    const Stmt own = with_body(loop, with_own_sums(loop.body));
+    const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false);
+    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * cost * work->meetings), ir::with_fresh_names(here),
+                       inside, loop.location);
+  }
+
+  Stmt spread_inside(const Stmt& s, const ir::For& loop) {
+    if (!can_spread(program_, loop.body)) return single(s);
+    const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, visit(loop.body), mode, loop.location, loop.at_most);
+  }
+
+  /// A loop inside touches memory in a better order.
+  bool prefers_inner(const ir::For& loop) const {
+    bool better = false;
+    ir::walk_stmts(loop.body, [&](const Stmt& s) {
+      const auto* inner = s.as<ir::For>();
+      if (!inner || has_few_trips(*inner)) return;
+      const int own = coalescing_score(inner->body, loop.iterator);
+      const int other = coalescing_score(loop.body, inner->iterator);
+      if (other > 0 && other > own && shared_sums(program_, s)) better = true;
+    });
+    return better;
+  }
+
+  /// The loop itself, or where a loop inside touches memory in a better order that one, if it is directly inside, or
+  /// inside that, and sums up the same: each thread then has one sum at the end of `loop`, and not one in each trip.
+  /// Null: neither; the loops inside are spread by themselves.
+  const ir::For* loop_to_share(const ir::For& loop, const std::vector<SharedSum>& sums) const {
+    if (!prefers_inner(loop)) return &loop;
+    const ir::For* best = nullptr;
+    int best_score = 0;
+    for (Stmt inner = loop.body; const auto* n = inner.as<ir::For>(); inner = n->body) {
+      const int score = coalescing_score(loop.body, n->iterator);
+      if (score <= best_score || has_few_trips(*n)) continue;
+      const auto own = shared_sums(program_, inner);
+      auto is_known = [&](const SharedSum& sum) {
+        return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == sum.array; });
+      };
+      if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
+      best = n;
+      best_score = score;
+    }
+    return best;
+  }
+
+  Stmt visit_kept(const ir::Allocate& local) {
+    const ir::Array& row = local.array;
+    const ir::Array kept =
+        ir::make_array(row->name, row->type, {threads_, ir::int_const(kept_per_thread)}, row->role, row->location);
+    kept_[row] = kept;
+    return ir::allocate(kept, visit(local.body), local.location);
+  }
+
+  /// Each warp has a piece of every row, and its threads have elements at a constant distance: that keeps addresses
+  /// cheap, and neighbours together.
+  Stmt row_loop(const ir::For& loop, const ir::Symbol& t, const Stmt& body) {
+    const ir::Symbol k = ir::make_symbol("k");
+    const std::vector<Expr> place = {ir::var(t), ir::var(k)};
+    Stmt own = ir::move_elements(body, [&](const ir::Array& array, const auto&) -> std::optional<ir::ElementPlace> {
+      const auto kept = kept_.find(array);
+      return kept == kept_.end() ? std::nullopt : std::optional(ir::ElementPlace{kept->second, place});
+    });
+    if (ir::as_int(loop.lower) != 0)
+      own = ir::if_then(ir::binary(BinaryOp::Ge, ir::var(loop.iterator), loop.lower), own, {}, loop.location);
+    const Expr warp = ir::int_const(warp_threads);
+    const Expr first = ir::binary(BinaryOp::FloorDiv, ir::var(t), warp) * ir::int_const(warp_threads * kept_per_thread);
+    const Expr lane = ir::binary(BinaryOp::Mod, ir::var(t), warp);
+    const Chunk one = {first + lane + ir::var(k) * warp, {}, loop.upper};
+    return ir::for_loop(k, ir::int_const(0), ir::int_const(kept_per_thread),
+                        chunk_loop(loop.iterator, one, 1, own, loop.location), LoopMode::Forward, loop.location);
+  }
+
+  /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
+  /// iterations.
+  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body) const {
+    if (loop.iterator == shared.iterator && ragged_ && has_length_from_data(loop))
+      return every_nth(loop.iterator, loop.lower + ir::var(t), loop.upper, threads_, body, loop.location);
+    if (loop.iterator == shared.iterator)
+      return strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, body, loop.location);
+    const auto* inner = body.as<ir::For>();
+    const LoopMode mode = loop.mode == LoopMode::Backward ? loop.mode : LoopMode::Forward;
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, share_of_thread(*inner, shared, t, inner->body), mode,
+                        loop.location, loop.at_most);
+  }
+
+  Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
+    const ir::Symbol t = ir::make_symbol("t");
+    const bool whole = ragged_ && &loop == &shared && has_length_from_data(loop);
+    const PartialSums partial = redirect_sums(sums, whole ? with_own_sums(loop.body) : loop.body, "_part");
+    Stmt body = row ? row_loop(loop, t, partial.body) : share_of_thread(loop, shared, t, partial.body);
+    if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
+
+    // part = identity; loop; all += part (together); target += all
+    std::vector<Stmt> own, before, after;
+    std::vector<ir::Array> totals;
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const SharedSum& sum = sums[k];
+      const ir::Array total =
+          ir::make_array(sum.array->name + "_all", sum.array->type, {}, ir::ArrayRole::Local, sum.location);
+      totals.push_back(total);
+      const Expr zero = ir::identity_of(sum.op, sum.array->type);
+      own.push_back(ir::assign(partial.parts[k], {}, zero, sum.location));
+      before.push_back(ir::assign(total, {}, zero, sum.location));
+      const Stmt add = ir::reduce(sum.array, sum.indices, sum.op, ir::load(total, {}), sum.location);
+      after.push_back(visit(add));
+    }
+    own.push_back(body);
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      own.push_back(ir::reduce(totals[k], {}, sums[k].op, ir::load(partial.parts[k], {}), sums[k].location, true));
+    Stmt one_thread = ir::block(std::move(own));
+    for (const ir::Array& part : partial.parts) one_thread = ir::allocate(part, one_thread, part->location);
+    before.push_back(threads_loop(t, threads_, one_thread, loop.location));
+    // What has not been assigned need not exist, or have a value, when the loop is empty.
+    const bool assigned = std::all_of(sums.begin(), sums.end(), [&](const SharedSum& sum) {
+      return std::any_of(own_.begin(), own_.end(),
+                         [&](const OwnElement& e) { return e.assigned && e.is_target_of(sum); });
+    });
+    Stmt finish = ir::block(std::move(after));
+    if (!assigned) finish = ir::if_then(adds_anything(loop), finish, {}, loop.location);
+    before.push_back(finish);
+    Stmt all = ir::block(std::move(before));
+    for (const ir::Array& total : totals) all = ir::allocate(total, all, total->location);
+    return all;
+  }
+
+  /// Loops inside one iteration that only sum, each with its sums in registers and wide accesses.
+  Stmt with_own_sums(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      const auto* loop = s.as<ir::For>();
+      if (!loop || is_parallel_loop(s) || has_few_trips(*loop) || ir::contains_loop(loop->body)) return std::nullopt;
+      if (has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
+      const auto sums = shared_sums(program_, s);
+      if (!sums || sums->empty()) return std::nullopt;
+      const PartialSums own = redirect_sums(*sums, loop->body, "_own");
+      std::vector<Stmt> all, add;
+      for (std::size_t k = 0; k < sums->size(); ++k) {
+        const SharedSum& sum = (*sums)[k];
+        all.push_back(ir::assign(own.parts[k], {}, ir::identity_of(sum.op, sum.array->type), sum.location));
+        add.push_back(ir::reduce(sum.array, sum.indices, sum.op, ir::load(own.parts[k], {}), sum.location));
+      }
+      all.push_back(strided_loop(loop->iterator, loop->lower, loop->upper, ir::int_const(0), ir::int_const(1), own.body,
+                                 loop->location));
+      all.push_back(ir::if_then(ir::binary(BinaryOp::Lt, loop->lower, loop->upper), ir::block(std::move(add)), {},
+                                loop->location));
+      Stmt result = ir::block(std::move(all));
+      for (const ir::Array& part : own.parts) result = ir::allocate(part, result, part->location);
+      return result;
+    });
+  }
+
+  /// False only where no iteration adds: the bounds and what else is known before the loop.
+  static Expr adds_anything(const ir::For& loop) {
+    Expr result = ir::binary(BinaryOp::Lt, loop.lower, loop.upper);
+    Stmt body = loop.body;
+    for (const auto* branch = body.as<ir::If>(); branch && !branch->else_body; branch = body.as<ir::If>()) {
+      if (has_load(branch->condition) || mentions(branch->condition, loop.iterator)) break;
+      result = ir::binary(BinaryOp::And, result, branch->condition);
+      body = branch->then_body;
+    }
+    return result;
+  }
+
+  static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
+
+  const Analysed program_;
+  std::vector<OwnElement> own_;  // assigned before in the blocks around, and scalars of the block
+  const Expr threads_;
+  const bool ragged_ = false;
+  const RowLoops* const rows_;           // null: none are kept
+  std::map<ir::Array, ir::Array> kept_;  // rows, and what the threads have of them
+  std::set<ir::Array> scalars_;          // those of the block
+};
+
+}  // namespace
+
+bool can_spread(const Analysed& program, const Stmt& s) {
+  bool found = false;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    const auto* loop = child.as<ir::For>();
+    if (found || !loop || has_few_trips(*loop)) return;
+    found = loop->mode == LoopMode::Parallel || shared_sums(program, child).has_value();
+  });
+  return found;
+}
+
+std::optional<std::int64_t> team_of(const Stmt& body) {
+  const auto* shared = body.as<ir::Allocate>();
+  if (!shared || shared->array->shape.empty()) return std::nullopt;
+  std::optional<Expr> threads;
+  int loops = 0;
+  bool all = true;
+  const std::function<void(const Stmt&)> look = [&](const Stmt& s) {
+    if (!s) return;
+    if (is_parallel_loop(s)) {
+      const auto& loop = *s.as<ir::For>();
+      if (!threads) threads = loop.upper;
+      all = all && is_team_loop(loop, *threads) && !contains_parallel_loop(loop.body);
+      ++loops;
+      return;
+    }
+    all = all && s.kind() != ir::Kind::Assign && s.kind() != ir::Kind::Reduce;
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
+    });
+  };
+  look(body);
+  return all && loops > 1 && *ir::as_int(*threads) <= most_team ? ir::as_int(*threads) : std::nullopt;
+}
+
+Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, const Expr& first, const Expr& stride,
+                  Stmt body, const SourceLocation& location) {
+  const std::optional<std::int64_t> shift = shift_for_chunks(body, i, lower);
+  const std::int64_t width = shift ? chunk_width : 1;
+  const Expr wide = ir::int_const(width);
+  const ir::Symbol step = ir::make_symbol(i.name + "_step");
+  const Expr start = lower - ir::int_const(shift.value_or(0)) + first * wide, distance = stride * wide;
+  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - start + (distance - ir::int_const(1)), distance);
+  const Chunk chunk = {start + ir::var(step) * distance, shift.value_or(0) > 0 ? lower : Expr(), upper};
+  return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, chunk, width, std::move(body), location),
+                      LoopMode::Forward, location);
+}
+
+Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const Expr& stride, Stmt body,
+               const SourceLocation& location) {
+  const ir::Symbol step = ir::make_symbol(i.name + "_step");
+  const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - first + (stride - ir::int_const(1)), stride);
+  const Chunk one = {first + ir::var(step) * stride, {}, upper};
+  return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, one, 1, std::move(body), location),
+                      LoopMode::Forward, location);
+}
+
+Stmt spread_loops(const Analysed& program, const Stmt& s, const Expr& threads) {
+  return settle_scalars(Spreader(program, threads, nullptr).visit(s));
+}
+
+Stmt spread_rows(const Analysed& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {
+  return settle_scalars(Spreader(program, threads, &rows).visit(s));
+}
+
+Stmt spread_ragged(const Analysed& program, const Stmt& s, std::int64_t threads) {
+  return settle_scalars(Spreader(program, ir::int_const(threads), nullptr, true).visit(s));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,45 @@
+// What passes share.
+#pragma once
+
+#include "dsl/ir/program.h"
+#include "transforms/pass/options.h"
+#include "transforms/pass/record.h"
+
+#include <loopgrad/report.h>
+
+#include <memory>
+#include <set>
+
+namespace loopgrad::transforms {
+
+class Analyses;
+
+struct PassContext {
+  const LowerOptions& options;
+  Report& report;
+  std::vector<Record> records = {};                               // arrays that the program has been given to note in
+  std::set<std::pair<std::int64_t, std::uint32_t>> planned = {};  // sums with a decision: array and line
+  std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
+  std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment
+  unsigned long isl_budget = 0;              // isl operations per question; 0: the default
+  std::shared_ptr<Analyses> analyses = {};   // see analyses.h
+};
+
+/// A pass: a function from program to program that adds its decisions to the report.
+using PassFunction = ir::Program (*)(const ir::Program&, PassContext&);
+
+struct Pass {
+  const char* name;
+  Part part;
+  PassFunction run;
+  const char* why_here;
+  bool required = false;  // what follows does not work without it, or nothing would be safe
+};
+
+/// The passes for these options, in the order in which `lower_for` runs them.
+std::vector<Pass> passes(const LowerOptions& options);
+
+/// Runs one of them: timed, dumped, verified.
+ir::Program run_pass(const Pass& pass, const ir::Program& program, PassContext& context);
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,218 @@
+#include "transforms/storage/expand_locals.h"
+
+#include "dsl/poly/abstraction.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// A new dimension: the iterator's values start at `lowest` and there are at most `extent`.
+struct Dimension {
+  ir::Symbol iterator;
+  Expr lowest, extent;
+};
+
+struct Expanded {
+  ir::Array array;
+  std::vector<Dimension> dimensions;
+};
+
+std::vector<Stmt> loops_of(const std::vector<Stmt>& around) {
+  std::vector<Stmt> result;
+  for (const Stmt& s : around) {
+    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) result.push_back(s);
+  }
+  return result;
+}
+
+const ir::Symbol& iterator_of(const Stmt& loop) {
+  auto* node = loop.as<ir::For>();
+  return node ? node->iterator : loop.as<ir::While>()->iterator;
+}
+
+bool accesses(const poly::Statement& s, const ir::Array& array) {
+  return std::any_of(s.accesses.begin(), s.accesses.end(),
+                     [&](const poly::Access& access) { return access.array == array; });
+}
+
+// The loop over the rows whose entries `loop` enumerates, when the row is that loop's iterator up to an offset.
+std::optional<ir::Symbol> row_loop_of(const poly::Model& model, const Stmt& loop, std::size_t depth,
+                                      const std::vector<Stmt>& loops) {
+  bool csr = std::any_of(model.statements.begin(), model.statements.end(), [&](const poly::Statement& s) {
+    return s.loops.size() > depth && s.loops[depth].get() == loop.get() &&
+           std::any_of(s.entries.begin(), s.entries.end(),
+                       [&](const poly::CsrEntry& entry) { return entry.dim == static_cast<int>(depth); });
+  });
+  if (!csr) return std::nullopt;
+  const Expr& row = poly::as_indirect(loop.as<ir::For>()->lower)->indices[0];
+  std::optional<ir::Symbol> result;
+  for (const Stmt& outer : loops) {
+    if (!mentions(row, iterator_of(outer))) continue;
+    auto coefficient = coefficient_of(row, iterator_of(outer));
+    if (result || !coefficient || std::abs(*coefficient) != 1) return std::nullopt;
+    result = iterator_of(outer);
+  }
+  return result;
+}
+
+// `extent`, or 0 where it is negative (a nest without iterations).
+Expr at_least_zero(const poly::Model& model, const Expr& extent) {
+  Expr negative = ir::binary(ir::BinaryOp::Lt, extent, ir::int_const(0));
+  auto set = poly::to_set(negative, {model.context, {}, ""});
+  if (set && set->params().intersect(model.assumptions).is_empty()) return extent;
+  return ir::binary(ir::BinaryOp::Max, extent, ir::int_const(0));
+}
+
+// Bounds of iterators, as expressions in symbols from outside the nest.
+class Dimensions {
+ public:
+  explicit Dimensions(const poly::Model& model) : model_(model) {}
+
+  // Of iterator `depth`, that of `loop`, over everything that accesses the array.
+  std::optional<Dimension> of(const ir::Array& array, const Stmt& loop, std::size_t depth) {
+    std::optional<isl::set> values;
+    for (const poly::Statement& s : model_.statements) {
+      if (!accesses(s, array)) continue;
+      const isl::set one = values_in(s, depth);
+      // Most often it is the same for all of them.
+      values = values ? (is_plainly_equal(*values, one) ? *values : values->unite(one)).coalesce() : one;
+    }
+    if (!values) return std::nullopt;
+    for (const Found& found : found_)
+      if (found.loop.same_as(loop) && is_plainly_equal(found.values, *values)) return found.dimension;
+    found_.push_back({loop, *values, bounds_of(*values, loop)});
+    return found_.back().dimension;
+  }
+
+ private:
+  struct Found {
+    Stmt loop;
+    isl::set values;
+    std::optional<Dimension> dimension;
+  };
+
+  bool is_plainly_equal(const isl::set& a, const isl::set& b) const {
+    return poly::checked(*model_.context, isl_set_plain_is_equal(a.get(), b.get()));
+  }
+
+  const isl::set& values_in(const poly::Statement& s, std::size_t depth) {
+    isl::set& known = values_[{&s, depth}];
+    if (!known.is_null()) return known;
+    auto dims = static_cast<unsigned>(s.iterators.size());
+    auto k = static_cast<unsigned>(depth);
+    isl_set* set = isl_set_project_out(s.domain.copy(), isl_dim_set, k + 1, dims - k - 1);
+    set = isl_set_project_out(isl_set_reset_tuple_id(set), isl_dim_set, 0, k);
+    return known = poly::checked(*model_.context, set).intersect_params(model_.assumptions);
+  }
+
+  std::optional<Dimension> bounds_of(const isl::set& values, const Stmt& loop) const {
+    if (values.is_empty()) return std::nullopt;
+    poly::Context& context = *model_.context;
+    if (!poly::checked(context, isl_set_dim_has_lower_bound(values.get(), isl_dim_set, 0)) ||
+        !poly::checked(context, isl_set_dim_has_upper_bound(values.get(), isl_dim_set, 0))) {
+      return std::nullopt;
+    }
+    isl::pw_aff lowest = poly::checked(context, isl_set_dim_min(values.copy(), 0));
+    isl::pw_aff highest = poly::checked(context, isl_set_dim_max(values.copy(), 0));
+    Expr first = poly::to_expr(lowest, {}, context, model_.assumptions);
+    Expr last = poly::to_expr(highest, {}, context, model_.assumptions);
+    Expr extent = simplify_indices(last - first + ir::int_const(1));
+    return Dimension{iterator_of(loop), simplify_indices(first), at_least_zero(model_, extent)};
+  }
+
+  const poly::Model& model_;
+  std::map<std::pair<const poly::Statement*, std::size_t>, isl::set> values_;
+  std::vector<Found> found_;
+};
+
+std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, const LocalArray& local) {
+  std::vector<Stmt> loops = loops_of(local.around);
+  for (const Expr& extent : local.array->shape) {
+    for (const Stmt& loop : loops) {
+      if (mentions(extent, iterator_of(loop))) return std::nullopt;  // a triangular local
+    }
+  }
+  std::vector<Dimension> dimensions;
+  for (std::size_t depth = 0; depth < loops.size(); ++depth) {
+    if (auto row = row_loop_of(model, loops[depth], depth, loops)) {
+      dimensions.erase(
+          std::remove_if(dimensions.begin(), dimensions.end(), [&](const Dimension& d) { return d.iterator == *row; }),
+          dimensions.end());
+    }
+    auto dimension = bounds.of(local.array, loops[depth], depth);
+    if (!dimension) return std::nullopt;
+    dimensions.push_back(*dimension);
+  }
+  std::vector<Expr> shape;
+  for (const Dimension& dimension : dimensions) shape.push_back(dimension.extent);
+  shape.insert(shape.end(), local.array->shape.begin(), local.array->shape.end());
+  ir::Array array =
+      ir::make_array(local.array->name + "_all", local.array->type, shape, ir::ArrayRole::Local, local.array->location);
+  return Expanded{array, dimensions};
+}
+
+// Moves the accesses of some locals to their expanded arrays and drops their Allocates.
+class Mover final : public ir::Rewriter {
+ public:
+  explicit Mover(const std::map<ir::Array, Expanded>& moved) : moved_(moved) {}
+
+  Expr rewrite(const Expr& e) override {
+    auto* node = e.as<ir::Load>();
+    if (!node || !moved_.count(node->array)) return rewrite_children(e);
+    return ir::load(moved_.at(node->array).array, element(node->array, node->indices), node->location);
+  }
+
+  Stmt rewrite(const Stmt& s) override {
+    if (auto* node = s.as<ir::Allocate>(); node && moved_.count(node->array)) return rewrite(node->body);
+    if (auto* node = s.as<ir::Assign>(); node && moved_.count(node->array)) {
+      return ir::assign(moved_.at(node->array).array, element(node->array, node->indices), rewrite(node->value),
+                        node->location);
+    }
+    if (auto* node = s.as<ir::Reduce>(); node && moved_.count(node->array)) {
+      return ir::reduce_like(*node, moved_.at(node->array).array, element(node->array, node->indices),
+                             rewrite(node->value));
+    }
+    return rewrite_children(s);
+  }
+
+ private:
+  std::vector<Expr> element(const ir::Array& local, const std::vector<Expr>& indices) {
+    std::vector<Expr> result;
+    for (const Dimension& dimension : moved_.at(local).dimensions) {
+      result.push_back(simplify_indices(ir::var(dimension.iterator) - dimension.lowest));
+    }
+    for (const Expr& index : indices) result.push_back(rewrite(index));
+    return result;
+  }
+
+  const std::map<ir::Array, Expanded>& moved_;
+};
+
+}  // namespace
+
+std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nest,
+                                       const std::vector<ir::Array>& locals) {
+  return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
+    std::map<ir::Array, Expanded> moved;
+    Dimensions bounds(model);
+    Expansion result;
+    for (const LocalArray& local : locals_of(nest)) {
+      if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
+      auto expanded = expand(model, bounds, local);
+      if (!expanded) return std::nullopt;
+      result.arrays.push_back(expanded->array);
+      moved.emplace(local.array, *expanded);
+    }
+    result.nest = Mover(moved).rewrite(nest);
+    return result;
+  });
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,168 @@
+#include "transforms/storage/forward_locals.h"
+
+#include "dsl/poly/dependences.h"
+#include "transforms/analysis/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Computing a value again may cost this many operations and loads.
+constexpr int cheap = 16;
+constexpr int rounds = 8;  // locals set from locals set from locals ...
+
+bool is_costly(const Expr& e) {
+  if (auto* node = e.as<ir::Unary>()) {
+    return node->op != ir::UnaryOp::Neg && node->op != ir::UnaryOp::Not && node->op != ir::UnaryOp::Abs;
+  }
+  auto* node = e.as<ir::Binary>();
+  return node && (node->op == ir::BinaryOp::Pow || node->op == ir::BinaryOp::Atan2);
+}
+
+bool is_cheap(const Expr& e) {
+  int nodes = 0;
+  bool costly = false;
+  ir::walk(e, [&](const Expr& child) {
+    ++nodes;
+    costly = costly || is_costly(child);
+  });
+  return !costly && nodes <= 2 * cheap;
+}
+
+// Another element costs no more to read than the local.
+bool is_free(const Expr& e) {
+  int loads = 0;
+  ir::walk(e, [&](const Expr& child) { loads += child.kind() == ir::Kind::Load; });
+  return e.kind() == ir::Kind::Load && loads == 1;
+}
+
+// The statements around `target` within `s` that decide whether and how often it is executed.
+bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode*>& path) {
+  if (!s) return false;
+  if (s.get() == target.get()) return true;
+  bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
+  // The two sides of an If are told apart by their bodies.
+  bool found = false;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
+                                            [&](const Stmt& child) {
+                                              if (found) return;
+                                              if (decides) path.push_back(child.get());
+                                              found = find_path(child, target, path);
+                                              if (!found && decides) path.pop_back();
+                                            }});
+  });
+  return found;
+}
+
+class Forwarder {
+ public:
+  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum) : model_(model), nest_(nest), sum_(sum) {
+    find_path(nest, sum, path_);
+    for (const LocalArray& local : locals_of(nest)) {
+      // A 16-bit local rounds what it is given.
+      bool keeps_value = value_type(local.array->type) == local.array->type;
+      if (local.array->shape.empty() && keeps_value) scalars_.push_back(local.array);
+    }
+  }
+
+  Stmt run() {
+    const ir::Reduce& node = *sum_.as<ir::Reduce>();
+    Expr value = node.value;
+    for (int round = 0; round < rounds; ++round) {
+      Expr next = replaced(value, false);
+      if (!is_cheap(next)) next = replaced(value, true);
+      if (next.same_as(value)) break;
+      value = next;
+    }
+    if (value.same_as(node.value)) return sum_;
+    return ir::reduce_like(node, node.array, node.indices, value);
+  }
+
+ private:
+  Expr replaced(const Expr& value, bool only_free) const {
+    return ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
+      auto* load = e.as<ir::Load>();
+      std::optional<Expr> held = load ? value_of(load->array) : std::nullopt;
+      return held && only_free && !is_free(*held) ? std::nullopt : held;
+    });
+  }
+
+  // What the scalar local holds when the sum reads it.
+  std::optional<Expr> value_of(const ir::Array& local) const {
+    if (std::find(scalars_.begin(), scalars_.end(), local) == scalars_.end()) return std::nullopt;
+    const poly::Statement* setter = nullptr;
+    for (const poly::Statement& s : model_.statements) {
+      bool stores = false;
+      for_each_store(s.stmt, [&](const ir::Array& array, const std::vector<Expr>&) { stores |= array == local; });
+      if (!stores) continue;
+      if (setter) return std::nullopt;
+      setter = &s;
+    }
+    if (!setter || !setter->stmt.as<ir::Assign>() || !always_before_sum(*setter)) return std::nullopt;
+    for (const poly::Access& access : setter->accesses) {
+      if (access.kind == poly::AccessKind::Read && may_change(*setter, access)) return std::nullopt;
+    }
+    return setter->stmt.as<ir::Assign>()->value;
+  }
+
+  const poly::Statement& sum() const { return model_.statements[static_cast<std::size_t>(number_of_sum())]; }
+
+  int number_of_sum() const {
+    for (std::size_t k = 0; k < model_.statements.size(); ++k) {
+      if (model_.statements[k].stmt.get() == sum_.get()) return static_cast<int>(k);
+    }
+    throw InternalError("a sum is missing in the model of its nest");
+  }
+
+  // The setter runs in every iteration of the loops around it that runs the sum, and earlier: its path is a part of the
+  // sum's, and statements are numbered in textual order.
+  bool always_before_sum(const poly::Statement& setter) const {
+    if (&setter > &sum()) return false;
+    std::vector<const ir::StmtNode*> path;
+    find_path(nest_, setter.stmt, path);
+    return path.size() <= path_.size() && std::equal(path.begin(), path.end(), path_.begin());
+  }
+
+  // Whether an element that the setter reads may be written before the sum of the same iteration.
+  bool may_change(const poly::Statement& setter, const poly::Access& read) const {
+    return poly::guarded(*model_.context, [&] {
+      isl_map* same = poly::unrelated_pairs(setter, sum(), true).release();
+      for (int k = 0; k < static_cast<int>(setter.iterators.size()); ++k) {
+        same = isl_map_equate(same, isl_dim_in, k, isl_dim_out, k);
+      }
+      isl::map same_iteration = poly::checked(*model_.context, same);
+      auto number = [&](const poly::Statement& s) { return static_cast<int>(&s - model_.statements.data()); };
+      for (const poly::Statement& writer : model_.statements) {
+        for (const poly::Access& write : writer.accesses) {
+          if (write.kind == poly::AccessKind::Read) continue;
+          isl::map touched = poly::touching_pairs(model_, setter, read, writer, write);
+          if (touched.is_empty()) continue;
+          touched = touched.intersect(poly::executed_before(model_, number(setter), number(writer)));
+          isl::map then = touched.apply_range(poly::executed_before(model_, number(writer), number_of_sum()));
+          if (!then.intersect(same_iteration).is_empty()) return true;
+        }
+      }
+      return false;
+    });
+  }
+
+  const poly::Model& model_;
+  const Stmt& nest_;
+  const Stmt& sum_;
+  std::vector<const ir::StmtNode*> path_;
+  std::vector<ir::Array> scalars_;
+};
+
+}  // namespace
+
+Stmt forward_locals(const poly::Model& model, const Stmt& nest, const Stmt& sum) {
+  return Forwarder(model, nest, sum).run();
+}
+
+}  // namespace loopgrad::transforms

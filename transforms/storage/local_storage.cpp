@@ -1,0 +1,142 @@
+#include "transforms/storage/local_storage.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/loops/loops.h"
+#include "transforms/storage/expand_locals.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Calls f(indices) for every access of the array.
+template <class F>
+void for_each_access(const Stmt& s, const ir::Array& array, F&& f) {
+  ir::walk(
+      s,
+      [&](const Stmt& child) {
+        for_each_store(child, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
+          if (stored == array) f(indices);
+        });
+      },
+      [&](const Expr& e) {
+        auto* load = e.as<ir::Load>();
+        if (load && load->array == array) f(load->indices);
+      });
+}
+
+// The loop below the Allocate that has all uses of the array, or null.
+Stmt only_user(const ir::Allocate& node) {
+  Stmt result;
+  int users = 0;
+  for (const Stmt& s : statements_of(node.body)) {
+    if (!uses(s, node.array)) continue;
+    ++users;
+    result = s;
+  }
+  return users == 1 && result.kind() == ir::Kind::For ? result : Stmt();
+}
+
+// The dimension in which all accesses are at the iterator plus the same constant, or -1.
+int own_dimension(const ir::Array& array, const ir::For& loop) {
+  for (std::size_t dim = 0; dim < array->shape.size(); ++dim) {
+    Expr common;
+    bool own = true;
+    for_each_access(loop.body, array, [&](const std::vector<Expr>& indices) {
+      Expr index = simplify_indices(indices[dim]);
+      if (!common) common = index;
+      ir::LinearForm offset = linear_form(index - ir::var(loop.iterator));
+      own = own && ir::equal(index, common) && offset.terms.empty();
+    });
+    if (own && common) return static_cast<int>(dim);
+  }
+  return -1;
+}
+
+// Accesses of an array go to one with a dimension less.
+class Contractor final : public ir::Rewriter {
+ public:
+  Contractor(const ir::Array& from, const ir::Array& to, int dim) : from_(from), to_(to), dim_(dim) {}
+
+  Expr rewrite(const Expr& e) override {
+    auto* node = e.as<ir::Load>();
+    if (!node || node->array != from_) return rewrite_children(e);
+    return ir::load(to_, kept(node->indices), node->location);
+  }
+  Stmt rewrite(const Stmt& s) override {
+    if (auto* node = s.as<ir::Assign>(); node && node->array == from_) {
+      return ir::assign(to_, kept(node->indices), rewrite(node->value), node->location);
+    }
+    if (auto* node = s.as<ir::Reduce>(); node && node->array == from_) {
+      return ir::reduce_like(*node, to_, kept(node->indices), rewrite(node->value));
+    }
+    if (auto* node = s.as<ir::Pop>(); node && node->array == from_) {
+      return ir::pop(to_, kept(node->indices), node->location);
+    }
+    return rewrite_children(s);
+  }
+
+ private:
+  std::vector<Expr> kept(const std::vector<Expr>& indices) {
+    std::vector<Expr> result;
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      if (static_cast<int>(k) != dim_) result.push_back(rewrite(indices[k]));
+    }
+    return result;
+  }
+
+  const ir::Array& from_;
+  const ir::Array& to_;
+  int dim_;
+};
+
+}  // namespace
+
+Scheduled expand_local(const ir::Program& program, const std::string& local, const LoopName& name) {
+  Stmt loop = find_loop(program, name), allocation = find_local(program, local);
+  std::string action = fmt::format("expand '{}' over '{}'", local, name.name());
+  if (!contains(loop, allocation)) misuse(program, loop, action, "the local is not in the loop");
+  std::optional<Expansion> expansion;
+  try {
+    poly::Model model = poly::build_model(program, loop, std::make_shared<poly::Context>());
+    expansion = expand_locals(model, loop, {allocation.as<ir::Allocate>()->array});
+  } catch (const poly::BudgetError& e) {
+    require(Legality::refused(e.info().message), program, loop, action);
+  }
+  if (!expansion) {
+    require(Legality::refused("its extent or the number of iterations is not known before the loop"), program, loop,
+            action);
+  }
+  Stmt result = expansion->nest;
+  for (const ir::Array& array : expansion->arrays) result = ir::allocate(array, result, allocation->location);
+  return {with_replaced(program, loop, result), {}};
+}
+
+Scheduled contract_local(const ir::Program& program, const std::string& local) {
+  Stmt allocation = find_local(program, local);
+  const ir::Allocate& node = *allocation.as<ir::Allocate>();
+  std::string action = fmt::format("contract '{}'", local);
+  Stmt loop = only_user(node);
+  if (!loop) misuse(program, allocation, action, "it is used outside of one loop", "fuse the loops that use it");
+  const ir::For& user = *loop.as<ir::For>();
+  int dim = own_dimension(node.array, user);
+  if (dim < 0) {
+    misuse(program, allocation, action,
+           fmt::format("iterations of '{}' use elements other than their own", user.iterator.name));
+  }
+  std::vector<Expr> shape = node.array->shape;
+  shape.erase(shape.begin() + dim);
+  ir::Array smaller = ir::make_array(local, node.array->type, shape, ir::ArrayRole::Local, node.array->location);
+  Stmt body = Contractor(node.array, smaller, dim).rewrite(user.body);
+  Stmt inside = with_body(user, ir::allocate(smaller, body, allocation->location));
+  return {with_replaced(program, allocation, replace(node.body, loop, inside)), {}};
+}
+
+}  // namespace loopgrad::transforms

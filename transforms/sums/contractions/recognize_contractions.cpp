@@ -1,0 +1,199 @@
+#include "transforms/sums/contractions/recognize_contractions.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/loops/distribute.h"
+#include "transforms/storage/expand_locals.h"
+#include "transforms/sums/contractions/match.h"
+#include "transforms/sums/contractions/scalars.h"
+
+#include <fmt/format.h>
+#include <loopgrad/schedule.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+struct Candidate {
+  Stmt leaf;
+  ContractionMatch match;
+};
+
+/// The loops of a perfect nest down to its only leaf; empty when something else is around that.
+std::vector<const ir::For*> perfect_loops(Stmt nest) {
+  std::vector<const ir::For*> loops;
+  for (; nest.kind() == ir::Kind::For; nest = nest.as<ir::For>()->body) loops.push_back(nest.as<ir::For>());
+  return nest.kind() == ir::Kind::Reduce ? loops : std::vector<const ir::For*>{};
+}
+
+class Recognizer {
+ public:
+  Recognizer(const ir::Program& program, PassContext& context) : program_(program), context_(context) {}
+
+  Stmt visit(const Stmt& s) {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      auto* loop = child.as<ir::For>();
+      return loop ? std::optional(nest(child, *loop)) : std::nullopt;
+    });
+  }
+
+ private:
+  Stmt nest(const Stmt& s, const ir::For& loop) {
+    if (!contains_loop(loop.body)) return s;
+    if (const Stmt expanded = with_scalars_kept(s)) return expanded;
+    const std::vector<Candidate> candidates = candidates_of(s, loop);
+    Stmt result = candidates.empty() ? Stmt() : distributed(program_, s, loop, candidates);
+    return result ? result : with_body(loop, visit(loop.body));
+  }
+
+  /// The nest with its contractions on their own where scalars of the loops, kept for all iterations, make that
+  /// possible; null otherwise.
+  Stmt with_scalars_kept(const Stmt& s) {
+    const std::vector<ir::Array> scalars = scalars_of_products(s);
+    if (scalars.empty()) return {};
+    try {
+      const auto expansion = expand_locals(*analyses(context_).model_of(program_, s), s, scalars);
+      if (!expansion) return {};
+      const ir::For& loop = *expansion->nest.as<ir::For>();
+      const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
+      const std::vector<Candidate> candidates = candidates_of(expansion->nest, loop);
+      const bool helps = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+        return std::any_of(expansion->arrays.begin(), expansion->arrays.end(),
+                           [&](const ir::Array& array) { return uses(candidate.leaf, array); });
+      });
+      Stmt result = helps ? distributed(program, expansion->nest, loop, candidates) : Stmt();
+      if (!result) return {};
+      for (const ir::Array& array : expansion->arrays) {
+        context_.introduced.insert(array->id);
+        result = ir::allocate(array, result, s->location);
+      }
+      return result;
+    } catch (const poly::BudgetError&) {
+      return {};
+    }
+  }
+
+  /// Contractions that the loop is a part of.
+  std::vector<Candidate> candidates_of(const Stmt& s, const ir::For& loop) {
+    std::vector<Candidate> result;
+    for (const Stmt& leaf : leaves(s)) {
+      auto* sum = leaf.as<ir::Reduce>();
+      if (!sum) continue;
+      const Stmt alone = slice(s, {leaf.get()});
+      const auto loops = perfect_loops(alone);
+      if (loops.size() < 3) continue;
+      Candidate candidate{leaf, match_contraction(program_, loops, *sum)};
+      const auto& outside = candidate.match.outside;
+      const bool part_of_it =
+          std::none_of(outside.begin(), outside.end(), [&](const ir::For* f) { return f->iterator == loop.iterator; });
+      if (!candidate.match.contraction) report(leaf, false, candidate.match.reason);
+      else if (part_of_it) result.push_back(own(std::move(candidate)));
+    }
+    return result;
+  }
+
+  /// The loops outside belong to the slice, which does not outlive its caller otherwise.
+  Candidate own(Candidate candidate) {
+    Stmt around = candidate.match.contraction;
+    if (candidate.match.zero_when) {
+      const auto& n = *around.as<ir::Contraction>();
+      around = ir::if_then(candidate.match.zero_when, ir::with_fresh_names(n.loops), around, n.location);
+    }
+    for (auto it = candidate.match.outside.rbegin(); it != candidate.match.outside.rend(); ++it)
+      around = with_body(**it, around);
+    candidate.match.outside.clear();
+    candidate.match.contraction = around;
+    return candidate;
+  }
+
+  /// The nest with each contraction on its own; null when none can be separated.
+  Stmt distributed(const ir::Program& program, const Stmt& s, const ir::For& loop,
+                   const std::vector<Candidate>& candidates) {
+    if (leaves(s).size() == 1) return accept(candidates.front());
+    try {
+      const LeafOrder order(*analyses(context_).model_of(program, s), s);
+      std::vector<const Candidate*> chosen;
+      std::vector<StmtSet> groups;
+      for (const Candidate& candidate : candidates) {
+        groups.push_back({candidate.leaf.get()});
+        const auto parts = order.split(groups);
+        if (parts && !crosses_local(s, *parts)) {
+          chosen.push_back(&candidate);
+          continue;
+        }
+        groups.pop_back();
+        report(candidate.leaf, false,
+               parts ? "a local of the loop is shared with other statements" : "the loop also uses its result");
+      }
+      if (chosen.empty()) return {};
+      std::vector<Stmt> code;
+      const auto parts = order.split(groups);
+      for (const NestPart& part : *parts) {
+        Stmt piece = part.group >= 0 ? accept(*chosen[static_cast<std::size_t>(part.group)])
+                                     : with_body(loop, visit(slice(s, part.leaves).as<ir::For>()->body));
+        code.push_back(code.empty() ? piece : ir::with_fresh_names(piece));
+      }
+      return ir::block(std::move(code));
+    } catch (const poly::BudgetError& e) {
+      context_.report.remarks.push_back(
+          {"loop '" + loop.iterator.name + "' is not searched for products of matrices: " + e.info().message,
+           s->location});
+      return {};
+    }
+  }
+
+  static bool crosses_local(const Stmt& nest, const std::vector<NestPart>& parts) {
+    std::vector<Stmt> slices;
+    for (const NestPart& part : parts) slices.push_back(slice(nest, part.leaves));
+    const auto locals = locals_of(nest);
+    return std::any_of(locals.begin(), locals.end(), [&](const LocalArray& local) {
+      return std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); }) > 1;
+    });
+  }
+
+  Stmt accept(const Candidate& candidate) {
+    const ir::Contraction* n = nullptr;
+    ir::walk_stmts(candidate.match.contraction, [&](const Stmt& s) {
+      if (auto* found = s.as<ir::Contraction>()) n = found;
+    });
+    std::string extents;
+    for (std::size_t k = ir::as_int(n->extents[0]) == 1 ? 1 : 0; k < 4; ++k)
+      extents += (extents.empty() ? "" : " x ") + ir::print(n->extents[k]);
+    report(candidate.leaf, true,
+           extents + " multiplications: where there is a library and they are many, else by loops");
+    return candidate.match.contraction;
+  }
+
+  /// The first word on a sum counts: it is about the most loops.
+  void report(const Stmt& leaf, bool handed_over, const std::string& reason) {
+    if (!reported_.emplace(leaf.get(), leaf).second) {
+      if (!handed_over) return;
+      std::erase_if(context_.report.contractions, [&](const ContractionDecision& d) {
+        return !d.handed_over && d.where.str() == leaf->location.str() && d.sum == text_of(*leaf.as<ir::Reduce>());
+      });
+    }
+    if (!handed_over && reason.empty()) return;
+    context_.report.contractions.push_back({text_of(*leaf.as<ir::Reduce>()), leaf->location, handed_over, reason});
+  }
+
+  const ir::Program& program_;
+  PassContext& context_;
+  std::map<const ir::StmtNode*, Stmt> reported_;  // kept: other leaves must not get their addresses
+};
+
+}  // namespace
+
+ir::Program recognize_contractions(const ir::Program& program, PassContext& context) {
+  // Whoever schedules loops by hand means these loops.
+  if (!context.options.schedule.empty()) return program;
+  const Stmt body = Recognizer(program, context).visit(program.body);
+  return ir::with_body(program, body.same_as(program.body) ? body : absorb_fills(program, body));
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,173 @@
+#include "transforms/sums/gather_sums.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/poly/abstraction.h"
+#include "dsl/poly/schedule.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/loops/loop_order.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Fewer elements than this give too few threads something to do.
+constexpr std::int64_t few_elements = 16;
+
+int index_of(const poly::Model& model, const Stmt& s) {
+  for (std::size_t k = 0; k < model.statements.size(); ++k) {
+    if (model.statements[k].stmt.get() == s.get()) return static_cast<int>(k);
+  }
+  throw InternalError("a sum is missing in the model of its nest");
+}
+
+bool varies(const Expr& index, const std::vector<ir::Symbol>& iterators) {
+  Expr e = simplify_indices(index);
+  return std::any_of(iterators.begin(), iterators.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
+}
+
+bool is_affine(const Expr& e, const poly::Model& model, const std::vector<ir::Symbol>& iterators) {
+  return !ir::has_load(e) && poly::to_pw_aff(e, {model.context, iterators, ""}).has_value();
+}
+
+// The conditions around `target` below `s` that isl cannot express, joined; null when there are none.
+std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const poly::Model& model, const Expr& so_far) {
+  if (!s) return std::nullopt;
+  if (s.get() == target.get()) return so_far;
+  if (auto* node = s.as<ir::If>()) {
+    bool affine = poly::to_set(node->condition, {model.context, {}, ""}).has_value();
+    Expr otherwise = ir::unary(ir::UnaryOp::Not, node->condition);
+    auto joined = [&](const Expr& e) { return affine ? so_far : ir::binary(ir::BinaryOp::And, so_far, e); };
+    if (auto found = guard_of(node->then_body, target, model, joined(node->condition))) return found;
+    return guard_of(node->else_body, target, model, joined(otherwise));
+  }
+  std::optional<Expr> result;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
+                                            [&](const Stmt& child) {
+                                              if (!result) result = guard_of(child, target, model, so_far);
+                                            }});
+  });
+  return result;
+}
+
+Stmt guarded_body(const Stmt& nest, const Stmt& sum, const poly::Model& model) {
+  auto guard = guard_of(nest, sum, model, ir::bool_const(true));
+  bool always = guard && ir::as_int(*guard) == 1;
+  return always || !guard ? sum : ir::if_then(*guard, sum, {}, sum->location);
+}
+
+std::vector<Expr> separating_indices(const Stmt& sum, const Separators& separators) {
+  std::vector<Expr> result;
+  for (int dim : separators.dims) result.push_back(sum.as<ir::Reduce>()->indices[static_cast<std::size_t>(dim)]);
+  return result;
+}
+
+Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, const Separators& separators) {
+  int index = index_of(model, sum);
+  const auto& iterators = model.statements[static_cast<std::size_t>(index)].iterators;
+  std::vector<Expr> varying;
+  for (const Expr& e : separating_indices(sum, separators)) {
+    if (varies(e, iterators)) varying.push_back(simplify_indices(e));
+  }
+  if (varying.empty()) return slice(nest, {sum.get()});  // one of several sums, into one element
+  LoopOrder order = best_order(sum, iterators, varying);
+  return poly::code_in_order(model, {{index, order.time, guarded_body(nest, sum, model)}}, order.names);
+}
+
+// Sums whose target index determines every iterator (shifted stencils) run in one sweep over the target.
+std::optional<Stmt> gather_in_one_sweep(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums,
+                                        const Separators& separators) {
+  std::vector<poly::TimedStatement> timed;
+  for (const Stmt& sum : sums) {
+    int index = index_of(model, sum);
+    const auto& iterators = model.statements[static_cast<std::size_t>(index)].iterators;
+    if (iterators.size() != separators.dims.size()) return std::nullopt;
+    timed.push_back({index, separating_indices(sum, separators), guarded_body(nest, sum, model)});
+  }
+  // The last index moves fastest, so the order of dimensions is that of the array.
+  return poly::code_in_order(model, timed, std::vector<std::string>(separators.dims.size()));
+}
+
+// For loops over data: keeps the nest and runs it once per block of one separating loop,
+// `for b: for v: for e in ptr[v]..ptr[v + 1]: for j in block b: d_h[src[e], j] += ...`.
+Stmt block_a_loop(const Stmt& nest, const std::vector<Stmt>& sums, const Separators& separators) {
+  if (sums.size() != 1) return {};
+  Stmt inner;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    auto* node = s.as<ir::For>();
+    if (!node || s.get() == nest.get()) return;
+    for (const Expr& index : separating_indices(sums[0], separators)) {
+      auto* separator = index.as<ir::Var>();
+      if (separator && separator->symbol == node->iterator) inner = s;
+    }
+  });
+  if (!inner) return {};
+  const ir::For& loop = *inner.as<ir::For>();
+  bool fixed = !ir::has_load(loop.lower) && !ir::has_load(loop.upper);
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    auto* node = s.as<ir::For>();
+    if (node) fixed = fixed && !mentions(loop.lower, node->iterator) && !mentions(loop.upper, node->iterator);
+  });
+  if (!fixed) return {};
+  ir::Symbol block = ir::make_symbol(loop.iterator.name + "_block");
+  Expr size = ir::int_const(elements_per_block);
+  Expr first = loop.lower + size * ir::var(block);
+  Stmt shorter = ir::for_loop(loop.iterator, first, ir::binary(ir::BinaryOp::Min, loop.upper, first + size), loop.body,
+                              loop.mode, loop.location);
+  Expr blocks = ir::binary(ir::BinaryOp::FloorDiv, loop.upper - loop.lower + size - ir::int_const(1), size);
+  return ir::for_loop(block, ir::int_const(0), blocks, replace(nest, inner, shorter), ir::LoopMode::Forward,
+                      nest->location);
+}
+
+// Loops with a constant extent last: the outermost loop should have many iterations.
+void prefer_long_loops(std::vector<int>& dims, const ir::Array& target) {
+  std::stable_partition(dims.begin(), dims.end(),
+                        [&](int dim) { return !ir::as_int(target->shape[static_cast<std::size_t>(dim)]); });
+}
+
+}  // namespace
+
+Separators separators_of(const poly::Model& model, const Stmt& shared_by, const std::vector<Stmt>& sums) {
+  Separators result;
+  const ir::Array& target = sums[0].as<ir::Reduce>()->array;
+  const ir::Symbol& shared = shared_by.as<ir::For>()->iterator;
+  for (const Stmt& sum : sums) {
+    result.exact_bounds &= model.statements[static_cast<std::size_t>(index_of(model, sum))].exact_bounds;
+  }
+  std::int64_t elements = 1;
+  for (std::size_t dim = 0; dim < target->shape.size(); ++dim) {
+    bool separates = true, moves = false;
+    for (const Stmt& sum : sums) {
+      const auto& iterators = model.statements[static_cast<std::size_t>(index_of(model, sum))].iterators;
+      const Expr& index = sum.as<ir::Reduce>()->indices[dim];
+      separates = separates && is_affine(index, model, iterators);
+      moves = moves || varies(index, iterators);
+      result.follows = result.follows || ir::has_load(index) || mentions(index, shared);
+    }
+    if (!separates || !moves) continue;
+    result.dims.push_back(static_cast<int>(dim));
+    auto extent = ir::as_int(target->shape[dim]);
+    elements = extent && elements != 0 ? elements * *extent : 0;  // 0: not a constant
+  }
+  result.small = elements > 0 && elements < few_elements;
+  if (sums.size() == 1) prefer_long_loops(result.dims, target);
+  return result;
+}
+
+Stmt gather_sums(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums,
+                 const Separators& separators) {
+  if (!separators.exact_bounds) return block_a_loop(nest, sums, separators);
+  if (sums.size() == 1) return simplify_indices(gather_one(model, nest, sums[0], separators));
+  if (auto together = gather_in_one_sweep(model, nest, sums, separators)) return simplify_indices(*together);
+  std::vector<Stmt> parts;
+  for (const Stmt& sum : sums) parts.push_back(gather_one(model, nest, sum, separators));
+  return simplify_indices(ir::block(std::move(parts)));
+}
+
+}  // namespace loopgrad::transforms

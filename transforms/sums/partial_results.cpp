@@ -1,0 +1,137 @@
+#include "transforms/sums/partial_results.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/sums/tree_sums.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t most_partial_elements = 1 << 25, least_block_work = 64;
+// Blocks that each sum for many elements have many threads, and all of them should run at the same time.
+constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
+
+Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
+Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
+Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
+
+// The number of entries of a CSR structure, or null.
+Expr entries_of(const ir::Program& program, const ir::Array& pointer) {
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer) return fact.upper;
+  }
+  return {};
+}
+
+/// An extent of the target that covers what the sums' index in this dimension reaches: the bound of the loops that it
+/// is the iterator of, where that is known on entry and surely no more than the array's own extent.
+Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::size_t dim) {
+  const Expr whole = sums[0].as<ir::Reduce>()->array->shape[dim];
+  Expr bound;
+  for (const poly::Statement& s : model.statements) {
+    if (std::none_of(sums.begin(), sums.end(), [&](const Stmt& sum) { return sum.get() == s.stmt.get(); })) continue;
+    const auto* index = s.stmt.as<ir::Reduce>()->indices[dim].as<ir::Var>();
+    const auto iterator = index ? std::find(s.iterators.begin(), s.iterators.end(), index->symbol) : s.iterators.end();
+    if (iterator == s.iterators.end()) return whole;
+    const auto* loop = s.loops[static_cast<std::size_t>(iterator - s.iterators.begin())].as<ir::For>();
+    if (!loop || ir::has_load(loop->upper) || (bound && !same_value(bound, loop->upper))) return whole;
+    for (const ir::Symbol& inner : s.iterators)
+      if (mentions(loop->upper, inner)) return whole;
+    bound = loop->upper;
+  }
+  if (!bound || same_value(bound, whole)) return whole;
+  const bool fits = holds_on_entry(model, ir::binary(BinaryOp::Le, ir::int_const(0), bound)) &&
+                    holds_on_entry(model, ir::binary(BinaryOp::Le, bound, whole));
+  return fits ? bound : whole;
+}
+
+}  // namespace
+
+bool Partial::is_small() const {
+  auto count = ir::as_int(product(shape));
+  return count && *count <= small_array;
+}
+
+Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
+  const ir::Reduce& first = *sums[0].as<ir::Reduce>();
+  Partial result;
+  result.target = first.array;
+  result.op = first.op;
+  for (const Stmt& sum : sums) result.sums.insert(sum.get());
+  for (std::size_t dim = 0; dim < first.indices.size(); ++dim) {
+    const Expr& index = first.indices[dim];
+    bool fixed = !ir::has_load(index);
+    for (const Stmt& sum : sums) fixed = fixed && ir::equal(sum.as<ir::Reduce>()->indices[dim], index);
+    for (const poly::Statement& s : model.statements) {
+      for (const ir::Symbol& iterator : s.iterators) fixed = fixed && !mentions(index, iterator);
+    }
+    result.fixed.push_back(fixed ? index : Expr());
+    if (fixed) continue;
+    result.shape.push_back(extent_of(model, sums, dim));
+    result.room.push_back(first.array->shape[dim]);
+  }
+  return result;
+}
+
+std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
+  auto found = std::find_if(model.statements.begin(), model.statements.end(),
+                            [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
+  if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
+  std::vector<Expr> work;
+  for (std::size_t k = 0; k < found->loops.size(); ++k) {
+    auto* loop = found->loops[k].as<ir::For>();
+    if (!loop) continue;
+    auto entry = std::find_if(found->entries.begin(), found->entries.end(),
+                              [&](const poly::CsrEntry& e) { return e.dim == static_cast<int>(k); });
+    Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
+    if (entries) work = {ir::cast(ScalarType::I64, entries)};
+    Expr trips = simplify_indices(loop->upper - loop->lower);
+    bool known = !entries && !ir::has_load(trips);
+    for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
+    if (known) work.push_back(trips);
+  }
+  return work;
+}
+
+Expr product(const std::vector<Expr>& factors) {
+  Expr result = ir::int_const(1);
+  for (const Expr& factor : factors) result = result * factor;
+  return result;
+}
+
+Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool many) {
+  const std::vector<Expr> all = work;
+  std::vector<Expr> elements;
+  for (const Expr& extent : shape) {
+    auto same = std::find_if(work.begin(), work.end(), [&](const Expr& e) { return ir::equal(e, extent); });
+    if (same == work.end()) elements.push_back(extent);
+    else work.erase(same);
+  }
+  Expr each = product(elements);
+  if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
+  Expr wanted = quotient(product(work), ir::int_const(4) * each);
+  if (!many || ir::as_int(product(shape))) return wanted;
+  // No division by the number of elements: this is a bound of every loop over the blocks.
+  const Expr is_wide = ir::binary(BinaryOp::Ge, product(shape), ir::int_const(wide_elements));
+  wanted = ir::select(is_wide, smaller(wanted, ir::int_const(wide_blocks)), wanted);
+  if (ir::as_int(each)) return wanted;
+  const Expr affordable = smaller(quotient(ir::int_const(most_partial_elements), each), ir::int_const(enough_blocks));
+  return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
+}
+
+bool holds_on_entry(const poly::Model& model, const Expr& condition) {
+  return poly::guarded(*model.context, [&] {
+    const auto set = poly::to_set(condition, {model.context, {}, ""});
+    return set && model.assumptions.is_subset(set->params());
+  });
+}
+
+}  // namespace loopgrad::transforms

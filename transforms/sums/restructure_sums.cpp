@@ -1,0 +1,123 @@
+#include "transforms/sums/restructure_sums.h"
+
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/sums/sum_plan.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+// Groups of sums connected by conflicts, members and groups in textual order.
+SharedSums connected_sums(const poly::Model& model, const std::vector<poly::Conflict>& conflicts) {
+  std::map<int, int> leader;  // statement -> the first statement of its group
+  for (const poly::Conflict& conflict : conflicts) {
+    int a = leader.emplace(conflict.first, conflict.first).first->second;
+    int b = leader.emplace(conflict.second, conflict.second).first->second;
+    for (auto& entry : leader) {
+      if (entry.second == std::max(a, b)) entry.second = std::min(a, b);
+    }
+  }
+  std::map<int, std::vector<Stmt>> groups;
+  for (const auto& [statement, first] : leader) {
+    groups[first].push_back(model.statements[static_cast<std::size_t>(statement)].stmt);
+  }
+  SharedSums result;
+  for (auto& [first, sums] : groups) result.push_back(std::move(sums));
+  return result;
+}
+
+/// The sums that meet themselves: their iterations alone share elements.
+StmtSet repeated_sums(const poly::Model& model, const std::vector<poly::Conflict>& conflicts) {
+  StmtSet result;
+  for (const poly::Conflict& conflict : conflicts)
+    if (conflict.first == conflict.second)
+      result.insert(model.statements[static_cast<std::size_t>(conflict.first)].stmt.get());
+  return result;
+}
+
+class Visitor {
+ public:
+  Visitor(const ir::Program& program, PassContext& context) : program_(program), context_(context) {}
+
+  Stmt visit(const Stmt& s) {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      auto* loop = child.as<ir::For>();
+      if (!loop) return std::nullopt;
+      Stmt result = loop_nest(child, *loop);
+      if (model_root_.same_as(child)) model_root_ = {};
+      return result;
+    });
+  }
+
+ private:
+  Stmt loop_nest(const Stmt& s, const ir::For& loop) {
+    // What is around a contraction stays around it.
+    if (has_contraction(s)) return with_body(loop, visit(loop.body));
+    Carries carries = what_it_carries(s);
+    if (carries == Carries::Nothing) return parallel_nest(s, loop);
+    if (carries == Carries::SumsOnly) {
+      Stmt result = restructure_nest(program_, s, {conflicts_, s, false, repeats_}, context_);
+      if (!result.same_as(s)) return result;
+    }
+    return with_body(loop, visit(loop.body));
+  }
+
+  // One parallel loop may be short (a batch, the heads of an attention): when the next one shares nothing but sums over
+  // elements of its own, these are gathered too.
+  Stmt parallel_nest(const Stmt& s, const ir::For& loop) {
+    Stmt next = loop.body;
+    while (auto* node = next.as<ir::Allocate>()) next = node->body;
+    if (next.kind() == ir::Kind::For && what_it_carries(next) == Carries::SumsOnly) {
+      Stmt result = restructure_nest(program_, s, {conflicts_, next, true, repeats_}, context_);
+      if (!result.same_as(s)) return result;
+    }
+    return restructure_nest(program_, s, {{}, s, false}, context_);
+  }
+
+  enum class Carries { Nothing, SumsOnly, Other };
+
+  Carries what_it_carries(const Stmt& loop) {
+    if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
+    try {
+      const Analyses::Model model = model_around(loop);
+      const auto& conflicts = analyses(context_).carried_by(model, loop, poly::Search::UntilNotASum);
+      if (conflicts.empty()) return Carries::Nothing;
+      if (!conflicts.back().sum) return Carries::Other;
+      conflicts_ = connected_sums(*model, conflicts);
+      repeats_ = repeated_sums(*model, conflicts);
+      return Carries::SumsOnly;
+    } catch (const poly::BudgetError& e) {
+      context_.report.remarks.push_back(
+          {"sums in loop '" + loop.as<ir::For>()->iterator.name + "' keep their order: " + e.info().message,
+           loop->location});
+      return Carries::Other;
+    }
+  }
+
+  // The model of the outermost loop around `loop`, which serves all loops in it.
+  Analyses::Model model_around(const Stmt& loop) {
+    const Stmt root = model_root_ ? model_root_ : loop;
+    const Analyses::Model result = analyses(context_).model_of(program_, root);
+    model_root_ = root;
+    return result;
+  }
+
+  const ir::Program& program_;
+  PassContext& context_;
+  SharedSums conflicts_;
+  StmtSet repeats_;
+  Stmt model_root_;  // the outermost loop around the current one
+};
+
+}  // namespace
+
+ir::Program restructure_sums(const ir::Program& program, PassContext& context) {
+  return ir::with_body(program, Visitor(program, context).visit(program.body));
+}
+
+}  // namespace loopgrad::transforms

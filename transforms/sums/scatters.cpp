@@ -1,0 +1,294 @@
+#include "transforms/sums/scatters.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/nest.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+bool mentions_any(const Expr& e, const Loops& loops) {
+  return std::any_of(loops.begin(), loops.end(), [&](const ir::For* loop) { return mentions(e, loop->iterator); });
+}
+
+bool bounds_mention(const ir::For& loop, const Loops& loops) {
+  return mentions_any(loop.lower, loops) || mentions_any(loop.upper, loops);
+}
+
+bool bounds_load(const ir::For& loop) { return ir::has_load(loop.lower) || ir::has_load(loop.upper); }
+
+/// The total of a CSR structure whose rows the loop runs over, one for each iteration of `rows`; null for other loops.
+Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& rows) {
+  const auto entry = [](const Expr& bound) {
+    const auto* cast = bound.as<ir::Cast>();
+    return (cast ? cast->a : bound).as<ir::Load>();
+  };
+  const auto *first = entry(loop.lower), *last = entry(loop.upper);
+  if (!first || !last || first->array != last->array || first->array->role != ir::ArrayRole::Input) return {};
+  if (first->indices.size() != 1 || last->indices.size() != 1) return {};
+  const Expr row = ir::var(rows.iterator);
+  if (!same_value(first->indices[0], row) || !same_value(last->indices[0], row + ir::int_const(1))) return {};
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind == ir::FactKind::CsrPointer && fact.array == first->array)
+      return ir::cast(ScalarType::I64, fact.upper);
+  return {};
+}
+
+/// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it in the nest.
+Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
+  const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
+  if (in_sizes(loop.at_most)) return ir::larger(loop.at_most, ir::int_const(0));
+  ir::RangeContext context;
+  context.non_negative = [&](const ir::Symbol& symbol) {
+    return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
+  };
+  context.leaf = [&](const Expr& leaf) {
+    const auto* variable = leaf.as<ir::Var>();
+    return variable && context.non_negative(variable->symbol) ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+  };
+  for (const ir::For* around : inside) {
+    const auto lower = ir::range_of(around->lower, context), upper = ir::range_of(around->upper, context);
+    if (lower && upper) context.variables[around->iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+  }
+  const auto trips = ir::range_of(simplify_indices(loop.upper - loop.lower), context);
+  if (!trips || !in_sizes(trips->highest)) return {};
+  return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
+}
+
+/// What the loops over instances are; nullopt where only data tells how often one runs.
+std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program, const Loops& loops,
+                                                     const Loops& around) {
+  std::vector<ScatterFactor> factors;
+  for (std::size_t k = 0; k < loops.size(); ++k) {
+    const ir::For& loop = *loops[k];
+    if (const Expr entries = k > 0 ? entries_of(program, loop, *loops[k - 1]) : Expr{}) {
+      factors.back() = {&loop, loops[k - 1], entries};
+    } else if (bounds_load(loop) || bounds_mention(loop, loops) || bounds_mention(loop, around)) {
+      Loops inside = around;
+      inside.insert(inside.end(), loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(k));
+      const Expr most = most_trips_of(program, loop, inside);
+      if (!most) return std::nullopt;
+      factors.push_back({&loop, nullptr, most, true});
+    } else {
+      const Expr trips = simplify_indices(loop.upper - loop.lower);
+      const bool known = is_never_negative(program, trips);
+      factors.push_back({&loop, nullptr, known ? trips : ir::larger(trips, ir::int_const(0))});
+    }
+  }
+  return factors;
+}
+
+/// The only sum in a leaf of conditions, scalars of its own and what they are assigned; null for others.
+const ir::Reduce* only_sum(const Stmt& leaf) {
+  const ir::Reduce* sum = nullptr;
+  std::set<ir::Array> own;
+  bool plain = true;
+  ir::walk_stmts(leaf, [&](const Stmt& s) {
+    if (const auto* local = s.as<ir::Allocate>()) {
+      plain &= local->array->shape.empty();
+      own.insert(local->array);
+    } else if (const auto* one = s.as<ir::Reduce>()) {
+      plain &= !sum;
+      sum = one;
+    } else if (const auto* set = s.as<ir::Assign>()) {
+      plain &= own.count(set->array) > 0;
+    } else {
+      plain &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If;
+    }
+  });
+  return plain && sum && !own.count(sum->array) ? sum : nullptr;
+}
+
+/// Which loops of the nest are over rows: all but those that decide about keys or about other such loops, and those
+/// that do not separate elements.
+std::set<const ir::For*> rows_of(const Loops& loops, const ir::Reduce& sum, std::vector<std::size_t>& dims) {
+  std::set<const ir::For*> rows(loops.begin(), loops.end());
+  const auto is_instance = [&](const ir::For* loop) { return !rows.count(loop); };
+  const auto mentions_instance = [&](const Expr& e) {
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const ir::For* l) { return is_instance(l) && mentions(e, l->iterator); });
+  };
+  for (bool more = true; more;) {
+    more = false;
+    dims.clear();
+    for (std::size_t d = 0; d < sum.indices.size(); ++d)
+      if (ir::has_load(sum.indices[d]) || mentions_instance(sum.indices[d])) dims.push_back(d);
+    for (const ir::For* loop : loops) {
+      if (is_instance(loop)) continue;
+      bool is_row = !bounds_load(*loop) && !mentions_instance(loop->lower) && !mentions_instance(loop->upper);
+      for (const std::size_t d : dims) is_row &= !mentions(sum.indices[d], loop->iterator);
+      for (const ir::For* other : loops)
+        if (is_instance(other)) is_row &= !bounds_mention(*other, {loop});
+      bool separates = loop->mode == ir::LoopMode::Parallel;
+      for (const Expr& index : sum.indices) separates |= distance(index, ir::var(loop->iterator)).has_value();
+      if (is_row && separates) continue;
+      rows.erase(loop);
+      more = true;
+    }
+  }
+  return rows;
+}
+
+/// The loops of a perfect nest by what they are; false where the nest is none.
+bool take_loops(const Stmt& nest, Scatter& scatter) {
+  Loops loops;
+  Stmt at = nest;
+  for (const auto* loop = at.as<ir::For>(); loop; loop = at.as<ir::For>()) {
+    loops.push_back(loop);
+    at = loop->body;
+  }
+  scatter.leaf = at;
+  scatter.sum = only_sum(at);
+  if (!scatter.sum) return false;
+  const std::set<const ir::For*> rows = rows_of(loops, *scatter.sum, scatter.dims);
+  for (const ir::For* loop : loops) {
+    if (!rows.count(loop)) scatter.sequential.push_back(loop);
+    else (scatter.sequential.empty() ? scatter.outer : scatter.inner).push_back(loop);
+  }
+  if (scatter.sequential.empty()) return false;
+  scatter.is_shared_out = ir::is_parallel(loops.front()->mode) && !rows.count(loops.front());
+  return true;
+}
+
+/// Whether nothing but the sum depends on it, and what decides about keys is the same for all rows.
+bool is_separable(const ir::Program& program, const Scatter& s) {
+  const ir::Reduce& sum = *s.sum;
+  if (sum.atomic || ir::aliased_arrays(program).count(sum.array)) return false;
+  if (uses(sum.value, sum.array)) return false;
+  for (const Expr& index : sum.indices)
+    if (uses(index, sum.array)) return false;
+  const std::vector<Expr> deciders = s.deciders();
+  for (const Expr& decider : deciders)
+    if (uses(decider, sum.array)) return false;
+  for (const ir::For* loop : s.sequential)
+    if (uses(loop->lower, sum.array) || uses(loop->upper, sum.array)) return false;
+  return std::none_of(deciders.begin(), deciders.end(), [&](const Expr& decider) {
+    return mentions_any(decider, s.outer) || mentions_any(decider, s.inner);
+  });
+}
+
+}  // namespace
+
+Expr Scatter::key() const {
+  std::vector<Expr> places;
+  for (const std::size_t d : dims) places.push_back(ir::cast(ScalarType::I64, sum->indices[d]));
+  return number_of(places);
+}
+
+Expr Scatter::number_of(const std::vector<Expr>& places) const {
+  Expr result = places[0];
+  for (std::size_t k = 1; k < dims.size(); ++k) result = result * sum->array->shape[dims[k]] + places[k];
+  return result;
+}
+
+Expr Scatter::targets() const {
+  Expr result;
+  for (const std::size_t d : dims) result = result ? result * sum->array->shape[d] : sum->array->shape[d];
+  return result;
+}
+
+std::vector<Expr> Scatter::places_of(const Expr& target) const {
+  if (dims.size() == 1) return {target};
+  std::vector<Expr> places(dims.size());
+  Expr rest = target;
+  for (std::size_t k = dims.size(); k-- > 1;) {
+    const Expr& extent = sum->array->shape[dims[k]];
+    places[k] = ir::binary(BinaryOp::Mod, rest, extent);
+    rest = ir::binary(BinaryOp::FloorDiv, rest, extent);
+  }
+  places[0] = rest;
+  return places;
+}
+
+Stmt Scatter::over_targets(const std::function<Stmt(const std::vector<Expr>&, const Expr&)>& body) const {
+  std::vector<ir::Symbol> symbols;
+  std::vector<Expr> places;
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    symbols.push_back(ir::make_symbol("target"));
+    places.push_back(ir::var(symbols.back()));
+  }
+  Stmt result = body(places, number_of(places));
+  for (std::size_t k = dims.size(); k-- > 0;)
+    result = ir::for_loop(symbols[k], ir::int_const(0), sum->array->shape[dims[k]], result, ir::LoopMode::Parallel,
+                          leaf->location);
+  return result;
+}
+
+Expr Scatter::iterations() const {
+  Expr product = ir::int_const(1);
+  for (const ScatterFactor& factor : factors) product = product * factor.extent;
+  return product;
+}
+
+Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>& instance) const {
+  const Stmt one = ir::rewrite(leaf, [&](const Expr& e) -> std::optional<Expr> {
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      const Expr& index = sum->indices[dims[k]];
+      if (ir::has_load(index) && ir::equal(e, index)) return ir::cast(e.type(), places[k]);
+    }
+    return std::nullopt;
+  });
+  ir::Substitution values;
+  for (std::size_t k = 0; k < sequential.size(); ++k) values[sequential[k]->iterator] = instance[k];
+  return ir::substitute(one, values);
+}
+
+std::vector<Expr> Scatter::deciders() const {
+  std::vector<Expr> result = {key()};
+  ir::walk_stmts(leaf, [&](const Stmt& s) {
+    if (const auto* branch = s.as<ir::If>()) result.push_back(branch->condition);
+    if (const auto* set = s.as<ir::Assign>()) result.push_back(set->value);
+  });
+  return result;
+}
+
+Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
+  return ir::rewrite(leaf, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    return s.as<ir::Reduce>() == sum ? std::optional(in_place_of_sum) : std::nullopt;
+  });
+}
+
+std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) {
+  Scatter result;
+  if (!take_loops(nest, result)) return std::nullopt;
+  if (std::none_of(result.sum->indices.begin(), result.sum->indices.end(), ir::has_load)) return std::nullopt;
+  if (!is_separable(program, result)) return std::nullopt;
+  auto factors = factors_of(program, result.sequential, result.outer);
+  if (!factors) return std::nullopt;
+  result.factors = std::move(*factors);
+  return result;
+}
+
+Stmt around(const Loops& loops, Stmt body) {
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) body = with_body(**loop, body);
+  return body;
+}
+
+Stmt whole_loop(const ir::For& blocks, const ir::For& columns, const Stmt& body) {
+  const auto width = coefficient_of(columns.lower, blocks.iterator);
+  const auto* end = columns.upper.as<ir::Binary>();
+  const auto* count = blocks.upper.as<ir::Binary>();
+  if (!width || *width < 1 || !end || end->op != BinaryOp::Min || !count || count->op != BinaryOp::FloorDiv) return {};
+  const Expr size = ir::int_const(*width), first = ir::substitute(columns.lower, {{blocks.iterator, ir::int_const(0)}});
+  const bool a_is_last = !mentions(end->a, blocks.iterator);
+  const Expr &last = a_is_last ? end->a : end->b, &block_end = a_is_last ? end->b : end->a;
+  const bool covers = !mentions(last, blocks.iterator) && same_value(block_end, columns.lower + size) &&
+                      ir::as_int(blocks.lower) == 0 && ir::as_int(count->b) == *width &&
+                      same_value(count->a, last - first + size - ir::int_const(1));
+  bool elsewhere = false;
+  ir::walk(
+      body, [](const Stmt&) {}, [&](const Expr& e) { elsewhere |= mentions(e, blocks.iterator); });
+  if (!covers || elsewhere) return {};
+  return ir::for_loop(columns.iterator, simplify_indices(first), last, body, ir::LoopMode::Parallel, columns.location);
+}
+
+}  // namespace loopgrad::transforms

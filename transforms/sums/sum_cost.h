@@ -1,0 +1,73 @@
+// Estimates of what each way of doing a sum costs, for the choice between them and for people.
+//
+// The model: instances of the sum in the loop order of the plan, their operations, and the bytes that move between
+// memory and a cache, on the machine that the plan is for (machine.h). It depends on that and on sizes, never on the
+// machine at hand, so that plans, and with them the bits of a result, are the same everywhere. Whoever knows the sizes
+// that a program will run with states them (CompileOptions::expected_sizes); any other size counts as `assumed_size`,
+// and iterations that data decide count as `assumed_trips`. Estimates are rough: a plan should only yield to another
+// one by a margin.
+#pragma once
+
+#include "transforms/analysis/size_estimates.h"
+#include "transforms/pass/machine.h"
+#include "transforms/sums/gather_sums.h"
+
+#include <loopgrad/report.h>
+
+namespace loopgrad::transforms {
+
+/// Estimates for sums of one nest.
+class SumCosts {
+ public:
+  /// The references must outlive the object.
+  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine)
+      : nest_(nest), machine_(machine), estimator_(program, sizes) {}
+
+  /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
+  /// iterations of the loops around them.
+  SumCandidate gather(const std::vector<ir::Stmt>& sums, const Separators& separators,
+                      const std::vector<ir::Array>& kept);
+  /// Partial results of blocks of iterations of the nest's outermost loop.
+  SumCandidate partials(const std::vector<ir::Stmt>& sums);
+  /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
+  SumCandidate apart(const std::vector<ir::Stmt>& sums);
+  SumCandidate atomic(const std::vector<ir::Stmt>& sums);
+  SumCandidate serial(const std::vector<ir::Stmt>& sums);
+
+  /// "n = 1048576, k = 64": the sizes that estimates so far have used.
+  std::string basis() const { return estimator_.basis(); }
+  /// Some of them were not known.
+  bool assumed() const { return estimator_.assumed(); }
+
+ private:
+  struct Loop {
+    ir::Symbol iterator;
+    double trips = 1;
+    std::vector<double> direction;  // what one step changes in the iterators as written
+  };
+  struct Access {
+    ir::Array array;
+    const std::vector<ir::Expr>* indices = nullptr;
+  };
+  struct Work {
+    double instances = 1, operations = 0, bytes = 0, nanoseconds = 0;
+  };
+
+  std::vector<Loop> loops_around(const ir::Stmt& sum);
+  std::vector<Loop> gather_loops(const ir::Stmt& sum, const Separators& separators, double& parallel);
+  double elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
+                          std::size_t level);
+  double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);
+  // `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
+  Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
+  std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
+  double elements_of(const ir::Stmt& sum);
+  static bool is_small(const ir::Stmt& sum);
+  double bytes_kept(const std::vector<ir::Array>& kept);
+
+  const ir::Stmt& nest_;
+  const Machine& machine_;
+  SizeEstimator estimator_;
+};
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,27 @@
+// The plan for one nest: which sums are gathered, which become trees, and the code for it.
+#pragma once
+
+#include "transforms/analysis/nest.h"
+#include "transforms/pass/pass.h"
+
+namespace loopgrad::transforms {
+
+/// Sums that iterations of a nest's outermost loop share: groups of Reduces, in textual order, such that different
+/// groups never touch the same element.
+using SharedSums = std::vector<std::vector<ir::Stmt>>;
+
+/// What is to be done with a nest.
+struct NestRequest {
+  SharedSums shared;         // all that iterations of the loop `shared_by` have in common
+  ir::Stmt shared_by;        // the nest's outermost loop, or a loop in it
+  bool all_or_none = false;  // the shared sums have to be gathered, all of them: otherwise leave the nest alone
+  StmtSet repeats = {};      // the sums of which two iterations of that loop add to one element
+};
+
+/// Rewrites `nest`, a For of `program`, and reports a decision for each sum that it moves. Besides the shared sums,
+/// others are gathered where that gives more parallel loops or better access to memory, and needs no array for locals.
+/// Returns `nest` itself when there is nothing to do, with a remark when isl's budget is the reason.
+ir::Stmt restructure_nest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request,
+                          PassContext& context);
+
+}  // namespace loopgrad::transforms

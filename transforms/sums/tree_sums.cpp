@@ -1,0 +1,349 @@
+#include "transforms/sums/tree_sums.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/pass/machine.h"
+#include "transforms/sums/partial_results.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t group_blocks = 32;  // combined first where there may be many
+// Partial results that are combined at once: so few are read sooner than another kernel starts.
+constexpr std::int64_t few_partials = 1 << 17;
+
+Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
+Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
+Expr ceiling(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + b - ir::int_const(1), b); }
+
+// Loops over all elements of an array of that shape; `body` gets the indices.
+template <class Body>
+Stmt for_each_element(const std::vector<Expr>& shape, Body body) {
+  std::vector<ir::Symbol> iterators;
+  std::vector<Expr> indices;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    iterators.push_back(ir::make_symbol("z" + std::to_string(k)));
+    indices.push_back(ir::var(iterators.back()));
+  }
+  Stmt result = body(indices);
+  for (std::size_t k = shape.size(); k-- > 0;) result = ir::for_loop(iterators[k], ir::int_const(0), shape[k], result);
+  return result;
+}
+
+Expr both(const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::And, a, b); }
+
+/// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
+/// does not show. Constants and iterators of the combining loops do.
+Expr element_exists(const poly::Model& model, const ir::Array& array, const std::vector<Expr>& indices,
+                    const std::vector<ir::Symbol>& inside) {
+  Expr result = ir::bool_const(true);
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const Expr& index = indices[d];
+    auto* variable = index.as<ir::Var>();
+    if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
+    ir::walk(index, [&](const Expr& e) {
+      auto* load = e.as<ir::Load>();
+      if (load) result = both(result, element_exists(model, load->array, load->indices, inside));
+      return !load;
+    });
+    const Expr own = both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
+                          ir::binary(ir::BinaryOp::Lt, index, array->shape[d]));
+    if (!holds_on_entry(model, own)) result = both(result, own);
+  }
+  return result;
+}
+
+/// What the sums may add to, by the indices in which they move.
+isl::set touched_by(const poly::Model& model, const Partial& partial) {
+  isl_set* all = nullptr;
+  for (const poly::Statement& s : model.statements) {
+    if (!partial.sums.count(s.stmt.get())) continue;
+    isl_set* own = s.accesses.back().relation.intersect_domain(s.domain).range().release();
+    for (auto dim = static_cast<unsigned>(partial.fixed.size()); dim-- > 0;)
+      if (partial.fixed[dim]) own = isl_set_project_out(own, isl_dim_set, dim, 1);
+    own = isl_set_reset_tuple_id(own);
+    all = all ? isl_set_union(all, own) : own;
+  }
+  return poly::checked(*model.context, all);
+}
+
+/// Whether the nest may add to an element of the target: another one may have no value yet, and nobody may have to give
+/// it one. True where the sums reach all of them, or all have a value from the start.
+Expr is_touched(const poly::Model& model, const Partial& partial, const std::vector<ir::Symbol>& moving) {
+  const Expr always = ir::bool_const(true);
+  const ir::ArrayRole role = partial.target->role;
+  if (role == ir::ArrayRole::Input || role == ir::ArrayRole::InOut || moving.empty()) return always;
+  return poly::guarded(*model.context, [&] {
+    std::vector<Expr> dims;
+    Expr inside = always;
+    for (std::size_t k = 0; k < moving.size(); ++k) {
+      dims.push_back(ir::var(moving[k]));
+      inside = both(inside, both(ir::binary(BinaryOp::Le, ir::int_const(0), dims[k]),
+                                 ir::binary(BinaryOp::Lt, dims[k], partial.shape[k])));
+    }
+    const auto all = poly::to_set(inside, {model.context, moving, ""});
+    if (!all) return always;
+    const isl::set touched = touched_by(model, partial);
+    const isl::set reached = all->intersect_params(model.assumptions.intersect(touched.params()));
+    return reached.is_subset(touched) ? always : poly::to_condition(touched.coalesce(), dims, *model.context, reached);
+  });
+}
+
+class Tree {
+ public:
+  Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
+       const std::vector<std::vector<Stmt>>& groups, const Machine& machine)
+      : model_(model),
+        root_(*nest.as<ir::For>()),
+        nest_(nest),
+        block_(ir::make_symbol("block")),
+        blocks_(ir::int_const(machine.most_partials)),
+        many_(machine.is_gpu()) {
+    // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
+    // blocks.
+    const Expr few = many_ ? varying_trips(program, root_) : Expr();
+    for (const auto& group : groups) {
+      partials_.push_back(partial_of(model, group));
+      const Partial& partial = partials_.back();
+      if (partial.is_small()) continue;
+      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many_);
+      if (few) wanted = larger(wanted, smaller(ceiling(few, ir::int_const(2)), ir::int_const(enough_blocks)));
+      if (!ir::equal(blocks_, smaller(ir::int_const(machine.most_partials), wanted)))
+        blocks_ = smaller(blocks_, wanted);
+    }
+    if (few) blocks_ = smaller(blocks_, few);
+    if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
+    for (Partial& partial : partials_) make_arrays(partial);
+  }
+
+  Stmt build() {
+    if (many_ && is_lone_sum()) return nest_;
+    Stmt result = ir::block({block_loop(), combinations()});
+    for (auto partial = partials_.rbegin(); partial != partials_.rend(); ++partial) {
+      result = ir::allocate(partial->parts, result, root_.location);
+    }
+    return with_bounds_kept(result);
+  }
+
+ private:
+  // One loop that does nothing but to sum into single elements: the mapping to a GPU shares it out, knowing its length.
+  bool is_lone_sum() const {
+    const auto all = leaves(root_.body);
+    const bool sums_only = std::all_of(all.begin(), all.end(), [&](const Stmt& s) {
+      return std::any_of(partials_.begin(), partials_.end(), [&](const Partial& p) {
+        return p.sums.count(s.get()) &&
+               std::all_of(p.fixed.begin(), p.fixed.end(), [](const Expr& e) { return bool(e); });
+      });
+    });
+    return sums_only && !ir::contains_loop(root_.body) && !ir::has_load(root_.lower) && !ir::has_load(root_.upper);
+  }
+
+  void make_arrays(Partial& partial) const {
+    ScalarType type = value_type(partial.target->type);
+    auto array = [&](const char* suffix, const std::vector<Expr>& shape) {
+      return ir::make_array(partial.target->name + suffix, type, shape, ir::ArrayRole::Local, root_.location);
+    };
+    if (partial.is_small()) partial.own = array("_own", partial.shape);
+    // Of the target's extents: memory of a size that varies with the loops around would be taken many times.
+    std::vector<Expr> shape = partial.room;
+    shape.insert(shape.begin(), blocks_);
+    partial.parts = array("_part", shape);
+  }
+
+  std::vector<Expr> in_block(std::vector<Expr> indices) const {
+    indices.insert(indices.begin(), ir::var(block_));
+    return indices;
+  }
+
+  // for block: partial results = identity; the block's iterations; store what was accumulated locally.
+  Stmt block_loop() {
+    std::vector<Stmt> body;
+    for (const Partial& partial : partials_) body.push_back(initialisation(partial));
+    body.push_back(iterations_of_block());
+    for (const Partial& partial : partials_) {
+      if (!partial.own) continue;
+      body.push_back(for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+        return ir::assign(partial.parts, in_block(element), ir::load(partial.own, element), root_.location);
+      }));
+    }
+    Stmt result = ir::block(std::move(body));
+    for (const Partial& partial : partials_) {
+      if (partial.own) result = ir::allocate(partial.own, result, root_.location);
+    }
+    return ir::for_loop(block_, ir::int_const(0), blocks_, result, ir::LoopMode::Parallel, root_.location);
+  }
+
+  Stmt initialisation(const Partial& partial) const {
+    Expr identity = ir::identity_of(partial.op, value_type(partial.target->type));
+    return for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+      return partial.own ? ir::assign(partial.own, element, identity, root_.location)
+                         : ir::assign(partial.parts, in_block(element), identity, root_.location);
+    });
+  }
+
+  Stmt iterations_of_block() {
+    Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end");
+    Expr length = ceiling(simplify_indices(upper - lower), blocks_);
+    Expr first = lower + ir::var(block_) * length;
+    // Only sums are carried, so the direction is free.
+    return ir::for_loop(root_.iterator, first, smaller(first + length, upper), accumulate(root_.body),
+                        ir::LoopMode::Forward, root_.location);
+  }
+
+  Stmt accumulate(const Stmt& body) const {
+    return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      auto* sum = s.as<ir::Reduce>();
+      if (!sum) return std::nullopt;
+      for (const Partial& partial : partials_) {
+        if (!partial.sums.count(s.get())) continue;
+        std::vector<Expr> element = partial.moving(sum->indices);
+        if (partial.own) return ir::reduce_like(*sum, partial.own, element, sum->value);
+        return ir::reduce_like(*sum, partial.parts, in_block(element), sum->value);
+      }
+      return std::nullopt;
+    });
+  }
+
+  Stmt combinations() const {
+    std::vector<Stmt> result;
+    for (const Partial& partial : partials_) {
+      const Expr elements = product(partial.shape);
+      if (!many_ || ir::as_int(elements)) {
+        result.push_back(combination(partial, blocks_, ir::int_const(1)));
+        continue;
+      }
+      // Of many partial results, groups are combined first: for all elements of all groups at once.
+      const Expr is_many = ir::binary(BinaryOp::Gt, blocks_ * elements, ir::int_const(few_partials));
+      const Expr group = ir::select(is_many, ir::int_const(group_blocks), ir::int_const(1));
+      result.push_back(ir::if_then(is_many, combination_of_groups(partial)));
+      result.push_back(combination(partial, ceiling(blocks_, group), group));
+    }
+    return ir::block(std::move(result));
+  }
+
+  // parts[32*group, z...] op= parts[32*group + k, z...] for k = 1, 2, ... in each group, by way of a scalar.
+  Stmt combination_of_groups(const Partial& partial) const {
+    const ir::Symbol group = ir::make_symbol("group"), k = ir::make_symbol("k");
+    const Expr first = ir::var(group) * ir::int_const(group_blocks);
+    const Stmt elements = for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+      std::vector<Expr> into = element, from = element;
+      into.insert(into.begin(), first);
+      from.insert(from.begin(), first + ir::var(k));
+      const ir::Array sum = ir::make_array(partial.target->name + "_group", partial.parts->type, {},
+                                           ir::ArrayRole::Local, root_.location);
+      const Stmt add = ir::reduce(sum, {}, partial.op, ir::load(partial.parts, from), root_.location);
+      return ir::allocate(
+          sum,
+          ir::block({ir::assign(sum, {}, ir::load(partial.parts, into), root_.location),
+                     ir::for_loop(k, ir::int_const(1), smaller(ir::int_const(group_blocks), blocks_ - first), add,
+                                  ir::LoopMode::Forward, root_.location),
+                     ir::assign(partial.parts, into, ir::load(sum, {}), root_.location)}),
+          root_.location);
+    });
+    return ir::for_loop(group, ir::int_const(0), ceiling(blocks_, ir::int_const(group_blocks)), elements,
+                        ir::LoopMode::Forward, root_.location);
+  }
+
+  // target[z...] op= parts[stride*block, z...], block by block; the last of several dimensions is innermost.
+  Stmt combination(const Partial& partial, const Expr& blocks, const Expr& stride) const {
+    ir::Symbol block = ir::make_symbol("block");
+    std::size_t rank = partial.shape.size();
+    std::vector<ir::Symbol> iterators;
+    std::vector<Expr> indices;
+    for (std::size_t k = 0; k < rank; ++k) {
+      iterators.push_back(ir::make_symbol("z" + std::to_string(k)));
+      indices.push_back(ir::var(iterators.back()));
+    }
+    std::vector<Expr> part = indices;
+    part.insert(part.begin(), ir::var(block) * stride);
+    const std::vector<Expr> element = partial.element(indices);
+    Stmt result = ir::reduce(partial.target, element, partial.op, ir::load(partial.parts, part), root_.location);
+    // Where no iteration added anything, the element need not exist.
+    const Expr exists =
+        both(element_exists(model_, partial.target, element, iterators), is_touched(model_, partial, iterators));
+    const bool varies = std::any_of(iterators.begin(), iterators.end(), [&](auto& z) { return mentions(exists, z); });
+    if (varies) result = ir::if_then(exists, result);
+    auto over = [&](const ir::Symbol& iterator, const Expr& extent) {
+      result = ir::for_loop(iterator, ir::int_const(0), extent, result, ir::LoopMode::Forward, root_.location);
+    };
+    std::size_t inside = rank >= 2 ? 1 : 0;
+    if (inside) over(iterators[rank - 1], partial.shape[rank - 1]);
+    over(block, blocks);
+    for (std::size_t k = rank - inside; k-- > 0;) over(iterators[k], partial.shape[k]);
+    return varies ? result : ir::if_then(exists, result);
+  }
+
+  // Bounds are evaluated once, on entry: those that read data are kept in locals.
+  Expr bound(const Expr& e, const std::string& name) {
+    if (!ir::has_load(e)) return e;
+    kept_.push_back(
+        {ir::make_array(root_.iterator.name + "_" + name, ScalarType::I64, {}, ir::ArrayRole::Local, root_.location),
+         e});
+    return ir::load(kept_.back().first, {});
+  }
+
+  Stmt with_bounds_kept(Stmt result) const {
+    for (const auto& [array, value] : kept_) {
+      result = ir::allocate(array, ir::block({ir::assign(array, {}, value, root_.location), result}), root_.location);
+    }
+    return result;
+  }
+
+  const poly::Model& model_;
+  const ir::For& root_;
+  const Stmt nest_;
+  ir::Symbol block_;
+  Expr blocks_;
+  bool many_;  // blocks may be wanted
+  std::vector<Partial> partials_;
+  std::vector<std::pair<ir::Array, Expr>> kept_;
+};
+
+}  // namespace
+
+Expr varying_trips(const ir::Program& program, const ir::For& loop) {
+  const Expr trips = simplify_indices(loop.upper - loop.lower);
+  bool varies = false;
+  ir::walk(trips, [&](const Expr& e) {
+    const auto* v = e.as<ir::Var>();
+    varies |= v && std::find(program.sizes.begin(), program.sizes.end(), v->symbol) == program.sizes.end();
+  });
+  return varies && !ir::has_load(trips) ? trips : Expr();
+}
+
+bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
+  return poly::guarded(*model.context, [&] {
+    StmtSet group;
+    for (const Stmt& sum : sums) group.insert(sum.get());
+    const ir::Reduce& first = *sums[0].as<ir::Reduce>();
+    for (const poly::Statement& s : model.statements) {
+      if (!group.count(s.stmt.get())) continue;
+      for (const poly::Statement& other : model.statements) {
+        for (const poly::Access& access : other.accesses) {
+          bool same_sum =
+              access.kind == poly::AccessKind::Reduce && access.array == first.array && access.op == first.op;
+          if (same_sum) continue;
+          isl::map touching = poly::touching_pairs(model, s, s.accesses.back(), other, access);
+          if (!touching.intersect_params(model.assumptions).is_empty()) return false;
+        }
+      }
+    }
+    return true;
+  });
+}
+
+Stmt tree_sums(const ir::Program& program, const poly::Model& model, const Stmt& nest,
+               const std::vector<std::vector<Stmt>>& groups, const Machine& machine) {
+  return Tree(program, model, nest, groups, machine).build();
+}
+
+}  // namespace loopgrad::transforms
