@@ -198,6 +198,40 @@ TEST(KeepRows, ReadsARowOnce) {
   )");
 }
 
+// In the first of the time steps nobody has set d yet.
+TEST(KeepRows, LoadsNothingThatOnlyAConditionReads) {
+  const char* declarations = R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      output f32 d[n, m]
+  )";
+  const Program program = program_of(declarations, R"(
+    for t in 0..3:
+      parallel for r in 0..n:
+        parallel for c in 0..m:
+          d[r, c] = select(t > 0, d[r, c], 0)
+        parallel for c in 0..m:
+          d[r, c] += x[0, c]
+  )");
+  Analyses known;
+  const Stmt nest = program.body.as<ir::For>()->body;
+  const auto kept = keep_rows({program, known}, parallel_nest(nest));
+  ASSERT_TRUE(kept);
+  const auto* loop = nest.as<ir::For>();
+  const Stmt rows = ir::for_loop(loop->iterator, loop->lower, loop->upper, kept->body, loop->mode);
+  expect_body(program, with_body(*program.body.as<ir::For>(), rows), declarations, R"(
+    for t in 0..3:
+      parallel for r in 0..n:
+        local f32 d_row[m]
+        parallel for c in 0..m:
+          d_row[c] = select(t > 0, d[r, c], 0)
+        parallel for c in 0..m:
+          d_row[c] += x[0, c]
+        parallel for c in 0..m:
+          d[r, c] = d_row[c]
+  )");
+}
+
 TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
   const Program program = program_of(R"(
     program p(n, m)

@@ -239,7 +239,10 @@ class Keeper {
       return use.top && use.always && !use.repeated && *ir::as_int(use.loop->lower) == *lower;
     };
     if (std::none_of(uses.begin(), uses.end(), covers)) return std::nullopt;
-    Keep keep{array, {}, first.indices, *lower, !(first.assign && covers(first)), writes};
+    // Nothing is loaded where a first assignment gives each element a value: what conditions read before that, which
+    // may not exist, is read in its place.
+    const auto set = std::find_if(uses.begin(), uses.end(), [](const RowUse& u) { return u.write || u.always; });
+    Keep keep{array, {}, first.indices, *lower, set == uses.end() || !set->assign || !covers(*set), writes};
     keep.row = ir::make_array(array->name + "_row", array->type, {rows_.length}, ir::ArrayRole::Local, array->location);
     return keep;
   }
@@ -279,6 +282,7 @@ class Keeper {
       Expr rewrite(const Expr& e) override {
         const auto* load = e.as<ir::Load>();
         const Keep* keep = load ? find(load->array) : nullptr;
+        if (keep && !keep->load && !set_.count(load->array)) keep = nullptr;
         return keep ? ir::load(keep->row, {element()}, load->location) : rewrite_children(e);
       }
       Stmt rewrite(const Stmt& s) override {
@@ -293,8 +297,11 @@ class Keeper {
 
      private:
       Stmt rewritten(const Stmt& s) {
-        if (const auto* n = s.as<ir::Assign>(); n && find(n->array))
-          return ir::assign(find(n->array)->row, {element()}, rewrite(n->value), n->location);
+        if (const auto* n = s.as<ir::Assign>(); n && find(n->array)) {
+          const Expr value = rewrite(n->value);
+          set_.insert(n->array);
+          return ir::assign(find(n->array)->row, {element()}, value, n->location);
+        }
         if (const auto* n = s.as<ir::Reduce>(); n && find(n->array))
           return ir::reduce_like(*n, find(n->array)->row, {element()}, rewrite(n->value));
         return rewrite_children(s);
@@ -308,6 +315,7 @@ class Keeper {
       Keeper& keeper_;
       const std::map<ir::Array, const Keep*>& keep_of_;
       const ir::For* row_ = nullptr;  // around
+      std::set<ir::Array> set_;       // those that have been assigned
     };
     return Replacer(*this, keep_of).rewrite(s);
   }
