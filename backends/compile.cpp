@@ -53,7 +53,7 @@ backend::Build build(const std::vector<Part>& parts, const std::string& name) {
   for (const Part& part : parts) {
     for (const transforms::Lowered& one : part.lowered) {
       stages.push_back(std::move(*next++));
-      stages.back().keep(one.records);
+      stages.back().keep(one.records, one.kept);
     }
     part.facts.use(part.verifies() ? std::move(*next++) : backend::Stage(part.facts.program(), part.options),
                    part.options);

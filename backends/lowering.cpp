@@ -40,6 +40,7 @@ LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Sche
   result.machine = for_gpu ? transforms::gpu_machine() : transforms::cpu_machine();
   if (!is_plainly_interpreted(options) && options.facts != Facts::Trust)
     result.bounded = options.facts == Facts::CheckAccesses ? Bounded::Accesses : Bounded::Writes;
+  result.keeps_orders = true;
   result.schedule = schedule;
   result.expected_sizes = options.expected_sizes;
   result.threads_per_block = options.threads_per_block;
@@ -76,6 +77,7 @@ LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& o
   LowerOptions sizing = lowering_of(options, mode), first = lowering_of(options, mode, options.schedule),
                second = lowering_of(options, mode, options.backward_schedule);
   sizing.records_trips = second.records_trips = false;
+  sizing.keeps_orders = false;
   if (until == Until::Summed) {
     for (LowerOptions* own : {&sizing, &first, &second}) {
       own->last = Part::Shared;
@@ -93,6 +95,7 @@ ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& option
   Report ignored;  // nobody is interested in how facts are verified
   LowerOptions own = lowering_of(options, SumMode::Restructured);
   own.bounded = Bounded::Nothing;
+  own.keeps_orders = false;
   return transforms::lower_for(facts, own, ignored).program;
 }
 

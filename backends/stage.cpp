@@ -138,10 +138,16 @@ Stage Stage::independent() const {
   Stage copy = *this;
   if (executor_) copy.executor_ = executor_->independent();
   if (records_) copy.records_ = records_->independent();
+  if (orders_) copy.orders_ = orders_->independent();
   return copy;
 }
 
-void Stage::keep(std::vector<transforms::Record> records) {
+void Stage::keep(std::vector<transforms::Record> records, transforms::KeptOrders orders) {
+  if (!orders.arrays.empty()) {
+    for (const ir::Array& array : orders.arrays) std::erase(without_tape_.arrays, array);
+    std::erase(without_tape_.sizes, orders.stale);
+    orders_ = std::make_shared<Orders>(std::move(orders), options_.target == Target::Cuda, program_.name);
+  }
   std::erase_if(records, [](const transforms::Record& record) { return record.array == nullptr; });
   if (records.empty()) return;
   for (const transforms::Record& record : records) std::erase(without_tape_.arrays, record.array);
@@ -171,9 +177,13 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
   // Runs of one stage that may record something follow each other.
   std::unique_lock<std::mutex> turn;
   if (records_) turn = records_->turn();
+  std::optional<Orders::Turn> orders;
+  if (orders_) orders.emplace(orders_->begin(without_tape_, bound, stream));
+  if (orders) all.sizes[orders_->kept().stale] = orders->is_stale() ? 1 : 0;
   for (const ir::Array& array : program_.arrays) {
     if (array->role == ir::ArrayRole::Tape) all.arrays.push_back(tape.at(array->name));
     else if (records_ && records_->holds(array)) all.arrays.push_back(records_->view_of(array));
+    else if (orders && orders->holds(array)) all.arrays.push_back(orders->view_of(array));
     else all.arrays.push_back(*next++);
   }
   if (records_) records_->give_elements(all.arrays);
@@ -184,6 +194,7 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
     throw;
   }
   if (records_) records_->check(bound.sizes, stream);
+  if (orders) orders->succeed();
 }
 
 void Stage::run_on_target(const Binding& all, TapeStack* stack, void* stream) const {

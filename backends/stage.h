@@ -5,6 +5,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
+#include "backends/orders.h"
 #include "backends/records.h"
 #include "backends/runtime/size_checks.h"
 #include "backends/runtime/workspace.h"
@@ -40,8 +41,9 @@ class Stage {
   Stage(std::shared_ptr<const ir::Program> mapped, const CompileOptions& options, std::shared_ptr<const CudaUnit> unit,
         std::size_t index, cuda::Executor::Modules modules);
 
-  /// Arrays of the program in which it notes what it has left out; given before the first run.
-  void keep(std::vector<transforms::Record> records);
+  /// Arrays of the program in which it notes what it has left out, and those that it finds again; given before the
+  /// first run.
+  void keep(std::vector<transforms::Record> records, transforms::KeptOrders orders = {});
 
   const ir::Program& program() const { return program_; }
   /// Sizes and all arrays but the tape, checked; nothing is written.
@@ -65,10 +67,11 @@ class Stage {
   void run_on_device(const Binding& binding, TapeStack* stack, void* stream) const;
 
   ir::Program program_;
-  ir::Program without_tape_;  // for binding
+  ir::Program without_tape_;  // for binding: what callers give
   CompileOptions options_;
   std::shared_ptr<const SizeChecks> sizes_;
   std::shared_ptr<Records> records_;
+  std::shared_ptr<Orders> orders_;
   KernelLibrary library_;  // OpenMP only, like the rest
   int (*function_)(const void*) = nullptr;
   int (*openmp_threads_)() = nullptr;  // null where nothing runs in parallel

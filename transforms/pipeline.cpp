@@ -37,6 +37,7 @@
 #include "transforms/sums/contractions/recognize_contractions.h"
 #include "transforms/sums/delay_sums.h"
 #include "transforms/sums/invert_scatters.h"
+#include "transforms/sums/keep_orders.h"
 #include "transforms/sums/lane_copies.h"
 #include "transforms/sums/merge_updates.h"
 #include "transforms/sums/restructure_sums.h"
@@ -165,11 +166,29 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   if (restructures) add("contract_levels", contract_levels, "last: only loops that are not parallel give up levels");
 }
 
-void add_cpu(std::vector<Pass>& list) {
+/// Arrays that follow from indices become arguments, which the report names.
+ir::Program kept_orders(const ir::Program& program, PassContext& context) {
+  ir::Program result = keep_orders(program, context.kept);
+  std::string arrays, deciding;
+  for (const ir::Array& array : context.kept.arrays) arrays += (arrays.empty() ? "" : ", ") + array->name;
+  for (const ir::Array& array : context.kept.deciding)
+    deciding += fmt::format("{}'{}'", deciding.empty() ? "" : ", ", array->name);
+  if (!arrays.empty())
+    context.report.remarks.push_back(
+        {fmt::format("{} follow from {}: they are kept from run to run while the caller passes these as `versioned`",
+                     arrays, deciding),
+         context.kept.arrays.front()->location});
+  return result;
+}
+
+constexpr const char* why_keep_orders = "sorts and inverses of index arrays are nests of their own now";
+
+void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Mapping);
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
+  if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
   add("sink_sum_loops", plain<sink_sum_loops>, "sums outermost in a row become loops around it");
   add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
@@ -183,7 +202,7 @@ void add_cpu(std::vector<Pass>& list) {
   add("hoist_indices", plain<hoist_indices>, "last: names what the loops repeat");
 }
 
-void add_gpu(std::vector<Pass>& list) {
+void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Mapping);
   const auto repeat = [](const ir::Program& program, PassContext& context) {
     return repeat_scalars(program, most_repeating(context.options.machine));
@@ -211,6 +230,7 @@ void add_gpu(std::vector<Pass>& list) {
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
+  if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", copies, "few targets: copies for lanes, on whole nests too");
   add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
   add("name_constants", constants, "last: names what all threads of a launch would compute");
@@ -228,7 +248,7 @@ std::set<std::string> names_in(const std::string& list) {
 void check_names(const std::set<std::string>& names, const std::string& program) {
   std::set<std::string> known;
   for (const Machine& machine : {cpu_machine(), gpu_machine()}) {
-    const LowerOptions all = {.machine = machine, .bounded = Bounded::Accesses};
+    const LowerOptions all = {.machine = machine, .bounded = Bounded::Accesses, .keeps_orders = true};
     for (const Pass& pass : passes(all)) known.insert(pass.name);
   }
   for (const std::string& name : names) {
@@ -246,8 +266,8 @@ std::vector<Pass> passes(const LowerOptions& options) {
   std::vector<Pass> list;
   add_bounds(list, options);
   add_shared(list, options);
-  if (!options.machine.is_gpu()) add_cpu(list);
-  else if (options.mode != SumMode::Serial) add_gpu(list);  // a stack is one thread's
+  if (!options.machine.is_gpu()) add_cpu(list, options);
+  else if (options.mode != SumMode::Serial) add_gpu(list, options);  // a stack is one thread's
   std::erase_if(list, [&](const Pass& pass) { return pass.part < options.first || pass.part > options.last; });
   return list;
 }
@@ -266,7 +286,10 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
     if (pass.required || !skip.count(pass.name)) result = run_pass(pass, result, context);
     if (pass.name == options.until) break;
   }
-  return {std::move(result), std::move(context.records), {report.kernels.begin() + known, report.kernels.end()}};
+  return {std::move(result),
+          std::move(context.records),
+          {report.kernels.begin() + known, report.kernels.end()},
+          std::move(context.kept)};
 }
 
 }  // namespace loopgrad::transforms

@@ -14,6 +14,7 @@ struct Lowered {
   ir::Program program;
   std::vector<Record> records = {};
   std::vector<KernelDecision> kernels = {};
+  KeptOrders kept = {};
 };
 
 /// Runs the whole list: the only way from a program to what is emitted. The result has parallel loops marked, sums

@@ -1,5 +1,7 @@
 #include "dsl/ir/program.h"
 
+#include <algorithm>
+
 namespace loopgrad::ir {
 
 const char* name_of(FactKind kind) {
@@ -19,6 +21,15 @@ Array find_array(const Program& program, const std::string& name) {
     if (array->name == name) return array;
   }
   return nullptr;
+}
+
+std::string free_name(const Program& program, std::string wish) {
+  const auto taken = [&] {
+    return find_array(program, wish) || std::any_of(program.sizes.begin(), program.sizes.end(),
+                                                    [&](const Symbol& size) { return size.name == wish; });
+  };
+  while (taken()) wish += "_";
+  return wish;
 }
 
 Program with_body(const Program& program, Stmt body) {

@@ -36,6 +36,8 @@ struct Program {
 
 /// The array of that name among `arrays`, or null.
 Array find_array(const Program& program, const std::string& name);
+/// `wish`, with underscores where an argument or a size has that name.
+std::string free_name(const Program& program, std::string wish);
 /// The same program with another body.
 Program with_body(const Program& program, Stmt body);
 

@@ -23,22 +23,12 @@ using ir::Stmt;
 
 Expr number(std::int64_t value) { return ir::int_const(value); }
 
-/// A name that is not that of an argument.
-std::string free_name(const ir::Program& program, std::string name) {
-  const auto taken = [&] {
-    return ir::find_array(program, name) || std::any_of(program.sizes.begin(), program.sizes.end(),
-                                                        [&](const ir::Symbol& size) { return size.name == name; });
-  };
-  while (taken()) name += "_";
-  return name;
-}
-
 /// Makes the record while its sites are found: the array must be known before its extent is.
 class Recorder {
  public:
   Recorder(const ir::Program& program, const char* name, Record& record) : record_(record) {
     extent_ = ir::make_symbol("sites");
-    record_.array = ir::make_array(free_name(program, name), ScalarType::I64, {ir::var(extent_)}, ir::ArrayRole::InOut,
+    record_.array = ir::make_array(ir::free_name(program, name), ScalarType::I64, {ir::var(extent_)}, ir::ArrayRole::InOut,
                                    program.location);
   }
   Stmt note(const RecordedSite& site, const Expr& value) {

@@ -35,6 +35,7 @@ struct LowerOptions {
   Bounded bounded = Bounded::Nothing;
   bool records_trips = true;                                // it is the first to run loops with a promised trip count
   std::set<ir::Array> computed = {};                        // inputs that the program before it writes
+  bool keeps_orders = false;                                // whoever runs it has memory for KeptOrders
   Schedule schedule = {};                                   // steps for this program
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
   int threads_per_block = 0;  // of a GPU, of every block that has more than one: a power of two from 32 to 1024;

@@ -18,6 +18,7 @@ struct PassContext {
   const LowerOptions& options;
   Report& report;
   std::vector<Record> records = {};                               // arrays that the program has been given to note in
+  KeptOrders kept = {};                                           // and arrays that it finds again
   std::set<std::pair<std::int64_t, std::uint32_t>> planned = {};  // sums with a decision: array and line
   std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
   std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment

@@ -1,4 +1,4 @@
-// What a program notes while it runs, for whoever runs it.
+// What a program notes while it runs, and what it finds again in its next run, for whoever runs it.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -23,6 +23,14 @@ struct RecordedSite {
 struct Record {
   ir::Array array;  // null: nothing is recorded
   std::vector<RecordedSite> sites;
+};
+
+/// In-out arrays of the program that the runtime owns, in which it leaves what follows from `deciding` alone, and a
+/// size that is 1 where they are to be computed again: see keep_orders.h.
+struct KeptOrders {
+  std::vector<ir::Array> arrays;  // empty: nothing is kept
+  ir::Symbol stale;
+  std::vector<ir::Array> deciding;
 };
 
 }  // namespace loopgrad::transforms

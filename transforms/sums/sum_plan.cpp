@@ -525,7 +525,9 @@ Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRe
     const ir::Expr few = planner.has_few_elements();
     if (!few || result.same_as(nest)) return result;
     Report ignored;  // the host chooses: the report has what is done where it matters
-    PassContext other{context.options, ignored, {}, context.planned, context.introduced};
+    PassContext other{context.options, ignored};
+    other.planned = context.planned;
+    other.introduced = context.introduced;
     other.analyses = context.analyses;
     const Stmt partials = Planner(program, nest, request, other, true).run();
     context.introduced = other.introduced;

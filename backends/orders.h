@@ -1,0 +1,73 @@
+// What a compiled program has computed from index arrays alone, kept from run to run: see
+// transforms/sums/keep_orders.h.
+#pragma once
+
+#include "backends/runtime/binding.h"
+#include "transforms/pass/record.h"
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace loopgrad::backend {
+
+/// The memory of the kept arrays of one program. Runs on several threads at once have memory each.
+class Orders {
+  using Key =
+      std::vector<std::int64_t>;  // sizes, and what identifies the deciding arrays; empty: not all are versioned
+  struct Memory {
+    Key key;  // of what is in it
+    std::vector<std::shared_ptr<void>> arrays;
+    std::vector<std::int64_t> bytes;
+    bool pinned = false;  // a graph of the caller's reads it: what is in it stays
+  };
+
+ public:
+  Orders(transforms::KeptOrders kept, bool on_device, std::string program);
+  /// The same arrays in memory of their own, with nothing in it yet.
+  std::shared_ptr<Orders> independent() const { return std::make_shared<Orders>(kept_, on_device_, program_); }
+
+  /// The memory of one run.
+  class Turn {
+   public:
+    Turn(Turn&&) = default;
+    Turn(const Turn&) = delete;
+    ~Turn();
+    bool is_stale() const { return stale_; }
+    bool holds(const ir::Array& array) const { return views_.count(array) > 0; }
+    View view_of(const ir::Array& array) const { return views_.at(array); }
+    /// The run has been started, or is over: later ones on the same arrays find its work done.
+    void succeed() { succeeded_ = true; }
+
+   private:
+    friend class Orders;
+    explicit Turn(Orders& orders) : orders_(&orders) {}
+    Orders* orders_;
+    std::unique_ptr<Memory> memory_;
+    Key key_;
+    std::map<ir::Array, View> views_;
+    bool stale_ = true, capturing_ = false, succeeded_ = false;
+  };
+
+  /// `bound`: sizes and the arrays of `program` in its order. While `stream` is captured nothing can be allocated:
+  /// throws UsageError when no run with these sizes has been made.
+  Turn begin(const ir::Program& program, const Binding& bound, void* stream);
+
+  const transforms::KeptOrders& kept() const { return kept_; }
+
+ private:
+  Key key_of(const ir::Program& program, const Binding& bound) const;
+  std::unique_ptr<Memory> take(const Key& key, bool capturing);
+  void make_room(Memory& memory, std::size_t array, std::int64_t bytes, bool capturing) const;
+  void give(Turn& turn) noexcept;
+
+  const transforms::KeptOrders kept_;
+  const bool on_device_;
+  const std::string program_;
+  std::mutex mutex_;
+  std::list<std::unique_ptr<Memory>> free_;  // the last used first
+  std::unique_ptr<Memory> captured_;         // graphs of the caller's write it whenever they run
+};
+
+}  // namespace loopgrad::backend
