@@ -165,6 +165,13 @@ void Buffers::reset() {
       std::memcpy(it->second.data(), array.data(), static_cast<std::size_t>(array.bytes()));
 }
 
+Arguments with_versions(Arguments arguments, const Program& program) {
+  for (const ir::Array& array : program.ir().arrays)
+    if (array->role == ir::ArrayRole::Input && !is_float(array->type) && arguments.contains(array->name))
+      arguments[array->name] = versioned(arguments[array->name], 1);
+  return arguments;
+}
+
 Arguments Buffers::arguments(std::size_t index) const {
   Arguments arguments;
   for (const ir::Array& array : programs_.at(index).ir().arrays)

@@ -28,6 +28,9 @@ std::vector<std::string> resolve_of(const Program& program);
 /// A random incoming gradient `d_<y>`, uniform in [-1, 1), for each of the program's float outputs and in-outs.
 Arrays make_incoming(const Program& program, const Sizes& sizes, std::uint64_t seed);
 
+/// The same with version 1 for the inputs of integers: they stay as they are from run to run.
+Arguments with_versions(Arguments arguments, const Program& program);
+
 /// Arguments of runs of one or several programs that share arrays by name.
 class Buffers {
  public:

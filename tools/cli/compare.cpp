@@ -74,12 +74,12 @@ double largest_error(const Arrays& results, const Arrays& reference) {
   return error;
 }
 
-void time_runs(const Problem& problem, const GradientExecutable& gradient, Target target, Row& row,
+void time_runs(const Problem& problem, const GradientExecutable& gradient, Target target, bool versioned, Row& row,
                tools::Progress& progress) {
   const backend::cuda::MemoryUse before = backend::cuda::memory_use();
   backend::cuda::forget_memory_peak();
   Buffers buffers = make_buffers(problem, gradient.gradient(), false);
-  TimedGradient timed(gradient, buffers, target);
+  TimedGradient timed(gradient, buffers, target, versioned);
   const int runs = runs_on(target);
   std::vector<double> forward_ms, backward_ms;
   std::uint64_t first_bits = 0;
@@ -114,7 +114,8 @@ std::string too_long(const Problem& problem, Variant variant, Target target) {
   return fmt::format("not measured: {:.1g} operations on the one thread of a stack tape", operations);
 }
 
-Row measure(const Problem& problem, Variant variant, CompileOptions options, tools::Progress& progress) {
+Row measure(const Problem& problem, Variant variant, CompileOptions options, bool versioned,
+            tools::Progress& progress) {
   options.expected_sizes = problem.sizes;
   Row row;
   row.variant = variant;
@@ -129,7 +130,7 @@ Row measure(const Problem& problem, Variant variant, CompileOptions options, too
         backend::lower_gradient(gradient.gradient(), options, ignored, ignored).backward.program;
     row.atomics = count_atomics(lowered);
     row.parallel_loops = count_parallel_loops(lowered);
-    time_runs(problem, gradient, options.target, row, progress);
+    time_runs(problem, gradient, options.target, versioned, row, progress);
   } catch (const RuntimeError& error) {
     if (error.code() != ErrorCode::OutOfMemory) throw;  // a tape that is too large concerns its variant only
     row.failure = error.what();
@@ -284,7 +285,7 @@ int compare_variants(const Options& options) {
   {
     const std::vector<Variant> measured = options.only ? std::vector<Variant>{*options.only} : variants();
     tools::Progress progress(static_cast<double>(measured.size()) * (2 + runs_on(target)) + 2);
-    for (Variant variant : measured) rows.push_back(measure(problem, variant, compiling, progress));
+    for (Variant variant : measured) rows.push_back(measure(problem, variant, compiling, options.versioned, progress));
     progress.next("reference");
     reference = fill_errors(problem, options, compiling, rows);
     progress.next("ceilings");

@@ -18,7 +18,7 @@ struct Raw {  // as typed
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
   std::vector<std::string> without;
-  bool keep_going = false;
+  bool keep_going = false, versioned = false;
   bool clear = false;
 };
 
@@ -109,6 +109,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.command = command;
   options.json = raw.json;
   options.clear = raw.clear;
+  options.versioned = raw.versioned;
   if (!raw.target.empty())
     options.target = named<Target>(raw.target, "target",
                                    {{name_of(Target::Interpreter), Target::Interpreter},
@@ -259,6 +260,7 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     if (row.command != Command::Compare) continue;
     sub.add_option("--only", raw.only, "measure no other variant than this one");
     sub.add_option("--facts", raw.facts, "verify, trust or check-accesses: facts and indices from data");
+    sub.add_flag("--versioned", raw.versioned, "integer inputs are passed as `versioned`: they stay as they are");
   }
   try {
     refuse_unknown_command(argc, argv);

@@ -35,6 +35,7 @@ struct Options {
   int threads = 0;
   int threads_per_block = 0;                       // of the target cuda
   Facts facts = Facts::Verify;                     // of `compare`
+  bool versioned = false;                          // of `compare`
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   FuzzOptions fuzz;

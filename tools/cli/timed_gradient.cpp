@@ -26,7 +26,7 @@ bool changes_input(const Program& program) {
 
 }  // namespace
 
-TimedGradient::TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target)
+TimedGradient::TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target, bool versioned)
     : gradient_(gradient), buffers_(buffers) {
   if (target == Target::Cuda) {
     device_.emplace(buffers, 2);
@@ -34,6 +34,10 @@ TimedGradient::TimedGradient(const GradientExecutable& gradient, Buffers& buffer
   }
   forward_ = device_ ? device_->arguments(0) : buffers.arguments(0);
   backward_ = device_ ? device_->arguments(1) : buffers.arguments(1);
+  if (versioned) {
+    forward_ = with_versions(forward_, gradient.gradient().forward);
+    backward_ = with_versions(backward_, gradient.gradient().backward);
+  }
   changes_input_ = changes_input(gradient.gradient().forward) || changes_input(gradient.gradient().backward);
 }
 

@@ -10,8 +10,9 @@ namespace loopgrad::cli {
 
 class TimedGradient {
  public:
-  /// Both must outlive this. Arguments of programs 0 and 1 of `buffers` are those of forward and backward.
-  TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target);
+  /// Both must outlive this. Arguments of programs 0 and 1 of `buffers` are those of forward and backward; `versioned`:
+  /// inputs of integers are passed as such, so that what follows from them is kept from run to run.
+  TimedGradient(const GradientExecutable& gradient, Buffers& buffers, Target target, bool versioned = false);
 
   struct Milliseconds {
     double forward = 0, backward = 0;

@@ -9,10 +9,6 @@
 namespace loopgrad::transforms {
 namespace {
 
-ir::Program program_of(const std::string& declarations, const std::string& body) {
-  return ir::parse_program(dedented(declarations) + dedented(body));
-}
-
 const Pass* find_pass(const std::vector<Pass>& list, const std::string& name) {
   for (const Pass& pass : list)
     if (name == pass.name) return &pass;
@@ -61,6 +57,10 @@ std::string dedented(const std::string& text) {
     result += line.substr(std::min(margin, first)) + "\n";
   }
   return result;
+}
+
+ir::Program program_of(const std::string& declarations, const std::string& body) {
+  return ir::parse_program(dedented(declarations) + dedented(body));
 }
 
 std::string reasons_in(const Report& report) {

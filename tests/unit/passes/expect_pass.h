@@ -30,6 +30,8 @@ void expect_kept(const std::string& passes, const std::string& declarations, con
 
 /// The text with its lines moved to the left together.
 std::string dedented(const std::string& text);
+/// The program that two texts are together, each without its margin.
+ir::Program program_of(const std::string& declarations, const std::string& body);
 
 /// All reasons and remarks of a report, a line each.
 std::string reasons_in(const Report& report);

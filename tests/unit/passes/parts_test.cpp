@@ -33,10 +33,6 @@ namespace {
 using ir::Program;
 using ir::Stmt;
 
-Program program_of(const std::string& declarations, const std::string& body) {
-  return ir::parse_program(dedented(declarations) + dedented(body));
-}
-
 /// The first statement of that kind in textual order, also inside others.
 template <class Node>
 Stmt first(const Stmt& s, std::size_t skip = 0) {

@@ -1,0 +1,132 @@
+// What is kept on a device while index arrays are versioned, also across graphs of the caller's. Skips visibly where
+// there is no GPU.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <loopgrad/loopgrad.h>
+
+#include <cstdlib>
+#include <optional>
+
+namespace loopgrad::test {
+namespace {
+
+struct OwnStream {
+  OwnStream() { cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }
+  ~OwnStream() { cudaStreamDestroy(stream); }
+  cudaStream_t stream = nullptr;
+};
+
+/// y[i] = x[idx[i]]: its gradient sorts the iterations by idx, and finds them again while that is versioned.
+class CudaVersions : public testing::Test {
+ protected:
+  static constexpr std::int64_t n = 50000, m = 2000;
+
+  void SetUp() override {
+    setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 1);
+    std::string why;
+    if (!has_cuda(&why)) GTEST_SKIP() << why;
+    ProgramBuilder p("gather");
+    auto count = p.size("n"), extent = p.size("m");
+    auto idx = p.input<int>("idx", {count});
+    auto x = p.input<float>("x", {extent});
+    auto y = p.output<float>("y", {count});
+    p.in_range(idx, 0, extent);
+    for (auto i : p.loop("i", 0, count)) y(i) = x(idx(i));
+    gradient.emplace(compile_gradient(p.build(), {.wrt = {"x"}}, {.target = Target::Cuda}));
+    std::vector<float> incoming(n);
+    for (std::size_t i = 0; i < n; ++i) incoming[i] = static_cast<float>(i % 7);
+    d_y.upload(incoming.data());
+  }
+
+  void choose(DeviceArray& idx, int factor) {
+    std::vector<int> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<int>(i * static_cast<std::size_t>(factor) % m);
+    idx.upload(values.data());
+  }
+  void run(const DeviceArray& idx, std::uint64_t version, void* stream = nullptr) {
+    const Arguments forward = {{"idx", versioned(idx.view(), version)}, {"x", x.view()}, {"y", y.view()}};
+    Arguments backward = forward;
+    backward["d_y"] = d_y.view();
+    backward["d_x"] = d_x.view();
+    gradient->forward(forward, {}, {stream});
+    gradient->backward(backward, {}, {stream});
+  }
+  void expect_right(int factor, const char* what) {
+    std::vector<float> due(m), found(m);
+    for (std::size_t i = 0; i < n; ++i) due[i * static_cast<std::size_t>(factor) % m] += static_cast<float>(i % 7);
+    d_x.download(found.data());
+    EXPECT_EQ(found, due) << what;
+  }
+  cudaGraphExec_t captured(const DeviceArray& idx, std::uint64_t version) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t result = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    run(idx, version, own.stream);
+    EXPECT_EQ(cudaStreamEndCapture(own.stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&result, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+    return result;
+  }
+  void replay(cudaGraphExec_t graph) {
+    const std::vector<float> none(m, -1);
+    d_x.upload(none.data());
+    EXPECT_EQ(cudaGraphLaunch(graph, own.stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  }
+
+  OwnStream own;
+  DeviceArray first{ScalarType::I32, {n}}, second{ScalarType::I32, {n}};
+  DeviceArray x{ScalarType::F32, {m}}, y{ScalarType::F32, {n}}, d_x{ScalarType::F32, {m}}, d_y{ScalarType::F32, {n}};
+  std::optional<GradientExecutable> gradient;
+};
+
+TEST_F(CudaVersions, AreSortedOnce) {
+  choose(first, 3);
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    run(first, 1);
+    expect_right(3, "the same version");
+  }
+  choose(first, 7);
+  run(first, 1);  // a broken promise, which shows that nothing is sorted again
+  expect_right(3, "the old order");
+  run(first, 2);
+  expect_right(7, "the next version");
+  choose(first, 11);
+  run(first, 0);
+  expect_right(11, "without a version");
+}
+
+TEST_F(CudaVersions, AGraphKeepsTheOrderItWasCapturedWith) {
+  choose(first, 3);
+  choose(second, 7);
+  run(first, 1);
+  const cudaGraphExec_t graph = captured(first, 1);
+  for (std::uint64_t version = 1; version < 9; ++version) run(second, version);
+  expect_right(7, "runs go on with other indices");
+  replay(graph);
+  expect_right(3, "the graph's order is still there");
+  run(second, 8);
+  expect_right(7, "and that of the last run as well");
+  cudaGraphExecDestroy(graph);
+}
+
+TEST_F(CudaVersions, AGraphSortsWhatHasNoVersion) {
+  choose(first, 3);
+  choose(second, 7);
+  run(first, 0);
+  const cudaGraphExec_t graph = captured(first, 0);
+  run(second, 1);
+  choose(first, 11);
+  replay(graph);
+  expect_right(11, "sorted anew in the graph");
+  run(second, 1);
+  expect_right(7, "whose memory no other run uses");
+  const cudaGraphExec_t next = captured(first, 0);
+  replay(next);
+  expect_right(11, "a second capture");
+  cudaGraphExecDestroy(graph);
+  cudaGraphExecDestroy(next);
+}
+
+}  // namespace
+}  // namespace loopgrad::test

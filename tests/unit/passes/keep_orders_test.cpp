@@ -1,0 +1,165 @@
+// keep_orders on its own, and what a program computes with kept arrays that are new or those of a run before.
+#include "transforms/sums/keep_orders.h"
+
+#include "dsl/ir/printer.h"
+#include "dsl/ir/verifier.h"
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+struct Kept {
+  ir::Program before, after;
+  KeptOrders orders;
+};
+
+Kept kept_in(const std::string& declarations, const std::string& body) {
+  Kept result;
+  result.before = program_of(declarations, body);
+  result.after = keep_orders(result.before, result.orders);
+  ir::verify(result.after, "keep_orders");
+  return result;
+}
+
+std::string names_of(const std::vector<ir::Array>& arrays) {
+  std::string names;
+  for (const ir::Array& array : arrays) names += array->name + " ";
+  return names;
+}
+
+/// With the declarations of `after`, which has more arrays.
+void expect_text(const Kept& kept, const std::string& declarations, const std::string& body) {
+  EXPECT_EQ(ir::print(kept.after), ir::print(program_of(declarations, body)));
+}
+
+TEST(KeepOrders, LeaveTimeLoopsAndConditionsOfSizes) {
+  const Kept kept = kept_in(R"(
+    program p(n, m, steps)
+      input  i32 idx[n]
+      input  f32 x[n]
+      inout  f32 y[m]
+      fact   idx in 0..m
+  )",
+                            R"(
+    for t in 0..steps:
+      if n >= 8:
+        local i32 count[m]
+        local i32 next
+        parallel for k in 0..m:
+          count[k] = 0
+        for i in 0..n:
+          count[idx[i]] += 1
+        parallel for k in 0..m:
+          y[k] += f32(count[k])*x[0]
+  )");
+  EXPECT_EQ(names_of(kept.orders.arrays), "count ");
+  EXPECT_EQ(names_of(kept.orders.deciding), "idx ");
+  expect_text(kept, R"(
+    program p(n, m, steps, stale)
+      input  i32 idx[n]
+      input  f32 x[n]
+      inout  f32 y[m]
+      inout  i32 count[m]
+      fact   idx in 0..m
+  )",
+              R"(
+    if stale != 0:
+      if 0 < steps:
+        if n >= 8:
+          parallel for k in 0..m:
+            count[k] = 0
+          for i in 0..n:
+            count[idx[i]] += 1
+    for t in 0..steps:
+      if n >= 8:
+        parallel for k in 0..m:
+          y[k] += f32(count[k])*x[0]
+  )");
+}
+
+TEST(KeepOrders, WhatOnlyTheyNeedIsScratch) {
+  const Kept kept = kept_in(R"(
+    program p(n, m)
+      input  i32 idx[n]
+      inout  f32 y[m]
+      fact   idx in 0..m
+  )",
+                            R"(
+    local i32 place[m]
+    local i32 first[m]
+    for i in 0..n:
+      place[idx[i]] = i32(i)
+    parallel for k in 0..m:
+      first[k] = 2*place[k]
+    parallel for k in 0..m:
+      y[k] += f32(first[k])
+  )");
+  EXPECT_EQ(names_of(kept.orders.arrays), "first ");
+  const std::string text = ir::print(kept.after);
+  EXPECT_NE(text.find("inout  i32 first[m]"), std::string::npos) << text;
+  EXPECT_NE(text.find("local i32 place[m]"), std::string::npos) << text;
+  EXPECT_LT(text.find("stale != 0"), text.find("place[idx[i]]")) << text;
+}
+
+TEST(KeepOrders, NotWhatChangesFromCallToCall) {
+  const char* declarations = R"(
+    program p(n, m)
+      input  i32 idx[n]
+      inout  i32 own[n]
+      input  f32 x[n]
+      inout  f32 y[m]
+      fact   idx in 0..m
+  )";
+  const auto expect_none = [&](const std::string& body) {
+    const Kept kept = kept_in(declarations, body);
+    EXPECT_TRUE(kept.orders.arrays.empty()) << names_of(kept.orders.arrays);
+    EXPECT_EQ(ir::print(kept.after), ir::print(kept.before));
+  };
+  // Floating-point numbers decide.
+  expect_none(R"(
+    local i32 count[m]
+    for k in 0..m:
+      count[k] = 0
+    for i in 0..n:
+      if x[i] > 0:
+        count[idx[i]] += 1
+    for k in 0..m:
+      y[k] = f32(count[k])
+  )");
+  // The program's own indices decide.
+  expect_none(R"(
+    local i32 count[m]
+    for k in 0..m:
+      count[k] = own[0]
+    for k in 0..m:
+      y[k] = f32(count[k])
+    own[0] = 1
+  )");
+  // Another statement writes it, too.
+  expect_none(R"(
+    local i32 count[m]
+    for k in 0..m:
+      count[k] = idx[0]
+    for k in 0..m:
+      count[k] += own[0]
+    for k in 0..m:
+      y[k] = f32(count[k])
+  )");
+  // It is read while it is not complete.
+  expect_none(R"(
+    local i32 count[m]
+    for k in 0..m:
+      count[k] = idx[0]
+    for k in 0..m:
+      y[k] = f32(count[k])
+    for k in 0..m:
+      count[k] += 1
+    for k in 0..m:
+      y[k] += f32(count[k])
+  )");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
