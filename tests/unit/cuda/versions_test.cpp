@@ -25,6 +25,9 @@ class CudaVersions : public testing::Test {
     setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 1);
     std::string why;
     if (!has_cuda(&why)) GTEST_SKIP() << why;
+    for (DeviceArray* idx : {&first, &second}) *idx = {ScalarType::I32, {n}};
+    for (DeviceArray* row : {&x, &d_x}) *row = {ScalarType::F32, {m}};
+    for (DeviceArray* terms : {&y, &d_y}) *terms = {ScalarType::F32, {n}};
     ProgramBuilder p("gather");
     auto count = p.size("n"), extent = p.size("m");
     auto idx = p.input<int>("idx", {count});
@@ -75,8 +78,7 @@ class CudaVersions : public testing::Test {
   }
 
   OwnStream own;
-  DeviceArray first{ScalarType::I32, {n}}, second{ScalarType::I32, {n}};
-  DeviceArray x{ScalarType::F32, {m}}, y{ScalarType::F32, {n}}, d_x{ScalarType::F32, {m}}, d_y{ScalarType::F32, {n}};
+  DeviceArray first, second, x, y, d_x, d_y;
   std::optional<GradientExecutable> gradient;
 };
 

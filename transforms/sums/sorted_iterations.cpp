@@ -1,0 +1,212 @@
+#include "transforms/sums/sorted_iterations.h"
+
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::LoopMode;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t most_bisections = 31;
+
+}  // namespace
+
+SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares)
+    : OrderBuilder(scatter.leaf->location),
+      s_(scatter),
+      is_in_order_(in_order),
+      targets(scatter.targets()),
+      count(scatter.iterations()),
+      shares_(shares) {
+  words_ = local("words", {number(2), count});
+  key = local("key", {count}, ScalarType::I32);
+  begin = local("begin", {targets}, ScalarType::I32);
+  end = local("end", {targets}, ScalarType::I32);
+  // Of several loops the iterators follow from the number of the instance; entries of a CSR structure need their row.
+  is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
+                                                       [](const ScatterFactor& f) { return f.rows != nullptr; });
+  if (is_numbered_) {
+    instance_ = local("instance", {count}, ScalarType::I32);
+    return;
+  }
+  for (const ScatterFactor& factor : s_.factors) {
+    rows_.push_back(factor.rows ? local("row", {factor.extent}, ScalarType::I32) : Array{});
+    if (factor.rows) iterators.push_back(iterator_array(*factor.rows, ScalarType::I32));
+    const bool from_zero = factor.rows || ir::as_int(factor.loop->lower) == 0;
+    iterators.push_back(iterator_array(*factor.loop, from_zero ? ScalarType::I32 : ScalarType::I64));
+  }
+}
+
+Stmt SortedIterations::code() const {
+  if (is_in_order_) return ir::block({words(), in_order(number(0))});
+  // Entries that no row has get a key behind all targets.
+  const bool some_miss = !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
+                                                       [](const ScatterFactor& f) { return f.rows || f.is_ragged; });
+  const Expr key_end = some_miss ? targets + number(1) : targets;
+  return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
+                                           [&](const Expr& side) { return in_order(side); })});
+}
+
+/// Whether numbers of iterations and targets have 31 bits.
+Expr SortedIterations::fits() const {
+  Expr result = ir::binary(BinaryOp::And, less(count, number(most_sorted)), less(targets, number(most_key_end)));
+  for (const ScatterFactor& factor : s_.factors)
+    if (factor.rows)
+      result =
+          ir::binary(BinaryOp::And, result, less(ir::cast(ScalarType::I64, factor.rows->upper), number(most_sorted)));
+  return result;
+}
+
+std::vector<Array> SortedIterations::arrays() const {
+  std::vector<Array> result = {words_, key, begin, end};
+  if (is_numbered_) result.push_back(instance_);
+  result.insert(result.end(), iterators.begin(), iterators.end());
+  std::copy_if(rows_.begin(), rows_.end(), std::back_inserter(result), [](const Array& row) { return row != nullptr; });
+  return result;
+}
+
+/// Whether another scatter has the same iterations and targets; the order of its loops does not matter.
+bool SortedIterations::serves(const Scatter& other) const {
+  if (other.sequential.size() != s_.sequential.size()) return false;
+  ir::Substitution names;
+  for (std::size_t k = 0; k < s_.sequential.size(); ++k) {
+    const ir::For &mine = *s_.sequential[k], &its = *other.sequential[k];
+    if (!ir::equal(mine.lower, ir::substitute(its.lower, names)) ||
+        !ir::equal(mine.upper, ir::substitute(its.upper, names)))
+      return false;
+    names[its.iterator] = ir::var(mine.iterator);
+  }
+  return s_.is_plain() && other.is_plain() && ir::equal(targets, other.targets()) &&
+         ir::equal(s_.key(), ir::substitute(other.key(), names));
+}
+
+/// The values of the iterators of the loops over instances, at a position.
+std::vector<Expr> SortedIterations::instance_at(const Expr& position) const {
+  if (is_numbered_) return instance_of(at(instance_, position));
+  std::vector<Expr> result;
+  for (const Array& iterator : iterators) result.push_back(at(iterator, position));
+  return result;
+}
+
+/// The values of the iterators of the instance with this number; rows of a CSR structure are looked up.
+std::vector<Expr> SortedIterations::instance_of(const Expr& number_of_instance) const {
+  const std::size_t n = s_.factors.size();
+  std::vector<Expr> offsets(n);
+  Expr rest = number_of_instance;
+  for (std::size_t k = n; k-- > 0;) {
+    offsets[k] = k > 0 ? ir::binary(BinaryOp::Mod, rest, s_.factors[k].extent) : rest;
+    if (k > 0) rest = div(rest, s_.factors[k].extent);
+  }
+  std::vector<Expr> result;
+  ir::Substitution known;
+  for (std::size_t k = 0; k < n; ++k) {
+    const ScatterFactor& factor = s_.factors[k];
+    if (factor.rows) result.push_back(at(rows_[k], offsets[k]));
+    if (factor.rows) known[factor.rows->iterator] = result.back();
+    result.push_back(factor.rows ? offsets[k] : ir::substitute(factor.loop->lower, known) + offsets[k]);
+    known[factor.loop->iterator] = result.back();
+  }
+  return result;
+}
+
+Array SortedIterations::iterator_array(const ir::For& loop, ScalarType type) const {
+  return local(loop.iterator.name + "_of", {count}, type);
+}
+
+/// row[entry] = the row that has it, or that behind all rows for entries that none has; then `and_then`.
+Stmt SortedIterations::rows_of(const ScatterFactor& factor, const Array& row, const Stmt& and_then) const {
+  const auto bound = [&](const Expr& e, const Expr& v) {
+    const Expr at = ir::substitute(e, {{factor.rows->iterator, ir::cast(ScalarType::I64, v)}});
+    return ir::cast(ScalarType::I64, at);
+  };
+  const auto small = [](const Expr& e) { return ir::cast(ScalarType::I32, e); };
+  const ir::Symbol steps = ir::make_symbol("steps");
+  const Expr e = ir::var(factor.loop->iterator), behind = factor.rows->upper;
+  const auto ends_before = [&](const Expr& v) { return ir::binary(BinaryOp::Le, bound(factor.loop->upper, v), e); };
+  const Stmt found = bisect(small(factor.rows->lower), small(behind), ir::var(steps), ends_before, [&](const Expr& v) {
+    // What comes before the first row is found in it.
+    const Expr begun = ir::binary(BinaryOp::Le, bound(factor.loop->lower, v), e);
+    const Stmt none = put(row, e, behind);
+    return ir::if_then(less(ir::cast(ScalarType::I64, v), behind), ir::if_then(begun, put(row, e, v), none), none);
+  });
+  const Stmt all = ir::for_loop(factor.loop->iterator, number(0), factor.extent, ir::block({found, and_then}),
+                                LoopMode::Parallel, where_);
+  return let(steps, bits_of(behind - factor.rows->lower, most_bisections), all);
+}
+
+/// words[0, number of the instance]; instances that do not exist get a target behind all.
+Stmt SortedIterations::words() const {
+  // The only loop of a nest has both the row and the word.
+  if (s_.factors.size() == 1 && s_.factors[0].rows)
+    return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], word_of(ir::var(s_.factors[0].loop->iterator))));
+  std::vector<Stmt> all;
+  for (std::size_t k = 0; k < s_.factors.size(); ++k)
+    if (s_.factors[k].rows) all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], rows_[k], ir::block({}))));
+  // One loop, whatever the loops of the nest, so that neighbouring threads write neighbouring words.
+  all.push_back(parallel("place", count, [&](const Expr& place) { return word_of(place); }));
+  return ir::block(std::move(all));
+}
+
+Stmt SortedIterations::word_of(const Expr& place) const {
+  const std::vector<Expr> values = instance_of(place);
+  ir::Substitution known;
+  for (std::size_t k = 0; k < values.size(); ++k) known[s_.sequential[k]->iterator] = values[k];
+  Expr exists;
+  for (std::size_t k = 0; k < s_.factors.size(); ++k) {
+    const ScatterFactor& factor = s_.factors[k];
+    if (!factor.rows && !factor.is_ragged) continue;
+    const ir::For& loop = factor.rows ? *factor.rows : *factor.loop;
+    const Expr own = less(known.at(loop.iterator), ir::substitute(loop.upper, known));
+    exists = exists ? ir::binary(BinaryOp::And, exists, own) : own;
+  }
+  const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
+  const Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
+  const Stmt none = word(targets);
+  if (s_.is_plain()) return exists ? ir::if_then(exists, body, none) : body;
+  // Conditions of the leaf may leave out the word.
+  return ir::with_fresh_names(ir::block({none, exists ? ir::if_then(exists, body) : body}));
+}
+
+/// What is known of each position; where each target's positions begin and end.
+Stmt SortedIterations::in_order(const Expr& side) const {
+  const Stmt none = parallel("target", targets, [&](const Expr& t) {
+    return ir::block({put(begin, t, number(0)), put(end, t, number(0))});
+  });
+  const Stmt all = parallel("at", count, [&](const Expr& p) {
+    const Array own = local("own", {}), word = local("word", {});
+    const Expr target = ir::load(own, {});
+    const auto key_at = [&](const Expr& position) { return key_of(get(words_, {side, position})); };
+    // Before the first and behind the last position there is nothing to load.
+    const auto where_differs = [&](const Expr& at_end, const Expr& neighbour, const Stmt& then) {
+      return ir::if_then(at_end, then, ir::if_then(ir::binary(BinaryOp::Ne, key_at(neighbour), target), then));
+    };
+    const Stmt begins = where_differs(ir::binary(BinaryOp::Eq, p, number(0)), p - number(1), put(begin, target, p));
+    const Stmt ends =
+        where_differs(ir::binary(BinaryOp::Eq, p + number(1), count), p + number(1), put(end, target, p + number(1)));
+    const Stmt exists =
+        ir::if_then(less(target, targets), ir::block({begins, ends, iterators_of(item_of(ir::load(word, {})), p)}));
+    const Stmt body = ir::block(
+        {set(word, {}, get(words_, {side, p})), set(own, {}, key_of(ir::load(word, {}))), put(key, p, target), exists});
+    return ir::allocate(own, ir::allocate(word, body));
+  });
+  return ir::block({none, all});
+}
+
+/// What is known of the instance with this number, at position p.
+Stmt SortedIterations::iterators_of(const Expr& item, const Expr& p) const {
+  if (is_numbered_) return put(instance_, p, item);
+  const std::vector<Expr> values = instance_of(item);
+  std::vector<Stmt> body;
+  for (std::size_t k = 0; k < values.size(); ++k) body.push_back(put(iterators[k], p, values[k]));
+  return ir::block(std::move(body));
+}
+
+}  // namespace loopgrad::transforms

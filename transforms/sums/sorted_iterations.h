@@ -1,0 +1,65 @@
+// The iterations of a scatter in the order of their targets, as arrays that code of the program computes.
+#pragma once
+
+#include "transforms/loops/loop_builder.h"
+#include "transforms/sums/counting_sort.h"
+#include "transforms/sums/scatters.h"
+
+namespace loopgrad::transforms {
+
+inline ir::Expr less(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::Lt, a, b); }
+
+/// With loads of one index, of numbers that are kept with 32 bits or 64.
+class OrderBuilder : protected LoopBuilder {
+ protected:
+  using LoopBuilder::LoopBuilder;
+  ir::Expr at(const ir::Array& array, const ir::Expr& index) const {
+    return ir::cast(ScalarType::I64, get(array, {index}));
+  }
+  ir::Stmt put(const ir::Array& array, const ir::Expr& index, const ir::Expr& value) const {
+    return set(array, {index}, ir::cast(array->type, value));
+  }
+};
+
+/// Sorts, or finds, the iterations of a scatter by target.
+class SortedIterations : OrderBuilder {
+ public:
+  /// `in_order`: the targets are known to ascend.
+  SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares);
+
+  /// What computes `arrays()`.
+  ir::Stmt code() const;
+  /// Whether numbers of iterations and targets have 31 bits.
+  ir::Expr fits() const;
+  std::vector<ir::Array> arrays() const;
+  /// Whether another scatter has the same iterations and targets; the order of its loops does not matter.
+  bool serves(const Scatter& other) const;
+  /// The values of the iterators of the loops over instances, at a position.
+  std::vector<ir::Expr> instance_at(const ir::Expr& position) const;
+
+ private:
+  std::vector<ir::Expr> instance_of(const ir::Expr& number_of_instance) const;
+  ir::Array iterator_array(const ir::For& loop, ScalarType type) const;
+  ir::Stmt rows_of(const ScatterFactor& factor, const ir::Array& row, const ir::Stmt& and_then) const;
+  ir::Stmt words() const;
+  ir::Stmt word_of(const ir::Expr& place) const;
+  ir::Stmt in_order(const ir::Expr& side) const;
+  ir::Stmt iterators_of(const ir::Expr& item, const ir::Expr& p) const;
+
+  const Scatter s_;
+  const bool is_in_order_;
+
+ public:
+  const ir::Expr targets, count;
+  ir::Array key, begin, end;         // sorted targets; where the positions of each target begin and end
+  std::vector<ir::Array> iterators;  // values of the sequential loops' iterators, sorted
+
+ private:
+  const SortShares shares_;
+  bool is_numbered_ = false;
+  ir::Array instance_;           // their numbers, sorted; in place of iterators where these follow from them
+  ir::Array words_;              // of each instance, its target and its number
+  std::vector<ir::Array> rows_;  // of each entry of a CSR structure, by factor; null for other factors
+};
+
+}  // namespace loopgrad::transforms
