@@ -30,11 +30,7 @@ class Sorter {
     const auto at_most = [&](std::int64_t share, std::int64_t most) {
       return std::clamp(share, std::int64_t{2}, most);
     };
-    pieces_.longest =
-        std::int64_t{1} << (std::bit_width(static_cast<std::uint64_t>(at_most(enough_threads / 512, 128))) - 1);
-    pieces_.shortest = std::max<std::int64_t>(pieces_.longest / 8, 1);
-    pieces_.threads = 2 * enough_threads;
-    pieces_.group = pieces_.longest;
+    piece_ = at_most(enough_threads / 512, 128);
     many_threads_ = std::max<std::int64_t>(enough_threads / 8, 2);
     // The same tile and as many counts whatever the block.
     const auto power_of_two = [](std::int64_t share, std::int64_t least, std::int64_t most) {
@@ -83,7 +79,7 @@ class Sorter {
       sorted = shared_.back().get();
       before_.push_back(ir::if_then(sorted->fits(), ir::with_fresh_names(sorted->code())));
     }
-    return where_it_fits(nest, scatter, *sorted, segment_sums(scatter, *sorted, pieces_));
+    return where_it_fits(nest, scatter, *sorted, segment_sums(scatter, *sorted, piece_));
   }
 
   /// By sorted segments, where the numbers fit and the nest is not parallel enough as it is.
@@ -104,7 +100,7 @@ class Sorter {
       if (const auto scatter = scatter_in(program_, s)) {
         if (is_constant(*scatter)) return with_shared(s, *scatter);
         const SortedIterations sorted(*scatter, ascends(*scatter), shares_);
-        const Stmt body = ir::block({sorted.code(), segment_sums(*scatter, sorted, pieces_)});
+        const Stmt body = ir::block({sorted.code(), segment_sums(*scatter, sorted, piece_)});
         return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, *scatter, sorted, body)));
       }
       if (const auto owned = owned_scatter(program_, s)) return owned;
@@ -155,8 +151,7 @@ class Sorter {
   }
 
   const ir::Program& program_;
-  std::int64_t many_threads_;
-  Pieces pieces_;
+  std::int64_t piece_, many_threads_;
   SortShares shares_;
   std::set<Array> written_;
   std::vector<Stmt> before_;  // sorts that the next outermost statement needs
