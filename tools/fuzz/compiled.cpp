@@ -188,6 +188,12 @@ class CompiledCase {
     std::uint64_t version = 0;
   };
 
+  /// An input of integers of the user's program: nothing writes it.
+  bool is_index_array(const std::string& name) const {
+    const ir::Array array = ir::find_array(case_.program.ir(), name);
+    return array && array->role == ir::ArrayRole::Input && !is_float(array->type);
+  }
+
   /// With what an earlier run has kept of the same index arrays.
   void expect_same_again(const Way& way, Target target, const Arrays& due) {
     static std::uint64_t versions = 0;  // memory is used again for other programs
@@ -223,8 +229,7 @@ class CompiledCase {
           if (known == inputs.end()) owners.erase(initial.data());
         }
         result[name] = memory.at(owner_of.at(name)).view();
-        if (!kept || array->role != ir::ArrayRole::Input || is_float(array->type) || owner_of.at(name) != name)
-          continue;
+        if (!kept || owner_of.at(name) != name || !is_index_array(name)) continue;
         if (!kept->memory.contains(name)) kept->memory.emplace(name, GuardedArray(inputs.at(name), 0, device));
         result[name] = versioned(kept->memory.at(name).view(), kept->version);
       }
