@@ -1,6 +1,6 @@
 // The names of the user's files appear in comments of generated code, and nothing in them is run.
+#include "backends/c_text/code_text.h"
 #include "backends/cuda/emitter.h"
-#include "backends/openmp/code_text.h"
 #include "backends/openmp/emitter.h"
 #include "tests/error/cache_fixture.h"
 
