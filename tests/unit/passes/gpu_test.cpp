@@ -418,7 +418,7 @@ TEST(MapToGpu, GivesThreadsWideAccessesAlongARow) {
     for blocks_x in (n + 1023)//1024..(n + 1023)//1024 + 1:
       grid for block_x in 0..blocks_x:
         threads for thread_x in 0..256:
-          for i in (block_x*256 + thread_x)*4..min((block_x*256 + thread_x)*4 + 4, n):
+          for i in (block_x*256 + thread_x)*4..min((block_x*256 + thread_x)*4 + 4, n) (chunk of 4):
             b[i] = a[i]
     )",
               "a thread for each iteration");
@@ -444,8 +444,8 @@ TEST(MapToGpu, GivesThreadsTilesOfATransposition) {
               grid for block_x in 0..blocks_x:
                 threads for thread_y in 0..threads_y:
                   threads for thread_x in 0..threads_x:
-                    for j in (block_y*threads_y + thread_y)*4..min((block_y*threads_y + thread_y)*4 + 4, m):
-                      for i in (block_x*threads_x + thread_x)*4..min((block_x*threads_x + thread_x)*4 + 4, n):
+                    for j in (block_y*threads_y + thread_y)*4..min((block_y*threads_y + thread_y)*4 + 4, m) (chunk of 4):
+                      for i in (block_x*threads_x + thread_x)*4..min((block_x*threads_x + thread_x)*4 + 4, n) (chunk of 4):
                         b[j, i] = a[i, j]
     )",
               "a thread for each iteration");
