@@ -1,6 +1,8 @@
 // Targets are rows of one table; nothing else knows how many there are.
 #include "backends/backend.h"
+#include "backends/cuda/emitter.h"
 #include "backends/openmp/stack.h"
+#include "transforms/map/gpu/place_locals.h"
 
 #include <loopgrad/error.h>
 #include <loopgrad/program.h>
@@ -42,6 +44,22 @@ TEST(Backends, WhatIsNoTargetIsRefused) {
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("there is no target 9"), std::string::npos) << error.what();
   }
+}
+
+/// Where a local lives is decided by a pass: the emitter prints it, and does not guess.
+TEST(Backends, AnEmitterDoesNotGuessWhoSharesALocal) {
+  ProgramBuilder p("with_local");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto t = p.scalar<float>("t");
+    t = x(i);
+    x(i) = t + 1.0f;
+  }
+  const ir::Program program = p.build().ir();
+  EXPECT_THROW(emit_cuda({program}), InternalError);
+  const std::string code = emit_cuda({transforms::place_locals(program)}).source();
+  EXPECT_NE(code.find("float t_;"), std::string::npos) << code;
 }
 
 /// backward() pops, and may be called again.
