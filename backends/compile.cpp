@@ -7,7 +7,6 @@
 #include "backends/stage.h"
 #include "dsl/frontend/out_of_memory.h"
 
-#include <loopgrad/device_array.h>
 #include <loopgrad/error.h>
 
 #include <atomic>
@@ -33,11 +32,16 @@ struct Part {
   bool verifies() const { return backend::verifies(facts.program(), options); }
 };
 
+/// Facts that no program verifies: its arguments are bound all the same.
+backend::Stage bound_only(const Part& part) {
+  return {std::make_shared<const ir::Program>(part.facts.program()), part.options, nullptr};
+}
+
 /// One compilation of all parts. The result has the stages of the parts one after the other, without those that verify
 /// facts, which the verifiers get.
 backend::Build build(const std::vector<Part>& parts, const std::string& name) {
   std::vector<ir::Program> programs;
-  std::vector<std::vector<KernelDecision>> reasons;
+  backend::KernelReasons reasons;
   for (const Part& part : parts) {
     for (const transforms::Lowered& one : part.lowered) {
       programs.push_back(one.program);
@@ -55,8 +59,7 @@ backend::Build build(const std::vector<Part>& parts, const std::string& name) {
       stages.push_back(std::move(*next++));
       stages.back().keep(one.records, one.kept);
     }
-    part.facts.use(part.verifies() ? std::move(*next++) : backend::Stage(part.facts.program(), part.options),
-                   part.options);
+    part.facts.use(part.verifies() ? std::move(*next++) : bound_only(part), part.options);
   }
   result.stages = std::move(stages);
   return result;
@@ -79,15 +82,6 @@ const char* name_of(Facts facts) {
     case Facts::Verify: return "verify";
     case Facts::Trust: return "trust";
     case Facts::CheckAccesses: return "check-accesses";
-  }
-  return "?";
-}
-
-const char* name_of(Target target) {
-  switch (target) {
-    case Target::Interpreter: return "interpreter";
-    case Target::OpenMP: return "openmp";
-    case Target::Cuda: return "cuda";
   }
   return "?";
 }
@@ -127,14 +121,6 @@ bool Executable::from_cache() const { return required(impl_).build.from_cache; }
 // Gradients.
 
 namespace {
-
-/// One tape array, where the target works.
-struct TapeArray {
-  HostArray host;
-  DeviceArray device;
-  View view() const { return device.data() ? device.view() : host.view(); }
-  std::int64_t bytes() const { return device.data() ? device.bytes() : host.bytes(); }
-};
 
 bool declares(const ir::Program& program, const std::string& array) {
   return ir::find_array(program, array) != nullptr;
@@ -192,7 +178,7 @@ class Turn {
 struct GradientExecutable::Impl {
   Impl(std::shared_ptr<const GradientCode> shared, std::vector<backend::Stage> three,
        std::unique_ptr<backend::FactVerifier> verifier)
-      : code(std::move(shared)), stages(std::move(three)), facts(std::move(verifier)) {}
+      : code(std::move(shared)), stages(std::move(three)), facts(std::move(verifier)), stack(target().make_stack()) {}
 
   /// The same gradient without a tape. Reads only what never changes, so `this` may be in use.
   std::shared_ptr<Impl> independent() const {
@@ -201,6 +187,8 @@ struct GradientExecutable::Impl {
     return std::make_shared<Impl>(code, std::move(own), facts->independent());
   }
 
+  const backend::Backend& target() const { return backend::backend_of(code->options.target); }
+  const backend::Memory& memory() const { return target().memory(); }
   const backend::Stage& sizing() const { return stages[0]; }
   const backend::Stage& forward() const { return stages[1]; }
   const backend::Stage& backward() const { return stages[2]; }
@@ -222,10 +210,9 @@ struct GradientExecutable::Impl {
   bool has_run_forward = false;
   TapeOwner owner;
   Sizes sizes;
-  std::map<std::string, TapeArray> tape;
-  std::vector<TapeArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
-  backend::TapeStack stack;
-  std::int64_t stack_size = 0;
+  std::map<std::string, backend::OwnedArray> tape;
+  std::vector<backend::OwnedArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
+  const std::unique_ptr<backend::TapeStack> stack;
   std::atomic<std::int64_t> tape_bytes = 0;  // may be asked for at any time
 };
 
@@ -234,25 +221,22 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
   const ir::Program& program = sizing().program();
   Sizes results = given;
   if (ir::is_empty(program.body)) return results;
-  std::map<std::string, std::int64_t> values;
   Arguments all = arguments;
-  std::map<std::string, DeviceArray> on_device;
+  std::map<std::string, backend::OwnedArray> values;
   for (const ir::Array& array : program.arrays) {
     if (array->role != ir::ArrayRole::Output) continue;
-    all[array->name] = view(&values[array->name], {});
-    if (code->options.target != Target::Cuda) continue;
-    on_device[array->name] = DeviceArray(ScalarType::I64, {});
-    all[array->name] = on_device[array->name].view();
+    values[array->name] = memory().make_array(ScalarType::I64, {});
+    all[array->name] = values[array->name].view;
   }
   sizing().run(sizing().bind(all, given, true), {}, nullptr, stream);
-  for (const auto& [name, array] : on_device) array.download(&values[name]);
-  for (const auto& [name, value] : values) results[name] = value;
+  memory().synchronize();
+  for (const auto& [name, array] : values) memory().copy_out(&results[name], array.view.data, array.bytes, nullptr);
   return results;
 }
 
 std::map<std::string, View> GradientExecutable::Impl::tape_views() const {
   std::map<std::string, View> views;
-  for (const auto& [name, array] : tape) views[name] = array.view();
+  for (const auto& [name, array] : tape) views[name] = array.view;
   return views;
 }
 
@@ -262,14 +246,12 @@ void GradientExecutable::Impl::allocate_tape(const backend::SizeValues& values) 
     if (array->role != ir::ArrayRole::Tape) continue;
     const auto shape = backend::shape_of(array, values);
     const ScalarType type = code->options.f64 && is_float(array->type) ? ScalarType::F64 : array->type;
-    TapeArray& memory = tape[array->name];
-    const View last = memory.view();
-    if (last.data && last.shape == shape) continue;
-    if (forward().was_captured()) captured_tape.push_back(memory);
-    memory = {};  // released before the new one is asked for
+    backend::OwnedArray& last = tape[array->name];
+    if (last.owner && last.view.shape == shape) continue;
+    if (forward().was_captured()) captured_tape.push_back(last);
+    last = {};  // released before the new one is asked for
     try {
-      if (code->options.target == Target::Cuda) memory.device = DeviceArray(type, shape);
-      else memory.host = HostArray(type, shape);
+      last = memory().make_array(type, shape);
     } catch (const RuntimeError& error) {  // which does not know what the memory is for
       ErrorInfo info = error.info();
       info.program = forward().program().name;
@@ -297,8 +279,8 @@ Sizes GradientExecutable::Impl::sizes_of_last_forward(const Sizes& given) const 
 }
 
 void GradientExecutable::Impl::note_tape_bytes() {
-  std::int64_t bytes = stack.kernel.peak + stack.interpreter.peak_bytes;
-  for (const auto& [name, array] : tape) bytes += array.bytes();
+  std::int64_t bytes = stack->peak_bytes();
+  for (const auto& [name, array] : tape) bytes += array.bytes;
   tape_bytes = bytes;
 }
 
@@ -310,10 +292,9 @@ void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Siz
   allocate_tape(bound.sizes);
   sizes.clear();
   for (const auto& [symbol, value] : bound.sizes) sizes[symbol.name] = value;
-  stack.kernel.size = stack.kernel.peak = 0;
-  stack.interpreter = {};
-  forward().run(bound, tape_views(), &stack, stream);
-  stack_size = stack.kernel.size;
+  stack->clear();
+  forward().run(bound, tape_views(), stack.get(), stream);
+  stack->mark();
   has_run_forward = true;
   note_tape_bytes();
 }
@@ -338,11 +319,8 @@ void GradientExecutable::Impl::run_backward(const Arguments& arguments, const Si
   check_backward(arguments);
   const backend::Binding bound = backward().bind(arguments, sizes_of_last_forward(given), true);
   facts->verify_others(backward().program(), bound);
-  // Popping leaves the data where it is, so that backward() can be repeated.
-  stack.kernel.size = stack_size;
-  const backend::ValueStack kept = stack.interpreter;
-  backward().run(bound, tape_views(), &stack, stream);
-  stack.interpreter = kept;
+  stack->rewind();
+  backward().run(bound, tape_views(), stack.get(), stream);
   owner.note_backward();
   note_tape_bytes();
 }

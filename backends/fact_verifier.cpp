@@ -1,6 +1,6 @@
 #include "backends/fact_verifier.h"
 
-#include "backends/cuda/device.h"
+#include "backends/interpreter/interpreter.h"
 #include "backends/records.h"
 #include "backends/runtime/solve_sizes.h"
 #include "dsl/ir/printer.h"
@@ -54,7 +54,7 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
   if (options_.checked && !options_.gpu_mapped) return;  // the interpreter does
   std::lock_guard lock(mutex_);
   const Binding binding = bind(arguments, sizes);
-  const bool compiled = options_.target != Target::Interpreter || options_.gpu_mapped;  // else each index is compared
+  const bool compiled = !runs_as_written(options_);  // else each index is compared
   if (compiled) check_sizes(binding.sizes);
   views_.clear();
   if (compiled && facts_.on_host.empty() && facts_.needed && !try_evaluate(facts_.needed, binding.sizes).value_or(1))
@@ -67,7 +67,7 @@ void FactVerifier::verify(const Arguments& arguments, const Sizes& sizes, void* 
     is_versioned &= binding.arrays[i].version != 0;
     views[facts_.stated.arrays[i]->name] = binding.arrays[i];
   }
-  const bool capturing = options_.target == Target::Cuda && cuda::is_capturing(stream);
+  const bool capturing = memory().is_capturing(stream);
   const bool known = is_versioned && std::find(versioned_.begin(), versioned_.end(), key) != versioned_.end();
   if (capturing && !known && key != last_)
     throw UsageError({.code = ErrorCode::BadArgument,
@@ -124,11 +124,8 @@ void FactVerifier::refuse_sizes(const FactsProgram::OfSizes& one, const SizeValu
 Binding FactVerifier::bind(const Arguments& arguments, const Sizes& sizes) {
   Arguments all = arguments;
   if (!ir::is_empty(facts_.program.body)) {
-    all[facts_.result->name] = view(&result_, {1});
-    if (options_.target == Target::Cuda) {
-      if (!on_device_) on_device_ = cuda::allocate(sizeof(result_), facts_.stated.name);
-      all[facts_.result->name] = device_view(static_cast<std::int64_t*>(on_device_.get()), {1});
-    }
+    if (!result_.owner) result_ = memory().make_array(ScalarType::I64, {1});
+    all[facts_.result->name] = result_.view;
   }
   try {
     return stage_->bind(all, sizes, true);
@@ -154,8 +151,7 @@ FactVerifier::Key FactVerifier::key_of(const Binding& binding) const {
 
 void FactVerifier::verify_now(const Binding& binding, void* stream) {
   // The interpreter compares every index itself.
-  if (options_.target == Target::Interpreter && !options_.gpu_mapped)
-    return verify_on_host(facts_.stated, without_result(binding));
+  if (runs_as_written(options_)) return verify_on_host(facts_.stated, without_result(binding));
   if (!facts_.on_host.empty()) verify_on_host(with_facts(facts_.stated, facts_.on_host), without_result(binding));
   if (ir::is_empty(facts_.program.body) || holds(binding, stream)) return;
   verify_on_host(facts_.stated, without_result(binding));
@@ -169,8 +165,9 @@ void FactVerifier::verify_now(const Binding& binding, void* stream) {
 
 bool FactVerifier::holds(const Binding& binding, void* stream) {
   stage_->run(binding, {}, nullptr, stream);
-  if (on_device_) cuda::copy_to_host(&result_, on_device_.get(), sizeof(result_), stream);
-  return result_ == 0;
+  std::int64_t result = 0;
+  memory().copy_out(&result, result_.view.data, sizeof(result), stream);
+  return result == 0;
 }
 
 void FactVerifier::look_for_index(const Binding& binding) const {
@@ -188,15 +185,9 @@ void FactVerifier::look_for_index(const Binding& binding) const {
 Binding FactVerifier::on_host(const Binding& binding, const std::set<ir::Array>& arrays,
                               std::deque<HostArray>& copies) const {
   Binding bound = binding;
-  if (options_.target != Target::Cuda) return bound;
-  cuda::synchronize_device();  // elements may be computed on any stream
-  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i) {
-    View& view = bound.arrays[i];
-    if (!arrays.count(facts_.stated.arrays[i])) continue;
-    const HostArray& copy = copies.emplace_back(view.type, view.shape);
-    if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
-    view = copy.view();
-  }
+  memory().synchronize();  // elements may be computed on any stream
+  for (std::size_t i = 0; i < facts_.stated.arrays.size(); ++i)
+    if (arrays.count(facts_.stated.arrays[i])) bound.arrays[i] = memory().on_host(bound.arrays[i], copies);
   return bound;
 }
 
@@ -206,7 +197,7 @@ Binding FactVerifier::without_result(Binding binding) const {
 }
 
 void FactVerifier::verify_on_host(const ir::Program& program, const Binding& binding) const {
-  if (options_.target == Target::Cuda) cuda::synchronize_device();  // elements may be computed on any stream
+  memory().synchronize();  // elements may be computed on any stream
   std::deque<HostArray> copies;
   const auto arrays = stated_about(program);
   ir::Program stated = program;  // with these arrays only
@@ -214,14 +205,8 @@ void FactVerifier::verify_on_host(const ir::Program& program, const Binding& bin
   Binding bound{binding.sizes, {}};
   for (std::size_t i = 0; i < program.arrays.size(); ++i) {
     if (!arrays.count(program.arrays[i])) continue;
-    View view = binding.arrays[i];
-    if (options_.target == Target::Cuda) {
-      const HostArray& copy = copies.emplace_back(view.type, view.shape);
-      if (copy.bytes() > 0) cuda::copy_to_host(copy.data(), view.data, copy.bytes(), nullptr);
-      view = copy.view();
-    }
     stated.arrays.push_back(program.arrays[i]);
-    bound.arrays.push_back(view);
+    bound.arrays.push_back(memory().on_host(binding.arrays[i], copies));
   }
   verify_facts(stated, bound);
 }
@@ -247,7 +232,7 @@ void FactVerifier::verify_others(const ir::Program& program, const Binding& bind
     const auto seen = views_.find(bound.arrays[i]->name);
     if (seen != views_.end() && !same_memory(seen->second, binding.arrays[i])) others.insert(bound.arrays[i]);
   }
-  if (options_.target != Target::Interpreter)
+  if (!backend_of(options_.target).interprets())
     for (const ir::Array& array : others) refuse_without_facts(bound, array);
   std::erase_if(bound.facts, [&](const ir::Fact& fact) {
     return !others.count(fact.array) || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo;

@@ -25,8 +25,8 @@ class FactVerifier {
   void use(Stage stage, const CompileOptions& options);
 
   /// Throws RuntimeError(BadFact) naming array, element and the line of the fact, and UsageError as Stage::bind does.
-  /// With CUDA it waits for the answer, on `stream`. While that is captured it cannot: arguments that were not the last
-  /// ones to be verified are then refused.
+  /// On a device it waits for the answer, on `stream`. While that is captured it cannot: arguments that were not the
+  /// last ones to be verified are then refused.
   void verify(const Arguments& arguments, const Sizes& sizes, void* stream);
   /// For a program that runs on arrays that `verify` has seen just now: facts about others are looked at, on the host.
   /// Throws UsageError for others whose elements are indices without facts.
@@ -48,14 +48,14 @@ class FactVerifier {
   void verify_on_host(const ir::Program& program, const Binding& binding) const;
   /// What is bound to `arrays`, copied where it is on a device.
   Binding on_host(const Binding& binding, const std::set<ir::Array>& arrays, std::deque<HostArray>& copies) const;
+  const Memory& memory() const { return backend_of(options_.target).memory(); }
   Binding without_result(Binding binding) const;
   void refuse_without_facts(const ir::Program& program, const ir::Array& array) const;
 
   FactsProgram facts_;
   std::optional<Stage> stage_;
   CompileOptions options_;
-  std::int64_t result_ = 0;
-  std::shared_ptr<void> on_device_;  // CUDA: where the kernels write `result_`
+  OwnedArray result_;  // where the program writes what it has found
   std::mutex mutex_;
   Key last_;                              // verified by the last call
   std::optional<SizeValues> last_sizes_;  // with which no access leaves its array

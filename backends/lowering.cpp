@@ -1,8 +1,7 @@
 #include "backends/lowering.h"
 
-#include "backends/cuda/emitter.h"
+#include "backends/backend.h"
 #include "backends/facts_program.h"
-#include "backends/openmp/emitter.h"
 #include "dsl/ir/queries.h"
 
 #include <loopgrad/error.h>
@@ -24,27 +23,17 @@ SumMode sum_mode(Variant variant) {
   throw InternalError("unknown variant");
 }
 
-namespace {
-
-/// The interpreter runs loops as they are, and stops by itself where something is wrong.
-bool is_plainly_interpreted(const CompileOptions& options) {
-  return options.target == Target::Interpreter && !options.gpu_mapped;
-}
-
-}  // namespace
-
 LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Schedule& schedule) {
-  const bool for_gpu = options.target == Target::Cuda || options.gpu_mapped;
   LowerOptions result;
   result.mode = mode;
-  result.machine = for_gpu ? transforms::gpu_machine() : transforms::cpu_machine();
-  if (!is_plainly_interpreted(options) && options.facts != Facts::Trust)
+  result.machine = backend_of(options.target).machine(options);
+  if (!runs_as_written(options) && options.facts != Facts::Trust)
     result.bounded = options.facts == Facts::CheckAccesses ? Bounded::Accesses : Bounded::Writes;
   result.keeps_orders = true;
   result.schedule = schedule;
   result.expected_sizes = options.expected_sizes;
   result.threads_per_block = options.threads_per_block;
-  if (is_plainly_interpreted(options)) result.last = Part::Shared;
+  if (runs_as_written(options)) result.last = Part::Shared;
   return result;
 }
 
@@ -100,26 +89,23 @@ ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& option
 }
 
 bool verifies(const ir::Program& facts, const CompileOptions& options) {
-  return !is_plainly_interpreted(options) && options.facts != Facts::Trust && !ir::is_empty(facts.body);
+  return !runs_as_written(options) && options.facts != Facts::Trust && !ir::is_empty(facts.body);
 }
 
 std::string source_of(const Gradient& gradient, const CompileOptions& options) {
-  if (options.target == Target::Interpreter)
-    throw UsageError({.code = ErrorCode::BadInput,
-                      .message = "the interpreter has no generated code",
-                      .program = gradient.backward.name(),
-                      .hint = "choose the target openmp or cuda"});
+  const Backend& backend = backend_of(options.target);
+  if (backend.interprets()) return backend.source({gradient.backward.ir()}, {});  // which says that there is none
   Report ignored;
   LoweredGradient lowered = lower_gradient(gradient, options, ignored, ignored);
   std::vector<ir::Program> programs;
-  std::vector<std::vector<KernelDecision>> reasons;
+  KernelReasons reasons;
   for (Lowered* one : {&lowered.sizing, &lowered.forward, &lowered.backward}) {
     programs.push_back(std::move(one->program));
     reasons.push_back(std::move(one->kernels));
   }
   const FactsProgram facts = facts_program(gradient.forward.ir());
   if (verifies(facts.program, options)) programs.push_back(lowered_facts(facts.program, options));
-  return options.target == Target::Cuda ? emit_cuda(programs, reasons).source() : emit_openmp(programs).source;
+  return backend.source(programs, reasons);
 }
 
 }  // namespace loopgrad::backend

@@ -1,11 +1,8 @@
 #include "backends/orders.h"
 
-#include "backends/cuda/device.h"
-
 #include <loopgrad/error.h>
 
 #include <algorithm>
-#include <new>
 
 namespace loopgrad::backend {
 namespace {
@@ -15,11 +12,11 @@ constexpr std::size_t most_kept = 4;
 
 }  // namespace
 
-Orders::Orders(transforms::KeptOrders kept, bool on_device, std::string program)
-    : kept_(std::move(kept)), on_device_(on_device), program_(std::move(program)) {}
+Orders::Orders(transforms::KeptOrders kept, const Memory& memory, std::string program)
+    : kept_(std::move(kept)), memory_(memory), program_(std::move(program)) {}
 
 Orders::Turn::~Turn() {
-  if (memory_) orders_->give(*this);
+  if (set_) orders_->give(*this);
 }
 
 Orders::Key Orders::key_of(const ir::Program& program, const Binding& bound) const {
@@ -38,32 +35,33 @@ Orders::Key Orders::key_of(const ir::Program& program, const Binding& bound) con
 
 Orders::Turn Orders::begin(const ir::Program& program, const Binding& bound, void* stream) {
   Turn turn(*this);
-  turn.capturing_ = on_device_ && cuda::is_capturing(stream);
+  turn.capturing_ = memory_.is_capturing(stream);
   turn.key_ = key_of(program, bound);
-  turn.memory_ = take(turn.key_, turn.capturing_);
-  turn.stale_ = turn.key_.empty() || turn.memory_->key != turn.key_;
-  if (turn.stale_) turn.memory_->key.clear();
+  turn.set_ = take(turn.key_, turn.capturing_);
+  turn.stale_ = turn.key_.empty() || turn.set_->key != turn.key_;
+  if (turn.stale_) turn.set_->key.clear();
   for (std::size_t k = 0; k < kept_.arrays.size(); ++k) {
     const ir::Array& array = kept_.arrays[k];
     View view;
     view.shape = shape_of(array, bound.sizes);
     view.type = array->type;
-    view.device = on_device_ ? Device::Cuda : Device::Host;
+    view.device = memory_.device();
     const std::int64_t elements = element_count(view.shape, view.type, array->name);
-    make_room(*turn.memory_, k, elements * static_cast<std::int64_t>(bytes_of(view.type)), turn.capturing_);
-    view.data = turn.memory_->arrays[k].get();
+    OwnedArray& own = turn.set_->arrays[k];
+    make_room(own, view, elements * static_cast<std::int64_t>(bytes_of(view.type)), turn.capturing_);
+    view.data = own.view.data;
     turn.views_.emplace(array, std::move(view));
   }
   return turn;
 }
 
 /// The memory that holds what the key stands for; else the one that is missed least.
-std::unique_ptr<Orders::Memory> Orders::take(const Key& key, bool capturing) {
+std::unique_ptr<Orders::Set> Orders::take(const Key& key, bool capturing) {
   const std::lock_guard lock(mutex_);
   const auto use = [&](auto found) {
-    std::unique_ptr<Memory> memory = std::move(*found);
+    std::unique_ptr<Set> set = std::move(*found);
     free_.erase(found);
-    return memory;
+    return set;
   };
   const auto same = std::find_if(free_.begin(), free_.end(), [&](const auto& one) { return one->key == key; });
   if (!key.empty() && same != free_.end()) return use(same);
@@ -74,39 +72,33 @@ std::unique_ptr<Orders::Memory> Orders::take(const Key& key, bool capturing) {
   if (capturing || static_cast<std::size_t>(kept) >= most_kept)
     for (auto one = free_.end(); one != free_.begin();)
       if (!(*--one)->pinned) return use(one);
-  auto made = std::make_unique<Memory>();
+  auto made = std::make_unique<Set>();
   made->arrays.resize(kept_.arrays.size());
-  made->bytes.resize(kept_.arrays.size());
   return made;
 }
 
-void Orders::make_room(Memory& memory, std::size_t array, std::int64_t bytes, bool capturing) const {
-  if (memory.arrays[array] && bytes <= memory.bytes[array]) return;
+void Orders::make_room(OwnedArray& memory, const View& view, std::int64_t bytes, bool capturing) const {
+  if (memory.view.data && bytes <= memory.bytes) return;
   if (capturing)
     throw UsageError({.code = ErrorCode::BadArgument,
                       .message = "this run cannot be captured into a CUDA graph: it would have to allocate memory",
                       .program = program_,
                       .hint = "make one run with the same arguments and sizes before the capture"});
-  const std::int64_t most = std::max<std::int64_t>(bytes, 1);
-  memory.arrays[array].reset();
-  memory.bytes[array] = 0;
-  memory.arrays[array] = on_device_ ? cuda::allocate(most, program_)
-                                    : std::shared_ptr<void>(::operator new(static_cast<std::size_t>(most)),
-                                                            [](void* data) { ::operator delete(data); });
-  memory.bytes[array] = most;
+  memory = {};
+  memory = memory_.make_array(view.type, view.shape);
 }
 
 void Orders::give(Turn& turn) noexcept {
   const std::lock_guard lock(mutex_);
-  Memory& memory = *turn.memory_;
-  if (!turn.succeeded_ && turn.stale_) memory.key.clear();
-  else if (!turn.capturing_) memory.key = turn.key_;
+  Set& set = *turn.set_;
+  if (!turn.succeeded_ && turn.stale_) set.key.clear();
+  else if (!turn.capturing_) set.key = turn.key_;
   if (turn.capturing_ && turn.stale_) {
-    captured_ = std::move(turn.memory_);
+    captured_ = std::move(turn.set_);
     return;
   }
-  memory.pinned |= turn.capturing_;
-  free_.push_front(std::move(turn.memory_));
+  set.pinned |= turn.capturing_;
+  free_.push_front(std::move(turn.set_));
 }
 
 }  // namespace loopgrad::backend

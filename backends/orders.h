@@ -2,6 +2,7 @@
 // transforms/sums/keep_orders.h.
 #pragma once
 
+#include "backends/memory.h"
 #include "backends/runtime/binding.h"
 #include "transforms/pass/record.h"
 
@@ -16,17 +17,16 @@ namespace loopgrad::backend {
 class Orders {
   using Key =
       std::vector<std::int64_t>;  // sizes, and what identifies the deciding arrays; empty: not all are versioned
-  struct Memory {
+  struct Set {
     Key key;  // of what is in it
-    std::vector<std::shared_ptr<void>> arrays;
-    std::vector<std::int64_t> bytes;
+    std::vector<OwnedArray> arrays;
     bool pinned = false;  // a graph of the caller's reads it: what is in it stays
   };
 
  public:
-  Orders(transforms::KeptOrders kept, bool on_device, std::string program);
+  Orders(transforms::KeptOrders kept, const Memory& memory, std::string program);
   /// The same arrays in memory of their own, with nothing in it yet.
-  std::shared_ptr<Orders> independent() const { return std::make_shared<Orders>(kept_, on_device_, program_); }
+  std::shared_ptr<Orders> independent() const { return std::make_shared<Orders>(kept_, memory_, program_); }
 
   /// The memory of one run.
   class Turn {
@@ -44,7 +44,7 @@ class Orders {
     friend class Orders;
     explicit Turn(Orders& orders) : orders_(&orders) {}
     Orders* orders_;
-    std::unique_ptr<Memory> memory_;
+    std::unique_ptr<Set> set_;
     Key key_;
     std::map<ir::Array, View> views_;
     bool stale_ = true, capturing_ = false, succeeded_ = false;
@@ -58,16 +58,16 @@ class Orders {
 
  private:
   Key key_of(const ir::Program& program, const Binding& bound) const;
-  std::unique_ptr<Memory> take(const Key& key, bool capturing);
-  void make_room(Memory& memory, std::size_t array, std::int64_t bytes, bool capturing) const;
+  std::unique_ptr<Set> take(const Key& key, bool capturing);
+  void make_room(OwnedArray& memory, const View& view, std::int64_t bytes, bool capturing) const;
   void give(Turn& turn) noexcept;
 
   const transforms::KeptOrders kept_;
-  const bool on_device_;
+  const Memory& memory_;
   const std::string program_;
   std::mutex mutex_;
-  std::list<std::unique_ptr<Memory>> free_;  // the last used first
-  std::unique_ptr<Memory> captured_;         // graphs of the caller's write it whenever they run
+  std::list<std::unique_ptr<Set>> free_;  // the last used first
+  std::unique_ptr<Set> captured_;         // graphs of the caller's write it whenever they run
 };
 
 }  // namespace loopgrad::backend

@@ -1,13 +1,11 @@
 #include "backends/records.h"
 
-#include "backends/cuda/device.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
 
 #include <algorithm>
-#include <new>
 
 namespace loopgrad::backend {
 namespace {
@@ -24,29 +22,19 @@ std::optional<std::int64_t> value_of(const ir::Expr& e, const SizeValues& sizes)
 
 }  // namespace
 
-Records::Records(std::vector<transforms::Record> records, bool on_device, std::string program)
-    : records_(std::move(records)), on_device_(on_device), program_(std::move(program)) {
+Records::Records(std::vector<transforms::Record> records, const Memory& memory, std::string program)
+    : records_(std::move(records)), memory_of_runs_(memory), program_(std::move(program)) {
   for (const transforms::Record& record : records_) {
-    Memory& memory = memory_[record.array];
-    memory.seen.resize(record.sites.size());
-    const auto bytes = static_cast<std::int64_t>(memory.seen.size() * sizeof(std::int64_t));
-    auto* data = memory.seen.data();
-    if (on_device_) {
-      memory.owner = cuda::allocate(bytes, program_);
-      data = static_cast<std::int64_t*>(memory.owner.get());
-    }
-    memory.view = view(data, {static_cast<std::int64_t>(memory.seen.size())});
-    memory.view.device = on_device_ ? Device::Cuda : Device::Host;
-    forget(memory);
+    Kept& kept = memory_[record.array];
+    kept.seen.resize(record.sites.size());
+    kept.array = memory.make_array(ScalarType::I64, {static_cast<std::int64_t>(record.sites.size())});
+    forget(kept);
   }
 }
 
-void Records::forget(Memory& memory) const {
-  std::fill(memory.seen.begin(), memory.seen.end(), transforms::nothing_recorded);
-  if (!on_device_) return;
-  const auto bytes = static_cast<std::int64_t>(memory.seen.size() * sizeof(std::int64_t));
-  cuda::copy_to_device(memory.owner.get(), memory.seen.data(), bytes, nullptr);
-  cuda::synchronize(nullptr, {});
+void Records::forget(Kept& kept) const {
+  std::fill(kept.seen.begin(), kept.seen.end(), transforms::nothing_recorded);
+  memory_of_runs_.copy_in(kept.array.view.data, kept.seen.data(), kept.array.bytes);
 }
 
 void Records::give_elements(std::vector<View>& arrays) {
@@ -54,12 +42,8 @@ void Records::give_elements(std::vector<View>& arrays) {
     if (element_count(array.shape, array.type, "") > 0) continue;
     auto bytes = static_cast<std::int64_t>(bytes_of(array.type));
     for (const std::int64_t extent : array.shape) bytes *= std::max<std::int64_t>(extent, 1);
-    if (bytes > spare_bytes_)
-      spare_ = on_device_ ? cuda::allocate(bytes, program_)
-                          : std::shared_ptr<void>(::operator new(static_cast<std::size_t>(bytes)),
-                                                  [](void* memory) { ::operator delete(memory); });
-    spare_bytes_ = std::max(spare_bytes_, bytes);
-    array.data = spare_.get();
+    if (bytes > spare_.bytes) spare_ = memory_of_runs_.make_array(ScalarType::I64, {(bytes + 7) / 8});
+    array.data = spare_.view.data;
   }
 }
 
@@ -68,14 +52,13 @@ void Records::forget() {
 }
 
 void Records::check(const SizeValues& sizes, void* stream) {
-  if (on_device_ && cuda::is_capturing(stream)) return;
+  if (memory_of_runs_.is_capturing(stream)) return;
   for (const transforms::Record& record : records_) {
-    Memory& memory = memory_.at(record.array);
-    const auto bytes = static_cast<std::int64_t>(memory.seen.size() * sizeof(std::int64_t));
-    if (on_device_) cuda::copy_to_host(memory.seen.data(), memory.owner.get(), bytes, stream);
+    Kept& kept = memory_.at(record.array);
+    memory_of_runs_.copy_out(kept.seen.data(), kept.array.view.data, kept.array.bytes, stream);
     for (std::size_t k = 0; k < record.sites.size(); ++k) {
       const transforms::RecordedSite& site = record.sites[k];
-      const std::int64_t value = memory.seen[k];
+      const std::int64_t value = kept.seen[k];
       if (value == transforms::nothing_recorded) continue;
       forget();
       throw_out_of_range(site, value, sizes, program_, "it was left out, and results are wrong");

@@ -1,6 +1,7 @@
 // What a compiled program has left out because it would have been out of range, and the error that this is.
 #pragma once
 
+#include "backends/memory.h"
 #include "backends/runtime/binding.h"
 #include "transforms/bounds/bound_accesses.h"
 
@@ -16,15 +17,18 @@ namespace loopgrad::backend {
 /// The memory of the records of one program.
 class Records {
  public:
-  Records(std::vector<transforms::Record> records, bool on_device, std::string program);
+  /// `memory`: where the program runs; must outlive it.
+  Records(std::vector<transforms::Record> records, const Memory& memory, std::string program);
 
   /// To be held from before a run until `check` is over: two runs must not record in one place.
   std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   /// The same records in memory of their own.
-  std::shared_ptr<Records> independent() const { return std::make_shared<Records>(records_, on_device_, program_); }
+  std::shared_ptr<Records> independent() const {
+    return std::make_shared<Records>(records_, memory_of_runs_, program_);
+  }
 
   bool holds(const ir::Array& array) const { return memory_.count(array) > 0; }
-  View view_of(const ir::Array& array) const { return memory_.at(array).view; }
+  View view_of(const ir::Array& array) const { return memory_.at(array).array.view; }
   /// Gives arrays without elements memory of some: an index that was brought into range is 0 there.
   void give_elements(std::vector<View>& arrays);
   /// After a run that failed by itself.
@@ -35,19 +39,17 @@ class Records {
   void check(const SizeValues& sizes, void* stream);
 
  private:
-  struct Memory {
-    View view;
-    std::shared_ptr<void> owner;
+  struct Kept {
+    OwnedArray array;
     std::vector<std::int64_t> seen;  // what is on the host
   };
-  void forget(Memory& memory) const;
+  void forget(Kept& memory) const;
 
   const std::vector<transforms::Record> records_;
-  const bool on_device_;
+  const Memory& memory_of_runs_;
   const std::string program_;
-  std::map<ir::Array, Memory> memory_;
-  std::shared_ptr<void> spare_;  // for arrays without elements
-  std::int64_t spare_bytes_ = 0;
+  std::map<ir::Array, Kept> memory_;
+  OwnedArray spare_;  // for arrays without elements
   std::mutex mutex_;
 };
 

@@ -5,7 +5,7 @@ include(GNUInstallDirs)
 add_library(loopgrad::loopgrad ALIAS loopgrad_backends)
 add_library(loopgrad::main ALIAS loopgrad_main)
 
-set(LOOPGRAD_LIBRARIES loopgrad_dsl loopgrad_poly loopgrad_interpreter loopgrad_openmp loopgrad_cuda loopgrad_tape loopgrad_transforms
+set(LOOPGRAD_LIBRARIES loopgrad_dsl loopgrad_poly loopgrad_interpreter loopgrad_c_text loopgrad_jit loopgrad_openmp loopgrad_cuda loopgrad_tape loopgrad_transforms
   loopgrad_backends loopgrad_support loopgrad_fuzz loopgrad_main)
 foreach(library ${LOOPGRAD_LIBRARIES})
   string(REPLACE loopgrad_ "" name ${library})

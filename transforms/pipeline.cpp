@@ -19,6 +19,7 @@
 #include "transforms/map/gpu/map_to_gpu.h"
 #include "transforms/map/gpu/name_constants.h"
 #include "transforms/map/gpu/peel_last_steps.h"
+#include "transforms/map/gpu/place_locals.h"
 #include "transforms/map/gpu/split_kernels.h"
 #include "transforms/map/gpu/unroll_short_loops.h"
 #include "transforms/pass/pass.h"
@@ -233,7 +234,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", copies, "few targets: copies for lanes, on whole nests too");
   add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
-  add("name_constants", constants, "last: names what all threads of a launch would compute");
+  add("name_constants", constants, "names what all threads of a launch would compute: loops are final");
 }
 
 std::set<std::string> names_in(const std::string& list) {
@@ -268,6 +269,9 @@ std::vector<Pass> passes(const LowerOptions& options) {
   add_shared(list, options);
   if (!options.machine.is_gpu()) add_cpu(list, options);
   else if (options.mode != SumMode::Serial) add_gpu(list, options);  // a stack is one thread's
+  if (options.machine.is_gpu())
+    list.push_back({"place_locals", Part::Mapping, plain<place_locals>,
+                    "last: who shares a local depends on the loops over threads as they are emitted", true});
   std::erase_if(list, [&](const Pass& pass) { return pass.part < options.first || pass.part > options.last; });
   return list;
 }

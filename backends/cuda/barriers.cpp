@@ -11,12 +11,11 @@ using namespace ir;
 
 namespace {
 
-void collect(const Stmt& s, const KernelFrame& frame, BlockMemory& memory) {
+void collect(const Stmt& s, BlockMemory& memory) {
   if (!s || has_mode(s, LoopMode::Threads)) return;
-  if (const auto* a = s.as<Allocate>(); a && !frame.private_arrays.count(a->array))
-    (a->array->shape.empty() ? memory.scalars : memory.shared).insert(a->array);
+  if (const auto* a = s.as<Allocate>()) (a->home == Home::Block ? memory.shared : memory.copies).insert(a->array);
   visit(s, [&](const auto& node) {
-    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, frame, memory); }});
+    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, memory); }});
   });
 }
 
@@ -30,24 +29,13 @@ bool any_mentions(const std::vector<Expr>& indices, const std::set<Symbol>& symb
 
 BlockMemory block_memory(const KernelFrame& frame) {
   BlockMemory memory;
-  collect(frame.in_block, frame, memory);
-  walk_stmts(frame.root, [&](const Stmt& t) {
-    if (!has_mode(t, LoopMode::Threads)) return;
-    walk_stmts(t, [&](const Stmt& leaf) {
-      if (const auto* a = leaf.as<Assign>(); a && memory.scalars.count(a->array))
-        memory.shared_scalars.insert(a->array);
-      const auto* r = leaf.as<Reduce>();
-      if (r && !r->atomic && memory.scalars.count(r->array)) memory.shared_scalars.insert(r->array);
-    });
-  });
-  memory.shared.insert(memory.shared_scalars.begin(), memory.shared_scalars.end());
+  collect(frame.in_block, memory);
   return memory;
 }
 
 void Barriers::note(const Array& array, const std::vector<Expr>& indices, bool write,
                     std::vector<Touch>& touched) const {
-  if (frame_.private_arrays.count(array) || (memory_.scalars.count(array) && !memory_.shared_scalars.count(array)))
-    return;
+  if (memory_.copies.count(array)) return;
   if (frame_.aliased.count(array)) touched.push_back({*frame_.aliased.begin(), {}, write, {}});
   else touched.push_back({array, indices, write, {}});
 }

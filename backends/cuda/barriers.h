@@ -6,11 +6,10 @@
 
 namespace loopgrad::backend {
 
-/// Arrays that are declared for the whole block, outside of its loops over threads.
+/// Arrays that are declared outside of loops over threads.
 struct BlockMemory {
-  std::set<ir::Array> scalars;         // of rank 0
-  std::set<ir::Array> shared_scalars;  // those that single threads set; of the others every thread keeps a copy
-  std::set<ir::Array> shared;          // all arrays, and scalars, that the threads share
+  std::set<ir::Array> shared;  // by the threads
+  std::set<ir::Array> copies;  // of which every thread has its own
 };
 
 BlockMemory block_memory(const KernelFrame& frame);

@@ -31,56 +31,41 @@ bool uses_registers(const Stmt& s) {
   return found;
 }
 
-std::optional<std::pair<transforms::Chunk, std::int64_t>> any_chunk_of(const For& n) {
-  for (const std::int64_t width : {std::int64_t{1}, transforms::short_column, width_of_chunks})
-    if (const auto chunk = transforms::chunk_of(n, width)) return std::pair{*chunk, width};
-  return std::nullopt;
-}
-
 }  // namespace
 
 /// for i in e..min(e + 1, n): `i = e, if (i < n)`; for wider ones see `write_wide`.
 bool ChunkWriter::write_single(const For& n) {
-  const auto found = any_chunk_of(n);
-  if (!found) return false;
-  const auto& [chunk, width] = *found;
-  const Symbol start = start_of(n, chunk, width);
-  declare_start(start, chunk);
-  write_at(n, start, chunk, width);
+  const auto chunk = chunk_of(n);
+  if (!chunk) return false;
+  const Symbol start = start_of(n, *chunk);
+  declare_start(start, *chunk);
+  write_at(n, start, *chunk);
   return true;
 }
 
 /// for step in 0..trips: for i in start + step*stride..min(.. + width, upper)
 bool ChunkWriter::write_strided(const For& n) {
-  const auto* inner = n.body.as<For>();
-  if (n.mode != LoopMode::Forward || as_int(n.lower) != 0 || !inner) return false;
-  const auto found = any_chunk_of(*inner);
-  if (!found) return false;
-  const auto& [chunk, width] = *found;
-  const auto* sum = chunk.start.as<Binary>();
-  if (!sum || sum->op != BinaryOp::Add) return false;
-  const auto* step = sum->b.as<Binary>();
-  if (!step || step->op != BinaryOp::Mul || !step->a.as<Var>() || step->a.as<Var>()->symbol != n.iterator) return false;
-  const Expr& stride = step->b;
-  const Expr trips = binary(BinaryOp::FloorDiv, chunk.upper - sum->a + (stride - int_const(1)), stride);
-  if (!equal(trips, n.upper)) return false;
-  scope_.enter(*inner);
-  const bool single = width == 1 && !chunk.lowest;
-  const Symbol start = start_of(*inner, chunk, width);
+  const auto stride = stride_of(n);
+  if (!stride) return false;
+  const For& inner = *n.body.as<For>();
+  const Chunk chunk = *chunk_of(inner);
+  scope_.enter(inner);
+  const bool single = inner.shape.chunk == 1 && !chunk.lowest;
+  const Symbol start = start_of(inner, chunk);
   const std::string& name = scope_.name_of(start);
-  scope_.code.line("for ({4} {0} = {1}; {0} < {2}; {0} += {3}) {{", name, scope_.text(sum->a),
-                   scope_.text(chunk.upper, Level::Sum), scope_.text(stride), scope_.type_of(start));
+  scope_.code.line("for ({4} {0} = {1}; {0} < {2}; {0} += {3}) {{", name, scope_.text(stride->first),
+                   scope_.text(chunk.upper, Level::Sum), scope_.text(stride->stride), scope_.type_of(start));
   scope_.code.indented([&] {
-    if (single) write_body_(inner->body);
-    else write_at(*inner, start, chunk, width);
+    if (single) write_body_(inner.body);
+    else write_at(inner, start, chunk);
   });
   scope_.code.line("}}");
   return true;
 }
 
 /// The name of the first iteration: that of the only one, or one of its own.
-Symbol ChunkWriter::start_of(const For& n, const transforms::Chunk& chunk, std::int64_t width) {
-  if (width == 1 && !chunk.lowest) return n.iterator;
+Symbol ChunkWriter::start_of(const For& n, const Chunk& chunk) {
+  if (n.shape.chunk == 1 && !chunk.lowest) return n.iterator;
   if (const auto* named = chunk.start.as<Var>()) return named->symbol;
   const Symbol start = make_symbol(n.iterator.name + "_start");
   scope_.note_width(start, {chunk.start, chunk.upper});
@@ -88,26 +73,26 @@ Symbol ChunkWriter::start_of(const For& n, const transforms::Chunk& chunk, std::
   return start;
 }
 
-void ChunkWriter::declare_start(const Symbol& start, const transforms::Chunk& chunk) {
+void ChunkWriter::declare_start(const Symbol& start, const Chunk& chunk) {
   if (const auto* named = chunk.start.as<Var>(); named && named->symbol == start) return;
   scope_.code.line("const {} {} = {};", scope_.type_of(start), scope_.name_of(start), scope_.text(chunk.start));
 }
 
-void ChunkWriter::write_at(const For& n, const Symbol& start, const transforms::Chunk& chunk, std::int64_t width) {
+void ChunkWriter::write_at(const For& n, const Symbol& start, const Chunk& chunk) {
   if (start == n.iterator) {
     scope_.code.line("if ({} < {}) {{", scope_.name_of(start), scope_.text(chunk.upper, Level::Sum));
     scope_.code.indented([&] { write_with_places(n.body); });
     scope_.code.line("}}");
     return;
   }
-  std::vector<ChunkLoop> loops = {{&n, start, chunk, width}};
+  std::vector<ChunkLoop> loops = {{&n, start, chunk}};
   const auto* inner = n.body.as<For>();
-  const auto below = inner ? transforms::chunk_of(*inner, width) : std::nullopt;
+  const auto below = inner && inner->shape == n.shape ? chunk_of(*inner) : std::nullopt;
   if (below) {
     scope_.enter(*inner);
-    const Symbol inner_start = start_of(*inner, *below, width);
+    const Symbol inner_start = start_of(*inner, *below);
     declare_start(inner_start, *below);
-    loops.push_back({inner, inner_start, *below, width});
+    loops.push_back({inner, inner_start, *below});
   }
   write_wide(loops);
 }
@@ -132,11 +117,11 @@ void ChunkWriter::write_wide(const std::vector<ChunkLoop>& loops) {
 
 bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>& write_loop) {
   const auto* inner = n.body.as<For>();
-  const auto chunk = inner ? transforms::chunk_of(*inner, width_of_chunks) : std::nullopt;
+  const auto chunk = inner && inner->shape.chunk == width_of_chunks ? chunk_of(*inner) : std::nullopt;
   const auto* named = chunk ? chunk->start.as<Var>() : nullptr;
   if (!named || named->symbol == n.iterator || has_load(n.lower) || mentions(chunk->upper, n.iterator)) return false;
   if (inner->body.as<For>() || (chunk->lowest && mentions(chunk->lowest, n.iterator))) return false;
-  const std::vector<ChunkLoop> loops = {{inner, named->symbol, *chunk, width_of_chunks}};
+  const std::vector<ChunkLoop> loops = {{inner, named->symbol, *chunk}};
   const Expr next = n.lower + int_const(1);
   std::vector<Wide> wides = wides_of(loops, {{n.iterator, n.lower}});
   if (wides.empty()) return false;
@@ -193,7 +178,7 @@ std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
 
 /// The wide accesses of the innermost of some loops; `outside`: what symbols around them stand for.
 std::vector<ChunkWriter::Wide> ChunkWriter::wides_of(const std::vector<ChunkLoop>& loops, const Substitution& outside) {
-  if (loops[0].width != width_of_chunks) return {};
+  if (loops[0].loop->shape.chunk != width_of_chunks) return {};
   std::vector<Symbol> iterators;
   Substitution starts = outside;
   for (const ChunkLoop& l : loops) {
@@ -280,13 +265,14 @@ void ChunkWriter::write_column(const ChunkLoop& l) {
   has_long_columns_ |= loads > most_loads_of_short_columns;
   CodeText& code = scope_.code;
   const std::string& start = scope_.name_of(l.start);
-  std::string condition = fmt::format("{} + {} <= {}", start, l.width, scope_.text(l.chunk.upper, Level::Sum));
+  std::string condition =
+      fmt::format("{} + {} <= {}", start, l.loop->shape.chunk, scope_.text(l.chunk.upper, Level::Sum));
   if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", start, scope_.text(l.chunk.lowest, Level::Sum));
   code.line("if ({}) {{", condition);
   code.indented([&] {
     code.line("#pragma unroll");
-    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start, l.width,
-              scope_.type_of(l.loop->iterator));
+    code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", scope_.name_of(l.loop->iterator), start,
+              l.loop->shape.chunk, scope_.type_of(l.loop->iterator));
     code.indented([&] { write_with_places(l.loop->body); });
     code.line("}}");
   });
@@ -307,7 +293,7 @@ void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t 
   const std::string first =
       l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;
   scope_.code.line("for ({5} {0} = {1}; {0} < {2} + {3} && {0} < {4}; ++{0}) {{", scope_.name_of(l.loop->iterator),
-                   first, start, l.width, upper, scope_.type_of(l.loop->iterator));
+                   first, start, l.loop->shape.chunk, upper, scope_.type_of(l.loop->iterator));
   scope_.code.indented([&] { write_narrow(loops, level + 1); });
   scope_.code.line("}}");
 }
@@ -319,7 +305,7 @@ void ChunkWriter::write_guarded(const ChunkLoop& l) {
   std::string condition = fmt::format("{} < {}", name, scope_.text(l.chunk.upper, Level::Sum));
   if (l.chunk.lowest) condition += fmt::format(" && {} >= {}", name, scope_.text(l.chunk.lowest, Level::Sum));
   code.line("#pragma unroll");
-  code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", name, scope_.name_of(l.start), l.width,
+  code.line("for ({3} {0} = {1}; {0} < {1} + {2}; ++{0}) {{", name, scope_.name_of(l.start), l.loop->shape.chunk,
             scope_.type_of(l.loop->iterator));
   code.indented([&] {
     code.line("if ({}) {{", condition);

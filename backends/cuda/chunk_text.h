@@ -1,4 +1,4 @@
-// Chunks of iterations that one thread does, as `transforms/map/gpu/contiguous.h` makes them.
+// Chunks of iterations that one thread does, as the shapes of loops say (see ir::chunk_of).
 //
 //   one iteration           if (i < n) { .. }
 //   four, wide accesses     if (start + 4 <= n && is_aligned(&x[start])) { four at once } else { one by one }
@@ -8,7 +8,7 @@
 
 #include "backends/cuda/places.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/map/gpu/contiguous.h"
+#include "transforms/analysis/contiguous.h"
 
 #include <set>
 
@@ -42,8 +42,7 @@ class ChunkWriter {
   struct ChunkLoop {
     const ir::For* loop;
     ir::Symbol start;
-    transforms::Chunk chunk;
-    std::int64_t width;
+    ir::Chunk chunk;
   };
   /// A wide access: the registers that stand for the array, and the elements that it moves.
   struct Wide {
@@ -54,10 +53,10 @@ class ChunkWriter {
   };
 
   bool write_single(const ir::For& n);
-  void declare_start(const ir::Symbol& start, const transforms::Chunk& chunk);
+  void declare_start(const ir::Symbol& start, const ir::Chunk& chunk);
   bool write_strided(const ir::For& n);
-  ir::Symbol start_of(const ir::For& n, const transforms::Chunk& chunk, std::int64_t width);
-  void write_at(const ir::For& n, const ir::Symbol& start, const transforms::Chunk& chunk, std::int64_t width);
+  ir::Symbol start_of(const ir::For& n, const ir::Chunk& chunk);
+  void write_at(const ir::For& n, const ir::Symbol& start, const ir::Chunk& chunk);
   void write_wide(const std::vector<ChunkLoop>& loops);
   std::string all_exist(const std::vector<ChunkLoop>& loops) const;
   std::vector<Wide> wides_of(const std::vector<ChunkLoop>& loops, const ir::Substitution& outside);

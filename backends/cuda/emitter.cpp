@@ -1,9 +1,9 @@
 #include "backends/cuda/emitter.h"
 
+#include "backends/c_text/code_text.h"
 #include "backends/cuda/index_width.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/prelude.h"
-#include "backends/openmp/code_text.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
 

@@ -1,6 +1,6 @@
 #include "backends/cuda/index_width.h"
 
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 #include "backends/runtime/solve_sizes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"

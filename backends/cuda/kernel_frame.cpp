@@ -134,7 +134,8 @@ KernelFrame kernel_frame(const Program& program, const Stmt& s, const std::strin
   std::map<Array, Array> as_argument;
   for (const Array& array : host_locals)
     as_argument[array] = make_array(array->name, array->type, array->shape, ArrayRole::Tape, array->location);
-  frame.root = with_private_arrays(as_argument.empty() ? s : replace_arrays(s, as_argument), frame.private_arrays);
+  frame.root = as_argument.empty() ? s : replace_arrays(s, as_argument);
+  if (has_mode(s, LoopMode::Grid)) frame.root = with_private_arrays(frame.root);
   for (const Array& array : kernel.arrays) {
     const auto found = as_argument.find(array);
     frame.arguments.push_back(found == as_argument.end() ? array : found->second);

@@ -14,8 +14,7 @@ struct KernelFrame {
   ir::Stmt in_block;                 // those inside the Grid loops; null when there are none
   std::vector<ir::Array> arguments;  // `kernel.arrays` as `root` names them
   std::set<ir::Array> written, aliased;
-  std::set<ir::Array> exchanged;       // by the threads of a block, see Barriers
-  std::set<ir::Array> private_arrays;  // of the threads, declared outside of their loops
+  std::set<ir::Array> exchanged;  // by the threads of a block, see Barriers
 };
 
 /// Whether a statement is a loop of this mode.

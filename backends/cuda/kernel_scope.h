@@ -1,8 +1,8 @@
 // What the writers of one kernel share: its lines so far, and what is known about the iterators in scope.
 #pragma once
 
-#include "backends/openmp/code_text.h"
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/code_text.h"
+#include "backends/c_text/expr_text.h"
 #include "dsl/symbolic/ranges.h"
 
 namespace loopgrad::backend {

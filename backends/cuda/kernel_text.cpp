@@ -63,7 +63,7 @@ class KernelWriter {
                      [&](const If& n) { emit_if(n); }, [&](const Assign& n) { emit_assign(s, n); },
                      [&](const Reduce& n) { emit_reduce(s, n); },
                      [&](const Allocate& n) {
-                       locals_.declare(n.array, in_thread_);
+                       locals_.declare(n);
                        emit(n.body);
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
@@ -262,7 +262,7 @@ class KernelWriter {
 
   void emit_reduce(const Stmt& s, const Reduce& n) {
     scope_.code.comment(n.location);
-    if (n.atomic && memory_.scalars.count(n.array)) return emit_block_reduce(n);
+    if (n.of_block) return emit_block_reduce(n);
     at_block_level(s);
     const std::string target = scope_.element(n.array, n.indices);
     const bool plain_storage = value_type(n.array->type) == n.array->type;

@@ -1,8 +1,8 @@
 // One kernel of a mapped program as CUDA C++.
 #pragma once
 
+#include "backends/c_text/prelude.h"
 #include "backends/cuda/emitter.h"
-#include "backends/openmp/prelude.h"
 
 namespace loopgrad::backend {
 

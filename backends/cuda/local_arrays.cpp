@@ -18,15 +18,19 @@ constexpr std::int64_t most_thread_bytes = 1024, most_thread_bytes_in_all = 32 *
 
 }  // namespace
 
-void LocalArrays::declare(const Array& array, bool in_thread) {
+void LocalArrays::declare(const Allocate& n) {
+  const Array& array = n.array;
+  if (n.home != Home::Block && n.home != Home::Thread)
+    throw InternalError("local array '" + array->name + "' of a kernel has no place in it");
+  const bool in_thread = n.home == Home::Thread;
   CodeText& code = scope_.code;
   const char* const type = storage_cpp_type(array->type);
   const std::string& name = scope_.state.names.of(array);
   const auto element_bytes = static_cast<std::int64_t>(bytes_of(array->type));
   const auto bytes = constant_bytes(array);
   if (array->shape.empty()) {
-    code.line("{}{} {};", memory_.shared_scalars.count(array) ? "__shared__ " : "", type, name);
-  } else if (frame_.private_arrays.count(array)) {
+    code.line("{}{} {};", in_thread ? "" : "__shared__ ", type, name);
+  } else if (memory_.copies.count(array)) {
     code.line("{} {}[{}];", type, name, *bytes / element_bytes);
   } else if (bytes && takes(*bytes, in_thread)) {
     code.line("{}{} {}[{}];", in_thread ? "" : "__shared__ ", type, name,

@@ -11,9 +11,8 @@ class LocalArrays {
   LocalArrays(const ir::Program& program, KernelFrame& frame, const BlockMemory& memory, KernelScope& scope)
       : program_(program), frame_(frame), memory_(memory), scope_(scope) {}
 
-  /// `in_thread`: inside a loop over the threads of the block, or in a kernel of one thread.
-  /// Throws CompileError where no bound of an extent is known outside of the kernel.
-  void declare(const ir::Array& array, bool in_thread);
+  /// Where its place says. Throws CompileError where no bound of an extent is known outside of the kernel.
+  void declare(const ir::Allocate& n);
 
   /// Lines at the top of the kernel that the declarations need.
   const std::string& preamble() const { return preamble_; }

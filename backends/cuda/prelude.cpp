@@ -223,7 +223,7 @@ std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool w
       {Helper::ToInteger, to_integer_text}, {Helper::Wrapping, wrapping_text}, {Helper::Power, power_text}};
   std::set<Helper> common = used;
   for (const auto& [helper, text] : own) common.erase(helper);
-  std::string out = types_text + helper_definitions(common);
+  std::string out = types_text + helper_definitions(common, {});
   for (const auto& [helper, text] : own)
     if (used.count(helper)) out += text;
   if (block_reduce) out += reduce_text;

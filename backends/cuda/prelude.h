@@ -1,7 +1,7 @@
 // What every generated CUDA source begins with: types and helpers, since NVRTC has no standard headers.
 #pragma once
 
-#include "backends/openmp/prelude.h"
+#include "backends/c_text/prelude.h"
 
 namespace loopgrad::backend {
 

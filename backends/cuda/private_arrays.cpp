@@ -1,7 +1,7 @@
 #include "backends/cuda/private_arrays.h"
 
 #include "dsl/ir/rewriter.h"
-#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
 
 namespace loopgrad::backend {
 
@@ -9,58 +9,17 @@ using namespace ir;
 
 namespace {
 
-constexpr std::int64_t most_elements = 64;  // of one thread
-
-class Finder {
- public:
-  std::set<Array> locals, shared;
-
-  void visit(const Stmt& s) {
-    if (!s) return;
-    const auto* loop = s.as<For>();
-    const bool threads = loop && loop->mode == LoopMode::Threads;
-    if (const auto* n = s.as<Allocate>(); n && !threads_) locals.insert(n->array);
-    if (const auto* n = s.as<Assign>()) note(n->array, n->indices);
-    if (const auto* n = s.as<Reduce>()) note(n->array, n->indices);
-    if (const auto* n = s.as<Pop>()) note(n->array, n->indices);
-    const For* const outer = threads_;
-    const bool was_nested = nested_;
-    ir::visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[&](const Expr& e) {
-                                        walk(e, [&](const Expr& x) {
-                                          if (const auto* l = x.as<Load>()) note(l->array, l->indices);
-                                        });
-                                      },
-                                      [&](const Stmt& child) {
-                                        if (threads) nested_ |= outer != nullptr;
-                                        if (threads) threads_ = loop;
-                                        visit(child);
-                                        threads_ = outer;
-                                        nested_ = was_nested;
-                                      }});
-    });
+/// For each array of the threads that is declared outside of their loops, the part of one thread.
+void find_parts(const Stmt& s, std::map<Array, Array>& parts) {
+  const auto* loop = s ? s.as<For>() : nullptr;
+  if (!s || (loop && loop->mode == LoopMode::Threads)) return;
+  if (const auto* n = s.as<Allocate>(); n && n->home == Home::Thread && !n->array->shape.empty()) {
+    const std::vector<Expr> shape(n->array->shape.begin() + 1, n->array->shape.end());
+    parts[n->array] = make_array(n->array->name, n->array->type, shape, n->array->role, n->array->location);
   }
-
- private:
-  void note(const Array& array, const std::vector<Expr>& indices) {
-    const auto* first = indices.empty() ? nullptr : indices[0].as<Var>();
-    const bool own = first && threads_ && !nested_ && first->symbol == threads_->iterator &&
-                     as_int(threads_->lower) == 0 && equal(threads_->upper, array->shape[0]);
-    if (!own) shared.insert(array);
-  }
-
-  const For* threads_ = nullptr;  // around
-  bool nested_ = false;           // inside another one
-};
-
-bool is_small(const Array& array) {
-  std::int64_t elements = 1;
-  for (std::size_t d = 1; d < array->shape.size(); ++d) {
-    const auto extent = as_int(array->shape[d]);
-    if (!extent || *extent < 1 || *extent > most_elements) return false;
-    elements *= *extent;
-  }
-  return array->shape.size() > 1 && elements <= most_elements;
+  visit(s, [&](const auto& node) {
+    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { find_parts(child, parts); }});
+  });
 }
 
 class Dropper final : public Rewriter {
@@ -79,7 +38,7 @@ class Dropper final : public Rewriter {
     if (const auto* n = s.as<Reduce>(); n && find(n->array))
       return reduce_like(*n, *find(n->array), rest(n->indices), rewrite(n->value));
     if (const auto* n = s.as<Allocate>(); n && find(n->array))
-      return allocate(*find(n->array), rewrite(n->body), n->location);
+      return allocate(*find(n->array), rewrite(n->body), n->location, n->home);
     return rewrite_children(s);
   }
 
@@ -99,16 +58,9 @@ class Dropper final : public Rewriter {
 
 }  // namespace
 
-Stmt with_private_arrays(const Stmt& kernel, std::set<Array>& found) {
-  Finder finder;
-  finder.visit(kernel);
+Stmt with_private_arrays(const Stmt& kernel) {
   std::map<Array, Array> parts;
-  for (const Array& array : finder.locals) {
-    if (finder.shared.count(array) || !is_small(array)) continue;
-    const std::vector<Expr> shape(array->shape.begin() + 1, array->shape.end());
-    parts[array] = make_array(array->name, array->type, shape, array->role, array->location);
-    found.insert(parts[array]);
-  }
+  find_parts(kernel, parts);
   return parts.empty() ? kernel : Dropper(parts).rewrite(kernel);
 }
 

@@ -1,22 +1,18 @@
-// Arrays of the block that are really arrays of its threads.
+// Arrays of the threads that are declared outside of the loops over them, as parts of one.
 //
-//   local f32 row[T, 8]                          (in each thread)  float row[8];
+//   local f32 row[T, 8] (thread)                 (in each thread)  float row[8];
 //   threads for t in 0..T:
 //     for k in 0..8: row[t, k] = ...      ->     for k in 0..8: row[k] = ...
 //   threads for t in 0..T:
 //     for k in 0..8: ... row[t, k] ...           for k in 0..8: ... row[k] ...
 //
-// They need neither shared memory nor barriers, and live in registers where the loops over them are unrolled.
 #pragma once
 
 #include "dsl/ir/program.h"
 
-#include <set>
-
 namespace loopgrad::backend {
 
-/// A kernel with the first dimension dropped from each local array that only single loops over the threads touch, at
-/// the thread's number, and whose other extents are small constants. `found` receives the new arrays.
-ir::Stmt with_private_arrays(const ir::Stmt& kernel, std::set<ir::Array>& found);
+/// A kernel inside of Grid loops with the first dimension, the thread's number, dropped from each of them.
+ir::Stmt with_private_arrays(const ir::Stmt& kernel);
 
 }  // namespace loopgrad::backend

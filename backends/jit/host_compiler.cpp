@@ -2,7 +2,6 @@
 
 #include "backends/jit/cached_bytes.h"
 #include "backends/jit/process.h"
-#include "backends/openmp/emitter.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -66,8 +65,8 @@ CacheKey version_key(const fs::path& compiler) {
                   ".version");
 }
 
-std::vector<std::string> flag_list() {
-  std::istringstream words(fmt::format("-std=c++20 -fopenmp -shared -fPIC -w {} {}", required_flags, speed_flags));
+std::vector<std::string> flag_list(const std::string& for_code) {
+  std::istringstream words("-std=c++20 -fopenmp -shared -fPIC -w " + for_code);
   std::vector<std::string> flags;
   for (std::string word; words >> word;) flags.push_back(word);
   return flags;
@@ -87,7 +86,7 @@ void check_started(const ProcessResult& result, const fs::path& compiler, const 
 
 }  // namespace
 
-std::string host_compiler_flags() { return joined(flag_list()); }
+std::string host_compiler_flags(const std::string& flags) { return joined(flag_list(flags)); }
 
 HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& program) {
   HostCompiler compiler;
@@ -104,8 +103,8 @@ HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& pr
   return compiler;
 }
 
-std::string compile_shared_library(const HostCompiler& compiler, const std::string& source, const CacheFolder& folder,
-                                   const std::string& stem, const std::string& program) {
+std::string compile_shared_library(const HostCompiler& compiler, const std::string& source, const std::string& flags,
+                                   const CacheFolder& folder, const std::string& stem, const std::string& program) {
   const WorkFolder work;
   const Descriptor place(work.failure() ? -1 : ::open(work.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const int failure = work.failure() ? work.failure() : place ? publish_file(place, "kernels.cpp", source) : errno;
@@ -117,7 +116,7 @@ std::string compile_shared_library(const HostCompiler& compiler, const std::stri
                         .program = program,
                         .hint = "set TMPDIR to a folder of your own that can be written and has room"});
   std::vector<std::string> command = {compiler.path.string()};
-  for (std::string& flag : flag_list()) command.push_back(std::move(flag));
+  for (std::string& flag : flag_list(flags)) command.push_back(std::move(flag));
   const fs::path input = work.path() / "kernels.cpp", output = work.path() / "kernels.so";
   command.insert(command.end(), {"-o", output.string(), input.string()});
   const ProcessResult result = run_process(command, work.path());

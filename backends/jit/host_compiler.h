@@ -18,13 +18,13 @@ struct HostCompiler {
 /// Throws CompileError(NoCompiler) naming `program`.
 HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& program);
 
-/// All flags, as one line for people and for hashing.
-std::string host_compiler_flags();
+/// All flags, those for code generation included, as one line for people and for hashing.
+std::string host_compiler_flags(const std::string& flags);
 
 /// Compiles `source` in a private temporary folder, which is gone afterwards, and returns the content of the shared
 /// library. Throws CompileError: NoCompiler, BadCache when there is no place for temporary files either, or
 /// CompileFailed with the compiler's log and the path of the source, which is then kept in `folder` under `stem`.
-std::string compile_shared_library(const HostCompiler& compiler, const std::string& source, const CacheFolder& folder,
-                                   const std::string& stem, const std::string& program);
+std::string compile_shared_library(const HostCompiler& compiler, const std::string& source, const std::string& flags,
+                                   const CacheFolder& folder, const std::string& stem, const std::string& program);
 
 }  // namespace loopgrad::backend

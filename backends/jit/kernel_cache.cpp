@@ -51,15 +51,15 @@ void* KernelLibrary::function(const std::string& name) const {
   return address;
 }
 
-KernelLibrary load_kernels(const std::string& source, const std::string& program) {
+KernelLibrary load_kernels(const std::string& source, const std::string& flags, const std::string& program) {
   const CacheFolder folder(program);
   const HostCompiler compiler = find_host_compiler(folder, program);
-  const CacheKey key({source, host_compiler_flags(), compiler.path.string(), compiler.version, processor(),
+  const CacheKey key({source, host_compiler_flags(flags), compiler.path.string(), compiler.version, processor(),
                       std::to_string(interface_version)},
                      ".so");
   KernelLibrary kernels;
   kernels.from_cache_ = with_cached_bytes(
-      folder, key, [&] { return compile_shared_library(compiler, source, folder, key.stem, program); },
+      folder, key, [&] { return compile_shared_library(compiler, source, flags, folder, key.stem, program); },
       [&](const std::string& library) {
         std::string why;
         void* const handle = open_library(library, why);

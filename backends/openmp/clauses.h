@@ -1,7 +1,7 @@
 // The clauses of a parallel loop's pragmas.
 #pragma once
 
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 #include "backends/openmp/loop_plan.h"
 
 namespace loopgrad::backend {

@@ -1,6 +1,7 @@
 #include "backends/openmp/emitter.h"
 
 #include "backends/openmp/name_extents.h"
+#include "backends/openmp/prelude.h"
 #include "backends/openmp/region.h"
 #include "backends/openmp/stmt_text.h"
 #include "dsl/ir/visit.h"
@@ -195,7 +196,7 @@ EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string&
   unit.source += header_name.empty() ? declarations : fmt::format("#include \"{}\"\n", header_name);
   unit.source +=
       "\n#include <omp.h>\n\n#include <cmath>\n#include <cstdlib>\n#include <cstring>\n#include <initializer_list>\n";
-  if (!helpers.empty()) unit.source += "\nnamespace {\n" + helper_definitions(helpers) + "\n}  // namespace\n";
+  if (!helpers.empty()) unit.source += "\nnamespace {\n" + openmp_helpers(helpers) + "\n}  // namespace\n";
   unit.source += definitions;
   return unit;
 }

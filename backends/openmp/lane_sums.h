@@ -5,8 +5,8 @@
 // Left to itself, a compiler adds up the lanes of each sum apart, which for short loops takes longer than the sums.
 #pragma once
 
+#include "backends/c_text/code_text.h"
 #include "backends/openmp/clauses.h"
-#include "backends/openmp/code_text.h"
 
 namespace loopgrad::backend {
 

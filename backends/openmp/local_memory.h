@@ -1,8 +1,8 @@
 // The memory of local arrays that outlive neither a call nor an iteration, as `Scratch` objects of the generated code.
 #pragma once
 
-#include "backends/openmp/code_text.h"
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/code_text.h"
+#include "backends/c_text/expr_text.h"
 
 namespace loopgrad::backend {
 

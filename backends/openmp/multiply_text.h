@@ -4,7 +4,7 @@
 // alone, and so do the bits of the result: not on the number of threads.
 #pragma once
 
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 
 namespace loopgrad::backend {
 

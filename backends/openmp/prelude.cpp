@@ -5,40 +5,11 @@
 #include "backends/openmp/streams.h"
 #include "backends/openmp/vector_math.h"
 
-#include <cctype>
-#include <map>
-
 namespace loopgrad::backend {
 namespace {
 
-const std::map<Helper, const char*>& definitions() {
-  static const std::map<Helper, const char*> texts = {
-      {Helper::FloorDiv, R"(
-// Division that rounds towards minus infinity; division by zero gives 0 instead of a trap.
-template <class T>
-inline T floor_div(T a, T b) {
-  if (b == 0) return 0;
-  if (b == -1) return static_cast<T>(0ull - a);
-  return a / b - ((a % b != 0) & ((a < 0) != (b < 0)));
-}
-)"},
-      {Helper::FloorMod, R"(
-// What floor division leaves: never negative for a positive divisor.
-template <class T>
-inline T floor_mod(T a, T b) {
-  if (b == 0 || b == -1) return 0;
-  const T rest = a % b;
-  return rest + (((rest != 0) & ((rest < 0) != (b < 0))) ? b : 0);
-}
-)"},
-      {Helper::MinOf, R"(
-template <class T>
-inline T min_of(T a, T b) { return b < a ? b : a; }
-)"},
-      {Helper::MaxOf, R"(
-template <class T>
-inline T max_of(T a, T b) { return a < b ? b : a; }
-)"},
+const HelperTexts& own_texts() {
+  static const HelperTexts texts = {
       {Helper::MinReduction, R"(
 #pragma omp declare reduction(min_of : float : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
 #pragma omp declare reduction(min_of : double : omp_out = min_of(omp_out, omp_in)) initializer(omp_priv = INFINITY)
@@ -51,10 +22,6 @@ inline T max_of(T a, T b) { return a < b ? b : a; }
 #pragma omp declare reduction(max_of : int32_t : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = INT32_MIN)
 #pragma omp declare reduction(max_of : int64_t : omp_out = max_of(omp_out, omp_in)) initializer(omp_priv = INT64_MIN)
 )"},
-      {Helper::AbsOf, R"(
-template <class T>
-inline T abs_of(T a) { return a < 0 ? static_cast<T>(0ull - a) : a; }
-)"},
       {Helper::ToInteger, R"(
 // A number as an integer, rounded towards zero: the nearest integer where it does not fit, 0 where it is none.
 template <class Integer, class Float>
@@ -64,14 +31,6 @@ inline Integer to_integer(Float a) {
   const Integer inside = static_cast<Integer>((a >= -end) & (a < end) ? a : Float(0));
   const Integer below = a < -end ? least : inside;
   return a >= end ? ~least : below;
-}
-)"},
-      {Helper::Sigmoid, R"(
-// 1 / (1 + exp(-a)) without overflow.
-template <class T>
-inline T sigmoid(T a) {
-  const T z = std::exp(-std::abs(a));
-  return (a >= 0 ? 1 : z) / (1 + z);
 }
 )"},
       {Helper::Fused, R"(
@@ -109,15 +68,6 @@ template <class T> [[gnu::noipa, gnu::const]] T sigmoid(T x) {
 // IEEE half precision as it is stored: 16 bits, rounded to nearest even.
 inline float from_f16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
 inline uint16_t to_f16(float value) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value)); }
-)"},
-      {Helper::BF16, R"(
-// bfloat16 as it is stored: the upper half of a float, rounded to nearest even.
-inline float from_bf16(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
-inline uint16_t to_bf16(float value) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  return static_cast<uint16_t>(value == value ? rounded : (bits >> 16) | 0x40);
-}
 )"},
       {Helper::ExpF32, exp_f32_text},
       {Helper::LogF32, log_f32_text},
@@ -230,28 +180,14 @@ class Stack {
 
 }  // namespace
 
-std::string helper_definitions(const std::set<Helper>& used) {
+std::string openmp_helpers(const std::set<Helper>& used) {
   std::set<Helper> all = used;
   if (all.count(Helper::TanhF32) || all.count(Helper::SigmoidF32)) all.insert(Helper::ExpF32);
   if (all.count(Helper::MinReduction)) all.insert(Helper::MinOf);
   if (all.count(Helper::MaxReduction)) all.insert(Helper::MaxOf);
   const bool vector_math = all.count(Helper::ExpF32) || all.count(Helper::LogF32);
   if (vector_math) all.insert(Helper::Fused);
-  std::string out = vector_math ? vector_math_basics : "";
-  for (const Helper helper : all) out += definitions().at(helper);
-  return out;
-}
-
-std::string generated_name(const std::string& name) {
-  std::string out;
-  for (const char c : name) {
-    const bool kept = std::isalnum(static_cast<unsigned char>(c));
-    if (kept) out += c;
-    else if (!out.empty() && out.back() != '_') out += '_';
-  }
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "n");
-  if (out.back() != '_') out += '_';
-  return out;
+  return (vector_math ? vector_math_basics : "") + helper_definitions(all, own_texts());
 }
 
 }  // namespace loopgrad::backend

@@ -1,7 +1,7 @@
 // Statements of the IR as C++ text.
 #pragma once
 
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 #include "backends/openmp/loop_plan.h"
 
 namespace loopgrad::backend {

@@ -17,8 +17,8 @@
 // go past the caches are not ordered as others are; `stream_fence` at the end of a parallel region makes up for that.
 #pragma once
 
+#include "backends/c_text/code_text.h"
 #include "backends/openmp/clauses.h"
-#include "backends/openmp/code_text.h"
 
 #include <functional>
 #include <set>

@@ -1,7 +1,7 @@
 // The BLAS that generated code may hand products of matrices to, opened at run time. loopgrad does not need it.
 #pragma once
 
-#include "backends/openmp/emitter.h"
+#include "backends/runtime/kernel_types.h"
 
 namespace loopgrad::backend {
 

@@ -1,8 +1,8 @@
 // The memory of a kernel's local arrays: kept from run to run, and never shared by two runs at once.
 #pragma once
 
-#include "backends/openmp/emitter.h"
 #include "backends/runtime/binding.h"
+#include "backends/runtime/kernel_types.h"
 
 #include <cstdlib>
 #include <memory>

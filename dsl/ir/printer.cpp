@@ -228,6 +228,8 @@ class StmtPrinter {
     text += fmt::format("{} in {}..{}", names_.of(f.iterator), exprs_.text(f.lower), exprs_.text(f.upper));
     if (f.mode == LoopMode::Backward) text += " reversed";
     if (f.at_most) text += fmt::format(" (at most {})", exprs_.text(f.at_most));
+    if (f.shape.chunk > 0) text += fmt::format(" (chunk of {})", f.shape.chunk);
+    if (f.shape.strided) text += " (strided)";
     line(indent, text + ":", f.location);
     print_body(f.body, indent + 1);
     names_.release(f.iterator);
@@ -258,7 +260,7 @@ class StmtPrinter {
   void print_node(const Reduce& r, int indent) {
     // Sums of products are fused; what is not is said.
     const bool rounded = r.op == ReduceOp::Add && !r.atomic && !r.fused && product_of(r.value);
-    const char* note = r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
+    const char* note = r.of_block ? "(block) " : r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
     line(indent,
          fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), note, exprs_.text(r.value)),
          r.location);
@@ -266,7 +268,8 @@ class StmtPrinter {
   /// A local lives to the end of the body that it is in, or, with a colon, in what is indented below it.
   void print_node(const Allocate& a, int indent) { print_local(a, "", indent, indent); }
   void print_local(const Allocate& a, const char* colon, int indent, int body_indent) {
-    line(indent, "local " + declaration(a.array) + colon, a.location);
+    static const char* const places[] = {"", " (grid)", " (block)", " (thread)"};
+    line(indent, "local " + declaration(a.array) + places[static_cast<int>(a.home)] + colon, a.location);
     print_body(a.body, body_indent);
     names_.release(a.array);
   }

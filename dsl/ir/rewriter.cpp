@@ -41,12 +41,14 @@ Expr rebuild(const Fma& n) { return fma(n.a, n.b, n.c); }
 Expr rebuild(const Select& n) { return select(n.condition, n.a, n.b); }
 Expr rebuild(const Cast& n) { return cast(n.type, n.a); }
 Stmt rebuild(const Block& n) { return block(n.body); }
-Stmt rebuild(const For& n) { return for_loop(n.iterator, n.lower, n.upper, n.body, n.mode, n.location, n.at_most); }
+Stmt rebuild(const For& n) {
+  return for_loop(n.iterator, n.lower, n.upper, n.body, n.mode, n.location, n.at_most, n.shape);
+}
 Stmt rebuild(const While& n) { return while_loop(n.iterator, n.max_trips, n.condition, n.body, n.location); }
 Stmt rebuild(const If& n) { return if_then(n.condition, n.then_body, n.else_body, n.location); }
 Stmt rebuild(const Assign& n) { return assign(n.array, n.indices, n.value, n.location); }
 Stmt rebuild(const Reduce& n) { return reduce_like(n, n.array, n.indices, n.value); }
-Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location); }
+Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location, n.home); }
 Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
 Stmt rebuild(const Contraction& n) { return with_loops(n, n.loops); }
@@ -105,7 +107,7 @@ class FreshNames final : public Rewriter {
             [&](const For& n) {
               Expr lower = rewrite(n.lower), upper = rewrite(n.upper);
               const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
-              return for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most);
+              return for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most, n.shape);
             },
             [&](const While& n) {
               Expr max_trips = rewrite(n.max_trips);
@@ -116,7 +118,7 @@ class FreshNames final : public Rewriter {
               const Array& old = n.array;
               const Array fresh = arrays_[old] =
                   make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
-              return allocate(fresh, rewrite(n.body), n.location);
+              return allocate(fresh, rewrite(n.body), n.location, n.home);
             },
             [&](const Assign& n) { return assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location); },
             [&](const Reduce& n) { return reduce_like(n, renamed(n.array), indices(n.indices), rewrite(n.value)); },
@@ -251,7 +253,7 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
     if (const auto* n = t.as<Pop>(); n && arrays.count(n->array))
       return pop(renamed(n->array), list(n->indices), n->location);
     if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))
-      return allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location);
+      return allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location, n->home);
     if (const auto* n = t.as<Contraction>(); n && (arrays.count(n->c) || arrays.count(n->a) || arrays.count(n->b))) {
       Contraction copy = *n;
       copy.c = renamed(n->c);

@@ -1,5 +1,7 @@
 #include "dsl/ir/stmt.h"
 
+#include "dsl/ir/structural_equal.h"
+
 #include <loopgrad/error.h>
 
 #include <limits>
@@ -57,10 +59,42 @@ bool is_empty(const Stmt& s) {
 }
 
 Stmt for_loop(const Symbol& iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, SourceLocation location,
-              Expr at_most) {
+              Expr at_most, LoopShape shape) {
   if (is_empty(body)) return block({});
-  return {std::make_shared<For>(iterator, std::move(lower), std::move(upper), std::move(body), mode, std::move(at_most),
-                                location)};
+  auto loop = std::make_shared<For>(iterator, std::move(lower), std::move(upper), std::move(body), mode,
+                                    std::move(at_most), shape, location);
+  if (shape.chunk > 0 && !chunk_of(*loop)) loop->shape.chunk = 0;
+  if (shape.strided && !stride_of(*loop)) loop->shape.strided = false;
+  return {std::move(loop)};
+}
+
+Stmt chunk_loop(const Symbol& i, const Chunk& chunk, std::int64_t width, Stmt body, SourceLocation location) {
+  const Expr first = chunk.lowest ? binary(BinaryOp::Max, chunk.start, chunk.lowest) : chunk.start;
+  const Expr end = binary(BinaryOp::Min, chunk.start + int_const(width), chunk.upper);
+  return for_loop(i, first, end, std::move(body), LoopMode::Forward, location, {}, {.chunk = width});
+}
+
+std::optional<Chunk> chunk_of(const For& n) {
+  const auto* end = n.upper.as<Binary>();
+  if (n.shape.chunk < 1 || n.mode != LoopMode::Forward || !end || end->op != BinaryOp::Min) return std::nullopt;
+  const Expr width = int_const(n.shape.chunk);
+  if (equal(end->a, n.lower + width)) return Chunk{n.lower, {}, end->b};
+  const auto* first = n.lower.as<Binary>();
+  if (!first || first->op != BinaryOp::Max || !equal(end->a, first->a + width)) return std::nullopt;
+  return Chunk{first->a, first->b, end->b};
+}
+
+std::optional<ChunkStride> stride_of(const For& n) {
+  const auto* inner = n.body.as<For>();
+  if (!n.shape.strided || n.mode != LoopMode::Forward || as_int(n.lower) != 0 || !inner) return std::nullopt;
+  const auto chunk = chunk_of(*inner);
+  const auto* sum = chunk ? chunk->start.as<Binary>() : nullptr;
+  if (!sum || sum->op != BinaryOp::Add) return std::nullopt;
+  const auto* step = sum->b.as<Binary>();
+  const auto* trip = step && step->op == BinaryOp::Mul ? step->a.as<Var>() : nullptr;
+  if (!trip || trip->symbol != n.iterator) return std::nullopt;
+  const Expr trips = binary(BinaryOp::FloorDiv, chunk->upper - sum->a + (step->b - int_const(1)), step->b);
+  return equal(trips, n.upper) ? std::optional(ChunkStride{sum->a, step->b}) : std::nullopt;
 }
 
 Stmt while_loop(const Symbol& iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location) {
@@ -96,13 +130,14 @@ Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr val
             bool atomic) {
   check_store(array, indices, value);
   const bool fused = op == ReduceOp::Add && !atomic && product_of(value);
-  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, location)};
+  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, false, location)};
 }
 
 Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value) {
   check_store(array, indices, value);
   const bool fused = n.fused && product_of(value);
-  return {std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.location)};
+  return {std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.of_block,
+                                   n.location)};
 }
 
 std::optional<Factors> product_of(const Expr& e) {
@@ -120,9 +155,9 @@ Expr combined(const Reduce& n, const Expr& before) {
   return fma(factors->a, factors->b, before);
 }
 
-Stmt allocate(const Array& array, Stmt body, SourceLocation location) {
+Stmt allocate(const Array& array, Stmt body, SourceLocation location, Home home) {
   if (is_empty(body)) return block({});
-  return {std::make_shared<Allocate>(array, std::move(body), location)};
+  return {std::make_shared<Allocate>(array, std::move(body), home, location)};
 }
 
 Stmt push(Expr value, SourceLocation location) { return {std::make_shared<Push>(std::move(value), location)}; }

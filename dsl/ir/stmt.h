@@ -43,6 +43,14 @@ enum class LoopMode : std::uint8_t {
 /// Any order of the iterations, or all at once, is right.
 inline bool is_parallel(LoopMode mode) { return mode >= LoopMode::Parallel; }
 
+/// What a loop that the mapping to a GPU made is for. It says nothing about the order of the iterations, and a loop
+/// means the same without it.
+struct LoopShape {
+  std::int64_t chunk = 0;  // above 0: so many neighbouring iterations of one thread, of those that exist (see chunk_of)
+  bool strided = false;    // the chunks that one thread takes, equally far apart (see stride_of)
+  bool operator==(const LoopShape&) const = default;
+};
+
 /// for iterator in [lower, upper): body. Bounds are evaluated once, on entry; empty when upper <= lower.
 struct For : StmtOf<Kind::For> {
   Symbol iterator;
@@ -50,16 +58,19 @@ struct For : StmtOf<Kind::For> {
   Stmt body;
   LoopMode mode;
   Expr at_most;  // user's promise upper - lower <= at_most (in sizes only), or null
-  For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, SourceLocation location)
+  LoopShape shape;
+  For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, LoopShape shape,
+      SourceLocation location)
       : StmtOf(location),
         iterator(std::move(iterator)),
         lower(std::move(lower)),
         upper(std::move(upper)),
         body(std::move(body)),
         mode(mode),
-        at_most(std::move(at_most)) {}
+        at_most(std::move(at_most)),
+        shape(shape) {}
   static constexpr auto fields() {
-    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode, &For::at_most};
+    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode, &For::at_most, &For::shape};
   }
 };
 
@@ -109,14 +120,16 @@ Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest i
 
 /// array[indices] = array[indices] op value. Two Reduces with one op on one element commute (up to rounding); `atomic`
 /// says that iterations of a parallel loop may do so at the same time. `fused`: the value is a product, or a negated
-/// one, and is not rounded before it is added (see product_of()).
+/// one, and is not rounded before it is added (see product_of()). `of_block`: all threads of a block do it once each,
+/// on a scalar of which every thread keeps a copy; their values are combined in a tree whose shape depends on the
+/// number of threads only. Such a Reduce is atomic as well, for whoever runs the threads one by one.
 struct Reduce : StmtOf<Kind::Reduce> {
   Array array;
   std::vector<Expr> indices;
   ReduceOp op;
   Expr value;
-  bool atomic, fused;
-  Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, bool fused,
+  bool atomic, fused, of_block;
+  Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, bool fused, bool of_block,
          SourceLocation location)
       : StmtOf(location),
         array(std::move(array)),
@@ -124,19 +137,31 @@ struct Reduce : StmtOf<Kind::Reduce> {
         op(op),
         value(std::move(value)),
         atomic(atomic),
-        fused(fused) {}
+        fused(fused),
+        of_block(of_block) {}
   static constexpr auto fields() {
-    return std::tuple{&Reduce::array, &Reduce::indices, &Reduce::op, &Reduce::value, &Reduce::atomic, &Reduce::fused};
+    return std::tuple{&Reduce::array,  &Reduce::indices, &Reduce::op,      &Reduce::value,
+                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block};
   }
+};
+
+/// Who shares the elements of a local array in a program that is mapped to a GPU (see place_locals).
+enum class Home : std::uint8_t {
+  Unplaced,  // not mapped
+  Grid,      // outside of kernels: all threads of all launches in its extent
+  Block,     // the threads of one block
+  Thread,  // nobody: each thread has its own. Outside of loops over threads either a scalar, which all threads compute
+           // alike, or an array whose first index is the number of the thread
 };
 
 /// Declares a local array for the extent of `body`; its elements start uninitialised on every entry.
 struct Allocate : StmtOf<Kind::Allocate> {
   Array array;
   Stmt body;
-  Allocate(Array array, Stmt body, SourceLocation location)
-      : StmtOf(location), array(std::move(array)), body(std::move(body)) {}
-  static constexpr auto fields() { return std::tuple{&Allocate::array, &Allocate::body}; }
+  Home home;
+  Allocate(Array array, Stmt body, Home home, SourceLocation location)
+      : StmtOf(location), array(std::move(array)), body(std::move(body)), home(home) {}
+  static constexpr auto fields() { return std::tuple{&Allocate::array, &Allocate::body, &Allocate::home}; }
 };
 
 /// Pushes a value on the run-time stack (naive tape only; never inside a parallel loop).
@@ -195,8 +220,9 @@ struct Contraction : StmtOf<Kind::Contraction> {
 Stmt block(std::vector<Stmt> body);
 bool is_empty(const Stmt& s);  // null or an empty block
 
+/// A shape that does not fit the loop, as its bounds were simplified, is left out: it then is an ordinary loop.
 Stmt for_loop(const Symbol& iterator, Expr lower, Expr upper, Stmt body, LoopMode mode = LoopMode::Forward,
-              SourceLocation location = {}, Expr at_most = {});
+              SourceLocation location = {}, Expr at_most = {}, LoopShape shape = {});
 Stmt while_loop(const Symbol& iterator, Expr max_trips, Expr condition, Stmt body, SourceLocation location = {});
 Stmt if_then(Expr condition, Stmt then_body, Stmt else_body = {}, SourceLocation location = {});
 Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLocation location = {});
@@ -213,9 +239,27 @@ struct Factors {
 std::optional<Factors> product_of(const Expr& e);
 /// What the element holds after the Reduce, when it held `before`: `before op value`, or an Fma.
 Expr combined(const Reduce& n, const Expr& before);
-Stmt allocate(const Array& array, Stmt body, SourceLocation location = {});
+Stmt allocate(const Array& array, Stmt body, SourceLocation location = {}, Home home = Home::Unplaced);
 Stmt push(Expr value, SourceLocation location = {});
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
+
+/// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
+struct Chunk {
+  Expr start, lowest, upper;
+};
+/// for i in max(start, lowest)..min(start + width, upper): body, whose shape says `chunk`
+Stmt chunk_loop(const Symbol& i, const Chunk& chunk, std::int64_t width, Stmt body, SourceLocation location = {});
+/// The parts of such a loop; nullopt where the shape says nothing, or what does not fit the bounds.
+std::optional<Chunk> chunk_of(const For& n);
+
+/// Which chunks a thread takes: the k-th one starts at first + k*stride.
+struct ChunkStride {
+  Expr first, stride;
+};
+/// for k in 0..(upper - first + stride - 1)//stride: the chunk that starts at first + k*stride. The parts of such a
+/// loop, whose shape says `strided`; nullopt as for chunk_of.
+std::optional<ChunkStride> stride_of(const For& n);
+
 /// `n` with other loops that compute the same; nothing when they are empty.
 Stmt with_loops(const Contraction& n, Stmt loops);
 

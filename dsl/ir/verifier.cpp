@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 namespace loopgrad::ir {
 namespace {
@@ -108,6 +109,10 @@ class Verifier {
   }
 
   void check_access(const Array& array, const std::vector<Expr>& indices, const std::string& place) const {
+    if (array && !indices.empty() && copied_.contains(array->id)) {
+      const auto* first = threads_.size() == 1 ? indices[0].as<Var>() : nullptr;
+      if (!first || first->symbol != threads_.front()) fail("an element of another thread", place);
+    }
     if (!array || !visible_.contains(array->id)) fail("an array out of scope", place);
     if (indices.size() != array->shape.size()) fail("a wrong number of indices", place);
     for (const Expr& index : indices) {
@@ -169,26 +174,49 @@ class Verifier {
     check(f.upper, ScalarType::I64, headline(s));
     if (f.at_most) check_without_loads(f.at_most, headline(s));
     if (!f.body) fail("a missing body", headline(s));
+    if (f.shape.chunk < 0 || (f.shape.chunk > 0 && !chunk_of(f)))
+      fail("bounds that are not those of a chunk", headline(s));
+    if (f.shape.strided && !stride_of(f)) fail("a strided loop over no equally spaced chunks", headline(s));
     declare(f.iterator.id, f.iterator.name);
-    const bool outer = in_parallel_;
+    const bool outer = in_parallel_, outer_kernel = in_kernel_, outer_branch = in_branch_;
     in_parallel_ |= is_parallel(f.mode);
+    in_kernel_ |= f.mode == LoopMode::Grid;
+    in_branch_ |= f.mode != LoopMode::Threads && (decides_for_thread(f.lower) || decides_for_thread(f.upper));
+    if (f.mode == LoopMode::Threads) threads_.push_back(f.iterator);
     check(f.body);
+    if (f.mode == LoopMode::Threads) threads_.pop_back();
     in_parallel_ = outer;
+    in_kernel_ = outer_kernel;
+    in_branch_ = outer_branch;
     visible_.erase(f.iterator.id);
+  }
+  /// Whether threads of a block may see different values.
+  bool decides_for_thread(const Expr& e) const {
+    bool found = false;
+    walk(e, [&](const Expr& x) {
+      const auto* v = x.as<Var>();
+      for (const Symbol& thread : threads_) found |= v && v->symbol == thread;
+      found |= x.kind() == Kind::Load && !threads_.empty();
+    });
+    return found;
   }
   void check_node(const While& w, const Stmt& s) {
     check_without_loads(w.max_trips, headline(s));
     if (!w.body) fail("a missing body", headline(s));
     declare(w.iterator.id, w.iterator.name);
     check(w.condition, ScalarType::Bool, headline(s));
+    const bool outer = std::exchange(in_branch_, in_branch_ || decides_for_thread(w.condition));
     check(w.body);
+    in_branch_ = outer;
     visible_.erase(w.iterator.id);
   }
   void check_node(const If& branch, const Stmt& s) {
     check(branch.condition, ScalarType::Bool, headline(s));
     if (!branch.then_body) fail("a missing body", headline(s));
+    const bool outer = std::exchange(in_branch_, in_branch_ || decides_for_thread(branch.condition));
     check(branch.then_body);
     if (branch.else_body) check(branch.else_body);
+    in_branch_ = outer;
   }
   void check_node(const Assign& a, const Stmt& s) { check_write(a.array, a.indices, a.value, s); }
   void check_node(const Reduce& r, const Stmt& s) {
@@ -196,13 +224,22 @@ class Verifier {
     if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
     if (r.fused && (r.atomic || r.op != ReduceOp::Add || !product_of(r.value)))
       fail("a fused sum of what is no product", headline(s));
+    if (!r.of_block) return;
+    if (!r.atomic || !copied_.contains(r.array->id) || !r.array->shape.empty())
+      fail("a sum of all threads into what is no scalar that each of them keeps", headline(s));
+    if (threads_.empty() || in_branch_) fail("a sum of all threads that some of them may leave out", headline(s));
   }
   void check_node(const Allocate& a, const Stmt& s) {
     if (a.array->role != ArrayRole::Local) fail("an allocation of an argument", headline(s));
     if (!a.body) fail("a missing body", headline(s));
+    if (a.home == Home::Grid && in_kernel_) fail("memory of the grid inside a kernel", headline(s));
+    if (a.home == Home::Block && (!in_kernel_ || !threads_.empty()))
+      fail("memory of a block that is not inside its grid and outside of its threads", headline(s));
     check_shape(a.array);
     declare(a.array->id, a.array->name);
+    if (a.home == Home::Thread && in_kernel_ && threads_.empty()) copied_.insert(a.array->id);
     check(a.body);
+    copied_.erase(a.array->id);
     visible_.erase(a.array->id);
   }
   void check_node(const Push& p, const Stmt& s) {
@@ -244,6 +281,9 @@ class Verifier {
   void check_write(const Array& array, const std::vector<Expr>& indices, const Expr& value, const Stmt& s) const {
     check_access(array, indices, headline(s));
     if (array->role == ArrayRole::Input) fail("an input is written", headline(s));
+    const auto* sum = s.as<Reduce>();
+    if (indices.empty() && !threads_.empty() && copied_.contains(array->id) && !(sum && sum->of_block))
+      fail("a thread changes its copy of a scalar that all compute alike", headline(s));
     for (const Expr& index : indices) check(index);
     if (s.kind() != Kind::Pop) check(value, value_type(array->type), headline(s));
   }
@@ -252,7 +292,10 @@ class Verifier {
   const std::string& after_;
   std::set<std::int64_t> declared_;  // every symbol and array ever seen
   std::set<std::int64_t> visible_;   // those in scope
-  bool in_parallel_ = false;
+  std::set<std::int64_t> copied_;    // arrays of which each thread has its own, declared outside of loops over threads
+  std::vector<Symbol> threads_;      // iterators of the loops over threads around
+  bool in_parallel_ = false, in_kernel_ = false;
+  bool in_branch_ = false;  // that some threads of the block may not take
 };
 
 }  // namespace

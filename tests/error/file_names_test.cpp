@@ -1,8 +1,9 @@
 // The names of the user's files appear in comments of generated code, and nothing in them is run.
+#include "backends/c_text/code_text.h"
 #include "backends/cuda/emitter.h"
-#include "backends/openmp/code_text.h"
 #include "backends/openmp/emitter.h"
 #include "tests/error/cache_fixture.h"
+#include "transforms/map/gpu/place_locals.h"
 
 #include <loopgrad/compile.h>
 
@@ -44,8 +45,8 @@ Program program_of_a_hostile_file() { ProgramBuilder p("hostile"); auto n = p.si
 
 TEST(FileNames, StayInTheirCommentInBothEmitters) {
   const Program program = program_of_a_hostile_file();
-  for (const std::string& code :
-       {backend::emit_openmp({program.ir()}).source, backend::emit_cuda({program.ir()}).source()}) {
+  for (const std::string& code : {backend::emit_openmp({program.ir()}).source,
+                                  backend::emit_cuda({transforms::place_locals(program.ir())}).source()}) {
     EXPECT_NE(code.find("// a_; std::fclose("), std::string::npos) << code;
     EXPECT_EQ(code.find("\n; std::fclose("), std::string::npos) << code;
   }

@@ -151,14 +151,18 @@ class ProgramReader {
     const std::size_t outer = scope_.size();
     const SourceLocation location = here();
     const Array array = read_array_declaration(in, ArrayRole::Local);
+    Home home = Home::Unplaced;
+    if (in.accept_all({"(", "grid", ")"})) home = Home::Grid;
+    else if (in.accept_all({"(", "block", ")"})) home = Home::Block;
+    else if (in.accept_all({"(", "thread", ")"})) home = Home::Thread;
     if (in.is_next(":")) {
       Stmt inner = read_indented_body(in, indent);
       scope_.shrink(outer);
-      return allocate(array, std::move(inner), location);
+      return allocate(array, std::move(inner), location, home);
     }
     in.expect_end();
     ++at_;
-    return allocate(array, read_body(indent), location);
+    return allocate(array, read_body(indent), location, home);
   }
   Stmt read_loop(TokenReader& in, LoopMode mode, int indent) {
     const SourceLocation location = here();
@@ -185,8 +189,16 @@ class ProgramReader {
         at_most = index(in);
         in.expect(")");
       }
+      LoopShape shape;
+      if (in.accept_all({"(", "chunk", "of"})) {
+        shape.chunk = as_int(index(in)).value_or(0);
+        in.expect(")");
+      }
+      shape.strided = in.accept_all({"(", "strided", ")"});
       Stmt body = read_indented_body(in, indent);
-      result = for_loop(iterator, lower, upper, std::move(body), mode, location, at_most);
+      // The factory would leave out a shape that does not fit: that is for the verifier to say.
+      if (shape == LoopShape{}) result = for_loop(iterator, lower, upper, std::move(body), mode, location, at_most);
+      else result = {std::make_shared<For>(iterator, lower, upper, std::move(body), mode, at_most, shape, location)};
     }
     scope_.shrink(outer);
     return result;
@@ -219,11 +231,13 @@ class ProgramReader {
     else if (in.accept_all({"min", "="})) op = ReduceOp::Min;
     else if (in.accept_all({"max", "="})) op = ReduceOp::Max;
     else if (!in.accept("+=")) in.fail("=, +=, *=, min= or max=");
-    const bool atomic = in.accept_all({"(", "atomic", ")"});
+    const bool of_block = in.accept_all({"(", "block", ")"});
+    const bool atomic = of_block || in.accept_all({"(", "atomic", ")"});
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
-    if (rounded)
-      return finished(in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, here())});
+    if (rounded || of_block)
+      return finished(
+          in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, of_block, here())});
     return finished(in, reduce(array, std::move(indices), op, value, here(), atomic));
   }
 

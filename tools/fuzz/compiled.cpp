@@ -1,7 +1,7 @@
 #include "tools/fuzz/compiled.h"
 
+#include "backends/c_text/prelude.h"
 #include "backends/compile_together.h"
-#include "backends/openmp/prelude.h"
 #include "dsl/ir/visit.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/cost.h"

@@ -167,7 +167,8 @@ bool host_knows(const ir::Expr& e) {
 }
 
 Stmt with_body(const ir::For& loop, Stmt body) {
-  return ir::for_loop(loop.iterator, loop.lower, loop.upper, std::move(body), loop.mode, loop.location, loop.at_most);
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, std::move(body), loop.mode, loop.location, loop.at_most,
+                      loop.shape);
 }
 
 Stmt with_mode(const ir::For& loop, ir::LoopMode mode) {

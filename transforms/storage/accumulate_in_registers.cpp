@@ -173,7 +173,7 @@ class Accumulator final : public Rewriter {
       return reduce_like(*r, scalars[r->array], {}, r->value);
     });
     all.push_back(rewrite_children(
-        for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most)));
+        for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most, loop.shape)));
     all.insert(all.end(), epilogue.begin(), epilogue.end());
     Stmt result = block(std::move(all));
     for (const Candidate& c : candidates) result = allocate(scalars[c.sum->array], result, c.sum->location);

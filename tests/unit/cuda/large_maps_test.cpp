@@ -134,7 +134,7 @@ TEST(SpreadLoops, SumsOverSeveralLoopsMeetOnce) {
       for (auto x : p.loop("x", 0, w)) s(i) += a(i, y, x);
   }
   const LoweredProgram result = mapped_to_small_gpu(p.build());
-  const std::size_t loop = result.text.find("for y in 0..h"), meet = result.text.find("s_all += (atomic) s_part");
+  const std::size_t loop = result.text.find("for y in 0..h"), meet = result.text.find("s_all += (block) s_part");
   EXPECT_LT(loop, meet) << result.text;
   EXPECT_EQ(result.text.find("for y in 0..h", meet), std::string::npos) << result.text;
   for (const std::int64_t w_value : {0, 1, 40}) expect_same_results(result, {{"n", 3}, {"h", 4}, {"w", w_value}});
@@ -151,7 +151,7 @@ TEST(SpreadLoops, ASumBesideWhatItReadsIsShared) {
       a(i, j) /= 3.0;
     }
   const LoweredProgram result = mapped_to_small_gpu(p.build());
-  EXPECT_NE(result.text.find("(atomic)"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("(block)"), std::string::npos) << result.text;
   for (const std::int64_t n_value : {1, 2, 9}) expect_same_results(result, {{"n", n_value}});
 }
 

@@ -133,7 +133,7 @@ TEST(Mapping, RowsAreSharedByTheThreadsOfABlock) {
   const lg::ir::Program program = mapped(normalised_rows());
   const std::string text = lg::ir::print(program);
   EXPECT_NE(text.find("grid for i in 0..n"), std::string::npos) << text;
-  EXPECT_NE(text.find("sum_all += (atomic) sum_part"), std::string::npos) << text;
+  EXPECT_NE(text.find("sum_all += (block) sum_part"), std::string::npos) << text;
   const std::vector<float> a = ramp(5 * 1031);
   const std::vector<float> b = run_mapped(normalised_rows(), a, {5, 1031}, {5, 1031}, "b");
   for (std::size_t i = 0; i < 5; ++i) {

@@ -83,7 +83,7 @@ TEST(RegisterTiles, AThreadTakesSumsThatShareWhatTheyLoad) {
 TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
   const LoweredProgram result = mapped_to_small_gpu(distances_of_rows());
   EXPECT_TRUE(has(result, "n*k >= 16 && n >= 4 && k >= 4")) << result.text;
-  EXPECT_TRUE(has(result, "c_now_all += (atomic) c_now_part")) << result.text;
+  EXPECT_TRUE(has(result, "c_now_all += (block) c_now_part")) << result.text;
   const std::string code = cuda_of(result);
   EXPECT_NE(code.find("c_now_all_15_ += block_reduce<double>(c_now_part_15_"), std::string::npos) << code;
   // Rows are far apart, and each of them is read with wide accesses.
@@ -95,7 +95,7 @@ TEST(RegisterTiles, ABlockTakesSumsThatShareWhatTheyLoad) {
 TEST(RegisterTiles, BlocksAreTakenWhereThreadsOfTheNestAreFew) {
   const LoweredProgram result = mapped_to_small_gpu(weights());
   EXPECT_TRUE(has(result, "k >= 4 && c >= 4 && (m >= 1 && m > r)")) << result.text;
-  EXPECT_TRUE(has(result, "w_now_all += (atomic) w_now_part")) << result.text;
+  EXPECT_TRUE(has(result, "w_now_all += (block) w_now_part")) << result.text;
   for (const auto& [k_value, c_value, m_value] : {std::tuple{4, 4, 9}, {5, 6, 34}, {4, 4, 2}, {4, 4, 0}})
     expect_same_results(result, {{"n", 2}, {"k", k_value}, {"c", c_value}, {"m", m_value}, {"r", 3}});
 }

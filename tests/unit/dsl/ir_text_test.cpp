@@ -2,8 +2,10 @@
 #include "tests/support/ir_text.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
+#include "dsl/ir/visit.h"
 
 #include <gtest/gtest.h>
 
@@ -56,10 +58,19 @@ parallel for i in 0..n:
       s = 1
   y[i] = select(s < 1, fma(s, 2, 1e-05), min(s, nan))
   kept[i] = f16(y[i])
-grid for b in 0..n:
-  local f64 t:
-    threads for c in b*4..min(b*4 + 4, n):
-      z min= f64(0.1f32)
+local f32 shared[n] (grid):
+  grid for b in 0..n:
+    local f32 row[8, 4] (thread):
+      local f32 tile[8] (block)
+      local f64 t (thread)
+      t = 0
+      threads for c in 0..8:
+        t += (block) 1
+        for step in 0..(n - c + 31)//32 (strided):
+          for d in max(c + step*32, 1)..min(c + step*32 + 4, n) (chunk of 4):
+            tile[c] = row[c, d - (c + step*32)]
+        z min= f64(0.1f32)
+        shared[b] = tile[c]
   z = (1 - z)/f64(n//2 - n%3)
 push(1f32)
 push(z)
@@ -72,6 +83,31 @@ TEST(IrText, ReadsWhatIsPrinted) {
   const std::string text = print(program);
   EXPECT_EQ(again(text), text);
   EXPECT_TRUE(structurally_equal(parse_program(text), program));
+}
+
+/// What the mapping to a GPU decides is said, and is not lost on the way.
+TEST(IrText, KeepsWhoSharesALocalAndTheShapesOfLoops) {
+  std::string found;
+  walk_stmts(parse_program(print(everything())).body, [&](const Stmt& s) {
+    if (const auto* n = s.as<Allocate>(); n && n->home != Home::Unplaced)
+      found += n->array->name + ":" + std::to_string(static_cast<int>(n->home)) + " ";
+    if (const auto* n = s.as<For>(); n && n->shape != LoopShape{})
+      found += n->iterator.name + ":" + std::to_string(n->shape.chunk) + (n->shape.strided ? "s " : " ");
+    if (const auto* n = s.as<Reduce>(); n && n->of_block) found += n->array->name + "+ ";
+  });
+  EXPECT_EQ(found, "shared:1 row:3 tile:2 t:3 t+ step:0s d:4 ");
+}
+
+/// Passes rewrite loops by the factory, which must not say of a loop what no longer holds.
+TEST(IrText, LeavesOutAShapeThatNoLongerFits) {
+  const Symbol i = make_symbol("i"), n = make_symbol("n");
+  const Array y = make_array("y", ScalarType::F32, {var(n)}, ArrayRole::Output, {});
+  const Stmt body = assign(y, {var(i)}, const_of(1, ScalarType::F32));
+  const Stmt chunk = chunk_loop(i, {int_const(8), {}, var(n)}, 4, body);
+  ASSERT_TRUE(chunk.as<For>());
+  EXPECT_EQ(chunk.as<For>()->shape.chunk, 4);
+  EXPECT_EQ(substitute(chunk, {{n, var(make_symbol("m"))}}).as<For>()->shape.chunk, 4);
+  EXPECT_EQ(substitute(chunk, {{n, int_const(12)}}).as<For>()->shape.chunk, 0);  // for i in 8..12
 }
 
 TEST(IrText, SaysWhereSomethingElseWasExpected) {

@@ -1,6 +1,8 @@
 // The verifier refuses every kind of malformed program, naming the pass and the node.
 #include "dsl/ir/verifier.h"
 
+#include "tests/support/ir_text.h"
+
 #include <loopgrad/error.h>
 
 #include <gtest/gtest.h>
@@ -108,6 +110,53 @@ TEST_F(Verifier, Arguments) {
   Program fact = program(block({}));
   fact.facts.push_back({FactKind::InRange, t, zero, var(n), {}, {}});
   expect_bad(fact, "an unknown array in `a fact 'in_range'`");
+}
+
+/// What `verify` says about a program with these statements, or "".
+std::string complaint(const std::string& body) {
+  const std::string head = "program p(n)\n  input  f32 x[n]\n  output f32 y[n]\n";
+  try {
+    verify(parse_program(head + body), "test");
+    return "";
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+}
+
+TEST(VerifierOfMappedPrograms, LocalsAreUsedByThoseWhoShareThem) {
+  const auto in_kernel = [](const std::string& home, const std::string& store) {
+    return "grid for b in 0..n:\n  local f32 t[8, 2] (" + home + ")\n  local f32 s (thread)\n  s = 0\n" +
+           "  threads for c in 0..8:\n    " + store + "\n";
+  };
+  EXPECT_EQ(complaint(in_kernel("thread", "t[c, 1] = s")), "");
+  EXPECT_EQ(complaint(in_kernel("block", "t[7 - c, 1] = s")), "");
+  EXPECT_NE(complaint(in_kernel("thread", "t[7 - c, 1] = s")).find("an element of another thread"), std::string::npos);
+  EXPECT_NE(complaint(in_kernel("thread", "t[b, 1] = s")).find("an element of another thread"), std::string::npos);
+  EXPECT_NE(complaint(in_kernel("block", "s = 1")).find("a thread changes its copy"), std::string::npos);
+  EXPECT_NE(complaint(in_kernel("grid", "y[b] = s")).find("memory of the grid inside a kernel"), std::string::npos);
+  EXPECT_NE(complaint("local f32 t[8] (block):\n  t[0] = 1\n").find("memory of a block"), std::string::npos);
+}
+
+TEST(VerifierOfMappedPrograms, AllThreadsTakePartInWhatTheyCombine) {
+  const auto in_threads = [](const std::string& store) {
+    return "grid for b in 0..n:\n  local f32 s (thread)\n  s = 0\n  threads for c in 0..8:\n" + store;
+  };
+  EXPECT_EQ(complaint(in_threads("    s += (block) x[b]\n")), "");
+  EXPECT_EQ(complaint(in_threads("    if b < 2:\n      s += (block) x[b]\n")), "");  // all of a block or none
+  const std::string left_out = "that some of them may leave out";
+  EXPECT_NE(complaint(in_threads("    if c < 2:\n      s += (block) x[b]\n")).find(left_out), std::string::npos);
+  EXPECT_NE(complaint(in_threads("    for k in 0..c:\n      s += (block) x[b]\n")).find(left_out), std::string::npos);
+  EXPECT_NE(complaint(in_threads("    y[b] += (block) x[b]\n")).find("no scalar that each of them keeps"),
+            std::string::npos);
+}
+
+TEST(VerifierOfMappedPrograms, ShapesOfLoopsFitTheirBounds) {
+  EXPECT_EQ(complaint("for i in 3..min(3 + 4, n) (chunk of 4):\n  y[i] = 1\n"), "");
+  EXPECT_NE(complaint("for i in 3..min(3 + 5, n) (chunk of 4):\n  y[i] = 1\n").find("not those of a chunk"),
+            std::string::npos);
+  EXPECT_NE(complaint("for k in 0..n (strided):\n  for i in k*4..min(k*4 + 4, n) (chunk of 4):\n    y[i] = 1\n")
+                .find("a strided loop over no equally spaced chunks"),
+            std::string::npos);
 }
 
 }  // namespace

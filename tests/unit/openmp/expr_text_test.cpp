@@ -1,5 +1,5 @@
 // Expressions as C++: precedence, literals, types and the choice between C++ operators and helpers.
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // Helpers of these tests: programs written in the language, their loops marked by hand, built and run.
 #pragma once
 
+#include "backends/interpreter/interpreter.h"
+#include "backends/openmp/emitter.h"
 #include "backends/stage.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"

@@ -1,4 +1,5 @@
 // Where generated code keeps local arrays and the stack of the naive tape, and that it reports when memory is short.
+#include "backends/openmp/stack.h"
 #include "tests/unit/openmp/kernels.h"
 
 #include "tests/error/expect_error.h"
@@ -82,7 +83,7 @@ TEST(RunOpenMP, StackReversesWhatWasPushed) {
   HostArray K(ScalarType::I64, {N}), H(ScalarType::F16, {N}), B(ScalarType::Bool, {N});
   for (std::int64_t e = 0; e < N; ++e) K.set(e, double(e * e)), H.set(e, double(e % 1000)), B.set(e, e % 3 == 0);
   const Arguments arguments = {{"x", view(X.data(), {N})}, {"k", K.view()}, {"h", H.view()}, {"b", B.view()}};
-  backend::TapeStack stack;
+  backend::HostStack stack;
   run(forward, arguments, {}, 1, &stack);
   EXPECT_EQ(stack.kernel.size, N * (4 + 8 + 4 + 1));
   EXPECT_EQ(stack.kernel.peak, stack.kernel.size);

@@ -3,8 +3,8 @@
 
 #include <loopgrad/loopgrad.h>
 
+#include "backends/c_text/prelude.h"
 #include "backends/cuda/emitter.h"
-#include "backends/openmp/prelude.h"
 #include "tests/unit/transforms/passes.h"
 
 #include <cctype>

@@ -386,14 +386,14 @@ TEST(SpreadLoops, GivesThreadsPartialResults) {
       threads for t in 0..32:
         local f32 sum_part
         sum_part = 0
-        for c_step in 0..(n - t*4 + 127)//128:
-          for c in t*4 + c_step*128..min(t*4 + c_step*128 + 4, n):
+        for c_step in 0..(n - t*4 + 127)//128 (strided):
+          for c in t*4 + c_step*128..min(t*4 + c_step*128 + 4, n) (chunk of 4):
             sum_part += x[c]*x[c]
         sum_all += (atomic) sum_part
       sum += sum_all
     threads for t in 0..32:
-      for c_step in 0..(n - t*4 + 127)//128:
-        for c in t*4 + c_step*128..min(t*4 + c_step*128 + 4, n):
+      for c_step in 0..(n - t*4 + 127)//128 (strided):
+        for c in t*4 + c_step*128..min(t*4 + c_step*128 + 4, n) (chunk of 4):
           y[c] = x[c]/sum
   )");
 }
@@ -421,8 +421,8 @@ TEST(LongSum, IsDoneByManyBlocksAndThenOne) {
           threads for t in 0..64:
             local f32 s_part
             s_part = 0
-            for c_step in 0..(n - (b*64 + t)*4 + (blocks*64*4 - 1))//(blocks*64*4):
-              for c in (b*64 + t)*4 + c_step*(blocks*64*4)..min((b*64 + t)*4 + c_step*(blocks*64*4) + 4, n):
+            for c_step in 0..(n - (b*64 + t)*4 + (blocks*64*4 - 1))//(blocks*64*4) (strided):
+              for c in (b*64 + t)*4 + c_step*(blocks*64*4)..min((b*64 + t)*4 + c_step*(blocks*64*4) + 4, n) (chunk of 4):
                 s_part += x[c]
             s_all += (atomic) s_part
           threads for t in 0..1:
@@ -433,8 +433,8 @@ TEST(LongSum, IsDoneByManyBlocksAndThenOne) {
           threads for t in 0..64:
             local f32 s_part
             s_part = 0
-            for p_step in 0..(blocks - t*4 + 255)//256:
-              for p in t*4 + p_step*256..min(t*4 + p_step*256 + 4, blocks):
+            for p_step in 0..(blocks - t*4 + 255)//256 (strided):
+              for p in t*4 + p_step*256..min(t*4 + p_step*256 + 4, blocks) (chunk of 4):
                 s_part += s_partial[p]
             s_all += (atomic) s_part
           threads for t in 0..1:

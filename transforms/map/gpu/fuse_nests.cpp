@@ -4,9 +4,9 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/accesses.h"
+#include "transforms/analysis/contiguous.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
-#include "transforms/map/gpu/contiguous.h"
 
 #include <algorithm>
 

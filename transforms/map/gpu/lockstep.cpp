@@ -91,7 +91,8 @@ class Distributor {
     if (const auto* local = s.as<ir::Allocate>(); local && (contains_loop(local->body) || has_late_stores(local->body)))
       return lanes_of(*local);
     if (const auto* loop = s.as<ir::For>())
-      return ir::for_loop(loop->iterator, loop->lower, loop->upper, visit(loop->body), loop->mode, loop->location);
+      return ir::for_loop(loop->iterator, loop->lower, loop->upper, visit(loop->body), loop->mode, loop->location, {},
+                          loop->shape);
     if (const auto* branch = s.as<ir::If>(); branch && contains_loop(s)) return branches(*branch, *this);
     return over_chunk(s);
   }

@@ -25,7 +25,7 @@
 // inside.
 #pragma once
 
-#include "transforms/map/gpu/contiguous.h"
+#include "transforms/analysis/contiguous.h"
 
 namespace loopgrad::transforms {
 

@@ -4,9 +4,9 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/contiguous.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_builder.h"
-#include "transforms/map/gpu/contiguous.h"
 #include "transforms/map/gpu/lockstep.h"
 
 #include <algorithm>

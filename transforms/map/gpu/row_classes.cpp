@@ -62,8 +62,7 @@ Stmt long_rows(const ParallelNest& nest, const RaggedRows& ragged, const Stmt& b
   // The iteration of the loop over rows, under the name `own`, that is number `i` of the group's.
   auto row = [&](const ir::Symbol& own, const ir::Symbol& i, const Stmt& s) {
     const Expr first = rows.lower + ir::var(group) + ir::var(i) * ir::var(groups);
-    return ir::for_loop(own, first, ir::binary(BinaryOp::Min, first + number(1), rows.upper), s, ir::LoopMode::Forward,
-                        where);
+    return ir::chunk_loop(own, {first, {}, rows.upper}, 1, s, where);
   };
   const ir::Symbol mine = ir::make_symbol("row"), seen = ir::make_symbol(rows.iterator.name);
   const Expr its_length = ir::substitute(length, {{rows.iterator, ir::var(seen)}});

@@ -3,10 +3,10 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
+#include "transforms/analysis/contiguous.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
 #include "transforms/loops/loop_builder.h"
-#include "transforms/map/gpu/contiguous.h"
 #include "transforms/map/gpu/inner_work.h"
 #include "transforms/map/gpu/keep_rows.h"
 #include "transforms/map/gpu/lane_groups.h"
@@ -324,7 +324,7 @@ Stmt strided_loop(const ir::Symbol& i, const Expr& lower, const Expr& upper, con
   const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - start + (distance - ir::int_const(1)), distance);
   const Chunk chunk = {start + ir::var(step) * distance, shift.value_or(0) > 0 ? lower : Expr(), upper};
   return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, chunk, width, std::move(body), location),
-                      LoopMode::Forward, location);
+                      LoopMode::Forward, location, {}, {.strided = true});
 }
 
 Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const Expr& stride, Stmt body,
@@ -333,7 +333,7 @@ Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const 
   const Expr trips = ir::binary(BinaryOp::FloorDiv, upper - first + (stride - ir::int_const(1)), stride);
   const Chunk one = {first + ir::var(step) * stride, {}, upper};
   return ir::for_loop(step, ir::int_const(0), trips, chunk_loop(i, one, 1, std::move(body), location),
-                      LoopMode::Forward, location);
+                      LoopMode::Forward, location, {}, {.strided = true});
 }
 
 Stmt spread_loops(const Analysed& program, const Stmt& s, const Expr& threads) {

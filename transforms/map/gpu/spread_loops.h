@@ -51,11 +51,11 @@ bool can_spread(const Analysed& program, const ir::Stmt& s);
 
 /// How many threads a block has when its loops say so: the parallel loops in `body`, more than one of them, all run
 /// over the same constant number of iterations, and share an array that is allocated around all of them. Such loops
-/// take a thread for each iteration, and an array of a row for each is the threads' own (private_arrays.h).
+/// take a thread for each iteration, and an array of a row for each is the threads' own (place_locals.h).
 std::optional<std::int64_t> team_of(const ir::Stmt& body);
 
 /// for i in lower + first, lower + first + stride, ... below upper: body. Where that makes for wide accesses, for
-/// chunks of neighbouring iterations in place of single ones; see transforms/map/gpu/contiguous.h.
+/// chunks of neighbouring iterations in place of single ones; see transforms/analysis/contiguous.h.
 ir::Stmt strided_loop(const ir::Symbol& i, const ir::Expr& lower, const ir::Expr& upper, const ir::Expr& first,
                       const ir::Expr& stride, ir::Stmt body, const SourceLocation& location);
 

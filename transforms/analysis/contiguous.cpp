@@ -1,4 +1,4 @@
-#include "transforms/map/gpu/contiguous.h"
+#include "transforms/analysis/contiguous.h"
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
@@ -182,23 +182,6 @@ std::map<ir::Array, std::set<std::int64_t>> offsets_along(const Stmt& body, cons
 bool is_in_registers(const ir::Array& array) {
   return array->role == ir::ArrayRole::Local && !array->shape.empty() &&
          ir::constant_bytes(array).value_or(most_register_bytes + 1) <= most_register_bytes;
-}
-
-Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width, Stmt body,
-                const SourceLocation& location) {
-  const Expr first = chunk.lowest ? ir::binary(BinaryOp::Max, chunk.start, chunk.lowest) : chunk.start;
-  const Expr end = ir::binary(BinaryOp::Min, chunk.start + ir::int_const(width), chunk.upper);
-  return ir::for_loop(i, first, end, std::move(body), ir::LoopMode::Forward, location);
-}
-
-std::optional<Chunk> chunk_of(const ir::For& loop, std::int64_t width) {
-  const auto* end = loop.upper.as<ir::Binary>();
-  if (loop.mode != ir::LoopMode::Forward || !end || end->op != BinaryOp::Min) return std::nullopt;
-  auto starts_at = [&](const Expr& start) { return ir::equal(end->a, start + ir::int_const(width)); };
-  if (starts_at(loop.lower)) return Chunk{loop.lower, {}, end->b};
-  const auto* first = loop.lower.as<ir::Binary>();
-  if (!first || first->op != BinaryOp::Max || !starts_at(first->a)) return std::nullopt;
-  return Chunk{first->a, first->b, end->b};
 }
 
 std::vector<ContiguousAccess> contiguous_accesses(const Stmt& body, const std::vector<ir::Symbol>& iterators,

@@ -12,23 +12,14 @@
 
 namespace loopgrad::transforms {
 
+using ir::Chunk;
+using ir::chunk_loop;
+
 inline constexpr std::int64_t chunk_width = 4;
 inline constexpr std::int64_t short_column = 2;
 
-/// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
-struct Chunk {
-  ir::Expr start, lowest, upper;
-};
-
 /// Whether the array is small and local: a thread's own ones are kept in registers, and nothing of them is moved.
 bool is_in_registers(const ir::Array& array);
-
-/// for i in max(start, lowest)..min(start + width, upper): body
-ir::Stmt chunk_loop(const ir::Symbol& i, const Chunk& chunk, std::int64_t width, ir::Stmt body,
-                    const SourceLocation& location);
-
-/// The chunk that `chunk_loop` made a loop of, with this width; nullopt for other loops.
-std::optional<Chunk> chunk_of(const ir::For& loop, std::int64_t width);
 
 /// An array that all iterations of a chunk or tile use at one place each, neighbours at neighbouring places; or, of an
 /// array that is only read, one of several places that are not a constant distance apart.

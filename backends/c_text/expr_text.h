@@ -1,7 +1,7 @@
 // Expressions of the IR as C++ text.
 #pragma once
 
-#include "backends/openmp/prelude.h"
+#include "backends/c_text/prelude.h"
 #include "dsl/ir/printer.h"
 
 #include <functional>

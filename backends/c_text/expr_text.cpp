@@ -1,4 +1,4 @@
-#include "backends/openmp/expr_text.h"
+#include "backends/c_text/expr_text.h"
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
