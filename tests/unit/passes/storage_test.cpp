@@ -331,6 +331,56 @@ TEST(MergeCopies, LivesWhereItIsCopiedInTheEnd) {
     )");
 }
 
+TEST(MergeCopies, SumsInARowOfTheResultThatSeveralNestsMake) {
+  expect_pass("merge_copies", R"(
+    program p(T, n)
+      input  f32 x[T, n]
+      output f32 y[T, n]
+      inout  f32 s[T]
+    )",
+              R"(
+    local f32 h[n]
+    for t in 0..T:
+      for i in 0..n:
+        h[i] = 0
+      for k in 0..n:
+        for i in 0..n:
+          h[i] += x[t, k]
+      for i in 0..n:
+        y[t, n - i - 1] = h[i]
+      for i in 0..n:
+        s[t] += h[i]
+    )",
+              R"(
+    for t in 0..T:
+      for i in 0..n:
+        y[t, n - i - 1] = 0
+      for k in 0..n:
+        for i in 0..n:
+          y[t, n - i - 1] += x[t, k]
+      for i in 0..n:
+        s[t] += y[t, n - i - 1]
+    )",
+              "'h' is 'y'");
+}
+
+TEST(MergeCopies, KeepsALocalThatLivesOnFromStepToStep) {
+  for (const char* start : {"if t == 0:\n      for i in 0..n:\n        h[i] = 0", "s[t] = h[0]"}) {
+    expect_kept("merge_copies", R"(
+  program p(T, n)
+    input  f32 x[T, n]
+    output f32 y[T, n]
+    inout  f32 s[T]
+  )",
+                "  local f32 h[n]\n  for i in 0..n:\n    h[i] = 1\n  for t in 0..T:\n    " + std::string(start) + R"(
+    for i in 0..n:
+      h[i] += x[t, i]
+    for i in 0..n:
+      y[t, i] = h[i]
+  )");
+  }
+}
+
 TEST(MergeCopies, KeepsALocalThatIsUsedAfterTheCopy) {
   expect_kept("merge_copies", R"(
     program p(n)
