@@ -34,19 +34,6 @@ bool is_fill(const LevelUse& use, const ir::Array& array, std::size_t dimension)
   });
 }
 
-// The level that the steps go towards, of those that a use touches: its index is fixed, or that of a loop around it.
-Expr farthest(const LevelUse& use, bool backward) {
-  if (ir::has_load(use.index)) return {};
-  for (const Stmt& s : use.path) {
-    auto* loop = s.as<ir::For>();
-    if (!loop || !ir::mentions(use.index, loop->iterator)) continue;
-    const auto offset = distance(use.index, ir::var(loop->iterator));
-    if (!offset || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return {};
-    return (backward ? loop->lower : loop->upper - ir::int_const(1)) + ir::int_const(*offset);
-  }
-  return use.index;
-}
-
 class Sinker {
  public:
   Sinker(const Stmt& scope, std::size_t dimension)
@@ -96,9 +83,11 @@ class Sinker {
 
   // Whether what is not in the loop finds the levels filled when only the first or the last step's are.
   bool is_reached(const LevelUse& use, bool before) const {
-    const Expr level = farthest(use, window_.backward());
+    const auto levels = values_of(use.index, use.path);
+    if (!levels) return false;
+    const Expr level = window_.backward() ? levels->lower : levels->upper - ir::int_const(1);
     const Expr reached = (before ? window_.first() : window_.last()) + ir::int_const(window_.entering());
-    const auto beyond = level ? distance(level, reached) : std::nullopt;
+    const auto beyond = distance(level, reached);
     return beyond && (window_.backward() ? *beyond >= 0 : *beyond <= 0);
   }
 

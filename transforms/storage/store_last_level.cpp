@@ -20,23 +20,6 @@ namespace {
 
 constexpr std::size_t most_statements = 12;
 
-struct Bounds {
-  Expr lower, upper;  // inclusive, exclusive
-};
-
-// The values of an index: of an iterator of the loops around it plus a constant, or of one that no loop changes.
-std::optional<Bounds> values_of(const Expr& index, const std::vector<Stmt>& path) {
-  if (ir::has_load(index)) return std::nullopt;
-  for (const Stmt& s : path) {
-    auto* loop = s.as<ir::For>();
-    if (!loop || !ir::mentions(index, loop->iterator)) continue;
-    const auto offset = distance(index, ir::var(loop->iterator));
-    if (!offset || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return std::nullopt;
-    return Bounds{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset)};
-  }
-  return Bounds{index, index + ir::int_const(1)};
-}
-
 bool surely_at_most(const Expr& a, const Expr& b) {
   const auto ahead = distance(b, a);
   return ahead && *ahead >= 0;
