@@ -1,11 +1,13 @@
 #include "transforms/storage/fold_arrays.h"
 
+#include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/lifetimes.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/sink_fills.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +20,8 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
+
+constexpr unsigned long budget_per_question = 500'000;  // isl operations
 
 // Whether every use is one that this re-addresses.
 bool is_plain(const ir::Program& program, const ir::Array& array) {
@@ -57,6 +61,7 @@ std::optional<std::int64_t> places_in(const ir::Program& program, const Stmt& sc
   const auto& allocate = *scope.as<ir::Allocate>();
   try {
     const auto model = analyses(context).model_of(program, allocate.body);
+    model->context->restart_budget(budget_per_question);
     const auto found = places_alive(*model, allocate.array, dimension);
     if (!found) return std::nullopt;
     const std::int64_t most = context.options.machine.most_in_place;
@@ -109,10 +114,9 @@ ir::Program fold(const ir::Program& program, ir::Array& array, std::size_t dimen
     places = places_in(result, scope, dimension, context);
   }
   if (!places) return program;
-  context.report.remarks.push_back(
-      {fmt::format("'{}' keeps {} of its levels in dimension {}: no more are alive at once", array->name, *places,
-                   dimension),
-       array->location});
+  const std::string kept =
+      fmt::format("{} of {} levels in dimension {}", *places, ir::print(array->shape[dimension]), dimension);
+  note_storage(context, array, Storage::Folded, kept, "no more are alive at once", array->location);
   const Stmt now = with_places(scope, dimension, *places);
   array = now.as<ir::Allocate>()->array;
   return ir::with_body(result, replace(result.body, scope, now));

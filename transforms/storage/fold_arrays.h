@@ -18,7 +18,7 @@
 // Requires: parallel loops are marked (what they may work on at once stays apart). Guarantees: the same results and
 // bits. Applies to a dimension that a loop goes through in order, when lifetimes.h finds a number of places, smaller
 // than the extent where that is a number. Leaves alone: arrays with facts, of stacks or products of matrices. Notes
-// each array as a remark in the report.
+// each array in the report.
 #pragma once
 
 #include "transforms/pass/pass.h"

@@ -1,11 +1,11 @@
 #include "transforms/storage/merge_copies.h"
 
+#include "dsl/ir/printer.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
-
-#include <fmt/format.h>
+#include "transforms/storage/storage_plan.h"
 
 #include <algorithm>
 
@@ -52,8 +52,9 @@ std::vector<Copy> copies_in(const Stmt& body) {
   return result;
 }
 
-// Whether the copy is `for i in 0..n: .. target[i, ..] = local[i, ..]`, of all elements of both, in no other loop.
-bool is_of_all(const Copy& copy, const Statement& copier) {
+// Whether the copy is `for i in 0..n: .. target[i, ..] = local[i, ..]`, of all elements of both, in no other loop and
+// under no condition.
+bool is_of_all(const Copy& copy, const Statement& copier, const Stmt& body) {
   const ir::Assign& assign = copy.assign();
   const std::vector<Expr>& indices = copy.source->indices;
   if (copier.loops.size() != indices.size() || assign.indices.size() != indices.size()) return false;
@@ -64,7 +65,10 @@ bool is_of_all(const Copy& copy, const Statement& copier) {
     if (!ir::equal(indices[d], ir::var(loop->iterator)) || !ir::equal(assign.indices[d], indices[d])) return false;
     if (!ir::equal(loop->upper, extent) || !ir::equal(assign.array->shape[d], extent)) return false;
   }
-  return copier.exact;
+  bool decides = false;
+  ir::walk_stmts(copier.loops[0], [&](const Stmt& s) { decides |= s.kind() == ir::Kind::If; });
+  const auto parts = top_level(body);
+  return !decides && std::any_of(parts.begin(), parts.end(), [&](const Stmt& s) { return s.same_as(copier.loops[0]); });
 }
 
 class Legality {
@@ -88,7 +92,7 @@ class Legality {
     }
     if (!copier_ || writers_.empty() || !copier_->exact || !stored(*copier_).exact) return false;
     shared_ = poly::common_loops(*writers_[0], *copier_);
-    of_all_ = is_of_all(copy_, *copier_);
+    of_all_ = is_of_all(copy_, *copier_, program_.body);
     return std::all_of(writers_.begin(), writers_.end(), [&](const Statement* writer) {
       return writer < copier_ && poly::common_loops(*writer, *copier_) == shared_;
     });
@@ -241,9 +245,9 @@ ir::Program merge_copies(const ir::Program& program, PassContext& context) {
         refused.push_back(copy.stmt);
         continue;
       }
-      context.report.remarks.push_back(
-          {fmt::format("'{}' is '{}', which it is copied to", copy.source->array->name, copy.assign().array->name),
-           copy.stmt->location});
+      const Expr target = ir::load(copy.assign().array, copy.assign().indices);
+      note_storage(context, copy.source->array, Storage::Alias, ir::print(target), "it is only on its way there",
+                   copy.stmt->location);
       result = ir::with_body(result, merged(result.body, copy));
       break;
     }

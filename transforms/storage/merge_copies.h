@@ -17,7 +17,8 @@
 // one when nothing but the copy touches that one and, in each iteration of the loops around the copy and the writers of
 // the local array (none, for a result), all writers come before the copy, every element written is copied, to a place
 // of its own, and every element read was written. Leaves alone: arrays with facts; arrays of products of matrices,
-// unless all of them is copied as it is. Past isl's budget the array stays. Notes each array as a remark in the report.
+// unless all of them is copied as it is. Past isl's budget the array stays. Notes each array in the
+// report.
 #pragma once
 
 #include "transforms/pass/pass.h"

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/level_uses.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <fmt/format.h>
 
@@ -88,9 +89,10 @@ class Levels {
                          }));
   }
 
-  std::string remark() const {
-    return fmt::format("'{}' is read from the levels of '{}' in loop '{}', which does not copy them back", array_->name,
-                       tape_->name, steps().iterator.name);
+  void note(PassContext& context) const {
+    note_storage(context, array_, Storage::Alias, fmt::format("levels of {}", tape_->name),
+                 fmt::format("loop '{}' puts every state there and copies it back", steps().iterator.name),
+                 copy_->location);
   }
 
  private:
@@ -325,7 +327,7 @@ std::optional<ir::Program> read_once(const ir::Program& program, PassContext& co
       if (!copy.as<ir::For>()) continue;
       Levels levels(program, statements, loop, copy);
       if (!levels.is_legal()) continue;
-      context.report.remarks.push_back({levels.remark(), copy->location});
+      levels.note(context);
       return levels.build();
     }
   }

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/level_uses.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <fmt/format.h>
 
@@ -50,9 +51,10 @@ class LastLevel {
         }));
   }
 
-  std::string remark() const {
-    return fmt::format("the last step of '{}' stores to '{}' what it would store to '{}' and what would be copied",
-                       steps().iterator.name, target_->name, tape_->name);
+  void note(PassContext& context) const {
+    note_storage(context, tape_, Storage::Alias, fmt::format("last level in {}", target_->name),
+                 fmt::format("only the copy reads what the last step of '{}' stores", steps().iterator.name),
+                 copy_->location);
   }
 
  private:
@@ -249,7 +251,7 @@ std::optional<ir::Program> stored_once(const ir::Program& program, PassContext& 
       if (!statements[copy].as<ir::For>()) continue;
       LastLevel last(program, statements, loop, copy);
       if (!last.is_legal()) continue;
-      context.report.remarks.push_back({last.remark(), statements[copy]->location});
+      last.note(context);
       return last.build();
     }
   }

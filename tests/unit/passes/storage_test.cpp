@@ -32,7 +32,7 @@ TEST(FoldArrays, KeepsTheLevelsThatAStepUses) {
     for i in 0..n:
       y[i] = v[0, i]
     )",
-              "keeps 2 of its levels");
+              "v: folded, 2 of T + 1 levels in dimension 0");
 }
 
 TEST(FoldArrays, PutsALevelInThePlaceOfTheOneItComesFrom) {
@@ -61,7 +61,7 @@ TEST(FoldArrays, PutsALevelInThePlaceOfTheOneItComesFrom) {
     for i in 0..n:
       y[i] = v[0, i]
     )",
-              "keeps 1 of its levels");
+              "v: folded, 1 of T + 1 levels in dimension 0");
 }
 
 TEST(FoldArrays, KeepsAllWhenALaterReaderWantsAnEarlyLevel) {
@@ -122,7 +122,7 @@ TEST(FoldArrays, KeepsThreeLevelsInTheMiddleDimension) {
       for j in 0..m:
         y[i, j] = u[i, (T + 1)%3, j]
     )",
-              "'u' keeps 3 of its levels in dimension 1");
+              "u: folded, 3 of T + 2 levels in dimension 1");
 }
 
 TEST(FoldArrays, CountsLevelsThatALoopInTheStepGoesThrough) {
@@ -163,7 +163,7 @@ TEST(FoldArrays, CountsLevelsThatALoopInTheStepGoesThrough) {
     parallel for i in 0..n:
       y[i] = u[(T + 2)%3, i]
     )",
-              "keeps 3 of its levels");
+              "u: folded, 3 of T + 3 levels in dimension 0");
 }
 
 TEST(FoldArrays, FindsTheLevelsOfStepsInsideOfOtherLoops) {
@@ -361,7 +361,7 @@ TEST(MergeCopies, SumsInARowOfTheResultThatSeveralNestsMake) {
       for i in 0..n:
         s[t] += y[t, n - i - 1]
     )",
-              "'h' is 'y'");
+              "h: alias, y[t, n - i - 1]");
 }
 
 TEST(MergeCopies, KeepsALocalThatLivesOnFromStepToStep) {
@@ -379,6 +379,24 @@ TEST(MergeCopies, KeepsALocalThatLivesOnFromStepToStep) {
       y[t, i] = h[i]
   )");
   }
+}
+
+TEST(MergeCopies, KeepsALocalThatIsNotAlwaysCopied) {
+  expect_kept("merge_copies", R"(
+    program p(n)
+      input  f32 x[n]
+      inout  f32 y[n]
+      output f32 z
+    )",
+              R"(
+    local f32 v[n]
+    for i in 0..n:
+      v[i] = x[i]*2
+    if n > 100:
+      for i in 0..n:
+        y[i] = v[i]
+    z = v[0]
+    )");
 }
 
 TEST(MergeCopies, KeepsALocalThatIsUsedAfterTheCopy) {
@@ -453,7 +471,7 @@ TEST(ReadLevels, ReadsTheStateOfTheStepBeforeFromTheTape) {
       for j in 0..m:
         u[i, j] = select(0 < T, u_tape[T - 1, i, j], u0[i, j])
     )",
-              "'u' is read from the levels of 'u_tape'");
+              "u: alias, levels of u_tape");
 }
 
 TEST(ReadLevels, KeepsArraysThatMayAlias) {
@@ -524,7 +542,7 @@ TEST(StoreLastLevel, PutsTheLastStateWhereItIsCopied) {
       for i in 0..n:
         y[i] = v[T, i]
     )",
-              "the last step of 't' stores to 'y'");
+              "v: alias, last level in y");
 }
 
 TEST(StoreLastLevel, KeepsATapeThatIsReadToItsEnd) {

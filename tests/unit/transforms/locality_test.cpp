@@ -137,8 +137,9 @@ TEST(FoldArrays, OnlyThoseThatAStepUsesAreKept) {
   for (const int reach : {1, 2, 3}) {
     const LoweredProgram l = lowered(levels(reach, true));
     EXPECT_NE(l.text.find("local f64 v[" + std::to_string(reach + 1) + ", n]"), std::string::npos) << l.text;
-    ASSERT_EQ(l.report.remarks.size(), 1u);
-    EXPECT_NE(l.report.remarks[0].text.find("'v' keeps"), std::string::npos);
+    ASSERT_EQ(l.report.storage.size(), 1u);
+    EXPECT_EQ(l.report.storage[0].array, "v");
+    EXPECT_EQ(l.report.storage[0].decision, "folded");
     for (const std::int64_t steps : {0, 1, 2, 7}) expect_same_results(l, {{"n", 5}, {"T", steps}});
   }
 }
