@@ -25,7 +25,7 @@
 #include "transforms/pass/pass.h"
 #include "transforms/schedule/apply_schedule.h"
 #include "transforms/storage/accumulate_in_registers.h"
-#include "transforms/storage/contract_levels.h"
+#include "transforms/storage/fold_arrays.h"
 #include "transforms/storage/forward_elements.h"
 #include "transforms/storage/join_scalars.h"
 #include "transforms/storage/keep_last_elements.h"
@@ -164,7 +164,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   }
   if (options.mode == SumMode::Serial) return;
   add("parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true");
-  if (restructures) add("contract_levels", contract_levels, "last: only loops that are not parallel give up levels");
+  if (restructures) add("fold_arrays", fold_arrays, "last: only loops that are not parallel give up levels");
 }
 
 /// Arrays that follow from indices become arguments, which the report names.

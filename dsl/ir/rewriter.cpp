@@ -224,6 +224,10 @@ Stmt move_elements(const Stmt& s, const ElementMove& move) {
       const auto place = moved(n->array, n->indices);
       if (place) return reduce_like(*n, place->array, place->indices, rewrite(n->value, on_expr));
     }
+    if (const auto* n = t.as<Pop>()) {
+      const auto place = moved(n->array, n->indices);
+      if (place) return pop(place->array, place->indices, n->location);
+    }
     return std::nullopt;
   });
 }

@@ -42,7 +42,7 @@ struct ElementPlace {
   Array array;
   std::vector<Expr> indices;
 };
-/// Asked at every load, assignment and sum; nullopt: the element stays where it is. Elements that the indices of the
+/// Asked at every load and store; nullopt: the element stays where it is. Elements that the indices of the
 /// new place are read from move, too.
 using ElementMove = std::function<std::optional<ElementPlace>(const Array& array, const std::vector<Expr>& indices)>;
 Stmt move_elements(const Stmt& s, const ElementMove& move);

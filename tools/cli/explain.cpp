@@ -80,6 +80,14 @@ std::string loops_text(const Part& part) {
   return titled(fmt::format("Loops of the {} program", part.name), rows);
 }
 
+std::string storage_text(const Part& part) {
+  if (part.decisions.storage.empty()) return "";
+  Rows rows = {{"array", "line", "decision", "place", "reason"}};
+  for (const StorageDecision& d : part.decisions.storage)
+    rows.push_back({d.array, d.where.str(), d.decision, d.place, d.reason});
+  return titled(fmt::format("Storage of arrays of the {} program", part.name), rows);
+}
+
 std::string kernels_text(const Part& part) {
   Rows rows = {{"loops", "line", "shape", "reason"}};
   for (const KernelDecision& d : part.decisions.kernels)
@@ -109,7 +117,8 @@ std::string work_text(const std::vector<Part>& parts) {
 Json json_of(const SourceLocation& where) { return where.known() ? Json(where.str()) : Json(nullptr); }
 
 Json json_of(const Part& part) {
-  Json sums = Json::array(), contractions = Json::array(), loops = Json::array(), kernels = Json::array();
+  Json sums = Json::array(), contractions = Json::array(), loops = Json::array(), kernels = Json::array(),
+       storage = Json::array();
   for (const ContractionDecision& d : part.decisions.contractions)
     contractions.push_back(
         {{"sum", d.sum}, {"where", json_of(d.where)}, {"handed_over", d.handed_over}, {"reason", d.reason}});
@@ -132,6 +141,12 @@ Json json_of(const Part& part) {
   }
   for (const LoopDecision& d : part.decisions.loops)
     loops.push_back({{"loop", d.loop}, {"where", json_of(d.where)}, {"parallel", d.parallel}, {"reason", d.reason}});
+  for (const StorageDecision& d : part.decisions.storage)
+    storage.push_back({{"array", d.array},
+                       {"where", json_of(d.where)},
+                       {"decision", d.decision},
+                       {"place", d.place},
+                       {"reason", d.reason}});
   for (const KernelDecision& d : part.decisions.kernels)
     kernels.push_back({{"loops", d.loops}, {"where", json_of(d.where)}, {"shape", d.shape}, {"reason", d.reason}});
   return {{"name", part.name},
@@ -142,6 +157,7 @@ Json json_of(const Part& part) {
           {"sums", sums},
           {"contractions", contractions},
           {"loops", loops},
+          {"storage", storage},
           {"kernels", kernels}};
 }
 
@@ -184,7 +200,7 @@ int explain_program(const Options& options) {
   text += "\n\n" + tape_text(gradient.report);
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
-    text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part);
+    text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part) + storage_text(part);
     if (compiling.target == Target::Cuda) text += kernels_text(part);
     programs.push_back(json_of(part));
   }

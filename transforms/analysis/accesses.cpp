@@ -75,4 +75,26 @@ bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For
   return false;
 }
 
+Passing::Passing(const ir::Program& program) : aliased_(ir::aliased_arrays(program)), least_(program) {}
+
+bool Passing::can_pass(const Stmt& s, const std::vector<Access>& accesses, Same same) const {
+  if (ir::uses_stack(s)) return false;
+  std::vector<const ir::For*> loops;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    if (const auto* loop = child.as<ir::For>()) loops.push_back(loop);
+  });
+  const auto all = accesses_of(s);
+  return std::all_of(all.begin(), all.end(), [&](const Access& x) {
+    const auto is_x = [&](const Access& y) {
+      return y.array == x.array && y.writes && ir::equal(y.indices, x.indices);
+    };
+    if (same == Same::MayRead && !x.writes && std::any_of(accesses.begin(), accesses.end(), is_x)) return true;
+    return std::all_of(accesses.begin(), accesses.end(), [&](const Access& y) {
+      if (!x.writes && !y.writes) return true;
+      if (may_alias(x.array) && may_alias(y.array)) return false;
+      return x.array != y.array || are_apart(x, y, loops) || least_.are_apart(x.indices, y.indices);
+    });
+  });
+}
+
 }  // namespace loopgrad::transforms

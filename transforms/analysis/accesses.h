@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/symbolic/least_values.h"
 
 #include <vector>
 
@@ -31,5 +32,22 @@ bool passes_by(const std::vector<ir::Expr>& load, const std::vector<ir::Expr>& e
 /// Whether `x`, in whatever iteration of the loops, never touches the element of `y`, in whatever other one: an index
 /// in which the loops have no part in `y` is another one, or out of the range of the loop that is that index of `x`.
 bool are_apart(const Access& x, const Access& y, const std::vector<const ir::For*>& loops);
+
+/// What can change places with what in a program.
+class Passing {
+ public:
+  explicit Passing(const ir::Program& program);
+
+  bool may_alias(const ir::Array& array) const { return aliased_.count(array) > 0; }
+
+  /// Whether `s`, whatever its iterations, neither changes what the accesses touch nor touches what they change. The
+  /// accesses are in no loop of `s`. `Same::MayRead`: other than to read an element under the same indices as they do.
+  enum class Same { MayRead, Stays };
+  bool can_pass(const ir::Stmt& s, const std::vector<Access>& accesses, Same same = Same::Stays) const;
+
+ private:
+  const std::set<ir::Array> aliased_;
+  const ir::LeastValues least_;
+};
 
 }  // namespace loopgrad::transforms

@@ -7,6 +7,9 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/locality/row_nests.h"
 #include "transforms/locality/row_windows.h"
+#include "transforms/storage/storage_plan.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -215,7 +218,8 @@ class Fused {
 
 class Fuser {
  public:
-  Fuser(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
+  Fuser(const ir::Program& program, PassContext& context)
+      : program_(program), analyses_(analyses(context)), context_(context) {}
 
   Stmt visit(const Stmt& s) {
     return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
@@ -235,6 +239,9 @@ class Fuser {
         result.push_back(visit(body[k++]));
         continue;
       }
+      for (const auto& [array, window] : plan.windows)
+        note_storage(context_, array, Storage::Windowed, fmt::format("{} rows of each strip", window.rows()),
+                     "nests run row by row, and no more are still to be read", array->location);
       result.insert(result.end(), plan.before.begin(), plan.before.end());
       result.push_back(Fused(plan).build());
       result.insert(result.end(), plan.after.begin(), plan.after.end());
@@ -264,6 +271,7 @@ class Fuser {
 
   const ir::Program& program_;
   Analyses& analyses_;
+  PassContext& context_;
 };
 
 // Arrays that windows have replaced are allocated in vain.
@@ -277,7 +285,7 @@ Stmt without_unused(const Stmt& s) {
 }  // namespace
 
 ir::Program fuse_rows(const ir::Program& program, PassContext& context) {
-  return ir::with_body(program, without_unused(Fuser(program, analyses(context)).visit(program.body)));
+  return ir::with_body(program, without_unused(Fuser(program, context).visit(program.body)));
 }
 
 }  // namespace loopgrad::transforms

@@ -79,26 +79,22 @@ std::optional<RowWindow> window_of(const Uses& all, const std::vector<RowNest>& 
   return window;
 }
 
-class Windowed final : public ir::Rewriter {
+class Windowed {
  public:
-  using Rewriter::rewrite;
   Windowed(const RowWindows& windows, const Expr& strip, const Expr& start, const Expr& rows, bool peeled)
       : windows_(windows), strip_(strip), start_(start), rows_(rows), peeled_(peeled) {}
 
-  Expr rewrite(const Expr& e) override {
-    auto* node = e.as<ir::Load>();
-    auto window = node ? windows_.find(node->array) : windows_.end();
-    if (window == windows_.end()) return rewrite_children(e);
-    return ir::load(window->second.array, moved(window->second, node->indices), node->location);
+  Stmt moved(const Stmt& row) {
+    const Stmt code = ir::move_elements(
+        row, [&](const ir::Array& array, const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
+          const auto window = windows_.find(array);
+          if (window == windows_.end()) return std::nullopt;
+          return ir::ElementPlace{window->second.array, moved(window->second, indices)};
+        });
+    return with_places(code);
   }
 
-  Stmt rewrite(const Stmt& s) override {
-    auto* node = s.as<ir::Assign>();
-    auto window = node ? windows_.find(node->array) : windows_.end();
-    if (window == windows_.end()) return rewrite_children(s);
-    return ir::assign(window->second.array, moved(window->second, node->indices), rewrite(node->value), node->location);
-  }
-
+ private:
   // A row with the places that its code asks for computed before it.
   Stmt with_places(const Stmt& row) const {
     std::vector<Stmt> code;
@@ -109,14 +105,12 @@ class Windowed final : public ir::Rewriter {
     return result;
   }
 
- private:
   struct Place {
     ir::Array array, number;
     Expr row, value;
   };
 
   std::vector<Expr> moved(const RowWindow& window, std::vector<Expr> indices) {
-    for (Expr& index : indices) index = rewrite(index);
     const Expr row = simplify_indices(indices[0] - start_), before = strip_ * ir::int_const(window.rows());
     // Rows before the start are the last ones of the strip before, whose places precede this strip's.
     indices[0] = peeled_ ? simplify_indices(before + row) : place_of(window, row, before);
@@ -164,9 +158,7 @@ RowWindows row_windows(const ir::Program& program, const RowDistances& distances
 
 Stmt in_windows(const Stmt& row, const RowWindows& windows, const Expr& strip, const Expr& start, const Expr& rows,
                 bool peeled) {
-  Windowed windowed(windows, strip, start, rows, peeled);
-  const Stmt code = windowed.rewrite(row);
-  return windowed.with_places(code);
+  return Windowed(windows, strip, start, rows, peeled).moved(row);
 }
 
 }  // namespace loopgrad::transforms

@@ -159,41 +159,22 @@ std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, con
 }
 
 // Moves the accesses of some locals to their expanded arrays and drops their Allocates.
-class Mover final : public ir::Rewriter {
- public:
-  explicit Mover(const std::map<ir::Array, Expanded>& moved) : moved_(moved) {}
-
-  Expr rewrite(const Expr& e) override {
-    auto* node = e.as<ir::Load>();
-    if (!node || !moved_.count(node->array)) return rewrite_children(e);
-    return ir::load(moved_.at(node->array).array, element(node->array, node->indices), node->location);
-  }
-
-  Stmt rewrite(const Stmt& s) override {
-    if (auto* node = s.as<ir::Allocate>(); node && moved_.count(node->array)) return rewrite(node->body);
-    if (auto* node = s.as<ir::Assign>(); node && moved_.count(node->array)) {
-      return ir::assign(moved_.at(node->array).array, element(node->array, node->indices), rewrite(node->value),
-                        node->location);
-    }
-    if (auto* node = s.as<ir::Reduce>(); node && moved_.count(node->array)) {
-      return ir::reduce_like(*node, moved_.at(node->array).array, element(node->array, node->indices),
-                             rewrite(node->value));
-    }
-    return rewrite_children(s);
-  }
-
- private:
-  std::vector<Expr> element(const ir::Array& local, const std::vector<Expr>& indices) {
-    std::vector<Expr> result;
-    for (const Dimension& dimension : moved_.at(local).dimensions) {
-      result.push_back(simplify_indices(ir::var(dimension.iterator) - dimension.lowest));
-    }
-    for (const Expr& index : indices) result.push_back(rewrite(index));
-    return result;
-  }
-
-  const std::map<ir::Array, Expanded>& moved_;
-};
+Stmt with_moved(const Stmt& s, const std::map<ir::Array, Expanded>& moved) {
+  const Stmt bare = ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+    auto* scope = child.as<ir::Allocate>();
+    return scope && moved.count(scope->array) ? std::optional(with_moved(scope->body, moved)) : std::nullopt;
+  });
+  return ir::move_elements(
+      bare, [&](const ir::Array& array, const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
+        const auto to = moved.find(array);
+        if (to == moved.end()) return std::nullopt;
+        ir::ElementPlace place{to->second.array, {}};
+        for (const Dimension& dimension : to->second.dimensions)
+          place.indices.push_back(simplify_indices(ir::var(dimension.iterator) - dimension.lowest));
+        place.indices.insert(place.indices.end(), indices.begin(), indices.end());
+        return place;
+      });
+}
 
 }  // namespace
 
@@ -210,7 +191,7 @@ std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nes
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);
     }
-    result.nest = Mover(moved).rewrite(nest);
+    result.nest = with_moved(nest, moved);
     return result;
   });
 }

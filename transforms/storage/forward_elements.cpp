@@ -3,7 +3,6 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "dsl/symbolic/least_values.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
 
@@ -18,7 +17,7 @@ namespace {
 
 class Forwarder {
  public:
-  explicit Forwarder(const ir::Program& program) : aliased_(ir::aliased_arrays(program)), least_(program) {}
+  explicit Forwarder(const ir::Program& program) : passing_(program) {}
 
   /// The host's part.
   Stmt visit(const Stmt& s) {
@@ -66,7 +65,7 @@ class Forwarder {
   /// Rewrites what follows on an assignment, if that is one to forward.
   void forward(std::vector<Stmt>& list, std::size_t k) {
     const auto* assign = list[k].as<ir::Assign>();
-    if (!assign || assign->indices.empty() || aliased_.count(assign->array)) return;
+    if (!assign || assign->indices.empty() || passing_.may_alias(assign->array)) return;
     if (assign->array->type != value_type(assign->array->type)) return;
     if (std::any_of(assign->indices.begin(), assign->indices.end(), ir::has_load)) return;
     std::size_t end = k + 1;  // behind the last loop that reads the element
@@ -88,17 +87,7 @@ class Forwarder {
 
   /// Whether a statement only reads the element, if anything.
   bool leaves_alone(const Stmt& s, const ir::Assign& element) const {
-    if (ir::uses_stack(s)) return false;
-    std::vector<const ir::For*> loops;
-    ir::walk_stmts(s, [&](const Stmt& child) {
-      if (const auto* loop = child.as<ir::For>()) loops.push_back(loop);
-    });
-    const auto all = accesses_of(s);
-    return std::all_of(all.begin(), all.end(), [&](const Access& x) {
-      if (x.array != element.array || (!x.writes && ir::equal(x.indices, element.indices))) return true;
-      return are_apart(x, {element.array, element.indices, true}, loops) ||
-             least_.are_apart(x.indices, element.indices);
-    });
+    return passing_.can_pass(s, {{element.array, element.indices, true}}, Passing::Same::MayRead);
   }
 
   static bool reads(const Stmt& s, const ir::Assign& element) {
@@ -108,8 +97,7 @@ class Forwarder {
     });
   }
 
-  const std::set<ir::Array> aliased_;
-  const ir::LeastValues least_;
+  const Passing passing_;
   int forwarded_ = 0;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 class Joiner {
  public:
-  explicit Joiner(const ir::Program& program) : aliased_(ir::aliased_arrays(program)) {}
+  explicit Joiner(const ir::Program& program) : passing_(program) {}
 
   Stmt visit(const Stmt& s) const {
     return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
@@ -45,27 +45,12 @@ class Joiner {
           return true;
         }
       }
-      if (!can_pass(list[k], assignment)) return false;
+      if (!passing_.can_pass(list[k], accesses_of(assignment))) return false;
     }
     return false;
   }
 
-  bool can_pass(const Stmt& nest, const Stmt& assignment) const {
-    if (ir::uses_stack(nest)) return false;
-    std::vector<const ir::For*> loops;
-    ir::walk_stmts(nest, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::For>()) loops.push_back(loop);
-    });
-    const auto passed = accesses_of(nest);
-    for (const Access& y : accesses_of(assignment)) {
-      if (aliased_.count(y.array)) return false;
-      for (const Access& x : passed)
-        if (x.array == y.array && (x.writes || y.writes) && !are_apart(x, y, loops)) return false;
-    }
-    return true;
-  }
-
-  const std::set<ir::Array> aliased_;
+  const Passing passing_;
 };
 
 }  // namespace

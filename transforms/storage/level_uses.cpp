@@ -42,6 +42,18 @@ std::optional<std::vector<LevelUse>> level_uses(const Stmt& scope, const ir::Arr
   return result;
 }
 
+std::optional<IndexRange> values_of(const Expr& index, const std::vector<Stmt>& path) {
+  if (ir::has_load(index)) return std::nullopt;
+  for (const Stmt& s : path) {
+    auto* loop = s.as<ir::For>();
+    if (!loop || !ir::mentions(index, loop->iterator)) continue;
+    const auto offset = distance(index, ir::var(loop->iterator));
+    if (!offset || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return std::nullopt;
+    return IndexRange{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset)};
+  }
+  return IndexRange{index, index + ir::int_const(1)};
+}
+
 std::optional<LevelWindow> level_window(const std::vector<LevelUse>& uses) {
   LevelWindow window;
   for (const LevelUse& use : uses) {

@@ -27,6 +27,13 @@ struct LevelUse {
 /// contractions).
 std::optional<std::vector<LevelUse>> level_uses(const ir::Stmt& scope, const ir::Array& array, std::size_t dimension);
 
+/// Inclusive, exclusive.
+struct IndexRange {
+  ir::Expr lower, upper;
+};
+/// The values of an index: of the iterator of a loop of the path plus a constant, or of one that no loop changes.
+std::optional<IndexRange> values_of(const ir::Expr& index, const std::vector<ir::Stmt>& path);
+
 /// The loop that goes through the levels, and those that one step of it uses: t + least ... t + most.
 struct LevelWindow {
   ir::Stmt loop;

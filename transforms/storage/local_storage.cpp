@@ -60,43 +60,6 @@ int own_dimension(const ir::Array& array, const ir::For& loop) {
   return -1;
 }
 
-// Accesses of an array go to one with a dimension less.
-class Contractor final : public ir::Rewriter {
- public:
-  Contractor(const ir::Array& from, const ir::Array& to, int dim) : from_(from), to_(to), dim_(dim) {}
-
-  Expr rewrite(const Expr& e) override {
-    auto* node = e.as<ir::Load>();
-    if (!node || node->array != from_) return rewrite_children(e);
-    return ir::load(to_, kept(node->indices), node->location);
-  }
-  Stmt rewrite(const Stmt& s) override {
-    if (auto* node = s.as<ir::Assign>(); node && node->array == from_) {
-      return ir::assign(to_, kept(node->indices), rewrite(node->value), node->location);
-    }
-    if (auto* node = s.as<ir::Reduce>(); node && node->array == from_) {
-      return ir::reduce_like(*node, to_, kept(node->indices), rewrite(node->value));
-    }
-    if (auto* node = s.as<ir::Pop>(); node && node->array == from_) {
-      return ir::pop(to_, kept(node->indices), node->location);
-    }
-    return rewrite_children(s);
-  }
-
- private:
-  std::vector<Expr> kept(const std::vector<Expr>& indices) {
-    std::vector<Expr> result;
-    for (std::size_t k = 0; k < indices.size(); ++k) {
-      if (static_cast<int>(k) != dim_) result.push_back(rewrite(indices[k]));
-    }
-    return result;
-  }
-
-  const ir::Array& from_;
-  const ir::Array& to_;
-  int dim_;
-};
-
 }  // namespace
 
 Scheduled expand_local(const ir::Program& program, const std::string& local, const LoopName& name) {
@@ -134,7 +97,12 @@ Scheduled contract_local(const ir::Program& program, const std::string& local) {
   std::vector<Expr> shape = node.array->shape;
   shape.erase(shape.begin() + dim);
   ir::Array smaller = ir::make_array(local, node.array->type, shape, ir::ArrayRole::Local, node.array->location);
-  Stmt body = Contractor(node.array, smaller, dim).rewrite(user.body);
+  Stmt body = ir::move_elements(
+      user.body, [&](const ir::Array& array, std::vector<Expr> indices) -> std::optional<ir::ElementPlace> {
+        if (array != node.array) return std::nullopt;
+        indices.erase(indices.begin() + dim);
+        return ir::ElementPlace{smaller, std::move(indices)};
+      });
   Stmt inside = with_body(user, ir::allocate(smaller, body, allocation->location));
   return {with_replaced(program, allocation, replace(node.body, loop, inside)), {}};
 }

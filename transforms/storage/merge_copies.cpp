@@ -1,9 +1,11 @@
 #include "transforms/storage/merge_copies.h"
 
+#include "dsl/ir/printer.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <algorithm>
 
@@ -37,7 +39,7 @@ std::vector<Copy> copies_in(const Stmt& body) {
     if (source && earlier && earlier->array == source->array && ir::equal(earlier->indices, source->indices))
       source = earlier->value.as<ir::Load>();
     if (!source || source->array->role != ir::ArrayRole::Local || source->array->shape.empty()) return;
-    if (assign->array == source->array || assign->array->type != source->array->type) return;
+    if (assign->array->role == ir::ArrayRole::Local || assign->array->type != source->array->type) return;
     result.push_back({s, source});
   };
   ir::walk_stmts(body, [&](const Stmt& s) {
@@ -50,14 +52,34 @@ std::vector<Copy> copies_in(const Stmt& body) {
   return result;
 }
 
+// Whether the copy is `for i in 0..n: .. target[i, ..] = local[i, ..]`, of all elements of both, in no other loop and
+// under no condition.
+bool is_of_all(const Copy& copy, const Statement& copier, const Stmt& body) {
+  const ir::Assign& assign = copy.assign();
+  const std::vector<Expr>& indices = copy.source->indices;
+  if (copier.loops.size() != indices.size() || assign.indices.size() != indices.size()) return false;
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    auto* loop = copier.loops[d].as<ir::For>();
+    if (!loop || loop->at_most || ir::as_int(loop->lower) != 0) return false;
+    const Expr& extent = copy.source->array->shape[d];
+    if (!ir::equal(indices[d], ir::var(loop->iterator)) || !ir::equal(assign.indices[d], indices[d])) return false;
+    if (!ir::equal(loop->upper, extent) || !ir::equal(assign.array->shape[d], extent)) return false;
+  }
+  bool decides = false;
+  ir::walk_stmts(copier.loops[0], [&](const Stmt& s) { decides |= s.kind() == ir::Kind::If; });
+  const auto parts = top_level(body);
+  return !decides && std::any_of(parts.begin(), parts.end(), [&](const Stmt& s) { return s.same_as(copier.loops[0]); });
+}
+
 class Legality {
  public:
-  Legality(const Model& model, const Copy& copy) : model_(model), copy_(copy), local_(copy.source->array) {}
+  Legality(const ir::Program& program, const Model& model, const Copy& copy)
+      : program_(program), model_(model), copy_(copy), local_(copy.source->array) {}
 
   bool holds() {
     return model_.aliases.empty() && find_parties() && copies_by_iterators() && only_the_copy_touches_the_target() &&
-           covers(*writer_, stored(*writer_), *copier_, element_copied()) && readers_find_what_was_written() &&
-           target_elements_are_written_once();
+           no_facts_or_products() && what_is_written_is_copied() && readers_find_what_was_written() &&
+           (of_all_ || target_elements_are_written_once());
   }
 
  private:
@@ -65,12 +87,15 @@ class Legality {
     for (const Statement& s : model_.statements) {
       if (s.stmt.same_as(copy_.stmt)) copier_ = &s;
       if (s.accesses.empty() || stored(s).array != local_ || stored(s).kind == poly::AccessKind::Read) continue;
-      if (writer_ || !s.stmt.as<ir::Assign>()) return false;
-      writer_ = &s;
+      if (s.stmt.kind() == ir::Kind::Pop) return false;
+      writers_.push_back(&s);
     }
-    if (!copier_ || !writer_ || !copier_->exact || !stored(*copier_).exact) return false;
-    shared_ = poly::common_loops(*writer_, *copier_);
-    return writer_ < copier_ && writer_->exact && stored(*writer_).exact && writer_->loops.size() > shared_;
+    if (!copier_ || writers_.empty() || !copier_->exact || !stored(*copier_).exact) return false;
+    shared_ = poly::common_loops(*writers_[0], *copier_);
+    of_all_ = is_of_all(copy_, *copier_, program_.body);
+    return std::all_of(writers_.begin(), writers_.end(), [&](const Statement* writer) {
+      return writer < copier_ && poly::common_loops(*writer, *copier_) == shared_;
+    });
   }
 
   // The indices of the local array are the iterators of the copy's own loops.
@@ -95,39 +120,67 @@ class Legality {
     });
   }
 
-  // The local element that each instance of the copy copies: also where it reads it by way of another array.
-  poly::Access element_copied() const {
-    for (const Statement& s : model_.statements) {
-      for (const poly::Access& access : s.accesses) {
-        if (access.load && access.load.as<ir::Load>() == copy_.source) {
-          poly::Access result = access;
-          result.relation = isl::manage(
-              isl_map_set_tuple_id(access.relation.copy(), isl_dim_in, isl_set_get_tuple_id(copier_->domain.get())));
-          return result;
-        }
-      }
-    }
-    return {};
+  // What a library is handed lies in the array that it names.
+  bool no_facts_or_products() const {
+    const ir::Array& target = copy_.assign().array;
+    bool none = true;
+    for (const ir::Fact& fact : program_.facts)
+      none &= fact.kind == ir::FactKind::ReadUpTo || (fact.array != target && fact.array != local_);
+    ir::walk_stmts(program_.body, [&](const Stmt& s) {
+      auto* product = s.as<ir::Contraction>();
+      none &= of_all_ || !product || (product->a != local_ && product->b != local_ && product->c != local_);
+    });
+    return none;
   }
 
-  // Every instance of `a` meets one of `b` at its element, in the same iteration of the shared loops.
-  bool covers(const Statement& a, const poly::Access& access_a, const Statement& b,
-              const poly::Access& access_b) const {
-    if (access_b.relation.is_null()) return false;
+  bool what_is_written_is_copied() const {
+    if (of_all_) return true;
+    const auto copied = element_copied();
+    return copied && std::all_of(writers_.begin(), writers_.end(), [&](const Statement* writer) {
+             return stored(*writer).exact && is_covered(*writer, met(*writer, stored(*writer), *copier_, *copied));
+           });
+  }
+
+  // The local element that each instance of the copy copies: also where it reads it by way of another array.
+  std::optional<poly::Access> element_copied() const {
+    for (const Statement& s : model_.statements) {
+      for (const poly::Access& access : s.accesses) {
+        if (!access.load || access.load.as<ir::Load>() != copy_.source || s.iterators != copier_->iterators) continue;
+        poly::Access result = access;
+        isl_id* copier = isl_set_get_tuple_id(copier_->domain.get());
+        result.relation = isl::manage(isl_map_set_tuple_id(access.relation.copy(), isl_dim_in, copier));
+        return result;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Instances of `a` that meet one of `b` at their element, in the same iteration of the shared loops.
+  isl::set met(const Statement& a, const poly::Access& access_a, const Statement& b,
+               const poly::Access& access_b) const {
     isl_map* pairs = access_a.relation.intersect_domain(a.domain)
                          .apply_range(access_b.relation.intersect_domain(b.domain).reverse())
                          .release();
     for (int k = 0; k < static_cast<int>(shared_); ++k) pairs = isl_map_equate(pairs, isl_dim_in, k, isl_dim_out, k);
-    const isl::map met = poly::checked(*model_.context, pairs);
-    return a.domain.intersect_params(model_.assumptions).is_subset(met.domain());
+    return poly::checked(*model_.context, pairs).domain();
   }
 
+  bool is_covered(const Statement& s, const isl::set& instances) const {
+    return s.domain.intersect_params(model_.assumptions).is_subset(instances);
+  }
+
+  // In the same iteration of the shared loops; without such loops a right program leaves no other choice.
   bool readers_find_what_was_written() const {
     for (const Statement& s : model_.statements) {
       for (const poly::Access& access : s.accesses) {
-        if (access.array != local_ || access.kind != poly::AccessKind::Read) continue;
-        if (&s < writer_ || poly::common_loops(s, *writer_) != shared_ || !access.load) return false;
-        if (!covers(s, access, *writer_, stored(*writer_))) return false;
+        if (shared_ == 0 || access.array != local_ || access.kind == poly::AccessKind::Write) continue;
+        isl::set found = s.domain.subtract(s.domain);
+        for (const Statement* writer : writers_) {
+          const bool earlier = writer < &s && poly::common_loops(s, *writer) == shared_;
+          if (earlier && writer->exact && stored(*writer).exact)
+            found = found.unite(met(s, access, *writer, stored(*writer)));
+        }
+        if (!is_covered(s, found)) return false;
       }
     }
     return true;
@@ -137,115 +190,66 @@ class Legality {
     return stored(*copier_).relation.intersect_domain(copier_->domain).is_injective();
   }
 
+  const ir::Program& program_;
   const Model& model_;
   const Copy& copy_;
   const ir::Array& local_;
-  const Statement *copier_ = nullptr, *writer_ = nullptr;
-  std::size_t shared_ = 0;
+  const Statement* copier_ = nullptr;
+  std::vector<const Statement*> writers_;
+  std::size_t shared_ = 0;  // loops around all of them
+  bool of_all_ = false;
 };
 
 // The program with the target in place of the local array, and without the copy.
 Stmt merged(const Stmt& body, const Copy& copy) {
-  class Merger final : public ir::Rewriter {
-   public:
-    explicit Merger(const Copy& copy) : copy_(copy) {}
-    using Rewriter::rewrite;
-    Expr rewrite(const Expr& e) override {
-      auto* load = e.as<ir::Load>();
-      if (!load || load->array != copy_.source->array) return rewrite_children(e);
-      return ir::load(copy_.assign().array, in_target(load->indices), load->location);
-    }
-    Stmt rewrite(const Stmt& s) override {
-      if (s.same_as(copy_.stmt)) return ir::block({});
-      if (auto* scope = s.as<ir::Allocate>(); scope && scope->array == copy_.source->array) return rewrite(scope->body);
-      auto* assign = s.as<ir::Assign>();
-      if (!assign || assign->array != copy_.source->array) return rewrite_children(s);
-      return ir::assign(copy_.assign().array, in_target(assign->indices), rewrite(assign->value), assign->location);
-    }
-
-   private:
-    std::vector<Expr> in_target(const std::vector<Expr>& indices) {
-      ir::Substitution values;
-      for (std::size_t k = 0; k < indices.size(); ++k)
-        values[copy_.source->indices[k].as<ir::Var>()->symbol] = rewrite(indices[k]);
-      std::vector<Expr> result;
-      for (const Expr& index : copy_.assign().indices) result.push_back(ir::substitute(index, values));
-      return result;
-    }
-
-    const Copy& copy_;
-  };
-  return Merger(copy).rewrite(body);
+  const ir::Array &local = copy.source->array, &target = copy.assign().array;
+  const Stmt rest = ir::rewrite(replace(body, copy.stmt, {}), {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    auto* scope = s.as<ir::Allocate>();
+    return scope && scope->array == local ? std::optional(scope->body) : std::nullopt;
+  });
+  if (ir::equal(copy.source->indices, copy.assign().indices)) return ir::replace_arrays(rest, {{local, target}});
+  return ir::move_elements(
+      rest, [&](const ir::Array& array, const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
+        if (array != local) return std::nullopt;
+        ir::Substitution values;
+        for (std::size_t k = 0; k < indices.size(); ++k)
+          values[copy.source->indices[k].as<ir::Var>()->symbol] = indices[k];
+        ir::ElementPlace place{target, {}};
+        for (const Expr& index : copy.assign().indices) place.indices.push_back(ir::substitute(index, values));
+        return place;
+      });
 }
 
-// The nest that copies all of a local array, element by element, or null: for i in 0..n: .. target[i, ..] = local[i,
-// ..]
-const ir::Assign* whole_copy(const Stmt& nest) {
-  std::vector<Expr> extents, indices;
-  Stmt at = nest;
-  for (; at.as<ir::For>(); at = at.as<ir::For>()->body) {
-    const ir::For& loop = *at.as<ir::For>();
-    if (ir::as_int(loop.lower) != 0 || loop.at_most) return nullptr;
-    extents.push_back(loop.upper);
-    indices.push_back(ir::var(loop.iterator));
+bool is_legal(const ir::Program& program, const Copy& copy, PassContext& context) {
+  try {
+    const auto model = analyses(context).model_of(program, program.body);
+    model->context->restart_budget(budget_per_question);
+    return poly::guarded(*model->context, [&] { return Legality(program, *model, copy).holds(); });
+  } catch (const poly::BudgetError&) {
+    return false;
   }
-  auto* copy = at.as<ir::Assign>();
-  auto* source = copy ? copy->value.as<ir::Load>() : nullptr;
-  if (!source || indices.empty() || source->array->role != ir::ArrayRole::Local) return nullptr;
-  const bool whole = ir::equal(copy->indices, indices) && ir::equal(source->indices, indices) &&
-                     ir::equal(copy->array->shape, extents) && ir::equal(source->array->shape, extents);
-  return whole && copy->array->type == source->array->type ? copy : nullptr;
-}
-
-// Lets one local array that is copied to another one in the end be that one from the beginning.
-std::optional<ir::Program> with_result_in_place(const ir::Program& program) {
-  const std::vector<Stmt> statements = top_level(program.body);
-  for (std::size_t k = 0; k < statements.size(); ++k) {
-    auto* copy = whole_copy(statements[k]);
-    if (!copy) continue;
-    const ir::Array target = copy->array, local = copy->value.as<ir::Load>()->array;
-    bool legal = true;
-    for (const ir::Fact& fact : program.facts) legal &= fact.array != target && fact.other != target;
-    for (std::size_t l = 0; l < statements.size(); ++l) {
-      legal &= l == k || !uses(statements[l], target);
-      legal &= l <= k || !uses(statements[l], local);
-    }
-    if (!legal) continue;
-    class Renamer final : public ir::Rewriter {
-     public:
-      Renamer(const Stmt& copy, const ir::Array& local) : copy_(copy), local_(local) {}
-      using Rewriter::rewrite;
-      Stmt rewrite(const Stmt& s) override {
-        if (s.same_as(copy_)) return ir::block({});
-        auto* scope = s.as<ir::Allocate>();
-        return scope && scope->array == local_ ? rewrite(scope->body) : rewrite_children(s);
-      }
-
-     private:
-      const Stmt& copy_;
-      const ir::Array& local_;
-    };
-    const Stmt body = Renamer(statements[k], local).rewrite(program.body);
-    return ir::with_body(program, ir::replace_arrays(body, {{local, target}}));
-  }
-  return std::nullopt;
 }
 
 }  // namespace
 
 ir::Program merge_copies(const ir::Program& program, PassContext& context) {
   ir::Program result = program;
-  while (auto merged_once = with_result_in_place(result)) result = *merged_once;
   const StmtSet fixed = leaves_of_contractions(result.body);
-  for (const Copy& copy : copies_in(result.body)) {
-    if (fixed.count(copy.stmt.get())) continue;
-    try {
-      const auto model = analyses(context).model_of(result, result.body);
-      model->context->restart_budget(budget_per_question);
-      if (poly::guarded(*model->context, [&] { return Legality(*model, copy).holds(); }))
-        return ir::with_body(result, merged(result.body, copy));
-    } catch (const poly::BudgetError&) {
-      continue;
+  std::vector<Stmt> refused;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Copy& copy : copies_in(result.body)) {
+      if (fixed.count(copy.stmt.get()) || set_of(refused).count(copy.stmt.get())) continue;
+      changed = is_legal(result, copy, context);
+      if (!changed) {
+        refused.push_back(copy.stmt);
+        continue;
+      }
+      const Expr target = ir::load(copy.assign().array, copy.assign().indices);
+      note_storage(context, copy.source->array, Storage::Alias, ir::print(target), "it is only on its way there",
+                   copy.stmt->location);
+      result = ir::with_body(result, merged(result.body, copy));
+      break;
     }
   }
   return result;

@@ -6,17 +6,19 @@
 //       u[i] = v[i]
 //       u_tape[t, i - 1] = u[i]
 //
-// Tapes often keep what a local array of the program holds anyway. Requires: nothing. Guarantees: the same results; one
-// array less to write and to read. Merges a local array of one writer with an array that nothing but the copy touches,
-// when, in each iteration of the loops around both, every element written is copied, every element read was written,
-// and all that happens after the writing. Past isl's budget the array stays.
-//
-// A local array of any number of writers is the target, too, when a nest outside of all other loops copies all of it to
-// an array of the same shape that nothing else touches, and nothing uses it afterwards:
+// Tapes often keep what a local array of the program holds anyway, and a result that is computed in place in a local
+// array is copied as a whole in the end:
 //
 //   d_now[..] = d_u[..]                                d_u0[..] = d_u[..]
 //   for t reversed: update d_now                 ->    for t reversed: update d_u0
 //   for i in 0..n: for j in 0..m: d_u0[i, j] = d_now[i, j]
+//
+// Requires: nothing. Guarantees: the same results; one array less to write and to read. The local array is the other
+// one when nothing but the copy touches that one and, in each iteration of the loops around the copy and the writers of
+// the local array (none, for a result), all writers come before the copy, every element written is copied, to a place
+// of its own, and every element read was written. Leaves alone: arrays with facts; arrays of products of matrices,
+// unless all of them is copied as it is. Past isl's budget the array stays. Notes each array in the
+// report.
 #pragma once
 
 #include "transforms/pass/pass.h"

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/level_uses.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <fmt/format.h>
 
@@ -19,10 +20,6 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t widest_border = 4;  // as the tape has room for: see tape/tape_layout.cpp
-
-struct Bounds {
-  Expr lower, upper;
-};
 
 // A perfect nest with one assignment inside.
 struct Nest {
@@ -41,10 +38,10 @@ std::optional<Nest> nest_of(const Stmt& s) {
 }
 
 // The ranges of the dimensions when each index is the iterator of a loop of its own, and no loop is left over.
-std::optional<std::vector<Bounds>> range_of(const std::vector<const ir::For*>& loops,
-                                            const std::vector<Expr>& indices) {
+std::optional<std::vector<IndexRange>> range_of(const std::vector<const ir::For*>& loops,
+                                                const std::vector<Expr>& indices) {
   if (loops.size() != indices.size()) return std::nullopt;
-  std::vector<Bounds> range;
+  std::vector<IndexRange> range;
   std::set<const ir::For*> taken;
   for (const Expr& index : indices) {
     auto* var = index.as<ir::Var>();
@@ -56,13 +53,13 @@ std::optional<std::vector<Bounds>> range_of(const std::vector<const ir::For*>& l
   return range;
 }
 
-bool is_whole(const std::vector<Bounds>& range, const std::vector<Expr>& shape) {
+bool is_whole(const std::vector<IndexRange>& range, const std::vector<Expr>& shape) {
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (ir::as_int(range[d].lower) != 0 || !ir::equal(range[d].upper, shape[d])) return false;
   return true;
 }
 
-bool is_whole_but_for_borders(const std::vector<Bounds>& range, const std::vector<Expr>& shape) {
+bool is_whole_but_for_borders(const std::vector<IndexRange>& range, const std::vector<Expr>& shape) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto before = ir::as_int(range[d].lower), behind = distance(shape[d], range[d].upper);
     if (!before || !behind || *before < 0 || *behind < 0 || std::max(*before, *behind) > widest_border) return false;
@@ -92,9 +89,10 @@ class Levels {
                          }));
   }
 
-  std::string remark() const {
-    return fmt::format("'{}' is read from the levels of '{}' in loop '{}', which does not copy them back", array_->name,
-                       tape_->name, steps().iterator.name);
+  void note(PassContext& context) const {
+    note_storage(context, array_, Storage::Alias, fmt::format("levels of {}", tape_->name),
+                 fmt::format("loop '{}' puts every state there and copies it back", steps().iterator.name),
+                 copy_->location);
   }
 
  private:
@@ -291,7 +289,7 @@ class Levels {
     Stmt nest = ir::block(std::move(body));
     for (std::size_t d = range_.size(); d-- > 0;) {
       if (d == dimension) continue;
-      const Bounds bounds = d < dimension ? range_[d] : Bounds{ir::int_const(0), array_->shape[d]};
+      const IndexRange bounds = d < dimension ? range_[d] : IndexRange{ir::int_const(0), array_->shape[d]};
       nest = ir::for_loop(iterators[d], bounds.lower, bounds.upper, nest, ir::LoopMode::Forward, copy_->location);
     }
     return ir::for_loop(step, steps().lower, steps().upper, nest, ir::LoopMode::Forward, steps().location);
@@ -317,7 +315,7 @@ class Levels {
   ir::Array array_, tape_, origin_;
   std::size_t level_ = 0;  // the dimension of the tape that the steps go through
   std::int64_t offset_ = 0;
-  std::vector<Bounds> range_;  // of the elements that a step replaces
+  std::vector<IndexRange> range_;  // of the elements that a step replaces
   Stmt setting_;
 };
 
@@ -329,7 +327,7 @@ std::optional<ir::Program> read_once(const ir::Program& program, PassContext& co
       if (!copy.as<ir::For>()) continue;
       Levels levels(program, statements, loop, copy);
       if (!levels.is_legal()) continue;
-      context.report.remarks.push_back({levels.remark(), copy->location});
+      levels.note(context);
       return levels.build();
     }
   }

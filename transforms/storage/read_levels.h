@@ -21,6 +21,8 @@
 //     it, a nest of the same range copies that level to the array; nothing else stores to either in the loop,
 //   - the array has the shape of a level, the nests leave out no more than `widest_border` elements at the ends of a
 //     dimension, and an earlier nest, or the caller, has set all of the array.
+// A pass of its own: which level an element of the array is depends on time, so that it is a value to choose (select)
+// and not a place to move to, and levels have to be completed by the border.
 // Leaves alone: arrays that may alias, and those that while loops, stacks or products of matrices use.
 #pragma once
 

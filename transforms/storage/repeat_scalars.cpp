@@ -40,14 +40,6 @@ struct Nest {
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) inside = with_body(**loop, std::move(inside));
     return inside;
   }
-  /// All loops around and inside.
-  std::vector<const ir::For*> all_loops() const {
-    std::vector<const ir::For*> all = loops;
-    ir::walk_stmts(body, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::For>()) all.push_back(loop);
-    });
-    return all;
-  }
 };
 
 std::optional<Nest> nest_of(const Stmt& s) {
@@ -131,7 +123,7 @@ struct ScalarWork {
 class Repeater {
  public:
   Repeater(const ir::Program& program, std::int64_t most_blocks)
-      : aliased_(ir::aliased_arrays(program)), least_(program), most_blocks_(ir::int_const(most_blocks)) {}
+      : passing_(program), least_(program), most_blocks_(ir::int_const(most_blocks)) {}
 
   Stmt visit(const Stmt& s) {
     return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
@@ -177,11 +169,11 @@ class Repeater {
         {list.begin() + static_cast<std::ptrdiff_t>(begin), list.begin() + static_cast<std::ptrdiff_t>(end)});
     if (!work.fits) return;
     for (const Access& x : work.accesses)
-      if (aliased_.count(x.array)) return;
+      if (passing_.may_alias(x.array)) return;
     std::size_t at = end;
-    while (at < list.size() && !reads_result(list[at], work) && can_pass(list[at], work)) ++at;
+    while (at < list.size() && !reads_result(list[at], work) && passing_.can_pass(list[at], work.accesses)) ++at;
     const auto reader = at < list.size() ? nest_of(list[at]) : std::nullopt;
-    if (!reader || !can_repeat(*reader, work)) return;
+    if (!reader || !passing_.can_pass(list[at], work.accesses, Passing::Same::MayRead)) return;
     std::optional<Nest> keeper;
     const bool old =
         std::any_of(work.elements.begin(), work.elements.end(), [](const Element& e) { return e.needs_old; });
@@ -205,40 +197,12 @@ class Repeater {
     });
   }
 
-  /// Whether a statement neither changes what the work uses nor touches what it sets.
-  bool can_pass(const Stmt& s, const ScalarWork& work) const {
-    if (ir::uses_stack(s)) return false;
-    std::vector<const ir::For*> loops;
-    ir::walk_stmts(s, [&](const Stmt& child) {
-      if (const auto* loop = child.as<ir::For>()) loops.push_back(loop);
-    });
-    return are_all_apart(accesses_of(s), work, loops, false);
-  }
-
-  bool can_repeat(const Nest& nest, const ScalarWork& work) const {
-    return are_all_apart(accesses_of(nest.body), work, nest.all_loops(), true);
-  }
-
-  /// `may_read`: the elements that the work sets, at the same indices.
-  bool are_all_apart(const std::vector<Access>& others, const ScalarWork& work,
-                     const std::vector<const ir::For*>& loops, bool may_read) const {
-    for (const Access& x : others) {
-      if (aliased_.count(x.array)) return false;
-      const bool is_result = std::any_of(work.elements.begin(), work.elements.end(),
-                                         [&](const Element& e) { return e.is(x.array, x.indices); });
-      if (is_result && may_read && !x.writes) continue;
-      for (const Access& y : work.accesses)
-        if (x.array == y.array && (x.writes || y.writes) && !are_apart(x, y, loops)) return false;
-    }
-    return true;
-  }
-
   /// Whether one iteration of the nest surely exists, and can keep what the elements are before the work.
   bool can_keep(const Nest& nest, const ScalarWork& work) const {
     for (const ir::For* loop : nest.loops)
       if (!least_.is_at_least(loop->upper - loop->lower, 1)) return false;
     for (const Access& x : accesses_of(nest.body)) {
-      if (aliased_.count(x.array)) return false;
+      if (passing_.may_alias(x.array)) return false;
       for (const Element& e : work.elements)
         if (x.writes && x.array == e.array && !least_.are_apart(x.indices, e.indices)) return false;
     }
@@ -299,7 +263,7 @@ class Repeater {
     return nest.with(std::move(result));
   }
 
-  const std::set<ir::Array> aliased_;
+  const Passing passing_;
   const ir::LeastValues least_;
   const Expr most_blocks_;
   int repeated_ = 0;

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/level_uses.h"
+#include "transforms/storage/storage_plan.h"
 
 #include <fmt/format.h>
 
@@ -19,23 +20,6 @@ using ir::Stmt;
 namespace {
 
 constexpr std::size_t most_statements = 12;
-
-struct Bounds {
-  Expr lower, upper;  // inclusive, exclusive
-};
-
-// The values of an index: of an iterator of the loops around it plus a constant, or of one that no loop changes.
-std::optional<Bounds> values_of(const Expr& index, const std::vector<Stmt>& path) {
-  if (ir::has_load(index)) return std::nullopt;
-  for (const Stmt& s : path) {
-    auto* loop = s.as<ir::For>();
-    if (!loop || !ir::mentions(index, loop->iterator)) continue;
-    const auto offset = distance(index, ir::var(loop->iterator));
-    if (!offset || ir::has_load(loop->lower) || ir::has_load(loop->upper)) return std::nullopt;
-    return Bounds{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset)};
-  }
-  return Bounds{index, index + ir::int_const(1)};
-}
 
 bool surely_at_most(const Expr& a, const Expr& b) {
   const auto ahead = distance(b, a);
@@ -67,9 +51,10 @@ class LastLevel {
         }));
   }
 
-  std::string remark() const {
-    return fmt::format("the last step of '{}' stores to '{}' what it would store to '{}' and what would be copied",
-                       steps().iterator.name, target_->name, tape_->name);
+  void note(PassContext& context) const {
+    note_storage(context, tape_, Storage::Alias, fmt::format("last level in {}", target_->name),
+                 fmt::format("only the copy reads what the last step of '{}' stores", steps().iterator.name),
+                 copy_->location);
   }
 
  private:
@@ -266,7 +251,7 @@ std::optional<ir::Program> stored_once(const ir::Program& program, PassContext& 
       if (!statements[copy].as<ir::For>()) continue;
       LastLevel last(program, statements, loop, copy);
       if (!last.is_legal()) continue;
-      context.report.remarks.push_back({last.remark(), statements[copy]->location});
+      last.note(context);
       return last.build();
     }
   }

@@ -15,6 +15,7 @@
 //     before; nothing else after the loop, and no step, reads the level that a step writes,
 //   - each store reaches elements of the box only, or none of them; outside of the loop, these are on levels before the
 //     first that a step writes, or in a nest over the same steps, which then ends one step earlier, too.
+// A pass of its own: it is the loop that changes (its last step is peeled), not the addresses of an array.
 // A nest that only fills what is around the box, on all levels, then ends before the last one.
 // Leaves alone: steps of more than `most_statements` statements, since they are there twice afterwards.
 #pragma once

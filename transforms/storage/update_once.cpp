@@ -288,11 +288,7 @@ class Updater {
       first_value = assign->value;
       return ir::assign(now, {}, ir::load(first, {}), assign->location);
     });
-    using Indices = std::vector<Expr>;
-    body = ir::move_elements(body, [&](const ir::Array& array, const Indices& at) -> std::optional<ir::ElementPlace> {
-      const bool same = e.is(array, at);
-      return same ? std::optional(ir::ElementPlace{now, {}}) : std::nullopt;
-    });
+    body = transforms::in_scalar(body, e.array, e.indices, now);
     return ir::rewrite(body, [&](const Expr& x) -> std::optional<Expr> {
       const auto* load = x.as<ir::Load>();
       return load && load->array == first ? std::optional(first_value) : std::nullopt;

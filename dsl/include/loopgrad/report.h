@@ -48,6 +48,15 @@ struct LoopDecision {
   std::string reason;
 };
 
+/// One array whose elements live elsewhere than where the program stores them.
+struct StorageDecision {
+  std::string array;
+  SourceLocation where;  // the user's line that declares it, or copies it
+  std::string decision;  // "alias" of another array, "folded" (an index modulo a number), "windowed" (rows of a strip)
+  std::string place;     // "v[.., t%2, ..]", "u_tape[t - 1, ..]"
+  std::string reason;
+};
+
 /// One sum of products over a nest of loops, and whether a library of matrix products may do it.
 struct ContractionDecision {
   std::string sum;
@@ -74,6 +83,7 @@ struct Report {
   std::vector<TapeDecision> tape;
   std::vector<SumDecision> sums;
   std::vector<LoopDecision> loops;
+  std::vector<StorageDecision> storage;
   std::vector<ContractionDecision> contractions;
   std::vector<KernelDecision> kernels;  // of the target cuda
   std::vector<Remark> remarks;

@@ -67,6 +67,8 @@ std::string reasons_in(const Report& report) {
   std::string text;
   for (const SumDecision& sum : report.sums) text += sum.plan + ": " + sum.reason + "\n";
   for (const LoopDecision& loop : report.loops) text += loop.loop + ": " + loop.reason + "\n";
+  for (const StorageDecision& d : report.storage)
+    text += d.array + ": " + d.decision + ", " + d.place + ": " + d.reason + "\n";
   for (const ContractionDecision& product : report.contractions) text += product.sum + ": " + product.reason + "\n";
   for (const KernelDecision& kernel : report.kernels) text += kernel.shape + ": " + kernel.reason + "\n";
   for (const Remark& remark : report.remarks) text += remark.text + "\n";

@@ -6,6 +6,7 @@
 #include "tests/unit/passes/expect_pass.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/analyses.h"
+#include "transforms/analysis/lifetimes.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/analysis/strides.h"
 #include "transforms/bounds/bound_accesses.h"
@@ -23,6 +24,7 @@
 #include "transforms/storage/forward_locals.h"
 #include "transforms/storage/level_uses.h"
 #include "transforms/storage/settle_scalars.h"
+#include "transforms/storage/sink_fills.h"
 #include "transforms/storage/update_once.h"
 
 #include <gtest/gtest.h>
@@ -659,6 +661,59 @@ TEST(SizeEstimates, SayWhatTheyAreBasedOn) {
   EXPECT_EQ(estimator.trips_of(loop->lower, loop->upper, {}), 10 * assumed_size);
   EXPECT_EQ(estimator.basis(), "k = 1024 (assumed), n = 10");
   EXPECT_TRUE(estimator.assumed());
+}
+
+/// Of dimension 0 of the local array of a step v[t + 2] = `value`, t in order and i parallel.
+std::optional<Places> places_of(const std::string& value, const std::string& after = "x[i]") {
+  const Program program = program_of("program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n",
+                                     "local f32 v[T + 2, n]\nfor t in 0..T:\n  parallel for i in 0..n:\n"
+                                     "    v[t + 2, i] = " +
+                                         value + "\nparallel for i in 0..n:\n  y[i] = " + after + "\n");
+  const auto& scope = *program.body.as<ir::Allocate>();
+  return places_alive(poly::build_model(program, scope.body, std::make_shared<poly::Context>()), scope.array, 0);
+}
+
+TEST(Lifetimes, CountsWhatIsAliveWhileAnElementIsStored) {
+  const auto expect = [](const std::optional<Places>& places, std::int64_t apart, std::int64_t in_place) {
+    ASSERT_TRUE(places);
+    EXPECT_EQ(places->apart, apart);
+    EXPECT_EQ(places->in_place, in_place);
+  };
+  expect(places_of("x[i]"), 1, 1);
+  expect(places_of("v[t + 1, i]"), 2, 1);
+  expect(places_of("v[t + 1, n - 1 - i]"), 2, 2);
+  expect(places_of("v[t + 1, max(i - 1, 0)] + v[t, i]"), 3, 2);
+  expect(places_of("v[t, n - 1 - i]"), 3, 3);  // the level between is alive, too
+  expect(places_of("v[t + 1, i]", "v[T - 1, i]"), 3, 3);
+  EXPECT_FALSE(places_of("v[t + 1, i]", "v[2, i]"));
+  EXPECT_FALSE(places_of("v[t//2, i]"));
+}
+
+TEST(SinkFills, FillsALevelInTheStepThatFirstUsesIt) {
+  const std::string declarations = "program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n";
+  const Program program = program_of(declarations, R"(
+    local f32 v[T + 1, n]
+    parallel for l in 0..T + 1:
+      v[l, 0] = 1
+    for t in 0..T:
+      for i in 1..n:
+        v[t + 1, i] = v[t, i - 1]
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+  expect_body(program, sink_fills(program, program.body, 0), declarations, R"(
+    local f32 v[T + 1, n]
+    parallel for l in 0..min(T + 1, 2):
+      v[l, 0] = 1
+    for t in 0..T:
+      if t != 0 && t + 1 >= 0 && t + 1 < T + 1:
+        v[t + 1, 0] = 1
+      for i in 1..n:
+        v[t + 1, i] = v[t, i - 1]
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+  EXPECT_FALSE(sink_fills(program, program.body, 1));
 }
 
 }  // namespace

@@ -62,9 +62,8 @@ LoweredProgram lowered_forward(Twist twist) {
 }
 
 bool reads_levels(const LoweredProgram& l) {
-  return std::any_of(l.report.remarks.begin(), l.report.remarks.end(), [](const Remark& remark) {
-    return remark.text.find("is read from the levels of") != std::string::npos;
-  });
+  return std::any_of(l.report.storage.begin(), l.report.storage.end(),
+                     [](const StorageDecision& d) { return d.place.find("levels of") != std::string::npos; });
 }
 
 void expect_same_for_all_sizes(const LoweredProgram& l, std::int64_t least = 1) {

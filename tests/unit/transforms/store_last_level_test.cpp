@@ -80,9 +80,8 @@ LoweredProgram lowered_forward(Twist twist) {
 }
 
 bool stores_the_last_level(const LoweredProgram& l) {
-  return std::any_of(l.report.remarks.begin(), l.report.remarks.end(), [](const Remark& remark) {
-    return remark.text.find("what it would store to") != std::string::npos;
-  });
+  return std::any_of(l.report.storage.begin(), l.report.storage.end(),
+                     [](const StorageDecision& d) { return d.place.find("last level in") != std::string::npos; });
 }
 
 void expect_same_for_all_sizes(const LoweredProgram& l) {
