@@ -1,6 +1,8 @@
 // Passes of the mapping to a CPU, each alone.
 #include "tests/unit/passes/expect_pass.h"
 
+#include "dsl/ir/printer.h"
+
 #include <gtest/gtest.h>
 
 namespace loopgrad::transforms {
@@ -325,6 +327,26 @@ TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
       parallel for j in 0..m:
         d_x[idx[e], j] += d_x[0, j]
     )");
+}
+
+// Loops that the user tiled: those of a tile start where the loops over tiles say. The width of a row is asked before
+// the nest, where no iterator has a value.
+TEST(InvertScatters, AsksForTheWidthOfRowsOutsideOfAllLoops) {
+  const PassResult result = run_passes("invert_scatters", R"(
+    program p(k, n, m)
+      input  i32 idx[k]
+      input  f32 x[k, m]
+      inout  f32 d_x[n, m]
+      fact   idx in 0..n
+    )",
+                                       R"(
+    parallel for a in 0..(m + 63)//64:
+      for i in 0..k:
+        parallel for b in 4*a..min((m + 15)//16, 4*a + 4):
+          parallel for j in 16*b..min(m, 16*b + 16):
+            d_x[idx[i], j] += x[i, j]
+    )");
+  EXPECT_EQ(ir::print(result.after.body).find("if k >= 2048 && min(m, 16) >= 8:\n"), 0U) << ir::print(result.after);
 }
 
 TEST(FuseRows, KeepsNestsThatShareNoArray) {
