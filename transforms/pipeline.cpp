@@ -203,9 +203,9 @@ void add_gpu(std::vector<Pass>& list) {
   add("split_kernels", split_kernels, "what should not be one kernel, before nests are fused");
   add("join_scalars", plain<join_scalars>, "single assignments in a row are one kernel");
   add("unroll_short_loops", plain<unroll_short_loops>, "copies of an iteration fuse like other nests");
-  add("fuse_nests", plain<fuse_nests>, "fewer kernels, and values stay in registers between them");
+  add("fuse_nests", fuse_nests, "fewer kernels, and values stay in registers between them");
   add("keep_last_elements", plain<keep_last_elements>, "fused nests write and read one element");
-  add("peel_last_steps", plain<peel_last_steps>, "of steps in which only the last one stores all");
+  add("peel_last_steps", peel_last_steps, "of steps in which only the last one stores all");
   add("keep_last_elements_again", plain<keep_last_elements>, "the peeled step writes and reads one element");
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");

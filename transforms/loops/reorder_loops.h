@@ -23,12 +23,12 @@ struct Scheduled {
   Legality legality;  // ok
 };
 
-Scheduled split_loop(const ir::Program& program, const LoopName& loop, std::int64_t factor);
+Scheduled split_loop(const Analysed& program, const LoopName& loop, std::int64_t factor);
 /// Throw TransformError when illegal, UsageError when the loops are no perfect nest.
-Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& loops,
+Scheduled tile_loops(const Analysed& program, const std::vector<LoopName>& loops,
                      const std::vector<std::int64_t>& sizes);
-Scheduled reorder_loops(const ir::Program& program, const std::vector<LoopName>& order);
-Scheduled interchange_loops(const ir::Program& program, const LoopName& a, const LoopName& b);
-Scheduled reverse_loop(const ir::Program& program, const LoopName& loop);
+Scheduled reorder_loops(const Analysed& program, const std::vector<LoopName>& order);
+Scheduled interchange_loops(const Analysed& program, const LoopName& a, const LoopName& b);
+Scheduled reverse_loop(const Analysed& program, const LoopName& loop);
 
 }  // namespace loopgrad::transforms

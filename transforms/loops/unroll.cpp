@@ -144,7 +144,7 @@ Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor
   return ir::block({two[0], ir::with_fresh_names(two[1])});
 }
 
-Scheduled unroll_loop(const ir::Program& program, const LoopName& name, std::int64_t factor) {
+Scheduled unroll_loop(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("unroll", name);
@@ -168,7 +168,7 @@ Scheduled unroll_loop(const ir::Program& program, const LoopName& name, std::int
   return {with_replaced(program, s, ir::block(std::move(copies))), {}};
 }
 
-Scheduled unroll_and_jam(const ir::Program& program, const LoopName& name, std::int64_t factor) {
+Scheduled unroll_and_jam(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("unroll and jam", name);
@@ -179,7 +179,7 @@ Scheduled unroll_and_jam(const ir::Program& program, const LoopName& name, std::
   return {with_replaced(program, s, jammed(program, loop, factor)), legality};
 }
 
-Scheduled parallelize_loop(const ir::Program& program, const LoopName& name) {
+Scheduled parallelize_loop(const Analysed& program, const LoopName& name) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   if (ir::is_parallel(loop.mode)) return {program, {}};
@@ -187,7 +187,7 @@ Scheduled parallelize_loop(const ir::Program& program, const LoopName& name) {
   return {with_replaced(program, s, with_mode(loop, ir::LoopMode::Parallel)), {}};
 }
 
-Scheduled vectorize_loop(const ir::Program& program, const LoopName& name, std::int64_t lanes) {
+Scheduled vectorize_loop(const Analysed& program, const LoopName& name, std::int64_t lanes) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("vectorize", name);

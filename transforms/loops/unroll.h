@@ -21,15 +21,15 @@
 namespace loopgrad::transforms {
 
 /// `factor` 0: the loop has constant bounds and disappears. Throws UsageError for more than `most_copies` copies.
-Scheduled unroll_loop(const ir::Program& program, const LoopName& loop, std::int64_t factor);
-Scheduled unroll_and_jam(const ir::Program& program, const LoopName& loop, std::int64_t factor);
+Scheduled unroll_loop(const Analysed& program, const LoopName& loop, std::int64_t factor);
+Scheduled unroll_and_jam(const Analysed& program, const LoopName& loop, std::int64_t factor);
 inline constexpr std::int64_t most_copies = 64;
 
 /// A loop of `program` unrolled and jammed. Whether that is legal is the caller's to know: it is for parallel loops.
 ir::Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor);
 
 /// Groups of `lanes` iterations of an innermost loop, marked parallel, so that they run side by side.
-Scheduled vectorize_loop(const ir::Program& program, const LoopName& loop, std::int64_t lanes);
-Scheduled parallelize_loop(const ir::Program& program, const LoopName& loop);
+Scheduled vectorize_loop(const Analysed& program, const LoopName& loop, std::int64_t lanes);
+Scheduled parallelize_loop(const Analysed& program, const LoopName& loop);
 
 }  // namespace loopgrad::transforms

@@ -5,6 +5,7 @@
 // sense, both naming the step.
 #pragma once
 
+#include "transforms/analysis/analysed.h"
 #include "transforms/pass/pass.h"
 
 #include <loopgrad/schedule.h>
@@ -14,6 +15,7 @@ namespace loopgrad::transforms {
 ir::Program apply_schedule(const ir::Program& program, PassContext& context);
 
 /// One step. `report` gets remarks.
+ir::Program apply_step(const Analysed& program, const Schedule::Step& step, Report& report);
 ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, Report& report);
 
 /// A schedule is bound to programs in this form: with the summation plan made.

@@ -22,6 +22,27 @@ TEST(Schedule, RefusesToFuseWithALaterIteration) {
   EXPECT_HAS(refusal<UsageError>(two_loops(0), "fuse(z, k)"), "the second loop does not follow right after the first");
 }
 
+// Bounds that are a constant apart: iterations are counted from the same one. Where that is too early, it is refused.
+TEST(Schedule, FusesLoopsAConstantApart) {
+  const auto program = [](int reads) {
+    ProgramBuilder p("apart");
+    auto n = p.size("n");
+    auto x = p.input<float>("x", {n + 2});
+    auto a = p.inout<float>("a", {n + 2});
+    auto y = p.output<float>("y", {n + 2});
+    for (auto i : p.loop("i", 0, n)) a(i) = exp(x(i));
+    for (auto k : p.loop("k", 2, n + 2)) y(k) = 3.0f * a(k - reads);
+    return p.build();
+  };
+  EXPECT_HAS(after(program(2), "fuse(i, k)"),
+             "for i in 0..n:\n"
+             "  a[i] = exp(x[i])\n"
+             "  y[i + 2] = 3*a[i]\n");
+  expect_same(program(2), "fuse(i, k)", {{{"n", 5}}, {{"n", 0}}});
+  expect_same(program(2), "reverse(i); reverse(k); fuse(i, k)", {{{"n", 5}}});
+  EXPECT_HAS(refusal(program(1), "fuse(i, k)"), "for (i = 1) and read as a[k - 1]");
+}
+
 TEST(Schedule, ContractsWhatFusionMadeLocal) {
   ProgramBuilder p("pair");
   auto n = p.size("n");
@@ -76,6 +97,41 @@ TEST(Schedule, RefusesFissionOfACircle) {
   EXPECT_HAS(text, "cannot split the body of 'i': b[i] is written at");
   EXPECT_HAS(text, "for (i = 1) and read as b[i - 1] at");
   EXPECT_HAS(text, "for (i = 2)");
+}
+
+// Programs that fission was not made for: a triangle with a time loop around, rows of a CSR structure whose bounds are
+// data, and a condition that the first part changes.
+TEST(Schedule, SplitsTrianglesAndRowsOfData) {
+  ProgramBuilder t("triangle");
+  auto n = t.size("n"), steps = t.size("steps");
+  auto x = t.input<float>("x", {n, n});
+  auto a = t.inout<float>("a", {n, n}), y = t.inout<float>("y", {n, n});
+  for ([[maybe_unused]] auto s : t.loop("s", 0, steps))
+    for (auto i : t.loop("i", 0, n))
+      for (auto j : t.loop("j", i, n)) {
+        a(i, j) += x(i, j);
+        y(i, j) += 2.0f * a(i, n - 1 - j + i);
+        y(i, j) = y(i, j) * 0.5f;
+      }
+  const Program triangle = t.build();
+  EXPECT_HAS(refusal(triangle, "fission(j, 1)"), "and added to as a[i, j] at");
+  EXPECT_HAS(after(triangle, "fission(i)"),
+             "    for j in i..n:\n"
+             "      a[i, j] += x[i, j]\n");
+  expect_same(triangle, "fission(j, 2); fission(i)", {{{"n", 5}, {"steps", 3}}, {{"n", 1}, {"steps", 1}}});
+
+  ProgramBuilder c("rows");
+  auto m = c.size("m"), entries = c.size("entries");
+  auto ptr = c.input<int>("ptr", {m + 1});
+  auto w = c.inout<float>("w", {entries}), z = c.inout<float>("z", {m});
+  c.csr(ptr, entries);
+  for (auto v : c.loop("v", 0, m))
+    for (auto e : c.loop("e", ptr(v), ptr(v + 1))) {
+      w(e) = w(e) * 2.0f;
+      z(v) += w(e);
+    }
+  const Program rows = c.build();
+  expect_same(rows, "fission(e); fission(v)", {{{"m", 4}, {"entries", 9}}, {{"m", 1}, {"entries", 0}}});
 }
 
 }  // namespace
