@@ -171,7 +171,7 @@ void add_cpu(std::vector<Pass>& list) {
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
-  add("sink_sum_loops", plain<sink_sum_loops>, "sums outermost in a row become loops around it");
+  add("sink_sum_loops", sink_sum_loops, "sums outermost in a row become loops around it");
   add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
   add("unswitch_rows", plain<unswitch_rows>, "what a split leaves of conditions does not depend on the row");
   add("accumulate_in_registers", plain<accumulate_in_registers>, "innermost loops are final");

@@ -184,6 +184,25 @@ std::string names_of(const std::vector<LoopName>& names) {
 
 }  // namespace
 
+const ir::For* only_parallel_loop(const Stmt& body) {
+  if (!body) return nullptr;
+  if (const auto* branch = body.as<ir::If>())
+    return branch->else_body ? nullptr : only_parallel_loop(branch->then_body);
+  return is_parallel_loop(body) ? body.as<ir::For>() : nullptr;
+}
+
+Stmt with_parallel_outermost(const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  const ir::For* inner = loop && !ir::is_parallel(loop->mode) ? only_parallel_loop(loop->body) : nullptr;
+  if (!inner) return {};
+  for (const Expr& bound : {inner->lower, inner->upper})
+    if (mentions(bound, loop->iterator) || ir::has_load(bound)) return {};
+  const Stmt body = ir::rewrite(loop->body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
+    return t.as<ir::For>() == inner ? std::optional(inner->body) : std::nullopt;
+  });
+  return with_body(*inner, with_body(*loop, body));
+}
+
 Scheduled split_loop(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt loop = find_loop(program, name);
   if (factor < 1) misuse(program, loop, "split '" + name.name() + "'", "the factor is not positive");

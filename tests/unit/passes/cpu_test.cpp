@@ -90,6 +90,44 @@ TEST(SinkSumLoops, SumsARowElementByElement) {
     )");
 }
 
+// Rows through an array that is another one in each step, and a triangle: the indices alone do not show it.
+TEST(SinkSumLoops, AsksTheModelWhetherIterationsMeet) {
+  expect_pass("sink_sum_loops", R"(
+    program p(r, m, T)
+      input  f32 x[r, m]
+      inout  f32 z[T, r, m + m]
+      inout  f32 y[r, m]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for t in 0..T reversed:
+        if t < r - i:
+          parallel for d in i..m:
+            z[t, i, m - d] = x[i, d]*2
+            y[i, d - i] += z[t, i, m - d]
+    )",
+              R"(
+    parallel for i in 0..r:
+      parallel for d in i..m:
+        for t in 0..T reversed:
+          if t < r - i:
+            z[t, i, m - d] = x[i, d]*2
+            y[i, d - i] += z[t, i, m - d]
+    )");
+  expect_kept("sink_sum_loops", R"(
+    program p(r, m, T)
+      inout  f32 z[r, m]
+      inout  f32 y[r, m]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for t in 0..T:
+        parallel for d in 0..m:
+          z[i, d] = z[i, d]*2 + 1
+          y[i, d] += z[i, m - 1 - d]
+    )");
+}
+
 TEST(SinkSumLoops, KeepsLoopsWhoseIterationsMeetInAnElement) {
   expect_kept("sink_sum_loops", R"(
     program p(r, k, m)

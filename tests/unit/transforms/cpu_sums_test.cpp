@@ -215,6 +215,13 @@ TEST(JamSums, LeavesAloneSumsOverColumns) {
   EXPECT_TRUE(jam_sums(before).body.same_as(before.body));
 }
 
+ir::Program sunk(const ir::Program& program) {
+  Report report;
+  const LowerOptions options;
+  PassContext context{options, report};
+  return sink_sum_loops(program, context);
+}
+
 /// y[i, d] += a[i, o]*x[o, d] for the rows o up to i, row by row.
 Program rows(bool moving) {
   ProgramBuilder p("rows");
@@ -233,7 +240,7 @@ Program rows(bool moving) {
 
 TEST(SinkSumLoops, TheLoopOfTheSumGoesInside) {
   const ir::Program before = with_parallel_loops(rows(false), {"i", "d"});
-  const ir::Program after = sink_sum_loops(before);
+  const ir::Program after = sunk(before);
   EXPECT_TRUE(contains(after,
                        "  parallel for d in 0..m:\n"
                        "    for o in 0..n:\n"
@@ -245,7 +252,7 @@ TEST(SinkSumLoops, TheLoopOfTheSumGoesInside) {
 
 TEST(SinkSumLoops, SumsThatMoveStay) {
   const ir::Program before = with_parallel_loops(rows(true), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(SinkSumLoops, RowsOfSparseMatricesAreSummedInStrips) {
@@ -259,7 +266,7 @@ TEST(SinkSumLoops, RowsOfSparseMatricesAreSummedInStrips) {
     for (auto e : p.loop("e", first(i), first(i + 1)))
       for (auto d : p.loop("d", 0, m)) y(i, d) += x(e, d);
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  const ir::Program after = sink_sum_loops(before);
+  const ir::Program after = sunk(before);
   EXPECT_TRUE(contains(after,
                        "  parallel for d in 0..m:\n"
                        "    for e in first[i]..first[i + 1]:\n"
@@ -280,7 +287,7 @@ TEST(SinkSumLoops, BoundsThatTheRowsChangeStay) {
         last(i) = 0;
       }
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(SinkSumLoops, WhatOtherIterationsReadStays) {
@@ -298,7 +305,7 @@ TEST(SinkSumLoops, WhatOtherIterationsReadStays) {
   // Within one t these iterations of d do touch elements of others; the mark is wrong on purpose, as the pass must not
   // rely on it for different t.
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(AccumulateInRegisters, StartsWithTheValueAssignedBefore) {

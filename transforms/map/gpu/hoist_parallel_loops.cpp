@@ -53,14 +53,10 @@ class Hoister {
   }
 
   bool exchange(const Stmt& s, const ir::For& outer) {
-    const auto* inner = outer.body.as<ir::For>();
-    if (outer.mode == LoopMode::Parallel || !inner || inner->mode != LoopMode::Parallel) return false;
-    if (refused_.count(s.get()) || ir::uses_stack(s)) return false;
+    if (!is_parallel_loop(outer.body) || refused_.count(s.get()) || ir::uses_stack(s)) return false;
     refused_.insert(s.get());
-    if (mentions(inner->lower, outer.iterator) || mentions(inner->upper, outer.iterator)) return false;
-    if (has_load(inner->lower) || has_load(inner->upper) || !bounds_stay(program_, s).ok) return false;
-    const Stmt exchanged = with_body(*inner, with_body(outer, inner->body));
-    return accept(replace(program_.body, s, exchanged), exchanged);
+    const Stmt exchanged = with_parallel_outermost(s);
+    return exchanged && accept(replace(program_.body, s, exchanged), exchanged);
   }
 
   /// Changes the program's body when the iterations of `loop`, a part of it, are independent.
