@@ -179,7 +179,7 @@ void add_cpu(std::vector<Pass>& list) {
   add("tile_lanes", plain<tile_lanes>, "rectangles without branches, with their sums in registers");
   add("split_outer_loops_at_guards", plain<split_outer_loops_at_guards>,
       "after the lanes, which want rectangles and mask what a branch leaves out");
-  add("jam_sums", plain<jam_sums>, "sums that no lanes took");
+  add("jam_sums", jam_sums, "sums that no lanes took");
   add("hoist_indices", plain<hoist_indices>, "last: names what the loops repeat");
 }
 

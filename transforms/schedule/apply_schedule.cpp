@@ -5,6 +5,7 @@
 #include "transforms/loops/fission.h"
 #include "transforms/loops/fuse.h"
 #include "transforms/loops/unroll.h"
+#include "transforms/pipeline.h"
 #include "transforms/storage/local_storage.h"
 
 #include <loopgrad/error.h>
@@ -97,17 +98,19 @@ ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
   return result;
 }
 
-ir::Program before_schedule(const ir::Program& program) {
-  Report report;
-  LowerOptions options;
-  options.schedule.reverse("i");  // any: with steps by hand no products are recognised
-  PassContext context{options, report};
-  ir::Program result = program;
+LowerOptions up_to_schedule(LowerOptions options) {
+  options.schedule = {};
+  options.by_hand = true;
   for (const Pass& pass : passes(options)) {
     if (pass.run == apply_schedule) break;
-    result = run_pass(pass, result, context);
+    options.until = pass.name;
   }
-  return result;
+  return options;
+}
+
+ir::Program before_schedule(const ir::Program& program, const LowerOptions& options) {
+  Report report;
+  return lower_for(program, up_to_schedule(options), report).program;
 }
 
 }  // namespace loopgrad::transforms

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/peel.h"
 #include "transforms/map/gpu/fuse_nests.h"
 
 namespace loopgrad::transforms {
@@ -47,24 +48,18 @@ class Peeler {
     if (!loop || peeled_.count(first.get()) || is_parallel_loop(first) || !is_parallel_loop(loop->body) ||
         !is_parallel_loop(second))
       return false;
-    if (ir::has_load(loop->lower) || ir::has_load(loop->upper)) return false;
-    const bool backward = loop->mode == ir::LoopMode::Backward;
-    if (!backward && loop->mode != ir::LoopMode::Forward) return false;
-    const Expr one = ir::int_const(1);
-    const Expr last = backward ? loop->lower : simplify_indices(loop->upper - one);
-    const Stmt step = simplify_indices(ir::substitute(ir::with_fresh_names(loop->body), {{loop->iterator, last}}));
-    const std::optional<NestsToFuse> both = nests_to_fuse(step, second);
+    const std::optional<Peeled> peeled = peel_last(*loop);
+    if (!peeled) return false;
+    const std::optional<NestsToFuse> both = nests_to_fuse(peeled->last, second);
     if (!both) return false;
-    const Stmt before = ir::for_loop(loop->iterator, backward ? simplify_indices(loop->lower + one) : loop->lower,
-                                     backward ? loop->upper : last, loop->body, loop->mode, loop->location);
     std::vector<Stmt> body = list;
-    body[k] = ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper), ir::block({before, both->nest}),
-                          ir::with_fresh_names(second), loop->location);
+    body[k] = ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper),
+                          ir::block({peeled->before, both->nest}), ir::with_fresh_names(second), loop->location);
     body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, ir::block(std::move(body))));
     if (!can_fuse_parallel({candidate, analyses_}, both->fusion, both->nest).ok) return false;
     program_ = candidate;
-    peeled_.insert(before.get());
+    peeled_.insert(peeled->before.get());
     return true;
   }
 

@@ -182,7 +182,7 @@ class Recognizer {
 
 ir::Program recognize_contractions(const ir::Program& program, PassContext& context) {
   // Whoever schedules loops by hand means these loops.
-  if (!context.options.schedule.empty()) return program;
+  if (context.options.by_hand || !context.options.schedule.empty()) return program;
   const Stmt body = Recognizer(program, context).visit(program.body);
   return ir::with_body(program, body.same_as(program.body) ? body : absorb_fills(program, body));
 }
