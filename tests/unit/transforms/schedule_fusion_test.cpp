@@ -134,5 +134,47 @@ TEST(Schedule, SplitsTrianglesAndRowsOfData) {
   expect_same(rows, "fission(e); fission(v)", {{{"m", 4}, {"entries", 9}}, {{"m", 1}, {"entries", 0}}});
 }
 
+// Programs that unrolling, jamming and interchange were not made for: a triangle below a condition, rows of a CSR
+// structure, and a time loop over two levels whose number of steps is odd.
+TEST(Schedule, JamsAndExchangesLoopsOfOtherShapes) {
+  ProgramBuilder t("below");
+  auto n = t.size("n");
+  auto x = t.input<float>("x", {n, n});
+  auto y = t.inout<float>("y", {n, n});
+  for (auto i : t.loop("i", 0, n))
+    for (auto j : t.loop("j", i, n)) {
+      t.when(i + j < n, [&] { y(j, i) = x(i, j) + y(j, i); }).otherwise([&] { y(j, i) = 2.0f * x(j, i); });
+    }
+  const Program triangle = t.build();
+  const std::vector<Sizes> sizes = {{{"n", 7}}, {{"n", 1}}, {{"n", 0}}};
+  expect_same(triangle, "interchange(i, j); unroll_and_jam(j, 3)", sizes);
+  expect_same(triangle, "unroll_and_jam(i, 2)", sizes);
+  expect_same(triangle, "parallelize(i); unroll_and_jam(i, 4)", sizes);
+
+  ProgramBuilder c("rows");
+  auto m = c.size("m"), entries = c.size("entries");
+  auto ptr = c.input<int>("ptr", {m + 1});
+  auto w = c.input<float>("w", {entries});
+  auto z = c.inout<float>("z", {m});
+  c.csr(ptr, entries);
+  for (auto v : c.loop("v", 0, m))
+    for (auto e : c.loop("e", ptr(v), ptr(v + 1))) z(v) = 0.5f * z(v) + w(e);
+  const Program rows = c.build();
+  expect_same(rows, "unroll_and_jam(v, 2); unroll(e#1, 3)", {{{"m", 5}, {"entries", 11}}});
+  EXPECT_HAS(refusal(rows, "interchange(v, e)"), "the bounds of 'e' read data");
+  EXPECT_HAS(refusal(rows, "reverse(e)"), "z[v] may be read at");
+
+  ProgramBuilder h("steps");
+  auto k = h.size("k"), T = h.size("T");
+  auto u = h.inout<float>("u", {2, k + 2});
+  for (auto s : h.loop("s", 0, T))
+    for (auto i : h.loop("i", 1, k + 1)) u((s + 1) % 2, i) = u(s % 2, i - 1) + 0.5f * u(s % 2, i + 1);
+  const Program steps = h.build();
+  const std::vector<Sizes> odd = {{{"k", 5}, {"T", 5}}, {{"k", 1}, {"T", 1}}, {{"k", 3}, {"T", 0}}};
+  expect_same(steps, "unroll(s, 2)", odd);
+  expect_same(steps, "unroll(s, 2); unroll_and_jam(i#1, 3)", odd);
+  EXPECT_HAS(refusal(steps, "interchange(s, i)"), "cannot interchange 's' and 'i'");
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
