@@ -3,6 +3,7 @@
 #include "backends/backend.h"
 #include "backends/facts_program.h"
 #include "dsl/ir/queries.h"
+#include "transforms/schedule/apply_schedule.h"
 
 #include <loopgrad/error.h>
 
@@ -73,6 +74,9 @@ LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& o
       // The atomic variant decides where loops become parallel, which is the end of this part.
       if (mode == SumMode::Restructured) own->until = "restructure_sums";
     }
+  }
+  if (until == Until::BeforeSchedule) {
+    for (LowerOptions* own : {&first, &second}) *own = transforms::up_to_schedule(*own);
   }
   second.computed = inputs_computed_by(gradient.forward.ir(), gradient.backward.ir());
   using transforms::lower_for;

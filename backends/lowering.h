@@ -20,7 +20,7 @@ struct LoweredGradient {
 };
 
 /// How far: to what is emitted, or only until it is decided how sums are done.
-enum class Until { Emitted, Summed };
+enum class Until { Emitted, Summed, BeforeSchedule };
 
 /// What was decided about the forward and the backward program goes to a report each.
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,

@@ -191,7 +191,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
-  add("sink_sum_loops", plain<sink_sum_loops>, "sums outermost in a row become loops around it");
+  add("sink_sum_loops", sink_sum_loops, "sums outermost in a row become loops around it");
   add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
   add("unswitch_rows", plain<unswitch_rows>, "what a split leaves of conditions does not depend on the row");
   add("accumulate_in_registers", plain<accumulate_in_registers>, "innermost loops are final");
@@ -199,7 +199,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("tile_lanes", plain<tile_lanes>, "rectangles without branches, with their sums in registers");
   add("split_outer_loops_at_guards", plain<split_outer_loops_at_guards>,
       "after the lanes, which want rectangles and mask what a branch leaves out");
-  add("jam_sums", plain<jam_sums>, "sums that no lanes took");
+  add("jam_sums", jam_sums, "sums that no lanes took");
   add("hoist_indices", plain<hoist_indices>, "last: names what the loops repeat");
 }
 
@@ -223,9 +223,9 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("split_kernels", split_kernels, "what should not be one kernel, before nests are fused");
   add("join_scalars", plain<join_scalars>, "single assignments in a row are one kernel");
   add("unroll_short_loops", plain<unroll_short_loops>, "copies of an iteration fuse like other nests");
-  add("fuse_nests", plain<fuse_nests>, "fewer kernels, and values stay in registers between them");
+  add("fuse_nests", fuse_nests, "fewer kernels, and values stay in registers between them");
   add("keep_last_elements", plain<keep_last_elements>, "fused nests write and read one element");
-  add("peel_last_steps", plain<peel_last_steps>, "of steps in which only the last one stores all");
+  add("peel_last_steps", peel_last_steps, "of steps in which only the last one stores all");
   add("keep_last_elements_again", plain<keep_last_elements>, "the peeled step writes and reads one element");
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");

@@ -144,6 +144,8 @@ class Assumptions {
   const std::shared_ptr<Context>& context_;
 };
 
+constexpr int most_pieces = 24;  // of where a statement is executed: programs as written have fewer
+
 class Builder {
  public:
   Builder(const ir::Program& program, Environment& environment, const std::shared_ptr<Context>& context)
@@ -190,9 +192,18 @@ class Builder {
     place.domain = checked(*model_.context, isl_set_add_dims(place.domain.release(), isl_dim_set, 1));
   }
 
-  void restrict(Place& place, const Expr& condition, const Abstraction& abstraction) const {
-    place.domain = place.domain.intersect(points_of(scope_of(place), condition, abstraction)).coalesce();
+  // Pieces of a union are compared pair by pair, here and in all that is asked of the model: the cases of conditions
+  // inside of each other soon take seconds. What has many is kept as it is, which is more than what is executed.
+  // False: it was not.
+  bool restrict(Place& place, const Expr& condition, const Abstraction& abstraction) const {
+    const isl::set points = points_of(scope_of(place), condition, abstraction);
+    if (isl_set_n_basic_set(place.domain.get()) * isl_set_n_basic_set(points.get()) > most_pieces) {
+      place.exact = place.exact_but_csr = false;
+      return false;
+    }
+    place.domain = place.domain.intersect(points).coalesce();
     place.exact = place.exact && abstraction.exact();
+    return true;
   }
 
   // Recognises `for e in [pointer[row], pointer[row + 1])`.
@@ -235,10 +246,10 @@ class Builder {
       open_loop(place, node.iterator);
       Abstraction abstraction(environment_.facts);
       const Expr condition = trip_condition(node, abstraction);
-      restrict(place, condition, abstraction);
+      const bool restricted = restrict(place, condition, abstraction);
       const bool csr = note_csr(place, node);
       place.exact_but_csr = place.exact_but_csr && (csr || abstraction.exact());
-      place.exact_bounds = place.exact_bounds && abstraction.exact();
+      place.exact_bounds = place.exact_bounds && restricted && abstraction.exact();
     };
     loops_.push_back(s);
     go_inside(s, false, make, [&] { statement(node.body); });

@@ -36,7 +36,7 @@ TEST(List, NamesEveryProgram) {
 }
 
 TEST(Show, PrintsEveryStage) {
-  for (const std::string stage : {"program", "adjoint", "summation", "schedule", "code"}) {
+  for (const std::string stage : {"program", "adjoint", "summation", "loops", "schedule", "code"}) {
     const CliResult result = run_cli(programs::all(), {"show", "recurrence", "--stage", stage});
     EXPECT_EQ(result.status, 0) << stage << result.err;
     EXPECT_NE(result.out.find("x"), std::string::npos) << stage;

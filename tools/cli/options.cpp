@@ -125,6 +125,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                {{"program", Stage::Program},
                                 {"adjoint", Stage::Adjoint},
                                 {"summation", Stage::Summation},
+                                {"loops", Stage::Loops},
                                 {"schedule", Stage::Schedule},
                                 {"code", Stage::Code}});
   std::vector<std::pair<std::string, Variant>> by_name;
@@ -248,7 +249,8 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--threads-per-block", raw.block,
                      "of the target cuda: a power of two from 32 (0: as fits the loops)");
     if (row.command == Command::Show) {
-      sub.add_option("--stage", raw.stage, "program, adjoint, summation, schedule or code");
+      sub.add_option("--stage", raw.stage,
+                     "program, adjoint, summation, loops (that a schedule sees), schedule or code");
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
       sub.add_option("--schedule", raw.schedule,
                      "steps for the forward program, e.g. \"tile(i, j, 32, 32); unroll(k, 4)\"");

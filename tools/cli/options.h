@@ -11,7 +11,7 @@
 namespace loopgrad::cli {
 
 enum class Command { List, Show, Explain, Check, Compare, Fuzz, Cache };
-enum class Stage { Program, Adjoint, Summation, Schedule, Code };
+enum class Stage { Program, Adjoint, Summation, Loops, Schedule, Code };
 
 /// What `fuzz` takes besides a seed and a target.
 struct FuzzOptions {

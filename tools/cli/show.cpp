@@ -36,6 +36,7 @@ std::string text_of(const Options& options) {
   if (options.stage == Stage::Adjoint)
     return sections(gradient.sizing.ir(), gradient.forward.ir(), gradient.backward.ir());
   if (options.stage == Stage::Summation) return lowered(gradient, compiling, backend::Until::Summed);
+  if (options.stage == Stage::Loops) return lowered(gradient, compiling, backend::Until::BeforeSchedule);
   if (options.stage == Stage::Schedule) return lowered(gradient, compiling, backend::Until::Emitted);
   if (compiling.target == Target::Interpreter)
     bad_input("the interpreter has no generated code", "use --target openmp, or --stage schedule");

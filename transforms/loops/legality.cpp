@@ -2,6 +2,7 @@
 
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 
 #include <loopgrad/error.h>
@@ -17,16 +18,14 @@ namespace {
 
 constexpr const char* sums_hint = "leave a shared sum to the summation plan, or sum into separate elements";
 
-std::shared_ptr<poly::Context> context_with(unsigned long budget) {
-  return std::make_shared<poly::Context>(budget ? budget : poly::Context::default_budget);
-}
-
 const poly::Access* access_of(const poly::Conflict& conflict) { return conflict.a ? conflict.a : conflict.b; }
 
 // What is needed besides the reason: the array, the line and how to get on.
-Legality refused(const poly::Model& model, const poly::Conflict& conflict) {
-  Legality result = Legality::refused(poly::describe_pair(model, conflict));
-  result.where = model.statements[static_cast<std::size_t>(conflict.first)].stmt->location;
+Legality refused(const std::shared_ptr<const poly::Model>& model, const poly::Conflict& conflict) {
+  Legality result = Legality::refused({});
+  result.model = model;
+  result.conflict = conflict;
+  result.where = model->statements[static_cast<std::size_t>(conflict.first)].stmt->location;
   const poly::Access* access = access_of(conflict);
   if (!access) return result;
   result.array = access->array->name;
@@ -40,22 +39,32 @@ Legality over_budget(const poly::BudgetError& e) { return Legality::refused(e.in
 
 }  // namespace
 
-Legality can_reorder(const ir::Program& program, const Stmt& region, const TimeOf& time, unsigned long isl_budget) {
+std::string Legality::why() const {
+  if (!conflict) return reason;
   try {
-    poly::Model model = poly::build_model(program, region, context_with(isl_budget));
+    model->context->restart_budget();
+    return poly::describe_pair(*model, *conflict);
+  } catch (const poly::BudgetError& e) {
+    return e.info().message;
+  }
+}
+
+Legality can_reorder(const Analysed& program, const Stmt& region, const TimeOf& time) {
+  try {
+    const Analyses::Model model = program.analyses.model_of(program, region);
     poly::Times times;
-    for (const poly::Statement& s : model.statements) {
+    for (const poly::Statement& s : model->statements) {
       times.push_back(time(s));
       if (!times.back()) continue;
       for (const Expr& value : *times.back()) {
-        if (!poly::is_time(model, value)) return Legality::refused("the bounds are not affine");
+        if (!poly::is_time(*model, value)) return Legality::refused("the bounds are not affine");
       }
     }
-    model.context->restart_budget();
-    if (auto conflict = poly::exchanged_by(model, times)) return refused(model, *conflict);
+    model->context->restart_budget();
+    if (auto conflict = poly::exchanged_by(*model, times)) return refused(model, *conflict);
     Legality result;
-    model.context->restart_budget();
-    auto sum = poly::exchanged_by(model, times, poly::Exchanged::Sums);
+    model->context->restart_budget();
+    auto sum = poly::exchanged_by(*model, times, poly::Exchanged::Sums);
     if (sum) result.sum = sum->a->array->name;
     return result;
   } catch (const poly::BudgetError& e) {
@@ -63,10 +72,10 @@ Legality can_reorder(const ir::Program& program, const Stmt& region, const TimeO
   }
 }
 
-Legality can_run_in_parallel(const ir::Program& program, const Stmt& loop, unsigned long isl_budget) {
+Legality can_run_in_parallel(const Analysed& program, const Stmt& loop) {
   try {
-    poly::Model model = poly::build_model(program, loop, context_with(isl_budget));
-    auto conflicts = poly::carried_by(model, loop, poly::Search::UntilAny);
+    const Analyses::Model model = program.analyses.model_of(program, loop);
+    const auto& conflicts = program.analyses.carried_by(model, loop, poly::Search::UntilAny);
     return conflicts.empty() ? Legality{} : refused(model, conflicts.back());
   } catch (const poly::BudgetError& e) {
     return over_budget(e);
@@ -98,8 +107,7 @@ bool bounds_are_plain(const ir::For& loop) {
   return plain;
 }
 
-Legality bounds_stay(const ir::Program& program, const Stmt& loop) {
-  const ir::For& node = *loop.as<ir::For>();
+Legality stays(const ir::Program& program, const std::vector<Expr>& values, const Stmt& region) {
   auto may_alias = [&](const ir::Array& a, const ir::Array& b) {
     return std::any_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
       return fact.kind == ir::FactKind::MayAlias &&
@@ -107,11 +115,11 @@ Legality bounds_stay(const ir::Program& program, const Stmt& loop) {
     });
   };
   Legality result;
-  for (const Expr& bound : {node.lower, node.upper}) {
-    ir::walk(bound, [&](const Expr& e) {
+  for (const Expr& value : values) {
+    ir::walk(value, [&](const Expr& e) {
       auto* load = e.as<ir::Load>();
       if (!load) return;
-      for (const Stmt& leaf : leaves(node.body)) {
+      for (const Stmt& leaf : leaves(region)) {
         for_each_store(leaf, [&](const ir::Array& stored, const std::vector<Expr>&) {
           if (!result.ok || (stored != load->array && !may_alias(stored, load->array))) return;
           result = Legality::refused("the loop changes '" + load->array->name + "', from which its bounds are read");
@@ -124,11 +132,16 @@ Legality bounds_stay(const ir::Program& program, const Stmt& loop) {
   return result;
 }
 
+Legality bounds_stay(const ir::Program& program, const Stmt& loop) {
+  const ir::For& node = *loop.as<ir::For>();
+  return stays(program, {node.lower, node.upper}, node.body);
+}
+
 void require(const Legality& legality, const ir::Program& program, const Stmt& loop, const std::string& action) {
   if (legality.ok) return;
   const ir::For* node = loop.as<ir::For>();
   throw TransformError({.code = ErrorCode::IllegalTransform,
-                        .message = "cannot " + action + ": " + legality.reason,
+                        .message = "cannot " + action + ": " + legality.why(),
                         .program = program.name,
                         .loop = node ? node->iterator.name : "",
                         .array = legality.array,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/poly/reordering.h"
+#include "transforms/analysis/analysed.h"
 
 #include <functional>
 
@@ -10,11 +11,16 @@ namespace loopgrad::transforms {
 /// The answer to "may this be done?": yes, or the reason why not.
 struct Legality {
   bool ok = true;
-  std::string reason = {};  // names two accesses and a pair of iterations, or what is not known
+  std::string reason = {};  // what is not known; empty where two accesses are in conflict
   std::string hint = {};
   std::string array = {};     // that the reason is about
   std::string sum = {};       // ok: an array into which sums are added in another order, else empty
   SourceLocation where = {};  // line of the first access
+  std::shared_ptr<const poly::Model> model = {};
+  std::optional<poly::Conflict> conflict = {};  // of the model
+
+  /// The reason: two accesses, their lines and a pair of iterations, or what is not known.
+  std::string why() const;
 
   static Legality refused(std::string reason, std::string hint = {}) {
     Legality result;
@@ -29,12 +35,11 @@ struct Legality {
 using TimeOf = std::function<std::optional<std::vector<ir::Expr>>(const poly::Statement&)>;
 
 /// Whether the statements of `region`, a part of the program's body, may run at new times. Refuses what isl cannot
-/// express and what exceeds its budget (`isl_budget` operations, 0: the default).
-Legality can_reorder(const ir::Program& program, const ir::Stmt& region, const TimeOf& time,
-                     unsigned long isl_budget = 0);
+/// express and what exceeds its budget.
+Legality can_reorder(const Analysed& program, const ir::Stmt& region, const TimeOf& time);
 
 /// Whether iterations of a loop may run in any order or at once. Sums count as conflicts.
-Legality can_run_in_parallel(const ir::Program& program, const ir::Stmt& loop, unsigned long isl_budget = 0);
+Legality can_run_in_parallel(const Analysed& program, const ir::Stmt& loop);
 
 /// A value that rises from iteration to iteration of a For: its iterator, or minus that.
 ir::Expr rising(const ir::For& loop);
@@ -45,6 +50,9 @@ ir::Expr block_number(const ir::For& loop, std::int64_t factor);
 
 /// Bounds that can be evaluated at another place: they read no data and divide by constants only.
 bool bounds_are_plain(const ir::For& loop);
+
+/// Whether these have the same values wherever they are evaluated in `region`: they read nothing that it writes.
+Legality stays(const ir::Program& program, const std::vector<ir::Expr>& values, const ir::Stmt& region);
 
 /// Whether the bounds of a loop have the same values wherever they are evaluated within the loop and right after it:
 /// they read nothing that the loop writes.

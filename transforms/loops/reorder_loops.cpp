@@ -116,7 +116,7 @@ Stmt regenerated(const ir::Program& program, const Reordering& r) {
   return simplify_indices(code);
 }
 
-Legality can_reorder_nest(const ir::Program& program, const Reordering& r) {
+Legality can_reorder_nest(const Analysed& program, const Reordering& r) {
   for (std::size_t k = 0; k < r.band.size(); ++k) {
     if (!bounds_are_plain(r.loop(k))) {
       return Legality::refused(fmt::format("the bounds of '{}' read data or divide by sizes", r.loop(k).iterator.name));
@@ -126,7 +126,7 @@ Legality can_reorder_nest(const ir::Program& program, const Reordering& r) {
   return can_reorder(program, r.band[0], [&](const poly::Statement&) { return std::optional(times); });
 }
 
-Scheduled apply(const ir::Program& program, const Reordering& r, const std::string& action) {
+Scheduled apply(const Analysed& program, const Reordering& r, const std::string& action) {
   Legality legality = can_reorder_nest(program, r);
   require(legality, program, r.band[0], action);
   Stmt result;
@@ -184,7 +184,26 @@ std::string names_of(const std::vector<LoopName>& names) {
 
 }  // namespace
 
-Scheduled split_loop(const ir::Program& program, const LoopName& name, std::int64_t factor) {
+const ir::For* only_parallel_loop(const Stmt& body) {
+  if (!body) return nullptr;
+  if (const auto* branch = body.as<ir::If>())
+    return branch->else_body ? nullptr : only_parallel_loop(branch->then_body);
+  return is_parallel_loop(body) ? body.as<ir::For>() : nullptr;
+}
+
+Stmt with_parallel_outermost(const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  const ir::For* inner = loop && !ir::is_parallel(loop->mode) ? only_parallel_loop(loop->body) : nullptr;
+  if (!inner) return {};
+  for (const Expr& bound : {inner->lower, inner->upper})
+    if (mentions(bound, loop->iterator) || ir::has_load(bound)) return {};
+  const Stmt body = ir::rewrite(loop->body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
+    return t.as<ir::For>() == inner ? std::optional(inner->body) : std::nullopt;
+  });
+  return with_body(*inner, with_body(*loop, body));
+}
+
+Scheduled split_loop(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt loop = find_loop(program, name);
   if (factor < 1) misuse(program, loop, "split '" + name.name() + "'", "the factor is not positive");
   require(bounds_stay(program, loop), program, loop, "split '" + name.name() + "'");
@@ -192,7 +211,7 @@ Scheduled split_loop(const ir::Program& program, const LoopName& name, std::int6
   return {with_replaced(program, loop, rebuilt({{loop}, {{0, true, factor}, {0, false, factor}}})), {}};
 }
 
-Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& names,
+Scheduled tile_loops(const Analysed& program, const std::vector<LoopName>& names,
                      const std::vector<std::int64_t>& sizes) {
   std::string action = "tile " + names_of(names);
   std::vector<Stmt> loops = find_all(program, names, action);
@@ -210,7 +229,7 @@ Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& na
   return apply(program, r, action);
 }
 
-Scheduled reorder_loops(const ir::Program& program, const std::vector<LoopName>& order) {
+Scheduled reorder_loops(const Analysed& program, const std::vector<LoopName>& order) {
   std::string action = "reorder " + names_of(order);
   std::vector<Stmt> loops = find_all(program, order, action);
   Reordering r{band_of(program, loops, action), {}};
@@ -219,7 +238,7 @@ Scheduled reorder_loops(const ir::Program& program, const std::vector<LoopName>&
   return apply(program, r, action);
 }
 
-Scheduled interchange_loops(const ir::Program& program, const LoopName& a, const LoopName& b) {
+Scheduled interchange_loops(const Analysed& program, const LoopName& a, const LoopName& b) {
   std::string action = "interchange " + names_of({a, b});
   std::vector<Stmt> loops = find_all(program, {a, b}, action);
   Reordering r{band_of(program, loops, action), {}};
@@ -228,7 +247,7 @@ Scheduled interchange_loops(const ir::Program& program, const LoopName& a, const
   return apply(program, r, action);
 }
 
-Scheduled reverse_loop(const ir::Program& program, const LoopName& name) {
+Scheduled reverse_loop(const Analysed& program, const LoopName& name) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   if (ir::is_parallel(loop.mode)) return {program, {}};

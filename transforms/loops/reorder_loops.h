@@ -23,12 +23,24 @@ struct Scheduled {
   Legality legality;  // ok
 };
 
-Scheduled split_loop(const ir::Program& program, const LoopName& loop, std::int64_t factor);
+/// A sequential loop of nothing but a parallel one, seen through branches without `else`, with the latter outermost:
+///
+///   for o in 0..k:                          parallel for d in 0..m:
+///     if o < s:                               for o in 0..k:
+///       parallel for d in 0..m: ...   ->        if o < s: ...
+///
+/// Null for others, and where the bounds of the parallel loop are data or depend on the sequential one. Legal where
+/// `can_run_in_parallel` says so of the result in its place: whatever the sequential iterations are.
+ir::Stmt with_parallel_outermost(const ir::Stmt& loop);
+/// The parallel loop of these; null for others.
+const ir::For* only_parallel_loop(const ir::Stmt& body);
+
+Scheduled split_loop(const Analysed& program, const LoopName& loop, std::int64_t factor);
 /// Throw TransformError when illegal, UsageError when the loops are no perfect nest.
-Scheduled tile_loops(const ir::Program& program, const std::vector<LoopName>& loops,
+Scheduled tile_loops(const Analysed& program, const std::vector<LoopName>& loops,
                      const std::vector<std::int64_t>& sizes);
-Scheduled reorder_loops(const ir::Program& program, const std::vector<LoopName>& order);
-Scheduled interchange_loops(const ir::Program& program, const LoopName& a, const LoopName& b);
-Scheduled reverse_loop(const ir::Program& program, const LoopName& loop);
+Scheduled reorder_loops(const Analysed& program, const std::vector<LoopName>& order);
+Scheduled interchange_loops(const Analysed& program, const LoopName& a, const LoopName& b);
+Scheduled reverse_loop(const Analysed& program, const LoopName& loop);
 
 }  // namespace loopgrad::transforms

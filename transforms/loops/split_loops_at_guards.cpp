@@ -3,6 +3,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/peel.h"
 
 #include <algorithm>
 
@@ -210,27 +211,20 @@ Stmt with_guards_of_iterator(const ir::For& loop) {
   });
 }
 
-Stmt copy_over(const ir::For& loop, const Expr& lower, const Expr& upper, const Stmt& body) {
-  return ir::with_fresh_names(
-      ir::for_loop(loop.iterator, simplify_indices(lower), simplify_indices(upper), body, loop.mode, loop.location));
-}
-
-Stmt split(const Stmt& s, const ir::For& loop) {
+Stmt split(const ir::Program& program, const Stmt& s, const ir::For& loop) {
   Guards guards(loop);
   Stmt clean = without_guards(loop, guards);
   if (!guards.restrict_iterator()) return s;
   Expr first = guards.first(), end = guards.end(), outside = guards.outside();
   auto* only = loop.body.as<ir::If>();
   if (only && !only->else_body && clean.same_as(only->then_body)) return with_tight_bounds(s);
+  if (!bounds_stay(program, s).ok) return s;
   Expr middle = ir::binary(BinaryOp::Min, first, loop.upper);
   Expr rest = ir::binary(BinaryOp::Max, middle, end);
   const Stmt border = with_guards_of_iterator(loop);
-  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, border), copy_over(loop, middle, rest, clean),
-                             copy_over(loop, rest, loop.upper, border)};
-  // The borders of a loop that runs backwards come in the other order.
-  if (loop.mode == ir::LoopMode::Backward) std::swap(parts[0], parts[2]);
-  Stmt result = ir::block(std::move(parts));
-  return outside ? ir::if_then(outside, result, copy_over(loop, loop.lower, loop.upper, loop.body), loop.location)
+  const Stmt result =
+      in_pieces(loop, {{loop.lower, middle, border}, {middle, rest, clean}, {rest, loop.upper, border}});
+  return outside ? ir::if_then(outside, result, in_pieces(loop, {{loop.lower, loop.upper, loop.body}}), loop.location)
                  : result;
 }
 
@@ -256,24 +250,23 @@ const ir::If* only_guard(const ir::For& loop) {
 }
 
 /// A loop around loops, split where its one branch starts and ceases to be taken.
-std::optional<Stmt> split_around_loops(const ir::For& loop) {
+std::optional<Stmt> split_around_loops(const ir::Program& program, const Stmt& s) {
+  const ir::For& loop = *s.as<ir::For>();
   const ir::If* branch = only_guard(loop);
   Guards guards(loop);
   if (!branch || !guards.add(branch->condition) || !guards.restrict_iterator() || guards.outside()) return std::nullopt;
   const auto body_with = [&](const Stmt& by) {
-    return ir::rewrite(loop.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-      return s.as<ir::If>() == branch ? std::optional(by) : std::nullopt;
+    return ir::rewrite(loop.body, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      return child.as<ir::If>() == branch ? std::optional(by) : std::nullopt;
     });
   };
   const Expr middle = ir::binary(BinaryOp::Min, guards.first(), loop.upper);
   const Expr rest = ir::binary(BinaryOp::Max, middle, guards.end());
   const Stmt taken = body_with(branch->then_body), border = body_with(ir::block({}));
-  const Stmt inside = copy_over(loop, guards.first(), guards.end(), taken);
-  if (ir::is_empty(border)) return inside;
-  std::vector<Stmt> parts = {copy_over(loop, loop.lower, middle, border), inside,
-                             copy_over(loop, rest, loop.upper, border)};
-  if (loop.mode == ir::LoopMode::Backward) std::swap(parts[0], parts[2]);
-  return ir::block(std::move(parts));
+  const Piece inside = {guards.first(), guards.end(), taken};
+  if (ir::is_empty(border)) return in_pieces(loop, {inside});
+  if (!bounds_stay(program, s).ok) return std::nullopt;
+  return in_pieces(loop, {{loop.lower, middle, border}, inside, {rest, loop.upper, border}});
 }
 
 }  // namespace
@@ -290,9 +283,9 @@ Stmt with_tight_bounds(const Stmt& s) {
 }
 
 ir::Program split_outer_loops_at_guards(const ir::Program& program) {
-  const ir::StmtRewrite split_inside = [](const Stmt& s) -> std::optional<Stmt> {
+  const ir::StmtRewrite split_inside = [&](const Stmt& s) -> std::optional<Stmt> {
     auto* loop = s.as<ir::For>();
-    return loop && !is_innermost(*loop) ? split_around_loops(*loop) : std::nullopt;
+    return loop && !is_innermost(*loop) ? split_around_loops(program, s) : std::nullopt;
   };
   const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     auto* loop = s.as<ir::For>();
@@ -304,10 +297,10 @@ ir::Program split_outer_loops_at_guards(const ir::Program& program) {
 }
 
 ir::Program split_loops_at_guards(const ir::Program& program) {
-  Stmt body = ir::rewrite(program.body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+  Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     auto* loop = s.as<ir::For>();
     if (!loop || !is_innermost(*loop)) return std::nullopt;
-    return split(s, *loop);
+    return split(program, s, *loop);
   });
   return ir::with_body(program, body);
 }

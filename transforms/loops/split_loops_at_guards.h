@@ -10,7 +10,8 @@
 // part where all of them hold, and the two borders, as before. Conditions of such branches on outer iterators alone are
 // tested before the loop; where one of them fails, the loop stays as it is. A body that is one branch just gets tighter
 // bounds. Requires: nothing (parallel marks are kept). Guarantees: the same iterations in the same order. Leaves alone:
-// loops without such conditions; conditions that are not conjunctions of inequalities, or that read data; large bodies.
+// loops without such conditions; conditions that are not conjunctions of inequalities, or that read data; large bodies;
+// loops that change what their bounds read.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -135,6 +135,24 @@ class JammedTimes {
 
 }  // namespace
 
+std::optional<std::vector<Stmt>> iterations_of(const ir::For& loop, const Stmt& body) {
+  const auto trips = distance(loop.upper, loop.lower);
+  if (!trips || *trips > most_copies) return std::nullopt;
+  const bool backward = loop.mode == ir::LoopMode::Backward;
+  std::vector<Stmt> copies;
+  for (std::int64_t k = 0; k < *trips; ++k) {
+    const Expr value = simplify_indices(loop.lower + ir::int_const(backward ? *trips - 1 - k : k));
+    copies.push_back(copy_at(body, loop.iterator, value));
+  }
+  return copies;
+}
+
+Legality can_jam(const Analysed& program, const Stmt& s, std::int64_t factor) {
+  const ir::For& loop = *s.as<ir::For>();
+  if (Legality stay = bounds_stay(program, s); !stay.ok || ir::is_parallel(loop.mode)) return stay;
+  return can_reorder(program, s, JammedTimes(loop, factor));
+}
+
 Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor) {
   Groups groups = groups_of(program, loop, factor, "_unrolled");
   Stmt body = Jammer(loop.iterator, groups, factor).jam(loop.body);
@@ -144,7 +162,7 @@ Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor
   return ir::block({two[0], ir::with_fresh_names(two[1])});
 }
 
-Scheduled unroll_loop(const ir::Program& program, const LoopName& name, std::int64_t factor) {
+Scheduled unroll_loop(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("unroll", name);
@@ -156,30 +174,24 @@ Scheduled unroll_loop(const ir::Program& program, const LoopName& name, std::int
     for (std::int64_t k = 0; k < factor; ++k) copies.push_back(copy_at(loop.body, loop.iterator, groups.iteration(k)));
     return {with_replaced(program, s, groups_and_rest(loop, groups, ir::block(std::move(copies)))), {}};
   }
-  auto lower = ir::as_int(loop.lower), trips = ir::as_int(simplify_indices(loop.upper - loop.lower));
+  const auto trips = distance(loop.upper, loop.lower);
   if (!trips) misuse(program, s, action, "the number of iterations is not a constant", "give a factor");
   if (*trips > 0) check_factor(program, s, *trips, action);
-  std::vector<Stmt> copies;
-  bool backward = loop.mode == ir::LoopMode::Backward;
-  for (std::int64_t k = 0; k < *trips; ++k) {
-    Expr value = loop.lower + ir::int_const(backward ? *trips - 1 - k : k);
-    copies.push_back(copy_at(loop.body, loop.iterator, lower ? value : simplify_indices(value)));
-  }
-  return {with_replaced(program, s, ir::block(std::move(copies))), {}};
+  return {with_replaced(program, s, ir::block(*iterations_of(loop, loop.body))), {}};
 }
 
-Scheduled unroll_and_jam(const ir::Program& program, const LoopName& name, std::int64_t factor) {
+Scheduled unroll_and_jam(const Analysed& program, const LoopName& name, std::int64_t factor) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("unroll and jam", name);
   check_factor(program, s, factor, action);
   if (!bounds_are_plain(loop)) require(Legality::refused("its bounds read data"), program, s, action);
-  Legality legality = can_reorder(program, s, JammedTimes(loop, factor));
+  Legality legality = can_jam(program, s, factor);
   require(legality, program, s, action);
   return {with_replaced(program, s, jammed(program, loop, factor)), legality};
 }
 
-Scheduled parallelize_loop(const ir::Program& program, const LoopName& name) {
+Scheduled parallelize_loop(const Analysed& program, const LoopName& name) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   if (ir::is_parallel(loop.mode)) return {program, {}};
@@ -187,7 +199,7 @@ Scheduled parallelize_loop(const ir::Program& program, const LoopName& name) {
   return {with_replaced(program, s, with_mode(loop, ir::LoopMode::Parallel)), {}};
 }
 
-Scheduled vectorize_loop(const ir::Program& program, const LoopName& name, std::int64_t lanes) {
+Scheduled vectorize_loop(const Analysed& program, const LoopName& name, std::int64_t lanes) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   std::string action = act("vectorize", name);

@@ -21,15 +21,21 @@
 namespace loopgrad::transforms {
 
 /// `factor` 0: the loop has constant bounds and disappears. Throws UsageError for more than `most_copies` copies.
-Scheduled unroll_loop(const ir::Program& program, const LoopName& loop, std::int64_t factor);
-Scheduled unroll_and_jam(const ir::Program& program, const LoopName& loop, std::int64_t factor);
+Scheduled unroll_loop(const Analysed& program, const LoopName& loop, std::int64_t factor);
+Scheduled unroll_and_jam(const Analysed& program, const LoopName& loop, std::int64_t factor);
 inline constexpr std::int64_t most_copies = 64;
 
-/// A loop of `program` unrolled and jammed. Whether that is legal is the caller's to know: it is for parallel loops.
+/// The body for each iteration of a loop that runs a constant number of times, in their order; nullopt for others, and
+/// for more than `most_copies`. Always legal: one after another, these are the loop.
+std::optional<std::vector<ir::Stmt>> iterations_of(const ir::For& loop, const ir::Stmt& body);
+
+/// Whether a loop may be unrolled and jammed: parallel ones may if their bounds stay.
+Legality can_jam(const Analysed& program, const ir::Stmt& loop, std::int64_t factor);
+/// A loop of `program` unrolled and jammed, where that is legal.
 ir::Stmt jammed(const ir::Program& program, const ir::For& loop, std::int64_t factor);
 
 /// Groups of `lanes` iterations of an innermost loop, marked parallel, so that they run side by side.
-Scheduled vectorize_loop(const ir::Program& program, const LoopName& loop, std::int64_t lanes);
-Scheduled parallelize_loop(const ir::Program& program, const LoopName& loop);
+Scheduled vectorize_loop(const Analysed& program, const LoopName& loop, std::int64_t lanes);
+Scheduled parallelize_loop(const Analysed& program, const LoopName& loop);
 
 }  // namespace loopgrad::transforms

@@ -37,6 +37,7 @@ struct LowerOptions {
   std::set<ir::Array> computed = {};                        // inputs that the program before it writes
   bool keeps_orders = false;                                // whoever runs it has memory for KeptOrders
   Schedule schedule = {};                                   // steps for this program
+  bool by_hand = false;                                     // it has steps, or will have: loops stay as written
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
   int threads_per_block = 0;  // of a GPU, of every block that has more than one: a power of two from 32 to 1024;
                               // 0: as fits the loops

@@ -1,8 +1,11 @@
 #include "transforms/schedule/apply_schedule.h"
 
 #include "dsl/ir/verifier.h"
-#include "transforms/loops/fuse_and_split.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/loops/fission.h"
+#include "transforms/loops/fuse.h"
 #include "transforms/loops/unroll.h"
+#include "transforms/pipeline.h"
 #include "transforms/storage/local_storage.h"
 
 #include <loopgrad/error.h>
@@ -19,14 +22,14 @@ namespace {
 struct StepKind {
   const char* op;
   std::size_t names_at_least, names_at_most, numbers_at_least, numbers_at_most;
-  std::function<Scheduled(const ir::Program&, const Schedule::Step&)> run;
+  std::function<Scheduled(const Analysed&, const Schedule::Step&)> run;
 };
 
 constexpr std::size_t any = 16;
 
 const std::vector<StepKind>& step_kinds() {
   using Step = Schedule::Step;
-  using Prog = ir::Program;
+  using Prog = Analysed;
   static const std::vector<StepKind> kinds = {
       {"split", 1, 1, 1, 1, [](const Prog& p, const Step& s) { return split_loop(p, s.names[0], s.numbers[0]); }},
       {"tile", 1, any, 1, any, [](const Prog& p, const Step& s) { return tile_loops(p, s.names, s.numbers); }},
@@ -72,34 +75,42 @@ const StepKind& kind_of(const Schedule::Step& step) {
 
 }  // namespace
 
-ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, Report& report) {
+ir::Program apply_step(const Analysed& program, const Schedule::Step& step, Report& report) {
   Scheduled result = kind_of(step).run(program, step);
   ir::verify(result.program, step.op);
   if (!result.legality.sum.empty()) {
     report.remarks.push_back(
         {fmt::format("{} changes the order of sums into '{}', and so their rounding", step.str(), result.legality.sum),
-         program.location});
+         program->location});
   }
   return result.program;
 }
 
+ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, Report& report) {
+  Analyses analyses;
+  return apply_step({program, analyses}, step, report);
+}
+
 ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
   ir::Program result = program;
-  for (const Schedule::Step& step : context.options.schedule.steps()) result = apply_step(result, step, context.report);
+  for (const Schedule::Step& step : context.options.schedule.steps())
+    result = apply_step({result, analyses(context)}, step, context.report);
   return result;
 }
 
-ir::Program before_schedule(const ir::Program& program) {
-  Report report;
-  LowerOptions options;
-  options.schedule.reverse("i");  // any: with steps by hand no products are recognised
-  PassContext context{options, report};
-  ir::Program result = program;
+LowerOptions up_to_schedule(LowerOptions options) {
+  options.schedule = {};
+  options.by_hand = true;
   for (const Pass& pass : passes(options)) {
     if (pass.run == apply_schedule) break;
-    result = run_pass(pass, result, context);
+    options.until = pass.name;
   }
-  return result;
+  return options;
+}
+
+ir::Program before_schedule(const ir::Program& program, const LowerOptions& options) {
+  Report report;
+  return lower_for(program, up_to_schedule(options), report).program;
 }
 
 }  // namespace loopgrad::transforms

@@ -5,6 +5,7 @@
 // sense, both naming the step.
 #pragma once
 
+#include "transforms/analysis/analysed.h"
 #include "transforms/pass/pass.h"
 
 #include <loopgrad/schedule.h>
@@ -14,9 +15,11 @@ namespace loopgrad::transforms {
 ir::Program apply_schedule(const ir::Program& program, PassContext& context);
 
 /// One step. `report` gets remarks.
+ir::Program apply_step(const Analysed& program, const Schedule::Step& step, Report& report);
 ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, Report& report);
 
-/// A schedule is bound to programs in this form: with the summation plan made.
-ir::Program before_schedule(const ir::Program& program);
+/// The same list of passes, as far as the row before this one: what the first step of a schedule sees.
+LowerOptions up_to_schedule(LowerOptions options);
+ir::Program before_schedule(const ir::Program& program, const LowerOptions& options = {});
 
 }  // namespace loopgrad::transforms

@@ -101,8 +101,9 @@ std::string Schedule::Step::str() const {
   return fmt::format("{}({})", op, arguments);
 }
 
-Schedule::Schedule(const Program& program)
-    : program_(std::make_shared<const ir::Program>(transforms::before_schedule(program.ir()))) {}
+Schedule::Schedule(const Program& program, const std::map<std::string, std::int64_t>& expected_sizes)
+    : program_(std::make_shared<const ir::Program>(
+          transforms::before_schedule(program.ir(), {.expected_sizes = expected_sizes}))) {}
 
 Schedule& Schedule::add(Step step) {
   if (program_) {

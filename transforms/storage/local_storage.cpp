@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loops.h"
 #include "transforms/storage/expand_locals.h"
@@ -62,14 +63,13 @@ int own_dimension(const ir::Array& array, const ir::For& loop) {
 
 }  // namespace
 
-Scheduled expand_local(const ir::Program& program, const std::string& local, const LoopName& name) {
+Scheduled expand_local(const Analysed& program, const std::string& local, const LoopName& name) {
   Stmt loop = find_loop(program, name), allocation = find_local(program, local);
   std::string action = fmt::format("expand '{}' over '{}'", local, name.name());
   if (!contains(loop, allocation)) misuse(program, loop, action, "the local is not in the loop");
   std::optional<Expansion> expansion;
   try {
-    poly::Model model = poly::build_model(program, loop, std::make_shared<poly::Context>());
-    expansion = expand_locals(model, loop, {allocation.as<ir::Allocate>()->array});
+    expansion = expand_locals(*program.analyses.model_of(program, loop), loop, {allocation.as<ir::Allocate>()->array});
   } catch (const poly::BudgetError& e) {
     require(Legality::refused(e.info().message), program, loop, action);
   }
@@ -82,7 +82,7 @@ Scheduled expand_local(const ir::Program& program, const std::string& local, con
   return {with_replaced(program, loop, result), {}};
 }
 
-Scheduled contract_local(const ir::Program& program, const std::string& local) {
+Scheduled contract_local(const Analysed& program, const std::string& local) {
   Stmt allocation = find_local(program, local);
   const ir::Allocate& node = *allocation.as<ir::Allocate>();
   std::string action = fmt::format("contract '{}'", local);

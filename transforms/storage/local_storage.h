@@ -12,10 +12,10 @@ namespace loopgrad::transforms {
 
 /// Left to right: storage for all iterations of the loops from `loop` to the local. Always legal; refused where the
 /// number of iterations is not known before the loop.
-Scheduled expand_local(const ir::Program& program, const std::string& local, const LoopName& loop);
+Scheduled expand_local(const Analysed& program, const std::string& local, const LoopName& loop);
 
 /// Right to left: requires that one loop right below the Allocate has all uses, and that they agree in one dimension
 /// whose index is the loop's iterator plus a constant.
-Scheduled contract_local(const ir::Program& program, const std::string& local);
+Scheduled contract_local(const Analysed& program, const std::string& local);
 
 }  // namespace loopgrad::transforms

@@ -133,12 +133,17 @@ bool has_rows(const Scatter& scatter) {
          !scatter.factors.front().is_ragged;
 }
 
+/// An expression within the loops as it is in their first iteration: an inner loop may start where outer ones say.
+Expr in_first_iteration(Expr e, const Loops& around) {
+  for (auto loop = around.rbegin(); loop != around.rend(); ++loop)
+    e = ir::substitute(e, {{(*loop)->iterator, (*loop)->lower}});
+  return e;
+}
+
 /// By the inverse where the iterations are many and the rows wide.
 Stmt inverted(const Stmt& nest, const Scatter& scatter) {
   const ir::For& widest = scatter.inner.empty() ? *scatter.outer.back() : *scatter.inner.back();
-  Expr width = widest.upper - widest.lower;
-  for (const ir::For* loop : scatter.outer) width = ir::substitute(width, {{loop->iterator, loop->lower}});
-  for (const ir::For* loop : scatter.inner) width = ir::substitute(width, {{loop->iterator, loop->lower}});
+  const Expr width = in_first_iteration(in_first_iteration(widest.upper - widest.lower, scatter.inner), scatter.outer);
   const Expr pays =
       ir::binary(BinaryOp::And, ir::binary(BinaryOp::Ge, scatter.iterations(), ir::int_const(least_iterations)),
                  ir::binary(BinaryOp::Ge, simplify_indices(width), ir::int_const(least_width)));

@@ -3,7 +3,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
-#include "transforms/loops/distribute.h"
+#include "transforms/loops/fission.h"
 #include "transforms/loops/loop_order.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/storage/forward_locals.h"

@@ -38,8 +38,10 @@ LoweredProgram steps(After after, bool backward) {
   }
   LoweredProgram result;
   result.before = backward ? run_backwards(p.build().ir()) : p.build().ir();
+  const LowerOptions options;
+  PassContext context{options, result.report};
   result.after =
-      keep_last_elements(peel_last_steps(shared_passes(result.before, SumMode::Restructured, result.report)));
+      keep_last_elements(peel_last_steps(shared_passes(result.before, SumMode::Restructured, result.report), context));
   ir::verify(result.after, "peel_last_steps");
   result.text = ir::print(result.after.body);
   for (const std::int64_t count : {0, 1, 2, 3, 4})

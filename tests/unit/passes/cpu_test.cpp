@@ -1,6 +1,8 @@
 // Passes of the mapping to a CPU, each alone.
 #include "tests/unit/passes/expect_pass.h"
 
+#include "dsl/ir/printer.h"
+
 #include <gtest/gtest.h>
 
 namespace loopgrad::transforms {
@@ -85,6 +87,44 @@ TEST(SinkSumLoops, SumsARowElementByElement) {
         for o in 0..k:
           if o < s:
             y[i, d] += a[o]*x[o, d]
+    )");
+}
+
+// Rows through an array that is another one in each step, and a triangle: the indices alone do not show it.
+TEST(SinkSumLoops, AsksTheModelWhetherIterationsMeet) {
+  expect_pass("sink_sum_loops", R"(
+    program p(r, m, T)
+      input  f32 x[r, m]
+      inout  f32 z[T, r, m + m]
+      inout  f32 y[r, m]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for t in 0..T reversed:
+        if t < r - i:
+          parallel for d in i..m:
+            z[t, i, m - d] = x[i, d]*2
+            y[i, d - i] += z[t, i, m - d]
+    )",
+              R"(
+    parallel for i in 0..r:
+      parallel for d in i..m:
+        for t in 0..T reversed:
+          if t < r - i:
+            z[t, i, m - d] = x[i, d]*2
+            y[i, d - i] += z[t, i, m - d]
+    )");
+  expect_kept("sink_sum_loops", R"(
+    program p(r, m, T)
+      inout  f32 z[r, m]
+      inout  f32 y[r, m]
+    )",
+              R"(
+    parallel for i in 0..r:
+      for t in 0..T:
+        parallel for d in 0..m:
+          z[i, d] = z[i, d]*2 + 1
+          y[i, d] += z[i, m - 1 - d]
     )");
 }
 
@@ -325,6 +365,26 @@ TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
       parallel for j in 0..m:
         d_x[idx[e], j] += d_x[0, j]
     )");
+}
+
+// Loops that the user tiled: those of a tile start where the loops over tiles say. The width of a row is asked before
+// the nest, where no iterator has a value.
+TEST(InvertScatters, AsksForTheWidthOfRowsOutsideOfAllLoops) {
+  const PassResult result = run_passes("invert_scatters", R"(
+    program p(k, n, m)
+      input  i32 idx[k]
+      input  f32 x[k, m]
+      inout  f32 d_x[n, m]
+      fact   idx in 0..n
+    )",
+                                       R"(
+    parallel for a in 0..(m + 63)//64:
+      for i in 0..k:
+        parallel for b in 4*a..min((m + 15)//16, 4*a + 4):
+          parallel for j in 16*b..min(m, 16*b + 16):
+            d_x[idx[i], j] += x[i, j]
+    )");
+  EXPECT_EQ(ir::print(result.after.body).find("if k >= 2048 && min(m, 16) >= 8:\n"), 0U) << ir::print(result.after);
 }
 
 TEST(FuseRows, KeepsNestsThatShareNoArray) {

@@ -233,6 +233,34 @@ TEST(FuseNests, KeepsANestThatReadsWhatOtherIterationsChanged) {
     )");
 }
 
+// Which the indices alone do not show: a triangle, of which the second nest reads the rows' own diagonal elements, and
+// rows that an array chooses, each once.
+TEST(FuseNests, AsksTheModelWhatIterationsSee) {
+  expect_pass("fuse_nests", R"(
+    program p(n)
+      input  f32 x[n, n]
+      input  i32 perm[n]
+      inout  f32 v[n, n]
+      output f32 y[n, n]
+      fact   perm in 0..n
+      fact   perm injective
+    )",
+              R"(
+    parallel for i in 0..n:
+      parallel for j in i..n:
+        v[perm[i], j - i] = x[i, j]
+    parallel for k in 0..n:
+      parallel for l in k..n:
+        y[k, l] = v[perm[k], l - k]*x[k, l]
+    )",
+              R"(
+    parallel for i in 0..n:
+      parallel for j in i..n:
+        v[perm[i], j - i] = x[i, j]
+        y[i, j] = v[perm[i], j - i]*x[i, j]
+    )");
+}
+
 TEST(KeepLastElements, KeepsWhatNobodyElseReadsInAScalar) {
   expect_pass("keep_last_elements", R"(
     program p(n)

@@ -94,6 +94,43 @@ TEST(ParallelizeLoops, MarksALoopAroundSumsOfItsOwn) {
     )");
 }
 
+// A cut loop evaluates its bounds again, which the iterations before the cut may have changed.
+TEST(SplitLoopsAtGuards, KeepsALoopThatChangesItsBounds) {
+  const char* const declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      inout  i64 last[n]
+      inout  f32 y[n]
+      fact   last in 0..n + 1
+    )";
+  expect_kept("split_loops_at_guards", declarations, R"(
+    for i in 0..last[0]:
+      y[i] = 2*x[i]
+      last[0] = 0
+      if i >= 1:
+        y[i] += x[i - 1]
+    )");
+  expect_pass("split_loops_at_guards", declarations, R"(
+    for i in 0..last[0]:
+      y[i] = 2*x[i]
+      if i >= 1:
+        y[i] += x[i - 1]
+    )",
+              R"(
+    for i in 0..min(1, last[0]):
+      y[i] = 2*x[i]
+      if i >= 1:
+        y[i] += x[i - 1]
+    for i in min(1, last[0])..max(min(1, last[0]), last[0]):
+      y[i] = 2*x[i]
+      y[i] += x[i - 1]
+    for i in max(min(1, last[0]), last[0])..last[0]:
+      y[i] = 2*x[i]
+      if i >= 1:
+        y[i] += x[i - 1]
+    )");
+}
+
 TEST(SearchLoops, FindsTheIterationThatTakesAll) {
   expect_pass("search_loops", R"(
     program p(n)

@@ -3,7 +3,7 @@
 #include "dsl/ir/visit.h"
 #include "tests/support/ir_text.h"
 #include "tests/unit/passes/expect_pass.h"
-#include "transforms/loops/distribute.h"
+#include "transforms/loops/fission.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/partial_results.h"
 

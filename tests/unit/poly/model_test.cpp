@@ -109,5 +109,29 @@ TEST(Model, ConditionsAndWhilesAreInexact) {
   EXPECT_FALSE(model.statements[3].exact);
 }
 
+// Each condition doubles the cases in which what is below it is executed.
+TEST(Model, ManyCasesAreNotToldApart) {
+  ProgramBuilder p("cases");
+  auto n = p.size("n"), m = p.size("m");
+  auto y = p.output<float>("y", {n, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, n))
+      for (auto k : p.loop("k", 0, n))
+        for (auto l : p.loop("l", 0, n))
+          for (auto o : p.loop("o", 0, n)) {
+            const auto some = i != m && j != m && k != m && l != m;
+            p.when(some, [&] {
+              y(i, o) = 1.0f;
+              p.when(o != m, [&] { y(i, o) = 2.0f; });
+            });
+          }
+  Model model = model_of(p.build());
+  ASSERT_EQ(model.statements.size(), 2U);
+  EXPECT_TRUE(model.statements[0].exact);
+  EXPECT_FALSE(model.statements[1].exact);
+  EXPECT_TRUE(model.statements[1].exact_bounds);
+  EXPECT_LE(isl_set_n_basic_set(model.statements[1].domain.get()), 24);
+}
+
 }  // namespace
 }  // namespace loopgrad::poly

@@ -26,6 +26,15 @@ void expect_same_bits_for(const ir::Program& before, const ir::Program& after, s
       expect_same_bits(before, after, {{"n", n}, {"m", m}});
 }
 
+ir::Program run_alone(PassFunction pass, const ir::Program& program) {
+  Report report;
+  const LowerOptions options;
+  PassContext context{options, report};
+  return pass(program, context);
+}
+ir::Program sunk(const ir::Program& program) { return run_alone(sink_sum_loops, program); }
+ir::Program jam(const ir::Program& program) { return run_alone(jam_sums, program); }
+
 TEST(MapToCpu, WhereTheFirstFitTakesAllLanesCanSearchForIt) {
   ProgramBuilder p("first_fit");
   auto n = p.size("n"), m = p.size("m");
@@ -134,7 +143,7 @@ TEST(SplitOuterLoops, TwoBranchesStay) {
 TEST(JamSums, SumsOfNeighboursRunSideBySide) {
   const ir::Program before =
       accumulate_in_registers(split_outer_loops_at_guards(with_parallel_loops(scores(), {"i", "o"})));
-  const ir::Program after = jam_sums(before);
+  const ir::Program after = jam(before);
   EXPECT_TRUE(contains(after, "o_unrolled")) << ir::print(after);
   EXPECT_TRUE(contains(after, "score_sum_7 += a[i, d]*b[")) << ir::print(after);
   expect_same_bits_for(before, after, {1, 7, 20});
@@ -154,9 +163,9 @@ TEST(JamSums, LeavesAloneWhatThreadsShareOut) {
     }
   const Program program = p.build();
   const ir::Program shared = with_parallel_loops(program, {"i", "j"});
-  EXPECT_TRUE(jam_sums(shared).body.same_as(shared.body));
+  EXPECT_TRUE(jam(shared).body.same_as(shared.body));
   const ir::Program sequential = with_parallel_loops(program, {"i"});
-  EXPECT_TRUE(jam_sums(sequential).body.same_as(sequential.body));
+  EXPECT_TRUE(jam(sequential).body.same_as(sequential.body));
 }
 
 /// y[e] = sum of a[i, d]*b[e, d] for the entries e of row i, which may change what the row's entries are.
@@ -187,14 +196,14 @@ Program dots(bool changes) {
 
 TEST(JamSums, EntriesOfARowRunSideBySide) {
   const ir::Program before = with_parallel_loops(dots(false), {"i", "e"});
-  const ir::Program after = jam_sums(before);
+  const ir::Program after = jam(before);
   EXPECT_TRUE(contains(after, "e_unrolled in 0..max(first[i + 1] - first[i], 0)//8")) << ir::print(after);
   expect_same_bits_for(before, after, {1, 2, 9});
 }
 
 TEST(JamSums, LoopsThatChangeTheirBoundsStay) {
   const ir::Program before = with_parallel_loops(dots(true), {"i", "e"});
-  EXPECT_TRUE(jam_sums(before).body.same_as(before.body));
+  EXPECT_TRUE(jam(before).body.same_as(before.body));
 }
 
 TEST(JamSums, LeavesAloneSumsOverColumns) {
@@ -212,7 +221,7 @@ TEST(JamSums, LeavesAloneSumsOverColumns) {
     y(i, 0) = 1.0f;
   }
   const ir::Program before = with_parallel_loops(p.build(), {"i", "j"});
-  EXPECT_TRUE(jam_sums(before).body.same_as(before.body));
+  EXPECT_TRUE(jam(before).body.same_as(before.body));
 }
 
 /// y[i, d] += a[i, o]*x[o, d] for the rows o up to i, row by row.
@@ -233,7 +242,7 @@ Program rows(bool moving) {
 
 TEST(SinkSumLoops, TheLoopOfTheSumGoesInside) {
   const ir::Program before = with_parallel_loops(rows(false), {"i", "d"});
-  const ir::Program after = sink_sum_loops(before);
+  const ir::Program after = sunk(before);
   EXPECT_TRUE(contains(after,
                        "  parallel for d in 0..m:\n"
                        "    for o in 0..n:\n"
@@ -245,7 +254,7 @@ TEST(SinkSumLoops, TheLoopOfTheSumGoesInside) {
 
 TEST(SinkSumLoops, SumsThatMoveStay) {
   const ir::Program before = with_parallel_loops(rows(true), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(SinkSumLoops, RowsOfSparseMatricesAreSummedInStrips) {
@@ -259,7 +268,7 @@ TEST(SinkSumLoops, RowsOfSparseMatricesAreSummedInStrips) {
     for (auto e : p.loop("e", first(i), first(i + 1)))
       for (auto d : p.loop("d", 0, m)) y(i, d) += x(e, d);
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  const ir::Program after = sink_sum_loops(before);
+  const ir::Program after = sunk(before);
   EXPECT_TRUE(contains(after,
                        "  parallel for d in 0..m:\n"
                        "    for e in first[i]..first[i + 1]:\n"
@@ -280,7 +289,7 @@ TEST(SinkSumLoops, BoundsThatTheRowsChangeStay) {
         last(i) = 0;
       }
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(SinkSumLoops, WhatOtherIterationsReadStays) {
@@ -298,7 +307,7 @@ TEST(SinkSumLoops, WhatOtherIterationsReadStays) {
   // Within one t these iterations of d do touch elements of others; the mark is wrong on purpose, as the pass must not
   // rely on it for different t.
   const ir::Program before = with_parallel_loops(p.build(), {"i", "d"});
-  EXPECT_TRUE(sink_sum_loops(before).body.same_as(before.body));
+  EXPECT_TRUE(sunk(before).body.same_as(before.body));
 }
 
 TEST(AccumulateInRegisters, StartsWithTheValueAssignedBefore) {

@@ -4,6 +4,8 @@
 
 #include <loopgrad/autodiff.h>
 
+#include <fmt/format.h>
+
 namespace loopgrad::transforms {
 namespace {
 
@@ -313,6 +315,52 @@ TEST(Schedule, OfAProgramSeesTheLoopsThatCompilingSees) {
     EXPECT_EQ(at_once, when_compiled) << loop;
   }
   EXPECT_NO_THROW(scheduled(gradient.backward, Schedule().split("i", 2)));
+}
+
+// What a schedule is checked against has the loops that its first step finds when the program is compiled: their
+// estimates follow from the same sizes, and products are loops in both.
+TEST(Schedule, SeesTheLoopsThatItsFirstStepFinds) {
+  ProgramBuilder p("products");
+  auto n = p.size("n"), m = p.size("m"), k = p.size("k");
+  auto x = p.input<float>("x", {n + k - 1, k}), w = p.input<float>("w", {k, m}), v = p.input<float>("v", {k});
+  auto y = p.output<float>("y", {n, m}), z = p.output<float>("z", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      y(i, j) = 0.0f;
+      for (auto l : p.loop("l", 0, k)) y(i, j) += x(i, l) * w(l, j);
+    }
+  for (auto i : p.loop("i", 0, n)) {
+    z(i) = 0.0f;
+    for (auto l : p.loop("l", 0, k)) z(i) += x(i + l, 0) * v(l);
+  }
+  const Gradient gradient = differentiate(p.build(), {.wrt = {"x", "w", "v"}});
+  const auto loops = [](const ir::Program& program) {
+    std::vector<std::string> names;
+    ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+      if (const auto* loop = s.as<ir::For>()) names.push_back(loop->iterator.name);
+    });
+    return names;
+  };
+  std::set<std::vector<std::string>> different;
+  for (const Program& part : {gradient.forward, gradient.backward}) {
+    for (const Sizes& sizes :
+         {Sizes{}, Sizes{{"n", 1000000}, {"m", 2}, {"k", 3}}, Sizes{{"n", 3}, {"m", 2}, {"k", 900000}}}) {
+      const auto seen = loops(Schedule(part, sizes).program().ir());
+      different.insert(seen);
+      // As compiled for a CPU, with a step that changes nothing.
+      const std::string any = fmt::format("split({}#1, 5)", seen.front());
+      Report report;
+      const LowerOptions options = {.bounded = Bounded::Writes,
+                                    .schedule = Schedule::parse(any),
+                                    .expected_sizes = sizes,
+                                    .until = "apply_schedule"};
+      auto compiled = loops(lower_for(part.ir(), options, report).program);
+      ASSERT_EQ(compiled.front(), seen.front() + "_tile");
+      compiled.erase(compiled.begin());
+      EXPECT_EQ(compiled, seen) << part.name();
+    }
+  }
+  EXPECT_GT(different.size(), 2U) << "sizes make no difference here";
 }
 
 }  // namespace

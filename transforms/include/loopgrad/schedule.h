@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,9 @@ class Schedule {
   /// Steps are collected, and checked when a program is compiled with them.
   Schedule() = default;
   /// Steps are also checked, and applied to a copy of the program, as they are added. For a part of a gradient give
-  /// `gradient.forward` or `gradient.backward`.
-  explicit Schedule(const Program& program);
+  /// `gradient.forward` or `gradient.backward`, and the `expected_sizes` that it is compiled with: the loops depend on
+  /// how sums are done.
+  explicit Schedule(const Program& program, const std::map<std::string, std::int64_t>& expected_sizes = {});
 
   /// `for i` becomes `for i_tile` over blocks of `factor` iterations with `for i` inside. Always legal.
   Schedule& split(const LoopName& loop, std::int64_t factor);
@@ -66,7 +68,7 @@ class Schedule {
   Schedule& interchange(const LoopName& a, const LoopName& b);
   /// Puts perfectly nested loops into this order, outermost first.
   Schedule& reorder(const std::vector<LoopName>& order);
-  /// Makes one loop of two adjacent ones with equal bounds; the result has the name of the first.
+  /// Makes one loop of two adjacent ones whose bounds are equal or a constant apart; it has the name of the first.
   Schedule& fuse(const LoopName& first, const LoopName& second);
   /// Splits a loop in two after its first `after` statements, or with 0 wherever that is legal. Locals must not cross
   /// the split: see expand.

@@ -3,13 +3,13 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/legality.h"
 #include "transforms/loops/unroll.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 namespace loopgrad::transforms {
 namespace {
@@ -25,25 +25,13 @@ bool is_wide(ScalarType type) { return type == ScalarType::F32 || type == Scalar
 /// Whether the iterations of a parallel loop pay when jammed; counts what they have.
 class Candidate {
  public:
-  Candidate(const ir::For& loop, const std::set<ir::Array>& aliased) : loop_(loop), aliased_(aliased) {}
+  explicit Candidate(const ir::For& loop) : loop_(loop) {}
 
-  bool check() { return bounds_stay() && fits(loop_.body) && sums_ > 0 && statements_ <= most_statements; }
+  bool check() { return fits(loop_.body) && sums_ > 0 && statements_ <= most_statements; }
   /// Copies with which all sums stay in registers.
   std::int64_t factor() const { return most_sums / sums_; }
 
  private:
-  /// The bounds are evaluated for the groups and again for what these leave over.
-  bool bounds_stay() const {
-    bool stay = true;
-    ir::walk_stmts(loop_.body, [&](const Stmt& s) {
-      for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
-        stay &= !uses(loop_.lower, array) && !uses(loop_.upper, array);
-      });
-    });
-    for (const ir::Array& array : aliased_) stay &= !uses(loop_.lower, array) && !uses(loop_.upper, array);
-    return stay;
-  }
-
   bool fits(const Stmt& s) {
     ++statements_;
     return ir::visit(s, ir::overloaded{
@@ -90,14 +78,13 @@ class Candidate {
   }
 
   const ir::For& loop_;
-  const std::set<ir::Array>& aliased_;
   std::int64_t sums_ = 0;
   std::size_t statements_ = 0;
 };
 
 class Jam final : public ir::Rewriter {
  public:
-  explicit Jam(const ir::Program& program) : program_(program), aliased_(ir::aliased_arrays(program)) {}
+  Jam(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
   using ir::Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
@@ -113,8 +100,9 @@ class Jam final : public ir::Rewriter {
     // Threads share out no loop whose bounds are data together with those around it.
     const bool is_shared = shared_ && !ir::has_load(loop->lower) && !ir::has_load(loop->upper);
     if (inside_ && !is_shared) {
-      Candidate candidate(*loop, aliased_);
-      if (candidate.check()) return jammed(program_, *loop, candidate.factor());
+      Candidate candidate(*loop);
+      if (candidate.check() && can_jam({program_, analyses_}, s, candidate.factor()).ok)
+        return jammed(program_, *loop, candidate.factor());
     }
     const bool was_inside = inside_, was_shared = shared_;
     shared_ = inside_ ? is_shared : true;
@@ -127,15 +115,15 @@ class Jam final : public ir::Rewriter {
 
  private:
   const ir::Program& program_;
-  const std::set<ir::Array> aliased_;
+  Analyses& analyses_;
   bool inside_ = false;  // of a parallel loop
   bool shared_ = false;  // all loops around are parallel and perfectly nested, so that threads may share them out
 };
 
 }  // namespace
 
-ir::Program jam_sums(const ir::Program& program) {
-  return program.body ? ir::with_body(program, Jam(program).rewrite(program.body)) : program;
+ir::Program jam_sums(const ir::Program& program, PassContext& context) {
+  return program.body ? ir::with_body(program, Jam(program, analyses(context)).rewrite(program.body)) : program;
 }
 
 }  // namespace loopgrad::transforms

@@ -18,10 +18,10 @@
 // other things than sum up scalars from neighbouring elements.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program jam_sums(const ir::Program& program);
+ir::Program jam_sums(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -1,47 +1,38 @@
 #include "transforms/map/cpu/sink_sum_loops.h"
 
-#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/loops/reorder_loops.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <set>
 
 namespace loopgrad::transforms {
 namespace {
 
-using ir::Array;
 using ir::Expr;
 using ir::Stmt;
 
-/// The parallel loop that a sequential one consists of, seen through branches without `else`.
-const ir::For* only_parallel_loop(const Stmt& body) {
-  if (!body) return nullptr;
-  if (const auto* branch = body.as<ir::If>())
-    return branch->else_body ? nullptr : only_parallel_loop(branch->then_body);
-  const auto* loop = body.as<ir::For>();
-  return loop && loop->mode == ir::LoopMode::Parallel ? loop : nullptr;
-}
-
-class Sinking {
+/// Whether a sequential loop sums up rows that the parallel loop in it runs along, and does nothing else.
+class Rows {
  public:
-  Sinking(const ir::For& outer, const ir::For& inner, const std::set<Array>& aliased)
-      : outer_(outer), inner_(inner), aliased_(aliased) {}
+  Rows(const ir::For& outer, const ir::For& inner) : outer_(outer), inner_(inner) {}
 
   bool check(const Stmt& whole) {
-    for (const Expr& bound : {inner_.lower, inner_.upper})
-      if (mentions(bound, outer_.iterator) || ir::has_load(bound)) return false;
     ir::walk(
         whole, [&](const Stmt& s) { read(s); },
         [&](const Expr& e) {
-          if (const auto* load = e.as<ir::Load>()) access(load->array, load->indices);
+          const auto* load = e.as<ir::Load>();
+          if (!load) return;
+          access(load->indices);
+          read_.insert(load->array);
         });
-    return simple_ && sums_a_row_ && std::all_of(written_.begin(), written_.end(), [&](const Array& array) {
-             return own_.count(array) || is_separate(array);
-           });
+    // What the loop also reads does not stay in registers.
+    const bool stays = std::none_of(summed_.begin(), summed_.end(), [&](const auto& a) { return read_.count(a) > 0; });
+    return simple_ && sums_a_row_ && stays;
   }
 
  private:
@@ -50,12 +41,13 @@ class Sinking {
         s, ir::overloaded{
                [](const ir::Block&) {},
                [](const ir::If&) {},
+               [](const ir::Allocate&) {},
                [&](const ir::For& n) { simple_ &= &n == &outer_ || &n == &inner_; },
-               [&](const ir::Allocate& n) { own_.insert(n.array); },
-               [&](const ir::Assign& n) { write(n.array, n.indices); },
+               [&](const ir::Assign& n) { access(n.indices); },
                [&](const ir::Reduce& n) {
                  simple_ &= !n.atomic;
-                 write(n.array, n.indices);
+                 access(n.indices);
+                 summed_.insert(n.array);
                  const bool stays = std::none_of(n.indices.begin(), n.indices.end(),
                                                  [&](const Expr& index) { return mentions(index, outer_.iterator); });
                  sums_a_row_ |= stays && !n.indices.empty() && coefficient_of(n.indices.back(), inner_.iterator) == 1;
@@ -64,14 +56,7 @@ class Sinking {
            });
   }
 
-  void write(const Array& array, const std::vector<Expr>& indices) {
-    written_.insert(array);
-    access(array, indices);
-  }
-
-  void access(const Array& array, const std::vector<Expr>& indices) {
-    simple_ &= !aliased_.count(array);
-    accesses_[array].push_back(&indices);
+  void access(const std::vector<Expr>& indices) {
     for (std::size_t d = 0; d < indices.size(); ++d) {
       const auto stride = coefficient_of(indices[d], inner_.iterator);
       const bool last = d + 1 == indices.size();
@@ -79,29 +64,15 @@ class Sinking {
     }
   }
 
-  /// Iterations of the parallel loop keep to elements of their own, whatever the iterations of the other loop.
-  bool is_separate(const Array& array) const {
-    const auto& all = accesses_.at(array);
-    if (array->shape.empty()) return false;
-    const std::size_t last = array->shape.size() - 1;
-    const Expr& index = (*all.front())[last];
-    if (coefficient_of(index, inner_.iterator).value_or(0) == 0 || mentions(index, outer_.iterator) ||
-        ir::has_load(index))
-      return false;
-    return std::all_of(all.begin(), all.end(), [&](const auto* other) { return ir::equal((*other)[last], index); });
-  }
-
   const ir::For& outer_;
   const ir::For& inner_;
-  const std::set<Array>& aliased_;
-  std::map<Array, std::vector<const std::vector<Expr>*>> accesses_;
-  std::set<Array> written_, own_;
+  std::set<ir::Array> summed_, read_;
   bool simple_ = true, sums_a_row_ = false;
 };
 
 class Sinker final : public ir::Rewriter {
  public:
-  explicit Sinker(const ir::Program& program) { aliased_ = ir::aliased_arrays(program); }
+  Sinker(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
   using ir::Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
@@ -113,25 +84,22 @@ class Sinker final : public ir::Rewriter {
       --parallel_depth_;
       return result;
     }
-    const ir::For* inner = only_parallel_loop(loop->body);
-    if (parallel_depth_ == 0 || !inner || !Sinking(*loop, *inner, aliased_).check(s)) return rewrite_children(s);
-    const Stmt body = ir::rewrite(loop->body, {}, [&](const Stmt& t) -> std::optional<Stmt> {
-      return t.as<ir::For>() == inner ? std::optional(inner->body) : std::nullopt;
-    });
-    const Stmt sum =
-        ir::for_loop(loop->iterator, loop->lower, loop->upper, body, loop->mode, loop->location, loop->at_most);
-    return ir::for_loop(inner->iterator, inner->lower, inner->upper, sum, inner->mode, inner->location, inner->at_most);
+    const Stmt sunk = parallel_depth_ > 0 ? with_parallel_outermost(s) : Stmt();
+    if (!sunk || !Rows(*loop, *only_parallel_loop(loop->body)).check(s)) return rewrite_children(s);
+    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, sunk));
+    return can_run_in_parallel({candidate, analyses_}, sunk).ok ? sunk : rewrite_children(s);
   }
 
  private:
-  std::set<Array> aliased_;
+  const ir::Program& program_;
+  Analyses& analyses_;
   int parallel_depth_ = 0;
 };
 
 }  // namespace
 
-ir::Program sink_sum_loops(const ir::Program& program) {
-  return program.body ? ir::with_body(program, Sinker(program).rewrite(program.body)) : program;
+ir::Program sink_sum_loops(const ir::Program& program, PassContext& context) {
+  return program.body ? ir::with_body(program, Sinker(program, analyses(context)).rewrite(program.body)) : program;
 }
 
 }  // namespace loopgrad::transforms

@@ -10,14 +10,14 @@
 // Applies to a sequential loop within a parallel one that holds nothing but (perhaps branches and) a parallel loop
 // without loops inside, whose accesses stay in place or move to the neighbour from iteration to iteration. Leaves
 // alone: loops in which iterations of the parallel loop could meet in an element in different iterations of the other
-// one, bounds of the parallel loop that depend on the other one or on data, arrays that may alias, sums that move with
-// the sequential loop. The bounds of that one may be data, as in rows of sparse matrices: they are not written inside.
+// one, bounds of the parallel loop that depend on the other one or on data, sums that move with the sequential loop or
+// that it also reads. The bounds of that one may be data, as in rows of sparse matrices: they are not written inside.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program sink_sum_loops(const ir::Program& program);
+ir::Program sink_sum_loops(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -4,6 +4,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/accesses.h"
+#include "transforms/analysis/analyses.h"
 #include "transforms/analysis/contiguous.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
@@ -76,115 +77,91 @@ std::optional<Nest> nest_of(const Stmt& s) {
   return nest;
 }
 
+/// A sum is only joined by what changes the element that it adds to.
+bool is_update_of(const Nest& plain, const ir::Reduce& sum) {
+  const auto all = accesses_of(plain.body);
+  return !plain.sum && std::any_of(all.begin(), all.end(), [&](const Access& x) {
+    return x.writes && x.array == sum.array && ir::equal(x.indices, sum.indices);
+  });
+}
+
+bool pays(const Nest& a, const Nest& b) {
+  if (b.sum) return false;
+  if (a.sum && !is_update_of(b, *a.sum)) return false;
+  const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
+  const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
+    return !y.writes && !y.indices.empty() &&
+           std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == y.array; });
+  });
+  const auto loads = std::count_if(in_a.begin(), in_a.end(), [](const Access& x) { return !x.writes; }) +
+                     std::count_if(in_b.begin(), in_b.end(), [](const Access& y) { return !y.writes; });
+  return shares && loads <= most_loads && a.best_loop() == b.best_loop() && !a.has_tiles() && !b.has_tiles();
+}
+
 class Fuser {
  public:
-  explicit Fuser(const ir::Program& program) : aliased_(ir::aliased_arrays(program)) {}
+  Fuser(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
 
-  Stmt visit(const Stmt& s) const {
-    return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
-  }
-
-  /// Both as one nest, or null.
-  Stmt fuse(const Stmt& first, const Stmt& second) const {
-    const auto a = nest_of(first);
-    auto b = nest_of(second);
-    if (!a || !b || a->loops.size() != b->loops.size()) return {};
-    ir::Substitution renamed;
-    bool is_shifted = false;
-    for (std::size_t k = 0; k < a->loops.size(); ++k) {
-      const ir::For &x = *a->loops[k], &y = *b->loops[k];
-      const auto shift = distance(x.lower, ir::substitute(y.lower, renamed));
-      if (!shift || distance(x.upper, ir::substitute(y.upper, renamed)) != shift) return {};
-      is_shifted |= *shift != 0;
-      renamed[y.iterator] = simplify_indices(ir::var(x.iterator) - ir::int_const(*shift));
+  ir::Program run() {
+    // One change at a time: legality is asked of the program as it is then.
+    while (step(program_.body)) {
     }
-    b->body = ir::substitute(b->body, renamed);
-    if (is_shifted) b->body = simplify_indices(b->body);
-    b->loops = a->loops;
-    if (!pays(*a, *b) || !is_legal(*a, *b)) return {};
-    Stmt fused = ir::block({a->body, b->body});
-    for (auto loop = a->loops.rbegin(); loop != a->loops.rend(); ++loop) fused = with_body(**loop, fused);
-    return fused;
+    return program_;
   }
 
  private:
-  Stmt block(const ir::Block& n) const {
-    std::vector<Stmt> result;
-    for (const Stmt& child : n.body) {
-      const Stmt fused = result.empty() ? Stmt() : fuse_with_last(result.back(), child);
-      if (fused) result.back() = fused;
-      else result.push_back(visit(child));
-    }
-    return ir::block(std::move(result));
-  }
-
-  /// `second` fused with `first`, or with what comes last in the scope of local arrays; null where that cannot be.
-  Stmt fuse_with_last(const Stmt& first, const Stmt& second) const {
-    if (const auto* local = first.as<ir::Allocate>()) {
-      const Stmt fused = fuse_with_last(local->body, second);
-      return fused ? ir::allocate(local->array, fused, local->location) : Stmt();
-    }
-    const auto* block = first.as<ir::Block>();
-    if (!block || block->body.empty()) return fuse(first, second);
-    std::vector<Stmt> list = block->body;
-    list.back() = fuse_with_last(list.back(), second);
-    return list.back() ? ir::block(std::move(list)) : Stmt();
-  }
-
-  /// A sum is only joined by what changes the element that it adds to.
-  static bool is_update_of(const Nest& plain, const ir::Reduce& sum) {
-    const auto all = accesses_of(plain.body);
-    return !plain.sum && std::any_of(all.begin(), all.end(), [&](const Access& x) {
-      return x.writes && x.array == sum.array && ir::equal(x.indices, sum.indices);
+  /// Fuses the first two nests that can be fused in the host's part at or below `s`, those inside first.
+  bool step(const Stmt& s) {
+    if (!s || is_parallel_loop(s)) return false;
+    bool changed = false;
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(
+          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
     });
-  }
-
-  static bool pays(const Nest& a, const Nest& b) {
-    if (b.sum) return false;
-    if (a.sum && !is_update_of(b, *a.sum)) return false;
-    const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
-    const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
-      return !y.writes && !y.indices.empty() &&
-             std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == y.array; });
-    });
-    const auto loads = std::count_if(in_a.begin(), in_a.end(), [](const Access& x) { return !x.writes; }) +
-                       std::count_if(in_b.begin(), in_b.end(), [](const Access& y) { return !y.writes; });
-    return shares && loads <= most_loads && a.best_loop() == b.best_loop() && !a.has_tiles() && !b.has_tiles();
-  }
-
-  bool is_legal(const Nest& a, const Nest& b) const {
-    const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
-    std::vector<const ir::For*> loops = a.loops;
-    ir::walk_stmts(a.body, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::For>()) loops.push_back(loop);
-    });
-    for (const Access& x : in_a) {
-      if (aliased_.count(x.array)) return false;
-      for (const Access& y : in_b) {
-        if (aliased_.count(y.array)) return false;
-        if (x.array != y.array || (!x.writes && !y.writes)) continue;
-        if (!is_same_place(x, y, a.loops) && !are_apart(x, y, loops) && !are_apart(y, x, loops)) return false;
-      }
+    const auto* block = s.as<ir::Block>();
+    for (std::size_t k = 0; !changed && block && k + 1 < block->body.size(); ++k) {
+      const std::optional<NestsToFuse> both = find(block->body[k], block->body[k + 1]);
+      if (!both || !refused_.insert({both->first.get(), both->second.get()}).second) continue;
+      std::vector<Stmt> body = block->body;
+      body[k] = replace(body[k], both->first, both->nest);
+      body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+      const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, ir::block(std::move(body))));
+      changed = can_fuse_parallel({candidate, analyses_}, both->fusion, both->nest).ok;
+      if (changed) program_ = candidate;
     }
-    return true;
+    return changed;
   }
 
-  /// Both use the same element, and every iteration another one.
-  static bool is_same_place(const Access& x, const Access& y, const std::vector<const ir::For*>& loops) {
-    return ir::equal(x.indices, y.indices) && is_own(x.indices, loops);
+  /// `second` with `first`, or with what comes last in the scope of local arrays.
+  static std::optional<NestsToFuse> find(const Stmt& first, const Stmt& second) {
+    if (const auto* local = first.as<ir::Allocate>()) return find(local->body, second);
+    if (const auto* block = first.as<ir::Block>(); block && !block->body.empty())
+      return find(block->body.back(), second);
+    return nests_to_fuse(first, second);
   }
 
-  const std::set<ir::Array> aliased_;
+  ir::Program program_;
+  Analyses& analyses_;
+  std::set<std::pair<const ir::StmtNode*, const ir::StmtNode*>> refused_;
 };
 
 }  // namespace
 
-ir::Program fuse_nests(const ir::Program& program) {
-  return ir::with_body(program, Fuser(program).visit(program.body));
+std::optional<NestsToFuse> nests_to_fuse(const Stmt& first, const Stmt& second) {
+  const auto a = nest_of(first), b = nest_of(second);
+  if (!a || !b || a->loops.size() != b->loops.size()) return std::nullopt;
+  const auto fusion = fusion_of(first, second, a->loops.size());
+  if (!fusion) return std::nullopt;
+  const Stmt nest = fused(*fusion);
+  Nest renamed = *b;
+  renamed.loops = a->loops;
+  renamed.body = second_body(*fusion);
+  if (!pays(*a, renamed)) return std::nullopt;
+  return NestsToFuse{first, second, *fusion, nest};
 }
 
-Stmt fused_nests(const ir::Program& program, const Stmt& first, const Stmt& second) {
-  return Fuser(program).fuse(first, second);
+ir::Program fuse_nests(const ir::Program& program, PassContext& context) {
+  return Fuser(program, analyses(context)).run();
 }
 
 }  // namespace loopgrad::transforms

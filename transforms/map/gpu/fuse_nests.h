@@ -7,19 +7,27 @@
 // What both read comes from memory once, and there is one launch less. Requires: parallel loops are marked; the host's
 // part of a program and nests of one kernel each. Guarantees: every element gets the same operations in the same order.
 // Applies to perfect nests of the same bounds, or of bounds that differ by constants, without loops inside, that share
-// an array, when whatever one of them changes and the other uses is either of the same iteration or never the same
-// element. Leaves alone: arrays that may alias, nests with large bodies, nests that run best along different loops or
-// in tiles. Wide accesses may be lost, which costs less than reading an array twice. The first nest may also be one
-// that sums into one element in loops inside, when the second one changes that element.
+// an array, when no iteration of one of them changes what another one of the other uses (can_fuse_parallel). Leaves
+// alone: nests with large bodies, nests that run best along different loops or in tiles. Wide accesses may be lost,
+// which costs less than reading an array twice. The first nest may also be one that sums into one element in loops
+// inside, when the second one changes that element.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/loops/fuse.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program fuse_nests(const ir::Program& program);
+ir::Program fuse_nests(const ir::Program& program, PassContext& context);
 
-/// Two nests that follow each other as the one that `fuse_nests` makes of them; null where it leaves them alone.
-ir::Stmt fused_nests(const ir::Program& program, const ir::Stmt& first, const ir::Stmt& second);
+/// Two nests that follow each other, and the one to make of them if that is legal.
+struct NestsToFuse {
+  ir::Stmt first, second;
+  Fusion fusion;
+  ir::Stmt nest;
+};
+
+/// nullopt where fusing them would not pay.
+std::optional<NestsToFuse> nests_to_fuse(const ir::Stmt& first, const ir::Stmt& second);
 
 }  // namespace loopgrad::transforms

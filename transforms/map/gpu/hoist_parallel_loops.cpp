@@ -7,6 +7,7 @@
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/loops/fuse.h"
 
 namespace loopgrad::transforms {
 
@@ -16,17 +17,6 @@ using ir::LoopMode;
 using ir::Stmt;
 
 namespace {
-
-/// The bounds of `loop` stay what they are while `body` runs.
-bool bounds_are_fixed(const ir::For& loop, const Stmt& body) {
-  bool fixed = true;
-  ir::walk_stmts(body, [&](const Stmt& s) {
-    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
-      fixed &= !uses(loop.lower, array) && !uses(loop.upper, array);
-    });
-  });
-  return fixed;
-}
 
 class Hoister {
  public:
@@ -63,24 +53,16 @@ class Hoister {
   }
 
   bool exchange(const Stmt& s, const ir::For& outer) {
-    const auto* inner = outer.body.as<ir::For>();
-    if (outer.mode == LoopMode::Parallel || !inner || inner->mode != LoopMode::Parallel) return false;
-    if (refused_.count(s.get()) || ir::uses_stack(s)) return false;
+    if (!is_parallel_loop(outer.body) || refused_.count(s.get()) || ir::uses_stack(s)) return false;
     refused_.insert(s.get());
-    if (mentions(inner->lower, outer.iterator) || mentions(inner->upper, outer.iterator)) return false;
-    if (has_load(inner->lower) || has_load(inner->upper) || !bounds_are_fixed(outer, inner->body)) return false;
-    const Stmt exchanged = with_body(*inner, with_body(outer, inner->body));
-    return accept(replace(program_.body, s, exchanged), exchanged);
+    const Stmt exchanged = with_parallel_outermost(s);
+    return exchanged && accept(replace(program_.body, s, exchanged), exchanged);
   }
 
   /// Changes the program's body when the iterations of `loop`, a part of it, are independent.
   bool accept(const Stmt& body, const Stmt& loop) {
     const ir::Program candidate = ir::with_body(program_, body);
-    try {
-      if (!analyses_.carried_by(candidate, loop, poly::Search::UntilAny).empty()) return false;
-    } catch (const poly::BudgetError&) {
-      return false;
-    }
+    if (!can_run_in_parallel({candidate, analyses_}, loop).ok) return false;
     program_ = candidate;
     return true;
   }
@@ -93,11 +75,11 @@ class Hoister {
 
   bool join_fills(const Stmt& s, const ir::Block& n) {
     for (std::size_t k = 0; k + 1 < n.body.size(); ++k) {
-      const auto *fill = n.body[k].as<ir::For>(), *next = n.body[k + 1].as<ir::For>();
+      const auto* fill = n.body[k].as<ir::For>();
       if (!fill || !is_fill(n.body[k]) || !is_parallel_loop(n.body[k + 1]) || !refused_.insert(fill).second) continue;
-      if (!same_value(fill->lower, next->lower) || !same_value(fill->upper, next->upper)) continue;
-      const Stmt first = ir::substitute(fill->body, {{fill->iterator, ir::var(next->iterator)}});
-      const Stmt joined = with_body(*next, ir::block({first, next->body}));
+      const auto fusion = fusion_of(n.body[k], n.body[k + 1]);
+      if (!fusion || fusion->ahead[0] != 0) continue;
+      const Stmt joined = fused(*fusion, Named::Second);
       std::vector<Stmt> body = n.body;
       body[k] = joined;
       body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);

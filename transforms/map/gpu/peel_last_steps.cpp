@@ -3,7 +3,9 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/peel.h"
 #include "transforms/map/gpu/fuse_nests.h"
 
 namespace loopgrad::transforms {
@@ -15,48 +17,61 @@ namespace {
 
 class Peeler {
  public:
-  explicit Peeler(const ir::Program& program) : program_(program) {}
+  Peeler(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
 
-  Stmt visit(const Stmt& s) const {
-    return rewrite_host_blocks(s, [this](const ir::Block& n) { return block(n); });
+  ir::Program run() {
+    while (step(program_.body)) {
+    }
+    return program_;
   }
 
  private:
-  Stmt block(const ir::Block& n) const {
-    std::vector<Stmt> result;
-    for (const Stmt& child : n.body) {
-      const Stmt peeled = result.empty() ? Stmt() : peel(result.back(), child);
-      if (peeled) result.back() = peeled;
-      else result.push_back(visit(child));
-    }
-    return ir::block(std::move(result));
+  /// Makes the first change that is possible in the host's part at or below `s`.
+  bool step(const Stmt& s) {
+    if (!s || is_parallel_loop(s)) return false;
+    const auto* block = s.as<ir::Block>();
+    for (std::size_t k = 0; block && k + 1 < block->body.size(); ++k)
+      if (peel(s, k)) return true;
+    bool changed = false;
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(
+          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
+    });
+    return changed;
   }
 
-  /// Both with the last iteration of `first` before it is over fused with `second`; null where that does not fit.
-  Stmt peel(const Stmt& first, const Stmt& second) const {
+  /// The last iteration of a loop in a block before it is over, fused with what follows; false where that does not fit.
+  bool peel(const Stmt& s, std::size_t k) {
+    const auto& list = s.as<ir::Block>()->body;
+    const Stmt &first = list[k], &second = list[k + 1];
     const auto* loop = first.as<ir::For>();
-    if (!loop || is_parallel_loop(first) || !is_parallel_loop(loop->body) || !is_parallel_loop(second)) return {};
-    if (ir::has_load(loop->lower) || ir::has_load(loop->upper)) return {};
-    const bool backward = loop->mode == ir::LoopMode::Backward;
-    if (!backward && loop->mode != ir::LoopMode::Forward) return {};
-    const Expr one = ir::int_const(1);
-    const Expr last = backward ? loop->lower : simplify_indices(loop->upper - one);
-    const Stmt step = simplify_indices(ir::substitute(ir::with_fresh_names(loop->body), {{loop->iterator, last}}));
-    const Stmt fused = fused_nests(program_, step, second);
-    if (!fused) return {};
-    const Stmt before = ir::for_loop(loop->iterator, backward ? simplify_indices(loop->lower + one) : loop->lower,
-                                     backward ? loop->upper : last, loop->body, loop->mode, loop->location);
-    return ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper), ir::block({before, fused}),
-                       ir::with_fresh_names(second), loop->location);
+    if (!loop || peeled_.count(first.get()) || is_parallel_loop(first) || !is_parallel_loop(loop->body) ||
+        !is_parallel_loop(second))
+      return false;
+    const std::optional<Peeled> peeled = peel_last(*loop);
+    if (!peeled) return false;
+    const std::optional<NestsToFuse> both = nests_to_fuse(peeled->last, second);
+    if (!both) return false;
+    std::vector<Stmt> body = list;
+    body[k] = ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper),
+                          ir::block({peeled->before, both->nest}), ir::with_fresh_names(second), loop->location);
+    body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+    const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, ir::block(std::move(body))));
+    if (!can_fuse_parallel({candidate, analyses_}, both->fusion, both->nest).ok) return false;
+    program_ = candidate;
+    peeled_.insert(peeled->before.get());
+    return true;
   }
 
-  const ir::Program& program_;
+  ir::Program program_;
+  Analyses& analyses_;
+  std::set<const ir::StmtNode*> peeled_;  // once is enough
 };
 
 }  // namespace
 
-ir::Program peel_last_steps(const ir::Program& program) {
-  return ir::with_body(program, Peeler(program).visit(program.body));
+ir::Program peel_last_steps(const ir::Program& program, PassContext& context) {
+  return Peeler(program, analyses(context)).run();
 }
 
 }  // namespace loopgrad::transforms

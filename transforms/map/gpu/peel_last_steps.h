@@ -11,10 +11,10 @@
 // its last iteration with the nest after the loop. Leaves alone: steps of several nests, whose text would double.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program peel_last_steps(const ir::Program& program);
+ir::Program peel_last_steps(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -5,6 +5,7 @@
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/loops/fission.h"
 #include "transforms/loops/parallelize_loops.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ using ir::Stmt;
 
 namespace {
 
-/// The parts that the body of a parallel loop falls into, in order.
+/// The parts that what is in parallel loops falls into, in order.
 std::vector<Stmt> parts_of(const Stmt& s) {
   if (ir::is_empty(s)) return {};
   if (!contains_parallel_loop(s)) return {s};
@@ -35,24 +36,21 @@ std::vector<Stmt> parts_of(const Stmt& s) {
   }
   std::vector<Stmt> parts;
   if (const auto* branch = s.as<ir::If>(); branch && !has_load(branch->condition)) {
-    for (const Stmt& part : parts_of(branch->then_body))
-      parts.push_back(ir::if_then(branch->condition, part, {}, branch->location));
-    const Expr otherwise = ir::unary(ir::UnaryOp::Not, branch->condition);
-    for (const Stmt& part : parts_of(branch->else_body))
-      parts.push_back(ir::if_then(otherwise, part, {}, branch->location));
+    for (const Stmt& side : {branch->then_body, branch->else_body})
+      for (const Stmt& part : parts_of(side)) parts.push_back(part);
     return parts;
   }
   const auto* loop = s.as<ir::For>();
   if (!loop || !is_parallel_loop(s) || has_load(loop->lower) || has_load(loop->upper)) return {s};
-  for (const Stmt& part : parts_of(loop->body)) parts.push_back(with_body(*loop, part));
-  return parts;
+  return parts_of(loop->body);
 }
 
-/// More than a row of work for the threads of one block.
+/// More than a row of work for the threads of one block, as a part of a parallel loop.
 bool is_nest_of_its_own(const Stmt& part) {
-  if (const auto* branch = part.as<ir::If>()) return contains_parallel_loop(branch->then_body);
-  const auto* loop = part.as<ir::For>();
-  return loop && is_parallel_loop(part) && contains_parallel_loop(loop->body);
+  const Stmt& inside = part.as<ir::For>()->body;
+  if (const auto* branch = inside.as<ir::If>()) return contains_parallel_loop(branch->then_body);
+  const auto* loop = inside.as<ir::For>();
+  return loop && is_parallel_loop(inside) && contains_parallel_loop(loop->body);
 }
 
 bool is_parallel_throughout(const Stmt& nest) {
@@ -118,43 +116,43 @@ std::vector<StmtSet> groups_of(const std::vector<Stmt>& assignments, const Stmt&
 
 class Splitter {
  public:
+  explicit Splitter(const Analysed& program) : program_(program) {}
+
   bool has_fills = false;
 
   Stmt visit(const Stmt& s) {
     return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
       const auto* loop = child.as<ir::For>();
       if (!loop) return std::nullopt;
+      // In whatever order: nothing sees one of them before the others.
       if (const auto assignments = leaves(child);
           assignments.size() > 1 && !is_parallel_throughout(child) && constant_fill(child)) {
         has_fills = true;
-        return apart(groups_of(assignments, child), [&](const StmtSet& group) { return slice(child, group); });
+        return ir::block(split(child, groups_of(assignments, child)));
       }
       if (!is_parallel_loop(child) || has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
-      const std::vector<Stmt> parts = parts_of(loop->body);
-      if (parts.size() < 2 || !std::any_of(parts.begin(), parts.end(), is_nest_of_its_own)) return child;
-      return apart(parts, [&](const Stmt& part) { return with_body(*loop, part); });
+      std::vector<StmtSet> parts;
+      for (const Stmt& part : parts_of(loop->body)) parts.push_back(set_of(leaves(part)));
+      if (parts.size() < 2) return child;
+      const std::vector<Stmt> nests = split(child, parts);
+      const bool pays = std::any_of(nests.begin(), nests.end(), is_nest_of_its_own);
+      return pays && can_split(program_, child, parts).ok ? ir::block(nests) : child;
     });
   }
 
  private:
-  template <class Part, class F>
-  static Stmt apart(const std::vector<Part>& parts, F&& nest_of) {
-    std::vector<Stmt> nests;
-    for (const Part& part : parts) nests.push_back(ir::with_fresh_names(nest_of(part)));
-    return ir::block(std::move(nests));
-  }
+  const Analysed program_;
 };
 
 }  // namespace
 
 ir::Program split_kernels(const ir::Program& program, PassContext& outer) {
-  Splitter splitter;
+  Splitter splitter({program, analyses(outer)});
   const ir::Program split = ir::with_body(program, splitter.visit(program.body));
   if (!splitter.has_fills) return split;
   Report decisions;
   const LowerOptions options;
   PassContext context{options, decisions};
-  analyses(outer);
   context.analyses = outer.analyses;
   return parallelize_loops(split, context);
 }

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/unroll.h"
 #include "transforms/sums/scatters.h"
 
 namespace loopgrad::transforms {
@@ -69,13 +70,7 @@ Stmt in_a_row(const ir::For& loop, const Stmt& body) {
   const auto trips = distance(loop.upper, loop.lower);
   if (!trips || *trips < 2 || *trips > most_trips || !body || !is_plain(body)) return {};
   if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_statements) return {};
-  std::vector<Stmt> copies;
-  for (std::int64_t k = 0; k < *trips; ++k) {
-    const std::int64_t trip = loop.mode == ir::LoopMode::Backward ? *trips - 1 - k : k;
-    const Expr value = simplify_indices(loop.lower + ir::int_const(trip));
-    copies.push_back(simplify_indices(ir::substitute(body, {{loop.iterator, value}})));
-  }
-  return ir::block(std::move(copies));
+  return ir::block(*iterations_of(loop, body));
 }
 
 /// A body of parallel loops without its sequential loops of few iterations.

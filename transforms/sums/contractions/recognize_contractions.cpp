@@ -4,7 +4,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/analysis/analyses.h"
-#include "transforms/loops/distribute.h"
+#include "transforms/loops/fission.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/sums/contractions/match.h"
 #include "transforms/sums/contractions/scalars.h"
@@ -123,7 +123,7 @@ class Recognizer {
       for (const Candidate& candidate : candidates) {
         groups.push_back({candidate.leaf.get()});
         const auto parts = order.split(groups);
-        if (parts && !crosses_local(s, *parts)) {
+        if (parts && crossing_locals(s, *parts).empty()) {
           chosen.push_back(&candidate);
           continue;
         }
@@ -146,15 +146,6 @@ class Recognizer {
            s->location});
       return {};
     }
-  }
-
-  static bool crosses_local(const Stmt& nest, const std::vector<NestPart>& parts) {
-    std::vector<Stmt> slices;
-    for (const NestPart& part : parts) slices.push_back(slice(nest, part.leaves));
-    const auto locals = locals_of(nest);
-    return std::any_of(locals.begin(), locals.end(), [&](const LocalArray& local) {
-      return std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); }) > 1;
-    });
   }
 
   Stmt accept(const Candidate& candidate) {
@@ -191,7 +182,7 @@ class Recognizer {
 
 ir::Program recognize_contractions(const ir::Program& program, PassContext& context) {
   // Whoever schedules loops by hand means these loops.
-  if (!context.options.schedule.empty()) return program;
+  if (context.options.by_hand || !context.options.schedule.empty()) return program;
   const Stmt body = Recognizer(program, context).visit(program.body);
   return ir::with_body(program, body.same_as(program.body) ? body : absorb_fills(program, body));
 }

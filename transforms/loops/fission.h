@@ -1,10 +1,28 @@
-// Splitting a nest into several nests over the same loops, so that sums can be reordered apart from the rest.
+// Fission: a nest becomes several over the same loops, one after the other, each with some of its statements.
+//
+//   for i in 0..n:                        for i in 0..n:
+//     a[i] = f(x[i])                        a[i] = f(x[i])
+//     y[i] = a[i]              ->         for i in 0..n:
+//                                           y[i] = a[i]
+//
+// Legality: nothing in an earlier part depends on anything in a later one. Locals that are used in several parts are
+// refused (expand them first), and so are headers that the nest changes, which each part evaluates again.
 #pragma once
 
-#include "dsl/poly/model.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/reorder_loops.h"
 
 namespace loopgrad::transforms {
+
+/// Whether a nest may be split into parts with these leaves, in that order. Each of its leaves is in one part.
+Legality can_split(const Analysed& program, const ir::Stmt& nest, const std::vector<StmtSet>& parts);
+
+/// The parts of a nest, in that order.
+std::vector<ir::Stmt> split(const ir::Stmt& nest, const std::vector<StmtSet>& parts);
+
+/// The user's step: after the first `after` statements of the body, or with 0 at every place where that is legal.
+/// Throws UsageError when there is no such place.
+Scheduled split_body(const Analysed& program, const LoopName& loop, int after);
 
 /// Some leaves of a nest that are to form a nest of their own.
 struct NestPart {
@@ -12,7 +30,7 @@ struct NestPart {
   StmtSet leaves;
 };
 
-/// Which leaves of a nest have to stay before which others, at any distance.
+/// Which leaves of a nest have to stay before which others, at any distance: finds parts that are legal.
 class LeafOrder {
  public:
   /// `model` is the nest's. A leaf inherits what the bounds and conditions around it depend on, since each part
@@ -36,5 +54,6 @@ class LeafOrder {
 
 /// Locals of the nest that are used in more than one part.
 std::vector<ir::Array> crossing_locals(const ir::Stmt& nest, const std::vector<NestPart>& parts);
+std::vector<ir::Array> crossing_locals(const ir::Stmt& nest, const std::vector<StmtSet>& parts);
 
 }  // namespace loopgrad::transforms

@@ -1,0 +1,248 @@
+#include "transforms/loops/fission.h"
+
+#include "dsl/ir/rewriter.h"
+#include "transforms/loops/loops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+using PartOf = std::map<const ir::StmtNode*, int>;  // of leaves
+
+PartOf part_of_leaves(const std::vector<StmtSet>& parts) {
+  PartOf result;
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    for (auto* leaf : parts[k]) result[leaf] = static_cast<int>(k);
+  return result;
+}
+
+// The part that all leaves of a statement are in, or -1.
+int only_part(const Stmt& s, const PartOf& part_of) {
+  int result = -1;
+  bool same = true;
+  for (const Stmt& leaf : leaves(s)) {
+    const int part = part_of.at(leaf.get());
+    same = same && (result < 0 || part == result);
+    result = part;
+  }
+  return same ? result : -1;
+}
+
+// Iterations of parallel loops do not see each other, so parts that only these are split into, in the order of the
+// text, need no analysis.
+bool splits_parallel_loops_only(const Stmt& nest, const PartOf& part_of) {
+  int last = 0;
+  bool fits = true;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    const auto leaf = part_of.find(s.get());
+    if (leaf != part_of.end()) {
+      fits = fits && leaf->second >= last;
+      last = leaf->second;
+    } else if (s.kind() == ir::Kind::While || (s.kind() == ir::Kind::For && !is_parallel_loop(s))) {
+      fits = fits && only_part(s, part_of) >= 0;
+    }
+  });
+  return fits;
+}
+
+// The headers of statements that are split are evaluated by each part.
+Legality headers_stay(const ir::Program& program, const Stmt& nest, const PartOf& part_of) {
+  Legality result;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    std::vector<Expr> header;
+    if (auto* loop = s.as<ir::For>()) header = {loop->lower, loop->upper};
+    if (auto* branch = s.as<ir::If>()) header = {branch->condition};
+    if (auto* loop = s.as<ir::While>()) header = {loop->condition};
+    if (result.ok && !header.empty() && only_part(s, part_of) < 0) result = stays(program, header, nest);
+  });
+  return result;
+}
+
+StmtSet leaves_between(const std::vector<Stmt>& statements, std::size_t first, std::size_t end) {
+  StmtSet result;
+  for (std::size_t k = first; k < end; ++k)
+    for (const Stmt& leaf : leaves(statements[k])) result.insert(leaf.get());
+  return result;
+}
+
+// Nodes of the graph of parts: groups of sums and single leaves, merged where they depend on each other in a circle.
+struct Node {
+  int group = -1;
+  StmtSet leaves;
+  std::vector<bool> needs;  // nodes that must come first
+};
+
+void close_transitively(std::vector<Node>& nodes) {
+  for (std::size_t via = 0; via < nodes.size(); ++via) {
+    for (Node& node : nodes) {
+      if (!node.needs[via]) continue;
+      for (std::size_t k = 0; k < nodes.size(); ++k) {
+        if (nodes[via].needs[k]) node.needs[k] = true;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+LeafOrder::LeafOrder(const poly::Model& model, const Stmt& nest) {
+  for (const Stmt& leaf : leaves(nest)) leaves_.push_back(leaf.get());
+  auto n = static_cast<int>(model.statements.size());
+  // What a statement of the model stands for: a leaf for itself, a header for every leaf below it.
+  std::vector<std::vector<const ir::StmtNode*>> stands_for;
+  for (const poly::Statement& s : model.statements) {
+    std::vector<const ir::StmtNode*> list;
+    for (const Stmt& leaf : leaves(s.stmt)) list.push_back(leaf.get());
+    stands_for.push_back(std::move(list));
+  }
+  for (int first = 0; first < n; ++first) {
+    for (int second = 0; second < n; ++second) {
+      if (!poly::must_precede(model, first, second)) continue;
+      for (auto* a : stands_for[static_cast<std::size_t>(first)]) {
+        for (auto* b : stands_for[static_cast<std::size_t>(second)]) before_.insert({a, b});
+      }
+    }
+  }
+}
+
+bool LeafOrder::ordered_within(const StmtSet& set) const {
+  return std::any_of(set.begin(), set.end(), [&](auto* a) {
+    return std::any_of(set.begin(), set.end(), [&](auto* b) { return precedes(a, b); });
+  });
+}
+
+std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>& groups) const {
+  std::vector<Node> nodes;
+  StmtSet grouped;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    nodes.push_back({static_cast<int>(g), groups[g], {}});
+    grouped.insert(groups[g].begin(), groups[g].end());
+  }
+  for (auto* leaf : leaves_) {
+    if (!grouped.count(leaf)) nodes.push_back({-1, {leaf}, {}});
+  }
+  for (Node& node : nodes) {
+    for (const Node& other : nodes) {
+      node.needs.push_back(&node != &other && std::any_of(other.leaves.begin(), other.leaves.end(), [&](auto* a) {
+        return std::any_of(node.leaves.begin(), node.leaves.end(), [&](auto* b) { return precedes(a, b); });
+      }));
+    }
+  }
+  close_transitively(nodes);
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    if (nodes[k].group >= 0 && nodes[k].needs[k]) return std::nullopt;
+  }
+
+  std::vector<NestPart> parts;
+  std::vector<bool> done(nodes.size(), false);
+  // Leaves that need each other go into one part, so a circle does not keep a node waiting.
+  auto ready = [&](std::size_t k) {
+    for (std::size_t l = 0; l < nodes.size(); ++l) {
+      if (nodes[k].needs[l] && !nodes[l].needs[k] && !done[l]) return false;
+    }
+    return true;
+  };
+  for (std::size_t left = nodes.size(); left > 0;) {
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      if (done[k] || nodes[k].group < 0 || !ready(k)) continue;
+      parts.push_back({nodes[k].group, nodes[k].leaves});
+      done[k] = true;
+      --left;
+    }
+    NestPart rest;
+    for (bool more = true; more;) {
+      more = false;
+      for (std::size_t k = 0; k < nodes.size(); ++k) {
+        if (done[k] || nodes[k].group >= 0 || !ready(k)) continue;
+        rest.leaves.insert(nodes[k].leaves.begin(), nodes[k].leaves.end());
+        done[k] = more = true;
+        --left;
+      }
+    }
+    if (!rest.leaves.empty()) parts.push_back(std::move(rest));
+  }
+  return parts;
+}
+
+std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<StmtSet>& parts) {
+  std::vector<Stmt> slices;
+  for (const StmtSet& part : parts) slices.push_back(slice(nest, part));
+  std::vector<ir::Array> result;
+  for (const LocalArray& local : locals_of(nest)) {
+    auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
+    if (users > 1) result.push_back(local.array);
+  }
+  return result;
+}
+
+std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<NestPart>& parts) {
+  std::vector<StmtSet> sets;
+  for (const NestPart& part : parts) sets.push_back(part.leaves);
+  return crossing_locals(nest, sets);
+}
+
+Legality can_split(const Analysed& program, const Stmt& nest, const std::vector<StmtSet>& parts) {
+  const PartOf part_of = part_of_leaves(parts);
+  if (leaves(nest).size() != part_of.size()) return Legality::refused("one statement stands at several places in it");
+  if (Legality stay = headers_stay(program, nest, part_of); !stay.ok) return stay;
+  if (const auto crossing = crossing_locals(nest, parts); !crossing.empty()) {
+    const ir::ArrayDecl& local = *crossing.front();
+    const auto* loop = nest.as<ir::For>();
+    Legality result = Legality::refused(
+        "the local '" + local.name + "' is used in both parts",
+        fmt::format("expand({}, {}) gives each iteration its own", local.name, loop ? loop->iterator.name : "LOOP"));
+    result.array = local.name;
+    result.where = local.location;
+    return result;
+  }
+  if (splits_parallel_loops_only(nest, part_of)) return {};
+  return can_reorder(program, nest, [&](const poly::Statement& statement) -> std::optional<std::vector<Expr>> {
+    const int part = only_part(statement.stmt, part_of);
+    return part < 0 ? std::nullopt : std::optional(std::vector<Expr>{ir::int_const(part)});
+  });
+}
+
+std::vector<Stmt> split(const Stmt& nest, const std::vector<StmtSet>& parts) {
+  std::vector<Stmt> result;
+  for (const StmtSet& part : parts) {
+    const Stmt one = slice(nest, part);
+    result.push_back(result.empty() ? one : ir::with_fresh_names(one));
+  }
+  return result;
+}
+
+Scheduled split_body(const Analysed& program, const LoopName& name, int after) {
+  Stmt loop = find_loop(program, name);
+  std::string action = fmt::format("split the body of '{}'", name.name());
+  const std::vector<Stmt> statements = statements_of(loop.as<ir::For>()->body);
+  const std::size_t count = statements.size(), only = after < 0 ? count : static_cast<std::size_t>(after);
+  if (only >= count) {
+    misuse(program, loop, action, fmt::format("it has {} statement{}", count, count == 1 ? "" : "s"),
+           "split after at least one statement and before the last");
+  }
+  // A place where the statements before it may be parts of their own, whatever parts these are.
+  std::vector<StmtSet> parts;
+  Legality all, last;
+  std::size_t done = 0;
+  for (std::size_t k = 1; k < count; ++k) {
+    if (only && k != only) continue;
+    last = can_split(program, loop, {leaves_between(statements, 0, k), leaves_between(statements, k, count)});
+    if (!last.ok) continue;
+    if (all.sum.empty()) all.sum = last.sum;
+    parts.push_back(leaves_between(statements, done, k));
+    done = k;
+  }
+  if (parts.empty()) require(last, program, loop, action);
+  parts.push_back(leaves_between(statements, done, count));
+  return {with_replaced(program, loop, ir::block(split(loop, parts))), all};
+}
+
+}  // namespace loopgrad::transforms
