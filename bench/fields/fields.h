@@ -12,10 +12,10 @@ struct Field {
   std::vector<Sizes> checked;
 };
 
-std::vector<Field> learning();    // normalisation, attention, losses, scans
-std::vector<Field> sequences();   // dynamic programming, filters, paths
-std::vector<Field> solvers();     // linear algebra and stencils
-std::vector<Field> particles();   // meshes, particles, images, graphs
+std::vector<Field> learning();   // normalisation, attention, losses, scans
+std::vector<Field> sequences();  // dynamic programming, filters, paths
+std::vector<Field> solvers();    // linear algebra and stencils
+std::vector<Field> particles();  // meshes, particles, images, graphs
 std::vector<Field> all_fields();
 
 }  // namespace loopgrad::fields

@@ -11,11 +11,12 @@
 
 #include <loopgrad/error.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -35,7 +36,7 @@ struct Options {
   std::vector<std::string> only;
   std::vector<int> threads = {1, 2};
   int seeds = 3, runs = 5;
-  bool interpreted = false, assumed = false;
+  bool interpreted = false, assumed = false, cpu = false;
   std::vector<std::string> sizes;  // name=value
 };
 
@@ -112,8 +113,8 @@ std::vector<Probe> make_probes(const Case& c, std::uint64_t seed) {
   probes.push_back(dense);
   for (Probe& probe : probes)
     for (double step : {1e-5, 1e-6, 1e-4, 1e-7})
-      probe.estimates.push_back((value_at(c, primal, probe.direction, step) - value_at(c, primal, probe.direction, -step)) /
-                                (2 * step));
+      probe.estimates.push_back(
+          (value_at(c, primal, probe.direction, step) - value_at(c, primal, probe.direction, -step)) / (2 * step));
   return probes;
 }
 
@@ -161,8 +162,8 @@ void compare(const std::string& what, const Case& c, const std::vector<Probe>& p
     verdict.worst = std::max(verdict.worst, std::isnan(error) ? HUGE_VAL : error);
     if (error <= tolerance) continue;
     ++verdict.failures;
-    fmt::print("  WRONG {} [{}] d_{}[{}]: {:.8g}, differences {:.8g}\n", what, text_of(c.sizes), probe.array, probe.element,
-               value, best);
+    fmt::print("  WRONG {} [{}] d_{}[{}]: {:.8g}, differences {:.8g}\n", what, text_of(c.sizes), probe.array,
+               probe.element, value, best);
     return;
   }
 }
@@ -170,11 +171,14 @@ void compare(const std::string& what, const Case& c, const std::vector<Probe>& p
 std::map<std::string, GradientExecutable> compiled;  // by program, variant, precision and threads
 
 const GradientExecutable& executable(const Case& c, Variant variant, bool f64, Target target, int threads) {
-  const std::string key = fmt::format("{} {} {} {} {}", c.program.name(), name_of(variant), f64, name_of(target), threads);
+  const std::string key =
+      fmt::format("{} {} {} {} {}", c.program.name(), name_of(variant), f64, name_of(target), threads);
   auto it = compiled.find(key);
   if (it == compiled.end())
-    it = compiled.emplace(key, compile_gradient(f64 ? c.promoted : c.program, {.wrt = c.wrt, .of = c.of, .variant = variant},
-                                                {.target = target, .checked = target == Target::Interpreter, .threads = threads}))
+    it = compiled
+             .emplace(key, compile_gradient(
+                               f64 ? c.promoted : c.program, {.wrt = c.wrt, .of = c.of, .variant = variant},
+                               {.target = target, .checked = target == Target::Interpreter, .threads = threads}))
              .first;
   return it->second;
 }
@@ -187,11 +191,15 @@ Verdict check(const Field& field, const Options& options) {
       const Case c(field.entry, sizes, static_cast<std::uint64_t>(seed));
       const std::vector<Probe> probes = make_probes(c, static_cast<std::uint64_t>(seed));
       for (Variant variant : kVariants) {
-        const auto name = [&](const char* on) { return fmt::format("{} {} {} seed {}", field.entry.name, name_of(variant), on, seed); };
+        const auto name = [&](const char* on) {
+          return fmt::format("{} {} {} seed {}", field.entry.name, name_of(variant), on, seed);
+        };
         try {
-          compare(name("interpreter"), c, probes, run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true), 1e-5, verdict);
+          compare(name("interpreter"), c, probes,
+                  run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true), 1e-5, verdict);
           if (options.interpreted) continue;
-          compare(name("compiled f64"), c, probes, run_gradient(c, executable(c, variant, true, target, 2), true), 1e-5, verdict);
+          compare(name("compiled f64"), c, probes, run_gradient(c, executable(c, variant, true, target, 2), true), 1e-5,
+                  verdict);
           if (target == Target::Cuda) continue;
           std::vector<std::uint64_t> bits;
           for (int threads : {1, 2, 5, 5}) {
@@ -211,7 +219,8 @@ Verdict check(const Field& field, const Options& options) {
   return verdict;
 }
 
-double now_ms() {
+double now_ms(bool cpu = false) {
+  if (cpu) return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -232,16 +241,19 @@ void time(const Field& field, const Options& options, int threads) {
   loopgrad::Sizes sizes = field.entry.sizes;
   for (const std::string& given : options.sizes) {
     const auto equals = std::min(given.find('='), given.size() - 1);
-    if (auto it = sizes.find(given.substr(0, equals)); it != sizes.end()) it->second = std::stoll(given.substr(equals + 1));
+    if (auto it = sizes.find(given.substr(0, equals)); it != sizes.end())
+      it->second = std::stoll(given.substr(equals + 1));
   }
   const Case c(field.entry, sizes, 1);
   std::vector<std::unique_ptr<Contestant>> all;
   for (Variant variant : kVariants) {
     if (target == Target::Cuda && variant == Variant::NaiveTape) continue;  // one thread of a GPU takes minutes
     try {
-      const CompileOptions compile_options{.target = target, .threads = threads, .expected_sizes = options.assumed ? Sizes{} : sizes};
+      const CompileOptions compile_options{
+          .target = target, .threads = threads, .expected_sizes = options.assumed ? Sizes{} : sizes};
       const double start = now_ms();
-      GradientExecutable gradient = compile_gradient(c.program, {.wrt = c.wrt, .of = c.of, .variant = variant}, compile_options);
+      GradientExecutable gradient =
+          compile_gradient(c.program, {.wrt = c.wrt, .of = c.of, .variant = variant}, compile_options);
       const double generation = now_ms() - start;
       Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, c.sizes, c.initial(), false);
       all.push_back(std::make_unique<Contestant>(Contestant{variant, generation, gradient, buffers, {}, {}, {}}));
@@ -254,6 +266,16 @@ void time(const Field& field, const Options& options, int threads) {
   }
   for (int run = 0; run < options.runs; ++run)
     for (auto& contestant : all) {
+      if (options.cpu) {
+        contestant->buffers.reset();
+        const double start = now_ms(true);
+        contestant->gradient.forward(contestant->buffers.arguments(0), c.sizes);
+        const double between = now_ms(true);
+        contestant->gradient.backward(contestant->buffers.arguments(1), c.sizes);
+        contestant->forward.push_back(between - start);
+        contestant->backward.push_back(now_ms(true) - between);
+        continue;
+      }
       const auto ms = contestant->timed->run();
       contestant->forward.push_back(ms.forward);
       contestant->backward.push_back(ms.backward);
@@ -265,9 +287,9 @@ void time(const Field& field, const Options& options, int threads) {
     std::vector<double> times;
     for (int run = 0; run < options.runs; ++run) {
       buffers.reset();
-      const double start = now_ms();
+      const double start = now_ms(options.cpu);
       primal.run(buffers.arguments(0), c.sizes);
-      times.push_back(now_ms() - start);
+      times.push_back(now_ms(options.cpu) - start);
     }
     primal_ms = least(times);
   }
@@ -297,9 +319,12 @@ void time(const Field& field, const Options& options, int threads) {
 int run(const Options& options) {
   int failures = 0;
   for (const Field& field : all_fields()) {
-    if (!options.only.empty() && std::find(options.only.begin(), options.only.end(), field.entry.name) == options.only.end()) continue;
+    if (!options.only.empty() &&
+        std::find(options.only.begin(), options.only.end(), field.entry.name) == options.only.end())
+      continue;
     if (options.command == "time") {
-      for (int threads : options.target == "cuda" ? std::vector<int>{0} : options.threads) time(field, options, threads);
+      for (int threads : options.target == "cuda" ? std::vector<int>{0} : options.threads)
+        time(field, options, threads);
       continue;
     }
     const Verdict verdict = check(field, options);
@@ -315,6 +340,15 @@ int run(const Options& options) {
 }  // namespace loopgrad::fields
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string(argv[1]) == "tool") {  // the commands of loopgrad: bench_fields tool explain lu
+    std::vector<loopgrad::ProgramEntry> entries;
+    for (const auto& field : loopgrad::fields::all_fields()) {
+      entries.push_back(field.entry);
+      entries.back().check_sizes = field.checked.front();
+      entries.back().summary = "one of many fields";
+    }
+    return loopgrad::main_with(argc - 1, argv + 1, entries);
+  }
   loopgrad::fields::Options options;
   CLI::App app("gradients of programs from many fields");
   app.add_option("command", options.command, "check or time")->check(CLI::IsMember({"check", "time"}));
@@ -324,6 +358,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", options.seeds, "inputs of each size");
   app.add_option("--runs", options.runs, "timed runs");
   app.add_flag("--interpreted", options.interpreted, "check without compiling");
+  app.add_flag("--cpu", options.cpu, "processor time instead of time: on a busy machine, with one thread");
   app.add_flag("--assumed", options.assumed, "time code that was not told the sizes");
   app.add_option("--size", options.sizes, "other sizes, name=value");
   CLI11_PARSE(app, argc, argv);

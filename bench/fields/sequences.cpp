@@ -29,11 +29,10 @@ Program ctc() {
         best = alpha(s);
         p.when(s >= 1, [&] { best = log_add(best, alpha(s - 1)); });
         p.when(s % 2 == 1, [&] {
-          p.when(s >= 3, [&] {
-            p.when(label(b, s / 2) != label(b, s / 2 - 1), [&] { best = log_add(best, alpha(s - 2)); });
-          });
-          next(s) = best + logit(b, i, label(b, s / 2));
-        }).otherwise([&] { next(s) = best + logit(b, i, 0); });
+           p.when(s >= 3,
+                  [&] { p.when(label(b, s / 2) != label(b, s / 2 - 1), [&] { best = log_add(best, alpha(s - 2)); }); });
+           next(s) = best + logit(b, i, label(b, s / 2));
+         }).otherwise([&] { next(s) = best + logit(b, i, 0); });
       }
       for (auto s : p.loop("s", 0, 2 * l + 1)) alpha(s) = next(s);
     }
@@ -102,7 +101,8 @@ Program kalman() {
     }
     cost(q) = 0.0f;
     for (auto s : p.loop("s", 0, t)) {
-      auto ahead = p.local<float>("ahead", {4}), fp = p.local<float>("fp", {4, 4}), pred = p.local<float>("pred", {4, 4});
+      auto ahead = p.local<float>("ahead", {4}), fp = p.local<float>("fp", {4, 4}),
+           pred = p.local<float>("pred", {4, 4});
       for (auto i : p.loop("i", 0, 4)) {
         ahead(i) = 0.0f;
         for (auto j : p.loop("j", 0, 4)) ahead(i) += f(i, j) * x(j);
@@ -242,7 +242,7 @@ Program prefix_sums() {
   auto a = p.inout<float>("a", {n, m});
   auto y = p.output<float>("y", {n, m});
   for (auto i : p.loop("i", 0, n)) {
-    for (auto j : p.loop("j", 1, m)) a(i, j) += 0.5f * a(i, j - 1) * a(i, j - 1);
+    for (auto j : p.loop("j", 1, m)) a(i, j) += 0.5f * sin(a(i, j - 1));
     for (auto j : p.loop("j", 0, m / 2)) {
       auto old = p.scalar<float>("old");
       old = a(i, j);
@@ -296,7 +296,9 @@ std::vector<Field> sequences() {
   };
   return {
       {{"ctc", "", ctc, {{"batch", 32}, {"t", 200}, {"k", 40}, {"l", 40}}},
-       {{{"batch", 2}, {"t", 7}, {"k", 4}, {"l", 3}}, {{"batch", 1}, {"t", 1}, {"k", 2}, {"l", 1}}, {{"batch", 3}, {"t", 5}, {"k", 3}, {"l", 7}}}},
+       {{{"batch", 2}, {"t", 7}, {"k", 4}, {"l", 3}},
+        {{"batch", 1}, {"t", 1}, {"k", 2}, {"l", 1}},
+        {{"batch", 3}, {"t", 5}, {"k", 3}, {"l", 7}}}},
       {{"smith_waterman", "", smith_waterman, {{"n", 700}, {"m", 600}, {"k", 20}}},
        {{{"n", 7}, {"m", 3}, {"k", 4}}, {{"n", 1}, {"m", 1}, {"k", 1}}, {{"n", 2}, {"m", 33}, {"k", 3}}}},
       {{"soft_dtw", "", soft_dtw, {{"batch", 32}, {"n", 200}, {"w", 20}}},
@@ -309,10 +311,15 @@ std::vector<Field> sequences() {
        {{{"paths", 7}, {"steps", 5}}, {{"paths", 1}, {"steps", 1}}, {{"paths", 3}, {"steps", 33}}}},
       {{"median_filter", "", median_filter, {{"n", 400000}}}, {{{"n", 7}}, {{"n", 1}}, {{"n", 33}}}},
       {{"hmm", "", hmm, {{"batch", 64}, {"t", 100}, {"s", 16}, {"k", 30}}},
-       {{{"batch", 2}, {"t", 7}, {"s", 3}, {"k", 4}}, {{"batch", 1}, {"t", 1}, {"s", 1}, {"k", 1}}, {{"batch", 3}, {"t", 2}, {"s", 7}, {"k", 2}}}},
-      {{"prefix_sums", "", prefix_sums, {{"n", 4000}, {"m", 256}}}, {{{"n", 3}, {"m", 7}}, {{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 33}}, {{"n", 2}, {"m", 2}}}},
+       {{{"batch", 2}, {"t", 7}, {"s", 3}, {"k", 4}},
+        {{"batch", 1}, {"t", 1}, {"s", 1}, {"k", 1}},
+        {{"batch", 3}, {"t", 2}, {"s", 7}, {"k", 2}}}},
+      {{"prefix_sums", "", prefix_sums, {{"n", 4000}, {"m", 256}}},
+       {{{"n", 3}, {"m", 7}}, {{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 33}}, {{"n", 2}, {"m", 2}}}},
       {{"volume_render", "", volume_render, {{"rays", 20000}, {"samples", 64}, {"grid", 256}}},
-       {{{"rays", 3}, {"samples", 7}, {"grid", 5}}, {{"rays", 7}, {"samples", 33}, {"grid", 3}}, {{"rays", 1}, {"samples", 1}, {"grid", 2}}}},
+       {{{"rays", 3}, {"samples", 7}, {"grid", 5}},
+        {{"rays", 7}, {"samples", 33}, {"grid", 3}},
+        {{"rays", 1}, {"samples", 1}, {"grid", 2}}}},
   };
 }
 

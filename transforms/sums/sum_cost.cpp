@@ -173,7 +173,8 @@ std::vector<SumCosts::Loop> SumCosts::gather_loops(const Stmt& sum, const Separa
 }
 
 // How many elements an access touches in the loops from `level` on; where rows of the array are touched here and there
-// only, with the rest of the cache lines.
+// only, with the rest of the cache lines. Short rows one after the other, and triangles, share their lines: it is never
+// more than all of the array.
 double SumCosts::elements_touched(const Access& access, const std::vector<Loop>& written,
                                   const std::vector<Loop>& order, std::size_t level) {
   const std::vector<Expr>& indices = *access.indices;
@@ -200,9 +201,11 @@ double SumCosts::elements_touched(const Access& access, const std::vector<Loop>&
     rows = box;
     box *= range;
   }
-  double elements = std::min(box, moving_trips);
+  double elements = std::min(box, moving_trips), all = 1;
   bool contiguous = elements <= 1 || (unit_steps && elements / rows > 4);
-  return elements * (contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type)));
+  elements *= contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type));
+  for (const Expr& extent : access.array->shape) all *= estimator_.value_of(extent, {});
+  return std::min(elements, std::max(1.0, all));
 }
 
 // What moves when as many iterations of a loop as fit work on what is in the cache: from the outermost loop inwards,
@@ -355,7 +358,7 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
-SumCandidate SumCosts::apart(const std::vector<Stmt>& sums) {
+SumCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   SumCandidate result{"apart"};
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -365,6 +368,9 @@ SumCandidate SumCosts::apart(const std::vector<Stmt>& sums) {
     result.bytes += work.bytes;
     result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_) + machine_.start_us;
   }
+  const double extra = bytes_kept(kept);
+  result.bytes += extra;
+  result.microseconds += microseconds(extra * machine_.ns_per_byte, result.parallel, machine_);
   return result;
 }
 

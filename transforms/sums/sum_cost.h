@@ -30,7 +30,7 @@ class SumCosts {
   /// Partial results of blocks of iterations of the nest's outermost loop.
   SumCandidate partials(const std::vector<ir::Stmt>& sums);
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
-  SumCandidate apart(const std::vector<ir::Stmt>& sums);
+  SumCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   SumCandidate atomic(const std::vector<ir::Stmt>& sums);
   SumCandidate serial(const std::vector<ir::Stmt>& sums);
 

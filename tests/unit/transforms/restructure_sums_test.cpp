@@ -249,6 +249,25 @@ TEST(RestructureSums, NeighboursOnARingGetNestsOfTheirOwn) {
   expect_same_results(shared, {{"n", 5}, {"m", 3}});
 }
 
+TEST(RestructureSums, NestsOfNeighboursKeepWhatTheyHaveInCommon) {
+  ProgramBuilder p("wave");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto d = p.inout<float>("d", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto slope = p.scalar<float>("slope");
+    slope = 1.0f;
+    slope *= sin(x(i)) * cos(x(i));
+    d((i + 1) % n) += slope * x(i);
+    d((i + n - 1) % n) -= slope;
+  }
+  const LoweredProgram l = lowered(p.build());
+  EXPECT_EQ(plan_of(l.report, "d"), "apart") << l.text;
+  EXPECT_NE(l.text.find("slope_all[n]"), std::string::npos) << l.text;
+  EXPECT_TRUE(outer_sequential_loops(l.after.body).empty()) << l.text;
+  for (const std::int64_t size : {1, 2, 7}) expect_same_results(l, {{"n", size}});
+}
+
 TEST(RestructureSums, RecurrencesStaySequential) {
   ProgramBuilder p("recurrence");
   auto n = p.size("n");
