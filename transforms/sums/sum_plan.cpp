@@ -243,12 +243,21 @@ class Planner {
     } else if (!group.gathered() && kept.empty() && !group.separators.small && is_small_step()) {
       group.plan = Plan::Gather;
       group.by_cost = "partial results would take a kernel more in each of many small steps";
-    } else if (group.gathered() && !request_.all_or_none && partials.microseconds * factor < gather.microseconds &&
+    } else if (group.gathered() && !request_.all_or_none &&
+               partials.microseconds * (keeps_too_much(group, kept) ? 1 : factor) < gather.microseconds &&
                can_be_held_back(now_.model, group.sums)) {
       group.plan = Plan::Tree;
       group.reason =
           fmt::format("estimated {:.3g} us against {:.3g} us of gathering", partials.microseconds, gather.microseconds);
     }
+  }
+
+  // Arrays of all pairs, say, for sums into particles: nothing to go for where it is no faster. On a GPU partial
+  // results are of many blocks, and locals kept for all iterations are read side by side.
+  bool keeps_too_much(const Group& group, const std::vector<ir::Array>& kept) const {
+    if (kept.empty() || context_.options.machine.is_gpu()) return false;
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    return costs.keeps_more(kept, group.sums);
   }
 
   void estimate(Group& group, const std::optional<std::string>& obstacle, const std::vector<ir::Array>& kept) {
