@@ -16,6 +16,7 @@ std::vector<Field> learning();   // normalisation, attention, losses, scans
 std::vector<Field> sequences();  // dynamic programming, filters, paths
 std::vector<Field> solvers();    // linear algebra and stencils
 std::vector<Field> particles();  // meshes, particles, images, graphs
+std::vector<Field> mixed();      // in place, by choices, and until something holds
 std::vector<Field> all_fields();
 
 }  // namespace loopgrad::fields

@@ -335,7 +335,8 @@ std::vector<Field> particles() {
 
 std::vector<Field> all_fields() {
   std::vector<Field> all;
-  for (auto part : {learning(), sequences(), solvers(), particles()}) all.insert(all.end(), part.begin(), part.end());
+  for (auto part : {learning(), sequences(), solvers(), particles(), mixed()})
+    all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
