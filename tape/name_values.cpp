@@ -23,15 +23,21 @@ using ir::UnaryOp;
 // An adjoint may take this many times the operations of what it is the adjoint of, and a few more.
 constexpr double times_forward = 4, few_operations = 8;
 
-/// What an expression costs written out: `adjoint` counts the operations of the terms for all active reads in it, from
-/// a seed that costs nothing.
-struct Cost {
-  double operations = 0, reads = 0, adjoint = 0;
+// So many times a function of a library may be called where the statement calls one: for its value, its derivative, and
+// once more.
+constexpr double times_called = 3;
 
-  void pass(const Cost& operand, double slope) {
+/// What an expression costs written out: `adjoint` counts the operations of the terms for all active reads in it, from
+/// a seed that costs nothing, and `adjoint_calls` the functions of a library among them.
+struct Cost {
+  double operations = 0, reads = 0, adjoint = 0, calls = 0, adjoint_calls = 0;
+
+  void pass(const Cost& operand, double slope, double slope_calls) {
     operations += operand.operations;
+    calls += operand.calls;
     reads += operand.reads;
     adjoint += operand.adjoint + operand.reads * slope;
+    adjoint_calls += operand.adjoint_calls + operand.reads * slope_calls;
   }
 };
 
@@ -48,6 +54,24 @@ bool is_function(const Expr& e) {
          (two && (two->op == BinaryOp::Div || two->op == BinaryOp::Pow || two->op == BinaryOp::Atan2));
 }
 
+/// A function that takes as long as many operations.
+bool is_call(const Expr& e) {
+  if (const auto* two = e.as<ir::Binary>()) return two->op == BinaryOp::Pow || two->op == BinaryOp::Atan2;
+  const auto* n = e.as<ir::Unary>();
+  if (!n) return false;
+  switch (n->op) {
+    case UnaryOp::Neg:
+    case UnaryOp::Not:
+    case UnaryOp::Abs:
+    case UnaryOp::Sqrt:
+    case UnaryOp::Floor:
+    case UnaryOp::Ceil:
+    case UnaryOp::RoundF16:
+    case UnaryOp::RoundBF16: return false;
+    default: return true;
+  }
+}
+
 bool is_operation(const Expr& e) {
   const auto* n = e.as<ir::Binary>();
   return is_function(e) || e.kind() == ir::Kind::Fma || (n && is_float(e.type()));
@@ -59,29 +83,41 @@ using CostOf = std::function<const Cost&(const Expr&)>;
 Cost cost_of(const Expr& e, const CostOf& of, const IsActive& active) {
   Cost cost;
   cost.operations = is_operation(e) ? 1 : 0;
-  ir::visit(e, ir::overloaded{
-                   [&](const ir::Load& n) { cost.reads = is_float(e.type()) && active(n.array) ? 1 : 0; },
-                   [&](const ir::Unary& n) { cost.pass(of(n.a), is_linear(e) ? 0 : 2 + of(n.a).operations); },
-                   [&](const ir::Binary& n) {
-                     const double a = of(n.a).operations, b = of(n.b).operations;
-                     const bool product = n.op == BinaryOp::Mul;
-                     cost.pass(of(n.a), is_linear(e) ? 0 : product ? 1 + b : 2 + a + b);
-                     cost.pass(of(n.b), is_linear(e) ? 0 : product ? 1 + a : 2 + a + 2 * b);
-                   },
-                   [&](const ir::Fma& n) {
-                     cost.pass(of(n.a), 1 + of(n.b).operations);
-                     cost.pass(of(n.b), 1 + of(n.a).operations);
-                     cost.pass(of(n.c), 0);
-                   },
-                   [&](const ir::Select& n) {
-                     const double condition = of(n.condition).operations;
-                     cost.operations += condition;
-                     cost.pass(of(n.a), condition);
-                     cost.pass(of(n.b), condition);
-                   },
-                   [&](const ir::Cast& n) { cost.pass(of(n.a), 0); },
-                   [](const auto&) {},
-               });
+  cost.calls = is_call(e) ? 1 : 0;
+  const double own = cost.calls;
+  ir::visit(e,
+            ir::overloaded{
+                [&](const ir::Load& n) { cost.reads = is_float(e.type()) && active(n.array) ? 1 : 0; },
+                [&](const ir::Unary& n) {
+                  const Cost& a = of(n.a);
+                  cost.pass(a, is_linear(e) ? 0 : 2 + a.operations, is_linear(e) ? 0 : own + a.calls);
+                },
+                [&](const ir::Binary& n) {
+                  const double a = of(n.a).operations, b = of(n.b).operations;
+                  const double a_calls = of(n.a).calls, b_calls = of(n.b).calls;
+                  const bool product = n.op == BinaryOp::Mul;
+                  cost.pass(of(n.a), is_linear(e) ? 0 : product ? 1 + b : 2 + a + b, is_linear(e) ? 0 : own + b_calls);
+                  cost.pass(of(n.b),
+                            is_linear(e) ? 0
+                            : product    ? 1 + a
+                                         : 2 + a + 2 * b,
+                            is_linear(e) ? 0 : own + a_calls + (product ? 0 : b_calls));
+                },
+                [&](const ir::Fma& n) {
+                  cost.pass(of(n.a), 1 + of(n.b).operations, of(n.b).calls);
+                  cost.pass(of(n.b), 1 + of(n.a).operations, of(n.a).calls);
+                  cost.pass(of(n.c), 0, 0);
+                },
+                [&](const ir::Select& n) {
+                  const double condition = of(n.condition).operations, calls = of(n.condition).calls;
+                  cost.operations += condition;
+                  cost.calls += calls;
+                  cost.pass(of(n.a), condition, calls);
+                  cost.pass(of(n.b), condition, calls);
+                },
+                [&](const ir::Cast& n) { cost.pass(of(n.a), 0, 0); },
+                [](const auto&) {},
+            });
   return cost;
 }
 
@@ -133,15 +169,16 @@ class Choice {
     for (const Expr& e : order_) written_out_[e.get()] = cost_of(e, of, active_);
     double adjoint = 0, operations = 0;
     for (const Expr& e : order_) operations += is_operation(e);
-    std::unordered_set<const ir::ExprNode*> in_large;
+    std::unordered_set<const ir::ExprNode*> in_large, called_often;
     for (const Stmt& store : stores_) {
       const Cost& cost = of(value(store));
       if (cost.reads == 0) continue;
       adjoint += cost.adjoint + cost.reads;
       if (cost.adjoint + cost.reads > times_forward * cost.operations + few_operations) mark(value(store), in_large);
+      if (calls_often(value(store), cost)) mark(value(store), called_often);
     }
     const bool shares = adjoint > times_forward * operations + few_operations;
-    if (!shares && in_large.empty()) return;
+    if (!shares && in_large.empty() && called_often.empty()) return;
     const CostOf named = [this](const Expr& e) -> const Cost& { return named_.at(e.get()); };
     for (const Expr& e : order_) {
       Cost& cost = named_[e.get()] = cost_of(e, named, active_);
@@ -149,10 +186,18 @@ class Choice {
       const bool large = in_large.contains(e.get());
       const bool shared = (large || shares) && uses_[e.get()] > 1;
       const bool steep = large && steep_.contains(e.get()) && (cost.operations >= 2 || is_function(e));
-      if (!shared && !steep && !(large && is_function(e))) continue;
+      const bool called =
+          called_often.contains(e.get()) && (is_call(e) || (cost.reads > 1 && called_with_.contains(e.get())));
+      if (!shared && !steep && !called && !(large && is_function(e))) continue;
       wanted_.insert(e.get());
       cost = {0, 1, 0};
     }
+  }
+
+  /// Terms of the adjoint repeat the calls within a statement. What it calls last is its own result.
+  static bool calls_often(const Expr& value, const Cost& cost) {
+    const double last = is_call(value) ? 1 : 0;
+    return cost.adjoint_calls - last * cost.reads > times_called * (cost.calls - last);
   }
 
   bool wants(const Expr& e) const { return wanted_.contains(e.get()); }
@@ -167,6 +212,7 @@ class Choice {
       enter(operand);
       ++uses_[operand.get()];
       if (!is_linear(e)) steep_.insert(operand.get());
+      if (is_call(e)) called_with_.insert(operand.get());
     });
     order_.push_back(e);
   }
@@ -180,7 +226,8 @@ class Choice {
   std::map<const ir::StmtNode*, Expr> values_;
   std::vector<Expr> order_;  // distinct nodes
   std::unordered_map<const ir::ExprNode*, int> uses_;
-  std::unordered_set<const ir::ExprNode*> steep_;  // operands of operations that are not linear
+  std::unordered_set<const ir::ExprNode*> steep_;        // operands of operations that are not linear
+  std::unordered_set<const ir::ExprNode*> called_with_;  // operands of calls: a derivative is one of all of their reads
   std::unordered_map<const ir::ExprNode*, Cost> written_out_, named_;
   std::unordered_set<const ir::ExprNode*> wanted_;
 };

@@ -22,10 +22,13 @@ namespace loopgrad::tape {
 /// Gives names, as scalars assigned directly before the first statement that uses them, to values that
 ///   - several statements of a body share (the same node, and nothing that it reads is written in between), or
 ///   - are used within a statement by operations that are not linear,
-/// where the adjoint written per element would take several times the operations of the statements as recorded. Small
-/// statements (products of a few elements) stay as they are. Values do not change: nothing is computed in another way,
-/// and what a fused sum adds keeps its product. `active`: the arrays that get adjoints.
-/// The locals are added to `named`: each is assigned once, from the same values wherever it is read.
+/// where the adjoint written per element would take several times the operations of the statements as recorded, or
+///   - are functions of a library, which take as long as many operations, and what these are called with, where the
+///     adjoint of the statement would call them more than three times as often: its sums may go to nests of their own,
+///     as those of a stencil do.
+/// Small statements (products of a few elements) stay as they are. Values do not change: nothing is computed in another
+/// way, and what a fused sum adds keeps its product. `active`: the arrays that get adjoints. The locals are added to
+/// `named`: each is assigned once, from the same values wherever it is read.
 ir::Stmt name_values(const ir::Stmt& body, const IsActive& active, std::set<ir::Array>& named);
 
 }  // namespace loopgrad::tape

@@ -61,7 +61,8 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
          written_.count(load.array) ? "not overwritten after this read" : "never written");
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
-  const bool read_again = read_count_[load.array] > 1;
+  // A part of a statement has got its name because terms of the adjoint would repeat it.
+  const bool read_again = read_count_[load.array] > 1 || prepared_.named.count(load.array);
   int budget = read_again ? short_recomputation : longest_recomputation;
   for (const bool inlined : {true, false}) {
     const auto again = inlined ? recomputed(load, site, budget) : computed_again(load, site);

@@ -33,14 +33,14 @@ std::string pays_text(const ThreadLoop& l, EmitState& state) {
 
 }  // namespace
 
-std::string if_clause(const std::vector<ThreadLoop>& loops, EmitState& state) {
+std::string pays_text(const std::vector<ThreadLoop>& loops, EmitState& state) {
   std::string all;
   for (const ThreadLoop& loop : loops) {
     const std::string pays = pays_text(loop, state);
     if (pays.empty()) return "";
     all += (all.empty() ? "" : " || ") + pays;
   }
-  return fmt::format(" if (parallel : {})", all);
+  return all;
 }
 
 std::string share_text(const For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state) {

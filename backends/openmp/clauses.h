@@ -18,9 +18,9 @@ struct ThreadLoop {
   LoopHeader header;
 };
 
-/// ` if (parallel : ...)` of a region with these loops, which keeps tiny ones on one thread; empty when one is known to
-/// be large.
-std::string if_clause(const std::vector<ThreadLoop>& loops, EmitState& state);
+/// The condition under which threads pay for a region with these loops, which keeps tiny ones on one thread; empty when
+/// one is known to be large.
+std::string pays_text(const std::vector<ThreadLoop>& loops, EmitState& state);
 
 /// How many iterations of an uneven loop a thread fetches at once: there are about 64 shares per thread.
 std::string share_text(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);

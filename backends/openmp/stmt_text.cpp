@@ -144,7 +144,7 @@ class StmtWriter {
   void emit_loop_text(const For& n, const LoopPlan& plan, const LoopHeader& header) {
     if (plan.simd) pragma("omp simd" + reduction_clauses(plan, state_));
     line("{} {{", header.open);
-    emit_body(n.body);
+    emit_steps(n.body);
     line("}}");
   }
 
@@ -161,8 +161,14 @@ class StmtWriter {
     const std::string limit = bound(n.max_trips, n.iterator, "_limit");
     line("for (int64_t {0} = 0; {0} < {1} && {2}; ++{0}) {{", state_.names.of(n.iterator), limit,
          text(n.condition, Level::Equality));
-    emit_body(n.body);
+    emit_steps(n.body);
     line("}}");
+  }
+
+  void emit_steps(const Stmt& body) {
+    ++steps_;
+    emit_body(body);
+    --steps_;
   }
 
   /// Loops that threads do one after the other without parting. Memory and constants for bounds must precede the
@@ -173,7 +179,27 @@ class StmtWriter {
       begin_loop(s, *s.as<For>());
       loops.push_back({s.as<For>(), loop_header(*s.as<For>())});
     }
-    pragma("omp parallel num_threads(threads)" + if_clause(loops, state_));
+    const std::string pays = pays_text(loops, state_);
+    if (steps_ == 0 || pays.empty()) {
+      pragma("omp parallel num_threads(threads)" + (pays.empty() ? "" : fmt::format(" if (parallel : {})", pays)));
+      return emit_shares(body, loops);
+    }
+    line("if (threads > 1 && ({})) {{", pays);  // even a region of one thread is dear where a loop starts it
+    indented([&] {
+      pragma("omp parallel num_threads(threads)");
+      emit_shares(body, loops);
+    });
+    line("}} else {{");
+    indented([&] {
+      alone_ = true;
+      emit_shares(body, loops);
+      alone_ = false;
+    });
+    line("}}");
+  }
+
+  /// What every thread of a region does, or one alone.
+  void emit_shares(const std::vector<Stmt>& body, const std::vector<ThreadLoop>& loops) {
     if (loops.size() == 1) return emit_threads(body[0], loops[0].header, true);
     line("{{");
     indented([&] {
@@ -198,7 +224,9 @@ class StmtWriter {
         state_.helpers.insert(Helper::Scratch);
         line("Scratch<{}> {};", storage_cpp_type(array->type), memory_.name_of(array));
       }
-      pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
+      if (!alone_)
+        pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
+      else if (plan.simd) pragma("omp simd");
       line("{} {{", header.open);
       streams_ = false;
       in_region_ = true;
@@ -237,11 +265,12 @@ class StmtWriter {
     });
     const Region region = region_of(n, in_place);
     std::vector<std::string> parameters, arguments;
+    const char* const own_part = alone_ ? ".part(0)" : ".part(omp_get_thread_num())";
     for (const auto& [array, written] : region.arrays) {
       const std::string& name = state_.names.of(array);
       parameters.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
                                        aliased_.count(array) ? "" : "__restrict ", name));
-      arguments.push_back(per_thread.count(array) ? memory_.name_of(array) + ".part(omp_get_thread_num())" : name);
+      arguments.push_back(per_thread.count(array) ? memory_.name_of(array) + own_part : name);
     }
     std::string captures = "=";
     for (const Array& array : region.shared) captures += ", &" + state_.names.of(array);
@@ -396,6 +425,8 @@ class StmtWriter {
   LocalMemory memory_;
   bool fails_in_iteration_ = false;
   bool in_region_ = false, streams_ = false;  // what threads do; something in it stores past the caches
+  bool alone_ = false;                        // what threads would do, done by one without a region
+  int steps_ = 0;                             // loops in order around the current statement
   std::set<Array> aliased_, unread_;
 };
 

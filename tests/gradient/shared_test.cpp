@@ -155,6 +155,26 @@ TEST(NameValues, LeavesSmallStatementsAsTheyAre) {
   EXPECT_TRUE(named.empty());
 }
 
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(NameValues, FunctionsOfAStencilAreCalledOnceForAllNeighbours) {
+  ProgramBuilder p("wave");
+  auto n = p.size("n");
+  auto u = p.input<double>("u", {n}), speed = p.input<double>("speed", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.0;
+  for (auto i : p.loop("i", 1, n - 1)) y(i) = u(i) + sin(speed(i) * u(i)) * (u(i - 1) - 2.0 * u(i) + u(i + 1));
+  const Program program = p.build();
+  const std::string backward = differentiate(program).backward.str();
+  EXPECT_EQ(count_of(backward, "sin("), 1u) << backward;
+  EXPECT_EQ(count_of(backward, "cos("), 1u) << backward;
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 6}}, .values = {}, .options = {}}));
+}
+
 // `y += a*b` does not round the product, whoever else uses it.
 TEST(NameValues, KeepsTheProductsOfFusedSums) {
   ProgramBuilder p("fused");

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 namespace loopgrad::transforms {
 
@@ -173,7 +174,8 @@ std::vector<SumCosts::Loop> SumCosts::gather_loops(const Stmt& sum, const Separa
 }
 
 // How many elements an access touches in the loops from `level` on; where rows of the array are touched here and there
-// only, with the rest of the cache lines.
+// only, with the rest of the cache lines. Short rows one after the other, and triangles, share their lines: it is never
+// more than all of the array.
 double SumCosts::elements_touched(const Access& access, const std::vector<Loop>& written,
                                   const std::vector<Loop>& order, std::size_t level) {
   const std::vector<Expr>& indices = *access.indices;
@@ -202,7 +204,17 @@ double SumCosts::elements_touched(const Access& access, const std::vector<Loop>&
   }
   double elements = std::min(box, moving_trips);
   bool contiguous = elements <= 1 || (unit_steps && elements / rows > 4);
-  return elements * (contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type)));
+  elements *= contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type));
+  return std::min(elements, elements_of(access.array));
+}
+
+// Infinite where an extent is less certain than the loops are. The sizes of an array are no part of the basis.
+double SumCosts::elements_of(const ir::Array& array) {
+  SizeEstimator extents(program_, sizes_);
+  double elements = 1;
+  for (const Expr& extent : array->shape) elements *= extents.value_of(extent, {});
+  const bool uncertain = extents.assumed() && !estimator_.assumed();
+  return uncertain ? std::numeric_limits<double>::infinity() : std::max(1.0, elements);
 }
 
 // What moves when as many iterations of a loop as fit work on what is in the cache: from the outermost loop inwards,
@@ -325,17 +337,27 @@ SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& s
   return result;
 }
 
-SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
-  // As tree_sums counts them: the first sum's work decides how many blocks there are.
-  double elements = elements_of(sums[0]), instances = 1;
+// As tree_sums counts them: the first sum's work decides how many blocks there are.
+double SumCosts::blocks_of(const std::vector<Stmt>& sums, double elements) {
+  double instances = 1;
   for (const Loop& loop : loops_around(sums[0])) instances *= loop.trips;
+  const double blocks = std::floor(instances / (4 * std::max(1.0, elements)));
+  const double most = static_cast<double>(machine_.most_partials);
+  return std::max(1.0, std::min(is_small(sums[0]) ? most : blocks, most));
+}
+
+bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<Stmt>& sums) {
+  const double elements = elements_of(sums[0]),
+               bytes = static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
+  return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
+}
+
+SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
+  double elements = elements_of(sums[0]);
   bool small = is_small(sums[0]);
   SumCandidate result{small ? "tree" : "partials"};
   double root = loops_around(sums[0])[0].trips;
-  double blocks = std::floor(instances / (4 * std::max(1.0, elements)));
-  // As tree_sums makes them.
-  const double most = static_cast<double>(machine_.most_partials);
-  blocks = std::max(1.0, std::min(small ? most : blocks, most));
+  const double blocks = blocks_of(sums, elements);
   result.parallel = std::max(1.0, std::min(blocks, root));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
@@ -355,7 +377,7 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
-SumCandidate SumCosts::apart(const std::vector<Stmt>& sums) {
+SumCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   SumCandidate result{"apart"};
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -365,6 +387,9 @@ SumCandidate SumCosts::apart(const std::vector<Stmt>& sums) {
     result.bytes += work.bytes;
     result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_) + machine_.start_us;
   }
+  const double extra = bytes_kept(kept);
+  result.bytes += extra;
+  result.microseconds += microseconds(extra * machine_.ns_per_byte, result.parallel, machine_);
   return result;
 }
 

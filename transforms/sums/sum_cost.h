@@ -21,7 +21,7 @@ class SumCosts {
  public:
   /// The references must outlive the object.
   SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine)
-      : nest_(nest), machine_(machine), estimator_(program, sizes) {}
+      : program_(program), sizes_(sizes), nest_(nest), machine_(machine), estimator_(program, sizes) {}
 
   /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
   /// iterations of the loops around them.
@@ -30,7 +30,9 @@ class SumCosts {
   /// Partial results of blocks of iterations of the nest's outermost loop.
   SumCandidate partials(const std::vector<ir::Stmt>& sums);
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
-  SumCandidate apart(const std::vector<ir::Stmt>& sums);
+  SumCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
+  /// Whether what gathering keeps for all iterations takes more room than partial results would.
+  bool keeps_more(const std::vector<ir::Array>& kept, const std::vector<ir::Stmt>& sums);
   SumCandidate atomic(const std::vector<ir::Stmt>& sums);
   SumCandidate serial(const std::vector<ir::Stmt>& sums);
 
@@ -62,9 +64,13 @@ class SumCosts {
   Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
   std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
   double elements_of(const ir::Stmt& sum);
+  double elements_of(const ir::Array& array);
+  double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
   static bool is_small(const ir::Stmt& sum);
   double bytes_kept(const std::vector<ir::Array>& kept);
 
+  const ir::Program& program_;
+  const SizeEstimates& sizes_;
   const ir::Stmt& nest_;
   const Machine& machine_;
   SizeEstimator estimator_;

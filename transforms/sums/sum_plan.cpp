@@ -155,27 +155,27 @@ class Planner {
     if (!whole.shared || whole.plan != Plan::Tree || whole.sums.size() < 2 || request_.all_or_none) return;
     for (const Stmt& sum : written.sums)
       if (request_.repeats.count(sum.get())) return;
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
-    const SumCandidate apart = costs.apart(whole.sums);
-    if (apart.microseconds > whole.candidates[1].microseconds) return;
     const std::vector<Group> groups = groups_, all_written = written_;
+    const auto stay_together = [&] {
+      groups_ = groups;
+      written_ = all_written;
+    };
+    std::vector<ir::Array> kept;  // by all of the nests together, in the end
     groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
     written_.erase(written_.begin() + static_cast<std::ptrdiff_t>(k));
     for (std::size_t l = 0; l < whole.sums.size(); ++l) {
       Group part = whole;
       part.sums = {whole.sums[l]};
-      std::vector<ir::Array> kept;
-      if (obstacle_to_splitting(part, leaf_order(), kept) || !kept.empty()) {
-        groups_ = groups;
-        written_ = all_written;
-        return;
-      }
+      if (obstacle_to_splitting(part, leaf_order(), kept)) return stay_together();
       part.plan = Plan::Apart;
       part.reason = "alone it adds to each element in one iteration: a nest of its own";
-      part.candidates.push_back(apart);
       groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), part);
       written_.insert(written_.begin() + static_cast<std::ptrdiff_t>(k + l), {written.target, {written.sums[l]}});
     }
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    const SumCandidate apart = costs.apart(whole.sums, kept);
+    if (apart.microseconds > whole.candidates[1].microseconds) return stay_together();
+    for (std::size_t l = 0; l < whole.sums.size(); ++l) groups_[k + l].candidates.push_back(apart);
   }
 
   // A GPU sorts. On a CPU partial results must be known to leave the whole nest to one thread.
@@ -243,12 +243,21 @@ class Planner {
     } else if (!group.gathered() && kept.empty() && !group.separators.small && is_small_step()) {
       group.plan = Plan::Gather;
       group.by_cost = "partial results would take a kernel more in each of many small steps";
-    } else if (group.gathered() && !request_.all_or_none && partials.microseconds * factor < gather.microseconds &&
+    } else if (group.gathered() && !request_.all_or_none &&
+               partials.microseconds * (keeps_too_much(group, kept) ? 1 : factor) < gather.microseconds &&
                can_be_held_back(now_.model, group.sums)) {
       group.plan = Plan::Tree;
       group.reason =
           fmt::format("estimated {:.3g} us against {:.3g} us of gathering", partials.microseconds, gather.microseconds);
     }
+  }
+
+  // Arrays of all pairs, say, for sums into particles: nothing to go for where it is no faster. On a GPU partial
+  // results are of many blocks, and locals kept for all iterations are read side by side.
+  bool keeps_too_much(const Group& group, const std::vector<ir::Array>& kept) const {
+    if (kept.empty() || context_.options.machine.is_gpu()) return false;
+    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    return costs.keeps_more(kept, group.sums);
   }
 
   void estimate(Group& group, const std::optional<std::string>& obstacle, const std::vector<ir::Array>& kept) {

@@ -18,6 +18,9 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t group_blocks = 32;  // combined first where there may be many
+// Iterations of a loop from which on partial results pay where nothing about its length is known beforehand: of it, and
+// for each element that a block clears, adds to the others and combines.
+constexpr std::int64_t least_iterations = 1024, least_per_element = 8;
 // Partial results that are combined at once: so few are read sooner than another kernel starts.
 constexpr std::int64_t few_partials = 1 << 17;
 
@@ -131,10 +134,27 @@ class Tree {
     for (auto partial = partials_.rbegin(); partial != partials_.rend(); ++partial) {
       result = ir::allocate(partial->parts, result, root_.location);
     }
+    if (const Expr enough = enough_iterations()) result = ir::if_then(enough, result, ir::with_fresh_names(nest_));
     return with_bounds_kept(result);
   }
 
  private:
+  // Data decide how long the loop is, so nothing about it was known when its plan was made: rows of a sparse matrix
+  // that depend on each other, say, one after the other. Partial results of a short one would take more than the sums
+  // do, which for a large target changes the order of the whole program's work.
+  Expr enough_iterations() const {
+    const Expr trips = root_.upper - root_.lower;
+    if (many_ || !ir::has_load(trips)) return {};
+    Expr least = ir::int_const(least_iterations);
+    for (const Partial& partial : partials_) {
+      if (partial.is_small()) continue;
+      Expr elements = ir::int_const(least_per_element);
+      for (const Expr& extent : partial.shape) elements = elements * extent;
+      least = larger(least, elements);
+    }
+    return ir::binary(BinaryOp::Le, least, trips);
+  }
+
   // One loop that does nothing but to sum into single elements: the mapping to a GPU shares it out, knowing its length.
   bool is_lone_sum() const {
     const auto all = leaves(root_.body);

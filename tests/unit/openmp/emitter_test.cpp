@@ -169,5 +169,21 @@ TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {
   EXPECT_NE(unit.header.find("struct double_args {"), std::string::npos);
 }
 
+// Starting a region costs more than a short loop, also a region of one thread. What one thread does alone must not ask
+// to be shared out: it would be shared out among the threads of a caller's region.
+TEST(Emitter, RegionsInLoopsAreStartedOnlyWhereTheyPay) {
+  lg::ProgramBuilder p("steps");
+  auto n = p.size("n"), d = p.size("d");
+  auto x = p.inout<float>("x", {d});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, d)) x(j) = x(j) * 0.5f + cast<float>(i);
+  const std::string text = functions_of(backend::emit_openmp({parallel(p.build(), {"j"})}));
+  const std::size_t threads = text.find("if (threads > 1 && ("), alone = text.find("} else {", threads);
+  ASSERT_NE(alone, std::string::npos) << text;
+  EXPECT_EQ(count_of(text, "omp parallel"), 1u) << text;
+  EXPECT_LT(text.find("omp for"), alone) << text;
+  EXPECT_EQ(text.find("omp for", alone), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad::test

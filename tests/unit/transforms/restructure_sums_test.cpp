@@ -249,6 +249,45 @@ TEST(RestructureSums, NeighboursOnARingGetNestsOfTheirOwn) {
   expect_same_results(shared, {{"n", 5}, {"m", 3}});
 }
 
+TEST(RestructureSums, RowsThatNeedRowsBeforeThemHaveNoPartialResultsOfAllElements) {
+  ProgramBuilder p("solve");  // the gradient of a sparse triangular system
+  auto n = p.size("n"), nnz = p.size("nnz");
+  auto ptr = p.input<int>("ptr", {n + 1}), col = p.input<int>("col", {nnz});
+  auto a = p.input<float>("a", {nnz});
+  auto d_x = p.inout<float>("d_x", {n});
+  p.csr(ptr, nnz);
+  p.in_range(col, 0, n);
+  for (auto i : p.loop("i", 0, n)) {
+    auto d_s = p.scalar<float>("d_s");
+    d_s = 0.5f * d_x(i);
+    for (auto k : p.loop("k", ptr(i), ptr(i + 1))) d_x(col(k)) -= d_s * a(k);
+  }
+  const LoweredProgram l = lowered(p.build());
+  const std::size_t partial = l.text.find("d_x_part"), kept = l.text.rfind("d_x[col[k]] +=");
+  EXPECT_NE(l.text.find("if max(1024, 8*n) <= "), std::string::npos) << l.text;
+  EXPECT_LT(partial, kept) << l.text;
+  expect_same_results(l, {{"n", 5}, {"nnz", 12}});
+}
+
+TEST(RestructureSums, NestsOfNeighboursKeepWhatTheyHaveInCommon) {
+  ProgramBuilder p("wave");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto d = p.inout<float>("d", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto slope = p.scalar<float>("slope");
+    slope = 1.0f;
+    slope *= sin(x(i)) * cos(x(i));
+    d((i + 1) % n) += slope * x(i);
+    d((i + n - 1) % n) -= slope;
+  }
+  const LoweredProgram l = lowered(p.build());
+  EXPECT_EQ(plan_of(l.report, "d"), "apart") << l.text;
+  EXPECT_NE(l.text.find("slope_all[n]"), std::string::npos) << l.text;
+  EXPECT_TRUE(outer_sequential_loops(l.after.body).empty()) << l.text;
+  for (const std::int64_t size : {1, 2, 7}) expect_same_results(l, {{"n", size}});
+}
+
 TEST(RestructureSums, RecurrencesStaySequential) {
   ProgramBuilder p("recurrence");
   auto n = p.size("n");

@@ -76,6 +76,41 @@ TEST(SumCost, WithoutSizesTheShapeDecides) {
   EXPECT_EQ(plan_of(expecting(bias(), {}).report, "db"), "partials");
 }
 
+TEST(SumCost, NoMoreOfAnArrayMovesThanThereIs) {
+  ProgramBuilder p("packed");  // rows of a triangle one after the other
+  auto n = p.size("n"), d = p.size("d");
+  auto x = p.input<float>("x", {n, d});
+  auto dl = p.inout<float>("dl", {d * (d + 1) / 2});
+  for (auto i : p.loop("i", 0, n))
+    for (auto r : p.loop("r", 0, d))
+      for (auto c : p.loop("c", 0, r + 1)) dl(r * (r + 1) / 2 + c) += x(i, r) * x(i, c);
+  const LoweredProgram l = expecting(p.build(), {{"n", 1000}, {"d", 30}});
+  EXPECT_LT(candidate(l, "partials").bytes, 1e6) << l.text;  // x, and 64 blocks of 465 elements
+  EXPECT_EQ(plan_of(l.report, "dl"), "partials") << l.text;
+  expect_same_results(l, {{"n", 9}, {"d", 4}});
+}
+
+TEST(SumCost, AllPairsAreNotKeptForSumsIntoParticles) {
+  ProgramBuilder p("pairs");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n, 3});
+  auto force = p.inout<float>("force", {n, 3});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", i + 1, n)) {
+      auto r2 = p.scalar<float>("r2");
+      r2 = 0.1f;
+      for (auto c : p.loop("c", 0, 3)) r2 += (x(i, c) - x(j, c)) * (x(i, c) - x(j, c));
+      for (auto c : p.loop("c", 0, 3)) {
+        force(i, c) += (x(i, c) - x(j, c)) / r2;
+        force(j, c) -= (x(i, c) - x(j, c)) / r2;
+      }
+    }
+  const LoweredProgram l = expecting(p.build(), {{"n", 2000}});
+  EXPECT_EQ(plan_of(l.report, "force"), "partials") << l.text;
+  EXPECT_EQ(l.text.find("r2_all"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 9}});
+}
+
 TEST(SumCost, EstimatesCountWhatIsDone) {
   LoweredProgram l = expecting(bias(), {{"rows", 100}, {"n", 1000}});
   EXPECT_EQ(candidate(l, "gather").operations, 100 * 1000);

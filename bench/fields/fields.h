@@ -1,0 +1,22 @@
+// Programs as users from different fields write them: loops that nothing in loopgrad was made for.
+#pragma once
+
+#include <loopgrad/loopgrad.h>
+#include <loopgrad/main.h>
+
+namespace loopgrad::fields {
+
+/// A program with the sizes that it is checked at, each of them with odd ones.
+struct Field {
+  ProgramEntry entry;
+  std::vector<Sizes> checked;
+};
+
+std::vector<Field> learning();   // normalisation, attention, losses, scans
+std::vector<Field> sequences();  // dynamic programming, filters, paths
+std::vector<Field> solvers();    // linear algebra and stencils
+std::vector<Field> particles();  // meshes, particles, images, graphs
+std::vector<Field> mixed();      // in place, by choices, and until something holds
+std::vector<Field> all_fields();
+
+}  // namespace loopgrad::fields
