@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>

@@ -1,9 +1,9 @@
 #include "backends/lowering.h"
 
-#include "backends/backend.h"
 #include "backends/facts_program.h"
+#include "backends/interface/backend.h"
 #include "dsl/ir/queries.h"
-#include "transforms/schedule/apply_schedule.h"
+#include "transforms/pipeline.h"
 
 #include <loopgrad/error.h>
 

@@ -1,4 +1,4 @@
-#include "backends/memory.h"
+#include "backends/interface/memory.h"
 
 #include "backends/cuda/device.h"
 #include "dsl/ir/node.h"

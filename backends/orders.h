@@ -2,7 +2,7 @@
 // transforms/sums/keep_orders.h.
 #pragma once
 
-#include "backends/memory.h"
+#include "backends/interface/memory.h"
 #include "backends/runtime/binding.h"
 #include "transforms/pass/record.h"
 

@@ -1,7 +1,7 @@
 // What a compiled program has left out because it would have been out of range, and the error that this is.
 #pragma once
 
-#include "backends/memory.h"
+#include "backends/interface/memory.h"
 #include "backends/runtime/binding.h"
 #include "transforms/bounds/bound_accesses.h"
 

@@ -1,7 +1,7 @@
 // One lowered program, ready to run on its target; and how a few of them are built together.
 #pragma once
 
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 #include "backends/orders.h"
 #include "backends/records.h"
 

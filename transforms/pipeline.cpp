@@ -296,4 +296,19 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
           std::move(context.kept)};
 }
 
+LowerOptions up_to_schedule(LowerOptions options) {
+  options.schedule = {};
+  options.by_hand = true;
+  for (const Pass& pass : passes(options)) {
+    if (pass.run == apply_schedule) break;
+    options.until = pass.name;
+  }
+  return options;
+}
+
+ir::Program before_schedule(const ir::Program& program, const LowerOptions& options) {
+  Report report;
+  return lower_for(program, up_to_schedule(options), report).program;
+}
+
 }  // namespace loopgrad::transforms

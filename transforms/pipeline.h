@@ -27,4 +27,8 @@ struct Lowered {
 /// Throws UsageError for a name in LOOPGRAD_SKIP, `skip` or `until` that no pass has.
 Lowered lower_for(const ir::Program& program, const LowerOptions& options, Report& report);
 
+/// The same list of passes as far as the row before apply_schedule: what the first step of a schedule sees.
+LowerOptions up_to_schedule(LowerOptions options);
+ir::Program before_schedule(const ir::Program& program, const LowerOptions& options = {});
+
 }  // namespace loopgrad::transforms

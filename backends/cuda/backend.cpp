@@ -1,5 +1,5 @@
 // The target `cuda`: kernels for NVRTC, loaded onto the device found.
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/executor.h"
 #include "backends/cuda/nvrtc.h"

@@ -1,5 +1,5 @@
 // The target `openmp`: C++ for the system's compiler, loaded into this process.
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitter.h"
 #include "backends/openmp/stack.h"

@@ -1,7 +1,7 @@
 // The run-time stack of a naive tape in the host's memory.
 #pragma once
 
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 #include "backends/runtime/kernel_types.h"
 
 #include <cstdlib>

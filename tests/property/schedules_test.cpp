@@ -5,6 +5,7 @@
 #include "tools/fuzz/generator.h"
 #include "tools/support/random.h"
 #include "transforms/pass/pass.h"
+#include "transforms/pipeline.h"
 #include "transforms/schedule/apply_schedule.h"
 
 #include <loopgrad/autodiff.h>

@@ -188,8 +188,11 @@ class Lifetimes {
       for (const Access& store : statement(c).accesses) {
         if (store.array != array_ || !stores(store)) continue;
         for (const int r : nest.statements)
-          for (const Access& read : statement(r).accesses)
-            few = few && (read.array != array_ || !reads(read) || add_pair(c, store, r, read, nest.loops.size()));
+          for (const Access& other : statement(r).accesses) {
+            if (other.array != array_) continue;
+            if (reads(other)) few = few && add_pair(c, store, r, other, nest.loops.size());
+            if (stores(other)) few = few && add_stores(c, store, r, other, nest.loops.size());
+          }
       }
     }
     return few;
@@ -197,7 +200,8 @@ class Lifetimes {
 
   bool add_pair(int c, const Access& store, int r, const Access& read, std::size_t depth) {
     const auto known = ir::distance(read.indices[dimension_], store.indices[dimension_]);
-    if (known && in_place_.has(*known)) return true;
+    const bool stand = stands_still(c, store, depth) && stands_still(r, read, depth);
+    if (stand && known && in_place_.has(*known)) return true;
     const isl::map stored = elements(statement(c), store), used = elements(statement(r), read);
     const isl::map in_line = isl::manage(without_index(stored)).apply_range(isl::manage(without_index(used)).reverse());
     const isl::map from = index_of(stored).reverse(), to = index_of(used);
@@ -208,6 +212,29 @@ class Lifetimes {
     for (const isl::map& order : orders_within(c, r, depth))
       if (!add(order, in_place_)) return false;
     return c != r || add(isl::manage(isl_map_identity(in_line.space().release())), apart_);
+  }
+
+  // Iterations at once store to places of their own, also what nobody reads.
+  bool add_stores(int c, const Access& store, int r, const Access& other, std::size_t depth) {
+    if (c == r && stands_still(c, store, depth)) return true;
+    const isl::map stored = elements(statement(c), store), others = elements(statement(r), other);
+    const isl::map in_line =
+        isl::manage(without_index(stored)).apply_range(isl::manage(without_index(others)).reverse());
+    const isl::map from = index_of(stored).reverse(), to = index_of(others);
+    const std::vector<isl::map> orders = poly::execution_orders(model_, c, r);
+    for (std::size_t k = depth; k < poly::common_loops(statement(c), statement(r)); ++k) {
+      if (is_in_order(statement(c).loops[k]) || statement(c).loops[k].as<ir::While>()) continue;
+      const isl::map both = in_line.intersect(orders[k]);
+      if (!both.is_empty() && !in_place_.add(from.apply_range(both).apply_range(to).deltas())) return false;
+    }
+    return true;
+  }
+
+  // Whether the index is the same for all that happens at once.
+  bool stands_still(int k, const Access& access, std::size_t depth) const {
+    const Statement& s = statement(k);
+    return std::none_of(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth), s.iterators.end(),
+                        [&](const ir::Symbol& i) { return ir::mentions(access.indices[dimension_], i); });
   }
 
   // Instances in one iteration of the outer loops of which the first may run before the second.

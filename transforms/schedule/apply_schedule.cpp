@@ -5,7 +5,6 @@
 #include "transforms/loops/fission.h"
 #include "transforms/loops/fuse.h"
 #include "transforms/loops/unroll.h"
-#include "transforms/pipeline.h"
 #include "transforms/storage/local_storage.h"
 
 #include <loopgrad/error.h>
@@ -96,21 +95,6 @@ ir::Program apply_schedule(const ir::Program& program, PassContext& context) {
   for (const Schedule::Step& step : context.options.schedule.steps())
     result = apply_step({result, analyses(context)}, step, context.report);
   return result;
-}
-
-LowerOptions up_to_schedule(LowerOptions options) {
-  options.schedule = {};
-  options.by_hand = true;
-  for (const Pass& pass : passes(options)) {
-    if (pass.run == apply_schedule) break;
-    options.until = pass.name;
-  }
-  return options;
-}
-
-ir::Program before_schedule(const ir::Program& program, const LowerOptions& options) {
-  Report report;
-  return lower_for(program, up_to_schedule(options), report).program;
 }
 
 }  // namespace loopgrad::transforms

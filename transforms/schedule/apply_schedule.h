@@ -18,8 +18,4 @@ ir::Program apply_schedule(const ir::Program& program, PassContext& context);
 ir::Program apply_step(const Analysed& program, const Schedule::Step& step, Report& report);
 ir::Program apply_step(const ir::Program& program, const Schedule::Step& step, Report& report);
 
-/// The same list of passes, as far as the row before this one: what the first step of a schedule sees.
-LowerOptions up_to_schedule(LowerOptions options);
-ir::Program before_schedule(const ir::Program& program, const LowerOptions& options = {});
-
 }  // namespace loopgrad::transforms

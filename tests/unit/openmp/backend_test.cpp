@@ -1,5 +1,5 @@
 // Targets are rows of one table; nothing else knows how many there are.
-#include "backends/backend.h"
+#include "backends/interface/backend.h"
 #include "backends/cuda/emitter.h"
 #include "backends/openmp/stack.h"
 #include "transforms/map/gpu/place_locals.h"

@@ -82,6 +82,34 @@ TEST(FoldArrays, KeepsAllWhenALaterReaderWantsAnEarlyLevel) {
     )");
 }
 
+// Iterations at once store to places of their own, also where nobody reads what they store, and each finds what it has
+// stored itself.
+TEST(FoldArrays, KeepsApartWhatIterationsAtOnceStore) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+  )";
+  expect_kept("fold_arrays", declarations, R"(
+    local f32 v[n, 3]
+    parallel for i in 0..n:
+      parallel for k in 0..3:
+        v[i, k] = x[i]*f32(k)
+    for t in 0..n:
+      y[t] = v[t, 1]
+      v[t, t%3] = 2
+  )");
+  expect_kept("fold_arrays", declarations, R"(
+    local f32 v[3]
+    parallel for k in 0..3:
+      v[k] = x[0]*f32(k)
+      y[k] = v[k]
+    for t in 0..n:
+      v[t%3] = x[t]
+      y[t] += v[t%3]
+  )");
+}
+
 TEST(FoldArrays, KeepsThreeLevelsInTheMiddleDimension) {
   expect_pass("fold_arrays", R"(
     program p(T, n, m)

@@ -1,6 +1,7 @@
 // The public Schedule: a list of steps, as methods and as text.
 #include <loopgrad/schedule.h>
 
+#include "transforms/pipeline.h"
 #include "transforms/schedule/apply_schedule.h"
 
 #include <loopgrad/error.h>

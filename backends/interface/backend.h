@@ -4,7 +4,7 @@
 // folder that implements Backend, and a row in backend.cpp (see CONTRIBUTING.md, "How to add a backend").
 #pragma once
 
-#include "backends/memory.h"
+#include "backends/interface/memory.h"
 #include "backends/runtime/binding.h"
 #include "transforms/pipeline.h"
 
