@@ -74,6 +74,15 @@ bool surely_non_negative(const Expr& e, const RangeContext& context) {
 
 std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
   using Result = std::optional<Range>;
+  // Bounds are numbers of 64 bits, whatever the type of what is read.
+  const auto leaf = [&]() -> Result {
+    const Result found = context.leaf ? context.leaf(e) : Result();
+    if (!found) return found;
+    const auto wide = [](const Expr& bound) {
+      return bound.type() == ScalarType::I64 ? bound : cast(ScalarType::I64, bound);
+    };
+    return Range{wide(found->lowest), wide(found->highest)};
+  };
   return visit(e, overloaded{
                       [&](const IntConst& n) {
                         const Expr c = int_const(n.value);
@@ -82,9 +91,9 @@ std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
                       [&](const Var& n) {
                         const auto it = context.variables.find(n.symbol);
                         if (it != context.variables.end()) return Result(it->second);
-                        return context.leaf ? context.leaf(e) : Result();
+                        return leaf();
                       },
-                      [&](const Load&) { return context.leaf ? context.leaf(e) : Result(); },
+                      [&](const Load&) { return leaf(); },
                       [&](const Unary& n) {
                         const auto a = n.op == UnaryOp::Neg ? range_of(n.a, context) : Result();
                         return a ? Result(Range{-a->highest, -a->lowest}) : Result();

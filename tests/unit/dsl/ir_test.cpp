@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
+#include "dsl/symbolic/ranges.h"
 
 #include <loopgrad/program.h>
 
@@ -195,6 +196,20 @@ TEST(ProgramHelpers, FindArraysByName) {
   EXPECT_EQ(find_array(program.ir(), "y")->role, ArrayRole::InOut);
   EXPECT_EQ(find_array(program.ir(), "s"), nullptr) << "locals are not arguments";
   EXPECT_EQ(print(with_body(program.ir(), block({})).body), "pass\n");
+}
+
+// What is read from an array of 32 bits may meet an iterator in min(..).
+TEST(RangeOf, NumbersThatAreReadHaveWideBounds) {
+  const Array idx = make_array("idx", ScalarType::I32, {int_const(4)}, ArrayRole::Input, {});
+  const Symbol t = make_symbol("t");
+  RangeContext context;
+  context.variables[t] = {int_const(0), int_const(9)};
+  context.leaf = [](const Expr& e) -> std::optional<Range> { return Range{e, e}; };
+  const Expr read = cast(ScalarType::I64, load(idx, {int_const(2)}));
+  const auto range = range_of(binary(BinaryOp::Min, read, var(t)), context);
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->lowest.type(), ScalarType::I64);
+  EXPECT_EQ(range->highest.type(), ScalarType::I64);
 }
 
 }  // namespace
