@@ -28,7 +28,7 @@ namespace {
 // rough, and rougher where sizes are not known.
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
 constexpr std::size_t most_leaves_of_two_plans = 8;  // statements of a nest of which there are two versions
-constexpr double few_targets = 256;  // elements of which each of 32 threads has a copy: 48 KiB, see gpu/lane_copies.h
+constexpr double few_targets = 256;  // elements of which each of 32 threads has a copy: 48 KiB, see lane_copies.h
 
 enum class Plan { Gather, Inverse, Apart, Tree, Serial };
 
