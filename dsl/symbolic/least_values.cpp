@@ -7,7 +7,6 @@
 
 namespace loopgrad::ir {
 
-
 namespace {
 
 using Least = std::optional<std::int64_t>;

@@ -10,7 +10,6 @@
 
 namespace loopgrad::ir {
 
-
 namespace {
 
 void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {

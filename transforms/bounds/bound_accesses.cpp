@@ -28,8 +28,8 @@ class Recorder {
  public:
   Recorder(const ir::Program& program, const char* name, Record& record) : record_(record) {
     extent_ = ir::make_symbol("sites");
-    record_.array = ir::make_array(ir::free_name(program, name), ScalarType::I64, {ir::var(extent_)}, ir::ArrayRole::InOut,
-                                   program.location);
+    record_.array = ir::make_array(ir::free_name(program, name), ScalarType::I64, {ir::var(extent_)},
+                                   ir::ArrayRole::InOut, program.location);
   }
   Stmt note(const RecordedSite& site, const Expr& value) {
     const Expr place = number(static_cast<std::int64_t>(record_.sites.size()));
