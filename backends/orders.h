@@ -23,6 +23,8 @@ class Orders {
     bool pinned = false;  // a graph of the caller's reads it: what is in it stays
   };
 
+  using Sets = std::list<std::unique_ptr<Set>>;
+
  public:
   Orders(transforms::KeptOrders kept, const Memory& memory, std::string program);
   /// The same arrays in memory of their own, with nothing in it yet.
@@ -58,16 +60,19 @@ class Orders {
 
  private:
   Key key_of(const ir::Program& program, const Binding& bound) const;
-  std::unique_ptr<Set> take(const Key& key, bool capturing);
-  void make_room(OwnedArray& memory, const View& view, std::int64_t bytes, bool capturing) const;
+  static bool fits(const OwnedArray& memory, const View& view);
+  static std::unique_ptr<Set> taken(Sets& sets, Sets::iterator found);
+  Sets::iterator with_key(const Key& key);  // among `free_`
+  std::unique_ptr<Set> take(const Key& key);
+  std::unique_ptr<Set> take_for_graph(const Key& key, const std::vector<View>& views);
   void give(Turn& turn) noexcept;
 
   const transforms::KeptOrders kept_;
   const Memory& memory_;
   const std::string program_;
   std::mutex mutex_;
-  std::list<std::unique_ptr<Set>> free_;  // the last used first
-  std::unique_ptr<Set> captured_;         // graphs of the caller's write it whenever they run
+  Sets free_;      // the last used first
+  Sets captured_;  // graphs of the caller's write these whenever they run
 };
 
 }  // namespace loopgrad::backend

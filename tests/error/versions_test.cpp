@@ -1,5 +1,6 @@
 // What is kept from run to run while index arrays are `versioned`, on every target: right as long as versions are, and
 // what a caller who breaks the promise gets.
+#include "backends/orders.h"
 #include "tests/error/compiled_case.h"
 
 #include <loopgrad/compile.h>
@@ -169,6 +170,52 @@ TEST_P(Versions, OnSeveralThreads) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right, (std::array<bool, 4>{true, true, true, true}));
+}
+
+/// Memory of the host that says it is being captured.
+class Recording final : public backend::Memory {
+ public:
+  bool capturing = false;
+  Device device() const override { return Device::Host; }
+  backend::OwnedArray make_array(ScalarType type, const std::vector<std::int64_t>& shape) const override {
+    return backend::host_memory().make_array(type, shape);
+  }
+  void copy_in(void*, const void*, std::int64_t) const override {}
+  void copy_out(void*, const void*, std::int64_t, void*) const override {}
+  void synchronize() const override {}
+  bool is_capturing(void*) const override { return capturing; }
+  View on_host(const View& view, std::deque<HostArray>&) const override { return view; }
+  void check_pointer(const ir::ArrayDecl&, const View&, int, const std::string&) const override {}
+};
+
+TEST(Orders, AreCapturedWithMemoryOfARunHoweverSmallGraphsBeforeWere) {
+  const ir::Symbol size = ir::make_symbol("n");
+  const ir::Array idx = ir::make_array("idx", ScalarType::I32, {ir::var(size)}, ir::ArrayRole::Input, {});
+  const ir::Array order = ir::make_array("order", ScalarType::I32, {ir::var(size)}, ir::ArrayRole::InOut, {});
+  ir::Program program;
+  program.arrays = {idx};
+  std::vector<int> indices(1000);
+  for (const std::uint64_t version : {0, 1}) {
+    Recording memory;
+    backend::Orders orders({{order}, ir::make_symbol("stale"), {idx}}, memory, "p");
+    const auto run = [&](std::int64_t n, bool capturing) -> const void* {
+      memory.capturing = capturing;
+      const View view = versioned(loopgrad::view(indices.data(), {n}), version);
+      backend::Orders::Turn turn = orders.begin(program, {{{size, n}}, {view}}, nullptr);
+      turn.succeed();
+      return turn.view_of(order).data;
+    };
+    EXPECT_THROW(run(10, true), UsageError) << "nothing to be had yet";
+    const void* const small = run(10, false);
+    EXPECT_EQ(run(10, true), small);
+    EXPECT_THROW(run(1000, true), UsageError);
+    const void* const large = run(1000, false);
+    EXPECT_NE(large, small) << "which the graph uses";
+    EXPECT_EQ(run(1000, true), large);
+    const void* const after = run(20, false);
+    EXPECT_NE(after, small);
+    EXPECT_NE(after, large);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Versions,
