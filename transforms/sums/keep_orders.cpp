@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
@@ -30,23 +31,14 @@ struct ById {
 };
 using Arrays = std::set<Array, ById>;  // in an order that is the same in every process
 
-/// What loads and stores a statement, or an expression, has.
+/// The arrays from outside that a statement loads from or stores to.
 struct Touched {
-  Arrays read, written, own;
+  Arrays read, written;
 };
 
 Touched touched_by(const Stmt& s) {
   Touched result;
-  ir::walk(
-      s,
-      [&](const Stmt& child) {
-        if (const auto* local = child.as<ir::Allocate>()) result.own.insert(local->array);
-        if (const auto* sum = child.as<ir::Reduce>()) result.read.insert(sum->array);
-        for_each_store(child, [&](const Array& array, const auto&) { result.written.insert(array); });
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<ir::Load>()) result.read.insert(load->array);
-      });
+  for (const Access& access : accesses_of(s)) (access.writes ? result.written : result.read).insert(access.array);
   return result;
 }
 
@@ -140,7 +132,7 @@ class Keeper {
   /// Whether all that the statement reads is known before the program begins, and all that it writes is a candidate.
   bool is_prepared(const Stmt& s) const {
     const Touched touched = touched_by(s);
-    const auto is_mine = [&](const Array& array) { return touched.own.count(array) || candidates_.count(array); };
+    const auto is_mine = [&](const Array& array) { return candidates_.count(array) > 0; };
     bool fits = contains_loop(s) && !ir::uses_stack(s) && !has_contraction(s) &&
                 std::all_of(touched.written.begin(), touched.written.end(), is_mine) &&
                 std::all_of(touched.read.begin(), touched.read.end(),
@@ -187,8 +179,7 @@ class Keeper {
         for (const Stmt& s : leaves(leaves_[next].stmt)) moved.insert(s.get());
         Touched touched = touched_by(leaves_[next].stmt);
         used.merge(touched.read);
-        for (const Array& array : touched.written)
-          if (!touched.own.count(array)) scratch.insert(array);
+        scratch.merge(touched.written);
       }
       Stmt all = ir::block(group);
       for (std::size_t c = leaves_[k].conditions.size(); c-- > 0;) all = ir::if_then(leaves_[k].conditions[c], all);
