@@ -1,0 +1,134 @@
+// The loops of a GPU, and who shares the locals in them.
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+TEST(MapToGpu, GivesThreadsWideAccessesAlongARow) {
+  expect_pass("map_to_gpu", R"(
+    program p(n)
+      input  f32 a[n]
+      output f32 b[n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      b[i] = a[i]
+    )",
+              R"(
+    for blocks_x in (n + 1023)//1024..(n + 1023)//1024 + 1:
+      grid for block_x in 0..blocks_x:
+        threads for thread_x in 0..256:
+          for i in (block_x*256 + thread_x)*4..min((block_x*256 + thread_x)*4 + 4, n) (chunk of 4):
+            b[i] = a[i]
+    )",
+              "a thread for each iteration");
+}
+
+TEST(MapToGpu, GivesThreadsTilesOfATransposition) {
+  expect_pass("map_to_gpu", R"(
+    program p(n, m)
+      input  f32 a[n, m]
+      output f32 b[m, n]
+    )",
+              R"(
+    parallel for i in 0..n:
+      parallel for j in 0..m:
+        b[j, i] = a[i, j]
+    )",
+              R"(
+    for threads_x in 8..9:
+      for threads_y in 256//threads_x..256//threads_x + 1:
+        for blocks_y in (m + (threads_y*4 - 1))//(threads_y*4)..(m + (threads_y*4 - 1))//(threads_y*4) + 1:
+          for blocks_x in (n + (threads_x*4 - 1))//(threads_x*4)..(n + (threads_x*4 - 1))//(threads_x*4) + 1:
+            grid for block_y in 0..blocks_y:
+              grid for block_x in 0..blocks_x:
+                threads for thread_y in 0..threads_y:
+                  threads for thread_x in 0..threads_x:
+                    for j in (block_y*threads_y + thread_y)*4..min((block_y*threads_y + thread_y)*4 + 4, m) (chunk of 4):
+                      for i in (block_x*threads_x + thread_x)*4..min((block_x*threads_x + thread_x)*4 + 4, n) (chunk of 4):
+                        b[j, i] = a[i, j]
+    )",
+              "a thread for each iteration");
+}
+
+TEST(PlaceLocals, SaysWhoSharesEachLocal) {
+  expect_pass("place_locals", R"(
+    program p(rows)
+      input  f32 x[rows, 64]
+      output f32 y[rows, 64]
+      output f32 z[rows]
+    )",
+              R"(
+    local f32 before[rows]
+    grid for r in 0..rows:
+      local f32 row[64, 1]
+      local f32 tile[64]
+      local f32 sum
+      local f32 last
+      sum = 0
+      threads for t in 0..64:
+        local f32 part
+        part = x[r, t]
+        row[t, 0] = part
+        tile[t] = part
+        sum += (atomic) part
+      threads for t in 0..1:
+        last = sum
+      threads for t in 0..64:
+        y[r, t] = row[t, 0]/last + tile[63 - t]
+      threads for t in 0..1:
+        before[r] = last
+    grid for r in 0..rows:
+      threads for t in 0..1:
+        z[r] = before[r]
+    )",
+              R"(
+    local f32 before[rows] (grid)
+    grid for r in 0..rows:
+      local f32 row[64, 1] (thread)
+      local f32 tile[64] (block)
+      local f32 sum (thread)
+      local f32 last (block)
+      sum = 0
+      threads for t in 0..64:
+        local f32 part (thread)
+        part = x[r, t]
+        row[t, 0] = part
+        tile[t] = part
+        sum += (block) part
+      threads for t in 0..1:
+        last = sum
+      threads for t in 0..64:
+        y[r, t] = row[t, 0]/last + tile[63 - t]
+      threads for t in 0..1:
+        before[r] = last
+    grid for r in 0..rows:
+      threads for t in 0..1:
+        z[r] = before[r]
+    )");
+}
+
+TEST(PlaceLocals, GivesTheOneThreadOfAStackAllOfThem) {
+  expect_pass("place_locals", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+    )",
+              R"(
+    for i in 0..n:
+      local f32 t
+      t = x[i]
+      y[i] = t*t
+    )",
+              R"(
+    for i in 0..n:
+      local f32 t (thread)
+      t = x[i]
+      y[i] = t*t
+    )");
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

@@ -1,0 +1,262 @@
+// Where values live: rewrites and analyses that are no row of the list, each alone.
+#include "tests/unit/passes/parts.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/lifetimes.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/map/gpu/keep_rows.h"
+#include "transforms/map/gpu/parallel_nest.h"
+#include "transforms/storage/expand_locals.h"
+#include "transforms/storage/forward_locals.h"
+#include "transforms/storage/sink_fills.h"
+#include "transforms/storage/update_once.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Program;
+using ir::Stmt;
+
+TEST(ForwardLocals, ReplacesAScalarByWhatItHolds) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 d_y[n]
+      input  f32 w[n]
+      inout  f32 d_x[n + 1]
+  )";
+  const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      local f32 seed
+      seed = d_y[i]*w[i]
+      d_x[i + 1] += seed*w[i]
+  )");
+  const Stmt sum = forward_locals(model_of(program), program.body, first<ir::Reduce>(program.body));
+  EXPECT_EQ(ir::print(sum), "d_x[i + 1] += d_y[i]*w[i]*w[i]\n");
+}
+
+TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
+  const Program program = program_of(R"(
+    program p(n)
+      inout  f32 d_y[n]
+      inout  f32 d_x[n + 1]
+  )",
+                                     R"(
+    for i in 0..n:
+      local f32 seed
+      seed = d_y[i]
+      d_y[i] = 0
+      d_x[i + 1] += seed
+  )");
+  const Stmt sum = first<ir::Reduce>(program.body);
+  EXPECT_TRUE(forward_locals(model_of(program), program.body, sum).same_as(sum));
+}
+
+TEST(ExpandLocals, GivesEachIterationAnElement) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+  )";
+  const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      local f32 s
+      s = x[i]*2
+      y[i] = s
+  )");
+  const auto expansion =
+      expand_locals(model_of(program), program.body, {first<ir::Allocate>(program.body).as<ir::Allocate>()->array});
+  ASSERT_TRUE(expansion && expansion->arrays.size() == 1);
+  expect_body(program, ir::allocate(expansion->arrays[0], expansion->nest), declarations, R"(
+    local f32 s_all[n]
+    for i in 0..n:
+      s_all[i] = x[i]*2
+      y[i] = s_all[i]
+  )");
+}
+
+TEST(UpdateOnce, UpdatesAnElementInAScalar) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 a[n]
+      inout  f32 u[2, n]
+  )";
+  const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      u[0, i] += a[i]
+      if i > 0:
+        u[0, i] += u[1, i - 1]*2
+      if i + 1 < n:
+        u[0, i] += u[1, i + 1]*2
+  )");
+  const Stmt body = program.body.as<ir::For>()->body;
+  const auto* loop = program.body.as<ir::For>();
+  expect_body(program, ir::for_loop(loop->iterator, loop->lower, loop->upper, update_once(program, body)), declarations,
+              R"(
+    for i in 0..n:
+      local f32 u_now
+      u_now = u[0, i]
+      u_now += a[i]
+      if i > 0:
+        u_now += u[1, i - 1]*2
+      if i + 1 < n:
+        u_now += u[1, i + 1]*2
+      u[0, i] = u_now
+  )");
+}
+
+TEST(UpdateOnce, KeepsAnElementThatAnotherAccessMayBe) {
+  const Program program = program_of(R"(
+    program p(n, m)
+      input  i32 index[n]
+      inout  f32 u[n]
+      fact   index in 0..n
+  )",
+                                     R"(
+    for i in 0..n:
+      u[i] += 1
+      u[i] += u[index[i]]
+      u[i] += 2
+  )");
+  const Stmt body = program.body.as<ir::For>()->body;
+  EXPECT_EQ(ir::print(update_once(program, body)), ir::print(body));
+}
+
+TEST(KeepRows, ReadsARowOnce) {
+  const char* declarations = R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      output f32 y[n, m]
+  )";
+  const Program program = program_of(declarations, R"(
+    parallel for r in 0..n:
+      local f32 sum
+      sum = 0
+      for c in 0..m:
+        sum += x[r, c]
+      parallel for c in 0..m:
+        y[r, c] = x[r, c]/sum
+  )");
+  Analyses known;
+  const auto kept = keep_rows({program, known}, parallel_nest(program.body));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(ir::print(kept->rows.length), "m");
+  const auto* loop = program.body.as<ir::For>();
+  expect_body(program, ir::for_loop(loop->iterator, loop->lower, loop->upper, kept->body, loop->mode), declarations, R"(
+    parallel for r in 0..n:
+      local f32 x_row[m]
+      parallel for c in 0..m:
+        x_row[c] = x[r, c]
+      local f32 sum
+      sum = 0
+      for c in 0..m:
+        sum += x_row[c]
+      parallel for c in 0..m:
+        y[r, c] = x_row[c]/sum
+  )");
+}
+
+// In the first of the time steps nobody has set d yet.
+TEST(KeepRows, LoadsNothingThatOnlyAConditionReads) {
+  const char* declarations = R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      output f32 d[n, m]
+  )";
+  const Program program = program_of(declarations, R"(
+    for t in 0..3:
+      parallel for r in 0..n:
+        parallel for c in 0..m:
+          d[r, c] = select(t > 0, d[r, c], 0)
+        parallel for c in 0..m:
+          d[r, c] += x[0, c]
+  )");
+  Analyses known;
+  const Stmt nest = program.body.as<ir::For>()->body;
+  const auto kept = keep_rows({program, known}, parallel_nest(nest));
+  ASSERT_TRUE(kept);
+  const auto* loop = nest.as<ir::For>();
+  const Stmt rows = ir::for_loop(loop->iterator, loop->lower, loop->upper, kept->body, loop->mode);
+  expect_body(program, with_body(*program.body.as<ir::For>(), rows), declarations, R"(
+    for t in 0..3:
+      parallel for r in 0..n:
+        local f32 d_row[m]
+        parallel for c in 0..m:
+          d_row[c] = select(t > 0, d[r, c], 0)
+        parallel for c in 0..m:
+          d_row[c] += x[0, c]
+        parallel for c in 0..m:
+          d[r, c] = d_row[c]
+  )");
+}
+
+TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
+  const Program program = program_of(R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      output f32 y[n, m]
+  )",
+                                     R"(
+    parallel for r in 0..n:
+      parallel for c in 0..m:
+        y[r, c] = x[r, c]
+  )");
+  Analyses known;
+  EXPECT_FALSE(keep_rows({program, known}, parallel_nest(program.body)));
+}
+
+/// Of dimension 0 of the local array of a step v[t + 2] = `value`, t in order and i parallel.
+std::optional<Places> places_of(const std::string& value, const std::string& after = "x[i]") {
+  const Program program = program_of("program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n",
+                                     "local f32 v[T + 2, n]\nfor t in 0..T:\n  parallel for i in 0..n:\n"
+                                     "    v[t + 2, i] = " +
+                                         value + "\nparallel for i in 0..n:\n  y[i] = " + after + "\n");
+  const auto& scope = *program.body.as<ir::Allocate>();
+  return places_alive(poly::build_model(program, scope.body, std::make_shared<poly::Context>()), scope.array, 0);
+}
+
+TEST(Lifetimes, CountsWhatIsAliveWhileAnElementIsStored) {
+  const auto expect = [](const std::optional<Places>& places, std::int64_t apart, std::int64_t in_place) {
+    ASSERT_TRUE(places);
+    EXPECT_EQ(places->apart, apart);
+    EXPECT_EQ(places->in_place, in_place);
+  };
+  expect(places_of("x[i]"), 1, 1);
+  expect(places_of("v[t + 1, i]"), 2, 1);
+  expect(places_of("v[t + 1, n - 1 - i]"), 2, 2);
+  expect(places_of("v[t + 1, max(i - 1, 0)] + v[t, i]"), 3, 2);
+  expect(places_of("v[t, n - 1 - i]"), 3, 3);  // the level between is alive, too
+  expect(places_of("v[t + 1, i]", "v[T - 1, i]"), 3, 3);
+  EXPECT_FALSE(places_of("v[t + 1, i]", "v[2, i]"));
+  EXPECT_FALSE(places_of("v[t//2, i]"));
+}
+
+TEST(SinkFills, FillsALevelInTheStepThatFirstUsesIt) {
+  const std::string declarations = "program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n";
+  const Program program = program_of(declarations, R"(
+    local f32 v[T + 1, n]
+    parallel for l in 0..T + 1:
+      v[l, 0] = 1
+    for t in 0..T:
+      for i in 1..n:
+        v[t + 1, i] = v[t, i - 1]
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+  expect_body(program, sink_fills(program, program.body, 0), declarations, R"(
+    local f32 v[T + 1, n]
+    parallel for l in 0..min(T + 1, 2):
+      v[l, 0] = 1
+    for t in 0..T:
+      if t != 0 && t + 1 >= 0 && t + 1 < T + 1:
+        v[t + 1, 0] = 1
+      for i in 1..n:
+        v[t + 1, i] = v[t, i - 1]
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+  EXPECT_FALSE(sink_fills(program, program.body, 1));
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
