@@ -32,7 +32,24 @@ bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
   return false;
 }
 
-/// The statements of the body when all but the last add the element that the last one sets to zero.
+/// Whether the value is zero where the element is. An infinite factor does not matter: what is added after the first
+/// iteration that fits belongs to nobody.
+bool vanishes_with(const Expr& e, const ir::Assign& element) {
+  if (is_element(e, element)) return true;
+  if (const auto* negated = e.as<ir::Unary>()) {
+    return negated->op == ir::UnaryOp::Neg && vanishes_with(negated->a, element);
+  }
+  if (const auto* chosen = e.as<ir::Select>())
+    return vanishes_with(chosen->a, element) && vanishes_with(chosen->b, element);
+  const auto* both = e.as<ir::Binary>();
+  if (!both) return ir::is_const(e, 0);
+  const bool a = vanishes_with(both->a, element);
+  if (both->op == BinaryOp::Mul) return a || vanishes_with(both->b, element);
+  if (both->op == BinaryOp::Div) return a;
+  return (both->op == BinaryOp::Add || both->op == BinaryOp::Sub) && a && vanishes_with(both->b, element);
+}
+
+/// The statements of the body when all but the last add what vanishes with the element that the last one sets to zero.
 const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {
   std::vector<Stmt> body = {branch.then_body};
   if (const auto* block = branch.then_body.as<ir::Block>()) body = block->body;
@@ -43,9 +60,7 @@ const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, co
   for (std::size_t k = 0; k + 1 < body.size(); ++k) {
     const auto* sum = body[k].as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add || sum->atomic || sum->array == taken->array) return nullptr;
-    const auto* negated = sum->value.as<ir::Unary>();
-    const bool minus = negated && negated->op == ir::UnaryOp::Neg;
-    if (!is_element(minus ? negated->a : sum->value, *taken)) return nullptr;
+    if (!vanishes_with(sum->value, *taken)) return nullptr;
     if (uses(branch.condition, sum->array) || uses_any(taken->indices, sum->array) ||
         ir::aliased_arrays(program).count(sum->array))
       return nullptr;
@@ -172,6 +187,47 @@ std::optional<Stmt> search_first(const ir::Program& program, const Stmt& s) {
   return std::nullopt;
 }
 
+/// Rewrites the searches whose sums go to elements that iterations of a loop around them have in common.
+class SharedSearches final : public ir::Rewriter {
+ public:
+  explicit SharedSearches(const ir::Program& program) : program_(program) {}
+  using Rewriter::rewrite;
+
+  Stmt rewrite(const Stmt& s) override {
+    if (s.kind() == ir::Kind::Contraction) return s;
+    const auto* loop = s.as<ir::For>();
+    if (loop && are_shared(*loop)) {
+      if (std::optional<Stmt> search = as_search(program_, s)) return *search;
+      // What is left of the loop may have another one.
+      if (std::optional<Stmt> apart = search_first(program_, s)) return rewrite(*apart);
+    }
+    around_.push_back(s);
+    Stmt result = rewrite_children(s);
+    around_.pop_back();
+    return result;
+  }
+
+ private:
+  // Whether some sum in the loop is into an element that does not depend on a loop around, which the array outlives.
+  bool are_shared(const ir::For& loop) const {
+    bool shared = false;
+    ir::walk_stmts(loop.body, [&](const Stmt& s) {
+      const auto* sum = s.as<ir::Reduce>();
+      if (!sum || sum->array->shape.empty() || !mentions_any(sum->indices, loop.iterator)) return;
+      for (auto outer = around_.rbegin(); outer != around_.rend() && !shared; ++outer) {
+        if (const auto* scope = outer->as<ir::Allocate>(); scope && scope->array == sum->array) return;
+        const auto* repeated = outer->as<ir::For>();
+        shared = repeated && !mentions_any(sum->indices, repeated->iterator) &&
+                 !mentions(loop.lower, repeated->iterator) && !mentions(loop.upper, repeated->iterator);
+      }
+    });
+    return shared;
+  }
+
+  const ir::Program& program_;
+  std::vector<Stmt> around_;
+};
+
 }  // namespace
 
 ir::Program search_loops(const ir::Program& program) {
@@ -180,6 +236,10 @@ ir::Program search_loops(const ir::Program& program) {
 
 ir::Program isolate_searches(const ir::Program& program) {
   return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return search_first(program, s); }));
+}
+
+ir::Program search_shared_loops(const ir::Program& program) {
+  return ir::with_body(program, SharedSearches(program).rewrite(program.body));
 }
 
 }  // namespace loopgrad::transforms

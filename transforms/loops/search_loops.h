@@ -9,11 +9,11 @@
 //                                            d_largest = 0
 //
 // This is what the gradient of a minimum or maximum looks like: the first iteration that fits takes all, those after it
-// add zero.
+// add what vanishes with the adjoint, a multiple of zero.
 //
-// Requires: nothing. Guarantees: the same values, but that -0 stays -0 where zero would have been added to it. Leaves
-// alone: loops in which a later iteration does more than to add what is zero by then, or in which the condition depends
-// on what the loop changes.
+// Requires: nothing. Guarantees: the same values, but that -0 stays -0 where zero would have been added to it, and that
+// no iteration after the first adds 0*inf. Leaves alone: loops in which a later iteration does more than to add what is
+// zero by then, or in which the condition depends on what the loop changes.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -34,5 +34,10 @@ ir::Program search_loops(const ir::Program& program);
 ///
 /// Guarantees: every element gets the same operations in the same order.
 ir::Program isolate_searches(const ir::Program& program);
+
+/// Both, for searches whose sums go to elements that iterations of a loop around them have in common: the nearest of
+/// all points, for each of many. The sums of a search are one term for each iteration of that loop, at a target that
+/// is read from `match`, instead of one for every candidate.
+ir::Program search_shared_loops(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

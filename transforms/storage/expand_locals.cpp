@@ -2,6 +2,7 @@
 
 #include "dsl/poly/abstraction.h"
 #include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
@@ -132,13 +133,28 @@ class Dimensions {
   std::vector<Found> found_;
 };
 
+// The local's own shape, where an extent that depends on the loops around it (a triangle's row) is the largest that it
+// takes in them.
+std::optional<std::vector<Expr>> largest_shape(const std::vector<Expr>& shape, const std::vector<Stmt>& loops,
+                                               const std::vector<Dimension>& dimensions) {
+  ir::RangeContext context;
+  for (const Dimension& d : dimensions)
+    context.variables[d.iterator] = {d.lowest, simplify_indices(d.lowest + d.extent - ir::int_const(1))};
+  const auto varies = [&](const Expr& e) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Stmt& loop) { return mentions(e, iterator_of(loop)); });
+  };
+  context.leaf = [&](const Expr& leaf) { return varies(leaf) ? std::nullopt : std::optional(ir::Range{leaf, leaf}); };
+  std::vector<Expr> result;
+  for (const Expr& extent : shape) {
+    const std::optional<Expr> largest = varies(extent) ? highest_of(extent, context) : extent;
+    if (!largest) return std::nullopt;
+    result.push_back(simplify_indices(*largest));
+  }
+  return result;
+}
+
 std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, const LocalArray& local) {
   std::vector<Stmt> loops = loops_of(local.around);
-  for (const Expr& extent : local.array->shape) {
-    for (const Stmt& loop : loops) {
-      if (mentions(extent, iterator_of(loop))) return std::nullopt;  // a triangular local
-    }
-  }
   std::vector<Dimension> dimensions;
   for (std::size_t depth = 0; depth < loops.size(); ++depth) {
     if (auto row = row_loop_of(model, loops[depth], depth, loops)) {
@@ -152,7 +168,9 @@ std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, con
   }
   std::vector<Expr> shape;
   for (const Dimension& dimension : dimensions) shape.push_back(dimension.extent);
-  shape.insert(shape.end(), local.array->shape.begin(), local.array->shape.end());
+  const auto own = largest_shape(local.array->shape, loops, dimensions);
+  if (!own) return std::nullopt;
+  shape.insert(shape.end(), own->begin(), own->end());
   ir::Array array =
       ir::make_array(local.array->name + "_all", local.array->type, shape, ir::ArrayRole::Local, local.array->location);
   return Expanded{array, dimensions};

@@ -113,7 +113,9 @@ class BeginningFinder {
     sums_in_[loop].push_back(&sum);
     const ir::For* continuing = loop_that_continues(sum, begin);
     if (!continuing) return found_[begin.get()].push_back({s});
-    if (begin.same_as(s) && are_steps(*continuing, sum.array)) found_[begin.get()].push_back({s, continuing});
+    // A choice by step is no single assignment: it would tie to its steps a sum that still is to be gathered over them.
+    if (which_ == Which::All && begin.same_as(s) && are_steps(*continuing, sum.array))
+      found_[begin.get()].push_back({s, continuing});
   }
 
   // Whether iterations of a loop are steps, which need what earlier ones left in other arrays: such loops stay around

@@ -23,10 +23,25 @@ using ir::Stmt;
 
 namespace {
 
-/// Sorts once for all sums of the program's outermost statements that have iterations and targets in common.
+/// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
+/// as nothing changes the targets.
+struct Scope {
+  struct Sort {
+    std::unique_ptr<SortedIterations> sorted;
+    std::set<Array> loads;  // what decides the targets
+    bool is_live = true;
+  };
+  const ir::Symbol* iterator = nullptr;  // of the loop with this body; null for the program's
+  std::set<Array> written;               // by the present statement
+  std::vector<Stmt> before;              // sorts that it needs
+  std::vector<Sort> sorts;
+};
+
+/// Sorts once for all sums of a body that have iterations and targets in common.
 class Sorter {
  public:
-  Sorter(const ir::Program& program, std::int64_t enough_threads, int threads_per_block) : program_(program) {
+  Sorter(const ir::Program& program, std::int64_t enough_threads, int threads_per_block)
+      : program_(program), aliased_(ir::aliased_arrays(program)) {
     const auto at_most = [&](std::int64_t share, std::int64_t most) {
       return std::clamp(share, std::int64_t{2}, most);
     };
@@ -41,43 +56,89 @@ class Sorter {
     shares_.values = power_of_two(std::min<std::int64_t>(enough_threads / 16, 4096) / shares_.threads, 2, 32);
     shares_.group = power_of_two(enough_threads / 4096, 2, 16);
     shares_.most_bits = at_most(enough_threads / 1024, 10);
-    ir::walk_stmts(program.body, [&](const Stmt& s) {
-      for_each_store(s, [&](const Array& array, const auto&) { written_.insert(array); });
-    });
+    written_ = stored_in(program.body);
   }
 
-  Stmt whole() {
-    Stmt body = outermost(program_.body);
-    for (const auto& sorted : shared_) body = with_arrays(*sorted, body);
-    return body;
-  }
+  Stmt whole() { return scope(program_.body, nullptr); }
 
  private:
-  /// Statements that run once: what is sorted before one of them is sorted for all that follow.
-  Stmt outermost(const Stmt& s) {
+  Stmt scope(const Stmt& body, const ir::Symbol* iterator) {
+    scopes_.emplace_back().iterator = iterator;
+    Stmt result = statements(body);
+    for (const Scope::Sort& sort : scopes_.back().sorts) result = with_arrays(*sort.sorted, result);
+    scopes_.pop_back();
+    return result;
+  }
+
+  Stmt statements(const Stmt& s) {
     if (const auto* local = s.as<ir::Allocate>())
-      return ir::allocate(local->array, outermost(local->body), local->location);
+      return ir::allocate(local->array, statements(local->body), local->location);
     if (const auto* block = s.as<ir::Block>()) {
       std::vector<Stmt> body;
-      for (const Stmt& child : block->body) body.push_back(outermost(child));
+      for (const Stmt& child : block->body) body.push_back(statements(child));
       return ir::block(std::move(body));
     }
+    scopes_.back().written = stored_in(s);
     const Stmt result = inside(s);
-    std::vector<Stmt> all = std::move(before_);
-    before_.clear();
+    Scope& here = scopes_.back();
+    for (Scope::Sort& sort : here.sorts)
+      for (const Array& array : sort.loads) sort.is_live &= !here.written.count(array);
+    std::vector<Stmt> all = std::move(here.before);
+    here.before.clear();
     all.push_back(result);
     return ir::block(std::move(all));
   }
 
-  /// Sorts that depend on nothing that changes are shared by all nests with the same iterations and targets.
-  Stmt with_shared(const Stmt& nest, const Scatter& scatter) {
-    const auto found =
-        std::find_if(shared_.begin(), shared_.end(), [&](const auto& one) { return one->serves(scatter); });
-    const SortedIterations* sorted = found == shared_.end() ? nullptr : found->get();
+  static std::set<Array> stored_in(const Stmt& s) {
+    std::set<Array> result;
+    ir::walk_stmts(s, [&](const Stmt& child) {
+      for_each_store(child, [&](const Array& array, const auto&) { result.insert(array); });
+    });
+    return result;
+  }
+
+  /// Of the outermost body in which the scatter's targets stay the same while its present statement runs; null when
+  /// there is none.
+  Scope* scope_of(const Scatter& scatter, const std::set<Array>& loads) {
+    std::set<ir::Symbol> known(program_.sizes.begin(), program_.sizes.end());
+    for (const ir::For* loop : scatter.sequential) known.insert(loop->iterator);
+    for (Scope& one : scopes_) {
+      if (one.iterator) known.insert(*one.iterator);
+      const bool changes = std::any_of(loads.begin(), loads.end(), [&](const Array& array) {
+        return one.written.count(array) || (aliased_.count(array) && written_.count(array));
+      });
+      if (!changes && is_known(scatter, known)) return &one;
+    }
+    return nullptr;
+  }
+
+  static void for_each_decider(const Scatter& scatter, const std::function<void(const Expr&)>& f) {
+    for (const Expr& decider : scatter.deciders()) ir::walk(decider, f);
+    for (const ScatterFactor& factor : scatter.factors) ir::walk(factor.extent, f);
+    ir::walk(scatter.targets(), f);
+    for (const ir::For* loop : scatter.sequential) {
+      ir::walk(loop->lower, f);
+      ir::walk(loop->upper, f);
+    }
+  }
+
+  static bool is_known(const Scatter& scatter, const std::set<ir::Symbol>& known) {
+    bool all = true;
+    for_each_decider(scatter, [&](const Expr& x) {
+      if (const auto* variable = x.as<ir::Var>()) all &= known.count(variable->symbol) > 0;
+    });
+    return all;
+  }
+
+  /// By a sort of that body: one that it has already, or a new one.
+  Stmt with_shared(const Stmt& nest, const Scatter& scatter, Scope& scope, const std::set<Array>& loads) {
+    const auto found = std::find_if(scope.sorts.begin(), scope.sorts.end(),
+                                    [&](const auto& one) { return one.is_live && one.sorted->serves(scatter); });
+    const SortedIterations* sorted = found == scope.sorts.end() ? nullptr : found->sorted.get();
     if (!sorted) {
-      shared_.push_back(std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_));
-      sorted = shared_.back().get();
-      before_.push_back(ir::if_then(sorted->fits(), ir::with_fresh_names(sorted->code())));
+      scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
+      sorted = scope.sorts.back().sorted.get();
+      scope.before.push_back(ir::if_then(sorted->fits(), ir::with_fresh_names(sorted->code())));
     }
     return where_it_fits(nest, scatter, *sorted, segment_sums(scatter, *sorted, piece_));
   }
@@ -97,16 +158,24 @@ class Sorter {
     return ir::rewrite(all, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (s.kind() != ir::Kind::For) return std::nullopt;
-      if (const auto scatter = scatter_in(program_, s)) {
-        if (is_constant(*scatter)) return with_shared(s, *scatter);
-        const SortedIterations sorted(*scatter, ascends(*scatter), shares_);
-        const Stmt body = ir::block({sorted.code(), segment_sums(*scatter, sorted, piece_)});
-        return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, *scatter, sorted, body)));
-      }
+      if (const auto scatter = scatter_in(program_, s)) return by_segments(s, *scatter);
       if (const auto owned = owned_scatter(program_, s)) return owned;
       // Inside a parallel loop there are owners enough.
-      return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
+      if (is_parallel_loop(s)) return s;
+      const ir::For& loop = *s.as<ir::For>();
+      return with_body(loop, scope(loop.body, &loop.iterator));
     });
+  }
+
+  Stmt by_segments(const Stmt& s, const Scatter& scatter) {
+    std::set<Array> loads;
+    for_each_decider(scatter, [&](const Expr& x) {
+      if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
+    });
+    if (Scope* const scope = scope_of(scatter, loads)) return with_shared(s, scatter, *scope, loads);
+    const SortedIterations sorted(scatter, ascends(scatter), shares_);
+    const Stmt body = ir::block({sorted.code(), segment_sums(scatter, sorted, piece_)});
+    return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, scatter, sorted, body)));
   }
 
   static Stmt with_arrays(const SortedIterations& sorted, Stmt body) {
@@ -128,34 +197,12 @@ class Sorter {
            });
   }
 
-  /// The targets are the same wherever they are asked for.
-  bool is_constant(const Scatter& scatter) const {
-    bool constant = true;
-    const auto is_known = [&](const ir::Symbol& symbol) {
-      return std::find(program_.sizes.begin(), program_.sizes.end(), symbol) != program_.sizes.end() ||
-             std::any_of(scatter.sequential.begin(), scatter.sequential.end(),
-                         [&](const ir::For* loop) { return loop->iterator == symbol; });
-    };
-    const auto look = [&](const Expr& x) {
-      if (const auto* load = x.as<ir::Load>()) constant &= !written_.count(load->array);
-      if (const auto* variable = x.as<ir::Var>()) constant &= is_known(variable->symbol);
-    };
-    for (const Expr& decider : scatter.deciders()) ir::walk(decider, look);
-    for (const ScatterFactor& factor : scatter.factors) ir::walk(factor.extent, look);
-    ir::walk(scatter.targets(), look);
-    for (const ir::For* loop : scatter.sequential) {
-      ir::walk(loop->lower, look);
-      ir::walk(loop->upper, look);
-    }
-    return constant;
-  }
-
   const ir::Program& program_;
   std::int64_t piece_, many_threads_;
   SortShares shares_;
-  std::set<Array> written_;
-  std::vector<Stmt> before_;  // sorts that the next outermost statement needs
-  std::vector<std::unique_ptr<SortedIterations>> shared_;
+  const std::set<Array> aliased_;
+  std::set<Array> written_;    // by the program
+  std::vector<Scope> scopes_;  // around the present statement, outermost first
 };
 
 }  // namespace

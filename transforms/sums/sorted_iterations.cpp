@@ -84,8 +84,12 @@ bool SortedIterations::serves(const Scatter& other) const {
       return false;
     names[its.iterator] = ir::var(mine.iterator);
   }
-  return s_.is_plain() && other.is_plain() && ir::equal(targets, other.targets()) &&
-         ir::equal(s_.key(), ir::substitute(other.key(), names));
+  // The same instances exist: under the same conditions, nested alike.
+  std::vector<Expr> its_deciders = other.deciders();
+  for (Expr& decider : its_deciders) decider = ir::substitute(decider, names);
+  return ir::equal(targets, other.targets()) && ir::equal(s_.key(), ir::substitute(other.key(), names)) &&
+         ir::equal(s_.deciders(), its_deciders) &&
+         structurally_equal(s_.for_each(ir::block({})), other.for_each(ir::block({})));
 }
 
 /// The values of the iterators of the loops over instances, at a position.
