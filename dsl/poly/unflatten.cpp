@@ -19,11 +19,17 @@ using ir::Stride;
 
 namespace {
 
-/// How one array is indexed.
-struct FlatArray {
+/// How one dimension of an array is indexed.
+struct FlatDimension {
   std::vector<Expr> indices;  // as written, with known scalars looked through
   std::set<Stride> strides;
-  std::vector<Stride> chain;  // decided: the stride of each dimension
+  std::vector<Stride> chain = {};  // decided: the stride of each dimension that it becomes; empty where it stays
+  std::vector<Expr> extents = {};  // of these
+};
+
+/// An array with all of its dimensions.
+struct FlatArray {
+  std::vector<FlatDimension> dimensions;
   Array matrix;
 };
 
@@ -33,7 +39,7 @@ struct ById {
 using FlatArrays = std::map<Array, FlatArray, ById>;
 
 bool can_have_rows(const ir::Program& program, const Array& array) {
-  if (array->shape.size() != 1 || !array->given.empty() || ir::as_int(array->shape[0])) return false;
+  if (!array->given.empty()) return false;
   return std::none_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
     const bool fits = fact.kind == ir::FactKind::InRange || fact.kind == ir::FactKind::Injective;
     return (fact.array == array && !fits) || fact.other == array;
@@ -49,30 +55,32 @@ class LoopSplitter final : public ir::Rewriter {
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ir::For>();
     if (!loop || ir::as_int(loop->lower) != 0 || loop->at_most) return rewrite_children(s);
-    const FlatArray* const array = indexed_by(*loop);
-    if (!array) return rewrite_children(s);
+    const FlatDimension* const flat = indexed_by(*loop);
+    if (!flat) return rewrite_children(s);
     Expr position;
     std::vector<ir::Symbol> iterators;
-    for (std::size_t k = 0; k < array->chain.size(); ++k) {
+    for (std::size_t k = 0; k < flat->chain.size(); ++k) {
       iterators.push_back(ir::make_symbol(loop->iterator.name + (k == 0 ? "" : "_" + std::to_string(k))));
-      const Expr part = ir::var(iterators.back()) * flat_.product(array->chain[k]);
+      const Expr part = ir::var(iterators.back()) * flat_.product(flat->chain[k]);
       position = position ? position + part : part;
     }
     Stmt result = ir::substitute(rewrite(loop->body), {{loop->iterator, position}});
-    for (std::size_t k = array->chain.size(); k-- > 0;)
-      result = ir::for_loop(iterators[k], ir::int_const(0), array->matrix->shape[k], result, loop->mode, s->location);
+    for (std::size_t k = flat->chain.size(); k-- > 0;)
+      result = ir::for_loop(iterators[k], ir::int_const(0), flat->extents[k], result, loop->mode, s->location);
     return result;
   }
 
  private:
-  /// An array that the loop's iterator alone is an index of, and all of whose elements it visits.
-  const FlatArray* indexed_by(const ir::For& loop) {
+  /// A dimension that the loop's iterator alone is an index of, and all of whose places it visits.
+  const FlatDimension* indexed_by(const ir::For& loop) {
     const Stride trips = flat_.factors(loop.upper);
-    for (const auto& [array, flat] : arrays_) {
-      if (flat_.factors(array->shape[0]) != trips) continue;
-      for (const Expr& index : flat.indices)
-        if (const auto* v = index.as<ir::Var>(); v && v->symbol == loop.iterator) return &flat;
-    }
+    for (const auto& [array, flat] : arrays_)
+      for (std::size_t dim = 0; dim < flat.dimensions.size(); ++dim) {
+        const FlatDimension& one = flat.dimensions[dim];
+        if (one.chain.empty() || flat_.factors(array->shape[dim]) != trips) continue;
+        for (const Expr& index : one.indices)
+          if (const auto* v = index.as<ir::Var>(); v && v->symbol == loop.iterator) return &one;
+      }
     return nullptr;
   }
 
@@ -101,7 +109,10 @@ class Unflattener {
   void find() {
     std::set<Array> rejected;
     const auto note = [&](const Array& array, const std::vector<Expr>& indices) {
-      if (indices.size() == 1) arrays_[array].indices.push_back(scalars_.look_through(indices[0]));
+      auto& dimensions = arrays_[array].dimensions;
+      dimensions.resize(indices.size());
+      for (std::size_t dim = 0; dim < indices.size(); ++dim)
+        dimensions[dim].indices.push_back(scalars_.look_through(indices[dim]));
     };
     const auto in_stmt = [&](const Stmt& s) {
       if (const auto* n = s.as<ir::Assign>()) note(n->array, n->indices);
@@ -118,8 +129,25 @@ class Unflattener {
     }
   }
 
-  /// The dimensions of the matrix, or false.
+  /// The dimensions of the matrix; false when they are those of the array.
   bool decide(const Array& array, FlatArray& flat) {
+    bool any = false;
+    std::vector<Expr> shape;
+    for (std::size_t dim = 0; dim < flat.dimensions.size(); ++dim) {
+      FlatDimension& one = flat.dimensions[dim];
+      if (decide(array->shape[dim], one)) any = true;
+      else one.extents = {array->shape[dim]};
+      shape.insert(shape.end(), one.extents.begin(), one.extents.end());
+    }
+    if (!any) return false;
+    const bool is_argument = array->role != ir::ArrayRole::Local;
+    flat.matrix = ir::make_array(array->name, array->type, shape, array->role, array->location,
+                                 is_argument ? array->shape : std::vector<Expr>());
+    return true;
+  }
+
+  bool decide(const Expr& extent, FlatDimension& flat) {
+    if (ir::as_int(extent)) return false;
     for (const Expr& index : flat.indices)
       for (const auto& [stride, rest] : flat_.terms(index).rests) flat.strides.insert(stride);
     const auto chain = ir::as_chain(flat.strides);
@@ -128,18 +156,16 @@ class Unflattener {
       return factor.find_first_not_of("0123456789") == factor.npos;
     };
     if (std::all_of(chain->front().begin(), chain->front().end(), is_number)) return false;  // isl understands it
-    Stride larger = flat_.factors(array->shape[0]);
-    std::vector<Expr> shape;
+    Stride larger = flat_.factors(extent);
+    std::vector<Expr> extents;
     for (const Stride& stride : *chain) {
-      const auto extent = ir::quotient(larger, stride);
-      if (!extent) return false;
-      shape.push_back(flat_.product(*extent));
+      const auto part = ir::quotient(larger, stride);
+      if (!part) return false;
+      extents.push_back(flat_.product(*part));
       larger = stride;
     }
     flat.chain = *chain;
-    const bool is_argument = array->role != ir::ArrayRole::Local;
-    flat.matrix = ir::make_array(array->name, array->type, shape, array->role, array->location,
-                                 is_argument ? array->shape : std::vector<Expr>());
+    flat.extents = std::move(extents);
     return true;
   }
 
@@ -149,8 +175,17 @@ class Unflattener {
                                      const std::vector<Expr>& indices) -> std::optional<ir::ElementPlace> {
       const auto found = arrays_.find(array);
       if (found == arrays_.end()) return std::nullopt;
-      const auto terms = flat_.terms(scalars.look_through(indices[0]));
-      return ir::ElementPlace{found->second.matrix, flat_.indices(terms, found->second.chain)};
+      ir::ElementPlace place{found->second.matrix, {}};
+      for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+        const FlatDimension& flat = found->second.dimensions[dim];
+        if (flat.chain.empty()) {
+          place.indices.push_back(indices[dim]);
+          continue;
+        }
+        const auto parts = flat_.indices(flat_.terms(scalars.look_through(indices[dim])), flat.chain);
+        place.indices.insert(place.indices.end(), parts.begin(), parts.end());
+      }
+      return place;
     };
     ir::Program result = ir::with_body(program, ir::move_elements(program.body, move));
     std::map<Array, Array> matrices;
@@ -166,23 +201,31 @@ class Unflattener {
 
   /// The matrices of which an index other than the first may leave its extent: there an element would be another one.
   std::set<Array> not_proved(const ir::Program& program) const {
-    std::set<Array> matrices, result;
-    for (const auto& [array, flat] : arrays_) matrices.insert(flat.matrix);
+    std::set<Array> result;
+    std::map<Array, std::set<std::size_t>> matrices;  // with the dimensions that are rests
+    for (const auto& [array, flat] : arrays_) {
+      std::size_t at = 0;
+      for (const FlatDimension& one : flat.dimensions)
+        for (std::size_t k = 0; k < one.extents.size(); ++k, ++at)
+          if (k > 0) matrices[flat.matrix].insert(at);
+    }
     try {
       const Model model = build_model(program, program.body, std::make_shared<Context>());
       const Facts facts(program);
       for (const Statement& s : model.statements)
         for (const Access& access : s.accesses)
-          if (matrices.count(access.array) && !result.count(access.array) && !stays_in_row(model, facts, s, access))
+          if (const auto found = matrices.find(access.array); found != matrices.end() && !result.count(access.array) &&
+                                                              !stays_in_row(model, facts, s, access, found->second))
             result.insert(access.array);
-      return result;
     } catch (const BudgetError&) {
-      return matrices;
+      for (const auto& [matrix, dimensions] : matrices) result.insert(matrix);
     }
+    return result;
   }
 
-  static bool stays_in_row(const Model& model, const Facts& facts, const Statement& s, const Access& access) {
-    for (std::size_t k = 1; k < access.indices.size(); ++k) {
+  static bool stays_in_row(const Model& model, const Facts& facts, const Statement& s, const Access& access,
+                           const std::set<std::size_t>& dimensions) {
+    for (const std::size_t k : dimensions) {
       Abstraction abstraction(facts);
       const Expr guard = access.guard ? abstraction.condition(access.guard, true) : ir::bool_const(true);
       const Expr index = abstraction.value(access.indices[k]), extent = abstraction.value(access.array->shape[k]);

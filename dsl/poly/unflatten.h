@@ -13,11 +13,12 @@
 // (ArrayDecl::given). Known as delinearisation (Grosser, Ramanujam, Pouchet, Sadayappan, Pop: Optimistic
 // delinearization of parametrically sized arrays, ICS 2015); here what they assume is proved.
 //
-// Requires: any program of the language. Guarantees: the same values in the same places, in the same order. An array is
-// rewritten when its one extent is a product, all of its indices are sums of rests times strides of which each divides
-// the next larger one, and every rest but the first is in 0..its extent in all iterations, by isl. Loops over all
-// elements, of which an iterator is an index of its own, become nests. Rejects (leaves as they are): arrays with facts
-// other than InRange and Injective, and those of which one index is not of the form, or cannot be proved in time.
+// Requires: any program of the language. Guarantees: the same values in the same places, in the same order. A
+// dimension is taken apart when its extent is a product, all of its indices are sums of rests times strides of which
+// each divides the next larger one, and every rest but the first is in 0..its extent in all iterations, by isl. Loops
+// over all elements, of which an iterator is an index of its own, become nests. Rejects (leaves as they are): arrays
+// with facts other than InRange and Injective, and those of which one index is not of the form, or cannot be proved in
+// time.
 #pragma once
 
 #include "dsl/ir/program.h"

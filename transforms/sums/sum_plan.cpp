@@ -234,7 +234,11 @@ class Planner {
     }
     if (obstacle || !group.shared) return;
     const SumCandidate &gather = group.candidates[0], &partials = group.candidates[1];
-    double factor = group.basis.find("assumed") == std::string::npos ? margin : margin_of_assumed_sizes;
+    // Kept locals are written and read side by side on a GPU: the estimate alone decides between two ways that move
+    // about the same.
+    const bool is_known = group.basis.find("assumed") == std::string::npos;
+    const bool is_close = context_.options.machine.is_gpu() && !kept.empty();
+    const double factor = !is_known ? margin_of_assumed_sizes : is_close ? 1 : margin;
     std::string compared = fmt::format("estimated {:.3g} us against {:.3g} us of {}", gather.microseconds,
                                        partials.microseconds, partials.plan);
     if (!group.gathered() && gather.microseconds * factor < partials.microseconds) {
