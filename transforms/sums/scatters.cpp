@@ -43,6 +43,20 @@ Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& 
   return {};
 }
 
+/// The loops with every one over the entries of CSR rows directly inside that over the rows: what is between them
+/// decides nothing about the entries.
+Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
+  for (std::size_t k = 2; k < loops.size(); ++k)
+    for (std::size_t row = 0; row + 1 < k; ++row)
+      if (entries_of(program, *loops[k], *loops[row])) {
+        const auto first = loops.begin() + static_cast<std::ptrdiff_t>(row + 1);
+        std::rotate(first, loops.begin() + static_cast<std::ptrdiff_t>(k),
+                    loops.begin() + static_cast<std::ptrdiff_t>(k + 1));
+        break;
+      }
+  return loops;
+}
+
 /// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it in the nest.
 Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
   const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
@@ -262,6 +276,7 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   if (!take_loops(nest, result)) return std::nullopt;
   if (std::none_of(result.sum->indices.begin(), result.sum->indices.end(), ir::has_load)) return std::nullopt;
   if (!is_separable(program, result)) return std::nullopt;
+  result.sequential = with_rows_beside_entries(program, std::move(result.sequential));
   auto factors = factors_of(program, result.sequential, result.outer);
   if (!factors) return std::nullopt;
   result.factors = std::move(*factors);
