@@ -29,12 +29,14 @@ void IndexRanges::enter(const Stmt& s) {
       context_.variables[loop->iterator] = {ir::int_const(0), trips->highest - ir::int_const(1)};
     if (is_from_data(loop->max_trips)) from_data_.insert(loop->iterator);
   }
-  const auto* loop = s.as<ir::For>();
-  if (!loop) return;
-  const auto lower = ir::range_of(loop->lower, context_);
-  const auto behind = ir::highest_of(loop->upper, context_);
-  if (lower && behind) context_.variables[loop->iterator] = {lower->lowest, *behind - ir::int_const(1)};
-  if (is_from_data(loop->lower) || is_from_data(loop->upper)) from_data_.insert(loop->iterator);
+  if (const auto* loop = s.as<ir::For>()) enter(*loop);
+}
+
+void IndexRanges::enter(const ir::For& loop) {
+  const auto lower = ir::range_of(loop.lower, context_);
+  const auto behind = ir::highest_of(loop.upper, context_);
+  if (lower && behind) context_.variables[loop.iterator] = {lower->lowest, *behind - ir::int_const(1)};
+  if (is_from_data(loop.lower) || is_from_data(loop.upper)) from_data_.insert(loop.iterator);
 }
 
 std::optional<ir::Range> IndexRanges::range_of_leaf(const Expr& leaf) const {

@@ -31,8 +31,11 @@ class IndexRanges {
   explicit IndexRanges(const ir::Program& program);
   /// To be called for each loop before the statements in it.
   void enter(const ir::Stmt& loop);
+  void enter(const ir::For& loop);
   /// Whether data decide: a load, or an iterator with such bounds. Tape arrays hold trip counts of bounded loops.
   bool is_from_data(const ir::Expr& index) const;
+  /// In sizes; nullopt where nothing bounds it.
+  std::optional<ir::Range> range_of(const ir::Expr& index) const { return ir::range_of(index, context_); }
   bool stays_within(const ir::Expr& index, const ir::Expr& extent) const;
   /// A bool of sizes: where it does not hold, the index stays within the extent. Null where ranges do not say.
   ir::Expr beyond(const ir::Expr& index, const ir::Expr& extent) const;

@@ -4,6 +4,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/bounds/open_accesses.h"
 
 #include <algorithm>
 
@@ -153,8 +154,18 @@ std::optional<std::vector<Expr>> largest_shape(const std::vector<Expr>& shape, c
   return result;
 }
 
-std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, const LocalArray& local) {
+// Where data decide how often a loop runs, but no more than facts and sizes allow.
+std::optional<Dimension> dimension_of(const IndexRanges& ranges, const Stmt& loop) {
+  const auto values = ranges.range_of(ir::var(iterator_of(loop)));
+  if (!values) return std::nullopt;
+  const Expr extent = simplify_indices(values->highest - values->lowest + ir::int_const(1));
+  return Dimension{iterator_of(loop), values->lowest, ir::larger(extent, ir::int_const(0))};
+}
+
+std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,
+                               const LocalArray& local) {
   std::vector<Stmt> loops = loops_of(local.around);
+  IndexRanges ranges(program);
   std::vector<Dimension> dimensions;
   for (std::size_t depth = 0; depth < loops.size(); ++depth) {
     if (auto row = row_loop_of(model, loops[depth], depth, loops)) {
@@ -163,6 +174,8 @@ std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, con
           dimensions.end());
     }
     auto dimension = bounds.of(local.array, loops[depth], depth);
+    ranges.enter(loops[depth]);
+    if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
     dimensions.push_back(*dimension);
   }
@@ -196,7 +209,7 @@ Stmt with_moved(const Stmt& s, const std::map<ir::Array, Expanded>& moved) {
 
 }  // namespace
 
-std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nest,
+std::optional<Expansion> expand_locals(const ir::Program& program, const poly::Model& model, const Stmt& nest,
                                        const std::vector<ir::Array>& locals) {
   return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
     std::map<ir::Array, Expanded> moved;
@@ -204,7 +217,7 @@ std::optional<Expansion> expand_locals(const poly::Model& model, const Stmt& nes
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {
       if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
-      auto expanded = expand(model, bounds, local);
+      auto expanded = expand(program, model, bounds, local);
       if (!expanded) return std::nullopt;
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);

@@ -69,7 +69,8 @@ Scheduled expand_local(const Analysed& program, const std::string& local, const 
   if (!contains(loop, allocation)) misuse(program, loop, action, "the local is not in the loop");
   std::optional<Expansion> expansion;
   try {
-    expansion = expand_locals(*program.analyses.model_of(program, loop), loop, {allocation.as<ir::Allocate>()->array});
+    expansion =
+        expand_locals(program, *program.analyses.model_of(program, loop), loop, {allocation.as<ir::Allocate>()->array});
   } catch (const poly::BudgetError& e) {
     require(Legality::refused(e.info().message), program, loop, action);
   }

@@ -3,8 +3,8 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
-#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/bounds/open_accesses.h"
 
 #include <algorithm>
 
@@ -61,19 +61,9 @@ Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
 Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
   const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
   if (in_sizes(loop.at_most)) return ir::larger(loop.at_most, ir::int_const(0));
-  ir::RangeContext context;
-  context.non_negative = [&](const ir::Symbol& symbol) {
-    return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
-  };
-  context.leaf = [&](const Expr& leaf) {
-    const auto* variable = leaf.as<ir::Var>();
-    return variable && context.non_negative(variable->symbol) ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-  };
-  for (const ir::For* around : inside) {
-    const auto lower = ir::range_of(around->lower, context), upper = ir::range_of(around->upper, context);
-    if (lower && upper) context.variables[around->iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
-  }
-  const auto trips = ir::range_of(simplify_indices(loop.upper - loop.lower), context);
+  IndexRanges ranges(program);
+  for (const ir::For* around : inside) ranges.enter(*around);
+  const auto trips = ranges.range_of(simplify_indices(loop.upper - loop.lower));
   if (!trips || !in_sizes(trips->highest)) return {};
   return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
 }

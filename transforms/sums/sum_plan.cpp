@@ -9,6 +9,7 @@
 #include "transforms/storage/forward_locals.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/improvable_sums.h"
+#include "transforms/sums/keep_operands.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/sum_cost.h"
 #include "transforms/sums/tree_sums.h"
@@ -115,16 +116,37 @@ class Planner {
   void choose() {
     forward();
     if (!by_partials_) part_scatters();
-    const LeafOrder& order = leaf_order();
-    for (Group& group : groups_) {
-      group.separators = separators_of(now_.model, request_.shared_by, group.sums);
-      choose_for(group, order);
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      groups_[k].separators = separators_of(now_.model, request_.shared_by, groups_[k].sums);
+      choose_for(groups_[k], leaf_order());
+      if (groups_[k].shared && !groups_[k].apart()) try_with_copies(k);
     }
     join_families();
     for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     bool all = std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.apart(); });
     if (!all) unforward();
+  }
+
+  // A nest of its own for a group that reads what the loop changes later: where it pays for copies of that.
+  void try_with_copies(std::size_t k) {
+    if (leaf_order().split({set_of(groups_[k].sums)})) return;
+    const std::vector<Group> groups = groups_;
+    const Version before = now_;
+    for (std::size_t l = 0; l < groups_[k].sums.size(); ++l) {
+      const auto kept = keep_operands(now_.nest, groups_[k].sums[l]);
+      if (!kept) continue;
+      groups_[k].sums[l] = kept->sum;
+      now_ = version_of(original_, original_nest_, kept->nest, context_);
+    }
+    order_.reset();
+    Group& group = groups_[k];
+    group.separators = separators_of(now_.model, request_.shared_by, group.sums);
+    choose_for(group, leaf_order());
+    if (group.apart()) return;
+    groups_ = groups;
+    now_ = before;
+    order_.reset();
   }
 
   // Sums that share elements which data choose need no plan in common: each may have a nest of its own.
@@ -316,7 +338,7 @@ class Planner {
     if (!crossing.empty() && !group.shared) {
       return fmt::format("'{}' would have to be kept for all iterations", crossing[0]->name);
     }
-    if (!crossing.empty() && !expand_locals(now_.model, now_.nest, crossing)) {
+    if (!crossing.empty() && !expand_locals(now_.program, now_.model, now_.nest, crossing)) {
       return "a local of the loop has an extent that is not known before the loop";
     }
     kept = crossing;
@@ -443,7 +465,7 @@ class Planner {
   std::optional<Expansion> expand(std::vector<NestPart>& parts) {
     auto crossing = crossing_locals(now_.nest, parts);
     if (crossing.empty()) return Expansion{now_.nest, {}};
-    auto expansion = expand_locals(now_.model, now_.nest, crossing);
+    auto expansion = expand_locals(now_.program, now_.model, now_.nest, crossing);
     if (!expansion) return std::nullopt;
     std::vector<Stmt> before = leaves(now_.nest), after = leaves(expansion->nest);
     std::map<const ir::StmtNode*, Stmt> moved;

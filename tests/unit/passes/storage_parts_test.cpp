@@ -64,8 +64,8 @@ TEST(ExpandLocals, GivesEachIterationAnElement) {
       s = x[i]*2
       y[i] = s
   )");
-  const auto expansion =
-      expand_locals(model_of(program), program.body, {first<ir::Allocate>(program.body).as<ir::Allocate>()->array});
+  const auto expansion = expand_locals(program, model_of(program), program.body,
+                                       {first<ir::Allocate>(program.body).as<ir::Allocate>()->array});
   ASSERT_TRUE(expansion && expansion->arrays.size() == 1);
   expect_body(program, ir::allocate(expansion->arrays[0], expansion->nest), declarations, R"(
     local f32 s_all[n]

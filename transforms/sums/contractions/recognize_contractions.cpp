@@ -58,7 +58,7 @@ class Recognizer {
     const std::vector<ir::Array> scalars = scalars_of_products(s);
     if (scalars.empty()) return {};
     try {
-      const auto expansion = expand_locals(*analyses(context_).model_of(program_, s), s, scalars);
+      const auto expansion = expand_locals(program_, *analyses(context_).model_of(program_, s), s, scalars);
       if (!expansion) return {};
       const ir::For& loop = *expansion->nest.as<ir::For>();
       const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
