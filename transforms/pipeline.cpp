@@ -213,9 +213,6 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto sort = [](const ir::Program& program, PassContext& context) {
     return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block);
   };
-  const auto copies = [](const ir::Program& program, PassContext& context) {
-    return lane_copies(program, context.options.threads_per_block);
-  };
   const auto constants = [](const ir::Program& program, PassContext&) {
     return ir::with_body(program, name_constants(program.body));
   };
@@ -234,7 +231,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
-  add("lane_copies", copies, "few targets: copies for lanes, on whole nests too");
+  add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");
   add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
   add("name_constants", constants, "names what all threads of a launch would compute: loops are final");
 }

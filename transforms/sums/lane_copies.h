@@ -14,16 +14,15 @@
 // in memory that the block shares, where they fit, which the host decides: else the nest stays as it is. A row of
 // copies has room for one more, so that threads that add up different rows do not meet in a bank of that memory.
 //
-// Requires: parallel loops are marked. Guarantees: the same sums in an order that depends on the sizes only. Leaves
-// alone: nests of anything else than filling and one loop of sums into what was filled, and those in which more than
-// these sums goes from one iteration to another.
+// Requires: parallel loops are marked. Guarantees: the same sums in an order that depends on the sizes only. Several
+// rows may be filled, and the loop may do other things, too. Leaves alone: nests of anything else than filling and one
+// loop, and those in which more than these sums goes from one iteration to another, by isl.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-/// `threads_per_block`: as in LowerOptions.
-ir::Program lane_copies(const ir::Program& program, int threads_per_block);
+ir::Program lane_copies(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -31,12 +31,10 @@ SharedSums connected_sums(const poly::Model& model, const std::vector<poly::Conf
   return result;
 }
 
-/// The sums that meet themselves: their iterations alone share elements.
-StmtSet repeated_sums(const poly::Model& model, const std::vector<poly::Conflict>& conflicts) {
-  StmtSet result;
-  for (const poly::Conflict& conflict : conflicts)
-    if (conflict.first == conflict.second)
-      result.insert(model.statements[static_cast<std::size_t>(conflict.first)].stmt.get());
+std::set<SumPair> meetings_of(const poly::Model& model, const std::vector<poly::Conflict>& conflicts) {
+  const auto number = [&](int statement) { return model.statements[static_cast<std::size_t>(statement)].stmt.get(); };
+  std::set<SumPair> result;
+  for (const poly::Conflict& conflict : conflicts) result.insert({number(conflict.first), number(conflict.second)});
   return result;
 }
 
@@ -61,7 +59,7 @@ class Visitor {
     Carries carries = what_it_carries(s);
     if (carries == Carries::Nothing) return parallel_nest(s, loop);
     if (carries == Carries::SumsOnly) {
-      Stmt result = restructure_nest(program_, s, {conflicts_, s, false, repeats_}, context_);
+      Stmt result = restructure_nest(program_, s, {conflicts_, s, false, meetings_}, context_);
       if (!result.same_as(s)) return result;
     }
     return with_body(loop, visit(loop.body));
@@ -73,7 +71,7 @@ class Visitor {
     Stmt next = loop.body;
     while (auto* node = next.as<ir::Allocate>()) next = node->body;
     if (next.kind() == ir::Kind::For && what_it_carries(next) == Carries::SumsOnly) {
-      Stmt result = restructure_nest(program_, s, {conflicts_, next, true, repeats_}, context_);
+      Stmt result = restructure_nest(program_, s, {conflicts_, next, true, meetings_}, context_);
       if (!result.same_as(s)) return result;
     }
     return restructure_nest(program_, s, {{}, s, false}, context_);
@@ -89,7 +87,7 @@ class Visitor {
       if (conflicts.empty()) return Carries::Nothing;
       if (!conflicts.back().sum) return Carries::Other;
       conflicts_ = connected_sums(*model, conflicts);
-      repeats_ = repeated_sums(*model, conflicts);
+      meetings_ = meetings_of(*model, conflicts);
       return Carries::SumsOnly;
     } catch (const poly::BudgetError& e) {
       context_.report.remarks.push_back(
@@ -110,7 +108,7 @@ class Visitor {
   const ir::Program& program_;
   PassContext& context_;
   SharedSums conflicts_;
-  StmtSet repeats_;
+  std::set<SumPair> meetings_;
   Stmt model_root_;  // the outermost loop around the current one
 };
 

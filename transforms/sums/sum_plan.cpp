@@ -176,7 +176,7 @@ class Planner {
     const Group whole = groups_[k], written = written_[k];
     if (!whole.shared || whole.plan != Plan::Tree || whole.sums.size() < 2 || request_.all_or_none) return;
     for (const Stmt& sum : written.sums)
-      if (request_.repeats.count(sum.get())) return;
+      if (meet(sum, sum)) return;
     const std::vector<Group> groups = groups_, all_written = written_;
     const auto stay_together = [&] {
       groups_ = groups;
@@ -214,24 +214,30 @@ class Planner {
     });
   }
 
-  // Sums of a family that stay in the nest share their partial results after all.
+  bool meet(const Stmt& a, const Stmt& b) const {
+    return request_.meetings.count({a.get(), b.get()}) || request_.meetings.count({b.get(), a.get()});
+  }
+
+  // Sums of a family that stay in the nest share their partial results after all; they need none where only sums that
+  // have left met them.
   void join_families() {
     for (int family = 1; family <= families_; ++family) {
-      const auto stays = [&](const Group& g) { return g.family == family && !g.apart(); };
-      const auto first = std::find_if(groups_.begin(), groups_.end(), stays);
-      if (first == groups_.end()) continue;
-      const auto at = static_cast<std::size_t>(first - groups_.begin());
-      for (std::size_t k = at + 1; k < groups_.size();) {
-        if (!stays(groups_[k])) {
-          ++k;
-          continue;
-        }
-        groups_[at].sums.push_back(groups_[k].sums[0]);
-        written_[at].sums.push_back(written_[k].sums[0]);
-        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
-        written_.erase(written_.begin() + static_cast<std::ptrdiff_t>(k));
+      std::vector<std::size_t> stay;
+      for (std::size_t k = 0; k < groups_.size(); ++k)
+        if (groups_[k].family == family && !groups_[k].apart()) stay.push_back(k);
+      if (stay.empty()) continue;
+      const bool any = std::any_of(stay.begin(), stay.end(), [&](std::size_t k) {
+        return std::any_of(stay.begin(), stay.end(),
+                           [&](std::size_t l) { return meet(written_[k].sums[0], written_[l].sums[0]); });
+      });
+      for (std::size_t k = stay.size(); k-- > 1;) {
+        groups_[stay[0]].sums.push_back(groups_[stay[k]].sums[0]);
+        written_[stay[0]].sums.push_back(written_[stay[k]].sums[0]);
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(stay[k]));
+        written_.erase(written_.begin() + static_cast<std::ptrdiff_t>(stay[k]));
       }
-      groups_[at].plan = Plan::Tree;
+      groups_[stay[0]].plan = Plan::Tree;
+      groups_[stay[0]].shared = any;
     }
   }
 

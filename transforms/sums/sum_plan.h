@@ -10,12 +10,14 @@ namespace loopgrad::transforms {
 /// groups never touch the same element.
 using SharedSums = std::vector<std::vector<ir::Stmt>>;
 
+using SumPair = std::pair<const ir::StmtNode*, const ir::StmtNode*>;
+
 /// What is to be done with a nest.
 struct NestRequest {
-  SharedSums shared;         // all that iterations of the loop `shared_by` have in common
-  ir::Stmt shared_by;        // the nest's outermost loop, or a loop in it
-  bool all_or_none = false;  // the shared sums have to be gathered, all of them: otherwise leave the nest alone
-  StmtSet repeats = {};      // the sums of which two iterations of that loop add to one element
+  SharedSums shared;                // all that iterations of the loop `shared_by` have in common
+  ir::Stmt shared_by;               // the nest's outermost loop, or a loop in it
+  bool all_or_none = false;         // the shared sums have to be gathered, all of them: otherwise leave the nest alone
+  std::set<SumPair> meetings = {};  // of sums: two iterations of that loop add to one element; a sum may meet itself
 };
 
 /// Rewrites `nest`, a For of `program`, and reports a decision for each sum that it moves. Besides the shared sums,
