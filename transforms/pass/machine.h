@@ -17,8 +17,9 @@ enum class MachineKind {
 struct Machine {
   MachineKind kind = MachineKind::Cpu;
 
-  // Estimates of time (sum_cost): of one thread of a CPU, or of one processor of a GPU, of which there are `threads`.
+  // Estimates of time (sum_cost), of one thread, of which there are `threads`. On a GPU these are slow and many.
   double threads = 1;
+  double block_threads = 1;                        // that can share the loops inside one iteration of a parallel loop
   double cache_bytes = 0;                          // that one thread has for itself
   double line_bytes = 64;                          // fetched together
   double lanes = 1;                                // iterations that run side by side in one thread

@@ -22,9 +22,9 @@ namespace {
 
 constexpr double few_targets = 64;  // atomics on so few elements contend
 
-double operations_in(const Stmt& sum) {
-  double count = 1;  // the sum itself
-  ir::walk(sum.as<ir::Reduce>()->value, [&](const Expr& e) {
+double operations_in(const Expr& value) {
+  double count = 0;
+  ir::walk(value, [&](const Expr& e) {
     if (!is_float(e.type())) return;
     if (auto* node = e.as<ir::Unary>()) count += node->op == ir::UnaryOp::Neg || node->op == ir::UnaryOp::Abs ? 1 : 10;
     if (auto* node = e.as<ir::Binary>()) count += node->op == BinaryOp::Pow ? 20 : 1;
@@ -97,7 +97,8 @@ std::vector<SumCosts::Loop> SumCosts::loops_around(const Stmt& sum) {
     bool is_loop = false;
     if (auto* node = at.as<ir::For>()) {
       double trips = estimator_.trips_of(node->lower, node->upper, middle);
-      loops.push_back({node->iterator, trips, {}});
+      const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
+      loops.push_back({node->iterator, trips, {}, is_inner && can_share_out_(at)});
       middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
       is_loop = true;
     }
@@ -272,7 +273,7 @@ SumCosts::Work SumCosts::work_of(const Stmt& sum, const std::vector<Loop>& writt
   });
   Work work;
   for (const Loop& loop : order) work.instances *= loop.trips;
-  work.operations = work.instances * operations_in(sum);
+  work.operations = work.instances * (1 + operations_in(node.value));
   if (lanes) order = with_lanes(sum, written, order);
   work.bytes = bytes_moved(accesses, written, order);
   int per_instance = order.empty() ? 0 : access_cost(sum, iterators_of(written), order.back().direction);
@@ -319,6 +320,29 @@ double SumCosts::bytes_kept(const std::vector<ir::Array>& kept) {
   return bytes;
 }
 
+// Threads of a block that iterations of inner loops can be given to.
+double SumCosts::shared_by_block(const std::vector<Loop>& written) const {
+  double threads = 1;
+  for (const Loop& loop : written)
+    if (loop.is_shared_out) threads *= loop.trips;
+  return std::clamp(threads, 1.0, machine_.block_threads);
+}
+
+// What one thread would need for everything else in the nest.
+double SumCosts::rest_nanoseconds(const std::vector<Stmt>& sums) {
+  const StmtSet own = set_of(sums);
+  double nanoseconds = 0;
+  for (const Stmt& leaf : leaves(nest_)) {
+    if (own.count(leaf.get())) continue;
+    double instances = 1, operations = 0;
+    for (const Loop& loop : loops_around(leaf)) instances *= loop.trips;
+    if (const auto* sum = leaf.as<ir::Reduce>()) operations = 1 + operations_in(sum->value);
+    if (const auto* assign = leaf.as<ir::Assign>()) operations = operations_in(assign->value);
+    nanoseconds += instances * operations * machine_.ns_per_operation;
+  }
+  return nanoseconds;
+}
+
 SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& separators,
                               const std::vector<ir::Array>& kept) {
   SumCandidate result{"gather"};
@@ -329,6 +353,11 @@ SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& s
     result.operations += work.operations;
     result.bytes += work.bytes;
     nanoseconds += work.nanoseconds;
+    // Terms of one element are shared out where there are not elements enough, and neighbours meet neighbours.
+    const bool is_contiguous =
+        !order.empty() && access_cost(sum, iterators_of(loops_around(sum)), order.back().direction) < strided_cost;
+    if (is_contiguous && result.parallel < machine_.threads / 8)
+      result.parallel *= std::clamp(work.instances / result.parallel, 1.0, machine_.block_threads);
   }
   double extra = bytes_kept(kept);
   result.bytes += extra;
@@ -358,7 +387,8 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   SumCandidate result{small ? "tree" : "partials"};
   double root = loops_around(sums[0])[0].trips;
   const double blocks = blocks_of(sums, elements);
-  result.parallel = std::max(1.0, std::min(blocks, root));
+  const double shared = shared_by_block(loops_around(sums[0]));
+  result.parallel = std::max(1.0, std::min(blocks, root)) * shared;
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> written = loops_around(sum), order = written;
@@ -374,6 +404,10 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   result.microseconds = microseconds(nanoseconds + partial_bytes * machine_.ns_per_byte, result.parallel, machine_) +
                         microseconds(partial_bytes * machine_.ns_per_byte, elements, machine_) +
                         machine_.start_us * (small ? 1 : 2);
+  // The other statements of the nest have to make do with the blocks, too.
+  const double rest = rest_nanoseconds(sums);
+  result.microseconds +=
+      std::max(0.0, microseconds(rest, result.parallel, machine_) - microseconds(rest, root * shared, machine_));
   return result;
 }
 

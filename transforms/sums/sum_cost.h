@@ -14,14 +14,26 @@
 
 #include <loopgrad/report.h>
 
+#include <functional>
+
 namespace loopgrad::transforms {
 
 /// Estimates for sums of one nest.
 class SumCosts {
  public:
-  /// The references must outlive the object.
-  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine)
-      : program_(program), sizes_(sizes), nest_(nest), machine_(machine), estimator_(program, sizes) {}
+  /// Whether iterations of a loop of the nest have nothing in common but sums into scalars, so that threads of one
+  /// block can share them.
+  using CanShareOut = std::function<bool(const ir::Stmt& loop)>;
+
+  /// The references must outlive the object. `can_share_out` is only asked for machines with threads in blocks.
+  SumCosts(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine,
+           CanShareOut can_share_out = {})
+      : program_(program),
+        sizes_(sizes),
+        nest_(nest),
+        machine_(machine),
+        can_share_out_(std::move(can_share_out)),
+        estimator_(program, sizes) {}
 
   /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all
   /// iterations of the loops around them.
@@ -46,6 +58,7 @@ class SumCosts {
     ir::Symbol iterator;
     double trips = 1;
     std::vector<double> direction;  // what one step changes in the iterators as written
+    bool is_shared_out = false;     // by threads of a block
   };
   struct Access {
     ir::Array array;
@@ -63,6 +76,8 @@ class SumCosts {
   // `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
   Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
   std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
+  double shared_by_block(const std::vector<Loop>& written) const;
+  double rest_nanoseconds(const std::vector<ir::Stmt>& sums);
   double elements_of(const ir::Stmt& sum);
   double elements_of(const ir::Array& array);
   double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
@@ -73,6 +88,7 @@ class SumCosts {
   const SizeEstimates& sizes_;
   const ir::Stmt& nest_;
   const Machine& machine_;
+  const CanShareOut can_share_out_;
   SizeEstimator estimator_;
 };
 

@@ -194,7 +194,7 @@ class Planner {
       groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), part);
       written_.insert(written_.begin() + static_cast<std::ptrdiff_t>(k + l), {written.target, {written.sums[l]}});
     }
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    SumCosts costs = costs_now();
     const SumCandidate apart = costs.apart(whole.sums, kept);
     if (apart.microseconds > whole.candidates[1].microseconds) return stay_together();
     for (std::size_t l = 0; l < whole.sums.size(); ++l) groups_[k + l].candidates.push_back(apart);
@@ -203,7 +203,7 @@ class Planner {
   // A GPU sorts. On a CPU partial results must be known to leave the whole nest to one thread.
   bool wants_parts(const Group& group) const {
     if (context_.options.machine.sorts_scatters) return true;
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    SumCosts costs = costs_now();
     return costs.partials(group.sums).parallel <= 1 && !costs.assumed();
   }
 
@@ -288,12 +288,12 @@ class Planner {
   // results are of many blocks, and locals kept for all iterations are read side by side.
   bool keeps_too_much(const Group& group, const std::vector<ir::Array>& kept) const {
     if (kept.empty() || context_.options.machine.is_gpu()) return false;
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    SumCosts costs = costs_now();
     return costs.keeps_more(kept, group.sums);
   }
 
   void estimate(Group& group, const std::optional<std::string>& obstacle, const std::vector<ir::Array>& kept) {
-    SumCosts costs(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine);
+    SumCosts costs = costs_now();
     SumCandidate gather{"gather"};
     if (group.separators.dims.empty()) gather.possible = false;
     else gather = costs.gather(group.sums, group.separators, kept);
@@ -304,6 +304,17 @@ class Planner {
     group.candidates = {gather, costs.partials(group.sums), costs.atomic(group.sums), costs.serial(group.sums)};
     group.candidates[2].note = "not repeatable: only in the variant 'atomic'";
     group.basis = costs.basis();
+  }
+
+  SumCosts costs_now() const {
+    const auto can_share_out = [this](const Stmt& loop) {
+      const auto& conflicts = analyses(context_).carried_by(analyses(context_).model_of(now_.program, now_.nest), loop,
+                                                            poly::Search::UntilNotASum);
+      return std::all_of(conflicts.begin(), conflicts.end(), [](const poly::Conflict& conflict) {
+        return conflict.sum && conflict.a->array->shape.empty();
+      });
+    };
+    return SumCosts(now_.program, now_.nest, context_.options.expected_sizes, context_.options.machine, can_share_out);
   }
 
   // What the target's shape says against giving each element to a thread: empty when nothing does.
