@@ -126,12 +126,18 @@ double along(const Case& c, const Probe& probe, const Buffers& gradient) {
   return sum;
 }
 
-Buffers run_gradient(const Case& c, const GradientExecutable& gradient, bool f64) {
+Buffers run_gradient(const Case& c, const GradientExecutable& gradient, bool f64, Target target) {
   Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, c.sizes, c.initial(), f64);
   for (const std::string& name : c.of) {  // garbage that must not be read
     const HostArray& array = buffers.at(name);
     if (!c.inputs.contains(name))
       for (std::int64_t i = 0; i < array.size(); ++i) const_cast<HostArray&>(array).set(i, 1e4);
+  }
+  if (target == Target::Cuda) {
+    cli::TimedGradient on_device(gradient, buffers, target);
+    on_device.run();
+    on_device.fetch();
+    return buffers;
   }
   gradient.forward(buffers.arguments(0), c.sizes);
   gradient.backward(buffers.arguments(1), c.sizes);
@@ -196,14 +202,15 @@ Verdict check(const Field& field, const Options& options) {
         };
         try {
           compare(name("interpreter"), c, probes,
-                  run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true), 1e-5, verdict);
+                  run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true, Target::Interpreter),
+                  1e-5, verdict);
           if (options.interpreted) continue;
-          compare(name("compiled f64"), c, probes, run_gradient(c, executable(c, variant, true, target, 2), true), 1e-5,
-                  verdict);
+          compare(name("compiled f64"), c, probes,
+                  run_gradient(c, executable(c, variant, true, target, 2), true, target), 1e-5, verdict);
           if (target == Target::Cuda) continue;
           std::vector<std::uint64_t> bits;
           for (int threads : {1, 2, 5, 5}) {
-            Buffers run = run_gradient(c, executable(c, variant, false, target, threads), false);
+            Buffers run = run_gradient(c, executable(c, variant, false, target, threads), false, target);
             bits.push_back(cli::hash_bits(run, c.results()));
           }
           if (variant != Variant::Atomic && (bits[0] != bits[1] || bits[0] != bits[2] || bits[0] != bits[3])) {

@@ -401,8 +401,10 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   double partial_bytes = blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
   result.operations += blocks * elements;
   result.bytes += 2 * partial_bytes;
+  // Threads that combine those of one element: each takes a few of them.
+  const double combining = machine_.block_threads > 1 ? std::max(1.0, blocks / 8) : 1;
   result.microseconds = microseconds(nanoseconds + partial_bytes * machine_.ns_per_byte, result.parallel, machine_) +
-                        microseconds(partial_bytes * machine_.ns_per_byte, elements, machine_) +
+                        microseconds(partial_bytes * machine_.ns_per_byte, elements * combining, machine_) +
                         machine_.start_us * (small ? 1 : 2);
   // The other statements of the nest have to make do with the blocks, too.
   const double rest = rest_nanoseconds(sums);
