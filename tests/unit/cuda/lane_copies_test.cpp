@@ -42,6 +42,46 @@ TEST(LaneCopies, EachThreadOfABlockAddsToACopy) {
   expect_copies(p.build(), "h");
 }
 
+TEST(LaneCopies, StandBesideWhatEachIterationHasToItself) {
+  ProgramBuilder p("deposit");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, bins);
+  auto a = p.inout<double>("a", {n});
+  auto h = p.inout<double>("h", {bins}), g = p.inout<double>("g", {bins});
+  for (auto i : p.loop("i", 0, n)) {
+    a(i) = a(i) * 0.5;
+    auto twice = p.scalar<double>("twice");
+    twice = 2.0 * a(i);
+    h(idx(i)) += twice * a(i);
+    h(bins - 1 - idx(i)) += twice;
+    g(idx(i)) += a(i);
+    g(bins - 1 - idx(i)) += a(i) + twice;
+    a(i) += 1.0;
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_NE(result.text.find("h_part_copy[bins, 33]"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("g_part_copy[bins, 33]"), std::string::npos) << result.text;
+  for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
+}
+
+TEST(LaneCopies, AreNotForIterationsThatHaveMoreInCommon) {
+  ProgramBuilder p("walk");
+  auto n = p.size("n"), bins = p.size("bins");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, bins);
+  auto a = p.inout<double>("a", {n + 1});
+  auto h = p.inout<double>("h", {bins});
+  for (auto i : p.loop("i", 0, n)) {
+    a(i + 1) = a(i) * 0.5;
+    h(idx(i)) += a(i + 1);
+    h(bins - 1 - idx(i)) += a(i);
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_EQ(result.text.find("_copy["), std::string::npos) << result.text;
+  for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
+}
+
 TEST(LaneCopies, LargestValuesStartFromTheSmallest) {
   ProgramBuilder p("tops");
   auto n = p.size("n"), bins = p.size("bins");

@@ -130,8 +130,44 @@ TEST(SortScatters, SumsWithTheSameTargetsAreSortedOnce) {
     const Program program = p.build();
     expect_sorted(program, {{{"n", 40}, {"rows", 6}, {"m", 2}}});
     const LoweredProgram result = passed_for_gpu(program, sorted);
-    EXPECT_EQ(count_of(result.text, "local i64 words["), changed ? 2u : 1u) << result.text;
+    EXPECT_EQ(count_of(result.text, "local i64 words"), changed ? 2u : 1u) << result.text;
   }
+}
+
+TEST(SortScatters, TargetsThatTheProgramComputesAreSortedOnceWhileTheyStay) {
+  ProgramBuilder p("nearest");
+  auto n = p.size("n"), rows = p.size("rows"), steps = p.size("steps");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {rows, 2}), s = p.inout<double>("s", {rows});
+  auto place = p.local<std::int32_t>("place", {n});
+  for (auto k : p.loop("step", 0, steps)) {
+    for (auto i : p.loop("i", 0, n)) place(i) = cast<std::int32_t>((idx(i) + k) % rows);
+    for (auto i : p.loop("i", 0, n)) p.when(place(i) > 0, [&] { t(place(i), 0) += a(i); });
+    for (auto i : p.loop("i", 0, n)) p.when(place(i) > 0, [&] { t(place(i), 1) += 2.0 * a(i); });
+    for (auto i : p.loop("i", 0, n)) s(place(i)) += a(i);  // also those that the others leave out
+  }
+  const Program program = p.build();
+  expect_sorted(program, {{{"n", 40}, {"rows", 6}, {"steps", 3}}, {{"n", 9}, {"rows", 1}, {"steps", 1}}});
+  const LoweredProgram result = passed_for_gpu(program, sorted);
+  EXPECT_EQ(count_of(result.text, "local i64 words"), 2u) << result.text;
+  EXPECT_LT(result.text.find("for step in"), result.text.find("local i64 words")) << result.text;
+}
+
+TEST(SortScatters, LoopsBetweenRowsAndTheirEntriesAreNoObstacle) {
+  ProgramBuilder p("blocks");
+  auto rows = p.size("rows"), entries = p.size("entries"), b = p.size("b");
+  auto ptr = p.input<std::int32_t>("ptr", {rows + 1}), col = p.input<std::int32_t>("col", {entries});
+  p.csr(ptr, entries);
+  p.in_range(col, 0, rows);
+  auto a = p.input<double>("a", {entries, b});
+  auto t = p.inout<double>("t", {rows, b});
+  for (auto r : p.loop("r", 0, rows))
+    for (auto i : p.loop("i", 0, b))
+      for (auto e : p.loop("e", ptr(r), ptr(r + 1)))
+        for (auto j : p.loop("j", 0, b)) t(col(e), j) += a(e, i) * a(e, j);
+  expect_sorted(p.build(), {{{"rows", 5}, {"entries", 17}, {"b", 3}}, {{"rows", 1}, {"entries", 0}, {"b", 2}}});
 }
 
 TEST(SortScatters, LocalsOfTheLoopAreKeptForTheSum) {

@@ -156,6 +156,67 @@ TEST(SearchLoops, FindsTheIterationThatTakesAll) {
     )");
 }
 
+TEST(SharedSearches, AddToWhatTheyFound) {
+  expect_pass("shared_searches", R"(
+    program p(n, m)
+      input  f32 a[n]
+      input  f32 b[m]
+      input  f32 least[n]
+      inout  f32 d_least[n]
+      inout  f32 d_b[m]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..m reversed:
+        if a[i] - b[j] == least[i]:
+          d_b[j] += -(d_least[i]*b[j]) + d_least[i]/a[i]
+          d_least[i] = 0
+    )",
+              R"(
+    for i in 0..n:
+      local i64 match
+      match = -1
+      for j in 0..m:
+        match max= select(a[i] - b[j] == least[i], j, -1)
+      if match >= 0:
+        d_b[match] += -(d_least[i]*b[match]) + d_least[i]/a[i]
+        d_least[i] = 0
+    )");
+}
+
+TEST(SharedSearches, LeaveRowsAlone) {
+  expect_kept("shared_searches", R"(
+    program p(n, m)
+      input  f32 a[n, m]
+      input  f32 least[n]
+      inout  f32 d_least[n]
+      inout  f32 d_a[n, m]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..m reversed:
+        if a[i, j] == least[i]:
+          d_a[i, j] += d_least[i]
+          d_least[i] = 0
+    )");
+}
+
+TEST(SearchLoops, KeepsALoopThatAddsWhatDoesNotVanish) {
+  expect_kept("search_loops", R"(
+    program p(n)
+      input  f32 x[n]
+      input  f32 largest
+      inout  f32 d_x[n]
+      inout  f32 d_largest
+    )",
+              R"(
+    for c in 0..n reversed:
+      if x[c] == largest:
+        d_x[c] += d_largest + x[c]
+        d_largest = 0
+    )");
+}
+
 TEST(SearchLoops, KeepsALoopInWhichTheNextOneAddsMore) {
   expect_kept("search_loops", R"(
     program p(n)

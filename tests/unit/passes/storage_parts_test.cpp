@@ -75,6 +75,60 @@ TEST(ExpandLocals, GivesEachIterationAnElement) {
   )");
 }
 
+TEST(ExpandLocals, GivesRowsOfATriangleRoomForTheLongest) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+  )";
+  const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      local f32 row[n - i]
+      row[0] = x[i]*2
+      y[i] = row[0]
+  )");
+  const auto expansion = expand_locals(program, model_of(program), program.body,
+                                       {first<ir::Allocate>(program.body).as<ir::Allocate>()->array});
+  ASSERT_TRUE(expansion && expansion->arrays.size() == 1);
+  expect_body(program, ir::allocate(expansion->arrays[0], expansion->nest), declarations, R"(
+    local f32 row_all[n, n]
+    for i in 0..n:
+      row_all[i, 0] = x[i]*2
+      y[i] = row_all[i, 0]
+  )");
+}
+
+TEST(ExpandLocals, TakesBoundsOfTripsFromFacts) {
+  const char* facts = R"(
+    program p(n, m, k)
+      input  i32 length[n]
+      input  f32 x[n, m*k]
+      inout  f32 y[n]
+      fact   length in 0..m*k + 1
+  )";
+  const char* body = R"(
+    for i in 0..n:
+      for j in 0..length[i]:
+        local f32 s
+        s = x[i, j]*2
+        y[i] += s
+  )";
+  const Program program = program_of(facts, body);
+  const auto local = [](const Program& of) { return first<ir::Allocate>(of.body).as<ir::Allocate>()->array; };
+  const auto expansion = expand_locals(program, model_of(program), program.body, {local(program)});
+  ASSERT_TRUE(expansion && expansion->arrays.size() == 1);
+  expect_body(program, ir::allocate(expansion->arrays[0], expansion->nest), facts, R"(
+    local f32 s_all[n, max(m*k, 0)]
+    for i in 0..n:
+      for j in 0..length[i]:
+        s_all[i, j] = x[i, j]*2
+        y[i] += s_all[i, j]
+  )");
+  const std::string without = std::string(facts).substr(0, std::string(facts).find("      fact"));
+  const Program unknown = program_of(without, body);
+  EXPECT_FALSE(expand_locals(unknown, model_of(unknown), unknown.body, {local(unknown)}));
+}
+
 TEST(UpdateOnce, UpdatesAnElementInAScalar) {
   const char* declarations = R"(
     program p(n)

@@ -5,6 +5,7 @@
 #include "tests/unit/passes/expect_pass.h"
 #include "transforms/loops/fission.h"
 #include "transforms/sums/gather_sums.h"
+#include "transforms/sums/keep_operands.h"
 #include "transforms/sums/partial_results.h"
 
 #include <gtest/gtest.h>
@@ -29,6 +30,57 @@ std::vector<Stmt> sums_in(const Program& program) {
 
 poly::Model model_of(const Program& program) {
   return poly::build_model(program, program.body, std::make_shared<poly::Context>());
+}
+
+/// The nest in which the first sum has copies, as text.
+std::string with_copies(const Program& program) {
+  const auto kept = keep_operands(program.body, sums_in(program)[0]);
+  return kept ? ir::print(ir::with_body(program, kept->nest).body) : "";
+}
+
+const char* const recurrence = R"(
+    program p(n)
+      input  f32 a[n]
+      inout  f32 d_h
+      inout  f32 d_g
+      inout  f32 d_b[n]
+  )";
+
+TEST(KeepOperands, CopiesWhatTheLoopChanges) {
+  EXPECT_EQ(with_copies(program_of(recurrence, R"(
+    for j in 0..n reversed:
+      d_b[j] += d_h*a[j]
+      d_h = d_h*a[j]
+  )")),
+            "for j in 0..n reversed:\n"
+            "  local f32 d_h_then:\n"
+            "    d_h_then = d_h\n"
+            "    d_b[j] += d_h_then*a[j]\n"
+            "  d_h = d_h*a[j]\n");
+}
+
+TEST(KeepOperands, CopiesTheValueOfSeveral) {
+  EXPECT_EQ(with_copies(program_of(recurrence, R"(
+    for j in 0..n reversed:
+      d_b[j] += d_h*d_g
+      d_h = d_h*a[j]
+      d_g = d_h
+  )")),
+            "for j in 0..n reversed:\n"
+            "  local f32 d_b_then:\n"
+            "    d_b_then = d_h*d_g\n"
+            "    d_b[j] += d_b_then\n"
+            "  d_h = d_h*a[j]\n"
+            "  d_g = d_h\n");
+}
+
+TEST(KeepOperands, LeavesWhatNothingChanges) {
+  EXPECT_EQ(with_copies(program_of(recurrence, R"(
+    for j in 0..n reversed:
+      d_b[j] += d_h*a[j]
+      d_g = d_h
+  )")),
+            "");
 }
 
 TEST(GatherSums, EnumeratesTheTarget) {

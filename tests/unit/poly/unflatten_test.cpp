@@ -50,6 +50,27 @@ TEST(Unflatten, ThreeDimensionsInEitherWayOfWriting) {
             "      y[a, b, c] = x[a, b, k - 1 - c]\n");
 }
 
+TEST(Unflatten, ADimensionBesideOthers) {
+  ProgramBuilder p("blocks");
+  auto rows = p.size("rows"), b = p.size("b"), d = p.size("d");
+  auto x = p.input<float>("x", {rows * b, d});
+  auto y = p.output<float>("y", {d, rows * b});
+  for (auto t : p.loop("t", 0, rows * b)) y(0, t) = 0.0f;
+  for (auto r : p.loop("r", 0, rows))
+    for (auto i : p.loop("i", 0, b))
+      for (auto c : p.loop("c", 0, d)) y(c, r * b + i) = x(r * b + i, d - 1 - c);
+  const ir::Program result = unflatten(p.build().ir());
+  ir::verify(result, "unflatten");
+  EXPECT_EQ(ir::print(result.body),
+            "for t in 0..rows:\n"
+            "  for t_1 in 0..b:\n"
+            "    y[0, t, t_1] = 0\n"
+            "for r in 0..rows:\n"
+            "  for i in 0..b:\n"
+            "    for c in 0..d:\n"
+            "      y[c, r, i] = x[r, i, d - 1 - c]\n");
+}
+
 TEST(Unflatten, LoopsOverAllElementsBecomeNests) {
   ProgramBuilder p("all");
   auto n = p.size("n"), m = p.size("m");
