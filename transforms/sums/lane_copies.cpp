@@ -53,20 +53,19 @@ struct FilledSums {
   }
 };
 
-/// Takes `s` for the loop that fills a row of each block.
-std::optional<Row> filled_row(const Stmt& s, const std::vector<const ir::For*>& blocks) {
+/// What `assign` in the loop `fill` fills, when it is all of a row that each block has to itself.
+std::optional<Row> filled_row(const ir::For& fill, const Stmt& assign, const std::vector<const ir::For*>& blocks) {
   Row row;
-  row.fill = s.as<ir::For>();
-  if (!is_parallel_loop(s) || ir::as_int(row.fill->lower) != 0) return std::nullopt;
-  row.filled = row.fill->body.as<ir::Assign>();
+  row.fill = &fill;
+  row.filled = assign.as<ir::Assign>();
   if (!row.filled || row.array()->role != ir::ArrayRole::Local || has_load(row.filled->value)) return std::nullopt;
-  const Expr z = ir::var(row.fill->iterator);
+  const Expr z = ir::var(fill.iterator);
   const auto& indices = row.filled->indices;
   const auto along = std::find_if(indices.begin(), indices.end(), [&](const Expr& e) { return ir::equal(e, z); });
-  if (along == indices.end() || mentions(row.filled->value, row.fill->iterator)) return std::nullopt;
+  if (along == indices.end() || mentions(row.filled->value, fill.iterator)) return std::nullopt;
   row.dimension = static_cast<std::size_t>(along - indices.begin());
   for (std::size_t d = 0; d < indices.size(); ++d)
-    if (d != row.dimension && (has_load(indices[d]) || mentions(indices[d], row.fill->iterator))) return std::nullopt;
+    if (d != row.dimension && (has_load(indices[d]) || mentions(indices[d], fill.iterator))) return std::nullopt;
   // All of it, and every block its own.
   const bool is_whole = !has_load(row.extent()) && ir::equal(row.extent(), row.array()->shape[row.dimension]) &&
                         std::all_of(blocks.begin(), blocks.end(), [&](const ir::For* block) {
@@ -75,6 +74,19 @@ std::optional<Row> filled_row(const Stmt& s, const std::vector<const ir::For*>& 
                                              [&](const Expr& e) { return ir::equal(e, ir::var(block->iterator)); });
                         });
   return is_whole ? std::optional(row) : std::nullopt;
+}
+
+/// Takes `s` for a loop that fills rows of each block.
+bool take_fill(const Stmt& s, FilledSums& sums) {
+  const auto* fill = s.as<ir::For>();
+  if (!is_parallel_loop(s) || ir::as_int(fill->lower) != 0) return false;
+  const auto* several = fill->body.as<ir::Block>();
+  for (const Stmt& assign : several ? several->body : std::vector<Stmt>{fill->body}) {
+    const auto row = filled_row(*fill, assign, sums.blocks);
+    if (!row || sums.row_of(row->array())) return false;
+    sums.rows.push_back(*row);
+  }
+  return true;
 }
 
 /// Takes `s` for the loop of sums into those rows.
@@ -110,11 +122,8 @@ std::optional<FilledSums> filled_sums(const Stmt& nest) {
   for (; is_parallel_loop(body); body = body.as<ir::For>()->body) sums.blocks.push_back(body.as<ir::For>());
   const auto* all = body.as<ir::Block>();
   if (sums.blocks.empty() || !all || all->body.size() < 2) return std::nullopt;
-  for (std::size_t k = 0; k + 1 < all->body.size(); ++k) {
-    const auto row = filled_row(all->body[k], sums.blocks);
-    if (!row || sums.row_of(row->array())) return std::nullopt;
-    sums.rows.push_back(*row);
-  }
+  for (std::size_t k = 0; k + 1 < all->body.size(); ++k)
+    if (!take_fill(all->body[k], sums)) return std::nullopt;
   return take_loop(all->body.back(), sums) ? std::optional(std::move(sums)) : std::nullopt;
 }
 

@@ -134,9 +134,13 @@ class Planner {
     const std::vector<Group> groups = groups_;
     const Version before = now_;
     for (std::size_t l = 0; l < groups_[k].sums.size(); ++l) {
-      const auto kept = keep_operands(now_.nest, groups_[k].sums[l]);
+      Stmt& sum = groups_[k].sums[l];
+      // As it was: what has been forwarded to it may be out of reach where the copies are made.
+      const auto written = before_forwarding_.find(sum.get());
+      const Stmt before_sum = written == before_forwarding_.end() ? sum : written->second;
+      const auto kept = keep_operands(replace(now_.nest, sum, before_sum), before_sum);
       if (!kept) continue;
-      groups_[k].sums[l] = kept->sum;
+      sum = kept->sum;
       now_ = version_of(original_, original_nest_, kept->nest, context_);
     }
     order_.reset();
