@@ -298,6 +298,16 @@ TEST(Fuzz, CountsWhatItTried) {
   EXPECT_EQ(json["compiled"].get<int>(), 0);
   EXPECT_GT(json["features"]["statement: ="].get<int>(), 0);
   EXPECT_TRUE(json["mismatch"].is_null());
+  EXPECT_EQ(json["not_finite"].get<int>(), 0);
+  EXPECT_TRUE(json["given_up"].empty());
+}
+
+TEST(Fuzz, SaysWhatWasNotCompared) {
+  const CliResult result =
+      run_cli(programs::all(), {"fuzz", "--count", "2", "--seed", "7", "--target", "interpreter", "--jobs", "1"});
+  EXPECT_NE(result.out.find("2 random programs from seed 7: 0 refused, 0 not finite, "), std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find(" without a derivative, 0 given up, 0 compiled, "), std::string::npos) << result.out;
 }
 
 TEST(Fuzz, SplitsTheWorkAmongProcesses) {

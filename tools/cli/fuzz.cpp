@@ -53,9 +53,11 @@ std::string command_for(const fuzz::Finding& finding, const Options& options) {
 std::string summary(const fuzz::SessionOptions& session, const fuzz::SessionResult& result) {
   const double minutes = std::max(result.seconds, 1e-3) / 60;
   std::string text = fmt::format(
-      "{} random programs from seed {}: {} refused, {} without a derivative, {} compiled{}, {:.0f} a minute, {}{}\n",
-      result.programs, session.seed, result.refused, result.flat, result.compiled,
-      session.device ? " and on the GPU" : "", static_cast<double>(result.programs) / minutes,
+      "{} random programs from seed {}: {} refused, {} not finite, {} without a derivative, {} given up, {} "
+      "compiled{}, "
+      "{:.0f} a minute, {}{}\n",
+      result.programs, session.seed, result.refused, result.not_finite, result.flat, result.given_up.size(),
+      result.compiled, session.device ? " and on the GPU" : "", static_cast<double>(result.programs) / minutes,
       result.findings.empty() ? "no mismatch" : fmt::format("{} MISMATCH", result.findings.size()),
       result.interrupted ? ", interrupted" : "");
   if (result.not_compiled > 0)
@@ -117,6 +119,7 @@ int fuzz_programs(const Options& options) {
          {{"seed", session.seed},
           {"programs", result.programs},
           {"refused", result.refused},
+          {"not_finite", result.not_finite},
           {"without_derivative", result.flat},
           {"compiled", result.compiled},
           {"not_compiled", result.not_compiled},

@@ -62,7 +62,7 @@ class Checker {
     Outcome& outcome = outcome_;
     try {
       stage_ = "primal";
-      reference_.run_primal();
+      if (!is_finite()) return outcome;
       if (plan_.false_fact) false_fact();
       lowered_primal();
       if (plan_.schedule && !plan_.schedule_backward) scheduled_primal();
@@ -80,6 +80,16 @@ class Checker {
 
  private:
   void tried(const std::string& what) { outcome_.tried.insert(what); }
+
+  /// Runs the program. Of a gradient that is a program (`twice`) it is a finding, for the first one was finite.
+  bool is_finite() {
+    try {
+      reference_.run_primal();
+    } catch (const NotFinite& error) {
+      outcome_.not_finite = error.what();
+    }
+    return outcome_.not_finite.empty();
+  }
 
   /// Some programs take the analyses a hundred times as long as others.
   bool is_late() {

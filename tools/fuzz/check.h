@@ -26,12 +26,14 @@ struct Outcome {
   std::optional<Failure> failure;
   double largest_derivative = 0;  // along the directions tried; zero means that there was nothing to compare
   std::string refusal;            // message of the DifferentiationError, when the program was refused
+  std::string not_finite;         // what is not, when the program itself computes infinity or NaN in f64
   std::set<std::string> tried;    // what was done with the program, for the table of features
   bool unfinished = false;        // there was no time, or no device any more
 };
 
 /// Runs the program in the checked interpreter in f64: plain, lowered, its tangent, and for variants of its gradient
 /// forward and backward program, plain and lowered for CPU and GPU, with the iterations of parallel loops shuffled.
+/// A program whose outputs are not finite then is no finding, and goes no further.
 /// Outputs must agree with the plain primal program, and gradients with forward mode along single elements and random
 /// directions. Some programs are also run with random schedules, with false facts (which must be found), by a gradient
 /// with respect to some arrays only, or are differentiated twice.

@@ -16,6 +16,11 @@ struct Disagreement : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A program that computes infinity or NaN: there is nothing to compare.
+struct NotFinite : Disagreement {
+  using Disagreement::Disagreement;
+};
+
 /// Arrays that share memory do so in the copy as well.
 Arrays copy_of(const Arrays& arrays);
 HostArray copy_of(const HostArray& array);

@@ -13,7 +13,7 @@ using namespace ir;
 
 class Collector {
  public:
-  explicit Collector(const Case& c) : case_(c) {
+  explicit Collector(const Case& c) {
     const ir::Program& program = c.program.ir();
     for (const Array& array : program.arrays) see(array);
     for (const Fact& fact : program.facts) add("fact: ", ir::name_of(fact.kind));
@@ -128,7 +128,6 @@ class Collector {
     });
   }
 
-  const Case& case_;
   std::vector<Symbol> iterators_;
 };
 

@@ -30,7 +30,7 @@ void Reference::run_primal() {
   run(program_.ir(), outputs_, sizes_, {});
   for (const auto& [name, array] : outputs_) {
     for (std::int64_t i = 0; i < array.size(); ++i)
-      if (!std::isfinite(array.get(i))) throw Disagreement("'" + name + "' is not finite");
+      if (!std::isfinite(array.get(i))) throw NotFinite("'" + name + "' is not finite");
   }
   for (const ir::Array& array : program_.ir().arrays) {
     if (!is_float(array->type) || array->role == ir::ArrayRole::Input || !names(what_.of, array->name)) continue;

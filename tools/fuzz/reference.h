@@ -10,7 +10,7 @@ class Reference {
   /// `inputs` holds every array of the program. `what` says which gradients are meant.
   Reference(const Program& program, Arrays inputs, Sizes sizes, GradientOptions what, std::uint64_t seed);
 
-  /// Runs the program; throws Disagreement when a result is not finite.
+  /// Runs the program; throws NotFinite when a result is not finite.
   void run_primal();
   /// Runs forward mode along single elements and random directions.
   void run_tangent(int elements);

@@ -63,11 +63,12 @@ class Work {
     const Outcome outcome = options_.checks.interpreted(c, {.axes = options_.axes, .cpu_seconds = limit});
     ++result.programs;
     result.refused += !outcome.refusal.empty();
-    result.flat += outcome.refusal.empty() && outcome.largest_derivative == 0;
+    result.not_finite += !outcome.not_finite.empty();
+    result.flat += outcome.refusal.empty() && outcome.not_finite.empty() && outcome.largest_derivative == 0;
     for (const std::string& feature : features_of(c)) ++result.features[feature];
     for (const std::string& feature : outcome.tried) ++result.features[feature];
     if (outcome.failure) found({seed, *outcome.failure, false}, result);
-    else if (is_compiled(seed, options_.compiled_percent)) pending_.push_back(c);
+    else if (outcome.not_finite.empty() && is_compiled(seed, options_.compiled_percent)) pending_.push_back(c);
     slot_.pending = pending_.size();
     send_(result);
   }
@@ -106,6 +107,7 @@ void add(const SessionResult& part, SessionResult& total) {
   total.programs += part.programs;
   total.refused += part.refused;
   total.compiled += part.compiled;
+  total.not_finite += part.not_finite;
   total.flat += part.flat;
   total.not_compiled += part.not_compiled;
   for (const auto& [name, count] : part.features) total.features[name] += count;

@@ -45,6 +45,7 @@ struct GivenUp {
 
 struct SessionResult {
   std::uint64_t programs = 0, refused = 0, compiled = 0;
+  std::uint64_t not_finite = 0;    // infinity or NaN is what the program itself computes
   std::uint64_t flat = 0;          // no derivative was other than zero, so that little was compared
   std::uint64_t not_compiled = 0;  // chosen to be compiled, but the session was over or their process had ended
   double seconds = 0;

@@ -194,7 +194,10 @@ class Shrinker {
     return progress;
   }
 
-  bool smaller_sizes() { return smaller_sizes(&Case::sizes) | smaller_sizes(&Case::medium); }
+  bool smaller_sizes() {
+    const bool few = smaller_sizes(&Case::sizes), medium = smaller_sizes(&Case::medium);
+    return few || medium;
+  }
 
   bool smaller_sizes(Sizes Case::*which) {
     bool progress = false;

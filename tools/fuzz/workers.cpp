@@ -36,10 +36,9 @@ std::string to_line(const SessionResult& part) {
   Json findings = Json::array();
   for (const Finding& f : part.findings)
     findings.push_back({{"seed", f.seed}, {"failure", to_json(f.failure)}, {"compiled", f.compiled}});
-  const Json all = {{"programs", part.programs}, {"refused", part.refused},
-                    {"compiled", part.compiled}, {"not_compiled", part.not_compiled},
-                    {"flat", part.flat},         {"features", part.features},
-                    {"findings", findings}};
+  const Json all = {{"programs", part.programs},         {"refused", part.refused}, {"compiled", part.compiled},
+                    {"not_compiled", part.not_compiled}, {"flat", part.flat},       {"not_finite", part.not_finite},
+                    {"features", part.features},         {"findings", findings}};
   return all.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
@@ -51,6 +50,7 @@ SessionResult from_line(const std::string& line) {
   part.compiled = all["compiled"];
   part.not_compiled = all["not_compiled"];
   part.flat = all["flat"];
+  part.not_finite = all["not_finite"];
   part.features = all["features"];
   for (const Json& f : all["findings"])
     part.findings.push_back({f["seed"], {f["failure"]["stage"], f["failure"]["message"]}, f["compiled"]});

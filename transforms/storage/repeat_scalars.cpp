@@ -133,6 +133,11 @@ class Repeater {
   Stmt block(const ir::Block& n) {
     std::vector<Stmt> list;
     for (const Stmt& child : n.body) list.push_back(visit(child));
+    return arranged(std::move(list));
+  }
+
+  /// A block of what has been visited: visiting it again would double the work with each local around another.
+  Stmt arranged(std::vector<Stmt> list) {
     widen(list);
     std::vector<ir::Array> kept;
     for (std::size_t begin = 0; begin < list.size(); ++begin) {
@@ -156,7 +161,9 @@ class Repeater {
       const int before = repeated_;
       const Stmt all =
           ir::block({local->body, ir::block({list.begin() + static_cast<std::ptrdiff_t>(k) + 1, list.end()})});
-      const Stmt inside = all.as<ir::Block>() ? block(*all.as<ir::Block>()) : all;
+      const auto* joined = all.as<ir::Block>();
+      if (!joined) continue;
+      const Stmt inside = arranged({joined->body.begin(), joined->body.end()});
       if (repeated_ == before) continue;
       list[k] = ir::allocate(local->array, inside, local->location);
       list.resize(k + 1);

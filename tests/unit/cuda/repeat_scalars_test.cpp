@@ -8,6 +8,8 @@
 
 #include <loopgrad/loopgrad.h>
 
+#include <fmt/format.h>
+
 namespace loopgrad::transforms {
 namespace {
 
@@ -176,6 +178,22 @@ TEST(RepeatScalars, AnElementBesideOthersOfItsArrayIsNotReadBeforeItIsSet) {
   const LoweredProgram result = mapped_to_small_gpu(p.build());
   EXPECT_EQ(result.text.find("y_before"), std::string::npos) << result.text;
   expect_same_results(result, {{"n", 7}});
+}
+
+/// As gradients have them, where each adjoint lives around what computes it. It took twice the time with each.
+TEST(RepeatScalars, LocalsWithinEachOtherAreLookedAtOnce) {
+  constexpr int locals = 60;
+  ir::Array x = ir::make_array("x", ScalarType::F32, {ir::int_const(1)}, ir::ArrayRole::InOut, {});
+  ir::Program program;
+  program.name = "nested";
+  program.arrays = {x};
+  for (int k = 0; k < locals; ++k) {
+    const ir::Array t = ir::make_array(fmt::format("t{}", k), ScalarType::F32, {}, ir::ArrayRole::Local, {});
+    program.body =
+        ir::block({ir::allocate(t, ir::block({ir::assign(t, {}, ir::float_const(1, ScalarType::F32)), program.body})),
+                   ir::assign(x, {ir::int_const(0)}, ir::float_const(k, ScalarType::F32))});
+  }
+  EXPECT_EQ(ir::print(repeat_scalars(program, 64)), ir::print(program));
 }
 
 }  // namespace

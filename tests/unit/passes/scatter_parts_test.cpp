@@ -1,0 +1,374 @@
+// Sums through index arrays, trees of sums and rows that follow each other: what plans are made of, each part alone.
+#include "tests/unit/passes/parts.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/locality/row_nests.h"
+#include "transforms/map/gpu/lane_groups.h"
+#include "transforms/sums/counting_sort.h"
+#include "transforms/sums/improvable_sums.h"
+#include "transforms/sums/own_scatters.h"
+#include "transforms/sums/scatters.h"
+#include "transforms/sums/segment_sums.h"
+#include "transforms/sums/sorted_iterations.h"
+#include "transforms/sums/tree_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Program;
+using ir::Stmt;
+
+/// `array` has the same elements after both, up to the order of sums.
+void expect_same_array(const std::string& array, const Program& before, const Program& after, const Sizes& sizes) {
+  ir::verify(after, "a part of a pass");
+  const Buffers expected = run_checked(before, sizes), actual = run_checked(after, sizes);
+  const HostArray &e = expected.at(array), &a = actual.at(array);
+  for (std::int64_t k = 0; k < e.size(); ++k)
+    EXPECT_NEAR(a.get(k), e.get(k), 1e-11 * (1 + std::abs(e.get(k)))) << array << "[" << k << "]";
+}
+
+const char* const graph = R"(
+  program p(n, m, d, nnz)
+    input  i32 ptr[n + 1]
+    input  i32 idx[nnz]
+    input  f32 w[nnz]
+    input  f32 d_y[n, d]
+    inout  f32 d_x[m, d]
+    fact   ptr csr pointer of nnz
+    fact   idx in 0..m
+)";
+
+// ---- scatters ----
+
+TEST(Scatters, AreStreamsOfInstancesWithAKey) {
+  const Program program = program_of(graph, R"(
+    for v in 0..n:
+      for e in ptr[v]..ptr[v + 1]:
+        parallel for k in 0..d:
+          d_x[idx[e], k] += w[e]*d_y[v, k]
+  )");
+  const auto scatter = scatter_in(program, program.body);
+  ASSERT_TRUE(scatter);
+  ASSERT_EQ(scatter->factors.size(), 1u);
+  EXPECT_EQ(scatter->factors[0].loop->iterator.name, "e");
+  EXPECT_EQ(scatter->factors[0].rows->iterator.name, "v");
+  ASSERT_EQ(scatter->inner.size(), 1u);
+  EXPECT_EQ(scatter->inner[0]->iterator.name, "k");
+  EXPECT_EQ(scatter->dims, std::vector<std::size_t>{0});
+  EXPECT_EQ(ir::print(scatter->key()), "idx[e]");
+  EXPECT_EQ(ir::print(scatter->targets()), "m");
+  EXPECT_EQ(ir::print(scatter->iterations()), "nnz");
+  EXPECT_TRUE(scatter->is_plain());
+}
+
+TEST(Scatters, AreNothingElse) {
+  const auto is_scatter = [](const std::string& body) {
+    const Program program = program_of(graph, body);
+    return scatter_in(program, program.body).has_value();
+  };
+  EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n"));
+  EXPECT_FALSE(is_scatter("for e in 0..n:\n  d_x[e, 0] += w[e]\n")) << "no index from data";
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]*d_x[0, 1]\n")) << "it reads its targets";
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (atomic) w[e]\n"));
+  EXPECT_FALSE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += w[e]\n")) << "no bound of the trips";
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n  d_x[0, 1] = 1\n"));
+}
+
+TEST(OwnScatters, EachOwnerTakesWhatIsItsOwn) {
+  for (const char* body : {"parallel for k in 0..d:\n  for e in 0..nnz:\n    d_x[idx[e], k] += w[e]\n",
+                           "for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n"}) {
+    const Program program = program_of(graph, body);
+    const auto owned = owned_scatter(program, program.body);
+    ASSERT_TRUE(owned) << body;
+    const auto* owners = first<ir::For>(*owned).as<ir::For>();
+    EXPECT_EQ(owners->iterator.name, "owner");
+    EXPECT_EQ(owners->mode, ir::LoopMode::Parallel);
+    for (const std::int64_t entries : {0, 1, 400})
+      expect_same_array("d_x", program, ir::with_body(program, *owned),
+                        {{"n", 3}, {"m", 700}, {"d", 2}, {"nnz", entries}});
+  }
+}
+
+TEST(OwnScatters, LeavesWhatReadsItsTargets) {
+  const auto is_owned = [](const std::string& body) {
+    const Program program = program_of(graph, body);
+    return owned_scatter(program, program.body).has_value();
+  };
+  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]*d_x[1, 1]\n"));
+  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n  d_x[idx[e], 1] += w[e]\n"));
+  EXPECT_FALSE(is_owned("parallel for k in 0..d:\n  d_x[idx[0], k] += w[k]\n")) << "no loop in order";
+  EXPECT_FALSE(is_owned("for e in 0..n:\n  d_x[e, 0] += w[e]\n"));
+}
+
+/// Keys of which some are equal, sorted with the numbers of their places.
+TEST(CountingSort, SortsStably) {
+  for (const std::int64_t count : {0, 1, 7, 300}) {
+    for (const std::int64_t key_end : {1, 5, 1000}) {
+      Program program = program_of(R"(
+        program p(count)
+          input  i64 keys[count]
+          output i64 sorted[count]
+          output i64 places[count]
+      )",
+                                   "local i64 words[2, count]\nfor p in 0..count:\n  words[0, p] = keys[p]\n");
+      const ir::Expr n = ir::var(program.sizes[0]);
+      const ir::Array keys = program.arrays[0], sorted = program.arrays[1], places = program.arrays[2];
+      const ir::Array words = ir::make_array("words", ScalarType::I64, {ir::int_const(2), n}, ir::ArrayRole::Local, {});
+      const ir::Symbol p = ir::make_symbol("p"), q = ir::make_symbol("q");
+      const auto over = [&](const ir::Symbol& i, Stmt body) {
+        return ir::for_loop(i, ir::int_const(0), n, std::move(body));
+      };
+      const Stmt fill = over(
+          p, ir::assign(words, {ir::int_const(0), ir::var(p)}, sort_word(ir::load(keys, {ir::var(p)}), ir::var(p))));
+      const Stmt sort = counting_sort(words, n, ir::int_const(key_end),
+                                      {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3}, {},
+                                      [&](const ir::Expr& side) {
+                                        const ir::Expr word = ir::load(words, {side, ir::var(q)});
+                                        return over(q, ir::block({ir::assign(sorted, {ir::var(q)}, key_of(word)),
+                                                                  ir::assign(places, {ir::var(q)}, item_of(word))}));
+                                      });
+      program.body = ir::allocate(words, ir::block({fill, sort}));
+      ir::verify(program, "counting_sort");
+      std::vector<std::int64_t> of(static_cast<std::size_t>(count)), order(of.size());
+      HostArray given(ScalarType::I64, {count}), keys_out(ScalarType::I64, {count}), out(ScalarType::I64, {count});
+      for (std::size_t k = 0; k < of.size(); ++k) {
+        of[k] = static_cast<std::int64_t>(k * 7919 % 613) % key_end;
+        order[k] = static_cast<std::int64_t>(k);
+        given.set(static_cast<std::int64_t>(k), static_cast<double>(of[k]));
+      }
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)];
+      });
+      const Arguments arguments = {{"keys", given.view()}, {"sorted", keys_out.view()}, {"places", out.view()}};
+      backend::interpret(program, backend::bind(program, arguments, {{"count", count}}, {}), {.checked = true});
+      for (std::size_t k = 0; k < of.size(); ++k) {
+        const auto at = static_cast<std::int64_t>(k);
+        ASSERT_EQ(out.get(at), static_cast<double>(order[k])) << count << " keys below " << key_end << ", place " << k;
+        ASSERT_EQ(keys_out.get(at), static_cast<double>(of[static_cast<std::size_t>(order[k])]));
+      }
+    }
+  }
+}
+
+TEST(CountingSort, CountsBinaryDigits) {
+  const auto bits = [](std::int64_t most) { return *ir::as_int(bits_of(ir::int_const(most), 10)); };
+  EXPECT_EQ(bits(0), 0);
+  EXPECT_EQ(bits(1), 1);
+  EXPECT_EQ(bits(7), 3);
+  EXPECT_EQ(bits(8), 4);
+  EXPECT_EQ(bits(5000), 10) << "no more than asked for";
+}
+
+/// Segments of many lengths: pieces of 4 positions, so that most targets have several.
+TEST(SegmentSums, AddUpSortedIterations) {
+  const Program program = program_of(graph, R"(
+    for v in 0..n:
+      for e in ptr[v]..ptr[v + 1]:
+        parallel for k in 0..d:
+          d_x[idx[e], k] += w[e]*d_y[v, k]
+  )");
+  const auto scatter = scatter_in(program, program.body);
+  ASSERT_TRUE(scatter);
+  const SortedIterations sorted(*scatter, false, {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3});
+  EXPECT_TRUE(sorted.serves(*scatter));
+  Stmt body = ir::block({sorted.code(), segment_sums(*scatter, sorted, 4)});
+  for (const ir::Array& array : sorted.arrays()) body = ir::allocate(array, body);
+  const Program after = ir::with_body(program, ir::with_fresh_names(body));
+  for (const std::int64_t entries : {0, 1, 90})
+    for (const std::int64_t targets : {1, 7})
+      expect_same_array("d_x", program, after, {{"n", 5}, {"m", targets}, {"d", 2}, {"nnz", entries}});
+}
+
+TEST(SortedIterations, ServeScattersOfTheSameTargetsOnly) {
+  const auto scatter_of = [](const Program& program) { return *scatter_in(program, program.body); };
+  const Program one = program_of(graph, "for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n");
+  const Scatter scatter = scatter_of(one);
+  const SortedIterations sorted(scatter, false, {});
+  const auto serves = [&](const std::string& body) {
+    const Program other = ir::with_body(one, ir::with_fresh_names(one.body));
+    const Stmt sum = first<ir::Reduce>(other.body);
+    Program changed = other;
+    if (body == "another value")
+      changed.body = replace(other.body, sum,
+                             ir::reduce(sum.as<ir::Reduce>()->array, sum.as<ir::Reduce>()->indices, ir::ReduceOp::Add,
+                                        ir::float_const(1, ScalarType::F32)));
+    if (body == "fewer iterations") {
+      const auto& loop = *other.body.as<ir::For>();
+      changed.body = ir::for_loop(loop.iterator, loop.lower, loop.upper - ir::int_const(1), loop.body);
+    }
+    return sorted.serves(scatter_of(changed));
+  };
+  EXPECT_TRUE(serves("the same"));
+  EXPECT_TRUE(serves("another value"));
+  EXPECT_FALSE(serves("fewer iterations"));
+}
+
+// ---- trees, and sums in other loops ----
+
+std::vector<Stmt> sums_in(const Stmt& s) {
+  std::vector<Stmt> sums;
+  ir::walk_stmts(s, [&](const Stmt& at) {
+    if (at.as<ir::Reduce>()) sums.push_back(at);
+  });
+  return sums;
+}
+
+const char* const vectors = R"(
+  program p(n, m)
+    input  f32 x[n, m]
+    inout  f32 y[n]
+    inout  f32 s
+)";
+
+TEST(TreeSums, BlocksAddUpTheirShares) {
+  const Program program = program_of(vectors, R"(
+    for i in 0..n:
+      y[i] = 2*x[i, 0]
+      s += x[i, 0]*x[i, 1]
+  )");
+  const Stmt tree = tree_sums(program, model_of(program), program.body, {sums_in(program.body)}, cpu_machine());
+  expect_body(program, tree, vectors, R"(
+    local f32 s_part[64]
+    parallel for block in 0..64:
+      local f32 s_own
+      s_own = 0
+      for i in block*((n + 63)//64)..min(block*((n + 63)//64) + (n + 63)//64, n):
+        y[i] = 2*x[i, 0]
+        s_own += x[i, 0]*x[i, 1]
+      s_part[block] = s_own
+    for block in 0..64:
+      s += s_part[block]
+  )");
+  for (const std::int64_t n : {1, 3, 500})
+    for (const char* array : {"s", "y"})
+      expect_same_array(array, program, ir::with_body(program, tree), {{"n", n}, {"m", 2}});
+}
+
+TEST(TreeSums, AreHeldBackOnlyWhereNothingElseTouchesTheElement) {
+  const auto held_back = [](const std::string& body) {
+    const Program program = program_of(vectors, body);
+    return can_be_held_back(model_of(program), sums_in(program.body));
+  };
+  EXPECT_TRUE(held_back("for i in 0..n:\n  s += x[i, 0]\n"));
+  EXPECT_FALSE(held_back("for i in 0..n:\n  s += x[i, 0]\n  y[i] = s\n"));
+  EXPECT_FALSE(held_back("for i in 0..n:\n  s = 0\n  s += x[i, 0]\n"));
+}
+
+TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
+  const Program program = program_of(vectors, R"(
+    for i in 0..n:
+      for j in i + 1..n:
+        s += x[j, 0]
+      for k in 0..m:
+        s += x[i, k]
+  )");
+  EXPECT_EQ(ir::print(varying_trips(program, *first<ir::For>(program.body, 1).as<ir::For>())), "n - i - 1");
+  EXPECT_FALSE(varying_trips(program, *first<ir::For>(program.body, 2).as<ir::For>()));
+}
+
+TEST(ImprovableSums, WantTheLoopOverTheirTargetOutermost) {
+  const auto improvable = [](const std::string& body) {
+    const Program program = program_of(vectors, body);
+    return improvable_sums(program.body, {}).size();
+  };
+  EXPECT_EQ(improvable("for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n"), 1u) << "rows of x lie along j";
+  EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    y[i] += x[i, j]\n"), 0u) << "as it should be";
+  EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    s += x[i, j]\n"), 0u) << "no loop is over its target";
+  const Program taken = program_of(vectors, "for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n");
+  EXPECT_TRUE(improvable_sums(taken.body, {sums_in(taken.body)}).empty()) << "it is another one's";
+}
+
+// ---- rows ----
+
+const char* const grid = R"(
+  program p(n, m)
+    input  f32 u[n, m]
+    inout  f32 v[n, m]
+    inout  f32 w[n, m]
+)";
+
+TEST(RowNests, AreParallelLoopsOverRows) {
+  const auto kind_of = [](const std::string& body) -> int {
+    const auto nest = row_nest_of(program_of(grid, body).body);
+    return nest ? static_cast<int>(nest->kind) : -1;
+  };
+  EXPECT_EQ(kind_of("parallel for i in 0..n:\n  parallel for j in 0..m:\n    v[i, j] = u[i, j]\n"),
+            static_cast<int>(RowKind::Rows));
+  EXPECT_EQ(kind_of("parallel for i in 0..n:\n  v[i, 0] = u[i, 0]\n"), static_cast<int>(RowKind::Ends));
+  EXPECT_EQ(kind_of("parallel for i in 0..n:\n  for j in 0..m:\n    v[i, j] = u[i, j]\n"),
+            static_cast<int>(RowKind::Other));
+  EXPECT_EQ(kind_of("for i in 0..n:\n  v[i, 0] = 1\n"), -1) << "in order";
+}
+
+TEST(RowNests, KnowHowManyRowsTheyAreApart) {
+  const auto reach = [](const std::string& source) -> std::string {
+    const Program program = program_of(grid, dedented(R"(
+      parallel for i in 2..n - 2:
+        parallel for j in 0..m:
+          v[i, j] = u[i, j]
+      parallel for i in 2..n - 2:
+        parallel for j in 0..m:
+    )") + "    w[i, j] = " + source + "\n");
+    const auto a = row_nest_of(first<ir::For>(program.body)), b = row_nest_of(first<ir::For>(program.body, 2));
+    const RowDistances distances(model_of(program));
+    const auto found = distances.between(*a, *b);
+    if (!found) return "far";
+    return std::to_string(found->up) + " up, " + std::to_string(found->down) + " down" +
+           (found->shares ? ", shared" : "") + (distances.independent(*a, *b) ? ", independent" : "");
+  };
+  EXPECT_EQ(reach("v[i, j]"), "0 up, 0 down, shared");
+  EXPECT_EQ(reach("v[i - 1, j]"), "1 up, 0 down, shared") << "the first one's row is one before";
+  EXPECT_EQ(reach("v[i - 1, j] + v[i + 2, j]"), "1 up, 2 down, shared");
+  EXPECT_EQ(reach("v[n - 1 - i, j]"), "far");
+  EXPECT_EQ(reach("u[i, j]"), "0 up, 0 down, shared, independent");
+}
+
+// ---- lanes and groups of them ----
+
+const char* const csr = R"(
+  program p(n, d, nnz)
+    input  i32 ptr[n + 1]
+    input  i32 col[nnz]
+    input  f32 a[nnz]
+    input  f32 h[n, d]
+    inout  f32 y[n, d]
+    fact   ptr csr pointer of nnz
+    fact   col in 0..n
+)";
+
+TEST(LaneGroups, ShareWhatDataMakeLong) {
+  const Program program = program_of(csr, R"(
+    for v in 0..n:
+      parallel for j in 0..d:
+        y[v, j] = 0
+        for e in ptr[v]..ptr[v + 1]:
+          y[v, j] += a[e]*h[col[e], j]
+  )");
+  Analyses known;
+  const Stmt inner = first<ir::For>(program.body, 1);
+  EXPECT_TRUE(has_length_from_data(*first<ir::For>(program.body, 2).as<ir::For>()));
+  ASSERT_TRUE(fits_lane_groups({program, known}, *inner.as<ir::For>()));
+  const Stmt grouped = lane_groups({program, known}, *inner.as<ir::For>(), 32);
+  EXPECT_TRUE(first<ir::Allocate>(grouped)) << "partial results of the groups";
+  EXPECT_NE(ir::print(grouped).find("threads for t in 0..32"), std::string::npos) << ir::print(grouped);
+}
+
+TEST(LaneGroups, DoNotFitOtherLoops) {
+  const auto fits = [](const std::string& inside) {
+    const Program program = program_of(csr, "for v in 0..n:\n  parallel for j in 0..d:\n" + inside);
+    Analyses known;
+    return fits_lane_groups({program, known}, *first<ir::For>(program.body, 1).as<ir::For>());
+  };
+  EXPECT_TRUE(fits("    for e in ptr[v]..ptr[v + 1]:\n      y[v, j] += a[e]*h[col[e], j]\n"));
+  EXPECT_FALSE(fits("    for e in 0..nnz:\n      y[v, j] += a[e]*h[col[e], j]\n")) << "the host knows the length";
+  EXPECT_FALSE(fits("    for e in ptr[v]..ptr[v + 1]:\n      y[v, j] = h[col[e], j]\n")) << "no sum";
+  EXPECT_FALSE(fits("    for e in ptr[j]..ptr[j + 1]:\n      y[v, j] += a[e]\n")) << "each lane has its own length";
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

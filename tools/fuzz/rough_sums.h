@@ -1,0 +1,25 @@
+// What rounding can make of sums: the program with an error in each of their steps.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+#include <cstdint>
+
+namespace loopgrad::fuzz {
+
+/// Follows each sum of floats by the largest error that rounding its step to f32 can make (to f64, where it is stored
+/// as that). Beside the element its mass is summed up, the magnitudes of all terms so far:
+///
+///   s[i] += v   ->   s_mass[i] += abs(v)
+///                    s[i] += v
+///                    s[i] += u*max(s_mass[i], abs(s[i]))
+///
+/// Run in f64, the result differs from that of the program by the running error bound of a sum (Higham, "Accuracy and
+/// Stability of Numerical Algorithms", 4.2), with the mass in place of the partial sums, so that it bounds them in
+/// another order, too. It grows with the terms that meet in one element and with how much they cancel, and what is
+/// computed from the sum makes of it what it makes of a real error. Products (`*=`) err by u*abs(s[i]).
+///
+/// Of each statement the errors have one sign: all have the same for seed 0, others draw them.
+ir::Program rough_sums(const ir::Program& program, std::uint64_t seed);
+
+}  // namespace loopgrad::fuzz
