@@ -30,9 +30,10 @@ struct Element {
   bool certain = false;     // they store to it in any case: it exists
   bool starts_new = false;  // the first access is an assignment that is executed in any case
   int stores = 0;
-  bool read_in_loop = false, stored_in_loop = false, in_parallel_loop = false;  // with the loop among them
-  std::set<ir::ReduceOp> sums;                                                  // kinds
-  SourceLocation location;                                                      // of the first sum, or store
+  bool read_in_loop = false;  // after it was stored to, by a loop among them
+  bool stored_in_loop = false, in_parallel_loop = false;
+  std::set<ir::ReduceOp> sums;  // kinds
+  SourceLocation location;      // of the first sum, or else of the first store
 
   bool is(const ir::Array& other, const std::vector<ir::Expr>& at) const;
 };
