@@ -368,9 +368,9 @@ Stmt ScalarElements::over_block(const Stmt& s, const ScalarPolicy& policy) const
   const std::vector<Stmt>& list = s.as<ir::Block>()->body;
   std::vector<Range> ranges;
   for (const Element& e : of(list)) {
+    if (!e.certain || !policy.pays(e)) continue;
     const Range range = policy.whole_blocks ? Range{0, std::ssize(list), {e}} : range_of(list, e);
-    const bool is_inside = range.end - range.begin == 1;  // the scope of a local
-    if (e.certain && policy.pays(e) && !is_inside) add(ranges, range);
+    if (range.end - range.begin > 1) add(ranges, range);  // or it is in the scope of a local, and found there
   }
   if (ranges.empty()) return {};
   std::vector<Stmt> result;
