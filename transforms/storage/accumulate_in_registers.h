@@ -7,11 +7,10 @@
 //                                           y[i] = y_sum
 //
 // C++ compilers cannot do this by themselves in OpenMP regions, where they do not know that y, x and w differ.
-// Requires: nothing. Guarantees: every element gets the same operations in the same order. The condition is left out
-// where a statement before the loop writes the element; else the sum must happen on every trip, so that the element is
-// known to exist. Where that statement is an assignment right before the loop, the scalar starts with its value and the
-// assignment goes. Leaves alone: sums whose array the loop also reads, atomic sums, arrays that may alias others, f16
-// and bf16 (rounded at each step in memory).
+// Requires: nothing. Guarantees: every element gets the same operations in the same order. Where another statement of
+// the block stores to the element, the scalar is there from the first use to the last, and there is no condition; else
+// the sum must happen on every trip of the loop, and of loops directly inside it, so that the element is known to
+// exist. What a scalar takes no place of: elements_in_scalars.h; and what parallel loops use.
 #pragma once
 
 #include "dsl/ir/program.h"

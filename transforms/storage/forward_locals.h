@@ -2,6 +2,9 @@
 //
 //   seed = d_y[i]*w[i]                      seed = d_y[i]*w[i]
 //   d_x[i + 1] += seed*a[i]         ->      d_x[i + 1] += d_y[i]*w[i]*a[i]
+//
+// The way back from elements_in_scalars.h, and a part of a plan of sums: a value is computed again where it would have
+// to be kept for another nest.
 #pragma once
 
 #include "dsl/poly/model.h"

@@ -9,10 +9,9 @@
 //
 // Where nests are fused, what the first one left for the second is often wanted by nobody else. Requires: parallel
 // loops are marked. Guarantees: every other element gets the same operations in the same order. Applies to the last
-// nest in the scope of a local array when each iteration first assigns or updates one element of it, its own, and no
-// other iteration touches that; of an `if` at the end of the scope, to the last nest of each branch. What the first
-// statement reads of the element is loaded before. Leaves alone: nests with loops inside, f16 and bf16 (rounded in
-// memory).
+// nest in the scope of a local array when each iteration stores, in any case, to one element of it, its own, and no
+// other iteration touches that; of an `if` at the end of the scope, to the last nest of each branch. What is read of
+// the element before is loaded. Leaves alone: nests with loops inside, and what elements_in_scalars.h does.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -1,11 +1,13 @@
 #include "transforms/storage/level_uses.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -52,6 +54,35 @@ std::optional<IndexRange> values_of(const Expr& index, const std::vector<Stmt>& 
     return IndexRange{loop->lower + ir::int_const(*offset), loop->upper + ir::int_const(*offset)};
   }
   return IndexRange{index, index + ir::int_const(1)};
+}
+
+std::optional<ElementNest> element_nest(const Stmt& s) {
+  ElementNest nest;
+  Stmt at = s;
+  for (; at.as<ir::For>(); at = at.as<ir::For>()->body) nest.loops.push_back(at.as<ir::For>());
+  nest.assign = at.as<ir::Assign>();
+  return nest.assign ? std::optional(nest) : std::nullopt;
+}
+
+std::optional<std::vector<IndexRange>> range_of(const std::vector<const ir::For*>& loops,
+                                                const std::vector<Expr>& indices) {
+  if (loops.size() != indices.size()) return std::nullopt;
+  std::vector<IndexRange> range;
+  std::set<const ir::For*> taken;
+  for (const Expr& index : indices) {
+    auto* var = index.as<ir::Var>();
+    const auto loop = std::find_if(loops.begin(), loops.end(),
+                                   [&](const ir::For* l) { return var && l->iterator == var->symbol && !l->at_most; });
+    if (loop == loops.end() || !taken.insert(*loop).second) return std::nullopt;
+    range.push_back({(*loop)->lower, (*loop)->upper});
+  }
+  return range;
+}
+
+bool is_whole(const std::vector<IndexRange>& range, const std::vector<Expr>& shape) {
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (ir::as_int(range[d].lower) != 0 || !ir::equal(range[d].upper, shape[d])) return false;
+  return true;
 }
 
 std::optional<LevelWindow> level_window(const std::vector<LevelUse>& uses) {

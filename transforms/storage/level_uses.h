@@ -34,6 +34,21 @@ struct IndexRange {
 /// The values of an index: of the iterator of a loop of the path plus a constant, or of one that no loop changes.
 std::optional<IndexRange> values_of(const ir::Expr& index, const std::vector<ir::Stmt>& path);
 
+/// A perfect nest with one assignment inside.
+struct ElementNest {
+  std::vector<const ir::For*> loops;
+  const ir::Assign* assign = nullptr;
+
+  const ir::Load* source() const { return assign->value.as<ir::Load>(); }  // null: it is no copy
+};
+std::optional<ElementNest> element_nest(const ir::Stmt& s);
+
+/// The ranges of the dimensions when each index is the iterator of a loop of its own, and no loop is left over.
+std::optional<std::vector<IndexRange>> range_of(const std::vector<const ir::For*>& loops,
+                                                const std::vector<ir::Expr>& indices);
+/// Whether these are all elements.
+bool is_whole(const std::vector<IndexRange>& range, const std::vector<ir::Expr>& shape);
+
 /// The loop that goes through the levels, and those that one step of it uses: t + least ... t + most.
 struct LevelWindow {
   ir::Stmt loop;

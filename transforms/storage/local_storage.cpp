@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/accesses.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loops.h"
@@ -16,22 +17,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-// Calls f(indices) for every access of the array.
-template <class F>
-void for_each_access(const Stmt& s, const ir::Array& array, F&& f) {
-  ir::walk(
-      s,
-      [&](const Stmt& child) {
-        for_each_store(child, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
-          if (stored == array) f(indices);
-        });
-      },
-      [&](const Expr& e) {
-        auto* load = e.as<ir::Load>();
-        if (load && load->array == array) f(load->indices);
-      });
-}
 
 // The loop below the Allocate that has all uses of the array, or null.
 Stmt only_user(const ir::Allocate& node) {
@@ -50,12 +35,13 @@ int own_dimension(const ir::Array& array, const ir::For& loop) {
   for (std::size_t dim = 0; dim < array->shape.size(); ++dim) {
     Expr common;
     bool own = true;
-    for_each_access(loop.body, array, [&](const std::vector<Expr>& indices) {
-      Expr index = simplify_indices(indices[dim]);
+    for (const Access& access : accesses_of(loop.body)) {
+      if (access.array != array) continue;
+      Expr index = simplify_indices(access.indices[dim]);
       if (!common) common = index;
       ir::LinearForm offset = linear_form(index - ir::var(loop.iterator));
       own = own && ir::equal(index, common) && offset.terms.empty();
-    });
+    }
     if (own && common) return static_cast<int>(dim);
   }
   return -1;

@@ -5,6 +5,7 @@
 #include "dsl/poly/dependences.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/storage/level_uses.h"
 #include "transforms/storage/storage_plan.h"
 
 #include <algorithm>
@@ -55,16 +56,14 @@ std::vector<Copy> copies_in(const Stmt& body) {
 // Whether the copy is `for i in 0..n: .. target[i, ..] = local[i, ..]`, of all elements of both, in no other loop and
 // under no condition.
 bool is_of_all(const Copy& copy, const Statement& copier, const Stmt& body) {
-  const ir::Assign& assign = copy.assign();
-  const std::vector<Expr>& indices = copy.source->indices;
-  if (copier.loops.size() != indices.size() || assign.indices.size() != indices.size()) return false;
-  for (std::size_t d = 0; d < indices.size(); ++d) {
-    auto* loop = copier.loops[d].as<ir::For>();
-    if (!loop || loop->at_most || ir::as_int(loop->lower) != 0) return false;
-    const Expr& extent = copy.source->array->shape[d];
-    if (!ir::equal(indices[d], ir::var(loop->iterator)) || !ir::equal(assign.indices[d], indices[d])) return false;
-    if (!ir::equal(loop->upper, extent) || !ir::equal(assign.array->shape[d], extent)) return false;
-  }
+  const ir::Array &from = copy.source->array, &to = copy.assign().array;
+  std::vector<const ir::For*> loops;
+  for (const Stmt& loop : copier.loops)
+    if (loop.as<ir::For>()) loops.push_back(loop.as<ir::For>());
+  const auto range = range_of(loops, copy.source->indices);
+  if (!range || loops.size() != copier.loops.size() || !is_whole(*range, from->shape) ||
+      !ir::equal(copy.assign().indices, copy.source->indices) || !ir::equal(to->shape, from->shape))
+    return false;
   bool decides = false;
   ir::walk_stmts(copier.loops[0], [&](const Stmt& s) { decides |= s.kind() == ir::Kind::If; });
   const auto parts = top_level(body);

@@ -21,44 +21,6 @@ namespace {
 
 constexpr std::int64_t widest_border = 4;  // as the tape has room for: see tape/tape_layout.cpp
 
-// A perfect nest with one assignment inside.
-struct Nest {
-  std::vector<const ir::For*> loops;
-  const ir::Assign* assign = nullptr;
-
-  const ir::Load* source() const { return assign->value.as<ir::Load>(); }
-};
-
-std::optional<Nest> nest_of(const Stmt& s) {
-  Nest nest;
-  Stmt at = s;
-  for (; at.as<ir::For>(); at = at.as<ir::For>()->body) nest.loops.push_back(at.as<ir::For>());
-  nest.assign = at.as<ir::Assign>();
-  return nest.assign ? std::optional(nest) : std::nullopt;
-}
-
-// The ranges of the dimensions when each index is the iterator of a loop of its own, and no loop is left over.
-std::optional<std::vector<IndexRange>> range_of(const std::vector<const ir::For*>& loops,
-                                                const std::vector<Expr>& indices) {
-  if (loops.size() != indices.size()) return std::nullopt;
-  std::vector<IndexRange> range;
-  std::set<const ir::For*> taken;
-  for (const Expr& index : indices) {
-    auto* var = index.as<ir::Var>();
-    const auto loop = std::find_if(loops.begin(), loops.end(),
-                                   [&](const ir::For* l) { return var && l->iterator == var->symbol && !l->at_most; });
-    if (loop == loops.end() || !taken.insert(*loop).second) return std::nullopt;
-    range.push_back({(*loop)->lower, (*loop)->upper});
-  }
-  return range;
-}
-
-bool is_whole(const std::vector<IndexRange>& range, const std::vector<Expr>& shape) {
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    if (ir::as_int(range[d].lower) != 0 || !ir::equal(range[d].upper, shape[d])) return false;
-  return true;
-}
-
 bool is_whole_but_for_borders(const std::vector<IndexRange>& range, const std::vector<Expr>& shape) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto before = ir::as_int(range[d].lower), behind = distance(shape[d], range[d].upper);
@@ -99,7 +61,7 @@ class Levels {
   const ir::For& steps() const { return *loop_.as<ir::For>(); }
 
   bool is_copy_of_level() {
-    const auto nest = nest_of(copy_);
+    const auto nest = element_nest(copy_);
     auto* source = nest ? nest->source() : nullptr;
     if (steps().mode != ir::LoopMode::Forward || ir::has_load(steps().lower) || ir::has_load(steps().upper))
       return false;
@@ -171,7 +133,7 @@ class Levels {
 
   // The array that the first state is a copy of, when that one stays as it is and only the loop uses the copy.
   void find_origin() {
-    const auto nest = setting_ ? nest_of(setting_) : std::nullopt;
+    const auto nest = setting_ ? element_nest(setting_) : std::nullopt;
     auto* source = nest ? nest->source() : nullptr;
     if (!source || source->array == array_ || source->array->type != array_->type) return;
     if (source->array->role == ir::ArrayRole::Local || ir::aliased_arrays(program_).count(source->array)) return;
@@ -297,7 +259,7 @@ class Levels {
 
   Stmt last_state() const {
     const Stmt like = origin_ ? setting_ : copy_;
-    const Nest nest = *nest_of(like);
+    const ElementNest nest = *element_nest(like);
     const std::vector<Expr>& element = nest.assign->indices;
     const Expr any = ir::binary(BinaryOp::Lt, steps().lower, steps().upper);
     const Expr level = at_level(steps().upper - ir::int_const(1), element);

@@ -4,7 +4,8 @@
 //   threads for u in 0..1: t += y    ->    t = 2*x
 //                                          t += y
 //
-// A scalar of the block that every thread sets for itself stays so, unless a single thread sets it elsewhere.
+// A scalar of the block that every thread sets for itself stays so, unless a single thread sets it elsewhere. No part
+// of the storage plan: scalars stay what they are, and it is decided who sets them.
 #pragma once
 
 #include "dsl/ir/stmt.h"

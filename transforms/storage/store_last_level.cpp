@@ -4,6 +4,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/peel.h"
 #include "transforms/storage/level_uses.h"
 #include "transforms/storage/storage_plan.h"
 
@@ -46,8 +47,9 @@ class LastLevel {
           if (s.same_as(copy_)) return ir::if_then(none, without_steps(), {}, copy_->location);
           if (const Stmt fill = shorter_border_fill(s)) return fill;
           if (!s.same_as(loop_) && !fills_.count(s.get())) return std::nullopt;
-          const ir::For& loop = *s.as<ir::For>();
-          return ir::block({without_last(loop), ir::if_then(any, last_iteration(loop), {}, loop.location)});
+          const Stmt to_target = redirected(s);
+          const Stmt last = peel_last(*to_target.as<ir::For>())->last;
+          return ir::block({peel_last(*s.as<ir::For>())->before, ir::if_then(any, last, {}, s->location)});
         }));
   }
 
@@ -63,19 +65,13 @@ class LastLevel {
 
   // target[i, ..] = tape[last, i + constant, ..], for all of the target; or a select of that where there are steps.
   bool is_copy_of_last_level() {
-    std::vector<Expr> extents, indices;
-    Stmt at = copy_;
-    for (; at.as<ir::For>(); at = at.as<ir::For>()->body) {
-      const ir::For& loop = *at.as<ir::For>();
-      if (ir::as_int(loop.lower) != 0 || loop.at_most) return false;
-      extents.push_back(loop.upper);
-      indices.push_back(ir::var(loop.iterator));
-    }
-    auto* assign = at.as<ir::Assign>();
-    if (!assign || indices.empty() || !ir::equal(assign->indices, indices) || !ir::equal(assign->array->shape, extents))
-      return false;
-    target_ = assign->array;
-    Expr value = assign->value;
+    const auto nest = element_nest(copy_);
+    if (!nest) return false;
+    target_ = nest->assign->array;
+    const std::vector<Expr>& indices = nest->assign->indices;
+    const auto range = range_of(nest->loops, indices);
+    if (!range || !is_whole(*range, target_->shape)) return false;
+    Expr value = nest->assign->value;
     if (auto* choice = value.as<ir::Select>()) {
       if (!ir::equal(choice->condition, ir::binary(BinaryOp::Lt, steps().lower, steps().upper))) return false;
       value = choice->a;
@@ -174,7 +170,8 @@ class LastLevel {
     if (!nest || !is_redirected(use, place)) return false;
     const ir::For& fill = *nest.as<ir::For>();
     const bool same_steps = ir::equal(fill.lower, steps().lower) && ir::equal(fill.upper, steps().upper);
-    if (!same_steps || fill.at_most || distance(use.index, ir::var(fill.iterator)) != offset_) return false;
+    if (!same_steps || fill.at_most || !peel_last(fill) || distance(use.index, ir::var(fill.iterator)) != offset_)
+      return false;
     fills_.insert(nest.get());
     return true;
   }
@@ -198,14 +195,9 @@ class LastLevel {
     return ir::for_loop(loop.iterator, loop.lower, fill->second.end, loop.body, loop.mode, loop.location);
   }
 
-  static Stmt without_last(const ir::For& loop) {
-    const Expr end = simplify_indices(loop.upper - ir::int_const(1));
-    return ir::for_loop(loop.iterator, loop.lower, end, loop.body, loop.mode, loop.location);
-  }
-
   // With the target in place of the last level.
-  Stmt last_iteration(const ir::For& loop) const {
-    const Stmt body = ir::rewrite(loop.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+  Stmt redirected(const Stmt& loop) const {
+    return ir::rewrite(loop, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       if (!redirected_.count(s.get())) return std::nullopt;
       const ir::Assign& store = *s.as<ir::Assign>();
       std::vector<Expr> indices;
@@ -213,8 +205,6 @@ class LastLevel {
         indices.push_back(store.indices[d + 1] - ir::int_const(shifts_[d]));
       return ir::assign(target_, std::move(indices), store.value, store.location);
     });
-    const Expr last = loop.upper - ir::int_const(1);
-    return simplify_indices(ir::with_fresh_names(ir::substitute(body, {{loop.iterator, last}})));
   }
 
   Stmt without_steps() const {

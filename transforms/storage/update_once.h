@@ -13,13 +13,9 @@
 // In a body that the threads of a block share, each has the scalar for itself, and loads it before the loops that add
 // to it.
 //
-// It compares elements within one iteration, as one thread sees them; `Passing` (analysis/accesses.h), which the passes
-// on the host's part share, asks about all iterations of what is passed.
-//
 // Requires: the body of one thread, or of a block's before its loops are spread. Guarantees: every element gets the
-// same operations in the same order. Leaves alone: elements that are not updated in any case (they need not exist),
-// elements of which another access may be the same, bodies with While loops, arrays that may alias, f16 and bf16
-// (rounded at each step in memory).
+// same operations in the same order. Leaves alone: elements that are not updated in any case (they need not exist), and
+// bodies with While loops or stacks. What a scalar takes no place of: elements_in_scalars.h.
 #pragma once
 
 #include "dsl/ir/program.h"

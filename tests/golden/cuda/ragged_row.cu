@@ -41,7 +41,6 @@ extern "C" __global__ void __launch_bounds__(512) csr_sum_0_(index_t n_, index_t
             }
             y_now_ += y_now_all_;
             if (threadIdx.x == 0) {
-              // text:5
               y_[v_1_] = y_now_;
             }
             __syncthreads();
@@ -76,7 +75,6 @@ extern "C" __global__ void __launch_bounds__(32) csr_sum_1_(index_t n_, const in
       }
       y_now_ += y_now_all_;
       if (threadIdx.x == 0) {
-        // text:5
         y_[v_] = y_now_;
       }
       __syncthreads();

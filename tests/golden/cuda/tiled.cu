@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(256) products_0_(index_t n_, index_
               if (j_start_ + 4 <= m_) {
                 #pragma unroll
                 for (index_t j_2_ = j_start_; j_2_ < j_start_ + 4; ++j_2_) {
-                  // text:5
+                  // text:10
                   c_[i_ * m_ + j_2_] = c_now_[j_2_ - j_start_];
                   if (i_ + 1 < n_) {
                     c_[i_1_ * m_ + j_2_] = c_now_1_[j_2_ - j_start_];
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256) products_1_(index_t n_, index_
               alignas(16) double c_wide_[4];
               #pragma unroll
               for (index_t j_2_ = j_start_; j_2_ < j_start_ + 4; ++j_2_) {
-                // text:5
+                // text:10
                 c_wide_[j_2_ - j_start_] = c_now_[j_2_ - j_start_];
               }
               copy_four(&c_[i_ * m_ + j_start_], c_wide_ + 0);
@@ -225,7 +225,6 @@ extern "C" __global__ void __launch_bounds__(256) products_2_(index_t n_, index_
               // text:10
               c_now_ = fused(a_[i_ * k_ + l_], double(b_[l_ * m_ + j_]), c_now_);
             }
-            // text:5
             c_[i_ * m_ + j_] = c_now_;
           }
         }
@@ -261,7 +260,6 @@ extern "C" __global__ void __launch_bounds__(256) products_3_(index_t n_, index_
       }
       c_now_ += c_now_all_;
       if (threadIdx.x == 0) {
-        // text:5
         c_[i_ * m_ + j_] = c_now_;
       }
       if (one_turn) break;

@@ -63,10 +63,12 @@ static int conv1d_run(int64_t n_, int64_t k_, const float* __restrict x_, const 
     for (int64_t i_tile_ = 0; i_tile_ < n_ / 64; ++i_tile_) {
       // emitter_test.cpp:22
       alignas(64) float y_sum_[64];
+      // emitter_test.cpp:21
       #pragma omp simd
       for (int64_t lane_ = 0; lane_ < 64; ++lane_) {
         y_sum_[lane_] = 0.0f;
       }
+      // emitter_test.cpp:22
       for (int64_t j_ = 0; j_ < k_; ++j_) {
         #pragma omp simd
         for (int64_t lane_1_ = 0; lane_1_ < 64; ++lane_1_) {

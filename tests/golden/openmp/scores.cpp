@@ -17,6 +17,7 @@ static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restric
         float y_sum_5_;
         float y_sum_6_;
         float y_sum_7_;
+        // emitter_test.cpp:133
         y_sum_ = 0.0f;
         y_sum_1_ = 0.0f;
         y_sum_2_ = 0.0f;
@@ -25,6 +26,7 @@ static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restric
         y_sum_5_ = 0.0f;
         y_sum_6_ = 0.0f;
         y_sum_7_ = 0.0f;
+        // emitter_test.cpp:134
         Lanes<float> lane_sums_[8] = {};
         int64_t c_first_ = 0;
         for (; c_first_ + 8 <= d_; c_first_ += 8) {

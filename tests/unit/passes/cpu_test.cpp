@@ -66,6 +66,103 @@ TEST(AccumulateInRegisters, KeepsSumsThatTheLoopReads) {
     )");
 }
 
+TEST(AccumulateInRegisters, ReadsOtherElementsOfItsArray) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n)
+      inout  f32 a[n, n]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..i:
+        for k in 0..j:
+          a[i, j] += -(a[i, k]*a[j, k])
+        a[i, j] = a[i, j]*0.001
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..i:
+        local f32 a_sum
+        a_sum = a[i, j]
+        for k in 0..j:
+          a_sum += -(a[i, k]*a[j, k])
+        a_sum = a_sum*0.001
+        a[i, j] = a_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, IsThereFromTheFirstUseToTheLast) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      input  f32 x[k]
+      inout  f32 y[n]
+      inout  f32 z[n]
+    )",
+              R"(
+    for i in 0..n:
+      z[i] += 1
+      y[i] = 0
+      for j in 0..k:
+        y[i] += x[j]
+      z[i] += y[i]
+      z[i] *= 2
+    )",
+              R"(
+    for i in 0..n:
+      z[i] += 1
+      local f32 y_sum:
+        y_sum = 0
+        for j in 0..k:
+          y_sum += x[j]
+        z[i] += y_sum
+        y[i] = y_sum
+      z[i] *= 2
+    )");
+}
+
+TEST(AccumulateInRegisters, SumsOverLoopsDirectlyInsideEachOther) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      input  f32 x[n, k]
+      inout  f32 y[1]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..k:
+        y[0] += x[i, j]
+    )",
+              R"(
+    if 0 < n && 0 < k:
+      local f32 y_sum
+      y_sum = y[0]
+      for i in 0..n:
+        for j in 0..k:
+          y_sum += x[i, j]
+      y[0] = y_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, KeepsElementsWhoseIndexTheLoopChanges) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      inout  i32 at[1]
+      inout  f32 y[n + 1]
+    )",
+              R"(
+    for j in 0..k:
+      y[min(at[0], n)] += 1
+      at[0] = max(at[0], 0)
+    )",
+              R"(
+    if 0 < k:
+      local i32 at_now
+      at_now = at[0]
+      for j in 0..k:
+        y[min(at_now, n)] += 1
+        at_now = max(at_now, 0)
+      at[0] = at_now
+    )");
+}
+
 TEST(SinkSumLoops, SumsARowElementByElement) {
   expect_pass("sink_sum_loops", R"(
     program p(r, k, m)

@@ -373,12 +373,38 @@ TEST(ForwardElements, KeepsWhatLoopsReadInAScalar) {
               R"(
     parallel for i in 0..n:
       local f32 seed
-      seed = d[i, i]
       local f32 d_now
+      d_now = d[i, i]
+      seed = d_now
       d_now = seed/a[i]
       parallel for k in 0..i:
         d[i, k] += -(d_now*a[k])
       d[i, i] = d_now
+    )");
+}
+
+TEST(ForwardElements, LooksIntoLoopsAroundOthers) {
+  expect_pass("forward_elements", R"(
+    program p(n)
+      input  f32 a[n]
+      inout  f32 d[n]
+      inout  f32 y[n, n]
+    )",
+              R"(
+    parallel for b in 0..n:
+      for i in 0..n:
+        d[b] = a[i]
+        for k in 0..n:
+          y[b, k] += d[b]
+    )",
+              R"(
+    parallel for b in 0..n:
+      for i in 0..n:
+        local f32 d_now
+        d_now = a[i]
+        for k in 0..n:
+          y[b, k] += d_now
+        d[b] = d_now
     )");
 }
 

@@ -330,19 +330,21 @@ TEST(AccumulateInRegisters, StartsWithTheValueAssignedBefore) {
   expect_same_bits_for(before, after, {1, 4});
 }
 
-TEST(AccumulateInRegisters, ValuesThatAreReadOrChangeInBetweenStay) {
+TEST(AccumulateInRegisters, WhatIsReadInBetweenIsReadFromTheScalar) {
   ProgramBuilder p("kept");
   auto n = p.size("n"), m = p.size("m");
   auto x = p.input<float>("x", {n, m});
   auto y = p.output<float>("y", {n}), z = p.output<float>("z", {n}), v = p.inout<float>("v", {n});
   for (auto i : p.loop("i", 0, n)) {
     y(i) = v(i);
-    z(i) = y(i);  // reads y
+    z(i) = y(i);
     v(i) = 3.0f;  // changes what y starts from
     for (auto j : p.loop("j", 0, m)) y(i) += x(i, j);
   }
   const ir::Program before = p.build().ir(), after = accumulate_in_registers(before);
-  EXPECT_TRUE(contains(after, "y[i] = v[i]\n")) << ir::print(after);
+  EXPECT_TRUE(contains(after, "y_sum = v[i]\n")) << ir::print(after);
+  EXPECT_TRUE(contains(after, "z[i] = y_sum\n")) << ir::print(after);
+  EXPECT_FALSE(contains(after, "y[i] = v[i]\n")) << ir::print(after);
   expect_same_bits_for(before, after, {1, 4});
 }
 
