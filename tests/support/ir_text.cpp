@@ -235,7 +235,7 @@ class ProgramReader {
     return run;
   }
   /// A number after these words, and a parenthesis; or nothing, where the text goes on in another way.
-  std::optional<std::int64_t> read_number(TokenReader& in, std::initializer_list<const char*> words) {
+  std::optional<std::int64_t> read_number(TokenReader& in, const std::vector<std::string>& words) {
     if (!in.accept_all(words)) return std::nullopt;
     const auto number = as_int(index(in));
     in.expect(")");

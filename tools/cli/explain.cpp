@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
+#include <vector>
 
 namespace loopgrad::cli {
 namespace {
@@ -98,7 +100,13 @@ std::string kernels_text(const Part& part) {
 std::string runs_text(const Part& part) {
   if (part.decisions.runs.empty()) return "";
   Rows rows = {{"what", "line", "runs", "reason"}};
-  for (const RunDecision& d : part.decisions.runs) rows.push_back({d.what, d.where.str(), d.decision, d.reason});
+  std::map<std::vector<std::string>, int> times;  // copies of one loop run alike
+  for (const RunDecision& d : part.decisions.runs) {
+    const std::vector<std::string> row = {d.what, d.where.str(), d.decision, d.reason};
+    if (times[row]++ == 0) rows.push_back(row);
+  }
+  for (std::vector<std::string>& row : rows)
+    if (const int copies = times[row]; copies > 1) row[0] += fmt::format(" ({} times)", copies);
   return titled(fmt::format("Threads, lanes and memory of the {} program", part.name), rows);
 }
 

@@ -1,6 +1,10 @@
 // How a CPU runs loops: each pass of the last part of its list alone.
 #include "tests/unit/passes/expect_pass.h"
 
+#include "dsl/ir/printer.h"
+#include "transforms/map/cpu/loop_work.h"
+#include "transforms/map/cpu/vector_lanes.h"
+
 #include <gtest/gtest.h>
 
 namespace loopgrad::transforms {
@@ -129,6 +133,52 @@ TEST(VectorizeLoops, LeavesAloneWhatIterationsShareOrScatter) {
   expect_kept("vectorize_loops", declarations, "parallel for i in 0..n:\n  z[0] += (atomic) x[0, i]\n",
               "there is an atomic sum inside");
   expect_kept("vectorize_loops", declarations, "parallel for i in 0..1:\n  y[i] = x[0, i]\n");
+}
+
+/// An estimate for the first loop of a program, in terms of what is outside.
+std::string work_in(const std::string& body) {
+  const ir::Program program = program_of(R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      inout  i64 ptr[n + 1]
+      inout  f32 y[n]
+    )",
+                                         body);
+  return ir::print(work_of_trip(*program.body.as<ir::For>(), {program.sizes.begin(), program.sizes.end()}));
+}
+
+TEST(WorkOfTrip, CountsWhatIsInsideInTermsOfWhatIsOutside) {
+  EXPECT_EQ(work_in("for i in 0..n:\n  y[i] = x[i, 0]*2 + x[i, 1]\n"), "5");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..m:\n    y[i] += exp(x[i, j])\n"), "m*15");
+  // Data and triangles count as eight trips, or as what was promised; the block of a sum as its size.
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in ptr[i]..ptr[i + 1]:\n    y[i] += 1\n"), "32");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..i (at most m):\n    y[i] += 1\n"), "m*4");
+  EXPECT_EQ(work_in("for b in 0..m:\n  for j in b*8..min(b*8 + 8, n):\n    y[j] += 1\n"), "32");
+  // What is computed once for all trips costs nothing in each of them.
+  EXPECT_EQ(work_in("for i in 0..n:\n  y[i] = f32(i + min(m//2, n//3))\n"), "2");
+}
+
+TEST(VectorLanes, NeedFewerScatteredAccessesThanContiguousOnes) {
+  const ir::Program program = program_of(R"(
+    program p(n)
+      input  f32 x[n, n]
+      inout  f32 y[n]
+      inout  f32 z[n]
+    )",
+                                         R"(
+    for i in 0..n:
+      y[i] = x[i, 0] + z[i]
+    for i in 0..n:
+      y[i] = x[i, 0] + x[i, 1]
+    for i in 0..n:
+      y[i] += z[i]
+    )");
+  const auto& loops = program.body.as<ir::Block>()->body;
+  EXPECT_TRUE(plan_lanes(*loops[0].as<ir::For>(), {}).fits);
+  EXPECT_EQ(plan_lanes(*loops[1].as<ir::For>(), {}).why_not, "most accesses are not to neighbouring elements");
+  EXPECT_TRUE(plan_lanes(*loops[2].as<ir::For>(), {}).fits);
+  EXPECT_EQ(plan_lanes(*loops[2].as<ir::For>(), {program.arrays[1]}).why_not, "iterations share 'y'");
+  EXPECT_FALSE(is_eight_sums(*loops[2].as<ir::For>()));
 }
 
 TEST(ShareLoops, TheOutermostParallelLoopWhereItPays) {
