@@ -105,7 +105,7 @@ TEST(IrText, KeepsHowACpuRunsLoops) {
   output f32 y[n, m]
   inout  f32 z[n]
 for t in 0..3:
-  local f32 row[m + t] (call) (out 1)
+  local f32 row[m] (call) (out 1)
   parallel for i in 0..n (threads) (together 2) (uneven) (pays from 20000 at m*3) (or alone):
     parallel for j in 0..m:
       local f32 s

@@ -230,7 +230,7 @@ TEST(ShareLoops, NestsTogetherAndInSmallSharesWhereWorkDiffers) {
         y[0, i] += x[0, i, k]
     )",
               R"(
-    parallel for i in 0..n (threads) (together 2) (pays from 20000 at m*11):
+    parallel for i in 0..n (threads) (together 2) (pays from 20000 at m*13):
       parallel for j in 0..m:
         y[i, j] = 0
         for k in 0..2:
