@@ -121,6 +121,7 @@ TEST(Emitter, LoopsOverOneRangeShareARegion) {
   EXPECT_EQ(count_of(text, "nowait"), 4u) << text;
 }
 
+/// Eight rows share one loop, whose lanes are added up all at once.
 TEST(Emitter, SumsSideBySide) {
   lg::ProgramBuilder p("scores");
   auto n = p.size("n"), k = p.size("k"), d = p.size("d");
@@ -137,6 +138,7 @@ TEST(Emitter, SumsSideBySide) {
   expect_golden("scores.cpp", functions_of(emitted({transforms::mapped_to_cpu(parallel(p.build(), {"i", "o"}))})));
 }
 
+/// They are computed once, at the start of the function.
 TEST(Emitter, RepeatedExtentsAreNamed) {
   lg::ProgramBuilder p("blocks");
   auto n = p.size("n");
