@@ -188,7 +188,8 @@ class Verifier {
     declare(f.iterator.id, f.iterator.name);
     const int outer_shared = shared_at_, outer_lanes = lane_loops_;
     if (f.run.threads) shared_at_ = static_cast<int>(loops_.size());
-    lane_loops_ += f.run.lanes != 1;
+    lane_loops_ += f.run.lanes != 1 && !is_parallel(f.mode);
+    const bool outer_in_lanes = std::exchange(in_lanes_, in_lanes_ || f.run.lanes != 1);
     const bool outer_streams = std::exchange(streams_, bool(f.streams));
     loops_.push_back(f.iterator);
     const bool outer = in_parallel_, outer_kernel = in_kernel_, outer_branch = in_branch_;
@@ -202,6 +203,7 @@ class Verifier {
     streams_ = outer_streams;
     shared_at_ = outer_shared;
     lane_loops_ = outer_lanes;
+    in_lanes_ = outer_in_lanes;
     in_parallel_ = outer;
     in_kernel_ = outer_kernel;
     in_branch_ = outer_branch;
@@ -212,7 +214,7 @@ class Verifier {
     const LoopRun& run = f.run;
     if (f.work) check_without_loads(f.work, place);
     if (f.streams) check_without_loads(f.streams, place);
-    if (run.threads && (f.mode != LoopMode::Parallel || shared_at_ >= 0 || lane_loops_ > 0))
+    if (run.threads && (f.mode != LoopMode::Parallel || shared_at_ >= 0 || in_lanes_))
       fail("threads for what is not parallel, or already on threads or in lanes", place);
     const bool asks = run.together != 1 || run.uneven || run.joins || run.or_alone || run.least_work != 0 || f.work;
     if (asks && !run.threads) fail("what only loops on threads have", place);
@@ -378,7 +380,8 @@ class Verifier {
   const For* before_ = nullptr;               // the loop before the one that comes next
   std::vector<Symbol> loops_;                 // iterators of all loops around
   int shared_at_ = -1;                        // position among them of the loop on threads
-  int lane_loops_ = 0;                        // loops in lanes around
+  bool in_lanes_ = false;                     // a loop in lanes is around
+  int lane_loops_ = 0;                        // sequential ones: iterations of a parallel one share no sums
   std::map<std::int64_t, int> lanes_around_;  // and around the declaration of a scalar
   bool streams_ = false;                      // the loop right around streams rows
 };

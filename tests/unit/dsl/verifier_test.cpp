@@ -193,6 +193,11 @@ TEST(VerifierOfProgramsForACpu, LanesSumIntoWhatIsOutside) {
                                                   {sum(" (lanes 8) (sums of lanes)", "(lanes) "), "of no eight sums"}});
 }
 
+/// A parallel loop may sum without lanes of its own where no two of its iterations meet, as in one of a single trip.
+TEST(VerifierOfProgramsForACpu, IterationsOfParallelLoopsShareNoSums) {
+  EXPECT_EQ(complaint("local f32 s\ns = 0\nparallel for i in n - 1..n (lanes):\n  s += x[i]\ny[0] = s\n"), "");
+}
+
 TEST(VerifierOfProgramsForACpu, StreamedRowsAreOfALoopThatStreams) {
   expect_complaints("for i in 0..n (lanes) (streams 4*n):\n  y[i] = (streamed) x[i]\n",
                     {{"for i in 0..n (lanes):\n  y[i] = (streamed) x[i]\n", "of no loop that streams"},
