@@ -12,8 +12,13 @@
 #include "transforms/loops/unswitch.h"
 #include "transforms/map/cpu/hoist_indices.h"
 #include "transforms/map/cpu/jam_sums.h"
+#include "transforms/map/cpu/join_regions.h"
+#include "transforms/map/cpu/place_arrays.h"
+#include "transforms/map/cpu/share_loops.h"
 #include "transforms/map/cpu/sink_sum_loops.h"
+#include "transforms/map/cpu/stream_rows.h"
 #include "transforms/map/cpu/tile_lanes.h"
+#include "transforms/map/cpu/vectorize_loops.h"
 #include "transforms/map/gpu/fuse_nests.h"
 #include "transforms/map/gpu/hoist_parallel_loops.h"
 #include "transforms/map/gpu/map_to_gpu.h"
@@ -202,7 +207,17 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("split_outer_loops_at_guards", plain<split_outer_loops_at_guards>,
       "after the lanes, which want rectangles and mask what a branch leaves out");
   add("jam_sums", jam_sums, "sums that no lanes took");
-  add("hoist_indices", plain<hoist_indices>, "last: names what the loops repeat");
+  add("hoist_indices", plain<hoist_indices>, "last of those that change loops: names what they repeat");
+}
+
+/// How the threads and lanes of a CPU run the loops, which are final.
+void run_on_cpu(std::vector<Pass>& list) {
+  const auto add = adder(list, Part::Running);
+  add("vectorize_loops", vectorize_loops, "first: there are no threads in a loop over lanes");
+  add("share_loops", share_loops, "the outermost parallel loops that are left; nests of them leave their lanes");
+  add("stream_rows", stream_rows, "of loops in lanes that one thread does");
+  add("place_arrays", place_arrays, "threads are decided: who is inside of them needs memory of its own", true);
+  add("join_regions", join_regions, "last: loops whose memory can run out stay apart");
 }
 
 void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
@@ -268,8 +283,9 @@ std::vector<Pass> passes(const LowerOptions& options) {
   add_shared(list, options);
   if (!options.machine.is_gpu()) add_cpu(list, options);
   else if (options.mode != SumMode::Serial) add_gpu(list, options);  // a stack is one thread's
-  if (options.machine.is_gpu())
-    list.push_back({"place_locals", Part::Mapping, plain<place_locals>,
+  if (!options.machine.is_gpu()) run_on_cpu(list);
+  else
+    list.push_back({"place_locals", Part::Running, plain<place_locals>,
                     "last: who shares a local depends on the loops over threads as they are emitted", true});
   std::erase_if(list, [&](const Pass& pass) { return pass.part < options.first || pass.part > options.last; });
   return list;

@@ -1,34 +1,43 @@
 #include "backends/openmp/clauses.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
+#include <set>
 
 namespace loopgrad::backend {
 namespace {
 
 using namespace ir;
 
-/// Below this many operations a parallel loop costs more than it gains.
-constexpr std::int64_t least_parallel_work = 20000;
-
 bool reads_data(const For& loop) { return has_load(loop.lower) || has_load(loop.upper); }
 
 /// The condition under which threads pay for a loop; empty when they surely do.
 std::string pays_text(const ThreadLoop& l, EmitState& state) {
   const For& loop = *l.loop;
-  const Expr work = work_of_trip(loop);
-  std::string total;
-  if (reads_data(loop)) {
-    total = fmt::format("({} - {}) * {}", l.header.upper, l.header.lower, text_of(work, state, Level::Prefix));
-  } else {
-    const Expr operations = (loop.upper - loop.lower) * work;
-    if (const auto known = as_int(operations); known && *known >= least_parallel_work) return "";
-    total = text_of(operations, state, Level::Relation);
-  }
-  return fmt::format("{} >= {}", total, least_parallel_work);
+  if (!loop.work) return "";
+  const std::string total = reads_data(loop) ? fmt::format("({} - {}) * {}", l.header.upper, l.header.lower,
+                                                           text_of(loop.work, state, Level::Prefix))
+                                             : text_of((loop.upper - loop.lower) * loop.work, state, Level::Relation);
+  return fmt::format("{} >= {}", total, loop.run.least_work);
+}
+
+/// What the lanes of the loop sum into, by operation and declaration.
+std::map<ReduceOp, std::vector<Array>> sums_of_lanes(const For& loop) {
+  std::set<Array> own;
+  std::map<ReduceOp, std::map<std::int64_t, Array>> found;
+  walk_stmts(loop.body, [&](const Stmt& s) {
+    if (const auto* n = s.as<Allocate>()) own.insert(n->array);
+    const auto* n = s.as<Reduce>();
+    if (n && n->of_lanes && !own.count(n->array)) found[n->op][n->array->id] = n->array;
+  });
+  std::map<ReduceOp, std::vector<Array>> sums;
+  for (const auto& [op, arrays] : found)
+    for (const auto& [id, array] : arrays) sums[op].push_back(array);
+  return sums;
 }
 
 }  // namespace
@@ -43,32 +52,28 @@ std::string pays_text(const std::vector<ThreadLoop>& loops, EmitState& state) {
   return all;
 }
 
-std::string share_text(const For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state) {
+std::string share_text(const For& loop, const LoopHeader& header, EmitState& state) {
   std::string trips = reads_data(loop) ? fmt::format("({} - {})", header.upper, header.lower)
                                        : text_of(loop.upper - loop.lower, state, Level::Prefix);
   const For* inner = &loop;
-  for (int i = 1; i < plan.collapse; ++i) {
+  for (int i = 1; i < loop.run.together; ++i) {
     inner = inner->body.as<For>();
     trips += " * " + text_of(inner->upper - inner->lower, state, Level::Prefix);
   }
   return trips + " / (64 * threads) + 1";
 }
 
-std::string reduction_clauses(const LoopPlan& plan, EmitState& state) {
+std::string lane_clauses(const For& loop, EmitState& state) {
   static const char* const operators[] = {"+", "*", "min_of", "max_of"};
   std::string out;
-  std::size_t sums = 0, widest = 4;
-  for (const auto& [op, arrays] : plan.simd_reductions) {
+  for (const auto& [op, arrays] : sums_of_lanes(loop)) {
     std::string list;
-    sums += arrays.size();
-    for (const Array& array : arrays) widest = std::max(widest, bytes_of(array->type));
     for (const Array& array : arrays) list += (list.empty() ? "" : ", ") + state.names.of(array);
     out += fmt::format(" reduction({} : {})", operators[static_cast<int>(op)], list);
     if (op == ReduceOp::Min) state.helpers.insert(Helper::MinReduction);
     if (op == ReduceOp::Max) state.helpers.insert(Helper::MaxReduction);
   }
-  // Many sums keep the processor busy in narrow registers too, and those take fewer steps to be added up at the end.
-  if (sums >= 4) out += fmt::format(" simdlen({})", 32 / widest);
+  if (loop.run.lanes > 0) out += fmt::format(" simdlen({})", loop.run.lanes);
   return out;
 }
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include "backends/c_text/expr_text.h"
-#include "backends/openmp/loop_plan.h"
+#include "dsl/ir/program.h"
+
+#include <string>
+#include <vector>
 
 namespace loopgrad::backend {
 
@@ -18,14 +21,14 @@ struct ThreadLoop {
   LoopHeader header;
 };
 
-/// The condition under which threads pay for a region with these loops, which keeps tiny ones on one thread; empty when
-/// one is known to be large.
+/// The condition under which threads pay for a region with these loops (For::work); empty when one is known to be
+/// large.
 std::string pays_text(const std::vector<ThreadLoop>& loops, EmitState& state);
 
 /// How many iterations of an uneven loop a thread fetches at once: there are about 64 shares per thread.
-std::string share_text(const ir::For& loop, const LoopHeader& header, const LoopPlan& plan, EmitState& state);
+std::string share_text(const ir::For& loop, const LoopHeader& header, EmitState& state);
 
-/// ` reduction(+ : a, b) ...` of a loop in vector lanes, or nothing.
-std::string reduction_clauses(const LoopPlan& plan, EmitState& state);
+/// ` reduction(+ : a, b) simdlen(8)` of a loop in vector lanes, or nothing.
+std::string lane_clauses(const ir::For& loop, EmitState& state);
 
 }  // namespace loopgrad::backend

@@ -4,6 +4,7 @@
 #include "backends/openmp/prelude.h"
 #include "backends/openmp/region.h"
 #include "backends/openmp/stmt_text.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -107,7 +108,7 @@ struct Parameter {
 };
 
 /// Parameters of the function that does the work, as far as its body uses them; restrict counts on parameters only.
-std::vector<Parameter> parameters_of(const Program& program, const FunctionPlan& plan, const std::string& body,
+std::vector<Parameter> parameters_of(const Program& program, const FunctionUses& uses, const std::string& body,
                                      EmitState& state) {
   const std::set<Array> aliased = aliased_arrays(program);
   std::set<Array> written;
@@ -125,16 +126,16 @@ std::vector<Parameter> parameters_of(const Program& program, const FunctionPlan&
     add(fmt::format("{}{}* {}", written.count(array) ? "" : "const ", storage_cpp_type(array->type),
                     aliased.count(array) ? "" : "__restrict "),
         state.names.of(array));
-  if (plan.has_stack) list.push_back({"loopgrad_stack* home", "args->stack"});
-  if (plan.has_heap) list.push_back({"loopgrad_block* workspace", "args->workspace"});
-  if (plan.has_contractions) list.push_back({"const loopgrad_blas* blas", "args->blas"});
-  if (plan.has_threads || plan.has_contractions) list.push_back({"int threads", "threads"});
+  if (uses.stack) list.push_back({"loopgrad_stack* home", "args->stack"});
+  if (uses.heap) list.push_back({"loopgrad_block* workspace", "args->workspace"});
+  if (uses.contractions) list.push_back({"const loopgrad_blas* blas", "args->blas"});
+  if (uses.threads || uses.contractions) list.push_back({"int threads", "threads"});
   return list;
 }
 
 FunctionText function_text(const Program& source, const std::string& name) {
   const auto [program, extents] = name_extents(source);
-  const FunctionPlan plan = plan_function(program);
+  const FunctionUses uses = uses_of(program);
   EmitState state(program);
   state.vector_math = true;
   // Sizes and arrays come first, so that they keep their names.
@@ -146,27 +147,26 @@ FunctionText function_text(const Program& source, const std::string& name) {
     constants += fmt::format("  const int64_t {} = {};\n", state.names.of(symbol), text_of(value, state));
     if (is_non_negative(value, state)) state.non_negative.insert(symbol);
   }
-  BodyText body = body_text(program, plan, state);
+  BodyText body = body_text(program, uses, state);
   body.text = constants + body.text;
   std::vector<std::string> declarations, arguments;
-  for (Parameter& parameter : parameters_of(program, plan, body.text, state)) {
+  for (Parameter& parameter : parameters_of(program, uses, body.text, state)) {
     declarations.push_back(std::move(parameter.declaration));
     arguments.push_back(std::move(parameter.argument));
   }
   FunctionText out;
-  out.function = {name, body.workspace_blocks, plan.has_stack, plan.has_contractions,
-                  plan.has_threads || plan.has_contractions};
+  out.function = {name, body.workspace_blocks, uses.stack, uses.contractions, uses.threads || uses.contractions};
   out.declaration = declaration_text(program, out.function, state);
   out.definition = fmt::format("\nstatic int {}run({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
                                joined(declarations, 20, 4), body.text);
   out.definition += fmt::format("\nextern \"C\" int {0}({1}const {0}args* args) {{\n", name,
                                 arguments.empty() ? "[[maybe_unused]] " : "");
-  if (plan.has_threads || plan.has_contractions)
+  if (uses.threads || uses.contractions)
     out.definition +=
         "  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();\n";
   out.definition += fmt::format("  return {}run({});\n}}\n", name, joined(arguments, 20, 4));
   out.helpers = std::move(state.helpers);
-  if (plan.has_stack) out.helpers.insert(Helper::Stack);
+  if (uses.stack) out.helpers.insert(Helper::Stack);
   return out;
 }
 

@@ -1,37 +1,11 @@
 #include "backends/openmp/lane_sums.h"
 
-#include "dsl/symbolic/linear_form.h"
-
-#include <algorithm>
-
 namespace loopgrad::backend {
 namespace {
 
 using namespace ir;
 
-constexpr std::size_t lanes = 8;  // as many as sums, so that adding up their lanes fills one vector
-
-/// Whether a term has the same operations in every lane, on neighbouring elements or on one.
-bool fits(const Expr& e, ScalarType type, const Symbol& iterator) {
-  if (e.type() != type) return false;
-  if (e.kind() == Kind::FloatConst) return true;
-  if (const auto* negated = e.as<Unary>()) return negated->op == UnaryOp::Neg && fits(negated->a, type, iterator);
-  if (const auto* all = e.as<Fma>())
-    return fits(all->a, type, iterator) && fits(all->b, type, iterator) && fits(all->c, type, iterator);
-  if (const auto* both = e.as<Binary>()) {
-    static constexpr BinaryOp arithmetic[] = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div};
-    return std::find(std::begin(arithmetic), std::end(arithmetic), both->op) != std::end(arithmetic) &&
-           fits(both->a, type, iterator) && fits(both->b, type, iterator);
-  }
-  const auto* load = e.as<Load>();
-  if (!load || load->array->type != type) return false;
-  for (std::size_t d = 0; d < load->indices.size(); ++d) {
-    const auto stride = ir::coefficient_of(load->indices[d], iterator);
-    const bool last = d + 1 == load->indices.size();
-    if (!stride || (*stride != 0 && !(last && *stride == 1))) return false;
-  }
-  return true;
-}
+constexpr std::size_t lanes = 8;  // as many as sums
 
 }  // namespace
 
@@ -66,25 +40,9 @@ inline void add_up_lanes(const Lanes<T> (&sums)[8], T (&totals)[8]) {
 }
 )";
 
-std::vector<const Reduce*> lane_sums_of(const For& loop) {
-  const auto* body = loop.body.as<Block>();
-  if (!body || body->body.size() != lanes) return {};
+void emit_lane_sums(const For& loop, const LoopHeader& header, CodeText& code, EmitState& state) {
   std::vector<const Reduce*> sums;
-  for (const Stmt& s : body->body) {
-    const auto* sum = s.as<Reduce>();
-    if (!sum || sum->atomic || sum->op != ReduceOp::Add || !sum->array->shape.empty()) return {};
-    const ScalarType type = sum->array->type;
-    const bool known = std::any_of(sums.begin(), sums.end(), [&](const Reduce* r) { return r->array == sum->array; });
-    if (known || (type != ScalarType::F32 && type != ScalarType::F64) || !fits(sum->value, type, loop.iterator))
-      return {};
-    if (!sums.empty() && sums.front()->array->type != type) return {};
-    sums.push_back(sum);
-  }
-  return sums;
-}
-
-void emit_lane_sums(const For& loop, const std::vector<const Reduce*>& sums, const LoopHeader& header, CodeText& code,
-                    EmitState& state) {
+  for (const Stmt& s : loop.body.as<Block>()->body) sums.push_back(s.as<Reduce>());
   state.helpers.insert(Helper::LaneSums);
   const std::string type = storage_cpp_type(sums.front()->array->type), iterator = state.names.of(loop.iterator),
                     partial = state.names.fresh("lane_sums"), totals = state.names.fresh("totals"),

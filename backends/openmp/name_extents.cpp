@@ -30,14 +30,7 @@ class Counter {
       sizes_.insert(extent.symbol);
       count(extent.value);
     }
-    walk(
-        named.program.body,
-        [&](const Stmt& s) {
-          if (const auto* loop = s.as<For>()) loop_ends_.emplace(text(loop->upper), loop->iterator.name + "_end");
-          if (const auto* a = s.as<Allocate>())
-            for (const Expr& extent : a->array->shape) count(extent);
-        },
-        [&](const Expr& e) { count_one(e); });
+    count(named.program.body);
   }
 
   /// The largest that is worth a name.
@@ -56,6 +49,19 @@ class Counter {
   }
 
  private:
+  /// Estimates of what loops cost are used as they are, but are no reason for a name.
+  void count(const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (loop) loop_ends_.emplace(text(loop->upper), loop->iterator.name + "_end");
+    if (const auto* a = s.as<Allocate>())
+      for (const Expr& extent : a->array->shape) count(extent);
+    visit(s, [&](const auto& node) {
+      for_each_child(node, overloaded{[&](const Expr& e) {
+                                        if (!loop || (!e.same_as(loop->work) && !e.same_as(loop->streams))) count(e);
+                                      },
+                                      [&](const Stmt& child) { count(child); }});
+    });
+  }
   void count(const Expr& root) {
     walk(root, [&](const Expr& e) { count_one(e); });
   }

@@ -7,10 +7,14 @@
 #include "backends/openmp/region.h"
 #include "backends/openmp/streams.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
+
+#include <algorithm>
+#include <set>
 
 namespace loopgrad::backend {
 namespace {
@@ -19,17 +23,12 @@ using namespace ir;
 
 class StmtWriter {
  public:
-  StmtWriter(const Program& program, const FunctionPlan& plan, EmitState& state)
-      : plan_(plan),
-        state_(state),
-        memory_(state, code_),
-        aliased_(aliased_arrays(program)),
-        unread_(unread_arrays(program)) {}
+  StmtWriter(const Program& program, const FunctionUses& uses, EmitState& state)
+      : uses_(uses), state_(state), memory_(state, code_), aliased_(aliased_arrays(program)) {}
 
   BodyText write(const Program& program) {
-    for (const auto& [node, local] : plan_.locals) fails_in_iteration_ |= local.storage == Storage::InIteration;
-    if (fails_in_iteration_) line("int status = loopgrad_ok;");
-    if (plan_.has_stack) line("Stack stack(home);");
+    if (uses_.can_fail) line("int status = loopgrad_ok;");
+    if (uses_.stack) line("Stack stack(home);");
     emit(program.body);
     return {code_.take(), memory_.blocks()};
   }
@@ -64,7 +63,7 @@ class StmtWriter {
                    line("{} = {};", element(n.array, n.indices), stored(n.array->type, n.value, state_));
                  },
                  [&](const Reduce& n) { emit_reduce(n); },
-                 [&](const Allocate& n) { emit_allocate(s, n); },
+                 [&](const Allocate& n) { emit_allocate(n); },
                  [&](const Push& n) {
                    comment(n.location);
                    line("if (!stack.push<{}>({})) return loopgrad_out_of_memory;", value_cpp_type(n.value.type()),
@@ -76,13 +75,12 @@ class StmtWriter {
   }
 
   void emit_block(const Block& n) {
-    for (std::size_t k = 0; k < n.body.size();) {
-      const std::size_t end = end_of_region(n.body, k, plan_);
-      if (end == k + 1) emit(n.body[k]);
-      else
-        emit_region(
-            {n.body.begin() + static_cast<std::ptrdiff_t>(k), n.body.begin() + static_cast<std::ptrdiff_t>(end)});
-      k = end;
+    const auto joins = [](const Stmt& s) { return s.as<For>() && s.as<For>()->run.joins; };
+    for (auto first = n.body.begin(); first != n.body.end();) {
+      const auto end = std::find_if_not(first + 1, n.body.end(), joins);
+      if (end == first + 1) emit(*first);
+      else emit_region({first, end});
+      first = end;
     }
   }
 
@@ -126,25 +124,24 @@ class StmtWriter {
   }
 
   void emit_loop(const Stmt& s, const For& n) {
-    const LoopPlan& plan = plan_.loops.at(s.get());
-    if (plan.threads) return emit_region({s});
+    if (n.run.threads) return emit_region({s});
     begin_loop(s, n);
-    const LoopHeader header = plan.simd ? forward_loop_header(n) : loop_header(n);
-    if (plan.simd)
-      if (const auto sums = lane_sums_of(n); !sums.empty()) return emit_lane_sums(n, sums, header, code_, state_);
-    const auto rows = plan.simd ? streamed_rows(n, unread_) : std::vector<const Assign*>();
-    if (rows.empty()) return emit_loop_text(n, plan, header);
-    emit_streamed(n, rows, header, code_, state_, [&](const Stmt& body) { emit(body); });
-    indented([&] { emit_loop_text(n, plan, header); });
+    const LoopHeader header = in_lanes(n) ? forward_loop_header(n) : loop_header(n);
+    if (n.run.lane_sums) return emit_lane_sums(n, header, code_, state_);
+    if (!n.streams) return emit_loop_text(n, header);
+    emit_streamed(n, header, code_, state_, [&](const Stmt& body) { emit(body); });
+    indented([&] { emit_loop_text(n, header); });
     line("}}");
     streams_ = true;
     if (!in_region_) line("stream_fence();");
   }
 
-  void emit_loop_text(const For& n, const LoopPlan& plan, const LoopHeader& header) {
-    if (plan.simd) pragma("omp simd" + reduction_clauses(plan, state_));
+  static bool in_lanes(const For& n) { return n.run.lanes != 1; }
+
+  void emit_loop_text(const For& n, const LoopHeader& header) {
+    if (in_lanes(n)) pragma("omp simd" + lane_clauses(n, state_));
     line("{} {{", header.open);
-    emit_steps(n.body);
+    emit_body(n.body);
     line("}}");
   }
 
@@ -161,14 +158,8 @@ class StmtWriter {
     const std::string limit = bound(n.max_trips, n.iterator, "_limit");
     line("for (int64_t {0} = 0; {0} < {1} && {2}; ++{0}) {{", state_.names.of(n.iterator), limit,
          text(n.condition, Level::Equality));
-    emit_steps(n.body);
+    emit_body(n.body);
     line("}}");
-  }
-
-  void emit_steps(const Stmt& body) {
-    ++steps_;
-    emit_body(body);
-    --steps_;
   }
 
   /// Loops that threads do one after the other without parting. Memory and constants for bounds must precede the
@@ -180,11 +171,11 @@ class StmtWriter {
       loops.push_back({s.as<For>(), loop_header(*s.as<For>())});
     }
     const std::string pays = pays_text(loops, state_);
-    if (steps_ == 0 || pays.empty()) {
+    if (pays.empty() || !loops.front().loop->run.or_alone) {
       pragma("omp parallel num_threads(threads)" + (pays.empty() ? "" : fmt::format(" if (parallel : {})", pays)));
       return emit_shares(body, loops);
     }
-    line("if (threads > 1 && ({})) {{", pays);  // even a region of one thread is dear where a loop starts it
+    line("if (threads > 1 && ({})) {{", pays);
     indented([&] {
       pragma("omp parallel num_threads(threads)");
       emit_shares(body, loops);
@@ -215,7 +206,6 @@ class StmtWriter {
   /// parallel region. The last loop of a region needs no barrier of its own.
   void emit_threads(const Stmt& s, const LoopHeader& header, bool last) {
     const For& n = *s.as<For>();
-    const LoopPlan& plan = plan_.loops.at(s.get());
     const RegionText region = region_text(n);
     line("{} __attribute__((always_inline)) {{", region.opening);
     indented([&] {
@@ -224,13 +214,12 @@ class StmtWriter {
         state_.helpers.insert(Helper::Scratch);
         line("Scratch<{}> {};", storage_cpp_type(array->type), memory_.name_of(array));
       }
-      if (!alone_)
-        pragma((plan.simd ? "omp for simd" : "omp for") + schedule(n, header, plan) + (last ? " nowait" : ""));
-      else if (plan.simd) pragma("omp simd");
+      if (!alone_) pragma((in_lanes(n) ? "omp for simd" : "omp for") + schedule(n, header) + (last ? " nowait" : ""));
+      else if (in_lanes(n)) pragma("omp simd");
       line("{} {{", header.open);
       streams_ = false;
       in_region_ = true;
-      emit_collapsed(n.body, plan.collapse - 1);
+      emit_collapsed(n.body, n.run.together - 1);
       in_region_ = false;
       line("}}");
       if (streams_) line("stream_fence();");
@@ -240,11 +229,11 @@ class StmtWriter {
   }
 
   /// Equal shares go to the same thread from loop to loop, so that data stays in its cache; uneven work is fetched.
-  std::string schedule(const For& n, const LoopHeader& header, const LoopPlan& plan) {
-    const std::string collapse = plan.collapse > 1 ? fmt::format(" collapse({})", plan.collapse) : "";
-    if (!plan.uneven) return " schedule(static)" + collapse;
+  std::string schedule(const For& n, const LoopHeader& header) {
+    const std::string collapse = n.run.together > 1 ? fmt::format(" collapse({})", n.run.together) : "";
+    if (!n.run.uneven) return " schedule(static)" + collapse;
     const std::string share = state_.names.fresh(state_.names.of(n.iterator) + "_share");
-    line("const int64_t {} = {};", share, share_text(n, header, plan, state_));
+    line("const int64_t {} = {};", share, share_text(n, header, state_));
     return fmt::format(" schedule(dynamic, {}){}", share, collapse);
   }
 
@@ -259,9 +248,8 @@ class StmtWriter {
     walk_stmts(n.body, [&](const Stmt& t) {
       const auto* a = t.as<Allocate>();
       if (!a) return;
-      const Storage storage = plan_.locals.at(t.get()).storage;
-      (storage == Storage::PerThread ? per_thread : in_place).insert(a->array);
-      if (storage == Storage::InIteration) out.in_iteration.push_back(t);
+      (a->home == Home::PerThread ? per_thread : in_place).insert(a->array);
+      if (a->home == Home::Iteration) out.in_iteration.push_back(t);
     });
     const Region region = region_of(n, in_place);
     std::vector<std::string> parameters, arguments;
@@ -352,38 +340,38 @@ class StmtWriter {
   // Local arrays.
 
   void reserve_before(const Stmt& loop) {
-    const auto it = plan_.reserved_before.find(loop.get());
-    if (it == plan_.reserved_before.end()) return;
+    const auto it = uses_.reserved_before.find(loop.get());
+    if (it == uses_.reserved_before.end()) return;
     for (const Stmt& s : it->second) {
       const auto& n = *s.as<Allocate>();
       comment(n.location);
-      const bool per_thread = plan_.locals.at(s.get()).storage == Storage::PerThread;
+      const bool per_thread = n.home == Home::PerThread;
       memory_.reserve(n.array, per_thread ? "threads" : "1");
       if (!per_thread) memory_.declare_pointer(n.array, "0");
     }
   }
 
-  void emit_allocate(const Stmt& s, const Allocate& n) {
-    const LocalPlan& local = plan_.locals.at(s.get());
+  void emit_allocate(const Allocate& n) {
+    if (n.array->shape.empty()) return emit_variable(n);
     const char* const type = storage_cpp_type(n.array->type);
-    switch (local.storage) {
-      case Storage::Variable: return emit_variable(n);
-      case Storage::Stack: {
+    switch (n.home) {
+      case Home::Stack: {
         comment(n.location);
         std::int64_t count = 1;
         for (const Expr& extent : n.array->shape) count *= *as_int(extent);
         line("alignas(64) {} {}[{}];", type, state_.names.of(n.array), std::max<std::int64_t>(count, 1));
         break;
       }
-      case Storage::Shared:
-        if (!local.before) {
+      case Home::Call:
+        if (n.reserved_out == 0) {
           comment(n.location);
           memory_.reserve(n.array, "1");
           memory_.declare_pointer(n.array, "0");
         }
         break;
-      case Storage::PerThread: break;
-      case Storage::InIteration: return emit_in_iteration(n);
+      case Home::PerThread: break;
+      case Home::Iteration: return emit_in_iteration(n);
+      default: throw InternalError("no place on a CPU for '" + n.array->name + "'");
     }
     emit(n.body);
   }
@@ -419,21 +407,19 @@ class StmtWriter {
     line("}}");
   }
 
-  const FunctionPlan& plan_;
+  const FunctionUses& uses_;
   EmitState& state_;
   CodeText code_;
   LocalMemory memory_;
-  bool fails_in_iteration_ = false;
   bool in_region_ = false, streams_ = false;  // what threads do; something in it stores past the caches
   bool alone_ = false;                        // what threads would do, done by one without a region
-  int steps_ = 0;                             // loops in order around the current statement
-  std::set<Array> aliased_, unread_;
+  std::set<Array> aliased_;
 };
 
 }  // namespace
 
-BodyText body_text(const Program& program, const FunctionPlan& plan, EmitState& state) {
-  return StmtWriter(program, plan, state).write(program);
+BodyText body_text(const Program& program, const FunctionUses& uses, EmitState& state) {
+  return StmtWriter(program, uses, state).write(program);
 }
 
 }  // namespace loopgrad::backend

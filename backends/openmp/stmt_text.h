@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/c_text/expr_text.h"
-#include "backends/openmp/loop_plan.h"
+#include "backends/openmp/function_uses.h"
 
 namespace loopgrad::backend {
 
@@ -12,6 +12,6 @@ struct BodyText {
   int workspace_blocks = 0;
 };
 
-BodyText body_text(const ir::Program& program, const FunctionPlan& plan, EmitState& state);
+BodyText body_text(const ir::Program& program, const FunctionUses& uses, EmitState& state);
 
 }  // namespace loopgrad::backend

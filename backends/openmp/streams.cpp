@@ -1,13 +1,10 @@
 #include "backends/openmp/streams.h"
 
-#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
-#include "dsl/symbolic/linear_form.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 
 namespace loopgrad::backend {
@@ -59,93 +56,13 @@ inline void stream_fence() {
 }
 )";
 
-std::set<Array> unread_arrays(const Program& program) {
-  std::set<Array> found, used;
-  walk(
-      program.body,
-      [&](const Stmt& s) {
-        if (const auto* n = s.as<Assign>()) found.insert(n->array);
-        if (const auto* n = s.as<Reduce>()) used.insert(n->array);
-        if (const auto* n = s.as<Pop>()) used.insert(n->array);
-        if (const auto* n = s.as<Allocate>()) used.insert(n->array);
-        if (const auto* n = s.as<Contraction>()) used.insert({n->a, n->b, n->c});
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<Load>()) used.insert(load->array);
-      });
-  for (const Array& array : aliased_arrays(program)) used.insert(array);
-  for (const Array& array : used) found.erase(array);
-  return found;
-}
-
-namespace {
-
-/// Whether the time to compute it is more than that to store it: then the two should overlap, which single stores do.
-bool is_dear(const Expr& value) {
-  bool dear = false;
-  walk(value, [&](const Expr& e) {
-    const auto* b = e.as<Binary>();
-    const auto* u = e.as<Unary>();
-    dear |= b && (b->op == BinaryOp::Pow || b->op == BinaryOp::Atan2);
-    dear |= u && u->op != UnaryOp::Neg && u->op != UnaryOp::Not && u->op != UnaryOp::Abs && u->op != UnaryOp::Sqrt &&
-            u->op != UnaryOp::Floor && u->op != UnaryOp::Ceil;
-  });
-  return dear;
-}
-
-/// Of all arrays that the loop uses.
-Expr bytes_used(const For& loop) {
-  std::vector<Array> arrays;
-  auto use = [&](const Array& array) {
-    if (!array->shape.empty() && std::find(arrays.begin(), arrays.end(), array) == arrays.end())
-      arrays.push_back(array);
-  };
-  walk(
-      loop.body,
-      [&](const Stmt& s) {
-        if (const auto* assign = s.as<Assign>()) use(assign->array);
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<Load>()) use(load->array);
-      });
-  Expr bytes = int_const(0);
-  for (const Array& array : arrays) {
-    Expr own = int_const(static_cast<std::int64_t>(bytes_of(array->type)));
-    for (const Expr& extent : array->shape) own = own * extent;
-    bytes = bytes + own;
-  }
-  return bytes;
-}
-
-}  // namespace
-
-std::vector<const Assign*> streamed_rows(const For& loop, const std::set<Array>& unread) {
-  constexpr std::int64_t least_trips = 256;
-  constexpr std::size_t most_rows = 16;  // each has a buffer of up to 2 KiB on the stack
-  const auto trips = as_int(loop.upper - loop.lower);
-  if ((trips && *trips < least_trips) || has_load(loop.lower) || has_load(loop.upper)) return {};
-  std::vector<Stmt> body = {loop.body};
-  if (const auto* block = loop.body.as<Block>()) body = block->body;
+void emit_streamed(const For& loop, const LoopHeader& header, CodeText& code, EmitState& state,
+                   const std::function<void(const Stmt&)>& emit_body) {
   std::vector<const Assign*> rows;
-  std::set<Array> assigned;
-  for (const Stmt& s : body) {
+  walk_stmts(loop.body, [&](const Stmt& s) {
     const auto* n = s.as<Assign>();
-    if (!n || is_dear(n->value)) return {};
-    if (!unread.count(n->array)) continue;
-    bool is_row = !n->indices.empty() && assigned.insert(n->array).second;
-    for (std::size_t d = 0; is_row && d < n->indices.size(); ++d) {
-      const auto stride = ir::coefficient_of(n->indices[d], loop.iterator);
-      is_row = !has_load(n->indices[d]) && stride == (d + 1 == n->indices.size() ? 1 : 0);
-    }
-    if (!is_row) return {};
-    rows.push_back(n);
-  }
-  if (rows.size() > most_rows) return {};
-  return rows;
-}
-
-void emit_streamed(const For& loop, const std::vector<const Assign*>& rows, const LoopHeader& header, CodeText& code,
-                   EmitState& state, const std::function<void(const Stmt&)>& emit_body) {
+    if (n && n->streamed) rows.push_back(n);
+  });
   state.helpers.insert(Helper::Streams);
   const std::string iterator = state.names.of(loop.iterator);
   const Symbol begin = make_symbol(iterator + "_part");
@@ -154,7 +71,7 @@ void emit_streamed(const For& loop, const std::vector<const Assign*>& rows, cons
 
   const std::string pays =
       fmt::format("{} >= stream_part && is_streamed({})", text_of(loop.upper - loop.lower, state, Level::Relation),
-                  text_of(bytes_used(loop), state));
+                  text_of(loop.streams, state));
   std::map<const StmtNode*, Array> buffers;
   std::vector<std::string> starts;
   for (const Assign* row : rows) {

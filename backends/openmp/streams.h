@@ -1,6 +1,5 @@
-// Rows that go past the caches: in a loop that assigns a row of an array that nobody reads, and uses more than a cache
-// holds, each part of the row is computed into a small buffer and stored from there without fetching what it
-// overwrites.
+// Rows that go past the caches (see stream_rows): where a loop uses more than a cache holds, each part of a row is
+// computed into a small buffer and stored from there without fetching what it overwrites.
 //
 //     for (j = 0; j < n; ++j) y[i*n + j] = f(x[i*n + j]);
 //  ->
@@ -13,30 +12,20 @@
 //       }
 //     } else (as before)
 //
-// An ordinary store first reads its line from memory: a quarter to a half of the traffic of simple loops. Stores that
-// go past the caches are not ordered as others are; `stream_fence` at the end of a parallel region makes up for that.
+// Stores that go past the caches are not ordered as others are; `stream_fence` at the end of a parallel region makes up
+// for that.
 #pragma once
 
 #include "backends/c_text/code_text.h"
 #include "backends/openmp/clauses.h"
 
 #include <functional>
-#include <set>
-#include <vector>
 
 namespace loopgrad::backend {
 
-/// Arrays of the caller that the program assigns elements of and does nothing else with.
-std::set<ir::Array> unread_arrays(const ir::Program& program);
-
-/// The assignments of a loop without loops, locals or sums inside whose elements are next to each other, of arrays that
-/// are among `unread`: one for each array, which every iteration does. Empty where the loop is short, or computes more
-/// than it stores.
-std::vector<const ir::Assign*> streamed_rows(const ir::For& loop, const std::set<ir::Array>& unread);
-
 /// The first branch: the loop with these bounds in parts. `emit_body` writes statements without loops.
-void emit_streamed(const ir::For& loop, const std::vector<const ir::Assign*>& rows, const LoopHeader& header,
-                   CodeText& code, EmitState& state, const std::function<void(const ir::Stmt&)>& emit_body);
+void emit_streamed(const ir::For& loop, const LoopHeader& header, CodeText& code, EmitState& state,
+                   const std::function<void(const ir::Stmt&)>& emit_body);
 
 extern const char* const stream_text;  // the C++ helpers
 

@@ -230,9 +230,24 @@ class StmtPrinter {
     if (f.at_most) text += fmt::format(" (at most {})", exprs_.text(f.at_most));
     if (f.shape.chunk > 0) text += fmt::format(" (chunk of {})", f.shape.chunk);
     if (f.shape.strided) text += " (strided)";
-    line(indent, text + ":", f.location);
+    line(indent, text + run_of(f) + ":", f.location);
     print_body(f.body, indent + 1);
     names_.release(f.iterator);
+  }
+  /// How a CPU runs the loop.
+  std::string run_of(const For& f) {
+    std::string text;
+    if (f.run.joins) text += " (joined)";
+    if (f.run.threads) text += " (threads)";
+    if (f.run.together > 1) text += fmt::format(" (together {})", f.run.together);
+    if (f.run.uneven) text += " (uneven)";
+    if (f.work) text += fmt::format(" (pays from {} at {})", f.run.least_work, exprs_.text(f.work));
+    if (f.run.or_alone) text += " (or alone)";
+    if (f.run.lanes == 0) text += " (lanes)";
+    if (f.run.lanes > 1) text += fmt::format(" (lanes {})", f.run.lanes);
+    if (f.run.lane_sums) text += " (sums of lanes)";
+    if (f.streams) text += fmt::format(" (streams {})", exprs_.text(f.streams));
+    return text;
   }
   void print_node(const While& w, int indent) {
     line(indent,
@@ -255,21 +270,26 @@ class StmtPrinter {
   }
   void print_node(const If& branch, int indent) { print_node(branch, indent, "if"); }
   void print_node(const Assign& a, int indent) {
-    line(indent, exprs_.element(a.array, a.indices) + " = " + exprs_.text(a.value), a.location);
+    const char* const note = a.streamed ? " = (streamed) " : " = ";
+    line(indent, exprs_.element(a.array, a.indices) + note + exprs_.text(a.value), a.location);
   }
   void print_node(const Reduce& r, int indent) {
     // Sums of products are fused; what is not is said.
     const bool rounded = r.op == ReduceOp::Add && !r.atomic && !r.fused && product_of(r.value);
     const char* note = r.of_block ? "(block) " : r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
+    const char* lanes = r.of_lanes ? "(lanes) " : "";
     line(indent,
-         fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), note, exprs_.text(r.value)),
+         fmt::format("{} {} {}{}{}", exprs_.element(r.array, r.indices), name_of(r.op), lanes, note,
+                     exprs_.text(r.value)),
          r.location);
   }
   /// A local lives to the end of the body that it is in, or, with a colon, in what is indented below it.
   void print_node(const Allocate& a, int indent) { print_local(a, "", indent, indent); }
   void print_local(const Allocate& a, const char* colon, int indent, int body_indent) {
-    static const char* const places[] = {"", " (grid)", " (block)", " (thread)"};
-    line(indent, "local " + declaration(a.array) + places[static_cast<int>(a.home)] + colon, a.location);
+    static const char* const places[] = {"",         " (grid)", " (block)",      " (thread)",
+                                         " (stack)", " (call)", " (per thread)", " (iteration)"};
+    const std::string out = a.reserved_out > 0 ? fmt::format(" (out {})", a.reserved_out) : "";
+    line(indent, "local " + declaration(a.array) + places[static_cast<int>(a.home)] + out + colon, a.location);
     print_body(a.body, body_indent);
     names_.release(a.array);
   }

@@ -42,13 +42,13 @@ Expr rebuild(const Select& n) { return select(n.condition, n.a, n.b); }
 Expr rebuild(const Cast& n) { return cast(n.type, n.a); }
 Stmt rebuild(const Block& n) { return block(n.body); }
 Stmt rebuild(const For& n) {
-  return for_loop(n.iterator, n.lower, n.upper, n.body, n.mode, n.location, n.at_most, n.shape);
+  return mapped_like(n, for_loop(n.iterator, n.lower, n.upper, n.body, n.mode, n.location, n.at_most, n.shape));
 }
 Stmt rebuild(const While& n) { return while_loop(n.iterator, n.max_trips, n.condition, n.body, n.location); }
 Stmt rebuild(const If& n) { return if_then(n.condition, n.then_body, n.else_body, n.location); }
-Stmt rebuild(const Assign& n) { return assign(n.array, n.indices, n.value, n.location); }
+Stmt rebuild(const Assign& n) { return mapped_like(n, assign(n.array, n.indices, n.value, n.location)); }
 Stmt rebuild(const Reduce& n) { return reduce_like(n, n.array, n.indices, n.value); }
-Stmt rebuild(const Allocate& n) { return allocate(n.array, n.body, n.location, n.home); }
+Stmt rebuild(const Allocate& n) { return mapped_like(n, allocate(n.array, n.body, n.location)); }
 Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
 Stmt rebuild(const Contraction& n) { return with_loops(n, n.loops); }
@@ -102,30 +102,34 @@ class FreshNames final : public Rewriter {
 
   Stmt rewrite(const Stmt& s) override {
     return visit(
-        s,
-        overloaded{
-            [&](const For& n) {
-              Expr lower = rewrite(n.lower), upper = rewrite(n.upper);
-              const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
-              return for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most, n.shape);
-            },
-            [&](const While& n) {
-              Expr max_trips = rewrite(n.max_trips);
-              const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
-              return while_loop(fresh, max_trips, rewrite(n.condition), rewrite(n.body), n.location);
-            },
-            [&](const Allocate& n) {
-              const Array& old = n.array;
-              const Array fresh = arrays_[old] =
-                  make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
-              return allocate(fresh, rewrite(n.body), n.location, n.home);
-            },
-            [&](const Assign& n) { return assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location); },
-            [&](const Reduce& n) { return reduce_like(n, renamed(n.array), indices(n.indices), rewrite(n.value)); },
-            [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
-            [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
-            [&](const auto&) { return rewrite_children(s); },
-        });
+        s, overloaded{
+               [&](const For& n) {
+                 Expr lower = rewrite(n.lower), upper = rewrite(n.upper);
+                 Expr work = n.work ? rewrite(n.work) : n.work, streams = n.streams ? rewrite(n.streams) : n.streams;
+                 const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
+                 const Stmt loop =
+                     for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most, n.shape);
+                 return loop.as<For>() ? with_run(loop, n.run, work, streams) : loop;
+               },
+               [&](const While& n) {
+                 Expr max_trips = rewrite(n.max_trips);
+                 const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
+                 return while_loop(fresh, max_trips, rewrite(n.condition), rewrite(n.body), n.location);
+               },
+               [&](const Allocate& n) {
+                 const Array& old = n.array;
+                 const Array fresh = arrays_[old] =
+                     make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
+                 return mapped_like(n, allocate(fresh, rewrite(n.body), n.location));
+               },
+               [&](const Assign& n) {
+                 return mapped_like(n, assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location));
+               },
+               [&](const Reduce& n) { return reduce_like(n, renamed(n.array), indices(n.indices), rewrite(n.value)); },
+               [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
+               [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
+               [&](const auto&) { return rewrite_children(s); },
+           });
   }
 
   Array renamed(const Array& array) const {
@@ -251,13 +255,13 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
   };
   on_stmt = [&](const Stmt& t) -> std::optional<Stmt> {
     if (const auto* n = t.as<Assign>(); n && arrays.count(n->array))
-      return assign(renamed(n->array), list(n->indices), rewrite(n->value, on_expr), n->location);
+      return mapped_like(*n, assign(renamed(n->array), list(n->indices), rewrite(n->value, on_expr), n->location));
     if (const auto* n = t.as<Reduce>(); n && arrays.count(n->array))
       return reduce_like(*n, renamed(n->array), list(n->indices), rewrite(n->value, on_expr));
     if (const auto* n = t.as<Pop>(); n && arrays.count(n->array))
       return pop(renamed(n->array), list(n->indices), n->location);
     if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))
-      return allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location, n->home);
+      return mapped_like(*n, allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location));
     if (const auto* n = t.as<Contraction>(); n && (arrays.count(n->c) || arrays.count(n->a) || arrays.count(n->b))) {
       Contraction copy = *n;
       copy.c = renamed(n->c);

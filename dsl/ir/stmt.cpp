@@ -136,8 +136,10 @@ Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr val
 Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value) {
   check_store(array, indices, value);
   const bool fused = n.fused && product_of(value);
-  return {std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.of_block,
-                                   n.location)};
+  auto result = std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.of_block,
+                                         n.location);
+  result->of_lanes = n.of_lanes;
+  return {std::move(result)};
 }
 
 std::optional<Factors> product_of(const Expr& e) {
@@ -165,6 +167,38 @@ Stmt push(Expr value, SourceLocation location) { return {std::make_shared<Push>(
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location) {
   check_store(array, indices, {});
   return {std::make_shared<Pop>(array, std::move(indices), location)};
+}
+
+Stmt with_run(const Stmt& loop, const LoopRun& run, Expr work, Expr streams) {
+  const auto& n = *loop.as<For>();
+  if (n.run == run && n.work.same_as(work) && n.streams.same_as(streams)) return loop;
+  For copy = n;
+  copy.id = next_id();
+  copy.run = run;
+  copy.work = std::move(work);
+  copy.streams = std::move(streams);
+  return {std::make_shared<For>(std::move(copy))};
+}
+
+Stmt mapped_like(const For& n, const Stmt& s) { return s.as<For>() ? with_run(s, n.run, n.work, n.streams) : s; }
+
+Stmt mapped_like(const Assign& n, const Stmt& s) {
+  const auto* made = s.as<Assign>();
+  if (!made || made->streamed == n.streamed) return s;
+  Assign copy = *made;
+  copy.id = next_id();
+  copy.streamed = n.streamed;
+  return {std::make_shared<Assign>(std::move(copy))};
+}
+
+Stmt mapped_like(const Allocate& n, const Stmt& s) {
+  const auto* made = s.as<Allocate>();
+  if (!made || (made->home == n.home && made->reserved_out == n.reserved_out)) return s;
+  Allocate copy = *made;
+  copy.id = next_id();
+  copy.home = n.home;
+  copy.reserved_out = n.reserved_out;
+  return {std::make_shared<Allocate>(std::move(copy))};
 }
 
 Stmt with_loops(const Contraction& n, Stmt loops) {

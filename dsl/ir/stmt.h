@@ -51,6 +51,20 @@ struct LoopShape {
   bool operator==(const LoopShape&) const = default;
 };
 
+/// How a CPU runs a loop, as the mapping to a CPU decided. It says nothing about the order of the iterations, and a
+/// loop means the same without it.
+struct LoopRun {
+  bool threads = false;         // the threads of a region share its iterations
+  int together = 1;             // with those of the loops perfectly nested in it: so many loops in all
+  bool uneven = false;          // iterations differ in work: threads fetch small shares
+  bool joins = false;           // in the region of the loop before it in its block
+  bool or_alone = false;        // where threads do not pay, one does it all without a region
+  std::int64_t least_work = 0;  // threads pay from so many operations in all (see For::work); 0: always
+  int lanes = 1;                // iterations side by side in vector lanes; 0: as many as the compiler finds good
+  bool lane_sums = false;       // the lanes of eight sums, all that the loop does, are added up all at once
+  bool operator==(const LoopRun&) const = default;
+};
+
 /// for iterator in [lower, upper): body. Bounds are evaluated once, on entry; empty when upper <= lower.
 struct For : StmtOf<Kind::For> {
   Symbol iterator;
@@ -59,6 +73,9 @@ struct For : StmtOf<Kind::For> {
   LoopMode mode;
   Expr at_most;  // user's promise upper - lower <= at_most (in sizes only), or null
   LoopShape shape;
+  LoopRun run;
+  Expr work;     // run.least_work: operations of one iteration, an estimate without loads; null: threads always pay
+  Expr streams;  // bytes that the loop uses: where no cache holds them, its streamed Assigns go past; or null
   For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, LoopShape shape,
       SourceLocation location)
       : StmtOf(location),
@@ -70,7 +87,8 @@ struct For : StmtOf<Kind::For> {
         at_most(std::move(at_most)),
         shape(shape) {}
   static constexpr auto fields() {
-    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode, &For::at_most, &For::shape};
+    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode,
+                      &For::at_most,  &For::shape, &For::run,   &For::work, &For::streams};
   }
 };
 
@@ -103,14 +121,18 @@ struct If : StmtOf<Kind::If> {
   static constexpr auto fields() { return std::tuple{&If::condition, &If::then_body, &If::else_body}; }
 };
 
-/// array[indices] = value. The value has type value_type(array->type).
+/// array[indices] = value. The value has type value_type(array->type). `streamed`: of a row that nobody reads, which
+/// may be stored past the caches (see For::streams).
 struct Assign : StmtOf<Kind::Assign> {
   Array array;
   std::vector<Expr> indices;
   Expr value;
+  bool streamed = false;
   Assign(Array array, std::vector<Expr> indices, Expr value, SourceLocation location)
       : StmtOf(location), array(std::move(array)), indices(std::move(indices)), value(std::move(value)) {}
-  static constexpr auto fields() { return std::tuple{&Assign::array, &Assign::indices, &Assign::value}; }
+  static constexpr auto fields() {
+    return std::tuple{&Assign::array, &Assign::indices, &Assign::value, &Assign::streamed};
+  }
 };
 
 enum class ReduceOp : std::uint8_t { Add, Mul, Min, Max };
@@ -122,13 +144,15 @@ Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest i
 /// says that iterations of a parallel loop may do so at the same time. `fused`: the value is a product, or a negated
 /// one, and is not rounded before it is added (see product_of()). `of_block`: all threads of a block do it once each,
 /// on a scalar of which every thread keeps a copy; their values are combined in a tree whose shape depends on the
-/// number of threads only. Such a Reduce is atomic as well, for whoever runs the threads one by one.
+/// number of threads only. Such a Reduce is atomic as well, for whoever runs the threads one by one. `of_lanes`: each
+/// vector lane of the loop around has a sum of its own, and these are added up after it.
 struct Reduce : StmtOf<Kind::Reduce> {
   Array array;
   std::vector<Expr> indices;
   ReduceOp op;
   Expr value;
   bool atomic, fused, of_block;
+  bool of_lanes = false;
   Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, bool fused, bool of_block,
          SourceLocation location)
       : StmtOf(location),
@@ -140,18 +164,23 @@ struct Reduce : StmtOf<Kind::Reduce> {
         fused(fused),
         of_block(of_block) {}
   static constexpr auto fields() {
-    return std::tuple{&Reduce::array,  &Reduce::indices, &Reduce::op,      &Reduce::value,
-                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block};
+    return std::tuple{&Reduce::array,  &Reduce::indices, &Reduce::op,       &Reduce::value,
+                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block, &Reduce::of_lanes};
   }
 };
 
-/// Who shares the elements of a local array in a program that is mapped to a GPU (see place_locals).
+/// Where the elements of a local array live in a program that is mapped: on a GPU, who shares them (see place_locals);
+/// on a CPU, what memory it is (see place_arrays).
 enum class Home : std::uint8_t {
-  Unplaced,  // not mapped
+  Unplaced,  // not mapped; or a scalar of a CPU, which is a variable
   Grid,      // outside of kernels: all threads of all launches in its extent
   Block,     // the threads of one block
   Thread,  // nobody: each thread has its own. Outside of loops over threads either a scalar, which all threads compute
            // alike, or an array whose first index is the number of the thread
+  Stack,   // of whoever executes the Allocate: small, of constant extents
+  Call,    // outside of what threads share: memory of the call
+  PerThread,  // inside: a part of such memory for each thread
+  Iteration,  // inside: memory that each iteration asks for, as only it knows the extents
 };
 
 /// Declares a local array for the extent of `body`; its elements start uninitialised on every entry.
@@ -159,9 +188,12 @@ struct Allocate : StmtOf<Kind::Allocate> {
   Array array;
   Stmt body;
   Home home;
+  int reserved_out = 0;  // loops around the Allocate outside of which its memory is reserved (Call, PerThread)
   Allocate(Array array, Stmt body, Home home, SourceLocation location)
       : StmtOf(location), array(std::move(array)), body(std::move(body)), home(home) {}
-  static constexpr auto fields() { return std::tuple{&Allocate::array, &Allocate::body, &Allocate::home}; }
+  static constexpr auto fields() {
+    return std::tuple{&Allocate::array, &Allocate::body, &Allocate::home, &Allocate::reserved_out};
+  }
 };
 
 /// Pushes a value on the run-time stack (naive tape only; never inside a parallel loop).
@@ -259,6 +291,14 @@ struct ChunkStride {
 /// for k in 0..(upper - first + stride - 1)//stride: the chunk that starts at first + k*stride. The parts of such a
 /// loop, whose shape says `strided`; nullopt as for chunk_of.
 std::optional<ChunkStride> stride_of(const For& n);
+
+/// `loop`, a For, as a CPU runs it.
+Stmt with_run(const Stmt& loop, const LoopRun& run, Expr work = {}, Expr streams = {});
+/// `s`, made from `n` and of its kind, with what a mapping said of `n` and the factory of `s` does not ask for. Another
+/// kind of statement stays as it is.
+Stmt mapped_like(const For& n, const Stmt& s);
+Stmt mapped_like(const Assign& n, const Stmt& s);
+Stmt mapped_like(const Allocate& n, const Stmt& s);
 
 /// `n` with other loops that compute the same; nothing when they are empty.
 Stmt with_loops(const Contraction& n, Stmt loops);

@@ -50,6 +50,7 @@ class Comparison {
   /// Bit by bit: NaN equals itself, 0 and -0 differ.
   bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
   bool same(const LoopShape& a, const LoopShape& b) { return a == b; }
+  bool same(const LoopRun& a, const LoopRun& b) { return a == b; }
   template <class T>
   requires(std::is_integral_v<T> || std::is_enum_v<T>) bool same(T a, T b) { return a == b; }
 

@@ -1,12 +1,15 @@
 #include "dsl/ir/verifier.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -164,9 +167,13 @@ class Verifier {
   }
 
   void check_node(const Block& b, const Stmt&) {
+    const For* before = nullptr;
     for (const Stmt& s : b.body) {
       if (!s) fail("a missing statement", "a block");
+      const For* const loop = s.as<For>();
+      before_ = loop ? before : nullptr;
       check(s);
+      before = loop;
     }
   }
   void check_node(const For& f, const Stmt& s) {
@@ -177,7 +184,14 @@ class Verifier {
     if (f.shape.chunk < 0 || (f.shape.chunk > 0 && !chunk_of(f)))
       fail("bounds that are not those of a chunk", headline(s));
     if (f.shape.strided && !stride_of(f)) fail("a strided loop over no equally spaced chunks", headline(s));
+    check_run(f, std::exchange(before_, nullptr), headline(s));
     declare(f.iterator.id, f.iterator.name);
+    const int outer_shared = shared_at_, outer_lanes = lane_loops_;
+    if (f.run.threads) shared_at_ = static_cast<int>(loops_.size());
+    lane_loops_ += f.run.lanes != 1 && !is_parallel(f.mode);
+    const bool outer_in_lanes = std::exchange(in_lanes_, in_lanes_ || f.run.lanes != 1);
+    const bool outer_streams = std::exchange(streams_, bool(f.streams));
+    loops_.push_back(f.iterator);
     const bool outer = in_parallel_, outer_kernel = in_kernel_, outer_branch = in_branch_;
     in_parallel_ |= is_parallel(f.mode);
     in_kernel_ |= f.mode == LoopMode::Grid;
@@ -185,10 +199,65 @@ class Verifier {
     if (f.mode == LoopMode::Threads) threads_.push_back(f.iterator);
     check(f.body);
     if (f.mode == LoopMode::Threads) threads_.pop_back();
+    loops_.pop_back();
+    streams_ = outer_streams;
+    shared_at_ = outer_shared;
+    lane_loops_ = outer_lanes;
+    in_lanes_ = outer_in_lanes;
     in_parallel_ = outer;
     in_kernel_ = outer_kernel;
     in_branch_ = outer_branch;
     visible_.erase(f.iterator.id);
+  }
+  /// How a CPU runs the loop; `before` is the loop before it in its block, if there is one.
+  void check_run(const For& f, const For* before, const std::string& place) const {
+    const LoopRun& run = f.run;
+    if (f.work) check_without_loads(f.work, place);
+    if (f.streams) check_without_loads(f.streams, place);
+    if (run.threads && (f.mode != LoopMode::Parallel || shared_at_ >= 0 || in_lanes_))
+      fail("threads for what is not parallel, or already on threads or in lanes", place);
+    const bool asks = run.together != 1 || run.uneven || run.joins || run.or_alone || run.least_work != 0 || f.work;
+    if (asks && !run.threads) fail("what only loops on threads have", place);
+    if ((run.least_work > 0) != bool(f.work)) fail("an amount of work without a limit, or a limit without one", place);
+    const For* inner = &f;
+    for (int k = 1; k < run.together; ++k) {
+      inner = inner->body.as<For>();
+      if (!inner || inner->mode != LoopMode::Parallel) fail("a nest of fewer parallel loops", place);
+    }
+    const bool fixed = !has_load(f.lower) && !has_load(f.upper);
+    const bool joins = before && before->run.threads && equal(before->lower, f.lower) && equal(before->upper, f.upper);
+    if (run.together < 1 || (run.joins && !(fixed && joins))) fail("a region of loops over different ranges", place);
+    const bool in_lanes = run.lanes != 1;
+    if (run.lanes < 0 || (in_lanes && run.together > 1)) fail("lanes of a nest of loops", place);
+    if ((run.lane_sums || f.streams) && (!in_lanes || run.threads)) fail("what only loops in lanes have", place);
+    if (run.lane_sums) check_lane_sums(f, place);
+  }
+  void check_lane_sums(const For& f, const std::string& place) const {
+    const auto* body = f.body.as<Block>();
+    bool fits = body && body->body.size() == 8;
+    std::set<Array> sums;
+    for (std::size_t k = 0; fits && k < 8; ++k) {
+      const auto* sum = body->body[k].as<Reduce>();
+      fits = sum && sum->of_lanes && sum->op == ReduceOp::Add && is_float(sum->array->type) &&
+             sums.insert(sum->array).second && (*sums.begin())->type == sum->array->type;
+    }
+    if (!fits) fail("lanes added up at once of no eight sums of one type", place);
+  }
+  /// Where a local of a program for a CPU lives.
+  void check_home(const Allocate& a, const std::string& place) const {
+    const bool of_cpu = a.home >= Home::Stack, reserved = a.home == Home::Call || a.home == Home::PerThread;
+    if (of_cpu && a.array->shape.empty()) fail("memory for a variable", place);
+    if (a.home == Home::Stack && !constant_bytes(a.array)) fail("an array of no constant extents on the stack", place);
+    if (of_cpu && a.home != Home::Stack && (a.home == Home::Call) != (shared_at_ < 0))
+      fail("memory of the call inside of a loop on threads, or of a thread outside", place);
+    const int around = static_cast<int>(loops_.size()), level = around - a.reserved_out;
+    if (a.reserved_out < 0 || level < 0 || (a.reserved_out > 0 && !reserved))
+      fail("memory that is reserved nowhere", place);
+    if (a.home == Home::PerThread && level > shared_at_)
+      fail("memory of threads that is reserved in the loop they share", place);
+    for (const Expr& extent : a.array->shape)
+      for (int k = level; k < around; ++k)
+        if (mentions(extent, loops_[static_cast<std::size_t>(k)])) fail("memory reserved before its extent", place);
   }
   /// Whether threads of a block may see different values.
   bool decides_for_thread(const Expr& e) const {
@@ -206,7 +275,9 @@ class Verifier {
     declare(w.iterator.id, w.iterator.name);
     check(w.condition, ScalarType::Bool, headline(s));
     const bool outer = std::exchange(in_branch_, in_branch_ || decides_for_thread(w.condition));
+    loops_.push_back(w.iterator);
     check(w.body);
+    loops_.pop_back();
     in_branch_ = outer;
     visible_.erase(w.iterator.id);
   }
@@ -218,12 +289,19 @@ class Verifier {
     if (branch.else_body) check(branch.else_body);
     in_branch_ = outer;
   }
-  void check_node(const Assign& a, const Stmt& s) { check_write(a.array, a.indices, a.value, s); }
+  void check_node(const Assign& a, const Stmt& s) {
+    check_write(a.array, a.indices, a.value, s);
+    if (a.streamed && (!streams_ || a.indices.empty()))
+      fail("a row past the caches of no loop that streams", headline(s));
+  }
   void check_node(const Reduce& r, const Stmt& s) {
     check_write(r.array, r.indices, r.value, s);
     if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
     if (r.fused && (r.atomic || r.op != ReduceOp::Add || !product_of(r.value)))
       fail("a fused sum of what is no product", headline(s));
+    const auto declared = lanes_around_.find(r.array->id);
+    const bool shared = declared != lanes_around_.end() && declared->second < lane_loops_;
+    if (r.of_lanes ? r.atomic || !shared : shared) fail("a sum of lanes that is of none, or of several", headline(s));
     if (!r.of_block) return;
     if (!r.atomic || !copied_.contains(r.array->id) || !r.array->shape.empty())
       fail("a sum of all threads into what is no scalar that each of them keeps", headline(s));
@@ -236,7 +314,9 @@ class Verifier {
     if (a.home == Home::Block && (!in_kernel_ || !threads_.empty()))
       fail("memory of a block that is not inside its grid and outside of its threads", headline(s));
     check_shape(a.array);
+    check_home(a, headline(s));
     declare(a.array->id, a.array->name);
+    if (a.array->shape.empty()) lanes_around_[a.array->id] = lane_loops_;
     if (a.home == Home::Thread && in_kernel_ && threads_.empty()) copied_.insert(a.array->id);
     check(a.body);
     copied_.erase(a.array->id);
@@ -296,6 +376,14 @@ class Verifier {
   std::vector<Symbol> threads_;      // iterators of the loops over threads around
   bool in_parallel_ = false, in_kernel_ = false;
   bool in_branch_ = false;  // that some threads of the block may not take
+  // Of a program for a CPU.
+  const For* before_ = nullptr;               // the loop before the one that comes next
+  std::vector<Symbol> loops_;                 // iterators of all loops around
+  int shared_at_ = -1;                        // position among them of the loop on threads
+  bool in_lanes_ = false;                     // a loop in lanes is around
+  int lane_loops_ = 0;                        // sequential ones: iterations of a parallel one share no sums
+  std::map<std::int64_t, int> lanes_around_;  // and around the declaration of a scalar
+  bool streams_ = false;                      // the loop right around streams rows
 };
 
 }  // namespace

@@ -65,6 +65,10 @@ TEST(Explain, NamesTheUsersLines) {
   EXPECT_EQ(json["programs"][0]["operations"], 2.0 * 100 * 3);
   EXPECT_NE(result.out.find("Estimates for sums of the backward program (k = 3, n = 100)"), std::string::npos)
       << result.out;
+  EXPECT_NE(result.out.find("Threads, lanes and memory of the backward program"), std::string::npos) << result.out;
+  ASSERT_FALSE(json["programs"][0]["runs"].empty());
+  for (const auto& run : json["programs"][0]["runs"])
+    EXPECT_EQ(keys(run), (std::vector<std::string>{"what", "where", "decision", "reason"}));
   const auto& sum = json["programs"][1]["sums"][0];
   EXPECT_EQ(sum["basis"], "k = 3, n = 100");
   ASSERT_EQ(sum["candidates"].size(), 4u);

@@ -20,6 +20,8 @@ set(backends ${FOLDER}/backends)
 refuse("${backends}/*.h;${backends}/*.cpp" "#include \"transforms/map/" "emitters print what the mapping decided")
 refuse("${backends}/cuda/*.h;${backends}/cuda/*.cpp" "#include \"backends/(openmp|interpreter)/" "another target's")
 refuse("${backends}/openmp/*.h;${backends}/openmp/*.cpp" "#include \"backends/(cuda|interpreter)/" "another target's")
+refuse("${backends}/openmp/*.h;${backends}/openmp/*.cpp" "#include \"(transforms|dsl/symbolic|dsl/poly)/"
+       "it prints what the IR says and finds nothing out")
 refuse("${backends}/interpreter/*.h;${backends}/interpreter/*.cpp" "#include \"backends/(cuda|openmp|c_text|jit)/"
        "another target's")
 refuse("${backends}/c_text/*.h;${backends}/c_text/*.cpp" "#include \"backends/(cuda|openmp|interpreter|jit|runtime)/"

@@ -155,14 +155,20 @@ class ProgramReader {
     if (in.accept_all({"(", "grid", ")"})) home = Home::Grid;
     else if (in.accept_all({"(", "block", ")"})) home = Home::Block;
     else if (in.accept_all({"(", "thread", ")"})) home = Home::Thread;
+    else if (in.accept_all({"(", "stack", ")"})) home = Home::Stack;
+    else if (in.accept_all({"(", "call", ")"})) home = Home::Call;
+    else if (in.accept_all({"(", "per", "thread", ")"})) home = Home::PerThread;
+    else if (in.accept_all({"(", "iteration", ")"})) home = Home::Iteration;
+    Allocate like(array, {}, home, location);
+    like.reserved_out = static_cast<int>(read_number(in, {"(", "out"}).value_or(0));
     if (in.is_next(":")) {
       Stmt inner = read_indented_body(in, indent);
       scope_.shrink(outer);
-      return allocate(array, std::move(inner), location, home);
+      return mapped_like(like, allocate(array, std::move(inner), location));
     }
     in.expect_end();
     ++at_;
-    return allocate(array, read_body(indent), location, home);
+    return mapped_like(like, allocate(array, read_body(indent), location));
   }
   Stmt read_loop(TokenReader& in, LoopMode mode, int indent) {
     const SourceLocation location = here();
@@ -195,13 +201,45 @@ class ProgramReader {
         in.expect(")");
       }
       shape.strided = in.accept_all({"(", "strided", ")"});
+      Expr work, streams;
+      const LoopRun run = read_run(in, work, streams);
       Stmt body = read_indented_body(in, indent);
       // The factory would leave out a shape that does not fit: that is for the verifier to say.
       if (shape == LoopShape{}) result = for_loop(iterator, lower, upper, std::move(body), mode, location, at_most);
       else result = {std::make_shared<For>(iterator, lower, upper, std::move(body), mode, at_most, shape, location)};
+      if (result.as<For>()) result = with_run(result, run, work, streams);
     }
     scope_.shrink(outer);
     return result;
+  }
+  LoopRun read_run(TokenReader& in, Expr& work, Expr& streams) {
+    LoopRun run;
+    run.joins = in.accept_all({"(", "joined", ")"});
+    run.threads = in.accept_all({"(", "threads", ")"});
+    run.together = static_cast<int>(read_number(in, {"(", "together"}).value_or(1));
+    run.uneven = in.accept_all({"(", "uneven", ")"});
+    if (in.accept_all({"(", "pays", "from"})) {
+      run.least_work = as_int(index(in)).value_or(0);
+      in.expect("at");
+      work = index(in);
+      in.expect(")");
+    }
+    run.or_alone = in.accept_all({"(", "or", "alone", ")"});
+    if (in.accept_all({"(", "lanes", ")"})) run.lanes = 0;
+    else run.lanes = static_cast<int>(read_number(in, {"(", "lanes"}).value_or(1));
+    run.lane_sums = in.accept_all({"(", "sums", "of", "lanes", ")"});
+    if (in.accept_all({"(", "streams"})) {
+      streams = index(in);
+      in.expect(")");
+    }
+    return run;
+  }
+  /// A number after these words, and a parenthesis; or nothing, where the text goes on in another way.
+  std::optional<std::int64_t> read_number(TokenReader& in, const std::vector<std::string>& words) {
+    if (!in.accept_all(words)) return std::nullopt;
+    const auto number = as_int(index(in));
+    in.expect(")");
+    return number;
   }
   Stmt read_if(TokenReader& in, int indent) {
     const SourceLocation location = here();
@@ -223,22 +261,27 @@ class ProgramReader {
     const ScalarType type = value_type(array->type);
     if (in.accept("=")) {
       if (in.accept_all({"pop", "(", ")"})) return finished(in, pop(array, std::move(indices), here()));
+      const bool streamed = in.accept_all({"(", "streamed", ")"});
+      Assign like(array, {}, {}, here());
+      like.streamed = streamed;
       const Expr value = read_expr(in, scope_, type);
-      return finished(in, assign(array, std::move(indices), value, here()));
+      return finished(in, mapped_like(like, assign(array, std::move(indices), value, here())));
     }
     ReduceOp op = ReduceOp::Add;
     if (in.accept("*=")) op = ReduceOp::Mul;
     else if (in.accept_all({"min", "="})) op = ReduceOp::Min;
     else if (in.accept_all({"max", "="})) op = ReduceOp::Max;
     else if (!in.accept("+=")) in.fail("=, +=, *=, min= or max=");
-    const bool of_block = in.accept_all({"(", "block", ")"});
+    const bool of_lanes = in.accept_all({"(", "lanes", ")"}), of_block = in.accept_all({"(", "block", ")"});
     const bool atomic = of_block || in.accept_all({"(", "atomic", ")"});
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
-    if (rounded || of_block)
-      return finished(
-          in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, of_block, here())});
-    return finished(in, reduce(array, std::move(indices), op, value, here(), atomic));
+    const Stmt usual = reduce(array, std::move(indices), op, value, here(), atomic);
+    Reduce sum = *usual.as<Reduce>();
+    sum.fused &= !rounded && !of_block;
+    sum.of_block = of_block;
+    sum.of_lanes = of_lanes;
+    return finished(in, {std::make_shared<Reduce>(std::move(sum))});
   }
 
   // contraction c += 2*a*b (m x n x k):

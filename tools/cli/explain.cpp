@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
+#include <vector>
 
 namespace loopgrad::cli {
 namespace {
@@ -95,6 +97,19 @@ std::string kernels_text(const Part& part) {
   return titled(fmt::format("Kernels of the {} program", part.name), rows);
 }
 
+std::string runs_text(const Part& part) {
+  if (part.decisions.runs.empty()) return "";
+  Rows rows = {{"what", "line", "runs", "reason"}};
+  std::map<std::vector<std::string>, int> times;  // copies of one loop run alike
+  for (const RunDecision& d : part.decisions.runs) {
+    const std::vector<std::string> row = {d.what, d.where.str(), d.decision, d.reason};
+    if (times[row]++ == 0) rows.push_back(row);
+  }
+  for (std::vector<std::string>& row : rows)
+    if (const int copies = times[row]; copies > 1) row[0] += fmt::format(" ({} times)", copies);
+  return titled(fmt::format("Threads, lanes and memory of the {} program", part.name), rows);
+}
+
 std::string remarks_text(const std::vector<Remark>& remarks) {
   std::string text;
   for (const Remark& r : remarks) text += fmt::format("Remark: {}: {}\n", r.where.str(), r.text);
@@ -118,7 +133,7 @@ Json json_of(const SourceLocation& where) { return where.known() ? Json(where.st
 
 Json json_of(const Part& part) {
   Json sums = Json::array(), contractions = Json::array(), loops = Json::array(), kernels = Json::array(),
-       storage = Json::array();
+       runs = Json::array(), storage = Json::array();
   for (const ContractionDecision& d : part.decisions.contractions)
     contractions.push_back(
         {{"sum", d.sum}, {"where", json_of(d.where)}, {"handed_over", d.handed_over}, {"reason", d.reason}});
@@ -149,6 +164,8 @@ Json json_of(const Part& part) {
                        {"reason", d.reason}});
   for (const KernelDecision& d : part.decisions.kernels)
     kernels.push_back({{"loops", d.loops}, {"where", json_of(d.where)}, {"shape", d.shape}, {"reason", d.reason}});
+  for (const RunDecision& d : part.decisions.runs)
+    runs.push_back({{"what", d.what}, {"where", json_of(d.where)}, {"decision", d.decision}, {"reason", d.reason}});
   return {{"name", part.name},
           {"operations", part.work.flops},
           {"array_bytes", part.work.bytes},
@@ -158,7 +175,8 @@ Json json_of(const Part& part) {
           {"contractions", contractions},
           {"loops", loops},
           {"storage", storage},
-          {"kernels", kernels}};
+          {"kernels", kernels},
+          {"runs", runs}};
 }
 
 Json json_of_tape(const Report& decisions) {
@@ -201,7 +219,7 @@ int explain_program(const Options& options) {
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
     text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part) + storage_text(part);
-    if (compiling.target == Target::Cuda) text += kernels_text(part);
+    text += compiling.target == Target::Cuda ? kernels_text(part) : runs_text(part);
     programs.push_back(json_of(part));
   }
   for (const Remark& r : remarks) remark_list.push_back({{"text", r.text}, {"where", json_of(r.where)}});

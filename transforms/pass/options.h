@@ -18,11 +18,12 @@ enum class SumMode {
   Serial,        // no parallel loops at all (the naive tape; the oracle's order)
 };
 
-/// The list has three parts; every row belongs to one.
+/// The list has four parts; every row belongs to one.
 enum class Part {
   Bounds,   // what keeps a run within its arrays
   Shared,   // sums, loops and storage: the result runs anywhere
   Mapping,  // to the loops of the machine
+  Running,  // how the machine runs these: threads, vector lanes, memory; the loops stay as they are
 };
 
 /// Accesses that `Part::Bounds` looks after: see bound_accesses.h.
@@ -41,7 +42,7 @@ struct LowerOptions {
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on
   int threads_per_block = 0;  // of a GPU, of every block that has more than one: a power of two from 32 to 1024;
                               // 0: as fits the loops
-  Part first = Part::Bounds, last = Part::Mapping;
+  Part first = Part::Bounds, last = Part::Running;
   std::string until = {};           // the pass after which to stop; empty: none
   std::set<std::string> skip = {};  // passes that are left out; those that nothing works without are not
 };

@@ -73,6 +73,14 @@ struct KernelDecision {
   std::string reason;  // why, and when the host takes it
 };
 
+/// How a CPU runs one loop, or where a local array lives.
+struct RunDecision {
+  std::string what;  // "i", or "i, j" of loops that threads share together; or "local x[n]"
+  SourceLocation where;
+  std::string decision;  // "threads", "lanes", "one region", "past the caches", "per thread", ...
+  std::string reason;    // why, and when
+};
+
 /// Anything else worth telling, e.g. a budget that ran out.
 struct Remark {
   std::string text;
@@ -86,6 +94,7 @@ struct Report {
   std::vector<StorageDecision> storage;
   std::vector<ContractionDecision> contractions;
   std::vector<KernelDecision> kernels;  // of the target cuda
+  std::vector<RunDecision> runs;        // of other targets
   std::vector<Remark> remarks;
 };
 

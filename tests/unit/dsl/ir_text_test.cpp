@@ -98,6 +98,46 @@ TEST(IrText, KeepsWhoSharesALocalAndTheShapesOfLoops) {
   EXPECT_EQ(found, "shared:1 row:3 tile:2 t:3 t+ step:0s d:4 ");
 }
 
+/// What the mapping to a CPU decides is read back, and rewriting keeps it.
+TEST(IrText, KeepsHowACpuRunsLoops) {
+  const std::string text = R"(program p(n, m)
+  input  f32 x[n, m]
+  output f32 y[n, m]
+  inout  f32 z[n]
+for t in 0..3:
+  local f32 row[m] (call) (out 1)
+  parallel for i in 0..n (threads) (together 2) (uneven) (pays from 20000 at m*3) (or alone):
+    parallel for j in 0..m:
+      local f32 s
+      s = 0
+      for k in 0..m (lanes 8):
+        s += (lanes) (rounded product) x[i, k]*x[i, j]
+      local f32 part[j + 1] (iteration)
+      part[0] = s
+      z[i] = part[0]
+  parallel for i in 0..n (threads):
+    local f32 few[3] (stack)
+    few[0] = 1
+    z[i] = few[0]
+  parallel for i in 0..n (joined) (threads) (lanes):
+    z[i] = z[i]*2
+  for i in 0..m (lanes) (streams 4*n*m):
+    y[0, i] = (streamed) x[0, i]
+  row[0] = z[0]
+  z[0] = row[0]
+)";
+  EXPECT_EQ(again(text), text);
+  const Program program = parse_program(text);
+  EXPECT_EQ(print(with_body(program, with_fresh_names(program.body))), text);
+  const Array z = program.arrays[2], w = make_array("z", ScalarType::F32, z->shape, ArrayRole::InOut, {});
+  Program other = with_body(program, replace_arrays(program.body, {{z, w}}));
+  other.arrays[2] = w;
+  EXPECT_EQ(print(other), text);
+  const Stmt larger = substitute(program.body, {{program.sizes[1], int_const(40)}});
+  EXPECT_NE(print(larger).find("(pays from 20000 at 120) (or alone)"), std::string::npos) << print(larger);
+  EXPECT_FALSE(structurally_equal(larger, program.body));
+}
+
 /// Passes rewrite loops by the factory, which must not say of a loop what no longer holds.
 TEST(IrText, LeavesOutAShapeThatNoLongerFits) {
   const Symbol i = make_symbol("i"), n = make_symbol("n");

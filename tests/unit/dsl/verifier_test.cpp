@@ -159,4 +159,68 @@ TEST(VerifierOfMappedPrograms, ShapesOfLoopsFitTheirBounds) {
             std::string::npos);
 }
 
+/// The complaint about a correct program and those about wrong ones.
+void expect_complaints(const std::string& right, const std::vector<std::pair<std::string, std::string>>& wrong) {
+  EXPECT_EQ(complaint(right), "");
+  for (const auto& [body, what] : wrong)
+    EXPECT_NE(complaint(body).find(what), std::string::npos) << body << complaint(body);
+}
+
+TEST(VerifierOfProgramsForACpu, ThreadsShareTheOutermostParallelLoop) {
+  const std::string inside = ":\n  parallel for j in 0..2:\n    y[i] = x[i]\n";
+  expect_complaints(
+      "parallel for i in 0..n (threads) (together 2) (uneven) (pays from 9 at n) (or alone)" + inside,
+      {{"for i in 0..n (threads)" + inside, "threads for what is not parallel"},
+       {"parallel for i in 0..n (uneven)" + inside, "what only loops on threads have"},
+       {"parallel for i in 0..n (threads) (together 3)" + inside, "a nest of fewer parallel loops"},
+       {"parallel for i in 0..n (threads) (together 2) (lanes)" + inside, "lanes of a nest"},
+       {"parallel for i in 0..n (threads) (pays from 0 at n)" + inside, "without a limit"},
+       {"parallel for i in 0..n (threads):\n  parallel for j in 0..2 (threads):\n    y[i] = x[j]\n",
+        "already on threads"},
+       {"for i in 0..n (lanes):\n  parallel for j in 0..2 (threads):\n    y[i] = x[j]\n", "or in lanes"}});
+  const std::string first = "parallel for i in 0..n (threads):\n  y[i] = 1\n";
+  expect_complaints(first + "parallel for i in 0..n (joined) (threads):\n  y[i] = 2\n",
+                    {{first + "parallel for i in 1..n (joined) (threads):\n  y[i] = 2\n", "different ranges"},
+                     {"parallel for i in 0..n (joined) (threads):\n  y[i] = 2\n", "different ranges"}});
+}
+
+TEST(VerifierOfProgramsForACpu, LanesSumIntoWhatIsOutside) {
+  const auto sum = [](const std::string& loop, const std::string& note) {
+    return "local f32 s\ns = 0\nfor i in 0..n" + loop + ":\n  s += " + note + "x[i]\ny[0] = s\n";
+  };
+  expect_complaints(sum(" (lanes)", "(lanes) "), {{sum(" (lanes)", ""), "a sum of lanes that is of none"},
+                                                  {sum("", "(lanes) "), "a sum of lanes that is of none"},
+                                                  {sum(" (lanes 8) (sums of lanes)", "(lanes) "), "of no eight sums"}});
+}
+
+/// A parallel loop may sum without lanes of its own where no two of its iterations meet, as in one of a single trip.
+TEST(VerifierOfProgramsForACpu, IterationsOfParallelLoopsShareNoSums) {
+  EXPECT_EQ(complaint("local f32 s\ns = 0\nparallel for i in n - 1..n (lanes):\n  s += x[i]\ny[0] = s\n"), "");
+}
+
+TEST(VerifierOfProgramsForACpu, StreamedRowsAreOfALoopThatStreams) {
+  expect_complaints("for i in 0..n (lanes) (streams 4*n):\n  y[i] = (streamed) x[i]\n",
+                    {{"for i in 0..n (lanes):\n  y[i] = (streamed) x[i]\n", "of no loop that streams"},
+                     {"for i in 0..n (streams 4*n):\n  y[i] = (streamed) x[i]\n", "what only loops in lanes have"}});
+}
+
+TEST(VerifierOfProgramsForACpu, MemoryIsThereWhenItIsUsed) {
+  const auto local = [](const std::string& declaration, const std::string& threads = " (threads)") {
+    return "for t in 0..3:\n  parallel for i in 0..n" + threads + ":\n    local f32 a" + declaration +
+           "\n    a[0] = 1\n    y[i] = a[0]\n";
+  };
+  EXPECT_EQ(complaint(local("[4] (stack)")), "");
+  EXPECT_EQ(complaint(local("[n + t] (per thread) (out 1)")), "");
+  EXPECT_EQ(complaint(local("[n] (per thread) (out 2)")), "");
+  EXPECT_EQ(complaint(local("[i + 1] (iteration)")), "");
+  expect_complaints(local("[n] (call) (out 2)", ""),
+                    {{local("[n] (stack)"), "no constant extents"},
+                     {local("[n] (call) (out 2)"), "memory of the call inside"},
+                     {local("[n] (per thread) (out 1)", ""), "or of a thread outside"},
+                     {local("[n] (per thread)"), "reserved in the loop they share"},
+                     {local("[n + t] (per thread) (out 2)"), "reserved before its extent"},
+                     {local("[n] (per thread) (out 3)"), "reserved nowhere"},
+                     {local("[i + 1] (iteration) (out 1)"), "reserved nowhere"}});
+}
+
 }  // namespace

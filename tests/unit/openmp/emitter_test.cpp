@@ -21,7 +21,7 @@ TEST(Emitter, LanesSideBySide) {
     y(i) = 0;
     for (auto j : p.loop("j", 0, k)) y(i) += x(i + j) * w(j);
   }
-  const backend::EmittedUnit unit = backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"i"}))});
+  const backend::EmittedUnit unit = emitted({transforms::mapped_to_cpu(parallel(p.build(), {"i"}))});
   expect_golden("conv1d.cpp", unit.source);
   expect_golden("conv1d.h", unit.header);
 }
@@ -40,7 +40,7 @@ TEST(Emitter, RowsOfASparseMatrix) {
     for (auto j : p.loop("j", ptr(r), ptr(r + 1)))
       for (auto f : p.loop("f", 0, d)) y(r, f).max_with(h(col(j), f));
   }
-  expect_golden("graph_max.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"r", "f"})})));
+  expect_golden("graph_max.cpp", functions_of(emitted({parallel(p.build(), {"r", "f"})})));
 }
 
 TEST(Emitter, LocalsOfEveryKind) {
@@ -61,7 +61,7 @@ TEST(Emitter, LocalsOfEveryKind) {
     all(i) = part(i);
     y(i) = all(i);
   }
-  expect_golden("locals.cpp", functions_of(backend::emit_openmp({parallel(p.build(), {"i", "j"})})));
+  expect_golden("locals.cpp", functions_of(emitted({parallel(p.build(), {"i", "j"})})));
 }
 
 TEST(Emitter, StackOfANaiveTape) {
@@ -78,7 +78,7 @@ TEST(Emitter, StackOfANaiveTape) {
       {}};
   const ir::Program backward{
       "step_backward", {n}, {x}, {}, for_loop(j, int_const(0), var(n), pop(x, {var(j)}), LoopMode::Backward), {}};
-  const backend::EmittedUnit unit = backend::emit_openmp({forward, backward});
+  const backend::EmittedUnit unit = emitted({forward, backward});
   EXPECT_TRUE(unit.functions[0].uses_stack);
   EXPECT_EQ(unit.functions[1].name, "step_backward_");
   expect_golden("stack.cpp", functions_of(unit));
@@ -94,8 +94,7 @@ TEST(Emitter, NestsAreSharedOutTogether) {
       y(a, i) = 0;
       for (auto k : p.loop("k", 0, d)) y(a, i) += q(a, i, k) * q(a, i, k);
     }
-  expect_golden("heads.cpp",
-                functions_of(backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"a", "i"}))})));
+  expect_golden("heads.cpp", functions_of(emitted({transforms::mapped_to_cpu(parallel(p.build(), {"a", "i"}))})));
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -115,13 +114,14 @@ TEST(Emitter, LoopsOverOneRangeShareARegion) {
   for (auto i : p.loop("i", 1, n)) x(i) = 0.0f;         // another range
   for (auto i : p.loop("i", 0, count(0))) y(i) = 0.0f;  // data
   for (auto i : p.loop("i", 0, count(0))) x(i) = 1.0f;
-  const std::string text = functions_of(backend::emit_openmp({parallel(p.build(), {"i"})}));
+  const std::string text = functions_of(emitted({parallel(p.build(), {"i"})}));
   EXPECT_EQ(count_of(text, "omp parallel"), 4u) << text;
   EXPECT_EQ(count_of(text, "omp for"), 6u) << text;
   // All but the last of a region end with a barrier.
   EXPECT_EQ(count_of(text, "nowait"), 4u) << text;
 }
 
+/// Eight rows share one loop, whose lanes are added up all at once.
 TEST(Emitter, SumsSideBySide) {
   lg::ProgramBuilder p("scores");
   auto n = p.size("n"), k = p.size("k"), d = p.size("d");
@@ -135,10 +135,10 @@ TEST(Emitter, SumsSideBySide) {
     }
     last(i) = y(i, k - 1);
   }
-  expect_golden("scores.cpp",
-                functions_of(backend::emit_openmp({transforms::mapped_to_cpu(parallel(p.build(), {"i", "o"}))})));
+  expect_golden("scores.cpp", functions_of(emitted({transforms::mapped_to_cpu(parallel(p.build(), {"i", "o"}))})));
 }
 
+/// They are computed once, at the start of the function.
 TEST(Emitter, RepeatedExtentsAreNamed) {
   lg::ProgramBuilder p("blocks");
   auto n = p.size("n");
@@ -152,9 +152,8 @@ TEST(Emitter, RepeatedExtentsAreNamed) {
   }
   y(0) = 0;
   for (auto b : p.loop("k", 0, blocks)) y(0) += part(b);
-  expect_golden(
-      "blocks.cpp",
-      functions_of(backend::emit_openmp({transforms::accumulate_in_registers(parallel(p.build(), {"block"}))})));
+  expect_golden("blocks.cpp",
+                functions_of(emitted({transforms::accumulate_in_registers(parallel(p.build(), {"block"}))})));
 }
 
 TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {
@@ -162,7 +161,7 @@ TEST(Emitter, HeaderStandsAloneAndSourceIncludesIt) {
   auto n = p.size("n");
   auto x = p.inout<float>("x", {n});
   for (auto i : p.loop("i", 0, n)) x(i) *= 2.0f;
-  const backend::EmittedUnit unit = backend::emit_openmp({p.build().ir()}, "double.h");
+  const backend::EmittedUnit unit = emitted({p.build().ir()}, "double.h");
   EXPECT_EQ(unit.functions[0].name, "double_");
   EXPECT_NE(unit.source.find("#include \"double.h\""), std::string::npos);
   EXPECT_EQ(unit.source.find("struct double_args {"), std::string::npos);
@@ -177,7 +176,7 @@ TEST(Emitter, RegionsInLoopsAreStartedOnlyWhereTheyPay) {
   auto x = p.inout<float>("x", {d});
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, d)) x(j) = x(j) * 0.5f + cast<float>(i);
-  const std::string text = functions_of(backend::emit_openmp({parallel(p.build(), {"j"})}));
+  const std::string text = functions_of(emitted({parallel(p.build(), {"j"})}));
   const std::size_t threads = text.find("if (threads > 1 && ("), alone = text.find("} else {", threads);
   ASSERT_NE(alone, std::string::npos) << text;
   EXPECT_EQ(count_of(text, "omp parallel"), 1u) << text;

@@ -6,6 +6,7 @@
 #include "backends/stage.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
+#include "tests/unit/transforms/passes.h"
 
 #include <loopgrad/error.h>
 #include <loopgrad/program.h>
@@ -50,11 +51,17 @@ inline ir::Program atomic(const ir::Program& program) {
                        }));
 }
 
+/// The C++ of programs whose loops are as they should be.
+inline backend::EmittedUnit emitted(std::vector<ir::Program> programs, const std::string& header_name = {}) {
+  for (ir::Program& program : programs) program = transforms::run_by_cpu(program);
+  return backend::emit_openmp(programs, header_name);
+}
+
 inline void run(const ir::Program& program, const Arguments& arguments, const Sizes& sizes = {}, int threads = 2,
                 backend::TapeStack* stack = nullptr) {
   CompileOptions options;
   options.threads = threads;
-  const backend::Build build = backend::build_stages({program}, options);
+  const backend::Build build = backend::build_stages({transforms::run_by_cpu(program)}, options);
   const backend::Stage& stage = build.stages.front();
   stage.run(stage.bind(arguments, sizes), {}, stack);
 }

@@ -46,7 +46,7 @@ TEST(RunOpenMP, LocalsInsideATimeLoopAreReservedOnce) {
     for (auto i : p.loop("k", 0, n)) u(i) = next(i);
   }
   const ir::Program program = parallel(p.build(), {"i", "k"});
-  const std::string source = backend::emit_openmp({program}).source;
+  const std::string source = emitted({program}).source;
   EXPECT_LT(source.find(".reserve("), source.find("for (int64_t t"));
   const std::int64_t N = 30011;
   std::vector<double> U(N), expected(N);

@@ -23,7 +23,7 @@ lg::Program rows(bool dear, bool read_again) {
   return p.build();
 }
 
-std::string text_of(const lg::Program& program) { return backend::emit_openmp({parallel(program, {"i", "j"})}).source; }
+std::string text_of(const lg::Program& program) { return emitted({parallel(program, {"i", "j"})}).source; }
 
 TEST(RowStreams, RowsThatNobodyReadsGoPastTheCaches) {
   const std::string text = text_of(rows(false, false));

@@ -93,7 +93,7 @@ TEST_F(VectorMath, SameBitsInEveryLaneAndOutside) {
 
 /// The pragma of the one loop of a program, or "" when it has none.
 std::string simd_pragma(const ir::Program& program) {
-  const std::string source = backend::emit_openmp({program}).source;
+  const std::string source = emitted({program}).source;
   const std::size_t begin = source.find("#pragma omp simd", source.find("_run("));
   return begin == std::string::npos ? "" : source.substr(begin, source.find('\n', begin) - begin);
 }
@@ -202,7 +202,7 @@ TEST(SimdReductions, MinimaAndMaximaKeepTheTieRule) {
   out(1) = most;
   product(0) = s;
   const lg::Program program = p.build();
-  const std::string source = backend::emit_openmp({program.ir()}).source;
+  const std::string source = emitted({program.ir()}).source;
   EXPECT_NE(source.find("reduction(* : s_) reduction(min_of : least_) reduction(max_of : most_)"), std::string::npos)
       << source;
 
@@ -280,7 +280,7 @@ TEST(LaneSums, AreRightForAllLengths) {
 
 TEST(LaneSums, AreForArithmeticOnNeighboursOnly) {
   auto in_lanes = [](Term term) {
-    return backend::emit_openmp({scores<float>(term)}).source.find("add_up_lanes") != std::string::npos;
+    return emitted({scores<float>(term)}).source.find("add_up_lanes") != std::string::npos;
   };
   EXPECT_TRUE(in_lanes(Term::Product));
   EXPECT_TRUE(in_lanes(Term::Quotient));

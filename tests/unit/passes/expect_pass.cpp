@@ -71,6 +71,7 @@ std::string reasons_in(const Report& report) {
     text += d.array + ": " + d.decision + ", " + d.place + ": " + d.reason + "\n";
   for (const ContractionDecision& product : report.contractions) text += product.sum + ": " + product.reason + "\n";
   for (const KernelDecision& kernel : report.kernels) text += kernel.shape + ": " + kernel.reason + "\n";
+  for (const RunDecision& run : report.runs) text += run.what + ": " + run.decision + ": " + run.reason + "\n";
   for (const Remark& remark : report.remarks) text += remark.text + "\n";
   return text;
 }

@@ -49,7 +49,7 @@ TEST(MapToCpu, WhereTheFirstFitTakesAllLanesCanSearchForIt) {
     }
   }
   const ir::Program before = with_parallel_loops(p.build(), {"i"}), after = mapped_to_cpu(before);
-  EXPECT_TRUE(contains(after, "match min= select(")) << ir::print(after);
+  EXPECT_TRUE(contains(after, "match min= (lanes) select(")) << ir::print(after);
   expect_same_bits_for(before, after, {1, 2, 9});
 }
 

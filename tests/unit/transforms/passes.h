@@ -25,6 +25,11 @@ inline ir::Program mapped_to(const Machine& machine, const ir::Program& program,
   return lower_for(program, options, report).program;
 }
 inline ir::Program mapped_to_cpu(const ir::Program& program) { return mapped_to(cpu_machine(), program); }
+/// Loops as they are, and how a CPU runs them.
+inline ir::Program run_by_cpu(const ir::Program& program) {
+  Report report;
+  return lower_for(program, {.first = Part::Running}, report).program;
+}
 inline ir::Program mapped_to_gpu(const ir::Program& program) { return mapped_to(gpu_machine(), program); }
 
 /// All passes for a GPU.

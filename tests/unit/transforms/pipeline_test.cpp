@@ -43,7 +43,7 @@ TEST_P(Pipeline, PartsFollowEachOther) {
     EXPECT_GE(pass.part, last) << pass.name;
     last = pass.part;
   }
-  EXPECT_EQ(last, Part::Mapping);
+  EXPECT_EQ(last, Part::Running);
 }
 
 TEST_P(Pipeline, ComputesTheSameWithoutAnyOneOfItsRows) {

@@ -1,0 +1,118 @@
+#include "transforms/map/cpu/loop_work.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
+#include "dsl/symbolic/linear_form.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+namespace {
+
+using namespace ir;
+
+constexpr std::int64_t unknown_trips = 8;
+
+bool is_known(const Expr& e, const std::set<Symbol>& inner) {
+  return !has_load(e) && std::none_of(inner.begin(), inner.end(), [&](const Symbol& s) { return mentions(e, s); });
+}
+
+/// a - b, as it is written where a is b + something: simplified, it would be another expression to who names extents.
+Expr difference(const Expr& a, const Expr& b) {
+  const auto* sum = a.as<Binary>();
+  if (sum && sum->op == BinaryOp::Add && equal(sum->a, b)) return sum->b;
+  return simplify_indices(a - b);
+}
+
+/// Estimates what is done below a loop.
+class Work {
+ public:
+  explicit Work(const For& loop, const std::set<Symbol>& sizes) : sizes_(sizes), inner_{loop.iterator} {}
+
+  Expr below(const Stmt& s) {
+    if (!s) return int_const(0);
+    return visit(
+        s,
+        overloaded{
+            [&](const Block& n) {
+              // Constants are summed apart, so that the expression stays short.
+              std::int64_t constant = 0;
+              Expr sum = int_const(0);
+              for (const Stmt& child : n.body) {
+                const Expr work = below(child);
+                if (const auto c = as_int(work)) constant += *c;
+                else sum = sum + work;
+              }
+              return sum + int_const(constant);
+            },
+            [&](const For& n) { return of_trips(n.lower, n.upper, n.at_most, n.iterator, n.body); },
+            [&](const While& n) { return of_trips(int_const(0), int_const(unknown_trips), {}, n.iterator, n.body); },
+            [&](const If& n) { return int_const(operations(n.condition)) + below(n.then_body) + below(n.else_body); },
+            [&](const Allocate& n) { return below(n.body); },
+            [&](const Contraction& n) { return below(n.loops); },
+            [&](const Assign& n) { return int_const(1 + operations(n.value)); },
+            [&](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
+            [](const Push&) { return int_const(2); },
+            [](const Pop&) { return int_const(2); },
+        });
+  }
+
+ private:
+  Expr of_trips(const Expr& lower, const Expr& upper, const Expr& at_most, const Symbol& iterator, const Stmt& body) {
+    const Expr trips = trips_of(lower, upper, at_most);
+    inner_.insert(iterator);
+    return trips * (below(body) + int_const(2));
+  }
+
+  /// Trips of a loop as an expression that iterators of the loops around do not occur in. Of a block of all iterations,
+  /// block * size .. min(block * size + size, n), this is the size.
+  Expr trips_of(const Expr& lower, const Expr& upper, const Expr& at_most) const {
+    if (is_known(lower, inner_) && is_known(upper, inner_)) return upper - lower;
+    if (const auto* least = upper.as<Binary>(); least && least->op == BinaryOp::Min)
+      for (const Expr& end : {least->a, least->b})
+        if (const Expr trips = difference(end, lower); is_known(trips, inner_)) return trips;
+    return at_most ? at_most : int_const(unknown_trips);
+  }
+
+  std::int64_t operations(const Expr& e) const {
+    std::int64_t count = 0;
+    walk(e, [&](const Expr& x) {
+      if (x.kind() == Kind::Binary && is_large_of_sizes(x)) return false;
+      if (x.kind() == Kind::Load || x.kind() == Kind::Binary || x.kind() == Kind::Select) count += 1;
+      if (x.kind() == Kind::Fma) count += 2;
+      if (const auto* u = x.as<Unary>()) {
+        const bool cheap = u->op == UnaryOp::Neg || u->op == UnaryOp::Not || u->op == UnaryOp::Abs ||
+                           u->op == UnaryOp::RoundF16 || u->op == UnaryOp::RoundBF16;
+        count += cheap ? 1 : 10;
+      }
+      return true;
+    });
+    return count;
+  }
+
+  /// Whether it is the same in all trips of all loops, and of several divisions, minima and maxima: what repeats of
+  /// such gets a name, and is computed once.
+  bool is_large_of_sizes(const Expr& e) const {
+    bool of_sizes = true;
+    int dear = 0;
+    walk(e, [&](const Expr& x) {
+      const auto* v = x.as<Var>();
+      const auto* b = x.as<Binary>();
+      of_sizes &= x.kind() != Kind::Load && (!v || sizes_.count(v->symbol));
+      dear += b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max || b->op == BinaryOp::FloorDiv ||
+                    b->op == BinaryOp::Mod);
+      return of_sizes;
+    });
+    return of_sizes && dear > 1;
+  }
+
+  const std::set<Symbol>& sizes_;
+  std::set<Symbol> inner_;  // iterators of loops below
+};
+
+}  // namespace
+
+Expr work_of_trip(const For& loop, const std::set<Symbol>& sizes) { return Work(loop, sizes).below(loop.body); }
+
+}  // namespace loopgrad::transforms

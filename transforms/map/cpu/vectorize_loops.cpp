@@ -1,0 +1,86 @@
+#include "transforms/map/cpu/vectorize_loops.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/map/cpu/vector_lanes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+namespace {
+
+using namespace ir;
+
+/// How many lanes: 0 leaves it to the compiler.
+int lanes_for(const std::vector<Array>& sums) {
+  constexpr std::size_t many = 4, register_bytes = 32;
+  std::size_t widest = 4;
+  for (const Array& sum : sums) widest = std::max(widest, bytes_of(sum->type));
+  return sums.size() < many ? 0 : static_cast<int>(register_bytes / widest);
+}
+
+/// The Reduces into these scalars as sums of lanes.
+Stmt with_lane_sums(const Stmt& body, const std::vector<Array>& sums) {
+  if (sums.empty()) return body;
+  return rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* n = s.as<Reduce>();
+    if (!n || std::find(sums.begin(), sums.end(), n->array) == sums.end()) return std::nullopt;
+    Reduce of_lanes = *n;
+    of_lanes.id = next_id();
+    of_lanes.of_lanes = true;
+    return Stmt{std::make_shared<Reduce>(std::move(of_lanes))};
+  });
+}
+
+class Vectorizer final : public Rewriter {
+ public:
+  Vectorizer(const ir::Program& program, Report& report) : aliased_(aliased_arrays(program)), report_(report) {}
+  using Rewriter::rewrite;
+
+  Expr rewrite(const Expr& e) override { return e; }
+
+  Stmt rewrite(const Stmt& s) override {
+    const Stmt result = rewrite_children(s);
+    const auto* n = result.as<For>();
+    if (!n) return result;
+    const auto lower = as_int(n->lower), upper = as_int(n->upper);
+    if (lower && upper && *upper - *lower <= 1) return with_run(result, {});
+    const LanePlan plan = plan_lanes(*n, aliased_);
+    if (!plan.fits) {
+      if (!contains_loop(n->body)) say(*n, "one by one", plan.why_not);
+      return with_run(result, {});
+    }
+    LoopRun run{.lanes = lanes_for(plan.sums)};
+    run.lane_sums = !plan.sums.empty() && is_eight_sums(*n);
+    say(*n, run.lanes ? fmt::format("{} lanes", run.lanes) : "lanes", reason(*n, plan, run));
+    For copy = *n;
+    copy.body = with_lane_sums(n->body, plan.sums);
+    return with_run({std::make_shared<For>(std::move(copy))}, run);
+  }
+
+ private:
+  static std::string reason(const For& n, const LanePlan& plan, const LoopRun& run) {
+    if (run.lane_sums) return "eight sums, whose lanes are added up all at once";
+    if (!plan.sums.empty())
+      return fmt::format("iterations share nothing but {} they sum into",
+                         plan.sums.size() == 1 ? "a scalar that" : fmt::format("{} scalars that", plan.sums.size()));
+    return is_parallel(n.mode) ? "any order is right, and neighbours touch neighbouring elements"
+                               : "each iteration keeps to elements of its own";
+  }
+  void say(const For& n, std::string decision, std::string reason) {
+    report_.runs.push_back({n.iterator.name, n.location, std::move(decision), std::move(reason)});
+  }
+
+  const std::set<Array> aliased_;
+  Report& report_;
+};
+
+}  // namespace
+
+ir::Program vectorize_loops(const ir::Program& program, PassContext& context) {
+  return with_body(program, Vectorizer(program, context.report).rewrite(program.body));
+}
+
+}  // namespace loopgrad::transforms
