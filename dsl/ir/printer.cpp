@@ -261,8 +261,10 @@ class StmtPrinter {
     // Sums of products are fused; what is not is said.
     const bool rounded = r.op == ReduceOp::Add && !r.atomic && !r.fused && product_of(r.value);
     const char* note = r.of_block ? "(block) " : r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
+    const char* plan = r.by_segments ? "(segments) " : "";
     line(indent,
-         fmt::format("{} {} {}{}", exprs_.element(r.array, r.indices), name_of(r.op), note, exprs_.text(r.value)),
+         fmt::format("{} {} {}{}{}", exprs_.element(r.array, r.indices), name_of(r.op), plan, note,
+                     exprs_.text(r.value)),
          r.location);
   }
   /// A local lives to the end of the body that it is in, or, with a colon, in what is indented below it.

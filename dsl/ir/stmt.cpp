@@ -1,9 +1,11 @@
 #include "dsl/ir/stmt.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace loopgrad::ir {
@@ -130,13 +132,20 @@ Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr val
             bool atomic) {
   check_store(array, indices, value);
   const bool fused = op == ReduceOp::Add && !atomic && product_of(value);
-  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, false, location)};
+  return {
+      std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, false, false, location)};
 }
 
 Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value) {
   check_store(array, indices, value);
   const bool fused = n.fused && product_of(value);
+  const bool by_segments = n.by_segments && std::any_of(indices.begin(), indices.end(), has_load);
   return {std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.of_block,
+                                   by_segments, n.location)};
+}
+
+Stmt with_segments(const Reduce& n, bool by_segments) {
+  return {std::make_shared<Reduce>(n.array, n.indices, n.op, n.value, n.atomic, n.fused, n.of_block, by_segments,
                                    n.location)};
 }
 

@@ -1,12 +1,14 @@
 #include "dsl/ir/verifier.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -224,6 +226,8 @@ class Verifier {
     if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
     if (r.fused && (r.atomic || r.op != ReduceOp::Add || !product_of(r.value)))
       fail("a fused sum of what is no product", headline(s));
+    if (r.by_segments && (r.atomic || std::none_of(r.indices.begin(), r.indices.end(), has_load)))
+      fail("a sum by segments whose elements no data choose", headline(s));
     if (!r.of_block) return;
     if (!r.atomic || !copied_.contains(r.array->id) || !r.array->shape.empty())
       fail("a sum of all threads into what is no scalar that each of them keeps", headline(s));

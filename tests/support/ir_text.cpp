@@ -231,14 +231,14 @@ class ProgramReader {
     else if (in.accept_all({"min", "="})) op = ReduceOp::Min;
     else if (in.accept_all({"max", "="})) op = ReduceOp::Max;
     else if (!in.accept("+=")) in.fail("=, +=, *=, min= or max=");
+    const bool by_segments = in.accept_all({"(", "segments", ")"});
     const bool of_block = in.accept_all({"(", "block", ")"});
     const bool atomic = of_block || in.accept_all({"(", "atomic", ")"});
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
-    if (rounded || of_block)
-      return finished(
-          in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, false, of_block, here())});
-    return finished(in, reduce(array, std::move(indices), op, value, here(), atomic));
+    const bool fused = !rounded && !atomic && op == ReduceOp::Add && product_of(value);
+    return finished(in, {std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, fused, of_block,
+                                                  by_segments, here())});
   }
 
   // contraction c += 2*a*b (m x n x k):
