@@ -8,6 +8,7 @@
 #include "dsl/ir/visit.h"
 
 #include <gtest/gtest.h>
+#include <loopgrad/error.h>
 
 namespace loopgrad::ir {
 namespace {
