@@ -20,6 +20,15 @@ struct Planned {
   std::vector<SumPlan> plans = {};  // of what has changed, or has been asked for
 };
 
+/// A copy of code that stands elsewhere, too; what it has of arrays that no user knows of is noted again.
+Stmt copied(const Stmt& code, PassContext& context) {
+  const Stmt copy = ir::with_fresh_names(code);
+  const std::vector<LocalArray> before = locals_of(code), after = locals_of(copy);
+  for (std::size_t k = 0; k < before.size(); ++k)
+    if (context.introduced.count(before[k].array->id)) context.introduced.insert(after[k].array->id);
+  return copy;
+}
+
 /// Acts by the plans of a nest.
 class Restructured {
  public:
@@ -66,7 +75,7 @@ class Restructured {
       const Stmt piece = slice(nest_.now.nest, part.leaves);
       SumGroup* const group = part.group < 0 ? nullptr : &groups_[numbers[static_cast<std::size_t>(part.group)]];
       result.push_back(group ? applied(*group, piece) : rest(piece));
-      if (result.size() > 1) result.back() = ir::with_fresh_names(result.back());
+      if (result.size() > 1) result.back() = copied(result.back(), nest_.context);
     }
     Stmt all = ir::block(std::move(result));
     for (const ir::Array& array : *arrays) all = ir::allocate(array, all, nest_.original_nest->location);
@@ -144,7 +153,7 @@ Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRe
     if (!few || result.nest.same_as(nest)) return result.nest;
     // The host chooses: the report has what is done where it matters.
     SumNest by_partials(program, nest, request, context, true);
-    return ir::if_then(few, restructured(by_partials).nest, ir::with_fresh_names(result.nest), nest->location);
+    return ir::if_then(few, restructured(by_partials).nest, copied(result.nest, context), nest->location);
   } catch (const poly::BudgetError& e) {
     const ir::For& loop = *nest.as<ir::For>();
     context.report.remarks.push_back(

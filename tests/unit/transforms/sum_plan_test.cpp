@@ -123,6 +123,22 @@ TEST(SumPlan, TheMappingIsToldOfSegmentsOnce) {
     // Partial results stand in for the elements: nothing is left to sort.
     EXPECT_EQ(marked(planned_for(machine, counts(), sizes).after.body), 0);
   }
+  // Nor in a nest of which another sum has left, whose arrays are copies.
+  ProgramBuilder p("two");
+  auto n = p.size("n");
+  auto bin = p.input<std::int32_t>("bin", {n});
+  p.in_range(bin, 0, 100);
+  auto a = p.input<double>("a", {n});
+  auto u = p.inout<double>("u", {n + n - 1}), t = p.inout<double>("t", {100});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto j : p.loop("j", 0, n)) u(i + j) += a(i) * a(j);
+    t(bin(i)) += a(i);
+  }
+  const LoweredProgram l = planned_for(cpu_machine(), p.build(), sizes);
+  EXPECT_EQ(decision(l, "u").plan, "gather") << l.text;
+  EXPECT_EQ(decision(l, "t").plan, "partials") << l.text;
+  EXPECT_EQ(marked(l.after.body), 0) << l.text;
+  for (const SumDecision& d : l.report.sums) EXPECT_FALSE(d.sum.starts_with("t_part[")) << "no sum of the user's";
 }
 
 TEST(SumPlan, AtomicSumsAreNoChoiceInOtherVariants) {
