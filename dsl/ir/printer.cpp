@@ -278,8 +278,9 @@ class StmtPrinter {
     const bool rounded = r.op == ReduceOp::Add && !r.atomic && !r.fused && product_of(r.value);
     const char* note = r.of_block ? "(block) " : r.atomic ? "(atomic) " : rounded ? "(rounded product) " : "";
     const char* lanes = r.of_lanes ? "(lanes) " : "";
+    const char* plan = r.by_segments ? "(segments) " : "";
     line(indent,
-         fmt::format("{} {} {}{}{}", exprs_.element(r.array, r.indices), name_of(r.op), lanes, note,
+         fmt::format("{} {} {}{}{}{}", exprs_.element(r.array, r.indices), name_of(r.op), lanes, plan, note,
                      exprs_.text(r.value)),
          r.location);
   }

@@ -1,9 +1,11 @@
 #include "dsl/ir/stmt.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace loopgrad::ir {
@@ -130,16 +132,24 @@ Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr val
             bool atomic) {
   check_store(array, indices, value);
   const bool fused = op == ReduceOp::Add && !atomic && product_of(value);
-  return {std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, false, location)};
+  return {
+      std::make_shared<Reduce>(array, std::move(indices), op, std::move(value), atomic, fused, false, false, location)};
 }
 
 Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value) {
   check_store(array, indices, value);
   const bool fused = n.fused && product_of(value);
+  const bool by_segments = n.by_segments && std::any_of(indices.begin(), indices.end(), has_load);
   auto result = std::make_shared<Reduce>(array, std::move(indices), n.op, std::move(value), n.atomic, fused, n.of_block,
-                                         n.location);
+                                         by_segments, n.location);
   result->of_lanes = n.of_lanes;
   return {std::move(result)};
+}
+
+Stmt with_segments(const Reduce& n, bool by_segments) {
+  Reduce result = n;
+  result.by_segments = by_segments;
+  return {std::make_shared<Reduce>(std::move(result))};
 }
 
 std::optional<Factors> product_of(const Expr& e) {

@@ -144,17 +144,19 @@ Expr identity_of(ReduceOp op, ScalarType type);  // 0, 1, +inf (or the largest i
 /// says that iterations of a parallel loop may do so at the same time. `fused`: the value is a product, or a negated
 /// one, and is not rounded before it is added (see product_of()). `of_block`: all threads of a block do it once each,
 /// on a scalar of which every thread keeps a copy; their values are combined in a tree whose shape depends on the
-/// number of threads only. Such a Reduce is atomic as well, for whoever runs the threads one by one. `of_lanes`: each
-/// vector lane of the loop around has a sum of its own, and these are added up after it.
+/// number of threads only. Such a Reduce is atomic as well, for whoever runs the threads one by one. `by_segments`:
+/// data choose the element, and by the summation plan the mapping may do the iterations in the order of their elements;
+/// for everybody else it says nothing. `of_lanes`: each vector lane of the loop around has a sum of its own, and these
+/// are added up after it.
 struct Reduce : StmtOf<Kind::Reduce> {
   Array array;
   std::vector<Expr> indices;
   ReduceOp op;
   Expr value;
-  bool atomic, fused, of_block;
+  bool atomic, fused, of_block, by_segments;
   bool of_lanes = false;
   Reduce(Array array, std::vector<Expr> indices, ReduceOp op, Expr value, bool atomic, bool fused, bool of_block,
-         SourceLocation location)
+         bool by_segments, SourceLocation location)
       : StmtOf(location),
         array(std::move(array)),
         indices(std::move(indices)),
@@ -162,10 +164,12 @@ struct Reduce : StmtOf<Kind::Reduce> {
         value(std::move(value)),
         atomic(atomic),
         fused(fused),
-        of_block(of_block) {}
+        of_block(of_block),
+        by_segments(by_segments) {}
   static constexpr auto fields() {
     return std::tuple{&Reduce::array,  &Reduce::indices, &Reduce::op,       &Reduce::value,
-                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block, &Reduce::of_lanes};
+                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block, &Reduce::by_segments,
+                      &Reduce::of_lanes};
   }
 };
 
@@ -262,8 +266,10 @@ Stmt assign(const Array& array, std::vector<Expr> indices, Expr value, SourceLoc
 /// and for the sums of gradients; what is made from a Reduce that is there keeps its rounding by reduce_like().
 Stmt reduce(const Array& array, std::vector<Expr> indices, ReduceOp op, Expr value, SourceLocation location = {},
             bool atomic = false);
-/// The same operation, rounded in the same way, on another element or with another value.
+/// The same operation, rounded and planned in the same way, on another element or with another value.
 Stmt reduce_like(const Reduce& n, const Array& array, std::vector<Expr> indices, Expr value);
+/// The same Reduce, with or without that word of the summation plan.
+Stmt with_segments(const Reduce& n, bool by_segments);
 /// The factors of a*b or -(a*b), a floating-point product; the sign goes to the first one.
 struct Factors {
   Expr a, b;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -302,6 +303,8 @@ class Verifier {
     const auto declared = lanes_around_.find(r.array->id);
     const bool shared = declared != lanes_around_.end() && declared->second < lane_loops_;
     if (r.of_lanes ? r.atomic || !shared : shared) fail("a sum of lanes that is of none, or of several", headline(s));
+    if (r.by_segments && (r.atomic || std::none_of(r.indices.begin(), r.indices.end(), has_load)))
+      fail("a sum by segments whose elements no data choose", headline(s));
     if (!r.of_block) return;
     if (!r.atomic || !copied_.contains(r.array->id) || !r.array->shape.empty())
       fail("a sum of all threads into what is no scalar that each of them keeps", headline(s));

@@ -74,7 +74,17 @@ TEST(Explain, NamesTheUsersLines) {
   ASSERT_EQ(sum["candidates"].size(), 4u);
   for (const auto& candidate : sum["candidates"])
     EXPECT_EQ(keys(candidate), (std::vector<std::string>{"plan", "possible", "microseconds", "bytes", "operations",
-                                                         "parallel", "note"}));
+                                                         "parallel", "note", "level"}));
+  const auto& weights = json["programs"][1]["sums"][1];  // one result for each block of iterations
+  EXPECT_EQ(weights["plan"], "partials") << result.out;
+  EXPECT_EQ(weights["level"], "grid");
+  EXPECT_NE(result.out.find("* partials"), std::string::npos) << result.out;
+}
+
+TEST(Explain, EstimatesTheWayThatIsTakenWhereDataChoose) {
+  const CliResult result = run_cli(programs::all(), {"explain", "embedding", "--target", "cuda"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("* segments"), std::string::npos) << result.out;
 }
 
 TEST(Compare, WritesTheAgreedJson) {

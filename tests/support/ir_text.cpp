@@ -272,16 +272,16 @@ class ProgramReader {
     else if (in.accept_all({"min", "="})) op = ReduceOp::Min;
     else if (in.accept_all({"max", "="})) op = ReduceOp::Max;
     else if (!in.accept("+=")) in.fail("=, +=, *=, min= or max=");
-    const bool of_lanes = in.accept_all({"(", "lanes", ")"}), of_block = in.accept_all({"(", "block", ")"});
+    const bool of_lanes = in.accept_all({"(", "lanes", ")"}), by_segments = in.accept_all({"(", "segments", ")"});
+    const bool of_block = in.accept_all({"(", "block", ")"});
     const bool atomic = of_block || in.accept_all({"(", "atomic", ")"});
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
-    const Stmt usual = reduce(array, std::move(indices), op, value, here(), atomic);
-    Reduce sum = *usual.as<Reduce>();
-    sum.fused &= !rounded && !of_block;
-    sum.of_block = of_block;
-    sum.of_lanes = of_lanes;
-    return finished(in, {std::make_shared<Reduce>(std::move(sum))});
+    const bool fused = !rounded && !atomic && op == ReduceOp::Add && product_of(value);
+    auto sum = std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, fused, of_block, by_segments,
+                                        here());
+    sum->of_lanes = of_lanes;
+    return finished(in, {std::move(sum)});
   }
 
   // contraction c += 2*a*b (m x n x k):

@@ -146,13 +146,15 @@ Json json_of(const Part& part) {
                             {"bytes", c.bytes},
                             {"operations", c.operations},
                             {"parallel", c.parallel},
-                            {"note", c.note}});
+                            {"note", c.note},
+                            {"level", c.level}});
     sums.push_back({{"sum", d.sum},
                     {"where", json_of(d.where)},
                     {"plan", d.plan},
                     {"reason", d.reason},
                     {"basis", d.basis},
-                    {"candidates", candidates}});
+                    {"candidates", candidates},
+                    {"level", d.level}});
   }
   for (const LoopDecision& d : part.decisions.loops)
     loops.push_back({{"loop", d.loop}, {"where", json_of(d.where)}, {"parallel", d.parallel}, {"reason", d.reason}});

@@ -182,6 +182,8 @@ std::string text_of(const ir::Reduce& sum) {
   return text + " " + ir::name_of(sum.op) + " " + ir::print(sum.value);
 }
 
+PlannedSum planned(const ir::Reduce& sum) { return {text_of(sum), sum.location, sum.array->id}; }
+
 StmtSet set_of(const std::vector<Stmt>& list) {
   StmtSet result;
   for (const Stmt& s : list) result.insert(s.get());

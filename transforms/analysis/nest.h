@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/ir/rewriter.h"
+#include "transforms/pass/sum_plan.h"
 
 #include <functional>
 #include <set>
@@ -70,5 +71,7 @@ ir::Stmt rewrite_host_blocks(const ir::Stmt& s, const std::function<ir::Stmt(con
 
 /// "d_x[i + j] += d_y[i]*w[j]", for reports.
 std::string text_of(const ir::Reduce& sum);
+/// The sum as a plan names it.
+PlannedSum planned(const ir::Reduce& sum);
 
 }  // namespace loopgrad::transforms

@@ -64,6 +64,10 @@ double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::
   return assumed_trips;
 }
 
+bool SizeEstimator::assumed_sizes() const {
+  return std::any_of(used_.begin(), used_.end(), [&](const auto& used) { return !sizes_.count(used.first); });
+}
+
 std::string SizeEstimator::basis() const {
   std::string text;
   for (const auto& [name, value] : used_) {

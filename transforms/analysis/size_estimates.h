@@ -27,6 +27,8 @@ class SizeEstimator {
   std::string basis() const;
   /// Something was not known.
   bool assumed() const { return assumed_; }
+  /// Nobody has stated one of the sizes that were used; what is read from data does not count.
+  bool assumed_sizes() const;
 
  private:
   const ir::Program& program_;

@@ -99,9 +99,11 @@ class Parallelizer {
       auto* sum = leaf.as<ir::Reduce>();
       if (!sum || own.count(sum->array) || atomic_.count(leaf.get())) continue;
       if (context_.introduced.count(sum->array->id)) continue;
-      if (!context_.planned.insert({sum->array->id, sum->location.line}).second) continue;
-      context_.report.sums.push_back({text_of(*sum), sum->location, "none",
-                                      "each element is summed in one iteration of the parallel loop '" + name + "'"});
+      if (has_plan(context_, *sum)) continue;
+      add_plan(context_, {{planned(*sum)},
+                          Strategy::None,
+                          Level::None,
+                          "each element is summed in one iteration of the parallel loop '" + name + "'"});
     }
   }
 
@@ -110,8 +112,10 @@ class Parallelizer {
       for (int index : {conflict.first, conflict.second}) {
         const Stmt& s = model.statements[static_cast<std::size_t>(index)].stmt;
         if (!atomic_.insert(s.get()).second) continue;
-        context_.report.sums.push_back({text_of(*s.as<ir::Reduce>()), s->location, "atomic",
-                                        "several iterations of a parallel loop add to one element"});
+        add_plan(context_, {{planned(*s.as<ir::Reduce>())},
+                            Strategy::Atomic,
+                            Level::None,
+                            "several iterations of a parallel loop add to one element"});
       }
     }
   }

@@ -4,6 +4,7 @@
 #include "dsl/ir/program.h"
 #include "transforms/pass/options.h"
 #include "transforms/pass/record.h"
+#include "transforms/pass/sum_plan.h"
 
 #include <loopgrad/report.h>
 
@@ -17,14 +18,19 @@ class Analyses;
 struct PassContext {
   const LowerOptions& options;
   Report& report;
-  std::vector<Record> records = {};                               // arrays that the program has been given to note in
-  KeptOrders kept = {};                                           // and arrays that it finds again
-  std::set<std::pair<std::int64_t, std::uint32_t>> planned = {};  // sums with a decision: array and line
-  std::set<std::int64_t> introduced = {};                         // arrays that the user's program does not have
+  std::vector<Record> records = {};          // arrays that the program has been given to note in
+  KeptOrders kept = {};                      // and arrays that it finds again
+  std::vector<SumPlan> plans = {};           // of its sums; see add_plan
+  std::set<std::int64_t> introduced = {};    // arrays that the user's program does not have
   std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment
   unsigned long isl_budget = 0;              // isl operations per question; 0: the default
   std::shared_ptr<Analyses> analyses = {};   // see analyses.h
 };
+
+/// Decides about sums, in the report as well.
+void add_plan(PassContext& context, SumPlan plan);
+/// Whether there is a plan for a sum of that line into that array, whose loops may be others by now.
+bool has_plan(const PassContext& context, const ir::Reduce& sum);
 
 /// A pass: a function from program to program that adds its decisions to the report.
 using PassFunction = ir::Program (*)(const ir::Program&, PassContext&);

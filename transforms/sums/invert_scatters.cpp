@@ -153,13 +153,14 @@ Stmt inverted(const Stmt& nest, const Scatter& scatter) {
 }  // namespace
 
 ir::Program invert_scatters(const ir::Program& program) {
-  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-                         if (s.kind() == ir::Kind::Contraction) return s;
-                         if (s.kind() != ir::Kind::For) return std::nullopt;
-                         const auto scatter = scatter_in(program, s);
-                         if (scatter && has_rows(*scatter)) return inverted(s, *scatter);
-                         return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
-                       }));
+  const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (s.kind() == ir::Kind::Contraction) return s;
+    if (s.kind() != ir::Kind::For) return std::nullopt;
+    const auto scatter = scatter_in(program, s);
+    if (scatter && has_rows(*scatter)) return inverted(s, *scatter);
+    return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
+  });
+  return without_segments(ir::with_body(program, body));
 }
 
 }  // namespace loopgrad::transforms

@@ -2,7 +2,8 @@
 
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
-#include "transforms/sums/sum_plan.h"
+#include "transforms/sums/restructure_nest.h"
+#include "transforms/sums/scatters.h"
 
 #include <algorithm>
 
@@ -115,7 +116,7 @@ class Visitor {
 }  // namespace
 
 ir::Program restructure_sums(const ir::Program& program, PassContext& context) {
-  return ir::with_body(program, Visitor(program, context).visit(program.body));
+  return ir::with_body(program, plan_segments(Visitor(program, context).visit(program.body), context.introduced));
 }
 
 }  // namespace loopgrad::transforms

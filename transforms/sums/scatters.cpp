@@ -261,7 +261,7 @@ Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
   });
 }
 
-std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) {
+std::optional<Scatter> scatter_form(const ir::Program& program, const Stmt& nest) {
   Scatter result;
   if (!take_loops(nest, result)) return std::nullopt;
   if (std::none_of(result.sum->indices.begin(), result.sum->indices.end(), ir::has_load)) return std::nullopt;
@@ -271,6 +271,38 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   if (!factors) return std::nullopt;
   result.factors = std::move(*factors);
   return result;
+}
+
+std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) {
+  bool planned = false;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    planned |= sum && sum->by_segments;
+  });
+  return planned ? scatter_form(program, nest) : std::nullopt;
+}
+
+namespace {
+
+template <class Condition>
+Stmt with_plan(const Stmt& body, bool by_segments, const Condition& condition) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* sum = s.as<ir::Reduce>();
+    return sum && condition(*sum) ? std::optional(ir::with_segments(*sum, by_segments)) : std::nullopt;
+  });
+}
+
+}  // namespace
+
+Stmt plan_segments(const Stmt& body, const std::set<std::int64_t>& made) {
+  return with_plan(body, true, [&](const ir::Reduce& sum) {
+    return !sum.atomic && !made.count(sum.array->id) &&
+           std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
+  });
+}
+
+ir::Program without_segments(const ir::Program& program) {
+  return ir::with_body(program, with_plan(program.body, false, [](const ir::Reduce& sum) { return sum.by_segments; }));
 }
 
 Stmt around(const Loops& loops, Stmt body) {

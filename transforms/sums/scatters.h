@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace loopgrad::transforms {
@@ -61,10 +62,18 @@ struct Scatter {
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
 };
 
-/// The scatter that `nest`, a part of the program, is. Nullopt for anything else: no index from data; atomic sums;
-/// targets that the nest reads or that may alias; loops of which only data tells how often they run, without a bound
-/// (rows of a CSR structure are known to have all its entries together).
+/// The scatter that `nest`, a part of the program, is, whatever its plan. Nullopt for anything else: no index from
+/// data; atomic sums; targets that the nest reads or that may alias; loops of which only data tells how often they run,
+/// without a bound (rows of a CSR structure are known to have all its entries together).
+std::optional<Scatter> scatter_form(const ir::Program& program, const ir::Stmt& nest);
+/// The same where the plan says that the sum is done by segments.
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);
+
+/// Sums into elements that data choose, but those into arrays that restructure_sums has made (partial results): what
+/// the plan tells the mapping.
+ir::Stmt plan_segments(const ir::Stmt& body, const std::set<std::int64_t>& made);
+/// Without that, once the mapping has done what there is to do.
+ir::Program without_segments(const ir::Program& program);
 
 /// The loops around a statement.
 ir::Stmt around(const Loops& loops, ir::Stmt body);

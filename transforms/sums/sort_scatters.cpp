@@ -208,7 +208,7 @@ class Sorter {
 }  // namespace
 
 ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block) {
-  return ir::with_body(program, Sorter(program, enough_threads, threads_per_block).whole());
+  return without_segments(ir::with_body(program, Sorter(program, enough_threads, threads_per_block).whole()));
 }
 
 }  // namespace loopgrad::transforms

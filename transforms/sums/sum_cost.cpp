@@ -1,87 +1,19 @@
 #include "transforms/sums/sum_cost.h"
 
-#include "dsl/ir/queries.h"
-#include "dsl/ir/visit.h"
-#include "dsl/symbolic/linear_form.h"
-#include "transforms/analysis/nest.h"
-#include "transforms/loops/loop_order.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 
 namespace loopgrad::transforms {
 
-using ir::BinaryOp;
-using ir::Expr;
 using ir::Stmt;
 
 namespace {
 
 constexpr double few_targets = 64;  // atomics on so few elements contend
-
-double operations_in(const Expr& value) {
-  double count = 0;
-  ir::walk(value, [&](const Expr& e) {
-    if (!is_float(e.type())) return;
-    if (auto* node = e.as<ir::Unary>()) count += node->op == ir::UnaryOp::Neg || node->op == ir::UnaryOp::Abs ? 1 : 10;
-    if (auto* node = e.as<ir::Binary>()) count += node->op == BinaryOp::Pow ? 20 : 1;
-  });
-  return count;
-}
-
-// The rows of the coefficients of independent linear expressions, and their inverse: directions of the new loops.
-using Matrix = std::vector<std::vector<double>>;
-
-std::optional<Matrix> inverse_of(Matrix m) {
-  std::size_t n = m.size();
-  for (std::size_t k = 0; k < n; ++k) {
-    m[k].resize(2 * n, 0);
-    m[k][n + k] = 1;
-  }
-  for (std::size_t column = 0; column < n; ++column) {
-    std::size_t pivot = column;
-    for (std::size_t k = column; k < n; ++k) {
-      if (std::abs(m[k][column]) > std::abs(m[pivot][column])) pivot = k;
-    }
-    if (std::abs(m[pivot][column]) < 1e-9) return std::nullopt;
-    std::swap(m[column], m[pivot]);
-    double scale = m[column][column];
-    for (double& x : m[column]) x /= scale;
-    for (std::size_t k = 0; k < n; ++k) {
-      double factor = k == column ? 0 : m[k][column];
-      for (std::size_t l = 0; l < 2 * n; ++l) m[k][l] -= factor * m[column][l];
-    }
-  }
-  for (auto& row : m) row.erase(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n));
-  return m;
-}
-
-template <class Loops>
-std::vector<ir::Symbol> iterators_of(const Loops& loops) {
-  std::vector<ir::Symbol> result;
-  for (const auto& loop : loops) result.push_back(loop.iterator);
-  return result;
-}
-
-template <class Loops>
-std::optional<std::vector<double>> row_of(const Expr& e, const Loops& written) {
-  std::vector<double> row;
-  for (const auto& loop : written) {
-    auto coefficient = coefficient_of(e, loop.iterator);
-    if (!coefficient) return std::nullopt;
-    row.push_back(static_cast<double>(*coefficient));
-  }
-  return row;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-  return sum;
-}
+// Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
+constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
 
 double microseconds(double nanoseconds, double parallel, const Machine& machine) {
   return 1e-3 * nanoseconds / std::max(1.0, std::min(parallel, machine.threads));
@@ -89,263 +21,17 @@ double microseconds(double nanoseconds, double parallel, const Machine& machine)
 
 }  // namespace
 
-std::vector<SumCosts::Loop> SumCosts::loops_around(const Stmt& sum) {
-  std::vector<Loop> loops;
-  std::map<ir::Symbol, double> middle;  // of the iterators
-  std::function<bool(const Stmt&)> find = [&](const Stmt& at) {
-    if (at.get() == sum.get()) return true;
-    bool is_loop = false;
-    if (auto* node = at.as<ir::For>()) {
-      double trips = estimator_.trips_of(node->lower, node->upper, middle);
-      const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
-      loops.push_back({node->iterator, trips, {}, is_inner && can_share_out_(at)});
-      middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
-      is_loop = true;
-    }
-    if (auto* node = at.as<ir::While>()) {
-      loops.push_back({node->iterator, estimator_.value_of(node->max_trips, middle), {}});
-      is_loop = true;
-    }
-    bool found = false;
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& c) { found = found || find(c); }});
-    });
-    if (!found && is_loop) loops.pop_back();
-    return found;
-  };
-  find(nest_);
-  for (std::size_t k = 0; k < loops.size(); ++k) {
-    loops[k].direction.assign(loops.size(), 0);
-    loops[k].direction[k] = 1;
-  }
-  return loops;
-}
-
-std::vector<SumCosts::Loop> SumCosts::gather_loops(const Stmt& sum, const Separators& separators, double& parallel) {
-  std::vector<Loop> written = loops_around(sum);
-  const ir::Reduce& node = *sum.as<ir::Reduce>();
-  std::vector<Expr> varying;
-  double instances = 1;
-  for (const Loop& loop : written) instances *= loop.trips;
-  parallel = 1;
-  for (int dim : separators.dims) {
-    const Expr& index = node.indices[static_cast<std::size_t>(dim)];
-    bool varies =
-        std::any_of(written.begin(), written.end(), [&](auto& loop) { return mentions(index, loop.iterator); });
-    if (varies && row_of(index, written)) varying.push_back(simplify_indices(index));
-  }
-  if (varying.empty() || !separators.exact_bounds) {
-    // Blocks of one loop, or an index that is not linear: as many threads as there are elements or blocks.
-    for (int dim : separators.dims)
-      parallel *= estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
-    if (!separators.exact_bounds) parallel = std::max(1.0, parallel / elements_per_block);
-    return written;
-  }
-  LoopOrder order = best_order(sum, iterators_of(written), varying);
-  bool blocked = ir::as_int(order.time[0]) == std::nullopt && !row_of(order.time[0], written);
-  Matrix rows;
-  for (const Expr& time : order.time) {
-    auto row = row_of(time, written);
-    if (row && rows.size() < written.size()) rows.push_back(*row);
-  }
-  auto directions = rows.size() == written.size() ? inverse_of(rows) : std::nullopt;
-  if (!directions) return written;
-  std::vector<Loop> result;
-  double left = instances;
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    Loop loop{written[k].iterator, 1, {}};
-    for (std::size_t i = 0; i < written.size(); ++i) {
-      loop.trips += std::abs(rows[k][i]) * std::max(0.0, written[i].trips - 1);
-      loop.direction.push_back((*directions)[i][k]);
-    }
-    bool separates = blocked ? k + 1 == rows.size() : static_cast<int>(k) < order.separating;
-    if (!separates) loop.trips = std::max(1.0, std::min(loop.trips, left));
-    else parallel *= loop.trips;
-    left = std::max(1.0, left / std::max(1.0, loop.trips));
-    result.push_back(loop);
-  }
-  if (!blocked) return result;
-  // The separating loop is innermost, its blocks are outermost.
-  Loop blocks = result.back();
-  blocks.trips = parallel = std::max(1.0, blocks.trips / elements_per_block);
-  for (double& x : blocks.direction) x *= static_cast<double>(elements_per_block);
-  result.back().trips = std::min<double>(result.back().trips, elements_per_block);
-  result.insert(result.begin(), blocks);
-  return result;
-}
-
-// How many elements an access touches in the loops from `level` on; where rows of the array are touched here and there
-// only, with the rest of the cache lines. Short rows one after the other, and triangles, share their lines: it is never
-// more than all of the array.
-double SumCosts::elements_touched(const Access& access, const std::vector<Loop>& written,
-                                  const std::vector<Loop>& order, std::size_t level) {
-  const std::vector<Expr>& indices = *access.indices;
-  double moving_trips = 1;
-  for (std::size_t k = level; k < order.size(); ++k) {
-    bool moves = std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
-      auto row = row_of(index, written);
-      return row ? std::abs(dot(*row, order[k].direction)) > 1e-9 : mentions(index, order[k].iterator);
-    });
-    if (moves) moving_trips *= order[k].trips;
-  }
-  double box = 1, rows = 1;
-  bool unit_steps = false;  // along a row
-  for (std::size_t dim = 0; dim < indices.size(); ++dim) {
-    auto row = row_of(indices[dim], written);
-    double range = 1;
-    for (std::size_t k = level; k < order.size(); ++k) {
-      if (!row && mentions(indices[dim], order[k].iterator)) range *= order[k].trips;
-      if (!row) continue;
-      double step = std::abs(dot(*row, order[k].direction));
-      range += step * std::max(0.0, order[k].trips - 1);
-      if (dim + 1 == indices.size()) unit_steps |= step > 0.5 && step < 1.5;
-    }
-    rows = box;
-    box *= range;
-  }
-  double elements = std::min(box, moving_trips);
-  bool contiguous = elements <= 1 || (unit_steps && elements / rows > 4);
-  elements *= contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type));
-  return std::min(elements, elements_of(access.array));
-}
-
-// Infinite where an extent is less certain than the loops are. The sizes of an array are no part of the basis.
-double SumCosts::elements_of(const ir::Array& array) {
-  SizeEstimator extents(program_, sizes_);
-  double elements = 1;
-  for (const Expr& extent : array->shape) elements *= extents.value_of(extent, {});
-  const bool uncertain = extents.assumed() && !estimator_.assumed();
-  return uncertain ? std::numeric_limits<double>::infinity() : std::max(1.0, elements);
-}
-
-// What moves when as many iterations of a loop as fit work on what is in the cache: from the outermost loop inwards,
-// the first of which any iterations fit.
-double SumCosts::bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written,
-                             std::vector<Loop> order) {
-  auto bytes_from = [&](std::size_t level) {
-    double bytes = 0;
-    for (const Access& access : accesses) {
-      bytes += elements_touched(access, written, order, level) * static_cast<double>(bytes_of(access.array->type));
-    }
-    return bytes;
-  };
-  double around = 1;
-  for (std::size_t level = 0; level < order.size(); ++level) {
-    double trips = order[level].trips;
-    for (double part = trips; part >= 1; part = std::floor(part / 2)) {
-      order[level].trips = part;
-      double bytes = bytes_from(level);
-      bool last = level + 1 == order.size() && part < 2;
-      if (bytes <= machine_.cache_bytes || last) return around * trips / part * bytes;
-    }
-    around *= std::max(1.0, trips);
-  }
-  return 0;
-}
-
-// The order when iterations of the loop that accesses memory best run side by side.
-std::vector<SumCosts::Loop> SumCosts::with_lanes(const Stmt& sum, const std::vector<Loop>& written,
-                                                 std::vector<Loop> order) const {
-  std::size_t best = order.size();
-  int least = 0;
-  for (std::size_t k = order.size(); k-- > 0;) {
-    int cost = access_cost(sum, iterators_of(written), order[k].direction);
-    if (best < order.size() && cost >= least) continue;
-    best = k;
-    least = cost;
-  }
-  if (best + 1 >= order.size()) return order;
-  Loop side_by_side = order[best];
-  side_by_side.trips = std::min(side_by_side.trips, machine_.lanes);
-  order[best].trips = std::max(1.0, order[best].trips / side_by_side.trips);
-  for (double& x : order[best].direction) x *= side_by_side.trips;
-  order.push_back(side_by_side);
-  return order;
-}
-
-SumCosts::Work SumCosts::work_of(const Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order,
-                                 bool lanes) {
-  const ir::Reduce& node = *sum.as<ir::Reduce>();
-  std::vector<Access> accesses = {{node.array, &node.indices}};
-  ir::walk(node.value, [&](const Expr& e) {
-    auto* load = e.as<ir::Load>();
-    if (load && !load->indices.empty()) accesses.push_back({load->array, &load->indices});
-  });
-  Work work;
-  for (const Loop& loop : order) work.instances *= loop.trips;
-  work.operations = work.instances * (1 + operations_in(node.value));
-  if (lanes) order = with_lanes(sum, written, order);
-  work.bytes = bytes_moved(accesses, written, order);
-  int per_instance = order.empty() ? 0 : access_cost(sum, iterators_of(written), order.back().direction);
-  double compute = work.operations * machine_.ns_per_operation + work.instances * per_instance * machine_.ns_per_access;
-  work.nanoseconds = std::max(compute, work.bytes * machine_.ns_per_byte);
-  return work;
-}
-
-double SumCosts::elements_of(const Stmt& sum) {
-  const ir::Reduce& node = *sum.as<ir::Reduce>();
-  std::vector<Loop> written = loops_around(sum);
-  double elements = 1;
-  for (std::size_t dim = 0; dim < node.indices.size(); ++dim) {
-    bool moves = ir::has_load(node.indices[dim]);
-    for (const Loop& loop : written) moves |= mentions(node.indices[dim], loop.iterator);
-    if (moves) elements *= estimator_.value_of(node.array->shape[dim], {});
-  }
-  return elements;
-}
-
 // Whether tree_sums accumulates in a local of each block.
 bool SumCosts::is_small(const Stmt& sum) {
   std::int64_t count = 1;
-  for (const Expr& extent : sum.as<ir::Reduce>()->array->shape) count *= ir::as_int(extent).value_or(small_array + 1);
+  for (const ir::Expr& extent : sum.as<ir::Reduce>()->array->shape)
+    count *= ir::as_int(extent).value_or(small_array + 1);
   return count <= small_array;
 }
 
-double SumCosts::bytes_kept(const std::vector<ir::Array>& kept) {
-  double bytes = 0;
-  for (const LocalArray& local : locals_of(nest_)) {
-    if (std::find(kept.begin(), kept.end(), local.array) == kept.end()) continue;
-    double elements = 1;
-    std::map<ir::Symbol, double> middle;
-    for (const Stmt& s : local.around) {
-      auto* loop = s.as<ir::For>();
-      if (!loop) continue;
-      double trips = estimator_.trips_of(loop->lower, loop->upper, middle);
-      middle[loop->iterator] = trips / 2;
-      elements *= trips;
-    }
-    for (const Expr& extent : local.array->shape) elements *= estimator_.value_of(extent, middle);
-    bytes += 2 * elements * static_cast<double>(bytes_of(local.array->type));  // written and read
-  }
-  return bytes;
-}
-
-// Threads of a block that iterations of inner loops can be given to.
-double SumCosts::shared_by_block(const std::vector<Loop>& written) const {
-  double threads = 1;
-  for (const Loop& loop : written)
-    if (loop.is_shared_out) threads *= loop.trips;
-  return std::clamp(threads, 1.0, machine_.block_threads);
-}
-
-// What one thread would need for everything else in the nest.
-double SumCosts::rest_nanoseconds(const std::vector<Stmt>& sums) {
-  const StmtSet own = set_of(sums);
-  double nanoseconds = 0;
-  for (const Stmt& leaf : leaves(nest_)) {
-    if (own.count(leaf.get())) continue;
-    double instances = 1, operations = 0;
-    for (const Loop& loop : loops_around(leaf)) instances *= loop.trips;
-    if (const auto* sum = leaf.as<ir::Reduce>()) operations = 1 + operations_in(sum->value);
-    if (const auto* assign = leaf.as<ir::Assign>()) operations = operations_in(assign->value);
-    nanoseconds += instances * operations * machine_.ns_per_operation;
-  }
-  return nanoseconds;
-}
-
-SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& separators,
-                              const std::vector<ir::Array>& kept) {
-  SumCandidate result{"gather"};
+PlanCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& separators,
+                               const std::vector<ir::Array>& kept) {
+  PlanCandidate result{Strategy::Gather};
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> order = gather_loops(sum, separators, result.parallel);
@@ -354,9 +40,7 @@ SumCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& s
     result.bytes += work.bytes;
     nanoseconds += work.nanoseconds;
     // Terms of one element are shared out where there are not elements enough, and neighbours meet neighbours.
-    const bool is_contiguous =
-        !order.empty() && access_cost(sum, iterators_of(loops_around(sum)), order.back().direction) < strided_cost;
-    if (is_contiguous && result.parallel < machine_.threads / 8)
+    if (is_contiguous(sum, order) && result.parallel < machine_.threads / 8)
       result.parallel *= std::clamp(work.instances / result.parallel, 1.0, machine_.block_threads);
   }
   double extra = bytes_kept(kept);
@@ -381,10 +65,10 @@ bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<
   return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
 }
 
-SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
+PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   double elements = elements_of(sums[0]);
   bool small = is_small(sums[0]);
-  SumCandidate result{small ? "tree" : "partials"};
+  PlanCandidate result{Strategy::Partials, small ? Level::Register : Level::Grid};
   double root = loops_around(sums[0])[0].trips;
   const double blocks = blocks_of(sums, elements);
   const double shared = shared_by_block(loops_around(sums[0]));
@@ -413,8 +97,32 @@ SumCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
-SumCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
-  SumCandidate result{"apart"};
+// The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
+PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const Separators& separators,
+                                 const std::vector<ir::Array>& kept) {
+  PlanCandidate result{Strategy::Segments};
+  double nanoseconds = 0;
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, true);
+    double rows = 1;  // with one key
+    const ir::Array& target = sum.as<ir::Reduce>()->array;
+    for (const int dim : separators.dims) rows *= extent_of(target, static_cast<std::size_t>(dim));
+    const double keys = work.instances / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
+    result.operations += work.operations;
+    result.bytes += work.bytes + keys;
+    nanoseconds += work.nanoseconds + keys * machine_.ns_per_byte;
+  }
+  const double extra = bytes_kept(kept);
+  result.bytes += extra;
+  result.parallel = elements_of(sums[0]);
+  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
+                        passes_of_keys * machine_.start_us;
+  return result;
+}
+
+PlanCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
+  PlanCandidate result{Strategy::Apart};
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
@@ -429,8 +137,8 @@ SumCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir
   return result;
 }
 
-SumCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
-  SumCandidate result{"atomic"};
+PlanCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
+  PlanCandidate result{Strategy::Atomic};
   double per_update = elements_of(sums[0]) <= few_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
@@ -445,8 +153,8 @@ SumCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   return result;
 }
 
-SumCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
-  SumCandidate result{"serial"};
+PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
+  PlanCandidate result{Strategy::Serial};
   result.parallel = 1;
   for (const Stmt& sum : sums) {
     std::vector<Loop> written = loops_around(sum);

@@ -20,24 +20,27 @@ struct TapeDecision {
 
 /// One way of doing a sum, with what it is estimated to cost on the machine that the plan is for.
 struct SumCandidate {
-  std::string plan;         // "gather", "tree", "partials", "atomic", "serial"
+  std::string plan;         // as in SumDecision
   double operations = 0;    // arithmetic
   double bytes = 0;         // moved between memory and a cache
   double parallel = 1;      // iterations that may run at once
   double microseconds = 0;  // estimated time
   bool possible = true;
-  std::string note = {};  // why it is not possible, or not taken
+  std::string note = {};   // why it is not possible, or not taken
+  std::string level = {};  // of partial results, as in SumDecision
 };
 
 /// One sum and how it is done without (or with) atomics.
 struct SumDecision {
   std::string sum;  // "d_x[i + j] += d_y[i]*w[j]"
   SourceLocation where;
-  std::string
-      plan;  // "none", "gather", "tree" (of a few partial results), "partials" (arrays of them), "serial", "atomic"
+  std::string plan;  // "none", "gather", "apart" (a nest of its own), "segments" (by the order of elements that data
+                     // choose), "tree" (a few partial results), "partials" (arrays of them), "serial", "atomic"
   std::string reason;
   std::vector<SumCandidate> candidates = {};  // what there was to choose from; empty where nothing was chosen
   std::string basis = {};                     // the sizes of the estimates, e.g. "n = 1048576, k = 1024 (assumed)"
+  std::string level = {};  // who has a partial result: "register" (a block of iterations), "lanes" (each thread of a
+                           // GPU's block), "block" (its threads together), "grid" (an element of an array); or empty
 };
 
 /// One loop and whether it runs in parallel.

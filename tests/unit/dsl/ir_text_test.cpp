@@ -8,6 +8,7 @@
 #include "dsl/ir/visit.h"
 
 #include <gtest/gtest.h>
+#include <loopgrad/error.h>
 
 namespace loopgrad::ir {
 namespace {
@@ -136,6 +137,23 @@ for t in 0..3:
   const Stmt larger = substitute(program.body, {{program.sizes[1], int_const(40)}});
   EXPECT_NE(print(larger).find("(pays from 20000 at 120) (or alone)"), std::string::npos) << print(larger);
   EXPECT_FALSE(structurally_equal(larger, program.body));
+}
+
+/// What the summation plan says of a sum goes through a text, and is dropped where data no longer choose the element.
+TEST(IrText, KeepsThatASumIsDoneBySegments) {
+  const std::string head = "program p(n, m)\n  input  f32 x[n]\n  input  i32 index[n]\n  inout  f32 y[m]\n";
+  const std::string text = head + "for i in 0..n:\n  y[index[i]] += (segments) (rounded product) x[i]*2\n";
+  const Program program = parse_program(text);
+  EXPECT_EQ(print(program), text);
+  verify(program, "parse_program");
+  const Stmt sum = program.body.as<For>()->body;
+  const Reduce& node = *sum.as<Reduce>();
+  EXPECT_TRUE(node.by_segments && !node.fused);
+  EXPECT_TRUE(reduce_like(node, node.array, node.indices, node.value).as<Reduce>()->by_segments);
+  EXPECT_FALSE(reduce_like(node, node.array, {int_const(0)}, node.value).as<Reduce>()->by_segments);
+  EXPECT_FALSE(with_segments(node, false).as<Reduce>()->by_segments);
+  EXPECT_FALSE(structurally_equal(program, with_body(program, with_segments(node, false))));
+  EXPECT_THROW(verify(parse_program(head + "for i in 0..m:\n  y[i] += (segments) 1\n"), "test"), InternalError);
 }
 
 /// Passes rewrite loops by the factory, which must not say of a loop what no longer holds.

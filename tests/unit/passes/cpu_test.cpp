@@ -450,8 +450,9 @@ TEST(HoistIndices, KeepsAnIndexThatTheLoopChanges) {
     )");
 }
 
+// What cannot be done by segments stays, and the word for the mapping goes.
 TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
-  expect_kept("invert_scatters", R"(
+  expect_pass("invert_scatters", R"(
     program p(k, n, m)
       input  i32 idx[k]
       inout  f32 d_x[n, m]
@@ -460,8 +461,37 @@ TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
               R"(
     for e in 0..k:
       parallel for j in 0..m:
+        d_x[idx[e], j] += (segments) d_x[0, j]
+    )",
+              R"(
+    for e in 0..k:
+      parallel for j in 0..m:
         d_x[idx[e], j] += d_x[0, j]
     )");
+}
+
+// The plan decides, by a word of the sum: what it gave partial results, say, looks the same.
+TEST(InvertScatters, KeepsSumsThatAreNotPlannedSo) {
+  const char* declarations = R"(
+    program p(k, n, m)
+      input  i32 idx[k]
+      input  f32 x[k, m]
+      inout  f32 d_x[n, m]
+      fact   idx in 0..n
+    )";
+  expect_kept("invert_scatters", declarations, R"(
+    for e in 0..k:
+      parallel for j in 0..m:
+        d_x[idx[e], j] += x[e, j]
+    )");
+  const PassResult planned = run_passes("invert_scatters", declarations, R"(
+    for e in 0..k:
+      parallel for j in 0..m:
+        d_x[idx[e], j] += (segments) x[e, j]
+    )");
+  const std::string text = ir::print(planned.after);
+  EXPECT_NE(text.find("first[target]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("(segments)"), std::string::npos) << "it is done: " << text;
 }
 
 // Loops that the user tiled: those of a tile start where the loops over tiles say. The width of a row is asked before
@@ -479,7 +509,7 @@ TEST(InvertScatters, AsksForTheWidthOfRowsOutsideOfAllLoops) {
       for i in 0..k:
         parallel for b in 4*a..min((m + 15)//16, 4*a + 4):
           parallel for j in 16*b..min(m, 16*b + 16):
-            d_x[idx[i], j] += x[i, j]
+            d_x[idx[i], j] += (segments) x[i, j]
     )");
   EXPECT_EQ(ir::print(result.after.body).find("if k >= 2048 && min(m, 16) >= 8:\n"), 0U) << ir::print(result.after);
 }

@@ -1,4 +1,4 @@
-// The plan for one nest: which sums are gathered, which become trees, and the code for it.
+// One nest by the plan for its sums (plan_sums.h): parts with nests of their own, and what stays.
 #pragma once
 
 #include "transforms/analysis/nest.h"
@@ -20,9 +20,9 @@ struct NestRequest {
   std::set<SumPair> meetings = {};  // of sums: two iterations of that loop add to one element; a sum may meet itself
 };
 
-/// Rewrites `nest`, a For of `program`, and reports a decision for each sum that it moves. Besides the shared sums,
-/// others are gathered where that gives more parallel loops or better access to memory, and needs no array for locals.
-/// Returns `nest` itself when there is nothing to do, with a remark when isl's budget is the reason.
+/// Rewrites `nest`, a For of `program`, and adds the plans of sums that it moves to the context. Besides the shared
+/// sums, others are gathered where that gives more parallel loops or better access to memory, and needs no array for
+/// locals. Returns `nest` itself when there is nothing to do, with a remark when isl's budget is the reason.
 ir::Stmt restructure_nest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request,
                           PassContext& context);
 

@@ -1,0 +1,151 @@
+// The plan for sums as a value: its candidates, what was chosen, and what it tells the mapping.
+#include "transforms/pass/sum_plan.h"
+#include "tests/unit/transforms/lowered.h"
+#include "transforms/sums/strategies.h"
+
+#include <set>
+
+namespace loopgrad::transforms {
+namespace {
+
+LoweredProgram planned_for(const Machine& machine, const Program& program, const Sizes& sizes,
+                           Part last = Part::Shared) {
+  LoweredProgram result;
+  result.before = program.ir();
+  const LowerOptions options{.machine = machine, .expected_sizes = sizes, .last = last};
+  result.after = lower_for(program.ir(), options, result.report).program;
+  ir::verify(result.after, "lower");
+  result.text = ir::print(result.after.body);
+  return result;
+}
+
+const SumDecision& decision(const LoweredProgram& l, const std::string& sum) {
+  for (const SumDecision& d : l.report.sums)
+    if (d.sum.starts_with(sum)) return d;
+  throw std::out_of_range(sum + " in " + l.text);
+}
+
+const SumCandidate& candidate(const SumDecision& d, const std::string& plan) {
+  for (const SumCandidate& c : d.candidates)
+    if (c.plan == plan) return c;
+  throw std::out_of_range(plan);
+}
+
+/// Rows by an index, and a total: `t` is chosen by data.
+Program lookups() {
+  ProgramBuilder p("lookups");
+  auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n, m});
+  auto t = p.inout<double>("t", {rows, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) t(idx(i), j) += 2.0 * a(i, j);
+  return p.build();
+}
+
+Program counts() {
+  ProgramBuilder p("counts");
+  auto n = p.size("n");
+  auto bin = p.input<std::int32_t>("bin", {n});
+  p.in_range(bin, 0, 100);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {100});
+  for (auto i : p.loop("i", 0, n)) t(bin(i)) += a(i);
+  return p.build();
+}
+
+Program total() {
+  ProgramBuilder p("total");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n});
+  auto s = p.inout<double>("s", {});
+  for (auto i : p.loop("i", 0, n)) s() += a(i);
+  return p.build();
+}
+
+int marked(const ir::Stmt& s) {
+  int count = 0;
+  ir::walk_stmts(s, [&](const ir::Stmt& child) {
+    const auto* sum = child.as<ir::Reduce>();
+    count += sum && sum->by_segments;
+  });
+  return count;
+}
+
+TEST(SumPlan, EveryStrategyForSharedSumsHasOneRow) {
+  std::set<Strategy> rows;
+  for (const SumStrategy* row : sum_strategies()) {
+    EXPECT_TRUE(rows.insert(row->strategy).second);
+    EXPECT_EQ(&strategy(row->strategy), row);
+    EXPECT_TRUE(row->obstacle && row->reason) << name_of(row->strategy, Level::None);
+    EXPECT_TRUE(!row->by_estimate || row->cost) << "what estimates choose has one";
+  }
+  EXPECT_EQ(rows.size(), static_cast<std::size_t>(Strategy::Atomic));  // all but None
+  EXPECT_THROW(strategy(Strategy::None), InternalError);
+}
+
+TEST(SumPlan, SaysWhoHasPartialResults) {
+  const Sizes sizes = {{"n", 1 << 20}};
+  const LoweredProgram cpu = planned_for(cpu_machine(), total(), sizes),
+                       gpu = planned_for(gpu_machine(), total(), sizes);
+  EXPECT_EQ(decision(cpu, "s").plan, "tree");
+  EXPECT_EQ(decision(cpu, "s").level, "register");
+  EXPECT_EQ(decision(gpu, "s").plan, "tree");
+  EXPECT_EQ(decision(gpu, "s").level, "block");  // the mapping shares out the loop as it stands
+  EXPECT_EQ(candidate(decision(gpu, "s"), "tree").level, "block");
+  EXPECT_EQ(decision(planned_for(cpu_machine(), counts(), sizes), "t").level, "grid");
+  EXPECT_EQ(decision(planned_for(gpu_machine(), counts(), sizes), "t").level, "lanes");
+}
+
+TEST(SumPlan, SegmentsHaveAnEstimateWhereDataChooseElements) {
+  const Sizes sizes = {{"n", 1 << 16}, {"rows", 1 << 15}, {"m", 64}};
+  const SumDecision on_gpu = decision(planned_for(gpu_machine(), lookups(), sizes), "t");
+  EXPECT_EQ(on_gpu.plan, "segments");
+  EXPECT_TRUE(candidate(on_gpu, "segments").possible);
+  EXPECT_GT(candidate(on_gpu, "segments").microseconds, 0);
+  EXPECT_LT(candidate(on_gpu, "segments").microseconds, candidate(on_gpu, "serial").microseconds);
+  EXPECT_NE(on_gpu.reason.find("sorted"), std::string::npos) << on_gpu.reason;
+  const SumDecision on_cpu = decision(planned_for(cpu_machine(), lookups(), sizes), "t");
+  EXPECT_EQ(on_cpu.plan, "gather");
+  EXPECT_FALSE(candidate(on_cpu, "segments").possible);
+  EXPECT_FALSE(candidate(on_cpu, "segments").note.empty());
+  const SumDecision affine = decision(planned_for(gpu_machine(), smoothing(), {}), "y");
+  for (const SumCandidate& c : affine.candidates) EXPECT_NE(c.plan, "segments");
+}
+
+TEST(SumPlan, TheMappingIsToldOfSegmentsOnce) {
+  const Sizes sizes = {{"n", 1 << 16}, {"rows", 1 << 15}, {"m", 64}};
+  for (const Machine& machine : {cpu_machine(), gpu_machine()}) {
+    EXPECT_EQ(marked(planned_for(machine, lookups(), sizes).after.body), 1);
+    EXPECT_EQ(marked(planned_for(machine, lookups(), sizes, Part::Mapping).after.body), 0);
+    EXPECT_EQ(marked(planned_for(machine, total(), sizes).after.body), 0);
+    // Partial results stand in for the elements: nothing is left to sort.
+    EXPECT_EQ(marked(planned_for(machine, counts(), sizes).after.body), 0);
+  }
+  // Nor in a nest of which another sum has left, whose arrays are copies.
+  ProgramBuilder p("two");
+  auto n = p.size("n");
+  auto bin = p.input<std::int32_t>("bin", {n});
+  p.in_range(bin, 0, 100);
+  auto a = p.input<double>("a", {n});
+  auto u = p.inout<double>("u", {n + n - 1}), t = p.inout<double>("t", {100});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto j : p.loop("j", 0, n)) u(i + j) += a(i) * a(j);
+    t(bin(i)) += a(i);
+  }
+  const LoweredProgram l = planned_for(cpu_machine(), p.build(), sizes);
+  EXPECT_EQ(decision(l, "u").plan, "gather") << l.text;
+  EXPECT_EQ(decision(l, "t").plan, "partials") << l.text;
+  EXPECT_EQ(marked(l.after.body), 0) << l.text;
+  for (const SumDecision& d : l.report.sums) EXPECT_FALSE(d.sum.starts_with("t_part[")) << "no sum of the user's";
+}
+
+TEST(SumPlan, AtomicSumsAreNoChoiceInOtherVariants) {
+  const SumDecision d = decision(planned_for(cpu_machine(), total(), {{"n", 1 << 20}}), "s");
+  EXPECT_FALSE(candidate(d, "atomic").possible);
+  EXPECT_NE(candidate(d, "atomic").note.find("variant"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms

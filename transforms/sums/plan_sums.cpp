@@ -1,0 +1,233 @@
+#include "transforms/sums/plan_sums.h"
+
+#include "transforms/analysis/analyses.h"
+#include "transforms/sums/strategies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+// How many times faster than the plan that the shape of a sum suggests another one has to be by estimate: estimates are
+// rough, and rougher where sizes are not known.
+constexpr double margin = 2, margin_of_assumed_sizes = 6;
+
+class Planner {
+ public:
+  explicit Planner(SumNest& nest) : nest_(nest), groups_(nest.groups) {}
+
+  void run() {
+    nest_.forward_locals_into_sums();
+    if (!nest_.by_partials) part_scatters();
+    for (SumGroup& group : groups_) {
+      choose_for(group);
+      if (group.shared && !group.is_apart()) try_with_copies(group);
+    }
+    join_families();
+    for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
+    // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
+    const bool all = std::all_of(groups_.begin(), groups_.end(), [](const SumGroup& g) { return g.is_apart(); });
+    if (!all) nest_.give_back_locals();
+  }
+
+ private:
+  SumCosts costs() const {
+    const auto can_share_out = [this](const Stmt& loop) {
+      Analyses& known = analyses(nest_.context);
+      const auto& conflicts =
+          known.carried_by(known.model_of(nest_.now.program, nest_.now.nest), loop, poly::Search::UntilNotASum);
+      return std::all_of(conflicts.begin(), conflicts.end(), [](const poly::Conflict& conflict) {
+        return conflict.sum && conflict.a->array->shape.empty();
+      });
+    };
+    const LowerOptions& options = nest_.context.options;
+    return {nest_.now.program, nest_.now.nest, options.expected_sizes, options.machine, can_share_out};
+  }
+
+  // One group
+
+  void choose_for(SumGroup& group) {
+    group.separators = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
+    group.plan = {};
+    std::map<Strategy, std::vector<ir::Array>> kept;
+    const Strategy suggested = estimate(group, kept);
+    take(group, suggested, group.plan.reason, kept[suggested]);
+    if (!group.shared) return;
+    for (const SumStrategy* row : sum_strategies()) {
+      if (!row->claim || !is_possible(group, *row)) continue;
+      group.kept = kept[row->strategy];
+      if (const auto why = row->claim(nest_, group, suggested)) return take(group, row->strategy, *why, group.kept);
+    }
+    const PlanCandidate from = *group.plan.candidate(suggested);
+    if (!from.possible) return;
+    for (const SumStrategy* row : sum_strategies()) {
+      if (!row->by_estimate || row->strategy == suggested || !is_possible(group, *row)) continue;
+      const PlanCandidate& c = *group.plan.candidate(row->strategy);
+      group.kept = kept[suggested];
+      if (c.microseconds * margin_against(group, kept[Strategy::Gather]) >= from.microseconds) continue;
+      if (!row->in_own_nest && row->obstacle(nest_, group, group.kept)) continue;
+      const std::string other = suggested == Strategy::Gather ? "gathering" : name_of(suggested, from.level);
+      return take(group, row->strategy,
+                  fmt::format("estimated {:.3g} us against {:.3g} us of {}", c.microseconds, from.microseconds, other),
+                  kept[row->strategy]);
+    }
+  }
+
+  /// Makes the candidates; the strategy that the shape suggests. `reason` then says what speaks against others.
+  Strategy estimate(SumGroup& group, std::map<Strategy, std::vector<ir::Array>>& kept) {
+    SumPlan& plan = group.plan;
+    SumCosts estimates = costs();
+    std::optional<Strategy> suggested;
+    for (const SumStrategy* row : sum_strategies()) {
+      if (!row->cost || (row->suits && !row->suits(group))) continue;
+      // What stays in the nest is asked for when it is taken.
+      std::optional<std::string> obstacle;
+      if (row->in_own_nest || !row->apply) obstacle = row->obstacle(nest_, group, kept[row->strategy]);
+      group.kept = kept[row->strategy];
+      PlanCandidate candidate = row->cost(estimates, group);
+      candidate.possible = !obstacle && candidate.possible;
+      candidate.note = obstacle.value_or("");
+      plan.candidates.push_back(std::move(candidate));
+      plan.basis = estimates.basis();
+      plan.assumed = estimates.assumed_sizes();
+      if (suggested || !row->doubt) continue;
+      const std::string against = obstacle ? *obstacle : row->doubt(nest_, group);
+      if (against.empty()) suggested = row->strategy;
+      else plan.reason = against;
+    }
+    return suggested.value();
+  }
+
+  static bool is_possible(const SumGroup& group, const SumStrategy& row) {
+    const PlanCandidate* candidate = group.plan.candidate(row.strategy);
+    return candidate && candidate->possible;
+  }
+
+  void take(SumGroup& group, Strategy strategy, std::string why, const std::vector<ir::Array>& kept) {
+    group.plan.strategy = strategy;
+    group.plan.level = group.plan.candidate(strategy)->level;
+    group.plan.reason = std::move(why);
+    group.kept = kept;
+  }
+
+  // Arrays of all pairs, say, for sums into particles: nothing to go for where it is no faster. On a GPU partial
+  // results are of many blocks, and locals kept for all iterations are written and read side by side: the estimate
+  // alone decides between two ways that move about the same.
+  double margin_against(const SumGroup& group, const std::vector<ir::Array>& kept_by_gathering) const {
+    const bool is_gpu = nest_.machine().is_gpu();
+    if (!is_gpu && !group.kept.empty() && costs().keeps_more(group.kept, group.sums)) return 1;
+    if (group.plan.assumed) return margin_of_assumed_sizes;
+    return is_gpu && !kept_by_gathering.empty() ? 1 : margin;
+  }
+
+  // A nest of its own for a group that reads what the loop changes later: where it pays for copies of that.
+  void try_with_copies(SumGroup& group) {
+    if (nest_.leaf_order().split({set_of(group.sums)})) return;
+    const SumGroup without = group;
+    const NestVersion before = nest_.now;
+    if (!nest_.keep_operands_of(group)) return;
+    choose_for(group);
+    if (group.is_apart()) return;
+    group = without;
+    nest_.set(before);
+  }
+
+  // Sums that share elements which data choose need no plan in common: each may have a nest of its own.
+  void part_scatters() {
+    std::vector<SumGroup> groups;
+    for (const SumGroup& group : groups_) {
+      if (!group.shared || group.sums.size() < 2 || !has_targets_from_data(group) || !wants_parts(group)) {
+        groups.push_back(group);
+        continue;
+      }
+      ++families_;
+      for (std::size_t l = 0; l < group.sums.size(); ++l) {
+        groups.push_back({group.target, {group.sums[l]}, {group.written[l]}});
+        groups.back().family = families_;
+      }
+    }
+    groups_ = std::move(groups);
+  }
+
+  // A GPU sorts. On a CPU partial results must be known to leave the whole nest to one thread.
+  bool wants_parts(const SumGroup& group) const {
+    if (nest_.machine().sorts_scatters) return true;
+    SumCosts estimates = costs();
+    return estimates.partials(group.sums).parallel <= 1 && !estimates.assumed();
+  }
+
+  bool meet(const Stmt& a, const Stmt& b) const {
+    const std::set<SumPair>& meetings = nest_.request.meetings;
+    return meetings.count({a.get(), b.get()}) || meetings.count({b.get(), a.get()});
+  }
+
+  // Sums of a family that stay in the nest share their partial results after all; they need none where only sums that
+  // have left met them.
+  void join_families() {
+    for (int family = 1; family <= families_; ++family) {
+      std::vector<std::size_t> stay;
+      for (std::size_t k = 0; k < groups_.size(); ++k)
+        if (groups_[k].family == family && !groups_[k].is_apart()) stay.push_back(k);
+      if (stay.empty()) continue;
+      const bool any = std::any_of(stay.begin(), stay.end(), [&](std::size_t k) {
+        return std::any_of(stay.begin(), stay.end(),
+                           [&](std::size_t l) { return meet(groups_[k].written[0], groups_[l].written[0]); });
+      });
+      SumGroup& first = groups_[stay[0]];
+      for (std::size_t k = stay.size(); k-- > 1;) {
+        first.sums.push_back(groups_[stay[k]].sums[0]);
+        first.written.push_back(groups_[stay[k]].written[0]);
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(stay[k]));
+      }
+      first.plan.strategy = Strategy::Partials;
+      first.shared = any;
+    }
+  }
+
+  // Sums that only meet each other, as neighbours on a ring do, need not share anything: each in a nest of its own adds
+  // to every element once.
+  void part_sums(std::size_t k) {
+    const SumGroup whole = groups_[k];
+    if (!whole.shared || whole.plan.strategy != Strategy::Partials || whole.sums.size() < 2) return;
+    if (nest_.request.all_or_none) return;
+    for (const Stmt& sum : whole.written)
+      if (meet(sum, sum)) return;
+    const std::vector<SumGroup> together = groups_;
+    std::vector<ir::Array> kept;  // by all of the nests together, in the end
+    groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
+    for (std::size_t l = 0; l < whole.sums.size(); ++l) {
+      SumGroup part = whole;
+      part.sums = {whole.sums[l]};
+      part.written = {whole.written[l]};
+      if (obstacle_to_splitting(nest_, part, kept)) {
+        groups_ = together;
+        return;
+      }
+      part.plan.strategy = Strategy::Apart;
+      part.plan.level = Level::None;
+      part.plan.reason = "alone it adds to each element in one iteration: a nest of its own";
+      groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), std::move(part));
+    }
+    const PlanCandidate apart = costs().apart(whole.sums, kept);
+    if (apart.microseconds > whole.plan.candidate(Strategy::Partials)->microseconds) {
+      groups_ = together;
+      return;
+    }
+    for (std::size_t l = 0; l < whole.sums.size(); ++l) groups_[k + l].plan.candidates.push_back(apart);
+  }
+
+  SumNest& nest_;
+  std::vector<SumGroup>& groups_;
+  int families_ = 0;
+};
+
+}  // namespace
+
+void plan_sums(SumNest& nest) { Planner(nest).run(); }
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,43 @@
+// The strategies for sums: a file of strategies/ and a row of `sum_strategies` each. plan_sums.h chooses by them.
+#pragma once
+
+#include "transforms/sums/sum_cost.h"
+#include "transforms/sums/sum_groups.h"
+
+namespace loopgrad::transforms {
+
+/// One way of doing the sums of a group.
+struct SumStrategy {
+  Strategy strategy;
+  bool in_own_nest = false;  // the sums leave the nest, for one that does nothing else
+  /// It takes sums from another strategy that their shape suggests where it is estimated to be faster.
+  bool by_estimate = false;
+
+  /// Why the sums cannot be done so. `kept`: what has to be kept for all iterations, if they can.
+  std::optional<std::string> (*obstacle)(SumNest&, const SumGroup&, std::vector<ir::Array>& kept);
+  /// What the shape of the sums says against it, whatever the sizes; empty: nothing, it is suggested. Asked where there
+  /// is no obstacle. Null: no shape suggests it.
+  std::string (*doubt)(const SumNest&, const SumGroup&) = nullptr;
+  /// Why they are done so whatever the estimates say; asked where there is no obstacle. Null: never.
+  std::optional<std::string> (*claim)(const SumNest&, const SumGroup&, Strategy suggested) = nullptr;
+  /// The estimate. Null: no candidate by itself.
+  PlanCandidate (*cost)(SumCosts&, const SumGroup&) = nullptr;
+  /// Whether reports name the candidate. Null: always.
+  bool (*suits)(const SumGroup&) = nullptr;
+  /// The code of `piece`, a part of the nest that has the sums of these groups. Empty: they have to keep their order
+  /// after all. Null: as it stands; the mapping to a machine does what there is to do.
+  ir::Stmt (*apply)(SumNest&, const ir::Stmt& piece, const std::vector<SumGroup*>&) = nullptr;
+  /// What is done, for the report; `why` it was chosen may be empty, and is all there is to say unless it is set.
+  std::string (*reason)(const SumGroup&, const std::string& why) = [](const SumGroup&, const std::string& why) {
+    return why;
+  };
+};
+
+extern const SumStrategy gather_strategy, partials_strategy, segments_strategy, apart_strategy, atomic_strategy,
+    serial_strategy;
+
+/// In the order in which a shape suggests them and reports name them.
+const std::vector<const SumStrategy*>& sum_strategies();
+const SumStrategy& strategy(Strategy which);
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,69 @@
+// Partial results of blocks of iterations, combined in a fixed order: tree_sums.h.
+#include "transforms/sums/strategies.h"
+#include "transforms/sums/tree_sums.h"
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>&) {
+  if (nest.request.all_or_none) return "an outer loop is parallel: sums are gathered or stay";
+  if (!can_be_held_back(nest.now.model, group.sums)) return "the loop uses it before it is complete";
+  return std::nullopt;
+}
+
+/// What is left where nothing else does it. Whether it can be is asked of what stays in the nest, by `apply`.
+std::string doubt(const SumNest&, const SumGroup&) { return ""; }
+
+PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.partials(group.sums); }
+
+/// Known better than when the candidate was made.
+void set_level(SumPlan& plan, Level level) {
+  plan.level = level;
+  for (PlanCandidate& c : plan.candidates)
+    if (c.strategy == plan.strategy) c.level = level;
+}
+
+/// One loop for all groups: they share its blocks.
+Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& groups) {
+  const NestVersion version = nest.version_of(piece);
+  std::vector<std::vector<Stmt>> sums;
+  for (const SumGroup* group : groups) {
+    if (!can_be_held_back(version.model, group->sums)) return {};
+    sums.push_back(group->sums);
+  }
+  const Stmt code = tree_sums(version.program, version.model, piece, sums, nest.machine());
+  std::set<ir::Array> known;
+  for (const LocalArray& local : locals_of(piece)) known.insert(local.array);
+  for (const LocalArray& local : locals_of(code))
+    if (!known.count(local.array)) nest.context.introduced.insert(local.array->id);
+  for (SumGroup* group : groups) {
+    SumPlan& plan = group->plan;
+    const bool few = nest.by_partials || has_few_targets(nest, *group);
+    if (code.same_as(piece)) set_level(plan, Level::Block);
+    else if (plan.level == Level::Grid && nest.machine().sorts_scatters && has_targets_from_data(*group) && few)
+      set_level(plan, Level::Lanes);
+  }
+  return code;
+}
+
+std::string reason(const SumGroup& group, const std::string& why) {
+  if (group.plan.level == Level::Block) return why + ": partial results of threads, combined in a fixed order";
+  return why + ": partial results of blocks of iterations, combined in a fixed order";
+}
+
+}  // namespace
+
+const SumStrategy partials_strategy = {.strategy = Strategy::Partials,
+                                       .by_estimate = true,
+                                       .obstacle = obstacle,
+                                       .doubt = doubt,
+                                       .cost = cost,
+                                       .apply = apply,
+                                       .reason = reason};
+
+}  // namespace loopgrad::transforms

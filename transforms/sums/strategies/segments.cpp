@@ -1,0 +1,59 @@
+// Data choose the elements: a nest of its own, in the old order, of which the mapping does the iterations in the order
+// of their elements. A GPU sorts them (sort_scatters.h), a CPU makes an inverse of the indices (invert_scatters.h).
+#include "transforms/sums/scatters.h"
+#include "transforms/sums/strategies.h"
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+namespace {
+
+/// A CPU makes the inverse in one thread, which only pays where partial results are known to leave the whole nest to
+/// one thread.
+std::optional<std::string> does_not_pay(const SumNest& nest, const SumGroup& group) {
+  if (!has_targets_from_data(group)) return "no data choose the elements";
+  if (nest.machine().sorts_scatters) {
+    const bool few = nest.by_partials || has_few_targets(nest, group);
+    return few ? std::optional<std::string>("the elements are so few that each thread has a copy of them")
+               : std::nullopt;
+  }
+  if (leaves(nest.now.nest).size() == group.sums.size())
+    return "the nest does nothing else: where there are rows, the mapping makes an inverse as it stands";
+  const bool one_thread = group.plan.candidate(Strategy::Partials)->parallel <= 1 && !group.plan.assumed;
+  if (!one_thread || !(group.separators.dims.empty() || group.family > 0))
+    return "the inverse is made by one thread: pays where that does all of the nest otherwise";
+  return std::nullopt;
+}
+
+std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
+  if (!group.shared) return "no iterations share its elements";
+  if (nest.request.all_or_none) return "an outer loop is parallel: sums are gathered or stay";
+  if (auto reason = does_not_pay(nest, group)) return reason;
+  if (auto reason = obstacle_to_splitting(nest, group, kept)) return reason;
+  // Its locals will be arrays around the nest.
+  if (!scatter_form(nest.now.program, without_allocations(nest.alone(group))))
+    return "the number of iterations is known to data alone, or they choose more than elements";
+  return std::nullopt;
+}
+
+std::optional<std::string> claim(const SumNest& nest, const SumGroup&, Strategy) {
+  const char* how =
+      nest.machine().sorts_scatters ? "whose iterations are sorted by them" : "by an inverse of the indices";
+  return std::string("the elements it adds to are known only at run time: a nest of its own, ") + how;
+}
+
+PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
+  return costs.segments(group.sums, group.separators, group.kept);
+}
+
+}  // namespace
+
+const SumStrategy segments_strategy = {.strategy = Strategy::Segments,
+                                       .in_own_nest = true,
+                                       .obstacle = obstacle,
+                                       .claim = claim,
+                                       .cost = cost,
+                                       .suits = has_targets_from_data};
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,158 @@
+#include "transforms/sums/sum_groups.h"
+
+#include "dsl/ir/queries.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/storage/expand_locals.h"
+#include "transforms/storage/forward_locals.h"
+#include "transforms/sums/improvable_sums.h"
+#include "transforms/sums/keep_operands.h"
+#include "transforms/sums/strategies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Stmt;
+
+bool SumGroup::is_apart() const { return strategy(plan.strategy).in_own_nest; }
+
+SumNest::SumNest(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context,
+                 bool by_partials)
+    : original(program), original_nest(nest), request(request), context(context), by_partials(by_partials) {
+  for (const auto& sums : request.shared) groups.push_back({sums[0].as<ir::Reduce>()->array, sums, sums});
+  for (const Stmt& sum : improvable_sums(nest, request.shared)) {
+    groups.push_back({sum.as<ir::Reduce>()->array, {sum}, {sum}});
+    groups.back().shared = false;
+  }
+  if (!groups.empty()) now = version_of(nest);
+}
+
+const LeafOrder& SumNest::leaf_order() {
+  if (!order_) order_.emplace(now.model, now.nest);
+  return *order_;
+}
+
+NestVersion SumNest::version_of(const Stmt& nest) const {
+  NestVersion result{original, nest, {}};
+  if (nest.get() != original_nest.get()) result.program.body = replace(original.body, original_nest, nest);
+  result.model = *analyses(context).model_of(result.program, nest);
+  return result;
+}
+
+// Gives the nest other sums; `changed` maps old ones to new ones.
+void SumNest::adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
+  if (changed.empty()) return;
+  const Stmt nest = ir::rewrite(now.nest, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    auto found = changed.find(s.get());
+    return found == changed.end() ? std::nullopt : std::optional(found->second);
+  });
+  for (SumGroup& group : groups) {
+    for (Stmt& sum : group.sums) {
+      if (auto found = changed.find(sum.get()); found != changed.end()) sum = found->second;
+    }
+  }
+  set(version_of(nest));
+}
+
+void SumNest::set(NestVersion version) {
+  now = std::move(version);
+  order_.reset();
+}
+
+bool SumNest::keep_operands_of(SumGroup& group) {
+  bool any = false;
+  for (Stmt& sum : group.sums) {
+    // As it was: what has been forwarded to it may be out of reach where the copies are made.
+    const auto forwarded = before_forwarding_.find(sum.get());
+    const Stmt before = forwarded == before_forwarding_.end() ? sum : forwarded->second;
+    const auto kept = keep_operands(replace(now.nest, sum, before), before);
+    if (!kept) continue;
+    sum = kept->sum;
+    set(version_of(kept->nest));
+    any = true;
+  }
+  return any;
+}
+
+void SumNest::forward_locals_into_sums() {
+  std::map<const ir::StmtNode*, Stmt> changed;
+  for (const SumGroup& group : groups) {
+    for (const Stmt& sum : group.sums) {
+      Stmt next = forward_locals(now.model, now.nest, sum);
+      if (next.same_as(sum)) continue;
+      changed[sum.get()] = next;
+      before_forwarding_[next.get()] = sum;
+    }
+  }
+  adopt(changed);
+}
+
+void SumNest::give_back_locals() {
+  std::map<const ir::StmtNode*, Stmt> changed;
+  for (const SumGroup& group : groups) {
+    if (group.is_apart()) continue;
+    for (const Stmt& sum : group.sums) {
+      if (auto found = before_forwarding_.find(sum.get()); found != before_forwarding_.end())
+        changed[sum.get()] = found->second;
+    }
+  }
+  adopt(changed);
+}
+
+std::optional<std::vector<ir::Array>> SumNest::expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing) {
+  crossing = crossing_locals(now.nest, parts);
+  if (crossing.empty()) return std::vector<ir::Array>{};
+  const auto expansion = expand_locals(now.program, now.model, now.nest, crossing);
+  if (!expansion) return std::nullopt;
+  const std::vector<Stmt> before = leaves(now.nest), after = leaves(expansion->nest);
+  std::map<const ir::StmtNode*, Stmt> moved;
+  for (std::size_t k = 0; k < before.size(); ++k) moved[before[k].get()] = after[k];
+  for (NestPart& part : parts) {
+    StmtSet next;
+    for (auto* leaf : part.leaves) next.insert(moved.at(leaf).get());
+    part.leaves = std::move(next);
+  }
+  for (SumGroup& group : groups) {
+    for (Stmt& sum : group.sums) sum = moved.at(sum.get());
+  }
+  for (const ir::Array& array : expansion->arrays) context.introduced.insert(array->id);
+  now.nest = expansion->nest;
+  return expansion->arrays;
+}
+
+std::optional<std::string> obstacle_to_splitting(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
+  const LeafOrder& order = nest.leaf_order();
+  if (order.ordered_within(set_of(group.sums))) return "the sum reads elements that it changes";
+  std::vector<StmtSet> separate;
+  for (const SumGroup& other : nest.groups) {
+    if (other.is_apart()) separate.push_back(set_of(other.sums));
+  }
+  separate.push_back(set_of(group.sums));
+  const auto parts = order.split(separate);
+  if (!parts) return "the loop also uses its result";
+  auto crossing = crossing_locals(nest.now.nest, *parts);
+  if (!crossing.empty() && !group.shared)
+    return fmt::format("'{}' would have to be kept for all iterations", crossing[0]->name);
+  if (!crossing.empty() && !expand_locals(nest.now.program, nest.now.model, nest.now.nest, crossing))
+    return "a local of the loop has an extent that is not known before the loop";
+  kept = std::move(crossing);
+  return std::nullopt;
+}
+
+bool has_targets_from_data(const SumGroup& group) {
+  return std::any_of(group.sums.begin(), group.sums.end(), [](const Stmt& sum) {
+    const auto& indices = sum.as<ir::Reduce>()->indices;
+    return std::any_of(indices.begin(), indices.end(), ir::has_load);
+  });
+}
+
+bool has_few_targets(const SumNest& nest, const SumGroup& group) {
+  SizeEstimator estimator(nest.now.program, nest.context.options.expected_sizes);
+  double elements = 1;
+  for (const ir::Expr& extent : group.target->shape) elements *= estimator.value_of(extent, {});
+  return elements <= few_targets;
+}
+
+}  // namespace loopgrad::transforms

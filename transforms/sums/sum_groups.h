@@ -1,0 +1,85 @@
+// The sums of one nest while they are planned and rewritten: which belong together, and where they are by now.
+#pragma once
+
+#include "transforms/loops/fission.h"
+#include "transforms/sums/gather_sums.h"
+#include "transforms/sums/restructure_nest.h"
+
+#include <map>
+#include <optional>
+
+namespace loopgrad::transforms {
+
+/// Sums of a nest that may meet in elements of one target, with their plan in the making.
+struct SumGroup {
+  ir::Array target;
+  std::vector<ir::Stmt> sums;     // in the current version of the nest
+  std::vector<ir::Stmt> written;  // as in the program
+  bool shared = true;             // iterations share it; otherwise it is only to be improved
+  int family = 0;                 // groups of one family may share elements
+  Separators separators = {};
+  std::vector<ir::Array> kept = {};  // locals that a nest of its own would keep for all iterations
+  SumPlan plan = {};
+
+  /// The plan gives it a nest of its own.
+  bool is_apart() const;
+};
+
+/// A nest within its program, with its model: what every step looks at.
+struct NestVersion {
+  ir::Program program;
+  ir::Stmt nest;
+  poly::Model model;
+};
+
+/// The groups of a nest, and the versions that it goes through.
+class SumNest {
+ public:
+  /// All references must outlive the object. `by_partials`: see restructure_nest.cpp.
+  SumNest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request, PassContext& context,
+          bool by_partials);
+
+  const ir::Program& original;
+  const ir::Stmt& original_nest;
+  const NestRequest& request;
+  PassContext& context;
+  const bool by_partials;  // sums into elements that data choose get partial results, for targets of few elements
+  NestVersion now;
+  std::vector<SumGroup> groups;
+
+  const Machine& machine() const { return context.options.machine; }
+  /// Which leaves have to stay before which others, in the current version.
+  const LeafOrder& leaf_order();
+  /// `nest`, made of the original one, in its place.
+  NestVersion version_of(const ir::Stmt& nest) const;
+  /// What the group's sums do, alone, in the current version.
+  ir::Stmt alone(const SumGroup& group) const { return slice(now.nest, set_of(group.sums)); }
+
+  /// Another version, of which `groups` already are.
+  void set(NestVersion version);
+  /// The group reads copies of what the nest changes later (keep_operands.h). False where there is nothing to copy.
+  bool keep_operands_of(SumGroup& group);
+  /// Sums take in what locals of the nest hold, so that they can leave it; those that stay get their locals back.
+  void forward_locals_into_sums();
+  void give_back_locals();
+  /// Gives the nest arrays in place of the locals that cross between its parts, and follows the leaves of the parts and
+  /// groups. Nullopt where an extent is not known before the nest.
+  std::optional<std::vector<ir::Array>> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
+
+ private:
+  void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
+
+  std::optional<LeafOrder> order_;  // of `now`
+  std::map<const ir::StmtNode*, ir::Stmt> before_forwarding_;
+};
+
+/// Why the group cannot have a nest of its own, or else the locals that have to be kept for it.
+std::optional<std::string> obstacle_to_splitting(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept);
+
+/// Whether data choose the elements of some of the group's sums.
+bool has_targets_from_data(const SumGroup& group);
+/// So few elements that each thread of a GPU's block can have a copy of all of them (lane_copies.h).
+bool has_few_targets(const SumNest& nest, const SumGroup& group);
+inline constexpr double few_targets = 256;  // with 32 threads, 48 KiB
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,94 @@
+// Estimates of the work of a sum in some order of its loops: instances, operations, bytes.
+//
+// The model: instances of the sum in the loop order of a plan, their operations, and the bytes that move between
+// memory and a cache, on the machine that the plan is for (machine.h). It depends on that and on sizes, never on the
+// machine at hand, so that plans, and with them the bits of a result, are the same everywhere. Whoever knows the sizes
+// that a program will run with states them (CompileOptions::expected_sizes); any other size counts as `assumed_size`,
+// and iterations that data decide count as `assumed_trips`. Estimates are rough: a plan should only yield to another
+// one by a margin.
+#pragma once
+
+#include "transforms/analysis/size_estimates.h"
+#include "transforms/pass/machine.h"
+#include "transforms/sums/gather_sums.h"
+
+#include <functional>
+
+namespace loopgrad::transforms {
+
+/// Of sums of one nest.
+class SumWork {
+ public:
+  /// Whether iterations of a loop of the nest have nothing in common but sums into scalars, so that threads of one
+  /// block can share them.
+  using CanShareOut = std::function<bool(const ir::Stmt& loop)>;
+
+  /// The references must outlive the object. `can_share_out` is only asked for machines with threads in blocks.
+  SumWork(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine,
+          CanShareOut can_share_out = {})
+      : machine_(machine),
+        program_(program),
+        sizes_(sizes),
+        nest_(nest),
+        can_share_out_(std::move(can_share_out)),
+        estimator_(program, sizes) {}
+
+  /// "n = 1048576, k = 64": the sizes that estimates so far have used.
+  std::string basis() const { return estimator_.basis(); }
+  /// Some of them were not known.
+  bool assumed() const { return estimator_.assumed(); }
+  /// Nobody has stated some of them; what data decide does not count.
+  bool assumed_sizes() const { return estimator_.assumed_sizes(); }
+
+ protected:
+  struct Loop {
+    ir::Symbol iterator;
+    double trips = 1;
+    std::vector<double> direction;  // what one step changes in the iterators as written
+    bool is_shared_out = false;     // by threads of a block
+  };
+  struct Work {
+    double instances = 1, operations = 0, bytes = 0, nanoseconds = 0;
+  };
+
+  /// As written, outermost first.
+  std::vector<Loop> loops_around(const ir::Stmt& sum);
+  /// When each element is owned by one iteration of the loops over `separators`, of which `parallel` may run at once.
+  std::vector<Loop> gather_loops(const ir::Stmt& sum, const Separators& separators, double& parallel);
+  /// `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
+  Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
+  /// Elements of the target that the sum may add to.
+  double elements_of(const ir::Stmt& sum);
+  double extent_of(const ir::Array& array, std::size_t dim) { return estimator_.value_of(array->shape[dim], {}); }
+  /// Of locals that become arrays over the loops around them, written and read.
+  double bytes_kept(const std::vector<ir::Array>& kept);
+
+  /// Threads of a block that iterations of inner loops can be given to.
+  double shared_by_block(const std::vector<Loop>& written) const;
+  /// What one thread would need for everything else in the nest.
+  double rest_nanoseconds(const std::vector<ir::Stmt>& sums);
+  /// Whether neighbouring iterations of the last loop of the order meet neighbouring elements.
+  bool is_contiguous(const ir::Stmt& sum, const std::vector<Loop>& order);
+
+  const Machine& machine_;
+
+ private:
+  struct Access {
+    ir::Array array;
+    const std::vector<ir::Expr>* indices = nullptr;
+  };
+
+  double elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
+                          std::size_t level);
+  double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);
+  std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
+  double elements_of(const ir::Array& array);
+
+  const ir::Program& program_;
+  const SizeEstimates& sizes_;
+  const ir::Stmt& nest_;
+  const CanShareOut can_share_out_;
+  SizeEstimator estimator_;
+};
+
+}  // namespace loopgrad::transforms
