@@ -167,9 +167,8 @@ struct Reduce : StmtOf<Kind::Reduce> {
         of_block(of_block),
         by_segments(by_segments) {}
   static constexpr auto fields() {
-    return std::tuple{&Reduce::array,  &Reduce::indices, &Reduce::op,       &Reduce::value,
-                      &Reduce::atomic, &Reduce::fused,   &Reduce::of_block, &Reduce::by_segments,
-                      &Reduce::of_lanes};
+    return std::tuple{&Reduce::array, &Reduce::indices,  &Reduce::op,          &Reduce::value,   &Reduce::atomic,
+                      &Reduce::fused, &Reduce::of_block, &Reduce::by_segments, &Reduce::of_lanes};
   }
 };
 

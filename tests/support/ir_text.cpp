@@ -278,8 +278,8 @@ class ProgramReader {
     const bool rounded = in.accept_all({"(", "rounded", "product", ")"});
     const Expr value = read_expr(in, scope_, type);
     const bool fused = !rounded && !atomic && op == ReduceOp::Add && product_of(value);
-    auto sum = std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, fused, of_block, by_segments,
-                                        here());
+    auto sum =
+        std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, fused, of_block, by_segments, here());
     sum->of_lanes = of_lanes;
     return finished(in, {std::move(sum)});
   }
