@@ -30,6 +30,7 @@ std::set<ir::Symbol> iterators_in(const Stmt& s) {
   std::set<ir::Symbol> result;
   ir::walk_stmts(s, [&](const Stmt& child) {
     if (const auto* loop = child.as<ir::For>()) result.insert(loop->iterator);
+    if (const auto* loop = child.as<ir::While>()) result.insert(loop->iterator);
   });
   return result;
 }

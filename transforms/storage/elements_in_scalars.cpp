@@ -91,6 +91,7 @@ class Collector {
       e->starts_new = place.certain && s.as<ir::Assign>() && !loaded_.count(array);
     }
     const auto* sum = s.as<ir::Reduce>();
+    e->assigns |= !sum;
     if (sum && e->sums.empty()) e->location = s->location;
     if (sum) e->sums.insert(sum->op);
     e->fits &= s.kind() != ir::Kind::Pop && !(sum && sum->atomic);
@@ -171,6 +172,8 @@ class OldValue {
       return decided_by(after, changed) ? load : after;
     }
     if (const auto* assign = s.as<ir::Assign>()) return assigns_new(*assign) ? Stmt() : load;
+    // What a loop only assigns has the old value where it makes no trip, which matters to what follows alone.
+    if (!after && (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) && only_assigns(s)) return {};
     const auto* branch = s.as<ir::If>();
     if (!branch || may_read(branch->condition, e_.array, e_.indices)) return load;
     const Stmt yes = needed(branch->then_body, after, load), no = needed(branch->else_body, after, load);
@@ -205,6 +208,22 @@ class OldValue {
     return found;
   }
 
+  bool only_assigns(const Stmt& s) const {
+    bool only = true;
+    ir::walk(
+        s,
+        [&](const Stmt& t) {
+          for_each_store(t, [&](const ir::Array& array, const std::vector<Expr>& at) {
+            only &= t.as<ir::Assign>() || !e_.is(array, at);
+          });
+        },
+        [&](const Expr& x) {
+          const auto* load = x.as<ir::Load>();
+          only &= !load || !e_.is(load->array, load->indices);
+        });
+    return only;
+  }
+
   bool assigns_new(const ir::Assign& assign) const {
     return e_.is(assign.array, assign.indices) && !may_read(assign.value, e_.array, e_.indices);
   }
@@ -224,6 +243,21 @@ class OldValue {
   const Element& e_;
   const std::set<ir::Array>& aliases_;
 };
+
+bool first_use_is_a_loop(const Element& e, const Stmt& s) {
+  if (const auto* local = s.as<ir::Allocate>()) return first_use_is_a_loop(e, local->body);
+  const auto* block = s.as<ir::Block>();
+  if (!block) return s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+  const auto first =
+      std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return is_used_in(child, e); });
+  return first != block->body.end() && first_use_is_a_loop(e, *first);
+}
+
+/// Whether `s`, which needs the old value of the element, may yet be the first to give it one: it assigns it, after a
+/// loop that need not make a trip.
+bool may_have_no_value(const Element& e, const Stmt& s) {
+  return e.array->role != ir::ArrayRole::InOut && e.assigns && first_use_is_a_loop(e, s);
+}
 
 /// `s` with the scalar in place of the element.
 Stmt moved(const Stmt& s, const Element& e, const ir::Array& scalar) {
@@ -354,6 +388,8 @@ Stmt ScalarElements::over_loop(const Stmt& s, const ScalarPolicy& policy) const 
     const OldValue value(e, aliases_);
     if (!value.needed(trips.body, before, before)) {
       before = {};
+    } else if (may_have_no_value(e, trips.body)) {
+      continue;
     } else if (const Expr choice = value.choice(trips.body)) {
       const Expr none = ir::identity_of(ir::ReduceOp::Add, e.array->type);
       before = ir::assign(scalar, {}, ir::select(ir::substitute(choice, trips.first), old, none), e.location);
@@ -370,6 +406,7 @@ Stmt ScalarElements::over_block(const Stmt& s, const ScalarPolicy& policy) const
   for (const Element& e : of(list)) {
     if (!e.certain || !policy.pays(e)) continue;
     const Range range = policy.whole_blocks ? Range{0, std::ssize(list), {e}} : range_of(list, e);
+    if (may_have_no_value(e, s) && before(s, e, scalar_for(e, policy.name(e)))) continue;
     if (range.end - range.begin > 1) add(ranges, range);  // or it is in the scope of a local, and found there
   }
   if (ranges.empty()) return {};

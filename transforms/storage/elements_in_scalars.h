@@ -30,6 +30,7 @@ struct Element {
   bool certain = false;     // they store to it in any case: it exists
   bool starts_new = false;  // the first access is an assignment that is executed in any case
   int stores = 0;
+  bool assigns = false;       // some of the stores are no sums
   bool read_in_loop = false;  // after it was stored to, by a loop among them
   bool stored_in_loop = false, in_parallel_loop = false;
   std::set<ir::ReduceOp> sums;  // kinds

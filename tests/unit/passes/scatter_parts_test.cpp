@@ -50,7 +50,7 @@ TEST(Scatters, AreStreamsOfInstancesWithAKey) {
     for v in 0..n:
       for e in ptr[v]..ptr[v + 1]:
         parallel for k in 0..d:
-          d_x[idx[e], k] += w[e]*d_y[v, k]
+          d_x[idx[e], k] += (segments) w[e]*d_y[v, k]
   )");
   const auto scatter = scatter_in(program, program.body);
   ASSERT_TRUE(scatter);
@@ -71,17 +71,18 @@ TEST(Scatters, AreNothingElse) {
     const Program program = program_of(graph, body);
     return scatter_in(program, program.body).has_value();
   };
-  EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n"));
+  EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n"));
   EXPECT_FALSE(is_scatter("for e in 0..n:\n  d_x[e, 0] += w[e]\n")) << "no index from data";
-  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]*d_x[0, 1]\n")) << "it reads its targets";
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[0, 1]\n"))
+      << "it reads its targets";
   EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (atomic) w[e]\n"));
-  EXPECT_FALSE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += w[e]\n")) << "no bound of the trips";
-  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n  d_x[0, 1] = 1\n"));
+  EXPECT_FALSE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "no bound of the trips";
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n  d_x[0, 1] = 1\n"));
 }
 
 TEST(OwnScatters, EachOwnerTakesWhatIsItsOwn) {
-  for (const char* body : {"parallel for k in 0..d:\n  for e in 0..nnz:\n    d_x[idx[e], k] += w[e]\n",
-                           "for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n"}) {
+  for (const char* body : {"parallel for k in 0..d:\n  for e in 0..nnz:\n    d_x[idx[e], k] += (segments) w[e]\n",
+                           "for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n"}) {
     const Program program = program_of(graph, body);
     const auto owned = owned_scatter(program, program.body);
     ASSERT_TRUE(owned) << body;
@@ -99,8 +100,8 @@ TEST(OwnScatters, LeavesWhatReadsItsTargets) {
     const Program program = program_of(graph, body);
     return owned_scatter(program, program.body).has_value();
   };
-  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]*d_x[1, 1]\n"));
-  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n  d_x[idx[e], 1] += w[e]\n"));
+  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[1, 1]\n"));
+  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n  d_x[idx[e], 1] += w[e]\n"));
   EXPECT_FALSE(is_owned("parallel for k in 0..d:\n  d_x[idx[0], k] += w[k]\n")) << "no loop in order";
   EXPECT_FALSE(is_owned("for e in 0..n:\n  d_x[e, 0] += w[e]\n"));
 }
@@ -170,7 +171,7 @@ TEST(SegmentSums, AddUpSortedIterations) {
     for v in 0..n:
       for e in ptr[v]..ptr[v + 1]:
         parallel for k in 0..d:
-          d_x[idx[e], k] += w[e]*d_y[v, k]
+          d_x[idx[e], k] += (segments) w[e]*d_y[v, k]
   )");
   const auto scatter = scatter_in(program, program.body);
   ASSERT_TRUE(scatter);
@@ -186,7 +187,7 @@ TEST(SegmentSums, AddUpSortedIterations) {
 
 TEST(SortedIterations, ServeScattersOfTheSameTargetsOnly) {
   const auto scatter_of = [](const Program& program) { return *scatter_in(program, program.body); };
-  const Program one = program_of(graph, "for e in 0..nnz:\n  d_x[idx[e], 0] += w[e]\n");
+  const Program one = program_of(graph, "for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n");
   const Scatter scatter = scatter_of(one);
   const SortedIterations sorted(scatter, false, {});
   const auto serves = [&](const std::string& body) {
