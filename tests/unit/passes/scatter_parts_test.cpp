@@ -76,7 +76,8 @@ TEST(Scatters, AreNothingElse) {
   EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[0, 1]\n"))
       << "it reads its targets";
   EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (atomic) w[e]\n"));
-  EXPECT_FALSE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "no bound of the trips";
+  EXPECT_TRUE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "the fact bounds the trips";
+  EXPECT_FALSE(is_scatter("for e in 0..i64(w[0]):\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "nothing does";
   EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n  d_x[0, 1] = 1\n"));
 }
 
@@ -196,8 +197,8 @@ TEST(SortedIterations, ServeScattersOfTheSameTargetsOnly) {
     Program changed = other;
     if (body == "another value")
       changed.body = replace(other.body, sum,
-                             ir::reduce(sum.as<ir::Reduce>()->array, sum.as<ir::Reduce>()->indices, ir::ReduceOp::Add,
-                                        ir::float_const(1, ScalarType::F32)));
+                             ir::reduce_like(*sum.as<ir::Reduce>(), sum.as<ir::Reduce>()->array,
+                                             sum.as<ir::Reduce>()->indices, ir::float_const(1, ScalarType::F32)));
     if (body == "fewer iterations") {
       const auto& loop = *other.body.as<ir::For>();
       changed.body = ir::for_loop(loop.iterator, loop.lower, loop.upper - ir::int_const(1), loop.body);
