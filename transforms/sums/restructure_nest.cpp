@@ -95,12 +95,24 @@ class Restructured {
 
   // A nest with the sums that stay in it.
   Stmt rest(const Stmt& piece) {
-    std::vector<SumGroup*> left;
     const StmtSet here = set_of(leaves(piece));
-    for (SumGroup& group : groups_)
-      if (group.shared && !group.is_apart() && here.count(group.sums[0].get())) left.push_back(&group);
+    std::vector<SumGroup*> left;
+    std::vector<SumGroup> parts;  // of these groups: others of their sums may be in another piece
+    for (SumGroup& group : groups_) {
+      if (!group.shared || group.is_apart()) continue;
+      SumGroup part = group;
+      std::erase_if(part.sums, [&](const Stmt& sum) { return !here.count(sum.get()); });
+      if (part.sums.empty()) continue;
+      left.push_back(&group);
+      parts.push_back(std::move(part));
+    }
     if (left.empty()) return piece;
-    if (const Stmt code = strategy(Strategy::Partials).apply(nest_, piece, left)) return code;
+    std::vector<SumGroup*> now;
+    for (SumGroup& part : parts) now.push_back(&part);
+    if (const Stmt code = strategy(Strategy::Partials).apply(nest_, piece, now)) {
+      for (std::size_t k = 0; k < left.size(); ++k) left[k]->plan = parts[k].plan;
+      return code;
+    }
     for (SumGroup* group : left) {
       group->plan.strategy = Strategy::Serial;
       group->plan.level = Level::None;
