@@ -57,6 +57,17 @@ TEST_P(RandomPrograms, GradientsAgreeWithForwardMode) {
   EXPECT_LE(empty, kSeedsPerTest / 2) << "too many programs without a derivative: nothing was compared";
 }
 
+/// Programs that sessions of the fuzzer have found something in: a race of sums in two pieces of a nest, an element
+/// that was loaded before it had a value, a condition on a trip that was asked outside of its loop.
+TEST(FoundPrograms, StayMended) {
+  for (const std::uint64_t seed : {44015288u, 42002841u, 43000420u, 42002234u}) {
+    const Case c = generate(seed);
+    const Outcome outcome = check(c);
+    if (outcome.failure)
+      ADD_FAILURE() << outcome.failure->stage << ": " << outcome.failure->message << "\n" << describe(c);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, testing::Range<std::uint64_t>(0, kTests), [](const auto& test) {
   return fmt::format("{}_to_{}", test.param * kSeedsPerTest, (test.param + 1) * kSeedsPerTest - 1);
 });

@@ -31,6 +31,45 @@ TEST(AccumulateInRegisters, SumsInAScalarIfThereIsATrip) {
     )");
 }
 
+TEST(AccumulateInRegisters, LoadsNothingThatMayHaveNoValueYet) {
+  const char* declarations = R"(
+    program p(n)
+      output f32 y[n]
+    )";
+  expect_pass("accumulate_in_registers", declarations, R"(
+    for k in 0..n:
+      for i in 0..3:
+        for j in 0..i:
+          y[k] = y[k]*2
+        y[k] = 0.5
+    )",
+              R"(
+    for k in 0..n:
+      for i in 0..3:
+        if 0 < i:
+          local f32 y_now
+          y_now = y[k]
+          for j in 0..i:
+            y_now = y_now*2
+          y[k] = y_now
+        y[k] = 0.5
+    )");
+  expect_pass("accumulate_in_registers", declarations, R"(
+    for k in 0..n:
+      for j in 0..k:
+        y[k] = 2
+      y[k] = 0.5
+    )",
+              R"(
+    for k in 0..n:
+      local f32 y_now
+      for j in 0..k:
+        y_now = 2
+      y_now = 0.5
+      y[k] = y_now
+    )");
+}
+
 TEST(AccumulateInRegisters, StartsFromWhatWasAssigned) {
   expect_pass("accumulate_in_registers", R"(
     program p(n, k)

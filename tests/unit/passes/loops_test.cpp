@@ -347,5 +347,18 @@ TEST(UnswitchKernels, KeepsConditionsOfThreads) {
     )");
 }
 
+TEST(UnswitchKernels, KeepsConditionsOnTripsOfAWhileLoop) {
+  expect_kept("unswitch_kernels", R"(
+    program p(m)
+      input  f32 x0[m]
+      inout  f32 x[m]
+    )",
+              R"(
+    parallel for j in 0..m:
+      for t in 0..4 while x[j] < 1:
+        x[j] = x[j] + select(t > 0, x0[j], 1)
+    )");
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
