@@ -46,6 +46,18 @@ TEST(Show, PrintsEveryStage) {
   }
 }
 
+TEST(Show, PlansForTheSizesThatAreGiven) {
+  const auto shown = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"show", "conv1d", "--stage", "summation"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(programs::all(), arguments);
+  };
+  const CliResult usual = shown({}), small = shown({"--size", "n=3,k=3"});
+  EXPECT_EQ(small.status, 0) << small.err;
+  EXPECT_NE(usual.out, small.out) << "as for explain";
+  EXPECT_EQ(shown({"--size", "m=3"}).status, 2);
+}
+
 TEST(Show, PrintsTheLoopsOfASchedule) {
   const CliResult result = run_cli(programs::all(), {"show", "matmul", "--stage", "schedule", "--schedule",
                                                      "split(i, 32)", "--backward-schedule", "split(j#2, 16)"});

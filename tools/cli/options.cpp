@@ -249,6 +249,8 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--threads-per-block", raw.block,
                      "of the target cuda: a power of two from 32 (0: as fits the loops)");
     if (row.command == Command::Show) {
+      sub.add_option("--size", raw.sizes, "sizes that plans are made for, e.g. --size n=1000,k=16")
+          ->allow_extra_args(false);
       sub.add_option("--stage", raw.stage,
                      "program, adjoint, summation, loops (that a schedule sees), schedule or code");
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
