@@ -79,7 +79,6 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"explain", "conv1d", "--size", "n=9223372036854775807"}, {"size 'n' is 9223372036854775807"}},
         Mistake{{"check", "conv1d", "--size", "k=-9223372036854775808"}, {"-9223372036854775808"}},
         Mistake{{"explain", "matmul", "--size", "n=1099511627776,m=1099511627776"}, {"error: "}},
-        Mistake{{"show", "conv1d", "--size", "n=4"}, {"--size"}},
         Mistake{{"check", "conv1d", "--target", ""}, {"--target is empty"}},
         Mistake{{"check", "conv1d", "--target="}, {"--target has no value"}},
         Mistake{{"check", "conv1d", "--target", "openmp", "--target", "interpreter"}, {"--target"}},
