@@ -43,6 +43,14 @@ std::vector<Stmt> leaves(const Stmt& s) {
   return result;
 }
 
+std::set<ir::Array> stored_in(const Stmt& s) {
+  std::set<ir::Array> result;
+  ir::walk_stmts(s, [&](const Stmt& child) {
+    for_each_store(child, [&](const ir::Array& array, const auto&) { result.insert(array); });
+  });
+  return result;
+}
+
 std::vector<Stmt> top_level(const Stmt& s) {
   if (auto* scope = s.as<ir::Allocate>()) return top_level(scope->body);
   auto* block = s.as<ir::Block>();

@@ -69,6 +69,9 @@ ir::Stmt with_mode(const ir::For& loop, ir::LoopMode mode);
 /// `s` with f(block) for the outermost blocks that are in no parallel loop.
 ir::Stmt rewrite_host_blocks(const ir::Stmt& s, const std::function<ir::Stmt(const ir::Block&)>& f);
 
+/// The arrays that something at or below `s` stores to.
+std::set<ir::Array> stored_in(const ir::Stmt& s);
+
 /// "d_x[i + j] += d_y[i]*w[j]", for reports.
 std::string text_of(const ir::Reduce& sum);
 /// The sum as a plan names it.

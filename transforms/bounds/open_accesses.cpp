@@ -18,9 +18,7 @@ using ir::Stmt;
 IndexRanges::IndexRanges(const ir::Program& program) : program_(program) {
   context_.non_negative = [](const ir::Symbol&) { return true; };  // bounds are made of sizes
   context_.leaf = [this](const Expr& leaf) { return range_of_leaf(leaf); };
-  ir::walk_stmts(program.body, [&](const Stmt& s) {
-    for_each_store(s, [&](const Array& array, const std::vector<Expr>&) { written_.insert(array); });
-  });
+  written_ = stored_in(program.body);
 }
 
 void IndexRanges::enter(const Stmt& s) {

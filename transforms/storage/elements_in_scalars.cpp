@@ -165,11 +165,7 @@ class OldValue {
       return decided_by(inside, {local->array}) ? load : inside;
     }
     if (!is_used_in(s, e_)) {
-      std::set<ir::Array> changed;
-      ir::walk_stmts(s, [&](const Stmt& leaf) {
-        for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>&) { changed.insert(array); });
-      });
-      return decided_by(after, changed) ? load : after;
+      return decided_by(after, stored_in(s)) ? load : after;
     }
     if (const auto* assign = s.as<ir::Assign>()) return assigns_new(*assign) ? Stmt() : load;
     // What a loop only assigns has the old value where it makes no trip, which matters to what follows alone.

@@ -162,10 +162,9 @@ std::optional<Dimension> dimension_of(const IndexRanges& ranges, const Stmt& loo
   return Dimension{iterator_of(loop), values->lowest, ir::larger(extent, ir::int_const(0))};
 }
 
-std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,
+std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, IndexRanges& ranges,
                                const LocalArray& local) {
   std::vector<Stmt> loops = loops_of(local.around);
-  IndexRanges ranges(program);
   std::vector<Dimension> dimensions;
   for (std::size_t depth = 0; depth < loops.size(); ++depth) {
     if (auto row = row_loop_of(model, loops[depth], depth, loops)) {
@@ -214,10 +213,11 @@ std::optional<Expansion> expand_locals(const ir::Program& program, const poly::M
   return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
     std::map<ir::Array, Expanded> moved;
     Dimensions bounds(model);
+    IndexRanges ranges(program);
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {
       if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
-      auto expanded = expand(program, model, bounds, local);
+      auto expanded = expand(model, bounds, ranges, local);
       if (!expanded) return std::nullopt;
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);

@@ -2,10 +2,7 @@
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
-#include "dsl/ir/visit.h"
 #include "transforms/analysis/nest.h"
-
-#include <algorithm>
 
 namespace loopgrad::transforms {
 
@@ -18,60 +15,40 @@ namespace {
 /// Copies that are made before the sum.
 class Copies {
  public:
-  explicit Copies(const ir::Reduce& sum) : sum_(sum) {}
+  explicit Copies(const SourceLocation& where) : where_(where) {}
 
   Expr copy_of(const Expr& e, const std::string& name) {
     for (std::size_t k = 0; k < values_.size(); ++k)
       if (ir::equal(values_[k], e)) return ir::load(arrays_[k], {});
     values_.push_back(e);
-    arrays_.push_back(ir::make_array(name + "_then", e.type(), {}, ir::ArrayRole::Local, sum_.location));
+    arrays_.push_back(ir::make_array(name + "_then", e.type(), {}, ir::ArrayRole::Local, where_));
     return ir::load(arrays_.back(), {});
   }
 
-  bool empty() const { return values_.empty(); }
+  std::size_t size() const { return values_.size(); }
 
   /// The sum with the copies before it.
   Stmt around(const Stmt& sum) const {
     std::vector<Stmt> body;
-    for (std::size_t k = 0; k < values_.size(); ++k)
-      body.push_back(ir::assign(arrays_[k], {}, values_[k], sum_.location));
+    for (std::size_t k = 0; k < values_.size(); ++k) body.push_back(ir::assign(arrays_[k], {}, values_[k], where_));
     body.push_back(sum);
     Stmt result = ir::block(std::move(body));
-    for (const Array& array : arrays_) result = ir::allocate(array, result, sum_.location);
+    for (const Array& array : arrays_) result = ir::allocate(array, result, where_);
     return result;
   }
 
  private:
-  const ir::Reduce& sum_;
+  SourceLocation where_;
   std::vector<Expr> values_;
   std::vector<Array> arrays_;
 };
-
-std::set<Array> stored_beside(const Stmt& nest, const Stmt& sum) {
-  std::set<Array> result;
-  for (const Stmt& leaf : leaves(nest))
-    if (!leaf.same_as(sum)) for_each_store(leaf, [&](const Array& array, const auto&) { result.insert(array); });
-  return result;
-}
-
-/// Different loads of arrays in the set, in the order of their first occurrence.
-std::vector<Expr> loads_of(const Expr& e, const std::set<Array>& arrays) {
-  std::vector<Expr> result;
-  ir::walk(e, [&](const Expr& part) {
-    const auto* load = part.as<ir::Load>();
-    if (!load || !arrays.count(load->array)) return;
-    if (std::none_of(result.begin(), result.end(), [&](const Expr& known) { return ir::equal(known, part); }))
-      result.push_back(part);
-  });
-  return result;
-}
 
 }  // namespace
 
 std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
   const ir::Reduce& node = *sum.as<ir::Reduce>();
-  const std::set<Array> changed = stored_beside(nest, sum);
-  Copies copies(node);
+  const std::set<Array> changed = stored_in(replace(nest, sum, ir::block({})));
+  Copies copies(node.location);
   const auto copied = [&](const Expr& e) {
     return ir::rewrite(e, [&](const Expr& part) -> std::optional<Expr> {
       const auto* load = part.as<ir::Load>();
@@ -79,11 +56,14 @@ std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
       return copies.copy_of(part, load->array->name);
     });
   };
-  const Expr value =
-      loads_of(node.value, changed).size() > 1 ? copies.copy_of(node.value, node.array->name) : copied(node.value);
+  Expr value = copied(node.value);
+  if (copies.size() > 1) {  // the value takes less
+    copies = Copies(node.location);
+    value = copies.copy_of(node.value, node.array->name);
+  }
   std::vector<Expr> indices;
   for (const Expr& index : node.indices) indices.push_back(copied(index));
-  if (copies.empty()) return std::nullopt;
+  if (copies.size() == 0) return std::nullopt;
   ir::Reduce next = node;
   next.indices = std::move(indices);
   next.value = value;

@@ -89,14 +89,6 @@ class Sorter {
     return ir::block(std::move(all));
   }
 
-  static std::set<Array> stored_in(const Stmt& s) {
-    std::set<Array> result;
-    ir::walk_stmts(s, [&](const Stmt& child) {
-      for_each_store(child, [&](const Array& array, const auto&) { result.insert(array); });
-    });
-    return result;
-  }
-
   /// Of the outermost body in which the scatter's targets stay the same while its present statement runs; null when
   /// there is none.
   Scope* scope_of(const Scatter& scatter, const std::set<Array>& loads) {

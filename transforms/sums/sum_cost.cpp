@@ -11,7 +11,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr double few_targets = 64;  // atomics on so few elements contend
+constexpr double contended_targets = 64;  // atomics on so few elements contend
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
 
@@ -139,7 +139,8 @@ PlanCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<i
 
 PlanCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   PlanCandidate result{Strategy::Atomic};
-  double per_update = elements_of(sums[0]) <= few_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;
+  double per_update =
+      elements_of(sums[0]) <= contended_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> written = loops_around(sum);

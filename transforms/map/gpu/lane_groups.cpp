@@ -166,9 +166,7 @@ bool fits_lane_groups(const Analysed& program, const ir::For& loop) {
         if (ir::reads(child, array) || aliases.count(array)) return false;
       any = true;
     }
-    ir::walk_stmts(child, [&](const Stmt& s) {
-      for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { stored.insert(array); });
-    });
+    stored.merge(stored_in(child));
   }
   return any;
 }

@@ -251,10 +251,7 @@ class Copier {
 
 /// Whether an index, a bound or a condition is loaded from something that the body stores.
 bool decides_by_own_values(const Stmt& body) {
-  std::set<ir::Array> stored;
-  ir::walk_stmts(body, [&](const Stmt& s) {
-    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { stored.insert(array); });
-  });
+  const std::set<ir::Array> stored = stored_in(body);
   bool found = false;
   auto check = [&](const Expr& e) {
     for (const ir::Array& array : stored) found |= e && uses(e, array);
