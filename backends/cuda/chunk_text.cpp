@@ -126,10 +126,9 @@ bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>&
   std::vector<Wide> wides = wides_of(loops, {{n.iterator, n.lower}});
   if (wides.empty()) return false;
   for (const Wide& wide : wides)
-    for (const Expr& index : wide.access.indices) {
-      const Expr after = substitute(index, {{n.iterator, var(n.iterator) + int_const(1)}});
-      if (has_load(index) || mentions(ir::to_expr(ir::linear_form(after - index)), n.iterator)) return false;
-    }
+    if (std::any_of(wide.access.indices.begin(), wide.access.indices.end(), has_load) ||
+        !transforms::are_evenly_apart(wide.access.indices, n.iterator))
+      return false;
   // The accesses of one trip are as far from those of the next in all trips.
   const std::vector<Wide> then = wides_of(loops, {{n.iterator, next}});
   wides.insert(wides.end(), then.begin(), then.end());
@@ -167,8 +166,9 @@ std::string ChunkWriter::all_exist(const std::vector<ChunkLoop>& loops) const {
 std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
   std::vector<std::string> conditions;
   for (const Wide& wide : wides) {
-    // When two rows are aligned, so are all: they are equally far apart.
-    for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
+    // When two rows that are equally far apart are aligned, so are all.
+    const std::size_t rows = wide.even_rows ? std::min<std::size_t>(wide.rows.size(), 2) : wide.rows.size();
+    for (std::size_t row = 0; row < rows; ++row) {
       const std::string own = fmt::format("is_aligned(&{})", wide.rows[row]);
       if (std::find(conditions.begin(), conditions.end(), own) == conditions.end()) conditions.push_back(own);
     }
@@ -193,7 +193,7 @@ std::vector<ChunkWriter::Wide> ChunkWriter::wides_of(const std::vector<ChunkLoop
 
 ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
                                        const Substitution& starts) {
-  Wide wide{access, {}, {}, {}};
+  Wide wide{access, {}, {}, {}, true};
   const std::size_t along = static_cast<std::size_t>(access.along);
   auto element = [&](std::int64_t row) {
     Substitution at = starts;
@@ -205,6 +205,7 @@ ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& acces
     for (const Expr& index : access.indices) indices.push_back(substitute(index, at));
     return scope_.element(access.array, indices);
   };
+  if (loops.size() > 1) wide.even_rows = transforms::are_evenly_apart(access.indices, loops[1 - along].loop->iterator);
   const std::int64_t rows = loops.size() > 1 ? width_of_chunks : 1;
   for (std::int64_t row = 0; row < rows; ++row) wide.rows.push_back(element(row));
   std::vector<Expr> shape(loops.size(), int_const(width_of_chunks));

@@ -50,6 +50,7 @@ class ChunkWriter {
     ir::Array registers;
     std::vector<ir::Expr> lanes;    // indices of `registers` inside the loops
     std::vector<std::string> rows;  // elements at which runs of neighbours start
+    bool even_rows = true;          // equally far apart
   };
 
   bool write_single(const ir::For& n);
