@@ -10,6 +10,7 @@
 #include "transforms/analysis/strides.h"
 
 #include <algorithm>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -85,13 +86,25 @@ bool is_update_of(const Nest& plain, const ir::Reduce& sum) {
   });
 }
 
+/// The arrays with dimensions of which a body reads elements; sums read what they add to.
+std::set<ir::Array> read_in(const Stmt& body, const std::vector<Access>& all) {
+  std::set<ir::Array> result;
+  for (const Access& access : all)
+    if (!access.writes && !access.indices.empty()) result.insert(access.array);
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    if (sum && !sum->indices.empty()) result.insert(sum->array);
+  });
+  return result;
+}
+
 bool pays(const Nest& a, const Nest& b) {
   if (b.sum) return false;
   if (a.sum && !is_update_of(b, *a.sum)) return false;
   const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
-  const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
-    return !y.writes && !y.indices.empty() &&
-           std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == y.array; });
+  const std::set<ir::Array> reads = read_in(b.body, in_b);
+  const bool shares = std::any_of(reads.begin(), reads.end(), [&](const ir::Array& array) {
+    return std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == array; });
   });
   const auto loads = std::count_if(in_a.begin(), in_a.end(), [](const Access& x) { return !x.writes; }) +
                      std::count_if(in_b.begin(), in_b.end(), [](const Access& y) { return !y.writes; });
