@@ -2,6 +2,7 @@
 
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 #include <vector>
@@ -60,6 +61,31 @@ std::optional<Range> range_of_binary(const Binary& n, const RangeContext& contex
 }  // namespace
 
 Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
+std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed) {
+  const std::function<void(const Expr&, BinaryOp, const Expr&, std::vector<Expr>&)> collect =
+      [&](const Expr& e, BinaryOp op, const Expr& shift, std::vector<Expr>& parts) {
+        const auto* n = e.as<Binary>();
+        if (n && n->op == op) {
+          collect(n->a, op, shift, parts);
+          collect(n->b, op, shift, parts);
+        } else if (n && n->op == BinaryOp::Add && as_int(n->b)) {  // min(i + r, n - 1) + 1
+          collect(n->a, op, shift + n->b, parts);
+        } else {
+          parts.push_back(e + shift);
+        }
+      };
+  std::vector<Expr> starts, ends;
+  collect(lower, BinaryOp::Max, int_const(0), starts);
+  collect(upper, BinaryOp::Min, int_const(0), ends);
+  std::optional<Expr> width;
+  for (const Expr& start : starts)
+    for (const Expr& end : ends) {
+      const Expr apart = to_expr(linear_form(end - start));
+      if (is_fixed(apart)) width = width ? smaller(*width, apart) : apart;
+    }
+  return width ? std::optional(larger(*width, int_const(0))) : std::nullopt;
+}
+
 Expr larger(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Max, a, b); }
 
 bool surely_non_negative(const Expr& e, const RangeContext& context) {

@@ -30,6 +30,10 @@ std::optional<Range> range_of(const Expr& e, const RangeContext& context);
 /// An upper bound of `e`, where that follows from less than all of its range: of a minimum one operand is enough.
 std::optional<Expr> highest_of(const Expr& e, const RangeContext& context);
 
+/// The most trips that a loop with these bounds makes, where that follows from how far parts of them are apart, in what
+/// `is_fixed` accepts: at most 2*r + 1 for `max(i - r, 0)..min(i + r + 1, n)`. nullopt for others.
+std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed);
+
 /// The smaller (larger) of two integers; `a` itself when both are the same expression.
 Expr smaller(const Expr& a, const Expr& b);
 Expr larger(const Expr& a, const Expr& b);

@@ -15,10 +15,15 @@ using ir::Stmt;
 
 namespace {
 
-// A new dimension: the iterator's values start at `lowest` and there are at most `extent`.
+// A new dimension: the iterator's values start at `lowest` and there are at most `extent`. In a band around those of
+// other loops they have `room`, counted from `origin`.
 struct Dimension {
   ir::Symbol iterator;
   Expr lowest, extent;
+  Expr origin, room;
+
+  Dimension(const ir::Symbol& i, const Expr& from, const Expr& most)
+      : iterator(i), lowest(from), extent(most), origin(from), room(most) {}
 };
 
 struct Expanded {
@@ -126,7 +131,7 @@ class Dimensions {
     Expr first = poly::to_expr(lowest, {}, context, model_.assumptions);
     Expr last = poly::to_expr(highest, {}, context, model_.assumptions);
     Expr extent = simplify_indices(last - first + ir::int_const(1));
-    return Dimension{iterator_of(loop), simplify_indices(first), at_least_zero(model_, extent)};
+    return Dimension(iterator_of(loop), simplify_indices(first), at_least_zero(model_, extent));
   }
 
   const poly::Model& model_;
@@ -159,7 +164,21 @@ std::optional<Dimension> dimension_of(const IndexRanges& ranges, const Stmt& loo
   const auto values = ranges.range_of(ir::var(iterator_of(loop)));
   if (!values) return std::nullopt;
   const Expr extent = simplify_indices(values->highest - values->lowest + ir::int_const(1));
-  return Dimension{iterator_of(loop), values->lowest, ir::larger(extent, ir::int_const(0))};
+  return Dimension(iterator_of(loop), values->lowest, ir::larger(extent, ir::int_const(0)));
+}
+
+/// Where the loop takes a part of its values in each iteration of those around it, of a width that sizes tell.
+void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
+  const auto* n = loops[depth].as<ir::For>();
+  if (!n || ir::has_load(n->lower) || ir::has_load(n->upper)) return;
+  const auto is_fixed = [&](const Expr& e) {
+    return std::none_of(loops.begin(), loops.end(), [&](const Stmt& loop) { return mentions(e, iterator_of(loop)); });
+  };
+  if (is_fixed(n->lower)) return;
+  const auto width = band_width(n->lower, n->upper, is_fixed);
+  if (!width) return;
+  dimension.origin = n->lower;
+  dimension.room = simplify_indices(ir::smaller(*width, dimension.extent));
 }
 
 std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, IndexRanges& ranges,
@@ -176,10 +195,11 @@ std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, Ind
     ranges.enter(loops[depth]);
     if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
+    keep_band(*dimension, loops, depth);
     dimensions.push_back(*dimension);
   }
   std::vector<Expr> shape;
-  for (const Dimension& dimension : dimensions) shape.push_back(dimension.extent);
+  for (const Dimension& dimension : dimensions) shape.push_back(dimension.room);
   const auto own = largest_shape(local.array->shape, loops, dimensions);
   if (!own) return std::nullopt;
   shape.insert(shape.end(), own->begin(), own->end());
@@ -200,7 +220,7 @@ Stmt with_moved(const Stmt& s, const std::map<ir::Array, Expanded>& moved) {
         if (to == moved.end()) return std::nullopt;
         ir::ElementPlace place{to->second.array, {}};
         for (const Dimension& dimension : to->second.dimensions)
-          place.indices.push_back(simplify_indices(ir::var(dimension.iterator) - dimension.lowest));
+          place.indices.push_back(simplify_indices(ir::var(dimension.iterator) - dimension.origin));
         place.indices.insert(place.indices.end(), indices.begin(), indices.end());
         return place;
       });
