@@ -16,6 +16,8 @@ using ir::Stmt;
 
 namespace {
 
+constexpr std::int64_t most_summed = 64;  // trips of a loop that one thread makes for each instance
+
 bool mentions_any(const Expr& e, const Loops& loops) {
   return std::any_of(loops.begin(), loops.end(), [&](const ir::For* loop) { return mentions(e, loop->iterator); });
 }
@@ -142,6 +144,27 @@ std::set<const ir::For*> rows_of(const Loops& loops, const ir::Reduce& sum, std:
   return rows;
 }
 
+/// Loops of few trips over instances that differ in nothing but what they add become part of the instance.
+void take_summed(Scatter& scatter) {
+  const std::vector<Expr> deciders = scatter.deciders();
+  const auto belongs = [&](const ir::For* loop) {
+    const auto trips = ir::as_int(loop->upper - loop->lower);
+    if (!trips || *trips > most_summed || ir::is_parallel(loop->mode)) return false;
+    const auto decides = [&](const Expr& e) { return mentions(e, loop->iterator); };
+    if (std::any_of(deciders.begin(), deciders.end(), decides)) return false;
+    if (std::any_of(scatter.sum->indices.begin(), scatter.sum->indices.end(), decides)) return false;
+    for (const Loops* others : {&scatter.sequential, &scatter.outer, &scatter.inner})
+      for (const ir::For* other : *others)
+        if (bounds_mention(*other, {loop})) return false;
+    return true;
+  };
+  for (std::size_t k = scatter.sequential.size(); k-- > 0 && scatter.sequential.size() > 1;) {
+    if (!belongs(scatter.sequential[k])) continue;
+    scatter.summed.insert(scatter.summed.begin(), scatter.sequential[k]);
+    scatter.sequential.erase(scatter.sequential.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+}
+
 /// The loops of a perfect nest by what they are; false where the nest is none.
 bool take_loops(const Stmt& nest, Scatter& scatter) {
   Loops loops;
@@ -159,6 +182,7 @@ bool take_loops(const Stmt& nest, Scatter& scatter) {
     else (scatter.sequential.empty() ? scatter.outer : scatter.inner).push_back(loop);
   }
   if (scatter.sequential.empty()) return false;
+  take_summed(scatter);
   scatter.is_shared_out = ir::is_parallel(loops.front()->mode) && !rows.count(loops.front());
   return true;
 }
@@ -243,7 +267,7 @@ Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>&
   });
   ir::Substitution values;
   for (std::size_t k = 0; k < sequential.size(); ++k) values[sequential[k]->iterator] = instance[k];
-  return ir::substitute(one, values);
+  return ir::substitute(around(summed, one), values);
 }
 
 std::vector<Expr> Scatter::deciders() const {

@@ -7,7 +7,8 @@
 //           d_x[idx[e], cell[e], b, k] += w[e]*d_y[v, b, k]
 //
 // An index is part of the key when data or an instance decide about it. A loop is one over rows when it takes part in
-// none of these, and each of its iterations adds to elements of its own.
+// none of these, and each of its iterations adds to elements of its own. A short loop that takes part in no index and
+// decides nothing belongs to each instance: its terms all go to one element.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -33,6 +34,7 @@ struct ScatterFactor {
 struct Scatter {
   Loops outer, sequential, inner;      // rows around all instances, loops over instances, other rows
   std::vector<ScatterFactor> factors;  // what the loops over instances are, outermost first
+  Loops summed;                        // short ones of each instance, which all add to its element
   ir::Stmt leaf;                       // the sum, with conditions and locals of one iteration around it
   const ir::Reduce* sum = nullptr;
   std::vector<std::size_t> dims;  // the indices of the sum that make up the key

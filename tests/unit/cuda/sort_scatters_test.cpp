@@ -272,6 +272,24 @@ TEST(SortScatters, IndicesHave32BitsWhereAllFit) {
   EXPECT_FALSE(fits(std::int64_t{1} << 30));
 }
 
+TEST(SortScatters, ShortLoopsThatDecideNothingBelongToAnInstance) {
+  ProgramBuilder p("elements");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto node = p.input<std::int32_t>("node", {n, 3});
+  p.in_range(node, 0, rows);
+  auto a = p.input<double>("a", {n, 3});
+  auto t = p.inout<double>("t", {rows, 2});
+  for (auto e : p.loop("e", 0, n))
+    for (auto i : p.loop("i", 0, 3))
+      for (auto j : p.loop("j", 0, 3))
+        for (auto c : p.loop("c", 0, 2)) t(node(e, i), c) += a(e, j) * (a(e, i) + cast<double>(c));
+  // Sorted are n*3 numbers of an element and a corner, not n*9.
+  const Program program = p.build();
+  const LoweredProgram result = passed_for_gpu(program, sorted);
+  EXPECT_NE(result.text.find("local i64 words[2, n*3]"), std::string::npos) << result.text;
+  expect_sorted(program, {{{"n", 0}, {"rows", 3}}, {{"n", 61}, {"rows", 7}}, {{"n", 20}, {"rows", 90}}});
+}
+
 // ---- loops by their keys ----
 
 TEST(KeyedLoops, IterationsOfOneKeyStayInOrder) {
