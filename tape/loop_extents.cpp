@@ -75,10 +75,9 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
     ranges_[n.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
     const Expr extent = upper->highest - lower->lowest;
     const Expr zero = ir::int_const(0);
-    return {lower->lowest,
-            ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, zero),
-            {},
-            replaced_by(n, around)};
+    const Expr box = ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, zero);
+    if (const auto width = width_of_band(n, around)) return {n.lower, ir::smaller(*width, box), {}, nullptr};
+    return {lower->lowest, box, {}, replaced_by(n, around)};
   }
   std::optional<Expr> trips;
   if (n.at_most) trips = n.at_most;
@@ -91,6 +90,19 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
     result.origin = ir::load(result.lower_local, {});
   }
   return result;
+}
+
+/// Of a loop that starts where loops around it say, in a band of a width that sizes tell.
+std::optional<Expr> LoopExtents::width_of_band(const ir::For& n, const std::vector<Stmt>& around) const {
+  if (ir::has_load(n.lower) || ir::has_load(n.upper)) return std::nullopt;
+  const auto is_fixed = [&](const Expr& e) {
+    return std::none_of(around.begin(), around.end(), [&](const Stmt& outer) {
+      const auto* loop = outer.as<ir::For>();
+      const auto* other = outer.as<ir::While>();
+      return (loop && mentions(e, loop->iterator)) || (other && mentions(e, other->iterator));
+    });
+  };
+  return is_fixed(n.lower) ? std::nullopt : ir::band_width(n.lower, n.upper, is_fixed);
 }
 
 /// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart.

@@ -19,8 +19,9 @@ std::optional<Range> range_of(const ir::Expr& e, const Ranges& iterators, const 
 
 /// The tape dimension of one loop.
 struct LoopExtent {
-  ir::Expr
-      origin;  // in sizes, or `iterator's lower bound` (a load of `lower_local`) where only the trip count is known
+  // In sizes; the loop's lower bound where that is no more than the trips (in a band around outer iterators, or as a
+  // load of `lower_local`).
+  ir::Expr origin;
   ir::Expr extent;        // in sizes (and in `sizing` symbols)
   ir::Array lower_local;  // when set: both sweeps store the loop's lower bound here on entry; `origin` loads it
   const ir::StmtNode* replaces = nullptr;  // an outer loop whose iterations this one already tells apart (CSR rows)
@@ -48,6 +49,7 @@ class LoopExtents {
  private:
   void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+  std::optional<ir::Expr> width_of_band(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   std::string free_name(const std::string& wish) const;
   std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);

@@ -309,7 +309,7 @@ bool TapePlan::can_index(const std::vector<Stmt>& loops) const {
 std::vector<Expr> TapePlan::tape_index(const std::vector<Stmt>& loops, const ir::Substitution& at) const {
   std::vector<Expr> index;
   for (const Stmt& loop : loops)
-    index.push_back(ir::substitute(ir::var(iterator_of(loop)), at) - extents_.of(loop).origin);
+    index.push_back(ir::substitute(ir::var(iterator_of(loop)) - extents_.of(loop).origin, at));
   return index;
 }
 
