@@ -129,6 +129,27 @@ TEST(ExpandLocals, TakesBoundsOfTripsFromFacts) {
   EXPECT_FALSE(expand_locals(unknown, model_of(unknown), unknown.body, {local(unknown)}));
 }
 
+TEST(ExpandLocals, RoomForABandIsItsWidth) {
+  const Program program = program_of(R"(
+    program p(n, r)
+      input  f32 x[n]
+      inout  f32 y[n]
+  )",
+                                     R"(
+    for i in 0..n:
+      for j in max(i - r, 0)..min(i + r + 1, n):
+        local f32 v
+        v = x[i]*x[j]
+        y[j] += v
+  )");
+  const ir::Array v = first<ir::Allocate>(program.body).as<ir::Allocate>()->array;
+  const auto expansion = expand_locals(program, model_of(program), program.body, {v});
+  ASSERT_TRUE(expansion);
+  const std::string text = ir::print(expansion->nest);
+  EXPECT_NE(text.find("v_all[i, j - max(i - r, 0)] = "), std::string::npos) << text;
+  EXPECT_EQ(ir::print(expansion->arrays[0]->shape[1]), "min(max(min(2*r + 1, n), 0), n)");
+}
+
 TEST(UpdateOnce, UpdatesAnElementInAScalar) {
   const char* declarations = R"(
     program p(n)

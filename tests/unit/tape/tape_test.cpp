@@ -45,5 +45,23 @@ TEST(Tape, RowsThatMemoryHoldsInOnePieceStayRowsOnTheTape) {
   EXPECT_NE(forward_text(gradient).find("v_tape[i, l] = v"), std::string::npos) << forward_text(gradient);
 }
 
+TEST(Tape, BandsHaveTheirWidthOnTheTape) {
+  ProgramBuilder p("band");
+  auto n = p.size("n"), w = p.size("w");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  auto v = p.scalar<float>("v");
+  for (auto i : p.loop("i", 0, n)) {
+    v = 1.0f;
+    for (auto j : p.loop("j", max(i - w, 0), min(i + w + 1, n))) v = sin(v) * x(j);
+    y(i) = v;
+  }
+  const Gradient gradient = differentiate(p.build(), {});
+  const std::string text = forward_text(gradient);
+  EXPECT_NE(text.find("2*w + 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("j - max(i - w, 0)]"), std::string::npos) << text;
+  EXPECT_NE(backward_text(gradient).find("j - max(i - w, 0)]"), std::string::npos) << backward_text(gradient);
+}
+
 }  // namespace
 }  // namespace loopgrad

@@ -1,6 +1,7 @@
 #include "dsl/symbolic/linear_form.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/symbolic/ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +50,23 @@ TEST_F(LinearForms, CoefficientsSeeThroughSumsOnly) {
   EXPECT_EQ(coefficient_of(var(j), i), 0);
   EXPECT_EQ(coefficient_of(floor_div(var(i), 2), i), std::nullopt);
   EXPECT_EQ(coefficient_of(ir::load(table, {var(i)}), i), std::nullopt);
+}
+
+TEST_F(LinearForms, BandsHaveTheWidthThatTheirBoundsAreApart) {
+  const Expr r = var(j), one = int_const(1);
+  const auto without_i = [&](const Expr& e) { return !ir::mentions(e, i); };
+  const auto width = [&](const Expr& lower, const Expr& upper) {
+    const auto found = ir::band_width(lower, upper, without_i);
+    return found ? simple(*found) : "none";
+  };
+  const auto max = [](const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); };
+  const auto min = [](const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); };
+  EXPECT_EQ(width(var(i), var(i) + int_const(4)), "4");
+  EXPECT_EQ(width(max(var(i) - r, int_const(0)), var(i) + r + one), "max(2*j + 1, 0)");
+  EXPECT_EQ(width(max(var(i) - r, one), min(var(n), var(i) + r) + one), "max(min(2*j + 1, n), 0)");
+  EXPECT_EQ(width(int_const(0), var(i)), "none");
+  EXPECT_EQ(width(var(i), var(n)), "none");
+  EXPECT_EQ(width(var(i), int_const(2) * var(i)), "none");
 }
 
 }  // namespace
