@@ -3,6 +3,7 @@
 #include "dsl/frontend/expression_graph.h"
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/shared_values.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -324,11 +325,38 @@ Expr ProgramRecorder::stored(const Array& array, const Value& value, SourceLocat
   return converted(value, value_type(array->type));
 }
 
+namespace {
+
+bool loads(const Expr& e, const Array& array) {
+  bool found = false;
+  walk(e, [&](const Expr& part) {
+    const auto* load = part.as<Load>();
+    found |= load && load->array == array;
+  });
+  return found;
+}
+
+/// `max(y, v)` or `min(y, v)` of the element that it is assigned to: the update `y max= v`, which has the same value
+/// and the same rule for ties. f16 and bf16 are rounded at another place. Null for other values.
+const Binary* extremum_with(const ElementName& target, const Expr& value) {
+  const auto* extremum = value.as<Binary>();
+  if (!extremum || (extremum->op != BinaryOp::Max && extremum->op != BinaryOp::Min)) return nullptr;
+  const auto* old = extremum->a.as<Load>();
+  const bool updates = old && old->array == target.array && equal(old->indices, target.indices) &&
+                       value_type(target.array->type) == target.array->type && value.type() == target.array->type;
+  return updates && !loads(extremum->b, target.array) ? extremum : nullptr;
+}
+
+}  // namespace
+
 void ProgramRecorder::assign(const ElementName& target, const Value& value, SourceLocation where) {
   check_write(target.array, where);
   for (const Expr& index : target.indices) check_use(index, where);
   check_use(Expr(value.node(where)), where);
-  const Expr result = with_names(rounded_to(target.array->type, stored(target.array, value, where)), where);
+  const Expr whole = stored(target.array, value, where);
+  if (const Binary* extremum = extremum_with(target, whole))
+    return update(target, extremum->op == BinaryOp::Max ? ReduceOp::Max : ReduceOp::Min, extremum->b, where);
+  const Expr result = with_names(rounded_to(target.array->type, whole), where);
   std::vector<Expr> indices = target.indices;
   for (Expr& index : indices) index = with_names(index, where);
   note_write(target, where);
@@ -345,11 +373,15 @@ void ProgramRecorder::reduce(const ElementName& target, ReduceOp op, const Value
   Expr result = stored(array, value, where);
   // What is compared with an element is rounded as the element is.
   if (op == ReduceOp::Min || op == ReduceOp::Max) result = rounded_to(array->type, result);
-  result = with_names(result, where);
+  update(target, op, result, where);
+}
+
+void ProgramRecorder::update(const ElementName& target, ReduceOp op, const Expr& value, SourceLocation where) {
+  const Expr result = with_names(value, where);
   std::vector<Expr> indices = target.indices;
   for (Expr& index : indices) index = with_names(index, where);
   note_write(target, where);
-  append(ir::reduce(array, std::move(indices), op, std::move(result), where));
+  append(ir::reduce(target.array, std::move(indices), op, result, where));
 }
 
 Expr ProgramRecorder::with_names(const Expr& value, SourceLocation where) {

@@ -120,6 +120,7 @@ class ProgramRecorder {
   [[noreturn]] void fail_stale(const Load& load, SourceLocation where, SourceLocation written) const;
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
   /// `value`, after recording locals for what it shares; see shared_values.h.
+  void update(const ElementName& target, ReduceOp op, const Expr& value, SourceLocation where);
   Expr with_names(const Expr& value, SourceLocation where);
   void remember(const Expr& value, const Expr& local, bool is_large);
   Expr without_names(const Expr& value, const std::string& what, SourceLocation where) const;

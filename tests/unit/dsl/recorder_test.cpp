@@ -22,6 +22,29 @@ std::string recorded(Body&& body) {
   return lg::ir::print(p.build().ir().body);
 }
 
+TEST(Recorder, AnExtremumWithTheElementItselfIsAnUpdate) {
+  lg::ProgramBuilder p("extrema");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.inout<float>("y", {n});
+  auto h = p.inout<lg::half>("h", {n});
+  auto most = p.scalar<float>("most");
+  most = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    most = max(most, x(i));
+    y(i) = min(y(i), 2.0f * x(i));
+    most = max(x(i), most);         // at a tie the old value stays
+    y(i) = max(y(i), 0.5f * y(i));  // of its own old value
+    h(i) = max(h(i), x(i));         // an update would round x first
+  }
+  const std::string text = p.build().str();
+  EXPECT_NE(text.find("most max= x[i]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("y[i] min= 2*x[i]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("most = max(x[i], most)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("y[i] = max(y[i], 0.5*y[i])\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("h[i] = "), std::string::npos) << text;
+}
+
 TEST(Recorder, KeepsEveryKindOfUpdateApart) {
   EXPECT_EQ(recorded([](auto&, auto& x, auto& y, auto& i) {
               y(i) = x(i);
