@@ -18,38 +18,38 @@ constexpr std::int64_t most_thread_bytes = 1024, most_thread_bytes_in_all = 32 *
 
 }  // namespace
 
-void LocalArrays::declare(const Allocate& n) {
+void LocalArrays::declare(const Allocate& n, bool in_thread) {
   const Array& array = n.array;
   if (n.home != Home::Block && n.home != Home::Thread)
     throw InternalError("local array '" + array->name + "' of a kernel has no place in it");
-  const bool in_thread = n.home == Home::Thread;
+  const bool of_thread = n.home == Home::Thread;
   CodeText& code = scope_.code;
   const char* const type = storage_cpp_type(array->type);
   const std::string& name = scope_.state.names.of(array);
   const auto element_bytes = static_cast<std::int64_t>(bytes_of(array->type));
   const auto bytes = constant_bytes(array);
   if (array->shape.empty()) {
-    code.line("{}{} {};", in_thread ? "" : "__shared__ ", type, name);
-  } else if (memory_.copies.count(array)) {
+    code.line("{}{} {};", of_thread ? "" : "__shared__ ", type, name);
+  } else if (of_thread && !in_thread) {
     code.line("{} {}[{}];", type, name, *bytes / element_bytes);
-  } else if (bytes && takes(*bytes, in_thread)) {
-    code.line("{}{} {}[{}];", in_thread ? "" : "__shared__ ", type, name,
+  } else if (bytes && takes(*bytes, of_thread)) {
+    code.line("{}{} {}[{}];", of_thread ? "" : "__shared__ ", type, name,
               std::max<std::int64_t>(*bytes / element_bytes, 1));
   } else {
-    declare_memory(array, in_thread);
+    declare_memory(array, of_thread);
   }
 }
 
 /// Whether this much more may be declared as an array of the kernel.
-bool LocalArrays::takes(std::int64_t bytes, bool in_thread) {
-  std::int64_t& all = in_thread ? thread_bytes_ : static_shared_bytes_;
-  if (bytes > (in_thread ? most_thread_bytes : most_static_shared_bytes)) return false;
-  if (bytes > (in_thread ? most_thread_bytes_in_all : most_static_shared_bytes_in_all) - all) return false;
+bool LocalArrays::takes(std::int64_t bytes, bool of_thread) {
+  std::int64_t& all = of_thread ? thread_bytes_ : static_shared_bytes_;
+  if (bytes > (of_thread ? most_thread_bytes : most_static_shared_bytes)) return false;
+  if (bytes > (of_thread ? most_thread_bytes_in_all : most_static_shared_bytes_in_all) - all) return false;
   all += bytes;
   return true;
 }
 
-void LocalArrays::declare_memory(const Array& array, bool in_thread) {
+void LocalArrays::declare_memory(const Array& array, bool of_thread) {
   // Where an extent is known only inside the kernel, the largest that it can have.
   std::vector<Expr> shape;
   for (const Expr& extent : array->shape) {
@@ -67,9 +67,9 @@ void LocalArrays::declare_memory(const Array& array, bool in_thread) {
   NameTable& names = scope_.state.names;
   const std::string name = names.of(array), memory = names.fresh(array->name + "_memory"),
                     part = names.fresh(array->name + "_part");
-  frame_.kernel.locals.push_back({array->name, memory, part, array->type, std::move(shape), in_thread});
+  frame_.kernel.locals.push_back({array->name, memory, part, array->type, std::move(shape), of_thread});
   need_block_number();
-  if (in_thread) {
+  if (of_thread) {
     scope_.code.line("{}* const {} = {} + thread_number * {};", type, name, memory, part);
     return;
   }

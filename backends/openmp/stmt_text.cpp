@@ -71,6 +71,7 @@ class StmtWriter {
                  },
                  [&](const Pop& n) { emit_pop(n); },
                  [&](const Contraction& n) { emit_contraction(n); },
+                 [](const Barrier&) {},  // of a block of threads, which a CPU does not have
              });
   }
 
