@@ -26,6 +26,7 @@
 #include "transforms/map/gpu/peel_last_steps.h"
 #include "transforms/map/gpu/place_barriers.h"
 #include "transforms/map/gpu/place_locals.h"
+#include "transforms/map/gpu/reserve_locals.h"
 #include "transforms/map/gpu/shape_blocks.h"
 #include "transforms/map/gpu/split_kernels.h"
 #include "transforms/map/gpu/unroll_short_loops.h"
@@ -258,6 +259,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
 void run_on_gpu(std::vector<Pass>& list) {
   const auto add = adder(list, Part::Running);
   add("place_locals", plain<place_locals>, "first: who shares a local follows from the loops over threads", true);
+  add("reserve_locals", plain<reserve_locals>, "of those that threads share, and those of each", true);
   add("widen_accesses", plain<widen_accesses>, "locals of a thread are no memory, and are not moved by wide accesses");
   add("shape_blocks", plain<shape_blocks>, "columns without wide accesses want many blocks at once", true);
   add("place_barriers", plain<place_barriers>, "last: what threads share is decided, and which kernels have several",

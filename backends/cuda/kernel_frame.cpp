@@ -160,10 +160,6 @@ void declare_arguments(const Program& program, const KernelFrame& frame, KernelS
   mark_constant_loads(frame, scope);
   for (const Symbol& symbol : frame.kernel.symbols) state.names.of(symbol);
   for (const Array& array : frame.arguments) state.names.of(array);
-  // Symbols that the host knows stand for themselves.
-  for (const Symbol& symbol : frame.kernel.symbols) scope.ranges.variables[symbol] = {var(symbol), var(symbol)};
-  scope.ranges.non_negative = [&state](const Symbol& symbol) { return state.non_negative.count(symbol) > 0; };
-  scope.ranges.leaf = [](const Expr&) { return std::optional<Range>(); };
   // Loops of the host, outermost first.
   walk_stmts(program.body, [&](const Stmt& s) {
     const auto* loop = s.as<For>();

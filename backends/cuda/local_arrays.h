@@ -19,8 +19,7 @@ class LocalArrays {
   const std::string& preamble() const { return preamble_; }
 
  private:
-  bool takes(std::int64_t bytes, bool of_thread);
-  void declare_memory(const ir::Array& array, bool of_thread);
+  void declare_memory(const ir::Allocate& n);
   void need_block_number();
   void need_dynamic_shared();
 
@@ -28,7 +27,6 @@ class LocalArrays {
   KernelFrame& frame_;
   KernelScope& scope_;
   std::string preamble_;
-  std::int64_t static_shared_bytes_ = 0, thread_bytes_ = 0;  // declared so far
   bool has_block_number_ = false, has_dynamic_shared_ = false;
 };
 

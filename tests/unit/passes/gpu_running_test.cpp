@@ -135,6 +135,57 @@ TEST(WidenAccesses, UnrollsShortLoopsOfAThreadButNoneThatPops) {
     )");
 }
 
+TEST(ReserveLocals, ComesWithTheLaunchWhereItIsLargeOrAsSizesAre) {
+  expect_pass("reserve_locals", vectors, R"(
+    for s in 0..n:
+      grid for g in 0..n:
+        local f32 small[64] (block)
+        local f32 large[6000] (block)
+        local f32 row[m - min(g, m) + s] (block)
+        threads for t in 0..1:
+          local f32 own[9, 3] (thread)
+          local f32 much[512] (thread)
+          own[0, 0] = x[g]
+          much[0] = own[0, 0]
+          small[0] = much[0]
+          large[0] = small[0]
+          row[0] = large[0]
+          y[g] = row[0]
+    )",
+              R"(
+    for s in 0..n:
+      grid for g in 0..n:
+        local f32 small[64] (block)
+        local f32 large[6000] (block) (of the launch: 6000)
+        local f32 row[m - min(g, m) + s] (block) (of the launch: m + s)
+        threads for t in 0..1:
+          local f32 own[9, 3] (thread)
+          local f32 much[512] (thread) (of the launch: 512)
+          own[0, 0] = x[g]
+          much[0] = own[0, 0]
+          small[0] = much[0]
+          large[0] = small[0]
+          row[0] = large[0]
+          y[g] = row[0]
+    )");
+}
+
+TEST(ReserveLocals, LeavesAloneWhatDataDecide) {
+  expect_kept("reserve_locals", R"(
+    program p(n)
+      input  i64 ptr[n + 1]
+      output i64 y[n]
+    )",
+              R"(
+    grid for g in 0..n:
+      threads for t in 0..1:
+        for e in ptr[g]..ptr[g + 1]:
+          local i64 row[e + 1] (thread)
+          row[0] = e
+          y[g] = row[0]
+    )");
+}
+
 TEST(ShapeBlocks, SaysHowManyThreadsABlockHas) {
   expect_pass("shape_blocks", vectors, R"(
     for threads_x in select(m > 64, 16, 8)..select(m > 64, 16, 8) + 1:
@@ -214,12 +265,12 @@ TEST(PlaceBarriers, WhereThreadsMeetInMemory) {
     )",
               R"(
     grid for r in 0..rows (block of 8, at most 8) (barriers):
-      local f32 tile[8] (block)
-      threads for t in 0..8:
-        tile[t] = x[r, t]
-      barrier
-      threads for t in 0..8:
-        y[r, t] = tile[7 - t]
+      local f32 tile[8] (block):
+        threads for t in 0..8:
+          tile[t] = x[r, t]
+        barrier
+        threads for t in 0..8:
+          y[r, t] = tile[7 - t]
       barrier
     )");
 }
@@ -285,16 +336,55 @@ TEST(PlaceBarriers, AroundControlFlowThatThreadsTakeTogether) {
     )");
 }
 
+TEST(PlaceBarriers, ForThreadsThatAreStillAskingWhatABodyThatDidNotRunWasFor) {
+  // No thread gets to the end of the body in a row where the condition does not hold.
+  expect_pass("place_barriers", rows, R"(
+    grid for r in 0..rows (block of 8, at most 8):
+      if d[r, 0] > 0:
+        threads for t in 0..8:
+          y[r, t] = x[r, t]
+      threads for t in 0..1:
+        d[r, 0] = 1
+    )",
+              R"(
+    grid for r in 0..rows (block of 8, at most 8) (barriers):
+      if d[r, 0] > 0:
+        threads for t in 0..8:
+          y[r, t] = x[r, t]
+        barrier
+      barrier
+      threads for t in 0..1:
+        d[r, 0] = 1
+    )");
+  // The same behind the last trip of a `while`.
+  expect_pass("place_barriers", rows, R"(
+    grid for r in 0..rows (block of 8, at most 8):
+      for k in 0..3 while d[r, 8] < 0:
+        threads for t in 0..1:
+          d[r, 8] = 0
+      threads for t in 0..1:
+        d[r, 8] = 1
+    )",
+              R"(
+    grid for r in 0..rows (block of 8, at most 8) (barriers):
+      for k in 0..3 while d[r, 8] < 0:
+        barrier
+        threads for t in 0..1:
+          d[r, 8] = 0
+        barrier
+      barrier
+      threads for t in 0..1:
+        d[r, 8] = 1
+    )");
+}
+
 /// What the checked interpreter says of a program; "" where it has no objection. `barriers`: with its lines that say
 /// so.
 std::string objection(const std::string& body, bool barriers) {
-  std::string text = dedented(body);
-  const std::string line = "barrier\n";
-  while (!barriers && text.find(line) != std::string::npos) text.erase(text.find(line), line.size());
-  std::istringstream lines(text);
-  text.clear();
-  for (std::string one; std::getline(lines, one);)
-    if (one.find_first_not_of(' ') != std::string::npos) text += one + "\n";
+  std::istringstream lines(dedented(body));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    if (barriers || line.find("barrier") == std::string::npos || line.starts_with("grid")) text += line + "\n";
   try {
     run_checked(program_of(rows, text), {{"rows", 3}});
     return "";
