@@ -141,7 +141,7 @@ TEST(ReserveLocals, ComesWithTheLaunchWhereItIsLargeOrAsSizesAre) {
       grid for g in 0..n:
         local f32 small[64] (block)
         local f32 large[6000] (block)
-        local f32 row[m - min(g, m) + s] (block)
+        local f32 row[s + g + 1] (block)
         threads for t in 0..1:
           local f32 own[9, 3] (thread)
           local f32 much[512] (thread)
@@ -157,7 +157,7 @@ TEST(ReserveLocals, ComesWithTheLaunchWhereItIsLargeOrAsSizesAre) {
       grid for g in 0..n:
         local f32 small[64] (block)
         local f32 large[6000] (block) (of the launch: 6000)
-        local f32 row[m - min(g, m) + s] (block) (of the launch: m + s)
+        local f32 row[s + g + 1] (block) (of the launch: s + (n - 1) + 1)
         threads for t in 0..1:
           local f32 own[9, 3] (thread)
           local f32 much[512] (thread) (of the launch: 512)

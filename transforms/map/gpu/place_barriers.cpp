@@ -6,6 +6,7 @@
 #include "dsl/symbolic/least_values.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace loopgrad::transforms {
 namespace {
@@ -29,7 +30,14 @@ bool any_mentions(const std::vector<Expr>& indices, const std::set<Symbol>& symb
 /// One kernel.
 class BarrierPlacer {
  public:
-  BarrierPlacer(const Stmt& kernel, const std::set<Array>& aliased) : aliased_(aliased), least_(kernel) {}
+  BarrierPlacer(const Stmt& kernel, const std::set<Array>& aliased) : aliased_(aliased), least_(kernel) {
+    walk_stmts(kernel, [&](const Stmt& s) {
+      if (const auto* n = s.as<Assign>()) written_.insert(n->array);
+      if (const auto* n = s.as<Reduce>()) written_.insert(n->array);
+    });
+    for (const Array& array : aliased)
+      if (written_.count(array)) written_.insert(aliased.begin(), aliased.end());
+  }
 
   /// `s`: Grid loops and what is inside.
   Stmt place(const Stmt& s) {
@@ -52,10 +60,19 @@ class BarrierPlacer {
     visit(s, out);
     return block(std::move(out));
   }
-  /// The body of a loop or branch, which ends with a barrier where threads may meet what they touched in it.
-  Stmt body_of(const Stmt& s) {
+  /// The body of a loop or branch, which ends with a barrier where something has been written since the last one, or,
+  /// `again`, read that the body writes. What has been read before counts on after it, unless it `runs` in any case.
+  Stmt body_of(const Stmt& s, bool again, bool runs) {
+    const std::vector<Touch> before_it = pending_;
+    const int waits = waits_;
     std::vector<Stmt> out = {inside(s)};
-    if (!pending_.empty()) wait(out);
+    std::set<Array> written;
+    for (const Touch& touch : touched_by(s))
+      if (again && touch.writes) written.insert(touch.array);
+    if (std::any_of(pending_.begin(), pending_.end(),
+                    [&](const Touch& touch) { return touch.writes || written.count(touch.array) > 0; }))
+      wait(out);
+    if (waits_ != waits && !runs) pending_.insert(pending_.end(), before_it.begin(), before_it.end());
     return block(std::move(out));
   }
 
@@ -74,15 +91,20 @@ class BarrierPlacer {
                      [&](const For& n) { visit_loop(s, n, out); },
                      [&](const While& n) {
                        before_control({n.max_trips, n.condition}, out);
+                       const std::vector<Touch> outside = pending_;
                        // All have evaluated the condition before any changes what it reads, and the other way round.
                        std::vector<Stmt> trip = {inside(n.body)};
                        wait(trip);
                        out.push_back(while_loop(n.iterator, n.max_trips, n.condition, block(trip), n.location));
+                       pending_ = outside;  // when the condition does not hold they are just behind it
                      },
                      [&](const If& n) {
                        before_control({n.condition}, out);
-                       const Stmt then_body = body_of(n.then_body),
-                                  else_body = n.else_body ? body_of(n.else_body) : Stmt();
+                       const std::vector<Touch> outside = pending_;
+                       const Stmt then_body = body_of(n.then_body, false, false);
+                       std::vector<Touch> after = std::exchange(pending_, outside);
+                       const Stmt else_body = n.else_body ? body_of(n.else_body, false, false) : Stmt();
+                       pending_.insert(pending_.end(), after.begin(), after.end());
                        out.push_back(if_then(n.condition, then_body, else_body, n.location));
                      },
                      [&](const Contraction& n) { visit(n.loops, out); },
@@ -101,12 +123,12 @@ class BarrierPlacer {
       out.push_back(with_body(s, inside(n.body)));
     } else {
       before_control({n.lower, n.upper}, out);
-      out.push_back(with_body(s, body_of(n.body)));
+      out.push_back(with_body(s, body_of(n.body, true, least_.is_at_least(n.upper - n.lower, 1))));
     }
   }
 
   void note(const Array& array, const std::vector<Expr>& indices, bool writes, std::vector<Touch>& touched) const {
-    if (copies_.count(array)) return;
+    if (copies_.count(array) || !written_.count(array)) return;
     if (aliased_.count(array)) touched.push_back({*aliased_.begin(), {}, writes});
     else touched.push_back({array, indices, writes});
   }
@@ -157,12 +179,15 @@ class BarrierPlacer {
   void wait(std::vector<Stmt>& out) {
     out.push_back(barrier());
     pending_.clear();
+    ++waits_;
   }
 
   const std::set<Array>& aliased_;
   const LeastValues least_;
+  std::set<Array> written_;  // in the kernel, or what may be the same memory
   std::set<Array> shared_,
-      copies_;                  // locals outside of loops over threads: of the block, and of which each has its own
+      copies_;  // locals outside of loops over threads: of the block, and of which each has its own
+  int waits_ = 0;
   std::vector<Touch> pending_;  // since the last barrier
 };
 
