@@ -133,7 +133,7 @@ void Machine::add_shadows(const Binding& binding) {
       end = std::max(end, extents[last++].end);
     }
     const auto shadow = std::make_shared<Shadow>();
-    shadow->reset((end - extents[first].begin) / extents[first].element_bytes, 0, 0);
+    shadow->reset((end - extents[first].begin) / extents[first].element_bytes, 0);
     for (std::size_t k = first; k < last; ++k) {
       const Extent& extent = extents[k];
       ArraySlot& slot = slots_[extent.index];

@@ -47,10 +47,12 @@ struct Conflict {
 
 class Shadow {
  public:
+  static constexpr std::size_t no_level = static_cast<std::size_t>(-1);
+
   /// For `elements` elements, none of them written. The iterations of the outermost `private_levels` running parallel
   /// loops have such memory each (a local array allocated in their bodies); those of other loops share it, and of the
   /// loop at level `shared`.
-  void reset(std::int64_t elements, std::size_t private_levels, std::size_t shared);
+  void reset(std::int64_t elements, std::size_t private_levels, std::size_t shared = no_level);
 
   bool initialised(std::int64_t element) const { return initialised_[static_cast<std::size_t>(element)] != 0; }
   void set_initialised(std::int64_t element) { initialised_[static_cast<std::size_t>(element)] = 1; }
@@ -80,7 +82,7 @@ class Shadow {
 
   std::vector<std::uint8_t> initialised_;
   std::vector<std::vector<Log>> logs_;  // by level of the parallel stack, then by element; made on first use
-  std::size_t private_levels_ = 0, shared_ = 0;
+  std::size_t private_levels_ = 0, shared_ = no_level;
 };
 
 }  // namespace loopgrad::backend::interpreter
