@@ -230,7 +230,8 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
     return repeat_scalars(program, most_repeating(context.options.machine));
   };
   const auto sort = [](const ir::Program& program, PassContext& context) {
-    return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block);
+    return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block,
+                         &context.report.remarks);
   };
   const auto constants = [](const ir::Program& program, PassContext&) {
     return ir::with_body(program, name_constants(program.body));

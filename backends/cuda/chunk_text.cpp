@@ -131,8 +131,9 @@ std::string ChunkWriter::all_exist(const std::vector<ChunkLoop>& loops) const {
 std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
   std::vector<std::string> conditions;
   for (const Wide& wide : wides) {
-    // When two rows are aligned, so are all: they are equally far apart.
-    for (std::size_t row = 0; row < std::min<std::size_t>(wide.rows.size(), 2); ++row) {
+    // When two rows that are equally far apart are aligned, so are all.
+    const std::size_t rows = wide.access.even_rows ? std::min<std::size_t>(wide.rows.size(), 2) : wide.rows.size();
+    for (std::size_t row = 0; row < rows; ++row) {
       const std::string own = fmt::format("is_aligned(&{})", wide.rows[row]);
       if (std::find(conditions.begin(), conditions.end(), own) == conditions.end()) conditions.push_back(own);
     }

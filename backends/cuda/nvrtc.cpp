@@ -1,5 +1,6 @@
 #include "backends/cuda/nvrtc.h"
 
+#include "backends/cuda/assembler.h"
 #include "backends/cuda/device_checks.h"
 #include "backends/runtime/shared_library.h"
 
@@ -89,10 +90,14 @@ const Nvrtc& required(const std::string& program) {
   return nvrtc();
 }
 
-/// What NVRTC makes of a source: machine code, or with `ptx` the assembly that it is made from.
-std::string compiled(const std::string& source, const std::string& architecture, const std::string& program, bool ptx) {
+/// What NVRTC makes of a source.
+struct Compiled {
+  std::string assembly, machine_code;
+};
+
+Compiled compiled_with(const std::vector<std::string>& flags, const std::string& source,
+                       const std::string& architecture, const std::string& program) {
   const Nvrtc& n = required(program);
-  cuda::check_architecture(architecture, known_architectures(n), nvrtc_version(program), program);
   auto refuse = [&](const std::string& why) {
     throw CompileError({.code = ErrorCode::CompileFailed, .message = why, .program = program});
   };
@@ -100,26 +105,37 @@ std::string compiled(const std::string& source, const std::string& architecture,
   const std::string file = program + ".cu";
   if (const int status = n.create(&handle, source.c_str(), file.c_str(), 0, nullptr, nullptr))
     refuse(fmt::format("nvrtcCreateProgram failed ({})", n.error_string(status)));
-  std::vector<std::string> flags = common_flags;
-  flags.push_back("--gpu-architecture=" + architecture);
   std::vector<const char*> options;
   for (const std::string& flag : flags) options.push_back(flag.c_str());
   const int status = n.compile(handle, static_cast<int>(options.size()), options.data());
-  std::string text;
   const auto get = [&](auto get_size, auto get_text) {
+    std::string text;
     std::size_t bytes = 0;
-    if (get_size(handle, &bytes) != 0) return;
+    if (get_size(handle, &bytes) != 0) return text;
     text.resize(bytes);
     get_text(handle, text.data());
+    return text;
   };
-  if (status != 0) get(n.log_size, n.log);
-  else if (ptx) get(n.ptx_size, n.ptx);
-  else get(n.cubin_size, n.cubin);
+  const std::string log = status != 0 ? get(n.log_size, n.log) : "";
+  Compiled result;
+  if (status == 0) result = {get(n.ptx_size, n.ptx), get(n.cubin_size, n.cubin)};
   n.destroy(&handle);
   if (status != 0)
-    refuse(
-        fmt::format("NVRTC refused the generated code for {} ({}):\n{}", architecture, n.error_string(status), text));
-  return text;
+    refuse(fmt::format("NVRTC refused the generated code for {} ({}):\n{}", architecture, n.error_string(status), log));
+  return result;
+}
+
+Compiled compiled(const std::string& source, const std::string& architecture, const std::string& program) {
+  cuda::check_architecture(architecture, known_architectures(required(program)), nvrtc_version(program), program);
+  std::vector<std::string> flags = common_flags;
+  flags.push_back("--gpu-architecture=" + architecture);
+  Compiled result = compiled_with(flags, source, architecture, program);
+  if (!may_lose_minus(result.assembly)) return result;
+  const std::string separate = with_separate_extrema(source);
+  result = compiled_with(flags, separate, architecture, program);
+  if (!may_lose_minus(result.assembly)) return result;
+  flags.push_back("--ptxas-options=-O0");  // where the compiler itself writes such maxima
+  return compiled_with(flags, separate, architecture, program);
 }
 
 }  // namespace
@@ -132,14 +148,14 @@ std::string nvrtc_version(const std::string& program) {
   return fmt::format("{}.{}", major, minor);
 }
 
-std::string nvrtc_flags() { return fmt::format("{}", fmt::join(common_flags, " ")); }
+std::string nvrtc_flags() { return fmt::format("{} (assembly looked through)", fmt::join(common_flags, " ")); }
 
 std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
-  return compiled(source, architecture, program, false);
+  return compiled(source, architecture, program).machine_code;
 }
 
 std::string compile_ptx(const std::string& source, const std::string& architecture, const std::string& program) {
-  return compiled(source, architecture, program, true);
+  return compiled(source, architecture, program).assembly;
 }
 
 }  // namespace loopgrad::backend

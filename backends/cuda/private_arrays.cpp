@@ -44,7 +44,8 @@ class Dropper final : public Rewriter {
     if (!loop || loop->wide.empty()) return result;
     return with_mapping(result, [&](For& copy) {
       for (WideAccess& access : copy.wide)
-        if (const Array* part = find(access.array)) access = {*part, rest(access.indices), access.loads, access.stores};
+        if (const Array* part = find(access.array))
+          access = {*part, rest(access.indices), access.loads, access.stores, access.even_rows};
     });
   }
 

@@ -87,6 +87,22 @@ Program scatter_extremes() {
   return p.build();
 }
 
+/// Balances of accounts with interest between their movements, one after another; each movement notes what was there.
+Program ledger() {
+  ProgramBuilder p("ledger");
+  auto n = p.size("n"), accounts = p.size("accounts"), parts = p.size("parts");
+  auto account = p.input<int>("account", {n});
+  auto amount = p.input<float>("amount", {n, parts}), rate = p.input<float>("rate", {n});
+  auto balance = p.inout<float>("balance", {accounts, parts}), seen = p.output<float>("seen", {n, parts});
+  p.in_range(account, 0, accounts);
+  for (auto i : p.loop("i", 0, n))
+    for (auto k : p.loop("k", 0, parts)) {
+      seen(i, k) = balance(account(i), k) * balance(account(i), (k + 1) % parts);
+      balance(account(i), k) = balance(account(i), k) * (0.5f + 0.1f * rate(i)) + tanh(amount(i, k));
+    }
+  return p.build();
+}
+
 /// Newton's iteration for each point until it has converged.
 Program newton() {
   ProgramBuilder p("newton");
@@ -359,6 +375,10 @@ std::vector<Field> mixed() {
        {{{"t", 7}, {"s", 3}}, {{"t", 1}, {"s", 1}}, {{"t", 33}, {"s", 2}}}},
       {{"scatter_extremes", "", scatter_extremes, {{"n", 500000}, {"b", 1000}}},
        {{{"n", 7}, {"b", 3}}, {{"n", 33}, {"b", 2}}, {{"n", 1}, {"b", 1}}}},
+      {{"ledger", "", ledger, {{"n", 300000}, {"accounts", 7000}, {"parts", 3}}},
+       {{{"n", 7}, {"accounts", 3}, {"parts", 2}},
+        {{"n", 33}, {"accounts", 2}, {"parts", 1}},
+        {{"n", 1}, {"accounts", 1}, {"parts", 3}}}},
       {{"newton", "", newton, {{"n", 200000}, {"most", 20}}},
        {{{"n", 7}, {"most", 30}}, {{"n", 1}, {"most", 1}}, {{"n", 3}, {"most", 4}}}},
       {{"sparse_triangular", "", sparse_triangular, {{"n", 100000}, {"nnz", 600000}}},

@@ -240,11 +240,11 @@ class StmtPrinter {
     std::vector<std::string> threads, wide;
     for (const Expr& extent : f.block) threads.push_back(exprs_.text(extent, ProductLevel));
     for (const WideAccess& access : f.wide)
-      wide.push_back(fmt::format("{} {}",
+      wide.push_back(fmt::format("{} {}{}",
                                  !access.stores ? "loads"
                                  : access.loads ? "updates"
                                                 : "stores",
-                                 exprs_.element(access.array, access.indices)));
+                                 exprs_.element(access.array, access.indices), access.even_rows ? "" : " unevenly"));
     if (!threads.empty())
       text += fmt::format(" (block of {}, at most {})", fmt::join(threads, " x "), f.run.most_threads);
     if (f.run.many_blocks) text += " (many blocks)";

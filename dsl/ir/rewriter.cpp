@@ -118,7 +118,8 @@ class FreshNames final : public Rewriter {
                  return with_mapping(with_run(loop, n.run, work, streams), [&](For& copy) {
                    copy.block = indices(n.block);
                    for (const WideAccess& access : n.wide)
-                     copy.wide.push_back({renamed(access.array), indices(access.indices), access.loads, access.stores});
+                     copy.wide.push_back({renamed(access.array), indices(access.indices), access.loads, access.stores,
+                                          access.even_rows});
                  });
                },
                [&](const While& n) {
@@ -277,7 +278,7 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
     if (const auto* n = t.as<For>(); n && !n->wide.empty()) {
       For like = *n;
       for (WideAccess& access : like.wide)
-        access = {renamed(access.array), list(access.indices), access.loads, access.stores};
+        access = {renamed(access.array), list(access.indices), access.loads, access.stores, access.even_rows};
       return mapped_like(like,
                          for_loop(n->iterator, rewrite(n->lower, on_expr), rewrite(n->upper, on_expr),
                                   rewrite(n->body, on_expr, on_stmt), n->mode, n->location, n->at_most, n->shape));

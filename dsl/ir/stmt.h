@@ -82,6 +82,7 @@ struct WideAccess {
   Array array;
   std::vector<Expr> indices;  // inside the loops
   bool loads = false, stores = false;
+  bool even_rows = true;  // of a tile: its rows are equally far apart, so that all are aligned where two are
 };
 
 /// for iterator in [lower, upper): body. Bounds are evaluated once, on entry; empty when upper <= lower.

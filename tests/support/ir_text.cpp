@@ -260,6 +260,7 @@ class ProgramReader {
       if (!access.stores) in.expect("loads");
       access.array = read_array(in, scope_);
       access.indices = read_indices(in, scope_);
+      access.even_rows = !in.accept("unevenly");
       loop.wide.push_back(std::move(access));
     } while (in.accept(","));
     in.expect(")");

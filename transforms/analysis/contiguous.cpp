@@ -194,6 +194,13 @@ std::vector<ContiguousAccess> contiguous_accesses(const Stmt& body, const std::v
   return with_all_places(found, accesses_of(found, iterators, may_alias));
 }
 
+bool are_evenly_apart(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
+  return std::all_of(indices.begin(), indices.end(), [&](const Expr& index) {
+    const Expr next = ir::substitute(index, {{iterator, ir::var(iterator) + ir::int_const(1)}});
+    return !mentions(ir::to_expr(linear_form(next - index)), iterator);
+  });
+}
+
 std::optional<std::int64_t> shift_for_chunks(const Stmt& body, const ir::Symbol& iterator, const Expr& lower) {
   UseFinder found;
   found.visit(body, true);

@@ -40,6 +40,10 @@ std::vector<ContiguousAccess> contiguous_accesses(
     const ir::Stmt& body, const std::vector<ir::Symbol>& iterators, const std::set<ir::Array>& may_alias,
     const std::function<bool(const ir::Array&)>& in_registers = is_in_registers);
 
+/// Whether places are equally far apart from one iteration to the next: those of `a[2*i + 1, j]` along i are, those of
+/// `a[max(i - 1, 0), j]` and `a[row[i], j]` are not.
+bool are_evenly_apart(const std::vector<ir::Expr>& indices, const ir::Symbol& iterator);
+
 /// Whether threads should take chunks along the iterator, which starts at `lower`: most accesses become wide, and they
 /// can be aligned at the same time. Then: how far before `lower` the first chunk has to begin.
 std::optional<std::int64_t> shift_for_chunks(const ir::Stmt& body, const ir::Symbol& iterator, const ir::Expr& lower);

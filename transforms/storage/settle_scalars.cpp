@@ -51,18 +51,12 @@ bool is_single(const Stmt& s) {
   return loop && loop->mode == LoopMode::Threads && ir::as_int(loop->upper - loop->lower) == 1;
 }
 
-/// Its iterator may be one of the user's, who wrote a loop of one trip.
-Stmt only_trip(const Stmt& s) {
-  const auto& loop = *s.as<ir::For>();
-  return ir::substitute(loop.body, {{loop.iterator, loop.lower}});
-}
-
 /// What a single thread does, under a condition or not; null for other statements.
 Stmt by_one(const Stmt& s) {
-  if (is_single(s)) return only_trip(s);
+  if (is_single(s)) return s.as<ir::For>()->body;
   const auto* branch = s.as<ir::If>();
   if (!branch || branch->else_body || !is_single(branch->then_body)) return {};
-  return ir::if_then(branch->condition, only_trip(branch->then_body), {}, branch->location);
+  return ir::if_then(branch->condition, branch->then_body.as<ir::For>()->body, {}, branch->location);
 }
 
 /// One thread's statements in a row need no barrier between them.

@@ -1,13 +1,18 @@
 #include "transforms/sums/sort_scatters.h"
 
+#include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/sums/keyed_loops.h"
 #include "transforms/sums/own_scatters.h"
 #include "transforms/sums/segment_sums.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -23,6 +28,8 @@ using ir::Stmt;
 
 namespace {
 
+constexpr std::int64_t least_pieces = 8;  // of iterations in order, below which one thread has done them sooner
+
 /// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
 /// as nothing changes the targets.
 struct Scope {
@@ -36,6 +43,12 @@ struct Scope {
   std::vector<Stmt> before;              // sorts that it needs
   std::vector<Sort> sorts;
 };
+
+std::vector<std::string> texts_of(const std::vector<Expr>& list) {
+  std::vector<std::string> result;
+  for (const Expr& e : list) result.push_back(ir::print(e));
+  return result;
+}
 
 /// Sorts once for all sums of a body that have iterations and targets in common.
 class Sorter {
@@ -60,6 +73,8 @@ class Sorter {
   }
 
   Stmt whole() { return scope(program_.body, nullptr); }
+
+  std::vector<Remark> remarks;  // loops that go by their keys
 
  private:
   Stmt scope(const Stmt& body, const ir::Symbol* iterator) {
@@ -122,17 +137,26 @@ class Sorter {
     return all;
   }
 
-  /// By a sort of that body: one that it has already, or a new one.
-  Stmt with_shared(const Stmt& nest, const Scatter& scatter, Scope& scope, const std::set<Array>& loads) {
+  /// A sort of that body: one that it has already, or a new one.
+  const SortedIterations& shared(const Scatter& scatter, Scope& scope, const std::set<Array>& loads) {
     const auto found = std::find_if(scope.sorts.begin(), scope.sorts.end(),
                                     [&](const auto& one) { return one.is_live && one.sorted->serves(scatter); });
-    const SortedIterations* sorted = found == scope.sorts.end() ? nullptr : found->sorted.get();
-    if (!sorted) {
-      scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
-      sorted = scope.sorts.back().sorted.get();
-      scope.before.push_back(ir::if_then(sorted->fits(), ir::with_fresh_names(sorted->code())));
-    }
-    return where_it_fits(nest, scatter, *sorted, segment_sums(scatter, *sorted, piece_));
+    if (found != scope.sorts.end()) return *found->sorted;
+    scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
+    const SortedIterations& sorted = *scope.sorts.back().sorted;
+    scope.before.push_back(ir::if_then(sorted.fits(), ir::with_fresh_names(sorted.code())));
+    return sorted;
+  }
+
+  /// f(sorted, what has to run right before): by a sort of a body around the nest, or by one of its own.
+  Stmt with_sorted(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
+    std::set<Array> loads;
+    for_each_decider(scatter, [&](const Expr& x) {
+      if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
+    });
+    if (Scope* const scope = scope_of(scatter, loads)) return f(shared(scatter, *scope, loads), ir::block({}));
+    const SortedIterations sorted(scatter, ascends(scatter), shares_);
+    return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
 
   /// By sorted segments, where the numbers fit and the nest is not parallel enough as it is.
@@ -152,6 +176,7 @@ class Sorter {
       if (s.kind() != ir::Kind::For) return std::nullopt;
       if (const auto scatter = scatter_in(program_, s)) return by_segments(s, *scatter);
       if (const auto owned = owned_scatter(program_, s)) return owned;
+      if (auto parts = keyed_parts(program_, s)) return by_keys_of(*parts);
       // Inside a parallel loop there are owners enough.
       if (is_parallel_loop(s)) return s;
       const ir::For& loop = *s.as<ir::For>();
@@ -160,14 +185,32 @@ class Sorter {
   }
 
   Stmt by_segments(const Stmt& s, const Scatter& scatter) {
-    std::set<Array> loads;
-    for_each_decider(scatter, [&](const Expr& x) {
-      if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
+    return with_sorted(scatter, [&](const SortedIterations& sorted, const Stmt& before) {
+      return where_it_fits(s, scatter, sorted, ir::block({before, segment_sums(scatter, sorted, piece_)}));
     });
-    if (Scope* const scope = scope_of(scatter, loads)) return with_shared(s, scatter, *scope, loads);
-    const SortedIterations sorted(scatter, ascends(scatter), shares_);
-    const Stmt body = ir::block({sorted.code(), segment_sums(scatter, sorted, piece_)});
-    return ir::with_fresh_names(with_arrays(sorted, where_it_fits(s, scatter, sorted, body)));
+  }
+
+  /// Parts with keys by these, where the numbers fit, the sort pays, and the rows are not parallel enough.
+  Stmt by_keys_of(std::vector<KeyedPart>& parts) {
+    std::vector<Stmt> all;
+    for (KeyedPart& part : parts) {
+      const Stmt as_it_is = part.nest();
+      if (!part.keys) {
+        all.push_back(as_it_is);
+        continue;
+      }
+      streams_.push_back(part.stream);
+      remarks.push_back({fmt::format("loop '{}': iterations with one {} stay in order, others run side by side",
+                                     part.loop->iterator.name, fmt::join(texts_of(part.key), ", ")),
+                         part.loop->location});
+      all.push_back(with_sorted(*part.keys, [&](const SortedIterations& sorted, const Stmt& before) {
+        const Expr pays = ir::binary(BinaryOp::And, at_least(sorted.count, least_pieces * piece_),
+                                     less(part.width(), number(many_threads_)));
+        return ir::with_fresh_names(ir::if_then(ir::binary(BinaryOp::And, sorted.fits(), pays),
+                                                ir::block({before, by_keys(part, sorted)}), as_it_is));
+      }));
+    }
+    return ir::block(std::move(all));
   }
 
   static Stmt with_arrays(const SortedIterations& sorted, Stmt body) {
@@ -194,13 +237,18 @@ class Sorter {
   SortShares shares_;
   const std::set<Array> aliased_;
   std::set<Array> written_;    // by the program
+  std::vector<Stmt> streams_;  // that sorts refer to
   std::vector<Scope> scopes_;  // around the present statement, outermost first
 };
 
 }  // namespace
 
-ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block) {
-  return without_segments(ir::with_body(program, Sorter(program, enough_threads, threads_per_block).whole()));
+ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block,
+                          std::vector<Remark>* remarks) {
+  Sorter sorter(program, enough_threads, threads_per_block);
+  ir::Program result = without_segments(ir::with_body(program, sorter.whole()));
+  if (remarks) remarks->insert(remarks->end(), sorter.remarks.begin(), sorter.remarks.end());
+  return result;
 }
 
 }  // namespace loopgrad::transforms

@@ -15,6 +15,8 @@
 //
 // Long segments are cut into pieces, so that a target that most iterations add to does not wait for one thread.
 //
+// Loops in order that depend on each other through such elements in other ways go by their keys (keyed_loops.h).
+//
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations up to the order of the sum,
 // which depends on the index array only. Leaves alone what `scatter_in` rejects; sums with 2^31 iterations or 2^30
 // targets are left to `owned_scatter` by the host.
@@ -22,9 +24,13 @@
 
 #include "dsl/ir/program.h"
 
+#include <loopgrad/report.h>
+
 namespace loopgrad::transforms {
 
 /// Both as in LowerOptions and its machine; a device that is full with few threads gets short pieces and small tiles.
-ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block = 0);
+/// `remarks`: gets the loops that go by their keys.
+ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block = 0,
+                          std::vector<Remark>* remarks = nullptr);
 
 }  // namespace loopgrad::transforms

@@ -72,5 +72,35 @@ TEST(FuseNests, NotWithoutSomethingToShareOrTheSameBounds) {
     EXPECT_EQ(nests(fused(second)), 2u) << static_cast<int>(second);
 }
 
+TEST(FuseNests, SumsReadWhatTheyAddTo) {
+  ProgramBuilder p("sums");
+  auto n = p.size("n");
+  auto a = p.input<double>("a", {n}), b = p.input<double>("b", {n});
+  auto y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) += 2.0 * a(i);
+  for (auto i : p.loop("i", 0, n)) y(i) += 3.0 * b(i);
+  const LoweredProgram result = passed(p.build(), fuse_nests);
+  EXPECT_EQ(nests(result), 1u) << result.text;
+  expect_same_results(result, {{"n", 7}});
+}
+
+TEST(FuseNests, WhatComesFirstInAScopeIsJoined) {
+  ProgramBuilder p("scope");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto a = p.input<double>("a", {n});
+  auto y = p.inout<double>("y", {n}), x = p.output<double>("x", {n});
+  for (auto t : p.loop("t", 0, steps)) {
+    (void)t;
+    for (auto i : p.loop("i", 0, n)) x(i) = 2.0 * y(i) + a(i);
+    auto v = p.local<double>("v", {n});
+    for (auto i : p.loop("i", 0, n)) v(i) = sin(x(i)) + x(i);
+    for (auto i : p.loop("i", 0, n)) y(i) = v(i) - v((i + 1) % n);
+  }
+  const LoweredProgram result = passed(p.build(), fuse_nests);
+  EXPECT_EQ(nests(result), 2u) << result.text;
+  EXPECT_LT(result.text.find("local f64 v[n]"), result.text.find("x[i] = ")) << result.text;
+  for (const std::int64_t size : {1, 2, 7}) expect_same_results(result, {{"n", size}, {"steps", 3}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

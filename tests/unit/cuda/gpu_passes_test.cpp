@@ -332,5 +332,24 @@ TEST(Tiles, ATransposeIsWideOnBothSides) {
   }
 }
 
+TEST(Tiles, RowsThatAreNotEquallyFarApartAreAllAskedForTheirAlignment) {
+  const auto columns_of = [](const auto& row) {
+    ProgramBuilder p("columns");
+    auto n = p.size("n"), m = p.size("m");
+    auto order = p.input<std::int64_t>("order", {m});
+    p.in_range(order, 0, m);
+    auto a = p.input<double>("a", {m, n});
+    auto b = p.output<double>("b", {n, m});
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) b(i, j) = a(row(j, order), i);
+    return cuda_of(passed(p.build(), mapped));
+  };
+  const std::string clamped = columns_of([](const auto& j, const auto&) { return max(j - 1, 0); });
+  for (const char* row : {"j_start_ - 1", "j_start_", "j_start_ + 1", "j_start_ + 2"})
+    EXPECT_NE(clamped.find("is_aligned(&a_[max_of(" + std::string(row) + ", "), std::string::npos) << clamped;
+  const std::string ordered = columns_of([](const auto& j, const auto& order) { return order(j); });
+  EXPECT_NE(ordered.find("is_aligned(&a_[order_[j_start_ + 3]"), std::string::npos) << ordered;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -184,5 +184,26 @@ TEST(SpreadLoops, AScalarWithoutAValueIsLeftAloneByBlocksThatAddNothing) {
   for (const std::int64_t size : {0, 1, 3}) expect_same_results(result, {{"n", size}, {"m", 5}});
 }
 
+TEST(SpreadLoops, ATeamOfOneThreadKnowsItsIterator) {
+  ProgramBuilder p("one_thread");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto total = p.output<double>("total", {});
+  for (auto i : p.loop("i", 0, n)) {
+    total() = x(i);
+    p.when(total() > 0.0, [&] {
+      for (auto j : p.loop("j", 0, 1)) {
+        total() = 2.0 * x(j);
+        y(j) = total() + cast<double>(j);
+      }
+      p.when(x(i) > 1.0, [&] { total() += sin(x(i)); }).otherwise([&] { total() += 1.0; });
+    });
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_EQ(result.text.find("threads for j"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("threads for t in 0..1:\n          total = 2*x[0]\n"), std::string::npos) << result.text;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

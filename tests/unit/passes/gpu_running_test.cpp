@@ -56,6 +56,23 @@ TEST(WidenAccesses, TilesMoveRowsAlongEachOfTheirLoops) {
     )");
 }
 
+TEST(WidenAccesses, RowsOfATileMayBeAlignedInAnyWay) {
+  expect_pass("widen_accesses", vectors, R"(
+    grid for g in 0..(n + 3)//4:
+      threads for t in 0..(m + 3)//4:
+        for i in g*4..min(g*4 + 4, n) (chunk of 4):
+          for j in t*4..min(t*4 + 4, m) (chunk of 4):
+            b[j, i] = a[max(i - 1, 0), j]
+    )",
+              R"(
+    grid for g in 0..(n + 3)//4:
+      threads for t in 0..(m + 3)//4:
+        for i in g*4..min(g*4 + 4, n) (chunk of 4):
+          for j in t*4..min(t*4 + 4, m) (chunk of 4) (wide loads a[max(i - 1, 0), j] unevenly, stores b[j, i]):
+            b[j, i] = a[max(i - 1, 0), j]
+    )");
+}
+
 TEST(WidenAccesses, AsksOnceBeforeALoopWhoseTripsAreAlike) {
   expect_pass("widen_accesses", vectors, R"(
     grid for g in 0..1:

@@ -10,6 +10,7 @@
 #include "transforms/analysis/strides.h"
 
 #include <algorithm>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -85,13 +86,25 @@ bool is_update_of(const Nest& plain, const ir::Reduce& sum) {
   });
 }
 
+/// The arrays with dimensions of which a body reads elements; sums read what they add to.
+std::set<ir::Array> read_in(const Stmt& body, const std::vector<Access>& all) {
+  std::set<ir::Array> result;
+  for (const Access& access : all)
+    if (!access.writes && !access.indices.empty()) result.insert(access.array);
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    const auto* sum = s.as<ir::Reduce>();
+    if (sum && !sum->indices.empty()) result.insert(sum->array);
+  });
+  return result;
+}
+
 bool pays(const Nest& a, const Nest& b) {
   if (b.sum) return false;
   if (a.sum && !is_update_of(b, *a.sum)) return false;
   const auto in_a = accesses_of(a.body), in_b = accesses_of(b.body);
-  const bool shares = std::any_of(in_b.begin(), in_b.end(), [&](const Access& y) {
-    return !y.writes && !y.indices.empty() &&
-           std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == y.array; });
+  const std::set<ir::Array> reads = read_in(b.body, in_b);
+  const bool shares = std::any_of(reads.begin(), reads.end(), [&](const ir::Array& array) {
+    return std::any_of(in_a.begin(), in_a.end(), [&](const Access& x) { return x.array == array; });
   });
   const auto loads = std::count_if(in_a.begin(), in_a.end(), [](const Access& x) { return !x.writes; }) +
                      std::count_if(in_b.begin(), in_b.end(), [](const Access& y) { return !y.writes; });
@@ -123,8 +136,13 @@ class Fuser {
       const std::optional<NestsToFuse> both = find(block->body[k], block->body[k + 1]);
       if (!both || !refused_.insert({both->first.get(), both->second.get()}).second) continue;
       std::vector<Stmt> body = block->body;
-      body[k] = replace(body[k], both->first, both->nest);
-      body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+      if (both->second.same_as(body[k + 1])) {
+        body[k] = replace(body[k], both->first, both->nest);
+        body.erase(body.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+      } else {
+        body[k + 1] = replace(body[k + 1], both->second, both->nest);
+        body.erase(body.begin() + static_cast<std::ptrdiff_t>(k));
+      }
       const ir::Program candidate = ir::with_body(program_, replace(program_.body, s, ir::block(std::move(body))));
       changed = can_fuse_parallel({candidate, analyses_}, both->fusion, both->nest).ok;
       if (changed) program_ = candidate;
@@ -132,12 +150,19 @@ class Fuser {
     return changed;
   }
 
-  /// `second` with `first`, or with what comes last in the scope of local arrays.
+  /// `second` with `first`, or with what comes last in the scope of local arrays; or `first` with what comes first in
+  /// such a scope.
   static std::optional<NestsToFuse> find(const Stmt& first, const Stmt& second) {
-    if (const auto* local = first.as<ir::Allocate>()) return find(local->body, second);
-    if (const auto* block = first.as<ir::Block>(); block && !block->body.empty())
-      return find(block->body.back(), second);
-    return nests_to_fuse(first, second);
+    const Stmt last = at_end_of_scope(first, [](const ir::Block& block) { return block.body.back(); });
+    const Stmt next = at_end_of_scope(second, [](const ir::Block& block) { return block.body.front(); });
+    return last.same_as(first) || next.same_as(second) ? nests_to_fuse(last, next) : std::nullopt;
+  }
+
+  template <class Choice>
+  static Stmt at_end_of_scope(const Stmt& s, const Choice& choose) {
+    if (const auto* local = s.as<ir::Allocate>()) return at_end_of_scope(local->body, choose);
+    const auto* block = s.as<ir::Block>();
+    return block && !block->body.empty() ? at_end_of_scope(choose(*block), choose) : s;
   }
 
   ir::Program program_;

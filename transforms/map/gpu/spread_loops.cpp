@@ -79,8 +79,14 @@ class Spreader {
   }
 
  private:
+  /// Of one thread, the iterator is its only value: `single` gives its loops a name that nothing uses.
+  Stmt by_team(const ir::For& loop) const {
+    if (ir::as_int(threads_) == 1) return single(ir::substitute(loop.body, {{loop.iterator, loop.lower}}));
+    return threads_loop(loop.iterator, threads_, loop.body, loop.location);
+  }
+
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
-    if (is_team_loop(loop, threads_)) return threads_loop(loop.iterator, threads_, loop.body, loop.location);
+    if (is_team_loop(loop, threads_)) return by_team(loop);
     if (ragged_ && !has_few_trips(loop) && fits_lane_groups(program_, loop))
       return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {

@@ -3,7 +3,6 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
-#include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/contiguous.h"
 #include "transforms/map/gpu/place_locals.h"
 
@@ -41,11 +40,10 @@ bool is_alike_in_all_trips(const For& n, const For& chunk, const std::vector<Wid
   const auto* named = parts.start.as<Var>();
   if (!named || named->symbol == n.iterator || has_load(n.lower) || mentions(parts.upper, n.iterator)) return false;
   if (parts.lowest && mentions(parts.lowest, n.iterator)) return false;
-  for (const WideAccess& access : wide)
-    for (const Expr& index : access.indices) {
-      const Expr after = substitute(index, {{n.iterator, var(n.iterator) + int_const(1)}});
-      if (has_load(index) || mentions(to_expr(linear_form(after - index)), n.iterator)) return false;
-    }
+  for (const WideAccess& access : wide) {
+    if (std::any_of(access.indices.begin(), access.indices.end(), has_load)) return false;
+    if (!are_evenly_apart(access.indices, n.iterator)) return false;
+  }
   return true;
 }
 
@@ -116,8 +114,11 @@ class Widener final : public Rewriter {
     std::vector<WideAccess> wide;
     if (innermost.shape.chunk != chunk_width) return wide;
     const auto in_registers = [&](const Array& array) { return registers_.count(array) > 0; };
-    for (const auto& access : contiguous_accesses(innermost.body, iterators, aliased_, in_registers))
-      wide.push_back({access.array, access.indices, access.reads, access.writes});
+    for (const auto& access : contiguous_accesses(innermost.body, iterators, aliased_, in_registers)) {
+      const auto other = static_cast<std::size_t>(1 - access.along);
+      const bool even = iterators.size() < 2 || are_evenly_apart(access.indices, iterators[other]);
+      wide.push_back({access.array, access.indices, access.reads, access.writes, even});
+    }
     return wide;
   }
 

@@ -6,7 +6,8 @@
 //                                                           y[i] = x[i]
 //
 // What a chunk, or a tile of two, uses at neighbouring places (transforms/analysis/contiguous.h) is moved all at once
-// where all its iterations exist and the addresses are aligned, which is asked at run time; else one by one. Where such
+// where all its iterations exist and the addresses are aligned, which is asked at run time; else one by one. Of a tile
+// whose rows are equally far apart two are asked for, else (`unevenly`) all. Where such
 // a chunk is the body of a sequential loop, and the places of one trip are as far from those of the next in all trips,
 // that is asked once for all of them (`wide in all trips`): the compiler can then have the loads of several trips under
 // way, of eight where there are many sums. Loops of a thread with few trips, and chunks with arrays of the thread, are

@@ -1,14 +1,10 @@
-// The strategies that leave a sum as it is written: in a nest of its own (see plan_sums.h, which parts such sums), in
-// order, or with atomic operations.
+// The strategies that leave a sum as it is written: in order, or with atomic operations.
 #include "transforms/sums/strategies.h"
 
 namespace loopgrad::transforms {
 
 namespace {
 
-std::optional<std::string> by_parting(SumNest&, const SumGroup&, std::vector<ir::Array>&) {
-  return "only sums that meet each other but not themselves";
-}
 std::optional<std::string> not_repeatable(SumNest&, const SumGroup&, std::vector<ir::Array>&) {
   return "not repeatable: only in the variant 'atomic'";
 }
@@ -18,8 +14,6 @@ PlanCandidate atomic_cost(SumCosts& costs, const SumGroup& group) { return costs
 PlanCandidate serial_cost(SumCosts& costs, const SumGroup& group) { return costs.serial(group.sums); }
 
 }  // namespace
-
-const SumStrategy apart_strategy = {.strategy = Strategy::Apart, .in_own_nest = true, .obstacle = by_parting};
 
 const SumStrategy atomic_strategy = {.strategy = Strategy::Atomic, .obstacle = not_repeatable, .cost = atomic_cost};
 

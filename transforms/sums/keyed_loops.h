@@ -1,0 +1,43 @@
+// Loops whose iterations depend on each other through elements that data choose only: those with one key stay in their
+// order, different keys run side by side.
+//
+//   for i in 0..n:                              sort (key[i], i), see sorted_iterations.h
+//     y[key[i]] = y[key[i]]*a[i] + b[i]    ->   parallel for t in 0..targets:
+//                                                 for p in begin[t]..end[t]:
+//                                                   y[t] = y[t]*a[i_of[p]] + b[i_of[p]]
+//
+// The general form of what a sum by segments is a special case of: products and extrema of elements, recurrences by
+// key, and stores of which the last one stays. Every element gets the same operations in the same order.
+#pragma once
+
+#include "transforms/sums/sorted_iterations.h"
+
+namespace loopgrad::transforms {
+
+/// A part of a loop's body, in a loop of its own.
+struct KeyedPart {
+  Loops rows;                     // parallel loops around that have the keys in common
+  const ir::For* loop = nullptr;  // over the iterations
+  ir::Stmt body;                  // of this part
+  bool is_parallel = false;       // its iterations touch elements of their own
+  ir::Stmt stream;                // the loop, with a sum into the elements of each iteration's key
+  std::optional<Scatter> keys;    // what that is; of loops that `stream` must keep alive
+  std::vector<ir::Expr> key;      // the indices from data that all of its accesses to changed elements have
+
+  /// As a nest of its own.
+  ir::Stmt nest() const;
+  /// How many iterations run side by side as it is.
+  ir::Expr width() const;
+};
+
+/// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
+/// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part
+/// has keys when every array that it changes is accessed in places of the iteration's own, or under one list of indices
+/// from data, which the part does not change. Leaves alone: atomic sums, stacks, arrays that may alias, bounds from
+/// data or from other loops of the nest.
+std::optional<std::vector<KeyedPart>> keyed_parts(const ir::Program& program, const ir::Stmt& nest);
+
+/// The part by its keys. `sorted`: has the order of `part.keys`.
+ir::Stmt by_keys(const KeyedPart& part, const SortedIterations& sorted);
+
+}  // namespace loopgrad::transforms
