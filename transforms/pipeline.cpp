@@ -24,9 +24,13 @@
 #include "transforms/map/gpu/map_to_gpu.h"
 #include "transforms/map/gpu/name_constants.h"
 #include "transforms/map/gpu/peel_last_steps.h"
+#include "transforms/map/gpu/place_barriers.h"
 #include "transforms/map/gpu/place_locals.h"
+#include "transforms/map/gpu/reserve_locals.h"
+#include "transforms/map/gpu/shape_blocks.h"
 #include "transforms/map/gpu/split_kernels.h"
 #include "transforms/map/gpu/unroll_short_loops.h"
+#include "transforms/map/gpu/widen_accesses.h"
 #include "transforms/pass/pass.h"
 #include "transforms/schedule/apply_schedule.h"
 #include "transforms/storage/accumulate_in_registers.h"
@@ -252,6 +256,17 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("name_constants", constants, "names what all threads of a launch would compute: loops are final");
 }
 
+/// How the blocks and threads of a GPU run the loops, which are final.
+void run_on_gpu(std::vector<Pass>& list) {
+  const auto add = adder(list, Part::Running);
+  add("place_locals", plain<place_locals>, "first: who shares a local follows from the loops over threads", true);
+  add("reserve_locals", plain<reserve_locals>, "of those that threads share, and those of each", true);
+  add("widen_accesses", plain<widen_accesses>, "locals of a thread are no memory, and are not moved by wide accesses");
+  add("shape_blocks", plain<shape_blocks>, "columns without wide accesses want many blocks at once", true);
+  add("place_barriers", plain<place_barriers>, "last: what threads share is decided, and which kernels have several",
+      true);
+}
+
 std::set<std::string> names_in(const std::string& list) {
   std::set<std::string> names;
   std::istringstream in(list);
@@ -284,10 +299,8 @@ std::vector<Pass> passes(const LowerOptions& options) {
   add_shared(list, options);
   if (!options.machine.is_gpu()) add_cpu(list, options);
   else if (options.mode != SumMode::Serial) add_gpu(list, options);  // a stack is one thread's
-  if (!options.machine.is_gpu()) run_on_cpu(list);
-  else
-    list.push_back({"place_locals", Part::Running, plain<place_locals>,
-                    "last: who shares a local depends on the loops over threads as they are emitted", true});
+  if (options.machine.is_gpu()) run_on_gpu(list);
+  else run_on_cpu(list);
   std::erase_if(list, [&](const Pass& pass) { return pass.part < options.first || pass.part > options.last; });
   return list;
 }

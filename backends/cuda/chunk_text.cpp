@@ -2,7 +2,6 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
-#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
 
@@ -10,28 +9,7 @@ namespace loopgrad::backend {
 
 using namespace ir;
 
-namespace {
-
-constexpr std::int64_t width_of_chunks = transforms::chunk_width;
-constexpr int many_sums = 4;
-constexpr int most_loads_of_short_columns = 12;  // in one of their iterations
-
-bool uses_registers(const Stmt& s) {
-  bool found = false;
-  auto note = [&](const Array& array) { found |= transforms::is_in_registers(array); };
-  walk(
-      s,
-      [&](const Stmt& t) {
-        if (const auto* a = t.as<Assign>()) note(a->array);
-        if (const auto* r = t.as<Reduce>()) note(r->array);
-      },
-      [&](const Expr& e) {
-        if (const auto* l = e.as<Load>()) note(l->array);
-      });
-  return found;
-}
-
-}  // namespace
+constexpr std::int64_t width_of_chunks = 4;  // those with wide accesses
 
 /// for i in e..min(e + 1, n): `i = e, if (i < n)`; for wider ones see `write_wide`.
 bool ChunkWriter::write_single(const For& n) {
@@ -116,19 +94,12 @@ void ChunkWriter::write_wide(const std::vector<ChunkLoop>& loops) {
 }
 
 bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>& write_loop) {
+  if (!n.run.wide_trips) return false;
   const auto* inner = n.body.as<For>();
-  const auto chunk = inner && inner->shape.chunk == width_of_chunks ? chunk_of(*inner) : std::nullopt;
-  const auto* named = chunk ? chunk->start.as<Var>() : nullptr;
-  if (!named || named->symbol == n.iterator || has_load(n.lower) || mentions(chunk->upper, n.iterator)) return false;
-  if (inner->body.as<For>() || (chunk->lowest && mentions(chunk->lowest, n.iterator))) return false;
-  const std::vector<ChunkLoop> loops = {{inner, named->symbol, *chunk}};
+  const Chunk chunk = *chunk_of(*inner);
+  const std::vector<ChunkLoop> loops = {{inner, chunk.start.as<Var>()->symbol, chunk}};
   const Expr next = n.lower + int_const(1);
   std::vector<Wide> wides = wides_of(loops, {{n.iterator, n.lower}});
-  if (wides.empty()) return false;
-  for (const Wide& wide : wides)
-    if (std::any_of(wide.access.indices.begin(), wide.access.indices.end(), has_load) ||
-        !transforms::are_evenly_apart(wide.access.indices, n.iterator))
-      return false;
   // The accesses of one trip are as far from those of the next in all trips.
   const std::vector<Wide> then = wides_of(loops, {{n.iterator, next}});
   wides.insert(wides.end(), then.begin(), then.end());
@@ -143,12 +114,6 @@ bool ChunkWriter::write_for_all_trips(const For& n, const std::function<void()>&
   scope_.code.line("}}");
   decided_ = nullptr;
   return true;
-}
-
-bool ChunkWriter::has_many_sums(const For& n) const {
-  if (!decided_ || !decided_wide_ || decided_ != n.body.as<For>()) return false;
-  const auto* body = decided_->body.as<Block>();
-  return body && static_cast<int>(body->body.size()) >= many_sums;
 }
 
 /// "first iteration is there && last one is there && "
@@ -167,7 +132,7 @@ std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
   std::vector<std::string> conditions;
   for (const Wide& wide : wides) {
     // When two rows that are equally far apart are aligned, so are all.
-    const std::size_t rows = wide.even_rows ? std::min<std::size_t>(wide.rows.size(), 2) : wide.rows.size();
+    const std::size_t rows = wide.access.even_rows ? std::min<std::size_t>(wide.rows.size(), 2) : wide.rows.size();
     for (std::size_t row = 0; row < rows; ++row) {
       const std::string own = fmt::format("is_aligned(&{})", wide.rows[row]);
       if (std::find(conditions.begin(), conditions.end(), own) == conditions.end()) conditions.push_back(own);
@@ -178,23 +143,17 @@ std::string ChunkWriter::all_aligned(const std::vector<Wide>& wides) {
 
 /// The wide accesses of the innermost of some loops; `outside`: what symbols around them stand for.
 std::vector<ChunkWriter::Wide> ChunkWriter::wides_of(const std::vector<ChunkLoop>& loops, const Substitution& outside) {
-  if (loops[0].loop->shape.chunk != width_of_chunks) return {};
-  std::vector<Symbol> iterators;
   Substitution starts = outside;
-  for (const ChunkLoop& l : loops) {
-    iterators.push_back(l.loop->iterator);
-    starts[l.loop->iterator] = var(l.start);
-  }
+  for (const ChunkLoop& l : loops) starts[l.loop->iterator] = var(l.start);
   std::vector<Wide> wides;
-  for (const auto& access : transforms::contiguous_accesses(loops.back().loop->body, iterators, aliased_))
-    wides.push_back(wide_of(access, loops, starts));
+  for (const WideAccess& access : loops.back().loop->wide) wides.push_back(wide_of(access, loops, starts));
   return wides;
 }
 
-ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
+ChunkWriter::Wide ChunkWriter::wide_of(const WideAccess& access, const std::vector<ChunkLoop>& loops,
                                        const Substitution& starts) {
-  Wide wide{access, {}, {}, {}, true};
-  const std::size_t along = static_cast<std::size_t>(access.along);
+  Wide wide{access, {}, {}, {}};
+  const std::size_t along = mentions(access.indices.back(), loops[0].loop->iterator) ? 0 : 1;
   auto element = [&](std::int64_t row) {
     Substitution at = starts;
     if (loops.size() > 1) {
@@ -205,7 +164,6 @@ ChunkWriter::Wide ChunkWriter::wide_of(const transforms::ContiguousAccess& acces
     for (const Expr& index : access.indices) indices.push_back(substitute(index, at));
     return scope_.element(access.array, indices);
   };
-  if (loops.size() > 1) wide.even_rows = transforms::are_evenly_apart(access.indices, loops[1 - along].loop->iterator);
   const std::int64_t rows = loops.size() > 1 ? width_of_chunks : 1;
   for (std::int64_t row = 0; row < rows; ++row) wide.rows.push_back(element(row));
   std::vector<Expr> shape(loops.size(), int_const(width_of_chunks));
@@ -226,7 +184,7 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
   for (const Wide& wide : wides) {
     code.line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers->type), scope_.state.names.of(wide.registers),
               width_of_chunks * static_cast<std::int64_t>(wide.rows.size()));
-    if (!wide.access.reads) continue;
+    if (!wide.access.loads) continue;
     for_each_row(wide, [&](const std::string& element, const std::string& registers, std::int64_t at) {
       code.line("copy_four({} + {}, &{});", registers, at, element);
     });
@@ -242,7 +200,7 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
   };
   write_loops(0);
   for (const Wide& wide : wides) {
-    if (!wide.access.writes) continue;
+    if (!wide.access.stores) continue;
     for_each_row(wide, [&](const std::string& element, const std::string& registers, std::int64_t at) {
       code.line("copy_four(&{}, {} + {});", element, registers, at);
     });
@@ -260,10 +218,6 @@ Stmt ChunkWriter::in_registers(const Stmt& body, const std::vector<Wide>& wides)
 /// All iterations in a row if they exist: without loops around them, what one computes for its addresses helps the
 /// next.
 void ChunkWriter::write_column(const ChunkLoop& l) {
-  int loads = 0;
-  walk(
-      l.loop->body, [](const Stmt&) {}, [&](const Expr& e) { loads += e.as<Load>() != nullptr; });
-  has_long_columns_ |= loads > most_loads_of_short_columns;
   CodeText& code = scope_.code;
   const std::string& start = scope_.name_of(l.start);
   std::string condition =
@@ -289,7 +243,7 @@ void ChunkWriter::write_with_places(const Stmt& body) {
 void ChunkWriter::write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level) {
   if (level == loops.size()) return write_with_places(loops.back().loop->body);
   const ChunkLoop& l = loops[level];
-  if (loops.size() == 1 && uses_registers(l.loop->body)) return write_guarded(l);
+  if (loops.size() == 1 && l.loop->run.unroll > 0) return write_guarded(l);
   const std::string upper = scope_.text(l.chunk.upper, Level::Sum), &start = scope_.name_of(l.start);
   const std::string first =
       l.chunk.lowest ? fmt::format("{0} < {1} ? {1} : {0}", start, scope_.text(l.chunk.lowest, Level::Sum)) : start;

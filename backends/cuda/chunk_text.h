@@ -8,9 +8,6 @@
 
 #include "backends/cuda/places.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/analysis/contiguous.h"
-
-#include <set>
 
 namespace loopgrad::backend {
 
@@ -18,25 +15,24 @@ class ChunkWriter {
  public:
   using WriteStmt = std::function<void(const ir::Stmt&)>;
 
-  /// `write_body` writes statements inside of chunks. The scope and the arrays must outlive it.
-  ChunkWriter(KernelScope& scope, const std::set<ir::Array>& aliased, WriteStmt write_body)
-      : scope_(scope), places_(scope), aliased_(aliased), write_body_(std::move(write_body)) {}
+  /// `write_body` writes statements inside of chunks. The scope must outlive it.
+  ChunkWriter(KernelScope& scope, WriteStmt write_body)
+      : scope_(scope), places_(scope), write_body_(std::move(write_body)) {}
 
   /// Writes a loop inside of a thread if it is a chunk, or the loop over the chunks that a thread takes.
   bool write(const ir::For& n) { return write_strided(n) || write_single(n); }
 
-  /// Writes a sequential loop whose body is a chunk, with `write_loop` once for wide accesses in all trips and once for
-  /// none, where that can be decided before: the compiler unrolls a loop without branches, and has more loads under
-  /// way.
+  /// Writes a sequential loop whose chunk has wide accesses in all trips or in none, with `write_loop` once for each:
+  /// the compiler unrolls a loop without branches, and has more loads under way.
   bool write_for_all_trips(const ir::For& n, const std::function<void()>& write_loop);
 
-  /// Whether it is writing the loop with wide accesses in all trips, and several rows are summed up in each.
-  bool has_many_sums(const ir::For& n) const;
+  /// Whether it is writing the loop without wide accesses, which have been decided for all trips.
+  bool is_narrow_form_of(const ir::For& n) const {
+    return decided_ && !decided_wide_ && decided_ == n.body.as<ir::For>();
+  }
 
   /// Whether something that was written needs the helpers for 16-byte accesses.
   bool uses_wide_accesses() const { return uses_wide_accesses_; }
-  /// Whether threads take columns of a stencil with many loads.
-  bool has_long_columns() const { return has_long_columns_; }
 
  private:
   struct ChunkLoop {
@@ -46,11 +42,10 @@ class ChunkWriter {
   };
   /// A wide access: the registers that stand for the array, and the elements that it moves.
   struct Wide {
-    transforms::ContiguousAccess access;
+    ir::WideAccess access;
     ir::Array registers;
     std::vector<ir::Expr> lanes;    // indices of `registers` inside the loops
     std::vector<std::string> rows;  // elements at which runs of neighbours start
-    bool even_rows = true;          // equally far apart
   };
 
   bool write_single(const ir::For& n);
@@ -67,17 +62,15 @@ class ChunkWriter {
   void write_narrow(const std::vector<ChunkLoop>& loops, std::size_t level);
   void write_guarded(const ChunkLoop& l);
   void write_with_places(const ir::Stmt& body);
-  Wide wide_of(const transforms::ContiguousAccess& access, const std::vector<ChunkLoop>& loops,
-               const ir::Substitution& starts);
+  Wide wide_of(const ir::WideAccess& access, const std::vector<ChunkLoop>& loops, const ir::Substitution& starts);
   static ir::Stmt in_registers(const ir::Stmt& body, const std::vector<Wide>& wides);
 
   KernelScope& scope_;
   Places places_;
-  const std::set<ir::Array>& aliased_;
   WriteStmt write_body_;
   const ir::For* decided_ = nullptr;  // a chunk of which all accesses are wide, or none
   bool decided_wide_ = false;
-  bool uses_wide_accesses_ = false, has_long_columns_ = false;
+  bool uses_wide_accesses_ = false;
 };
 
 }  // namespace loopgrad::backend

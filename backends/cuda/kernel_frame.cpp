@@ -1,9 +1,7 @@
 #include "backends/cuda/kernel_frame.h"
 
 #include "backends/cuda/private_arrays.h"
-#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "dsl/ir/structural_equal.h"
 
 #include <algorithm>
 
@@ -12,8 +10,6 @@ namespace loopgrad::backend {
 using namespace ir;
 
 namespace {
-
-constexpr std::int64_t most_block_threads = 1024;
 
 /// What a kernel refers to.
 struct References {
@@ -47,7 +43,7 @@ References references_of(const Stmt& s) {
                               r.stack = true;
                             },
                             [&](const Push&) { r.stack = true; }, [](const Block&) {}, [](const If&) {},
-                            [](const Contraction&) {}});
+                            [](const Contraction&) {}, [](const Barrier&) {}});
       },
       on_expr);
   for (const Array& array : r.used)
@@ -74,44 +70,26 @@ std::vector<Array> host_locals_of(const References& r) {
   return locals;
 }
 
-/// Extents of the first loops over threads that are more than one, x first.
-std::vector<Expr> threads_of(const Stmt& root) {
-  std::vector<Expr> found;
-  walk_stmts(root, [&](const Stmt& t) {
-    if (!found.empty() || !has_mode(t, LoopMode::Threads) || as_int(t.as<For>()->upper) == 1) return;
-    for (Stmt inner = t; has_mode(inner, LoopMode::Threads); inner = inner.as<For>()->body)
-      found.insert(found.begin(), inner.as<For>()->upper);
-  });
-  return found;
-}
-
-/// Of constants and choices between them.
-std::optional<std::int64_t> largest(const Expr& e) {
-  if (const auto* n = e.as<Binary>(); n && n->op == BinaryOp::FloorDiv) return largest(n->a);
-  const auto* choice = e.as<Select>();
-  if (!choice) return as_int(e);
-  const auto a = largest(choice->a), b = largest(choice->b);
-  return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
-}
-
-/// The most threads that a block can have, as far as the loops of one trip around the kernel tell.
-std::int64_t most_threads(const Program& program, const std::vector<Expr>& extents) {
-  std::map<Symbol, Expr> values;
-  walk_stmts(program.body, [&](const Stmt& s) {
-    const auto* loop = s.as<For>();
-    if (loop && equal(loop->upper, loop->lower + int_const(1))) values[loop->iterator] = loop->lower;
-  });
-  std::int64_t most = 1;
-  for (const Expr& extent : extents) {
-    const auto* v = extent.as<Var>();
-    const auto value = v ? values.find(v->symbol) : values.end();
-    const auto bound = largest(value == values.end() ? extent : value->second);
-    if (!bound) return most_block_threads;
-    // y = all / x: then x and y together are all threads.
-    const auto* quotient = value == values.end() ? nullptr : value->second.as<Binary>();
-    most = quotient && quotient->op == BinaryOp::FloorDiv ? *bound : most * *bound;
-  }
-  return std::min(most, most_block_threads);
+/// Arguments in which threads may find after a barrier what others have written before it: those that are written and
+/// touched in more than one place, in a kernel with barriers. `__restrict__` would promise the compiler that nobody
+/// else changes them, so that it keeps what a thread has read, or delays what it has written, across a barrier.
+std::set<Array> exchanged_arrays(const KernelFrame& frame) {
+  std::map<Array, int> places;
+  bool waits = false;
+  walk(
+      frame.root,
+      [&](const Stmt& s) {
+        waits |= s.kind() == Kind::Barrier;
+        if (const auto* n = s.as<Assign>()) ++places[n->array];
+        if (const auto* n = s.as<Reduce>()) places[n->array] += 2;  // reads as well
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.as<Load>()) ++places[load->array];
+      });
+  std::set<Array> result;
+  for (const Array& array : frame.written)
+    if (waits && places[array] > 1) result.insert(array);
+  return result;
 }
 
 }  // namespace
@@ -147,14 +125,15 @@ KernelFrame kernel_frame(const Program& program, const Stmt& s, const std::strin
     kernel.grid.push_back(inner.as<For>());
   for (Stmt inner = frame.root; has_mode(inner, LoopMode::Grid); inner = frame.in_block)
     frame.in_block = inner.as<For>()->body;
-  kernel.threads = threads_of(frame.root);
+  if (!kernel.grid.empty()) kernel.threads = kernel.grid.front()->block;
+  frame.exchanged = exchanged_arrays(frame);
   return frame;
 }
 
 namespace {
 
-/// Whether the kernel writes memory of which nobody promises that nothing else points to it. (What its threads exchange
-/// is not known yet, before its statements are written.)
+/// Whether the kernel writes memory of which nobody promises that nothing else points to it, but for what its threads
+/// exchange.
 bool writes_unrestricted_memory(const KernelFrame& frame) {
   bool result = false;
   for (const Array& array : frame.arguments) result |= frame.written.count(array) && frame.aliased.count(array);
@@ -181,10 +160,6 @@ void declare_arguments(const Program& program, const KernelFrame& frame, KernelS
   mark_constant_loads(frame, scope);
   for (const Symbol& symbol : frame.kernel.symbols) state.names.of(symbol);
   for (const Array& array : frame.arguments) state.names.of(array);
-  // Symbols that the host knows stand for themselves.
-  for (const Symbol& symbol : frame.kernel.symbols) scope.ranges.variables[symbol] = {var(symbol), var(symbol)};
-  scope.ranges.non_negative = [&state](const Symbol& symbol) { return state.non_negative.count(symbol) > 0; };
-  scope.ranges.leaf = [](const Expr&) { return std::optional<Range>(); };
   // Loops of the host, outermost first.
   walk_stmts(program.body, [&](const Stmt& s) {
     const auto* loop = s.as<For>();
@@ -192,11 +167,11 @@ void declare_arguments(const Program& program, const KernelFrame& frame, KernelS
   });
 }
 
-std::string launch_bounds_text(const Program& program, const CudaKernel& kernel, bool has_long_columns) {
-  if (kernel.threads.empty()) return "";
-  const std::int64_t threads = most_threads(program, kernel.threads);
-  const bool usual = threads == 256;  // what `column_blocks` is meant for
-  return fmt::format("__launch_bounds__({}{}) ", threads, has_long_columns && usual ? ", column_blocks" : "");
+std::string launch_bounds_text(const KernelFrame& frame, bool any_width) {
+  if (frame.kernel.threads.empty()) return "";
+  const LoopRun& run = frame.root.as<For>()->run;
+  return fmt::format("__launch_bounds__({}{}) ", run.most_threads,
+                     any_width && run.many_blocks ? ", column_blocks" : "");
 }
 
 std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/kernel_scope.h"
+#include "dsl/ir/queries.h"
 
 #include <set>
 
@@ -14,14 +15,8 @@ struct KernelFrame {
   ir::Stmt in_block;                 // those inside the Grid loops; null when there are none
   std::vector<ir::Array> arguments;  // `kernel.arrays` as `root` names them
   std::set<ir::Array> written, aliased;
-  std::set<ir::Array> exchanged;  // by the threads of a block, see Barriers
+  std::set<ir::Array> exchanged;  // by the threads of a block
 };
-
-/// Whether a statement is a loop of this mode.
-inline bool has_mode(const ir::Stmt& s, ir::LoopMode mode) {
-  const auto* loop = s ? s.as<ir::For>() : nullptr;
-  return loop && loop->mode == mode;
-}
 
 /// `s` is a nest of Grid loops, or any statement for a kernel of one thread.
 KernelFrame kernel_frame(const ir::Program& program, const ir::Stmt& s, const std::string& name);
@@ -29,10 +24,9 @@ KernelFrame kernel_frame(const ir::Program& program, const ir::Stmt& s, const st
 /// Gives the arguments their names, and notes what is known about those that the host computes.
 void declare_arguments(const ir::Program& program, const KernelFrame& frame, KernelScope& scope);
 
-/// `__launch_bounds__(256) `, or "" for a kernel of one thread. Threads that take columns of a stencil with many loads
-/// would need more registers than there are for all threads that fit, but they wait for memory: more of them at once
-/// are worth more (`column_blocks` of CudaUnit::source).
-std::string launch_bounds_text(const ir::Program& program, const CudaKernel& kernel, bool has_long_columns);
+/// `__launch_bounds__(256) `, or "" for a kernel of one thread. `any_width`: with `column_blocks` (see
+/// CudaUnit::source) where registers are left for many blocks.
+std::string launch_bounds_text(const KernelFrame& frame, bool any_width);
 
 /// Between the parentheses of the kernel's declaration, once its locals are known.
 std::string parameters_text(const KernelFrame& frame, KernelScope& scope);

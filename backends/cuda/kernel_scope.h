@@ -3,7 +3,6 @@
 
 #include "backends/c_text/code_text.h"
 #include "backends/c_text/expr_text.h"
-#include "dsl/symbolic/ranges.h"
 
 namespace loopgrad::backend {
 
@@ -12,7 +11,6 @@ struct KernelScope {
 
   CodeText code;
   EmitState state;
-  ir::RangeContext ranges;  // in symbols that the host knows
 
   std::string text(const ir::Expr& e, Level surrounding = Level::Any) { return text_of(e, state, surrounding); }
   const std::string& name_of(const ir::Symbol& symbol) { return state.names.of(symbol); }
@@ -33,15 +31,7 @@ struct KernelScope {
   /// Notes what the bounds of a loop tell about its iterator.
   void enter(const ir::For& loop) {
     note_width(loop.iterator, {loop.lower, loop.upper});
-    const bool from_zero = is_non_negative(loop.lower, state);
-    if (from_zero) state.non_negative.insert(loop.iterator);
-    const auto lower = range_of(loop.lower, ranges);
-    const auto behind = highest_of(loop.upper, ranges);
-    if (!behind) return;
-    const ir::Expr highest = *behind - ir::int_const(1);
-    if (lower) ranges.variables[loop.iterator] = {lower->lowest, highest};
-    else if (from_zero) ranges.variables[loop.iterator] = {ir::int_const(0), highest};
-    else ranges.highest[loop.iterator] = highest;
+    if (is_non_negative(loop.lower, state)) state.non_negative.insert(loop.iterator);
   }
 };
 

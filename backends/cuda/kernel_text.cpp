@@ -1,11 +1,9 @@
 #include "backends/cuda/kernel_text.h"
 
-#include "backends/cuda/barriers.h"
 #include "backends/cuda/chunk_text.h"
 #include "backends/cuda/index_width.h"
 #include "backends/cuda/local_arrays.h"
 #include "dsl/ir/queries.h"
-#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 namespace loopgrad::backend {
@@ -13,19 +11,14 @@ namespace {
 
 using namespace ir;
 
-constexpr std::int64_t most_unrolled_trips = 16;
-constexpr int trips_of_many_sums = 8;  // at once: the compiler stops at two, whose loads are too few to wait for
-
 /// Writes the statements; what needs state of its own is done by the members.
 class KernelWriter {
  public:
   KernelWriter(const Program& program, KernelFrame& frame, KernelScope& scope)
       : frame_(frame),
         scope_(scope),
-        memory_(block_memory(frame)),
-        barriers_(frame, memory_, scope.code),
-        locals_(program, frame, memory_, scope),
-        chunks_(scope, frame.aliased, [this](const Stmt& s) { emit(s); }) {}
+        locals_(program, frame, scope),
+        chunks_(scope, [this](const Stmt& s) { emit(s); }) {}
 
   /// The text between the braces of the kernel.
   std::string write() {
@@ -34,13 +27,11 @@ class KernelWriter {
     if (in_thread_) emit(frame_.root);
     else emit_grid(frame_.root, 0);
     if (frame_.kernel.uses_stack) line("stack.finish();");
-    frame_.exchanged = barriers_.exchanged();
     return locals_.preamble() + scope_.code.take();
   }
 
   bool uses_block_reduce() const { return uses_block_reduce_; }
   bool uses_wide_accesses() const { return chunks_.uses_wide_accesses(); }
-  bool has_long_columns() const { return chunks_.has_long_columns(); }
 
  private:
   template <class... Args>
@@ -60,23 +51,21 @@ class KernelWriter {
                        for (const Stmt& child : n.body) emit(child);
                      },
                      [&](const For& n) { emit_loop(s, n); }, [&](const While& n) { emit_while(n); },
-                     [&](const If& n) { emit_if(n); }, [&](const Assign& n) { emit_assign(s, n); },
-                     [&](const Reduce& n) { emit_reduce(s, n); },
+                     [&](const If& n) { emit_if(n); }, [&](const Assign& n) { emit_assign(n); },
+                     [&](const Reduce& n) { emit_reduce(n); },
                      [&](const Allocate& n) {
-                       locals_.declare(n);
+                       locals_.declare(n, in_thread_);
                        emit(n.body);
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
-                     [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); }});
+                     [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); },
+                     [&](const Barrier&) { line("__syncthreads();"); }});
   }
 
   // Loops over blocks and threads.
 
   void emit_grid(const Stmt& s, std::size_t level) {
-    if (level == frame_.kernel.grid.size()) {
-      emit(s);
-      return barriers_.after_block();
-    }
+    if (level == frame_.kernel.grid.size()) return emit(s);
     const std::size_t left = frame_.kernel.grid.size() - level;
     if (left > 3) return emit_grid_z(s, level + left - 2);
     const For& n = *s.as<For>();
@@ -127,7 +116,6 @@ class KernelWriter {
   const std::string& index_type() const { return scope_.state.index_type; }
 
   void emit_threads(const Stmt& s) {
-    barriers_.before(s);
     const auto& extents = frame_.kernel.threads;
     const bool single = as_int(s.as<For>()->upper) == 1;
     in_thread_ = true;
@@ -161,12 +149,9 @@ class KernelWriter {
   }
 
   void emit_trips(const For& n) {
-    before_control({n.lower, n.upper});
-    if (frame_.kernel.uses_stack)
-      line("#pragma unroll 1");  // copies of its pushes take long to compile and save nothing
-    else if (const auto trips = as_int(n.upper - n.lower); in_thread_ && trips && *trips <= most_unrolled_trips)
-      line("#pragma unroll");
-    else if (chunks_.has_many_sums(n)) line("#pragma unroll {}", trips_of_many_sums);
+    const bool all = n.run.unroll > 0 && as_int(n.upper - n.lower) == n.run.unroll;
+    if (all) line("#pragma unroll");
+    else if (n.run.unroll > 0 && !chunks_.is_narrow_form_of(n)) line("#pragma unroll {}", n.run.unroll);
     const std::string& name = scope_.name_of(n.iterator);
     if (n.mode == LoopMode::Backward) {
       const std::string lower = bound(n.lower, name + "_begin");
@@ -195,11 +180,8 @@ class KernelWriter {
     emit_names(*next);
   }
 
-  /// A loop of one trip.
-  bool is_name(const For& n) const {
-    const bool plain = n.mode == LoopMode::Forward || n.mode == LoopMode::Backward || n.mode == LoopMode::Parallel;
-    return plain && (in_thread_ || !has_load(n.lower)) && equal(n.upper, n.lower + int_const(1));
-  }
+  /// A loop of one trip. Where all threads read its bound together, it stays a loop, which they enter together.
+  bool is_name(const For& n) const { return has_one_trip(n) && (in_thread_ || !has_load(n.lower)); }
 
   /// Bounds are evaluated once: those that read data get a constant of their own.
   std::string bound(const Expr& e, const std::string& wish) {
@@ -209,34 +191,21 @@ class KernelWriter {
     return name;
   }
 
-  void before_control(std::initializer_list<Expr> decided_by) {
-    if (!in_thread_) barriers_.before_control(decided_by);
-  }
-
   void emit_body(const Stmt& body) {
-    indented([&] {
-      emit(body);
-      if (!in_thread_) barriers_.after_body();
-    });
+    indented([&] { emit(body); });
   }
 
   void emit_while(const While& n) {
-    before_control({n.max_trips, n.condition});
     scope_.code.comment(n.location);
     scope_.state.non_negative.insert(n.iterator);
     scope_.note_width(n.iterator, {n.max_trips});
     line("for ({3} {0} = 0; {0} < {1} && {2}; ++{0}) {{", scope_.name_of(n.iterator), text(n.max_trips, Level::Sum),
          text(n.condition, Level::Equality), scope_.type_of(n.iterator));
-    indented([&] {
-      emit(n.body);
-      // All threads have evaluated the condition before any changes what it reads, and the other way round.
-      if (!in_thread_) barriers_.after_trip();
-    });
+    emit_body(n.body);
     line("}}");
   }
 
   void emit_if(const If& n) {
-    before_control({n.condition});
     scope_.code.comment(n.location);
     line("if ({}) {{", text(n.condition));
     emit_body(n.then_body);
@@ -249,21 +218,14 @@ class KernelWriter {
 
   // Stores.
 
-  /// A statement outside of loops over threads: all of them execute it on their copies of the block's scalars.
-  void at_block_level(const Stmt& s) {
-    if (!in_thread_) barriers_.before(s);
-  }
-
-  void emit_assign(const Stmt& s, const Assign& n) {
-    at_block_level(s);
+  void emit_assign(const Assign& n) {
     scope_.code.comment(n.location);
     line("{} = {};", scope_.element(n.array, n.indices), stored(n.array->type, n.value, scope_.state));
   }
 
-  void emit_reduce(const Stmt& s, const Reduce& n) {
+  void emit_reduce(const Reduce& n) {
     scope_.code.comment(n.location);
     if (n.of_block) return emit_block_reduce(n);
-    at_block_level(s);
     const std::string target = scope_.element(n.array, n.indices);
     const bool plain_storage = value_type(n.array->type) == n.array->type;
     const bool arithmetic = is_float(n.array->type) && (n.op == ReduceOp::Add || n.op == ReduceOp::Mul);
@@ -307,8 +269,6 @@ class KernelWriter {
 
   KernelFrame& frame_;
   KernelScope& scope_;
-  BlockMemory memory_;
-  Barriers barriers_;
   LocalArrays locals_;
   ChunkWriter chunks_;
   bool in_thread_ = false;
@@ -325,8 +285,7 @@ KernelText kernel_text(const Program& program, const Stmt& s, const std::string&
   KernelWriter writer(program, frame, scope);
   const std::string body = writer.write();
   const std::string definition =
-      fmt::format("extern \"C\" __global__ void {}{}({}) {{\n{}}}\n",
-                  launch_bounds_text(program, frame.kernel, any_width && writer.has_long_columns()), name,
+      fmt::format("extern \"C\" __global__ void {}{}({}) {{\n{}}}\n", launch_bounds_text(frame, any_width), name,
                   parameters_text(frame, scope), body);
   return {std::move(frame.kernel), definition, std::move(scope.state.helpers), writer.uses_block_reduce(),
           writer.uses_wide_accesses()};

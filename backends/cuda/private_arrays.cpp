@@ -39,7 +39,14 @@ class Dropper final : public Rewriter {
       return reduce_like(*n, *find(n->array), rest(n->indices), rewrite(n->value));
     if (const auto* n = s.as<Allocate>(); n && find(n->array))
       return allocate(*find(n->array), rewrite(n->body), n->location, n->home);
-    return rewrite_children(s);
+    const Stmt result = rewrite_children(s);
+    const auto* loop = result.as<For>();
+    if (!loop || loop->wide.empty()) return result;
+    return with_mapping(result, [&](For& copy) {
+      for (WideAccess& access : copy.wide)
+        if (const Array* part = find(access.array))
+          access = {*part, rest(access.indices), access.loads, access.stores, access.even_rows};
+    });
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 namespace loopgrad::backend::interpreter {
@@ -66,13 +67,34 @@ void ShuffledForAction::run() const {
   check_trips(from, to);
   if (from >= to) return;
   const std::int64_t instance = ++parallel->entries;
-  parallel->frames.push_back({instance, 0, slot});
+  parallel->frames.push_back({instance, 0, slot, false});
   for (const std::int64_t i : shuffled_range(from, to, seed ^ (static_cast<std::uint64_t>(instance) << 32))) {
     slot->value = i;
     parallel->frames.back().iteration = i;
+    if (is_block) {
+      parallel->block = parallel->frames.size();
+      parallel->frames.push_back({++parallel->entries, all_threads, slot, true});
+    }
     body->run();
+    if (is_block) parallel->frames.pop_back();
   }
   parallel->frames.pop_back();
+}
+
+void ThreadsAction::run() const {
+  const std::int64_t from = lower->eval(), to = upper->eval();
+  const std::size_t block = parallel->block;
+  const ParallelFrame outside = parallel->frames[block];
+  const std::int64_t first = outside.iteration == all_threads ? 0 : outside.iteration * (to - from);
+  const auto instance = static_cast<std::uint64_t>(++parallel->entries);
+  parallel->frames[block].loop = slot;
+  for (const std::int64_t i : shuffled_range(from, std::max(from, to), seed ^ (instance << 32))) {
+    slot->value = i;
+    parallel->frames[block].iteration = first + i;
+    body->run();
+  }
+  parallel->frames[block].iteration = outside.iteration;
+  parallel->frames[block].loop = outside.loop;
 }
 
 void WhileAction::run() const {
@@ -102,7 +124,9 @@ void AllocateAction::run() const {
       fail(*site, ErrorCode::OutOfMemory, fmt::format("cannot allocate {} bytes", bytes), "use smaller sizes");
     }
   }
-  if (slot->shadow) slot->shadow->reset(static_cast<std::int64_t>(elements), parallel->frames.size());
+  const std::size_t levels = parallel->frames.size();
+  if (slot->shadow)
+    slot->shadow->reset(static_cast<std::int64_t>(elements), levels, of_block ? parallel->block : Shadow::no_level);
   body->run();
 }
 

@@ -41,7 +41,22 @@ struct ForAction : Action {
 struct ShuffledForAction final : ForAction {
   ParallelStack* parallel = nullptr;
   std::uint64_t seed = 0;
+  bool is_block = false;  // each iteration is one block, whose threads wait for each other at barriers only
   void run() const override;
+};
+
+/// A loop over the threads of such a block, in checked mode: to the access logs it goes on where the last one ended.
+struct ThreadsAction final : ForAction {
+  ParallelStack* parallel = nullptr;
+  std::uint64_t seed = 0;
+  void run() const override;
+};
+
+struct BarrierAction final : Action {
+  ParallelStack* parallel = nullptr;  // null where loops over threads end with a barrier
+  void run() const override {
+    if (parallel) parallel->frames[parallel->block].instance = ++parallel->entries;
+  }
 };
 
 struct WhileAction final : Action {
@@ -58,6 +73,7 @@ struct AllocateAction final : Action {
   ScalarType type = ScalarType::F32;
   const Site* site = nullptr;
   const ParallelStack* parallel = nullptr;
+  bool of_block = false;  // shared by its threads
   ActionPtr body;
   void run() const override;
 };

@@ -34,10 +34,20 @@ void Place::check_access(std::int64_t offset, AccessKind kind, ir::ReduceOp op) 
   const auto conflict = slot.shadow->access(slot.shadow_offset + offset, kind, op, site, parallel);
   if (!conflict) return;
   const SourceLocation other = conflict->other_site->location;
+  const std::string where = other.known() ? fmt::format(" (line {})", other.str()) : "";
+  if (conflict->of_threads) {
+    const auto who = [](std::int64_t thread) {
+      return thread == all_threads ? std::string("every thread") : fmt::format("thread {}", thread);
+    };
+    fail(site, ErrorCode::Race,
+         fmt::format("{} {} {}, {} {} it{}, and no barrier is between them;", who(conflict->this_iteration), verb(kind),
+                     slot.element(offset), who(conflict->other_iteration), verb(conflict->other_kind), where),
+         "put a barrier between them", conflict->loop);
+  }
   fail(site, ErrorCode::Race,
        fmt::format("{0} = {1} {2} {3}, {0} = {4} {5} it{6}, though the loop is parallel;", conflict->loop->name,
                    conflict->this_iteration, verb(kind), slot.element(offset), conflict->other_iteration,
-                   verb(conflict->other_kind), other.known() ? fmt::format(" (line {})", other.str()) : ""),
+                   verb(conflict->other_kind), where),
        "run the loop in order, or give each iteration elements of its own", conflict->loop);
 }
 

@@ -35,7 +35,8 @@ struct ValueStack {
 /// Runs the program on bound arguments.
 ///
 /// In checked mode parallel loops run in a shuffled order and every access is logged: two iterations of one parallel
-/// loop that touch one element, at least one writing, are a Race unless both are atomic Reduces with one op. Locals are
+/// loop that touch one element, at least one writing, are a Race unless both are atomic Reduces with one op; so are two
+/// threads of a block that has barriers, wherever they do it between two of these. Locals are
 /// fresh and uninitialised on every Allocate; outputs start uninitialised. An index outside the declared shape is
 /// BadIndex. Facts are verified before the first statement (BadFact). A trip count above `at_most` is BadIndex. Errors
 /// are RuntimeError naming program, loop, array, the concrete iterator values and the user's line. In every mode an

@@ -14,9 +14,10 @@ void Shadow::Touch::add(std::int64_t i, const Site& site) {
   }
 }
 
-void Shadow::reset(std::int64_t elements, std::size_t private_levels) {
+void Shadow::reset(std::int64_t elements, std::size_t private_levels, std::size_t shared) {
   initialised_.assign(static_cast<std::size_t>(elements), 0);
   private_levels_ = private_levels;
+  shared_ = shared;
   // Logs of loops that are over are told by their instance; only a changed extent makes them useless.
   for (auto& level : logs_) {
     if (level.size() != initialised_.size()) level.clear();
@@ -29,7 +30,8 @@ void Shadow::set_initialised(std::int64_t begin, std::int64_t end) {
 
 std::optional<Conflict> Shadow::access(std::int64_t element, AccessKind kind, ir::ReduceOp op, const Site& site,
                                        const ParallelStack& parallel) {
-  for (std::size_t level = private_levels_; level < parallel.frames.size(); ++level) {
+  for (std::size_t level = std::min(private_levels_, shared_); level < parallel.frames.size(); ++level) {
+    if (level < private_levels_ && level != shared_) continue;
     if (logs_.size() <= level) logs_.resize(level + 1);
     if (logs_[level].empty()) logs_[level].resize(initialised_.size());
     const ParallelFrame& frame = parallel.frames[level];
@@ -45,8 +47,12 @@ std::optional<Conflict> Shadow::add(Log& log, AccessKind kind, ir::ReduceOp op, 
   const std::int64_t i = frame.iteration;
   const auto conflict = [&](const Touch& touch, AccessKind other_kind) {
     const bool by_first = touch.first != i;
-    return Conflict{frame.loop, i, by_first ? touch.first : touch.second, other_kind,
-                    by_first ? touch.first_site : touch.second_site};
+    return Conflict{frame.loop,
+                    i,
+                    by_first ? touch.first : touch.second,
+                    other_kind,
+                    by_first ? touch.first_site : touch.second_site,
+                    frame.of_threads};
   };
   const bool mixes_ops = kind == AccessKind::AtomicReduce && log.atomic.first_site && log.op != op;
   if (log.write.by_other_than(i)) return conflict(log.write, AccessKind::Write);

@@ -19,12 +19,19 @@ struct ParallelFrame {
   std::int64_t instance = 0;
   std::int64_t iteration = 0;
   const LoopSlot* loop = nullptr;
+  bool of_threads = false;  // of a block that has barriers
 };
+
+/// The iteration of a block of threads that wait for each other at barriers only, outside of its loops over threads:
+/// what happens there all of them do. (That some may be ahead of others there goes unnoticed.) Its frame is the
+/// threads': inside of their loops the iteration is the number of the thread, and each barrier begins another instance.
+inline constexpr std::int64_t all_threads = -1;
 
 /// The parallel loops that are running, outermost first.
 struct ParallelStack {
   std::vector<ParallelFrame> frames;
   std::int64_t entries = 0;
+  std::size_t block = 0;  // which of them is the threads' of a block that has barriers
 };
 
 enum class AccessKind : std::uint8_t { Read, Write, AtomicReduce };
@@ -35,13 +42,17 @@ struct Conflict {
   std::int64_t this_iteration = 0, other_iteration = 0;
   AccessKind other_kind = AccessKind::Read;
   const Site* other_site = nullptr;
+  bool of_threads = false;  // of a block that has barriers, by their numbers
 };
 
 class Shadow {
  public:
+  static constexpr std::size_t no_level = static_cast<std::size_t>(-1);
+
   /// For `elements` elements, none of them written. The iterations of the outermost `private_levels` running parallel
-  /// loops have such memory each (a local array allocated in their bodies); those of other loops share it.
-  void reset(std::int64_t elements, std::size_t private_levels);
+  /// loops have such memory each (a local array allocated in their bodies); those of other loops share it, and of the
+  /// loop at level `shared`.
+  void reset(std::int64_t elements, std::size_t private_levels, std::size_t shared = no_level);
 
   bool initialised(std::int64_t element) const { return initialised_[static_cast<std::size_t>(element)] != 0; }
   void set_initialised(std::int64_t element) { initialised_[static_cast<std::size_t>(element)] = 1; }
@@ -71,7 +82,7 @@ class Shadow {
 
   std::vector<std::uint8_t> initialised_;
   std::vector<std::vector<Log>> logs_;  // by level of the parallel stack, then by element; made on first use
-  std::size_t private_levels_ = 0;
+  std::size_t private_levels_ = 0, shared_ = no_level;
 };
 
 }  // namespace loopgrad::backend::interpreter

@@ -3,6 +3,8 @@
 #include "backends/interpreter/actions.h"
 #include "dsl/ir/visit.h"
 
+#include <utility>
+
 namespace loopgrad::backend::interpreter {
 namespace {
 
@@ -33,7 +35,23 @@ class StmtCompiler {
   ActionPtr make(const ir::For& node) {
     const bool parallel = is_parallel(node.mode);
     if (!parallel || !machine_.options.checked) return loop(node, std::make_unique<ForAction>());
-    auto action = std::make_unique<ShuffledForAction>();
+    const bool outside = std::exchange(has_barriers_, has_barriers_ || node.run.barriers);
+    ActionPtr result;
+    if (has_barriers_ && node.mode == ir::LoopMode::Threads) {
+      result = shuffled(node, std::make_unique<ThreadsAction>());
+    } else {
+      const auto* inner = node.body.as<ir::For>();
+      const bool innermost = !inner || inner->mode != ir::LoopMode::Grid;
+      auto action = std::make_unique<ShuffledForAction>();
+      action->is_block = has_barriers_ && node.mode == ir::LoopMode::Grid && innermost;
+      result = shuffled(node, std::move(action));
+    }
+    has_barriers_ = outside;
+    return result;
+  }
+
+  template <class Loop>
+  ActionPtr shuffled(const ir::For& node, std::unique_ptr<Loop> action) {
     action->parallel = &machine_.parallel;
     action->seed = machine_.options.seed;
     return loop(node, std::move(action));
@@ -72,6 +90,7 @@ class StmtCompiler {
     action->type = machine_.run_type(node.array->type);
     action->site = &machine_.add_site(loop_, node.location.known() ? node.location : node.array->location, node.array);
     action->parallel = &machine_.parallel;
+    action->of_block = has_barriers_ && node.home == ir::Home::Block;
     action->body = compile(node.body);
     return action;
   }
@@ -140,6 +159,12 @@ class StmtCompiler {
 
   ActionPtr make(const ir::Contraction& node) { return compile(node.loops); }
 
+  ActionPtr make(const ir::Barrier&) {
+    auto action = std::make_unique<BarrierAction>();
+    if (has_barriers_) action->parallel = &machine_.parallel;
+    return action;
+  }
+
   static bool is_counted(const ir::Array& array) { return array->role != ir::ArrayRole::Local; }
 
   ActionPtr counted(ActionPtr action, WorkCount each) const {
@@ -167,6 +192,7 @@ class StmtCompiler {
   Machine& machine_;
   ExprCompiler exprs_;
   const LoopSlot* loop_ = nullptr;  // the innermost enclosing one
+  bool has_barriers_ = false;       // in checked mode: in a kernel whose threads wait at its barriers only
 };
 
 }  // namespace

@@ -71,6 +71,8 @@ class StmtWriter {
                  },
                  [&](const Pop& n) { emit_pop(n); },
                  [&](const Contraction& n) { emit_contraction(n); },
+                 // Of a block of threads, which a CPU does not have.
+                 [](const Barrier&) {},
              });
   }
 

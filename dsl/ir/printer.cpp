@@ -234,9 +234,24 @@ class StmtPrinter {
     print_body(f.body, indent + 1);
     names_.release(f.iterator);
   }
-  /// How a CPU runs the loop.
+  /// How a machine runs the loop.
   std::string run_of(const For& f) {
     std::string text;
+    std::vector<std::string> threads, wide;
+    for (const Expr& extent : f.block) threads.push_back(exprs_.text(extent, ProductLevel));
+    for (const WideAccess& access : f.wide)
+      wide.push_back(fmt::format("{} {}{}",
+                                 !access.stores ? "loads"
+                                 : access.loads ? "updates"
+                                                : "stores",
+                                 exprs_.element(access.array, access.indices), access.even_rows ? "" : " unevenly"));
+    if (!threads.empty())
+      text += fmt::format(" (block of {}, at most {})", fmt::join(threads, " x "), f.run.most_threads);
+    if (f.run.many_blocks) text += " (many blocks)";
+    if (f.run.barriers) text += " (barriers)";
+    if (f.run.unroll > 0) text += fmt::format(" (unroll {})", f.run.unroll);
+    if (f.run.wide_trips) text += " (wide in all trips)";
+    if (!wide.empty()) text += fmt::format(" (wide {})", fmt::join(wide, ", "));
     if (f.run.joins) text += " (joined)";
     if (f.run.threads) text += " (threads)";
     if (f.run.together > 1) text += fmt::format(" (together {})", f.run.together);
@@ -289,7 +304,10 @@ class StmtPrinter {
   void print_local(const Allocate& a, const char* colon, int indent, int body_indent) {
     static const char* const places[] = {"",         " (grid)", " (block)",      " (thread)",
                                          " (stack)", " (call)", " (per thread)", " (iteration)"};
-    const std::string out = a.reserved_out > 0 ? fmt::format(" (out {})", a.reserved_out) : "";
+    std::string out = a.reserved_out > 0 ? fmt::format(" (out {})", a.reserved_out) : "";
+    std::vector<std::string> largest;
+    for (const Expr& extent : a.largest) largest.push_back(exprs_.text(extent));
+    if (!largest.empty()) out += fmt::format(" (of the launch: {})", fmt::join(largest, ", "));
     line(indent, "local " + declaration(a.array) + places[static_cast<int>(a.home)] + out + colon, a.location);
     print_body(a.body, body_indent);
     names_.release(a.array);
@@ -300,6 +318,7 @@ class StmtPrinter {
   void print_node(const Pop& p, int indent) {
     line(indent, exprs_.element(p.array, p.indices) + " = pop()", p.location);
   }
+  void print_node(const Barrier& b, int indent) { line(indent, "barrier", b.location); }
   void print_node(const Contraction& n, int indent) {
     std::vector<std::string> extents;
     for (std::size_t k = is_one(n.extents[0]) ? 1 : 0; k < n.extents.size(); ++k)

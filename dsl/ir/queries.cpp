@@ -1,5 +1,6 @@
 #include "dsl/ir/queries.h"
 
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 namespace loopgrad::ir {
@@ -23,6 +24,13 @@ bool contains_loop(const Stmt& s) {
   bool found = false;
   if (s) walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::For || t.kind() == Kind::While; });
   return found;
+}
+
+bool has_one_trip(const For& loop) { return equal(loop.upper, loop.lower + int_const(1)); }
+
+bool has_mode(const Stmt& s, LoopMode mode) {
+  const auto* loop = s ? s.as<For>() : nullptr;
+  return loop && loop->mode == mode;
 }
 
 bool uses_stack(const Stmt& s) {

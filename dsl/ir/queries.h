@@ -14,6 +14,10 @@ bool mentions(const Expr& e, const Symbol& symbol);
 
 /// Whether `s` is or contains a For or While (false for a null statement).
 bool contains_loop(const Stmt& s);
+/// Whether the loop makes one trip, whatever sizes and data are: it is a name for its lower bound.
+bool has_one_trip(const For& loop);
+/// Whether a statement is a loop of this mode (false for a null statement).
+bool has_mode(const Stmt& s, LoopMode mode);
 /// Whether `s` is or contains a Push or Pop.
 bool uses_stack(const Stmt& s);
 /// Whether an expression at or below `s` loads from the array; that a Reduce reads its target does not count.

@@ -16,6 +16,10 @@ bool rewrite_field(Rewriter& rewriter, Field& field) {
     bool changed = false;
     for (auto& child : field) changed |= rewrite_field(rewriter, child);
     return changed;
+  } else if constexpr (std::is_same_v<Field, std::vector<WideAccess>>) {
+    bool changed = false;
+    for (auto& access : field) changed |= rewrite_field(rewriter, access.indices);
+    return changed;
   } else {
     return false;
   }
@@ -52,6 +56,7 @@ Stmt rebuild(const Allocate& n) { return mapped_like(n, allocate(n.array, n.body
 Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
 Stmt rebuild(const Contraction& n) { return with_loops(n, n.loops); }
+Stmt rebuild(const Barrier& n) { return barrier(n.location); }
 
 class LambdaRewriter final : public Rewriter {
  public:
@@ -109,7 +114,13 @@ class FreshNames final : public Rewriter {
                  const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
                  const Stmt loop =
                      for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most, n.shape);
-                 return loop.as<For>() ? with_run(loop, n.run, work, streams) : loop;
+                 if (!loop.as<For>()) return loop;
+                 return with_mapping(with_run(loop, n.run, work, streams), [&](For& copy) {
+                   copy.block = indices(n.block);
+                   for (const WideAccess& access : n.wide)
+                     copy.wide.push_back({renamed(access.array), indices(access.indices), access.loads, access.stores,
+                                          access.even_rows});
+                 });
                },
                [&](const While& n) {
                  Expr max_trips = rewrite(n.max_trips);
@@ -120,7 +131,9 @@ class FreshNames final : public Rewriter {
                  const Array& old = n.array;
                  const Array fresh = arrays_[old] =
                      make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
-                 return mapped_like(n, allocate(fresh, rewrite(n.body), n.location));
+                 Allocate like = n;
+                 like.largest = indices(n.largest);
+                 return mapped_like(like, allocate(fresh, rewrite(n.body), n.location));
                },
                [&](const Assign& n) {
                  return mapped_like(n, assign(renamed(n.array), indices(n.indices), rewrite(n.value), n.location));
@@ -262,6 +275,14 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
       return pop(renamed(n->array), list(n->indices), n->location);
     if (const auto* n = t.as<Allocate>(); n && arrays.count(n->array))
       return mapped_like(*n, allocate(renamed(n->array), rewrite(n->body, on_expr, on_stmt), n->location));
+    if (const auto* n = t.as<For>(); n && !n->wide.empty()) {
+      For like = *n;
+      for (WideAccess& access : like.wide)
+        access = {renamed(access.array), list(access.indices), access.loads, access.stores, access.even_rows};
+      return mapped_like(like,
+                         for_loop(n->iterator, rewrite(n->lower, on_expr), rewrite(n->upper, on_expr),
+                                  rewrite(n->body, on_expr, on_stmt), n->mode, n->location, n->at_most, n->shape));
+    }
     if (const auto* n = t.as<Contraction>(); n && (arrays.count(n->c) || arrays.count(n->a) || arrays.count(n->b))) {
       Contraction copy = *n;
       copy.c = renamed(n->c);

@@ -179,6 +179,21 @@ Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location)
   return {std::make_shared<Pop>(array, std::move(indices), location)};
 }
 
+Stmt barrier(SourceLocation location) { return {std::make_shared<Barrier>(location)}; }
+
+namespace {
+template <class Node>
+Stmt changed(const Stmt& s, const std::function<void(Node&)>& change) {
+  Node copy = *s.as<Node>();
+  copy.id = next_id();
+  change(copy);
+  return {std::make_shared<Node>(std::move(copy))};
+}
+}  // namespace
+
+Stmt with_mapping(const Stmt& loop, const std::function<void(For&)>& change) { return changed(loop, change); }
+Stmt with_mapping(const Stmt& local, const std::function<void(Allocate&)>& change) { return changed(local, change); }
+
 Stmt with_run(const Stmt& loop, const LoopRun& run, Expr work, Expr streams) {
   const auto& n = *loop.as<For>();
   if (n.run == run && n.work.same_as(work) && n.streams.same_as(streams)) return loop;
@@ -190,7 +205,15 @@ Stmt with_run(const Stmt& loop, const LoopRun& run, Expr work, Expr streams) {
   return {std::make_shared<For>(std::move(copy))};
 }
 
-Stmt mapped_like(const For& n, const Stmt& s) { return s.as<For>() ? with_run(s, n.run, n.work, n.streams) : s; }
+Stmt mapped_like(const For& n, const Stmt& s) {
+  if (!s.as<For>()) return s;
+  const Stmt loop = with_run(s, n.run, n.work, n.streams);
+  if (n.block.empty() && n.wide.empty()) return loop;
+  return with_mapping(loop, [&](For& copy) {
+    copy.block = n.block;
+    copy.wide = n.wide;
+  });
+}
 
 Stmt mapped_like(const Assign& n, const Stmt& s) {
   const auto* made = s.as<Assign>();
@@ -203,12 +226,12 @@ Stmt mapped_like(const Assign& n, const Stmt& s) {
 
 Stmt mapped_like(const Allocate& n, const Stmt& s) {
   const auto* made = s.as<Allocate>();
-  if (!made || (made->home == n.home && made->reserved_out == n.reserved_out)) return s;
-  Allocate copy = *made;
-  copy.id = next_id();
-  copy.home = n.home;
-  copy.reserved_out = n.reserved_out;
-  return {std::make_shared<Allocate>(std::move(copy))};
+  if (!made || (made->home == n.home && made->reserved_out == n.reserved_out && n.largest.empty())) return s;
+  return with_mapping(s, [&](Allocate& copy) {
+    copy.home = n.home;
+    copy.reserved_out = n.reserved_out;
+    copy.largest = n.largest;
+  });
 }
 
 Stmt with_loops(const Contraction& n, Stmt loops) {

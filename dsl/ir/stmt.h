@@ -4,6 +4,8 @@
 
 #include "dsl/ir/expr.h"
 
+#include <functional>
+
 namespace loopgrad::ir {
 
 struct StmtNode {
@@ -38,7 +40,8 @@ enum class LoopMode : std::uint8_t {
   Backward,  // iterator runs upper-1, ..., lower
   Parallel,  // any order or all at once gives the same bits (atomic Reduces excepted)
   Grid,  // parallel, and each iteration is one block of threads of a GPU kernel (see transforms/map/gpu/map_to_gpu.h)
-  Threads,  // parallel, and each iteration is one thread of the block; all threads wait for each other at the end
+  Threads,  // parallel, and each iteration is one thread of the block; all threads wait for each other at the end, but
+            // in a kernel with `barriers` (see LoopRun) at its Barriers only
 };
 /// Any order of the iterations, or all at once, is right.
 inline bool is_parallel(LoopMode mode) { return mode >= LoopMode::Parallel; }
@@ -51,9 +54,10 @@ struct LoopShape {
   bool operator==(const LoopShape&) const = default;
 };
 
-/// How a CPU runs a loop, as the mapping to a CPU decided. It says nothing about the order of the iterations, and a
-/// loop means the same without it.
+/// How a machine runs a loop, as the last passes of the mapping to it decided. It says nothing about the order of the
+/// iterations, and a loop means the same without it.
 struct LoopRun {
+  // A CPU.
   bool threads = false;         // the threads of a region share its iterations
   int together = 1;             // with those of the loops perfectly nested in it: so many loops in all
   bool uneven = false;          // iterations differ in work: threads fetch small shares
@@ -62,7 +66,23 @@ struct LoopRun {
   std::int64_t least_work = 0;  // threads pay from so many operations in all (see For::work); 0: always
   int lanes = 1;                // iterations side by side in vector lanes; 0: as many as the compiler finds good
   bool lane_sums = false;       // the lanes of eight sums, all that the loop does, are added up all at once
+  // A GPU. The first three are of a kernel, the outermost Grid loop; its block has For::block threads.
+  std::int64_t most_threads = 0;  // in a block; 0: not decided, or one
+  bool many_blocks = false;       // registers are left for many of its blocks on a multiprocessor
+  bool barriers = false;          // threads of a block wait for each other at Barriers, and nowhere else
+  std::int64_t unroll = 0;        // so many iterations are written in a row; 0: as the compiler likes
+  bool wide_trips = false;        // whether the chunk that is its body has wide accesses is asked once, for all trips
   bool operator==(const LoopRun&) const = default;
+};
+
+/// Neighbouring elements that the iterations of a chunk, or of a tile of two, use: each iteration one place, which
+/// moves by one with the iterator that its last index mentions. They may be loaded all before, and stored all after the
+/// iterations, with one access for each chunk.
+struct WideAccess {
+  Array array;
+  std::vector<Expr> indices;  // inside the loops
+  bool loads = false, stores = false;
+  bool even_rows = true;  // of a tile: its rows are equally far apart, so that all are aligned where two are
 };
 
 /// for iterator in [lower, upper): body. Bounds are evaluated once, on entry; empty when upper <= lower.
@@ -76,6 +96,8 @@ struct For : StmtOf<Kind::For> {
   LoopRun run;
   Expr work;     // run.least_work: operations of one iteration, an estimate without loads; null: threads always pay
   Expr streams;  // bytes that the loop uses: where no cache holds them, its streamed Assigns go past; or null
+  std::vector<Expr> block;       // of a kernel: threads of a block along x, y, z; empty: not decided, or one
+  std::vector<WideAccess> wide;  // of a chunk, the inner one of a tile: what is moved by wide accesses
   For(Symbol iterator, Expr lower, Expr upper, Stmt body, LoopMode mode, Expr at_most, LoopShape shape,
       SourceLocation location)
       : StmtOf(location),
@@ -87,8 +109,8 @@ struct For : StmtOf<Kind::For> {
         at_most(std::move(at_most)),
         shape(shape) {}
   static constexpr auto fields() {
-    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body, &For::mode,
-                      &For::at_most,  &For::shape, &For::run,   &For::work, &For::streams};
+    return std::tuple{&For::iterator, &For::lower, &For::upper, &For::body,    &For::mode,  &For::at_most,
+                      &For::shape,    &For::run,   &For::work,  &For::streams, &For::block, &For::wide};
   }
 };
 
@@ -192,10 +214,12 @@ struct Allocate : StmtOf<Kind::Allocate> {
   Stmt body;
   Home home;
   int reserved_out = 0;  // loops around the Allocate outside of which its memory is reserved (Call, PerThread)
+  std::vector<Expr>
+      largest;  // Block and Thread: its memory comes with the launch, for these extents at most; else empty
   Allocate(Array array, Stmt body, Home home, SourceLocation location)
       : StmtOf(location), array(std::move(array)), body(std::move(body)), home(home) {}
   static constexpr auto fields() {
-    return std::tuple{&Allocate::array, &Allocate::body, &Allocate::home, &Allocate::reserved_out};
+    return std::tuple{&Allocate::array, &Allocate::body, &Allocate::home, &Allocate::reserved_out, &Allocate::largest};
   }
 };
 
@@ -251,6 +275,12 @@ struct Contraction : StmtOf<Kind::Contraction> {
   }
 };
 
+/// All threads of the block get here before any goes on: each finds what the others have stored before it.
+struct Barrier : StmtOf<Kind::Barrier> {
+  explicit Barrier(SourceLocation location) : StmtOf(location) {}
+  static constexpr auto fields() { return std::tuple{}; }
+};
+
 /// Flattens nested blocks and drops null statements and empty blocks; one statement stands for itself.
 Stmt block(std::vector<Stmt> body);
 bool is_empty(const Stmt& s);  // null or an empty block
@@ -279,6 +309,7 @@ Expr combined(const Reduce& n, const Expr& before);
 Stmt allocate(const Array& array, Stmt body, SourceLocation location = {}, Home home = Home::Unplaced);
 Stmt push(Expr value, SourceLocation location = {});
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
+Stmt barrier(SourceLocation location = {});
 
 /// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
 struct Chunk {
@@ -299,6 +330,9 @@ std::optional<ChunkStride> stride_of(const For& n);
 
 /// `loop`, a For, as a CPU runs it.
 Stmt with_run(const Stmt& loop, const LoopRun& run, Expr work = {}, Expr streams = {});
+/// A For or an Allocate with some fields changed.
+Stmt with_mapping(const Stmt& loop, const std::function<void(For&)>& change);
+Stmt with_mapping(const Stmt& local, const std::function<void(Allocate&)>& change);
 /// `s`, made from `n` and of its kind, with what a mapping said of `n` and the factory of `s` does not ask for. Another
 /// kind of statement stays as it is.
 Stmt mapped_like(const For& n, const Stmt& s);

@@ -51,6 +51,10 @@ class Comparison {
   bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
   bool same(const LoopShape& a, const LoopShape& b) { return a == b; }
   bool same(const LoopRun& a, const LoopRun& b) { return a == b; }
+  bool same(const WideAccess& a, const WideAccess& b) {
+    return same(a.array, b.array) && same(a.indices, b.indices) && a.loads == b.loads && a.stores == b.stores &&
+           a.even_rows == b.even_rows;
+  }
   template <class T>
   requires(std::is_integral_v<T> || std::is_enum_v<T>) bool same(T a, T b) { return a == b; }
 

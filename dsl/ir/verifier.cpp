@@ -186,7 +186,9 @@ class Verifier {
       fail("bounds that are not those of a chunk", headline(s));
     if (f.shape.strided && !stride_of(f)) fail("a strided loop over no equally spaced chunks", headline(s));
     check_run(f, std::exchange(before_, nullptr), headline(s));
+    check_kernel(f, headline(s));
     declare(f.iterator.id, f.iterator.name);
+    check_wide(f, headline(s));
     const int outer_shared = shared_at_, outer_lanes = lane_loops_;
     if (f.run.threads) shared_at_ = static_cast<int>(loops_.size());
     lane_loops_ += f.run.lanes != 1 && !is_parallel(f.mode);
@@ -233,6 +235,28 @@ class Verifier {
     if ((run.lane_sums || f.streams) && (!in_lanes || run.threads)) fail("what only loops in lanes have", place);
     if (run.lane_sums) check_lane_sums(f, place);
   }
+  /// What a kernel is launched with, and where its threads wait.
+  void check_kernel(const For& f, const std::string& place) const {
+    const bool outermost = f.mode == LoopMode::Grid && !in_kernel_;
+    for (const Expr& extent : f.block) check_without_loads(extent, place);
+    if ((!f.block.empty() || f.run.barriers) && !outermost) fail("a block of what is no kernel", place);
+    if (f.block.size() > 3 || f.block.empty() != (f.run.most_threads == 0) || (f.run.many_blocks && f.block.empty()))
+      fail("a block of threads without a number of them", place);
+  }
+  /// The iterator is in scope.
+  void check_wide(const For& f, const std::string& place) const {
+    const auto* inner = f.body.as<For>();
+    if (f.run.unroll < 0 || (f.run.unroll > 0 && is_parallel(f.mode) && f.mode != LoopMode::Parallel))
+      fail("iterations of blocks or threads in a row", place);
+    if (f.run.wide_trips && (!inner || inner->wide.empty())) fail("wide accesses in no chunk", place);
+    if (!f.wide.empty() && (f.shape.chunk < 2 || threads_.empty()))
+      fail("wide accesses of no chunk of a thread", place);
+    for (const WideAccess& access : f.wide) {
+      check_access(access.array, access.indices, place);
+      for (const Expr& index : access.indices) check(index);
+      if (!access.loads && !access.stores) fail("an access that does nothing", place);
+    }
+  }
   void check_lane_sums(const For& f, const std::string& place) const {
     const auto* body = f.body.as<Block>();
     bool fits = body && body->body.size() == 8;
@@ -256,6 +280,10 @@ class Verifier {
       fail("memory that is reserved nowhere", place);
     if (a.home == Home::PerThread && level > shared_at_)
       fail("memory of threads that is reserved in the loop they share", place);
+    for (const Expr& extent : a.largest) check_without_loads(extent, place);
+    const bool of_launch =
+        (a.home == Home::Block || a.home == Home::Thread) && a.largest.size() == a.array->shape.size();
+    if (!a.largest.empty() && !of_launch) fail("memory of the launch of no array of a kernel", place);
     for (const Expr& extent : a.array->shape)
       for (int k = level; k < around; ++k)
         if (mentions(extent, loops_[static_cast<std::size_t>(k)])) fail("memory reserved before its extent", place);
@@ -333,6 +361,10 @@ class Verifier {
   void check_node(const Pop& p, const Stmt& s) {
     check_write(p.array, p.indices, {}, s);
     if (in_parallel_) fail("a pop inside a parallel loop", headline(s));
+  }
+
+  void check_node(const Barrier&, const Stmt& s) {
+    if (!in_kernel_ || !threads_.empty() || in_branch_) fail("a barrier that some threads may not get to", headline(s));
   }
 
   void check_node(const Contraction& n, const Stmt& s) {

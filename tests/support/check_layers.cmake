@@ -22,6 +22,8 @@ refuse("${backends}/cuda/*.h;${backends}/cuda/*.cpp" "#include \"backends/(openm
 refuse("${backends}/openmp/*.h;${backends}/openmp/*.cpp" "#include \"backends/(cuda|interpreter)/" "another target's")
 refuse("${backends}/openmp/*.h;${backends}/openmp/*.cpp" "#include \"(transforms|dsl/symbolic|dsl/poly)/"
        "it prints what the IR says and finds nothing out")
+refuse("${backends}/cuda/*.h;${backends}/cuda/*.cpp" "#include \"(transforms|dsl/poly)/"
+       "it prints what the IR says; of integers it asks only how short an address can be, and how wide")
 refuse("${backends}/interpreter/*.h;${backends}/interpreter/*.cpp" "#include \"backends/(cuda|openmp|c_text|jit)/"
        "another target's")
 refuse("${backends}/c_text/*.h;${backends}/c_text/*.cpp" "#include \"backends/(cuda|openmp|interpreter|jit|runtime)/"

@@ -125,6 +125,7 @@ class ProgramReader {
     const bool stores = name && std::holds_alternative<Array>(*name) && !in.is_next("for", 1);
     if (!stores) {
       if (in.accept("pass")) return finished(in, block({}));
+      if (in.accept("barrier")) return finished(in, barrier(here()));
       if (in.accept("local")) return read_local(in, indent);
       if (in.accept("if")) return read_if(in, indent);
       if (in.accept("contraction")) return read_contraction(in, indent);
@@ -161,6 +162,11 @@ class ProgramReader {
     else if (in.accept_all({"(", "iteration", ")"})) home = Home::Iteration;
     Allocate like(array, {}, home, location);
     like.reserved_out = static_cast<int>(read_number(in, {"(", "out"}).value_or(0));
+    if (in.accept_all({"(", "of", "the", "launch", ":"})) {
+      do like.largest.push_back(index(in));
+      while (in.accept(","));
+      in.expect(")");
+    }
     if (in.is_next(":")) {
       Stmt inner = read_indented_body(in, indent);
       scope_.shrink(outer);
@@ -201,19 +207,19 @@ class ProgramReader {
         in.expect(")");
       }
       shape.strided = in.accept_all({"(", "strided", ")"});
-      Expr work, streams;
-      const LoopRun run = read_run(in, work, streams);
+      For like(iterator, lower, upper, {}, mode, {}, {}, location);
+      read_run(in, like);
       Stmt body = read_indented_body(in, indent);
       // The factory would leave out a shape that does not fit: that is for the verifier to say.
       if (shape == LoopShape{}) result = for_loop(iterator, lower, upper, std::move(body), mode, location, at_most);
       else result = {std::make_shared<For>(iterator, lower, upper, std::move(body), mode, at_most, shape, location)};
-      if (result.as<For>()) result = with_run(result, run, work, streams);
+      result = mapped_like(like, result);
     }
     scope_.shrink(outer);
     return result;
   }
-  LoopRun read_run(TokenReader& in, Expr& work, Expr& streams) {
-    LoopRun run;
+  void read_run(TokenReader& in, For& loop) {
+    LoopRun& run = loop.run;
     run.joins = in.accept_all({"(", "joined", ")"});
     run.threads = in.accept_all({"(", "threads", ")"});
     run.together = static_cast<int>(read_number(in, {"(", "together"}).value_or(1));
@@ -221,7 +227,7 @@ class ProgramReader {
     if (in.accept_all({"(", "pays", "from"})) {
       run.least_work = as_int(index(in)).value_or(0);
       in.expect("at");
-      work = index(in);
+      loop.work = index(in);
       in.expect(")");
     }
     run.or_alone = in.accept_all({"(", "or", "alone", ")"});
@@ -229,10 +235,35 @@ class ProgramReader {
     else run.lanes = static_cast<int>(read_number(in, {"(", "lanes"}).value_or(1));
     run.lane_sums = in.accept_all({"(", "sums", "of", "lanes", ")"});
     if (in.accept_all({"(", "streams"})) {
-      streams = index(in);
+      loop.streams = index(in);
       in.expect(")");
     }
-    return run;
+    read_run_on_gpu(in, loop);
+  }
+  void read_run_on_gpu(TokenReader& in, For& loop) {
+    LoopRun& run = loop.run;
+    if (in.accept_all({"(", "block", "of"})) {
+      do loop.block.push_back(read_expr(in, scope_, ScalarType::I64, Reach::Product));
+      while (in.accept("x"));
+      in.expect(",");
+      run.most_threads = read_number(in, {"at", "most"}).value_or(0);
+    }
+    run.many_blocks = in.accept_all({"(", "many", "blocks", ")"});
+    run.barriers = in.accept_all({"(", "barriers", ")"});
+    run.unroll = read_number(in, {"(", "unroll"}).value_or(0);
+    run.wide_trips = in.accept_all({"(", "wide", "in", "all", "trips", ")"});
+    if (!in.accept_all({"(", "wide"})) return;
+    do {
+      WideAccess access;
+      access.loads = !in.accept("stores");
+      access.stores = !access.loads || in.accept("updates");
+      if (!access.stores) in.expect("loads");
+      access.array = read_array(in, scope_);
+      access.indices = read_indices(in, scope_);
+      access.even_rows = !in.accept("unevenly");
+      loop.wide.push_back(std::move(access));
+    } while (in.accept(","));
+    in.expect(")");
   }
   /// A number after these words, and a parenthesis; or nothing, where the text goes on in another way.
   std::optional<std::int64_t> read_number(TokenReader& in, const std::vector<std::string>& words) {

@@ -43,11 +43,11 @@ std::string sums_text(const Part& part) {
 }
 
 std::string contractions_text(const Part& part) {
-  if (part.decisions.contractions.empty()) return "";
-  Rows rows = {{"sum", "line", "done by", "reason"}};
+  // What a library may do is in the plan for the sum.
+  Rows rows = {{"sum", "line", "reason"}};
   for (const ContractionDecision& d : part.decisions.contractions)
-    rows.push_back({shortened(d.sum, kWidest), d.where.str(), d.handed_over ? "library" : "loops", d.reason});
-  return titled(fmt::format("Products of matrices of the {} program", part.name), rows);
+    if (!d.handed_over) rows.push_back({shortened(d.sum, kWidest), d.where.str(), d.reason});
+  return rows.size() < 2 ? "" : titled(fmt::format("No products of matrices in the {} program", part.name), rows);
 }
 
 std::string candidates_text(const Part& part) {

@@ -58,7 +58,8 @@ class Counter {
                           },
                           [&](const ir::Allocate& n) { return cost(n.body); },
                           [&](const ir::Contraction& n) { return cost(n.loops); },
-                          [&](const ir::Push& n) { return cost(n.value); }, [&](const ir::Pop&) { return Cost{}; }});
+                          [&](const ir::Push& n) { return cost(n.value); }, [&](const ir::Pop&) { return Cost{}; },
+                          [&](const ir::Barrier&) { return Cost{}; }});
   }
 
  private:

@@ -86,6 +86,7 @@ class Inexact {
                  },
                  [&](const Pop& n) { write(n.array, n.indices, control || found_.count(stack) > 0); },
                  [&](const Contraction& n) { visit_stmt(n.loops, control); },
+                 [](const Barrier&) {},
              });
   }
 

@@ -38,7 +38,8 @@ bool far_apart(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 class UseFinder {
  public:
   /// `apart`: places that are far apart are uses of their own.
-  explicit UseFinder(bool apart = false) : apart_(apart) {}
+  explicit UseFinder(bool apart = false, std::function<bool(const ir::Array&)> in_registers = is_in_registers)
+      : apart_(apart), in_registers_(std::move(in_registers)) {}
 
   bool has_loops = false;
   std::vector<Use> uses;  // in order of execution
@@ -89,7 +90,7 @@ class UseFinder {
   }
 
   void note(const ir::Array& array, const std::vector<Expr>& indices, bool always, bool read, bool write) {
-    if (is_in_registers(array)) return;
+    if (in_registers_(array)) return;
     auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& u) {
       return u.array == array && !(apart_ && !write && !u.writes && far_apart(u.indices, indices));
     });
@@ -105,6 +106,7 @@ class UseFinder {
   }
 
   const bool apart_;
+  const std::function<bool(const ir::Array&)> in_registers_;
 };
 
 /// Which iterator the element moves along, if by one in the last index and in no other way that matters; else -1.
@@ -185,8 +187,9 @@ bool is_in_registers(const ir::Array& array) {
 }
 
 std::vector<ContiguousAccess> contiguous_accesses(const Stmt& body, const std::vector<ir::Symbol>& iterators,
-                                                  const std::set<ir::Array>& may_alias) {
-  UseFinder found(true);
+                                                  const std::set<ir::Array>& may_alias,
+                                                  const std::function<bool(const ir::Array&)>& in_registers) {
+  UseFinder found(true, in_registers);
   found.visit(body, true);
   return with_all_places(found, accesses_of(found, iterators, may_alias));
 }

@@ -7,6 +7,7 @@
 
 #include "dsl/ir/program.h"
 
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -34,9 +35,10 @@ struct ContiguousAccess {
 
 /// Those of a body for one or two iterators (of the chunk loops around it, outermost first); all places of an array or
 /// none. Every one of them may be loaded before all iterations and stored after them. Empty for bodies with loops.
-/// `may_alias`: arrays to leave out.
-std::vector<ContiguousAccess> contiguous_accesses(const ir::Stmt& body, const std::vector<ir::Symbol>& iterators,
-                                                  const std::set<ir::Array>& may_alias);
+/// `may_alias`: arrays to leave out. `in_registers`: those that are no memory.
+std::vector<ContiguousAccess> contiguous_accesses(
+    const ir::Stmt& body, const std::vector<ir::Symbol>& iterators, const std::set<ir::Array>& may_alias,
+    const std::function<bool(const ir::Array&)>& in_registers = is_in_registers);
 
 /// Whether places are equally far apart from one iteration to the next: those of `a[2*i + 1, j]` along i are, those of
 /// `a[max(i - 1, 0), j]` and `a[row[i], j]` are not.

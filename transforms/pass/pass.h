@@ -27,7 +27,7 @@ struct PassContext {
   std::shared_ptr<Analyses> analyses = {};   // see analyses.h
 };
 
-/// Decides about sums, in the report as well.
+/// Decides about sums, in the report as well. For a sum that a library may do, `plan` is what its loops do.
 void add_plan(PassContext& context, SumPlan plan);
 /// Whether there is a plan for a sum of that line into that array, whose loops may be others by now.
 bool has_plan(const PassContext& context, const ir::Reduce& sum);

@@ -1,7 +1,9 @@
 // The summation plan: for each sum that was decided about, what there was to choose from, what was chosen, and why.
 //
-// A plan is a value. `plan_sums` (transforms/sums/plan_sums.h) makes those of sums that iterations share, once;
-// parallelize_loops adds those for which loops as they stand are enough, or atomic operations. Passes act by it, the
+// A plan is a value. `recognize_contractions` makes those of products of matrices, `plan_sums`
+// (transforms/sums/plan_sums.h) those of sums that iterations share, once; parallelize_loops adds those for which loops
+// as they stand are enough, or atomic operations. A sum has one: what the loops of a product do where there is no
+// library goes into the product's (see add_plan). Passes act by it, the
 // report is printed from it, and what the mapping to a machine has to know of it is an attribute of the Reduce.
 #pragma once
 
@@ -23,6 +25,7 @@ enum class Strategy : std::uint8_t {
   Apart,     // a nest of its own, in which no two iterations of the outermost loop add to one element
   Serial,    // the loop keeps its order
   Atomic,    // at any time
+  Library,   // a product of matrices that a library may do, else the loops that the Contraction has
 };
 
 /// Who has a partial result.

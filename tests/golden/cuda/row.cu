@@ -19,7 +19,6 @@ extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index
     // text:9
     if (m_ >= 1) {
       sum_ = 0.0f;
-      __syncthreads();
     }
     float sum_all_;
     sum_all_ = 0.0f;

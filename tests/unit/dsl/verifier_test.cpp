@@ -166,6 +166,38 @@ void expect_complaints(const std::string& right, const std::vector<std::pair<std
     EXPECT_NE(complaint(body).find(what), std::string::npos) << body << complaint(body);
 }
 
+TEST(VerifierOfMappedPrograms, AllThreadsGetToABarrier) {
+  const auto kernel = [](const std::string& words, const std::string& body) {
+    return "grid for b in 0..n" + words + ":\n  threads for c in 0..8:\n    y[b] = x[b]\n" + body;
+  };
+  const std::string missed = "a barrier that some threads may not get to";
+  expect_complaints(kernel(" (block of 8, at most 8) (barriers)", "  if x[b] < 1:\n    barrier\n"),
+                    {{kernel("", "  threads for d in 0..8:\n    barrier\n"), missed},
+                     {"barrier\n" + kernel("", ""), missed},
+                     {kernel(" (many blocks)", ""), "a block of threads without a number"},
+                     {"for b in 0..n (barriers):\n  y[b] = 1\n", "a block of what is no kernel"}});
+}
+
+TEST(VerifierOfMappedPrograms, WideAccessesAreOfChunksOfAThread) {
+  const auto chunk = [](const std::string& around, const std::string& words) {
+    return around + "  threads for c in 0..8:\n    for i in c*4..min(c*4 + 4, n)" + words + ":\n      y[i] = x[i]\n";
+  };
+  const std::string grid = "grid for b in 0..1:\n";
+  expect_complaints(chunk(grid, " (chunk of 4) (wide loads x[i], stores y[i])"),
+                    {{chunk(grid, " (wide loads x[i])"), "wide accesses of no chunk"},
+                     {chunk(grid, " (chunk of 4) (wide in all trips)"), "wide accesses in no chunk"},
+                     {chunk("grid for b in 0..1 (unroll 2):\n", ""), "iterations of blocks or threads in a row"}});
+}
+
+TEST(VerifierOfMappedPrograms, MemoryOfTheLaunchIsOfAKernel) {
+  const auto local = [](const std::string& words) {
+    return "grid for b in 0..n:\n  local f32 t[b + 1]" + words + "\n  threads for c in 0..1:\n    t[0] = x[b]\n";
+  };
+  const std::string what = "memory of the launch of no array of a kernel";
+  expect_complaints(local(" (block) (of the launch: n)"),
+                    {{local(" (of the launch: n)"), what}, {local(" (block) (of the launch: n, n)"), what}});
+}
+
 TEST(VerifierOfProgramsForACpu, ThreadsShareTheOutermostParallelLoop) {
   const std::string inside = ":\n  parallel for j in 0..2:\n    y[i] = x[i]\n";
   expect_complaints(

@@ -52,6 +52,26 @@ TEST(Contractions, ProductOfMatricesTakesItsFillAlong) {
   expect_same_results(l, {{"m", 3}, {"n", 4}, {"k", 0}});
 }
 
+/// The sum has one plan: the library's, with what the loops do where there is none.
+TEST(Contractions, APlanSaysLibraryAndWhatTheLoopsDo) {
+  ProgramBuilder p("product");
+  auto m = p.size("m"), n = p.size("n"), k = p.size("k");
+  auto x = p.input<float>("x", {m, k}), y = p.input<float>("y", {k, n});
+  auto z = p.inout<float>("z", {m, n});
+  for (auto t : p.loop("t", 0, k))
+    for (auto r : p.loop("r", 0, m))
+      for (auto s : p.loop("s", 0, n)) z(r, s) += x(r, t) * y(t, s);
+  const LoweredProgram l = lowered(p.build());
+  ASSERT_EQ(l.report.sums.size(), 1u);
+  const SumDecision& sum = l.report.sums[0];
+  EXPECT_EQ(sum.plan, "library");
+  EXPECT_NE(sum.reason.find("m x n x k multiplications"), std::string::npos) << sum.reason;
+  EXPECT_NE(sum.reason.find("; loops: gather"), std::string::npos) << sum.reason;
+  ASSERT_GE(sum.candidates.size(), 2u);
+  EXPECT_EQ(sum.candidates[0].plan, "library");
+  EXPECT_EQ(sum.candidates[1].plan, "gather");
+}
+
 TEST(Contractions, TransposesOffsetsAndSigns) {
   ProgramBuilder p("transposed");
   auto m = p.size("m"), n = p.size("n"), k = p.size("k");

@@ -55,6 +55,7 @@ class Work {
             [&](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
             [](const Push&) { return int_const(2); },
             [](const Pop&) { return int_const(2); },
+            [](const Barrier&) { return int_const(0); },
         });
   }
 

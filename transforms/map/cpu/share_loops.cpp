@@ -75,7 +75,7 @@ int collapsible(const For& outer) {
   return count;
 }
 
-bool has_one_trip(const For& n) {
+bool has_one_trip_at_most(const For& n) {
   const auto lower = as_int(n.lower), upper = as_int(n.upper);
   return lower && upper && *upper - *lower <= 1;
 }
@@ -109,7 +109,7 @@ class Sharer final : public Rewriter {
   Stmt loop(const Stmt& s, const For& n) {
     LoopRun run{.lanes = n.run.lanes, .lane_sums = n.run.lane_sums};
     Expr work;
-    const bool takes = is_parallel(n.mode) && !in_threads_ && !in_lanes_ && !has_one_trip(n);
+    const bool takes = is_parallel(n.mode) && !in_threads_ && !in_lanes_ && !has_one_trip_at_most(n);
     if (takes) {
       run.threads = true;
       run.uneven = is_uneven(n);

@@ -1,5 +1,6 @@
 #include "transforms/map/gpu/place_locals.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
@@ -110,13 +111,14 @@ class Placer final : public Rewriter {
 
 }  // namespace
 
+bool has_kernels(const Program& program) {
+  bool found = false;
+  walk_stmts(program.body, [&](const Stmt& s) { found |= has_mode(s, LoopMode::Grid); });
+  return found;
+}
+
 Program place_locals(const Program& program) {
-  bool has_kernels = false;
-  walk_stmts(program.body, [&](const Stmt& s) {
-    const auto* loop = s.as<For>();
-    has_kernels |= loop && loop->mode == LoopMode::Grid;
-  });
-  return with_body(program, Placer(has_kernels).rewrite(program.body));
+  return with_body(program, Placer(has_kernels(program)).rewrite(program.body));
 }
 
 }  // namespace loopgrad::transforms

@@ -25,6 +25,9 @@
 
 namespace loopgrad::transforms {
 
+/// Whether there are loops over blocks; else the program is one kernel of one thread.
+bool has_kernels(const ir::Program& program);
+
 ir::Program place_locals(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

@@ -170,6 +170,11 @@ class Recognizer {
       });
     }
     if (!handed_over && reason.empty()) return;
+    if (handed_over)
+      add_plan(context_, {.sums = {planned(*leaf.as<ir::Reduce>())},
+                          .strategy = Strategy::Library,
+                          .reason = reason,
+                          .candidates = {{.strategy = Strategy::Library}}});
     context_.report.contractions.push_back({text_of(*leaf.as<ir::Reduce>()), leaf->location, handed_over, reason});
   }
 

@@ -1,0 +1,24 @@
+// Decides what kernels are launched with: the threads of a block, how many these can be at most, and whether the
+// compiler should leave registers for many blocks.
+//
+//   for threads_x in select(m > 64, 128, 32)..+1:          for threads_x in select(m > 64, 128, 32)..+1:
+//     for threads_y in 256//threads_x..+1:                   for threads_y in 256//threads_x..+1:
+//       grid for block_x in 0..blocks_x:               ->      grid for block_x in .. (block of threads_x x threads_y,
+//         threads for thread_y in 0..threads_y:                                        at most 256):
+//           threads for thread_x in 0..threads_x:
+//
+// The extents, x first, are those of the first nest of loops over several threads: all such nests of a kernel agree, or
+// are one thread's. A kernel without any says nothing. Threads that take columns of a stencil with many loads would
+// need more registers than there are for all threads that fit, but they wait for memory: many blocks at once are worth
+// more.
+//
+// Requires: wide accesses are decided (widen_accesses), as a chunk that has some is no column. Changes nothing else.
+#pragma once
+
+#include "dsl/ir/program.h"
+
+namespace loopgrad::transforms {
+
+ir::Program shape_blocks(const ir::Program& program);
+
+}  // namespace loopgrad::transforms
