@@ -1,7 +1,11 @@
 #include "transforms/loops/parallelize_loops.h"
 
+#include "dsl/ir/printer.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+
+#include <fmt/format.h>
 
 #include <set>
 
@@ -12,6 +16,26 @@ using ir::Stmt;
 using poly::Conflict;
 
 namespace {
+
+/// "s += sin(x[i])" for `s = s + sin(x[i])`, a sum that is written as an assignment and so keeps its order; nullopt for
+/// other statements.
+std::optional<std::string> as_sum(const Stmt& s) {
+  const auto* assign = s.as<ir::Assign>();
+  const auto* value = assign ? assign->value.as<ir::Binary>() : nullptr;
+  if (!value) return std::nullopt;
+  const auto is_old = [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    return load && load->array == assign->array && ir::equal(load->indices, assign->indices);
+  };
+  const bool commutes = value->op == ir::BinaryOp::Add || value->op == ir::BinaryOp::Mul;
+  if (!commutes && value->op != ir::BinaryOp::Sub) return std::nullopt;
+  const bool first = is_old(value->a);
+  if (!first && !(commutes && is_old(value->b))) return std::nullopt;
+  const ir::Expr& term = first ? value->b : value->a;
+  if (uses(term, assign->array)) return std::nullopt;
+  const char* sign = value->op == ir::BinaryOp::Add ? "+=" : value->op == ir::BinaryOp::Sub ? "-=" : "*=";
+  return fmt::format("{} {} {}", ir::print(ir::load(assign->array, assign->indices)), sign, ir::print(term));
+}
 
 class Parallelizer {
  public:
@@ -70,6 +94,7 @@ class Parallelizer {
         note_atomic_sums(*model, conflicts);
         return decide(node.iterator.name, loop, true, "iterations share sums only, which are atomic");
       }
+      note_sums_in_order(*model, last);
       return decide(node.iterator.name, loop, false,
                     std::string(last.sum ? "a sum is shared: " : "") + describe(*model, last));
     } catch (const poly::BudgetError& e) {
@@ -107,6 +132,18 @@ class Parallelizer {
     }
   }
 
+  // Sums that the user has written as assignments, which nothing may reorder.
+  void note_sums_in_order(const poly::Model& model, const Conflict& conflict) {
+    for (const int index : {conflict.first, conflict.second}) {
+      const Stmt& s = model.statements[static_cast<std::size_t>(index)].stmt;
+      const auto sum = as_sum(s);
+      if (!sum || !noted_.insert({s->location.file, s->location.line}).second) continue;
+      context_.report.remarks.push_back(
+          {fmt::format("an assignment keeps the order of its terms: written '{}', they may be shared out", *sum),
+           s->location});
+    }
+  }
+
   void note_atomic_sums(const poly::Model& model, const std::vector<Conflict>& conflicts) {
     for (const Conflict& conflict : conflicts) {
       for (int index : {conflict.first, conflict.second}) {
@@ -131,7 +168,8 @@ class Parallelizer {
   const ir::Program& program_;
   PassContext& context_;
   std::set<const ir::StmtNode*> atomic_;
-  Stmt model_root_;  // the outermost loop around the current one
+  std::set<std::pair<std::string, std::uint32_t>> noted_;  // lines
+  Stmt model_root_;                                        // the outermost loop around the current one
 };
 
 }  // namespace

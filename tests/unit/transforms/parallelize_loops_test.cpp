@@ -130,5 +130,23 @@ TEST(ParallelizeLoops, BackwardLoopsMayBeParallel) {
   EXPECT_EQ(after.body.as<ir::For>()->mode, ir::LoopMode::Parallel);
 }
 
+TEST(ParallelizeLoops, SaysWhichAssignmentsCouldBeSums) {
+  ProgramBuilder p("sums");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto s = p.output<float>("s", {}), t = p.output<float>("t", {});
+  s() = 0.0f;
+  t() = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    s() = s() - 2.0f * x(i);
+    t() = t() * x(i) + x(i);  // a recurrence is no sum
+  }
+  const LoweredProgram l = lowered(p.build());
+  std::string remarks;
+  for (const Remark& remark : l.report.remarks) remarks += remark.text + "\n";
+  EXPECT_NE(remarks.find("written 's -= 2*x[i]', they may be shared out"), std::string::npos) << remarks;
+  EXPECT_EQ(remarks.find("'t "), std::string::npos) << remarks;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
