@@ -1,6 +1,7 @@
 // The target `cuda`: kernels for NVRTC, loaded onto the device found.
 #include "backends/interface/backend.h"
 #include "backends/cuda/emitter.h"
+#include "backends/emit/emit.h"
 #include "backends/cuda/executor.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/jit/cached_bytes.h"
@@ -151,6 +152,7 @@ class CudaBackend final : public Backend {
     result.from_cache = code->all_from_cache();
     return result;
   }
+  EmittedFiles files(const EmitPlan&) const override { throw InternalError("not yet"); }
   std::unique_ptr<TapeStack> make_stack() const override { return std::make_unique<DeviceTapeStack>(); }
 };
 
