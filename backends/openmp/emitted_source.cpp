@@ -129,7 +129,9 @@ class SourceWriter {
         "#ifdef __FAST_MATH__\n#error \"compile without -ffast-math: it would change what is computed\"\n#endif\n"
         "#ifdef __clang__\n#pragma clang diagnostic ignored \"-Wunused-function\"\n"
         "#pragma clang diagnostic ignored \"-Wunknown-attributes\"\n"
-        "#pragma clang diagnostic ignored \"-Wpass-failed\"\n#endif\n",
+        "#pragma clang diagnostic ignored \"-Wpass-failed\"\n#else\n"
+        "// Variables that loops of at least one iteration assign.\n"
+        "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n#endif\n",
         plan_.name, uses_library() ? "#include <mutex>\n" : "");
     if (uses_library()) out += library_declarations(upper(plan_.name));
     out += "\nnamespace {\n\nenum { loopgrad_ok = 0, loopgrad_out_of_memory = 1 };\n";
