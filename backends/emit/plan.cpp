@@ -22,7 +22,7 @@ const std::vector<std::pair<StatusKind, std::pair<const char*, const char*>>>& k
       {BadSize, {"bad_size", "a size is negative, or something computed from sizes does not fit in 64 bits"}},
       {SmallMemory, {"small_memory", "the tape or the workspace is null or has fewer bytes than the sizes need"}},
       {OutOfMemory, {"out_of_memory", "there is no memory for a local array; outputs may be partly written"}},
-      {BadFact, {"bad_fact", "what the program states about its index arrays does not hold"}},
+      {BadFact, {"bad_fact", "what the program states about its index arrays does not hold, or an index that they decide is outside of its array"}},
       {BadIndex, {"bad_index", "an index is outside of its array"}},
       {DeviceFailed, {"device_failed", "a call of the CUDA runtime or of cuBLAS failed"}}};
   return all;
