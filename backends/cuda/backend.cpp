@@ -1,7 +1,7 @@
 // The target `cuda`: kernels for NVRTC, loaded onto the device found.
 #include "backends/interface/backend.h"
 #include "backends/cuda/emitter.h"
-#include "backends/emit/emit.h"
+#include "backends/emit/plan.h"
 #include "backends/cuda/executor.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/jit/cached_bytes.h"

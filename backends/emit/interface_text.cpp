@@ -64,7 +64,7 @@ void add_arrays(const EmitPlan& plan, const std::vector<EmitArray>& arrays, std:
 }
 
 void add_facts(const EmitPlan& plan, std::vector<std::string>& lines) {
-  for (const ir::Fact& fact : plan.facts.stated.facts) {
+  for (const ir::Fact& fact : plan.facts) {
     const std::string where = fact.location.known() ? fmt::format(" ({})", fact.location.str()) : "";
     std::string words = ir::name_of(fact.kind);
     if (fact.lower && fact.upper) words += fmt::format(" [{}, {})", ir::print(fact.lower), ir::print(fact.upper));
@@ -77,8 +77,9 @@ std::string entry_comment(const EmitPlan& plan, Entry entry) {
   std::vector<std::string> lines;
   switch (entry) {
     case Entry::Memory:
-      lines = {"The bytes of the tape and of the workspace for these sizes. Either may be 0, and then the pointer may be",
-               "null. NAME_bad_size when they do not fit."};
+      lines = {
+          "The bytes of the tape and of the workspace for these sizes. Either may be 0, and then the pointer may be",
+          "null. NAME_bad_size when they do not fit."};
       break;
     case Entry::Sizes:
       lines = {"The sizes that the contents of arrays decide: call it before the others, and pass them what it gives.",
@@ -89,12 +90,11 @@ std::string entry_comment(const EmitPlan& plan, Entry entry) {
                "are inside of their arrays. Allocates for the time of the call."};
       add_facts(plan, lines);
       break;
-    case Entry::Forward:
-      lines = {"Computes the outputs and fills the tape."};
-      break;
+    case Entry::Forward: lines = {"Computes the outputs and fills the tape."}; break;
     case Entry::Backward:
-      lines = {"Computes the gradients from the tape of the last NAME_forward with the same sizes and arrays. d_x is the",
-               "gradient with respect to x; those of outputs come in."};
+      lines = {
+          "Computes the gradients from the tape of the last NAME_forward with the same sizes and arrays. d_x is the",
+          "gradient with respect to x; those of outputs come in."};
       break;
   }
   if (entry != Entry::Memory) add_arrays(plan, arrays_of(plan, entry), lines);
@@ -121,7 +121,8 @@ std::vector<std::string> title_lines(const EmitPlan& plan, const InterfaceWords&
   const std::string statuses =
       "\n"
       "Every function returns 0 or a status of which the low 8 bits are one of the values below;\n" +
-      plan.name + "_error_text names the array, the size or the line. Arguments, sizes and memory are looked at first:\n" +
+      plan.name +
+      "_error_text names the array, the size or the line. Arguments, sizes and memory are looked at first:\n" +
       "after NAME_bad_argument, _overlap, _bad_size, _small_memory and _bad_fact nothing has been written.";
   for (std::string line : split_lines(statuses)) {
     if (const std::size_t at = line.find("NAME_"); at != std::string::npos) line.replace(at, 4, plan.name);
@@ -131,8 +132,8 @@ std::vector<std::string> title_lines(const EmitPlan& plan, const InterfaceWords&
 }
 
 std::string flags_text(const EmitPlan& plan) {
-  std::string out = fmt::format("/* Flags of {0}_forward and {0}_backward: what the caller promises. 0 promises nothing. */\n",
-                                plan.name);
+  std::string out = fmt::format(
+      "/* Flags of {0}_forward and {0}_backward: what the caller promises. 0 promises nothing. */\n", plan.name);
   const char* const verified = plan.verifies ? "index arrays have been verified by an earlier call and have not changed"
                                              : "unused: nothing is verified";
   out += fmt::format("enum {}_flags {{\n  {}_verified = 1, /* {} */\n", plan.name, plan.name, verified);
@@ -180,7 +181,8 @@ std::string prototype(const EmitPlan& plan, Entry entry, const InterfaceWords& w
     for (const std::string& size : plan.computed) parameters.push_back("int64_t* " + plan.names.of(size));
   if (entry == Entry::Forward || entry == Entry::Backward)
     for (const char* memory : {"void* tape", "size_t tape_bytes", "void* workspace", "size_t workspace_bytes"})
-      parameters.push_back(entry == Entry::Backward && memory == std::string("void* tape") ? "const void* tape" : memory);
+      parameters.push_back(entry == Entry::Backward && memory == std::string("void* tape") ? "const void* tape"
+                                                                                           : memory);
   parameters.push_back(words.tail);
   if (entry == Entry::Forward || entry == Entry::Backward) parameters.push_back("unsigned flags");
   if (entry == Entry::Memory)
@@ -192,13 +194,15 @@ std::string prototype(const EmitPlan& plan, Entry entry, const InterfaceWords& w
 std::string header_text(const EmitPlan& plan, const InterfaceWords& words) {
   const std::string guard = guard_of(plan);
   std::string out = comment_block(title_lines(plan, words));
-  out += fmt::format("#ifndef {0}\n#define {0}\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
-                     "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
-                     guard);
+  out += fmt::format(
+      "#ifndef {0}\n#define {0}\n\n#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
+      guard);
   out += plan.statuses.declaration() + "\n" + flags_text(plan);
-  out += fmt::format("\n/* What a status means, with the array or the line: a text that lives as long as the program. */\n"
-                     "const char* {}_error_text(int status);\n",
-                     plan.name);
+  out += fmt::format(
+      "\n/* What a status means, with the array or the line: a text that lives as long as the program. */\n"
+      "const char* {}_error_text(int status);\n",
+      plan.name);
   for (const Entry entry : {Entry::Memory, Entry::Sizes, Entry::Check, Entry::Forward, Entry::Backward})
     if (has_entry(plan, entry)) out += "\n" + entry_comment(plan, entry) + prototype(plan, entry, words) + ";\n";
   return out + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

@@ -7,11 +7,11 @@ namespace loopgrad::backend {
 
 /// What differs between targets in the interface.
 struct InterfaceWords {
-  std::string target;     // "OpenMP"
-  std::string tail;       // the parameter that says where a function runs: "int threads"
-  std::string about_tail; // sentences for the header, a line each
-  std::string memory;     // "the host"
-  std::string build;      // how the source is compiled and linked, a line each
+  std::string target;      // "OpenMP"
+  std::string tail;        // the parameter that says where a function runs: "int threads"
+  std::string about_tail;  // sentences for the header, a line each
+  std::string memory;      // "the host"
+  std::string build;       // how the source is compiled and linked, a line each
 };
 
 /// The functions, by what follows NAME_.

@@ -1,9 +1,8 @@
-// What emitted sources consist of, whatever they are emitted for: the programs of a gradient, lowered, and what a caller
-// passes to each of them. Files of the targets print it; see docs/emit.md for what users see.
+// What emitted sources consist of, whatever they are emitted for: the programs of a gradient, lowered, and what a
+// caller passes to each of them. Files of the targets print it; see docs/emit.md for what users see.
 #pragma once
 
 #include "backends/c_text/prelude.h"
-#include "backends/facts_program.h"
 #include "backends/interface/backend.h"
 #include "dsl/ir/printer.h"
 
@@ -75,14 +74,27 @@ struct EmitPart {
   bool is_empty() const { return ir::is_empty(program.body); }
 };
 
+/// An access that leaves its array for the sizes for which `broken` holds.
+struct LeavingAccess {
+  ir::Expr broken;
+  ir::Array array;
+  std::size_t dimension = 0;
+  SourceLocation location;
+};
+
 /// All of it. The parts that a program has no need of have an empty body.
 struct EmitPlan {
-  std::string name;                        // of the program and the files, a C identifier
+  explicit EmitPlan(const std::string& own_name) : name(own_name), statuses(own_name) {}
+
+  std::string name;  // of the program and the files, a C identifier
   EmitPart sizing, forward, backward, facts_part;
-  FactsProgram facts;
-  bool verifies = true;                    // forward and backward look at facts by themselves
-  std::vector<std::string> sizes;          // parameters of all functions, in order
-  std::vector<std::string> computed;       // those of `sizes` that NAME_sizes tells
+  bool verifies = true;  // forward and backward look at facts by themselves
+  std::vector<ir::Fact> facts;
+  ir::Array violations;  // what the program of the facts writes: how many do not hold
+  ir::Expr needed;       // for which sizes it has anything to look at; null for all of them
+  std::vector<LeavingAccess> leaving;
+  std::vector<std::string> sizes;     // parameters of all functions, in order
+  std::vector<std::string> computed;  // those of `sizes` that NAME_sizes tells
   std::vector<EmitArray> of_forward, of_backward, of_facts, of_sizing;
   mutable Spelling names;
   mutable Statuses statuses;
@@ -95,9 +107,12 @@ struct EmitPlan {
   std::vector<ir::Array> tape() const;
 };
 
-/// Lowers a gradient for a target. Throws UsageError, with a hint, for what cannot be emitted: a naive tape, and facts
-/// that only the interpreter can verify (unless `options.facts` is Facts::Trust).
-EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, const std::string& name);
+/// What a user gets. The source includes the header by its name.
+struct EmittedFiles {
+  std::string header_name, header;  // C
+  std::string source_name, source;
+  std::string build;  // how to compile and link it, a line each
+};
 
 /// `n*k + 1` of the user's names, for comments and texts: "[n, k]".
 std::string shape_words(const ir::Array& array);

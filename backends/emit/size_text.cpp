@@ -161,10 +161,10 @@ class SizeCheckWriter {
     for (const ir::Array& array : plan_.tape()) check_extents(array);
     for (const EmitPart* part : {&plan_.sizing, &plan_.forward, &plan_.backward, &plan_.facts_part}) check_part(*part);
     if (plan_.verifies)
-      for (const FactsProgram::OfSizes& one : plan_.facts.of_sizes)
+      for (const LeavingAccess& one : plan_.leaving)
         check(fmt::format("{}.holds()", number(one.broken)), StatusKind::BadIndex,
-              fmt::format("for these sizes an index leaves the array '{}', dimension {}{}", one.access.array->name,
-                          one.access.dimension, location_words(one.access.location)));
+              fmt::format("for these sizes an index leaves the array '{}', dimension {}{}", one.array->name,
+                          one.dimension, location_words(one.location)));
     return fmt::format("\n// What sizes alone can tell.\ninline int look_at_sizes({}) {{\n{}  return 0;\n}}\n",
                        size_parameters(plan_, "Number"), lines_);
   }
@@ -201,8 +201,8 @@ class SizeCheckWriter {
     for (const SizeChecks::Bound& bound : checks.bounds())
       if (is_of_sizes(bound.value, plan_.sizes))
         check(fmt::format("!{}.fits", number(bound.value)), StatusKind::BadSize,
-              fmt::format("the bound {} of loop '{}' does not fit in 64 bits{}", shortened(ir::print(bound.value)), bound.loop,
-                          location_words(bound.location)));
+              fmt::format("the bound {} of loop '{}' does not fit in 64 bits{}", shortened(ir::print(bound.value)),
+                          bound.loop, location_words(bound.location)));
     for (const SizeChecks::Local& local : checks.locals()) {
       if (!std::all_of(local.extents.begin(), local.extents.end(),
                        [&](const Expr& e) { return is_of_sizes(e, plan_.sizes); }))

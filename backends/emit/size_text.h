@@ -21,8 +21,8 @@ std::string extents_of(const std::vector<ir::Expr>& shape, Spelling& names);
 /// Whether an expression reads nothing but the caller's sizes.
 bool is_of_sizes(const ir::Expr& e, const std::vector<std::string>& sizes);
 
-/// `static int look_at_sizes(Number n_, ..)`: sizes, extents of arguments, bounds of loops and extents of local arrays, and
-/// accesses that leave an array for these sizes.
+/// `static int look_at_sizes(Number n_, ..)`: sizes, extents of arguments, bounds of loops and extents of local arrays,
+/// and accesses that leave an array for these sizes.
 std::string look_at_sizes_text(const EmitPlan& plan);
 
 /// "Number n_, Number k_" and "n_, k_".

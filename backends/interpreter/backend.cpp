@@ -1,5 +1,5 @@
 // The target `interpreter`: the IR as it is, or as it is mapped to a GPU.
-#include "backends/emit/emit.h"
+#include "backends/emit/plan.h"
 #include "backends/emit/plan.h"
 #include "backends/interface/backend.h"
 #include "backends/interpreter/interpreter.h"

@@ -1,6 +1,6 @@
 // The target `openmp`: C++ for the system's compiler, loaded into this process.
 #include "backends/interface/backend.h"
-#include "backends/emit/emit.h"
+#include "backends/emit/plan.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitted_source.h"
 #include "backends/openmp/emitter.h"

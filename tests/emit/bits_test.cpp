@@ -23,13 +23,13 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 const std::vector<Case>& cases() {
   using namespace programs;
   static const std::vector<Case> all = {
-      {"csr_sum", csr_sum, {{"V", 500}, {"E", 6000}, {"D", 37}}},               // CSR, a sort
-      {"embedding", embedding, {{"n", 700}, {"rows", 90}, {"d", 65}}},           // a sort
-      {"histogram", histogram, {{"n", 50000}, {"bins", 50}}},                    // indices that data decide
-      {"heat2d", heat2d, {{"n", 60}, {"m", 70}, {"T", 9}}},                      // time steps
-      {"softmax", softmax, {{"rows", 77}, {"cols", 300}}},                       // a tape
+      {"csr_sum", csr_sum, {{"V", 500}, {"E", 6000}, {"D", 37}}},       // CSR, a sort
+      {"embedding", embedding, {{"n", 700}, {"rows", 90}, {"d", 65}}},  // a sort
+      {"histogram", histogram, {{"n", 50000}, {"bins", 50}}},           // indices that data decide
+      {"heat2d", heat2d, {{"n", 60}, {"m", 70}, {"T", 9}}},             // time steps
+      {"softmax", softmax, {{"rows", 77}, {"cols", 300}}},              // a tape
       {"mlp", mlp, {{"batch", 40}, {"in", 100}, {"hidden1", 90}, {"hidden2", 80}, {"classes", 10}}, true},
-      {"splat", splat, {{"n", 800}, {"g", 14}}},                                 // integers on the tape
+      {"splat", splat, {{"n", 800}, {"g", 14}}},  // integers on the tape
   };
   return all;
 }

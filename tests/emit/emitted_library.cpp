@@ -1,6 +1,6 @@
 #include "tests/emit/emitted_library.h"
 
-#include "backends/emit/emit.h"
+#include "backends/emit_files.h"
 #include "backends/openmp/emitter.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,8 @@ EmittedLibrary::EmittedLibrary(const Gradient& gradient, const std::string& name
   const bool link = products && fs::exists("/usr/lib/x86_64-linux-gnu/libopenblas.so.0");
   std::string upper = name;
   for (char& c : upper) c = static_cast<char>(std::toupper(c));
-  run(fmt::format("cd {0} && {1} -std=c++20 -fPIC -Wall -Wextra -Werror -fopenmp {2} {3} {4} -c {5} -o source.o && "
+  run(
+      fmt::format("cd {0} && {1} -std=c++20 -fPIC -Wall -Wextra -Werror -fopenmp {2} {3} {4} -c {5} -o source.o && "
                   "{6} -std=c99 -pedantic -fPIC -Wall -Wextra -Werror -c driver.c -o driver.o && "
                   "{1} -shared -fopenmp driver.o source.o {7} -o library.so",
                   folder_.string(), LOOPGRAD_TEST_CXX, backend::required_flags, backend::speed_flags,

@@ -1,5 +1,5 @@
 // What functions of emitted sources refuse, and that they write nothing then; and what cannot be emitted.
-#include "backends/emit/emit.h"
+#include "backends/emit_files.h"
 #include "tests/emit/emitted_library.h"
 #include "tests/error/expect_error.h"
 
@@ -30,11 +30,10 @@ Program gather(const std::function<void(ProgramBuilder&, const ArrayHandle&, con
 class EmittedGather : public testing::Test {
  protected:
   static EmittedLibrary& library() {
-    static EmittedLibrary one(differentiate(gather([](ProgramBuilder& p, const ArrayHandle& idx, const Value& m) {
-                                              p.in_range(idx, 0, m);
-                                            }),
-                                            {.wrt = {"x"}}),
-                              "gather");
+    static EmittedLibrary one(
+        differentiate(gather([](ProgramBuilder& p, const ArrayHandle& idx, const Value& m) { p.in_range(idx, 0, m); }),
+                      {.wrt = {"x"}}),
+        "gather");
     return one;
   }
   void SetUp() override { ASSERT_EQ(library().memory(sizes, 1), 0); }
@@ -133,7 +132,8 @@ TEST(EmittedRecords, TellWhatWasLeftOut) {
   EmittedLibrary library(differentiate(p.build(), {.wrt = {"w"}}), "scatter");
   std::vector<float> values = {0, 1, 1, 1}, weights = {1, 2, 3, 4}, sums(3);
   const Sizes sizes = {{"n", 4}, {"m", 3}};
-  const Arguments arrays = {{"x", view(values.data(), {4})}, {"w", view(weights.data(), {4})}, {"h", view(sums.data(), {3})}};
+  const Arguments arrays = {
+      {"x", view(values.data(), {4})}, {"w", view(weights.data(), {4})}, {"h", view(sums.data(), {3})}};
   ASSERT_EQ(library.memory(sizes, 1), 0);
   ASSERT_EQ(library.forward(sizes, arrays, 1), 0);
   EXPECT_EQ(sums, (std::vector<float>{1, 9, 0}));

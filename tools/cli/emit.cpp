@@ -1,4 +1,4 @@
-#include "backends/emit/emit.h"
+#include "backends/emit_files.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/lowered.h"
 

@@ -1,18 +1,9 @@
 // Sources that a user compiles: a gradient as one C++ or CUDA file with a C interface, which needs no loopgrad to run.
 #pragma once
 
-#include <loopgrad/compile.h>
-
-#include <string>
+#include "backends/emit/plan.h"
 
 namespace loopgrad::backend {
-
-/// Two files. The source includes the header by its name.
-struct EmittedFiles {
-  std::string header_name, header;  // C
-  std::string source_name, source;
-  std::string build;  // how to compile and link it, a line each
-};
 
 /// `name`: of the files and of all functions. `options.facts`: whether forward and backward verify what the program
 /// states; Facts::Trust leaves that to the caller and NAME_check.
