@@ -93,7 +93,7 @@ inline bool overlap(const Argument& a, const Argument& b) {
 }
 inline int check_arguments(std::initializer_list<Argument> arguments, std::initializer_list<Pair> may_share) {
   for (const Argument& a : arguments)
-    if (a.bytes > 0 && (!a.data || reinterpret_cast<uintptr_t>(a.data) % static_cast<uintptr_t>(a.alignment) != 0))
+    if (a.bytes > 0 && (!a.data || !is_reachable(a.data) || reinterpret_cast<uintptr_t>(a.data) % static_cast<uintptr_t>(a.alignment) != 0))
       return bad_argument + 256 * a.number;
   for (const Argument* b = arguments.begin(); b != arguments.end(); ++b)
     for (const Argument* a = arguments.begin(); a != b; ++a) {
@@ -106,6 +106,54 @@ inline int check_arguments(std::initializer_list<Argument> arguments, std::initi
   return 0;
 }
 )";
+
+const char* const layout_end_text = R"(
+// Any address will do for a tape or a workspace: `aligned` may go on by less than a line.
+template <class Layout>
+inline Layout finished(Layout all, const Places& tape, const Places& workspace) {
+  const Number on_tape = tape.wanted(), in_workspace = workspace.wanted();
+  all.fits = on_tape.fits && in_workspace.fits && on_tape.value <= PTRDIFF_MAX && in_workspace.value <= PTRDIFF_MAX;
+  all.tape_bytes = static_cast<size_t>(on_tape.value);
+  all.workspace_bytes = static_cast<size_t>(in_workspace.value);
+  return all;
+}
+)";
+
+const char* const spare_text = R"(
+// Memory for an array without elements: an index that was brought into range is 0 there.
+template <class T>
+inline T* or_spare(T* array, int64_t bytes, char* spare) {
+  return bytes > 0 ? array : reinterpret_cast<T*>(spare);
+}
+)";
+
+std::string places_text(int line) {
+  return fmt::format(R"(
+// Arrays one after the other, each on cache lines of its own.
+constexpr int64_t line = {};
+struct Block {{
+  int64_t place, bytes;
+}};
+struct Places {{
+  Number end = 0;
+  // `parts` arrays, `more` bytes longer than their extents say; of a negative extent there is nothing.
+  Block add(int64_t parts, int64_t element, std::initializer_list<Number> extents, int64_t more = line - 1) {{
+    Number bytes = element;
+    for (const Number& extent : extents) bytes = bytes * larger(extent, 0);
+    const Number all = quotient(bytes + more, line) * line * parts;
+    const int64_t place = end.value;
+    end = end + all;
+    return {{place, all.value}};
+  }}
+  Number wanted() const {{ return end.value == 0 ? end : end + line; }}
+}};
+inline char* aligned(const void* memory) {{
+  const uintptr_t address = reinterpret_cast<uintptr_t>(memory), step = static_cast<uintptr_t>(line);
+  return reinterpret_cast<char*>((address + step - 1) / step * step);
+}}
+)",
+                     line);
+}
 
 namespace {
 

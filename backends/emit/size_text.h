@@ -11,6 +11,13 @@ extern const char* const number_text;
 /// `Argument` and `check_arguments`: null, alignment, overlaps.
 extern const char* const argument_text_of_caller;
 
+/// `Places`, which puts arrays one after the other at multiples of `line` bytes, and `aligned`.
+std::string places_text(int line);
+/// `finished(layout, tape, workspace)`, for the `Layout` that a source defines: to be printed before it.
+extern const char* const layout_end_text;
+/// `or_spare`, for records.
+extern const char* const spare_text;
+
 /// The expression as a `Number`; sizes are spelled as they are, of type Number or int64_t.
 std::string number_of(const ir::Expr& e, Spelling& names);
 

@@ -2,7 +2,7 @@
 
 #include "backends/c_text/code_text.h"
 #include "backends/c_text/expr_text.h"
-#include "backends/emit/size_text.h"
+#include "backends/emit/entry_writer.h"
 #include "backends/openmp/emitter.h"
 #include "backends/openmp/library_text.h"
 #include "backends/openmp/prelude.h"
@@ -31,42 +31,10 @@ std::string upper(std::string text) {
   return text;
 }
 
-constexpr const char* places_text = R"(
-// Arrays one after the other, each on cache lines of its own.
-struct Block {
-  int64_t place, bytes;
-};
-struct Places {
-  Number end = 0;
-  // `parts` arrays, which are `more` bytes longer than their extents say; none of a negative extent.
-  Block add(int64_t parts, int64_t element, std::initializer_list<Number> extents, int64_t more = 63) {
-    Number bytes = element;
-    for (const Number& extent : extents) bytes = bytes * larger(extent, 0);
-    const Number all = quotient(bytes + more, 64) * 64 * parts;
-    const int64_t place = end.value;
-    end = end + all;
-    return {place, all.value};
-  }
-};
-// What to ask the caller for: any address will do.
-inline Number wanted(const Places& places) { return places.end.value == 0 ? places.end : places.end + 64; }
-inline char* aligned(const void* memory) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
-  return reinterpret_cast<char*>((address + 63) / 64 * 64);
-}
-)";
-
-constexpr const char* spare_text = R"(
-// Memory for an array without elements: an index that was brought into range is 0 there.
-template <class T>
-inline T* or_spare(T* array, int64_t bytes, char* spare) {
-  return bytes > 0 ? array : reinterpret_cast<T*>(spare);
-}
-)";
-
-class SourceWriter {
+class SourceWriter : EntryWriter {
  public:
-  explicit SourceWriter(const EmitPlan& plan) : plan_(plan), words_(openmp_interface(plan)) {
+  explicit SourceWriter(const EmitPlan& plan)
+      : EntryWriter(plan, openmp_interface(plan), "team", "[[maybe_unused]] const int team = team_of(threads);") {
     std::vector<ir::Program> programs;
     const std::pair<const EmitPart*, const char*> parts[] = {{&plan.sizing, "sizing"},
                                                              {&plan.forward, "forward"},
@@ -94,8 +62,6 @@ class SourceWriter {
   }
 
  private:
-  std::string status(StatusKind kind) const { return plan_.statuses.kind(kind); }
-  const std::string& name(const std::string& user_name) const { return plan_.names.of(user_name); }
   const Worker* worker(const EmitPart& part) const {
     for (const Worker& one : workers_)
       if (one.part == &part) return &one;
@@ -131,7 +97,8 @@ class SourceWriter {
         "#pragma clang diagnostic ignored \"-Wunknown-attributes\"\n"
         "#pragma clang diagnostic ignored \"-Wpass-failed\"\n#else\n"
         "// Variables that loops of at least one iteration assign.\n"
-        "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n#endif\n",
+        "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+        "#pragma GCC diagnostic ignored \"-Wpsabi\"\n#endif\n",
         plan_.name, uses_library() ? "#include <mutex>\n" : "");
     if (uses_library()) out += library_declarations(upper(plan_.name));
     out += "\nnamespace {\n\nenum { loopgrad_ok = 0, loopgrad_out_of_memory = 1 };\n";
@@ -140,7 +107,8 @@ class SourceWriter {
     out += openmp_helpers(helpers, WorkspaceOf::Caller) + "\n}  // namespace\n" + definitions + "\nnamespace {\n";
     out += fmt::format("\nconstexpr int bad_argument = {}, overlaps = {};\n", status(StatusKind::BadArgument),
                        status(StatusKind::Overlap));
-    out += number_text + std::string(argument_text_of_caller) + places_text;
+    out += number_text + std::string("\ninline bool is_reachable(const void*) { return true; }\n");
+    out += argument_text_of_caller + places_text(64) + layout_end_text;
     if (has_records()) out += spare_text;
     return out + R"(
 inline int team_of(int threads) {
@@ -150,71 +118,28 @@ inline int team_of(int threads) {
 )";
   }
 
-  bool has_records() const {
-    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& one) { return !one.part->records.empty(); });
-  }
-
   // The layout of tape and workspace.
 
   std::string layout_text() {
-    std::string members, lines;
-    const auto add_list = [&](const std::string& member, const std::vector<std::string>& adds,
-                              const std::string& about) {
-      if (adds.empty()) return;
-      members += fmt::format("  Block {}[{}];  // {}\n", member, adds.size(), comment_text(about));
-      for (std::size_t k = 0; k < adds.size(); ++k) lines += fmt::format("  all.{}[{}] = {};\n", member, k, adds[k]);
-    };
-    std::vector<std::string> adds;
-    std::string about;
-    for (const Array& array : plan_.tape()) {
-      adds.push_back(fmt::format("tape.add(1, {}, {})", bytes_of(array->type), extents_of(array, plan_.names)));
-      about += (about.empty() ? "" : ", ") + array->name;
-    }
-    add_list("tape", adds, about);
-    for (const Worker& one : workers_) add_own(one, add_list);
-    if (has_records()) {
-      members += "  Block spare;\n";
-      lines += fmt::format("  all.spare = workspace.add(1, 1, {{{}}});\n", spare_bytes());
-    }
+    LayoutText layout;
+    add_tape(layout);
+    for (const Worker& one : workers_) add_kept(layout, *one.part, one.name);
+    add_spare(layout);
     if (std::any_of(workers_.begin(), workers_.end(), [](const Worker& one) { return !one.work.blocks.empty(); }))
-      lines += "  const Places kept = workspace;\n";
-    for (const Worker& one : workers_) add_blocks(one, add_list, lines);
+      layout.lines += "  const Places kept = workspace;\n";
+    for (const Worker& one : workers_) add_blocks(one, layout);
     return fmt::format(
         "\n// Where everything is in the tape and in the workspace.\nstruct Layout {{\n  bool fits;\n"
         "  size_t tape_bytes, workspace_bytes;\n{}}};\n\ninline Layout layout_of({}, [[maybe_unused]] int threads) {{\n"
-        "  Layout all{{}};\n  Places tape, workspace;\n{}"
-        "  const Number on_tape = wanted(tape), in_workspace = wanted(workspace);\n"
-        "  all.fits = on_tape.fits && in_workspace.fits && on_tape.value <= PTRDIFF_MAX && in_workspace.value <= "
-        "PTRDIFF_MAX;\n"
-        "  all.tape_bytes = static_cast<size_t>(on_tape.value);\n"
-        "  all.workspace_bytes = static_cast<size_t>(in_workspace.value);\n  return all;\n}}\n",
-        members, plan_.sizes.empty() ? "Number" : parameters_of_layout(), lines);
-  }
-
-  std::string parameters_of_layout() const {
-    std::string out;
-    for (const std::string& size : plan_.sizes)
-      out += fmt::format("{}[[maybe_unused]] Number {}", out.empty() ? "" : ", ", name(size));
-    return out;
-  }
-
-  template <class Add>
-  void add_own(const Worker& one, const Add& add_list) {
-    std::vector<std::string> adds;
-    std::string about;
-    for (const Array& array : own_arrays(*one.part)) {
-      adds.push_back(fmt::format("workspace.add(1, {}, {})", bytes_of(array->type), extents_of(array, plan_.names)));
-      about += (about.empty() ? "" : ", ") + array->name;
-    }
-    add_list(std::string(one.name) + "_kept", adds, about);
+        "  Layout all{{}};\n  Places tape, workspace;\n{}  return finished(all, tape, workspace);\n}}\n",
+        layout.members, plan_.sizes.empty() ? "Number" : parameters_of_layout(), layout.lines);
   }
 
   /// Memory of local arrays: parts of one run, so those of all functions are in one place.
-  template <class Add>
-  void add_blocks(const Worker& one, const Add& add_list, std::string& lines) {
+  void add_blocks(const Worker& one, LayoutText& layout) {
     if (one.work.blocks.empty()) return;
     const std::string places = std::string(one.name) + "_places";
-    lines += fmt::format("  Places {} = kept;\n", places);
+    layout.lines += fmt::format("  Places {} = kept;\n", places);
     std::vector<std::string> adds;
     std::string about;
     for (const WorkspaceBlock& block : one.work.blocks) {
@@ -223,21 +148,8 @@ inline int team_of(int threads) {
                                                bytes_of(block.array->type), extents_of(block.array->shape, plan_.names))
                                  : "Block{0, 0}");
     }
-    add_list(one.name, adds, about);
-    lines += fmt::format("  workspace.end = larger(workspace.end, {}.end);\n", places);
-  }
-
-  /// The most that an array without elements may be read and written of.
-  std::string spare_bytes() const {
-    std::string most = "Number(64)";
-    std::set<std::string> seen;
-    for (const EmitArray& one : plan_.all_arrays()) {
-      std::string bytes = fmt::format("Number({})", bytes_of(one.array->type));
-      for (const ir::Expr& extent : one.array->callers_shape())
-        bytes += fmt::format(" * larger({}, 1)", number_of(extent, plan_.names));
-      if (seen.insert(bytes).second) most = fmt::format("larger({}, {})", most, bytes);
-    }
-    return most;
+    layout.add(one.name, adds, about);
+    layout.lines += fmt::format("  workspace.end = larger(workspace.end, {}.end);\n", places);
   }
 
   // Calls of the work functions.
@@ -250,7 +162,7 @@ inline int team_of(int threads) {
           arguments.push_back(p.name == one.part->kept.stale.name && !one.part->kept.arrays.empty() ? "stale"
                                                                                                     : name(p.name));
           break;
-        case Of::Array: arguments.push_back(array_argument(one, p.name)); break;
+        case Of::Array: arguments.push_back(array_argument(*one.part, p.name)); break;
         case Of::Workspace: arguments.push_back(blocks); break;
         case Of::Blas: arguments.push_back("library.functions()"); break;
         case Of::Threads: arguments.push_back("team"); break;
@@ -259,18 +171,6 @@ inline int team_of(int threads) {
     }
     const std::string start = fmt::format("{}(", one.work.name);
     return start + joined(arguments, start.size() + 8, 6) + ")";
-  }
-
-  std::string array_argument(const Worker& one, const std::string& array) const {
-    if (one.part->records.empty()) return name(array);
-    for (const EmitArray& given : plan_.all_arrays())
-      if (given.array->name == array)
-        return fmt::format("or_spare({}, {}, spare)", name(array), array_bytes(given.array));
-    return name(array);
-  }
-
-  std::string array_bytes(const Array& array) const {
-    return fmt::format("bytes_of({}, {}).value", bytes_of(array->type), extents_of(array, plan_.names));
   }
 
   /// `loopgrad_block blocks[2] = {..};` and what a call is given for it.
@@ -283,19 +183,6 @@ inline int team_of(int threads) {
   }
   std::string blocks_of(const Worker& one) const {
     return one.work.blocks.empty() ? "nullptr" : std::string(one.name) + "_blocks";
-  }
-
-  std::string parameters_of(const std::vector<EmitArray>& arrays) const {
-    std::string out = size_parameters(plan_, "[[maybe_unused]] int64_t");
-    for (const EmitArray& one : arrays)
-      out += fmt::format("{}[[maybe_unused]] {}{}* {}", out.empty() ? "" : ", ", one.is_written ? "" : "const ",
-                         storage_cpp_type(one.array->type), name(one.array->name));
-    return out;
-  }
-  std::string arguments_of(const std::vector<EmitArray>& arrays) const {
-    std::string out = size_arguments(plan_);
-    for (const EmitArray& one : arrays) out += (out.empty() ? "" : ", ") + name(one.array->name);
-    return out;
   }
 
   std::string facts_text() {
@@ -328,111 +215,13 @@ inline int team_of(int threads) {
     return out;
   }
 
-  std::vector<std::string> given_sizes() const {
-    std::vector<std::string> given;
-    for (const std::string& size : plan_.sizes)
-      if (std::find(plan_.computed.begin(), plan_.computed.end(), size) == plan_.computed.end()) given.push_back(size);
-    return given;
-  }
-
   // The functions of the interface.
-
-  std::string begin(Entry entry, bool computed_known = true) const {
-    std::string sizes;
-    for (const std::string& size : plan_.sizes) {
-      const bool known =
-          computed_known || std::find(plan_.computed.begin(), plan_.computed.end(), size) == plan_.computed.end();
-      sizes += (sizes.empty() ? "" : ", ") + (known ? name(size) : std::string("0"));
-    }
-    return fmt::format(
-        "\n{} {{\n  [[maybe_unused]] const int team = team_of(threads);\n"
-        "  if (const int status = look_at_sizes({})) return status;\n",
-        prototype(plan_, entry, words_), sizes);
-  }
-
-  std::string memory_entry() const {
-    return begin(Entry::Memory) +
-           fmt::format(
-               "  const Layout memory = layout_of({}, team);\n  if (!memory.fits) return {};\n"
-               "  *tape_bytes = memory.tape_bytes;\n  *workspace_bytes = memory.workspace_bytes;\n  return {};\n}}\n",
-               layout_arguments(), status(StatusKind::BadSize), status(StatusKind::Ok));
-  }
-
-  std::string layout_arguments() const { return plan_.sizes.empty() ? "0" : size_arguments(plan_); }
-
-  std::string check_arguments(const std::vector<EmitArray>& arrays, const std::vector<std::string>& more) const {
-    std::vector<std::string> items;
-    for (const EmitArray& one : arrays)
-      items.push_back(fmt::format("{{{}, {}, {}, {}, {}}}", name(one.array->name), array_bytes(one.array),
-                                  bytes_of(one.array->type), one.is_written, one.status));
-    items.insert(items.end(), more.begin(), more.end());
-    std::string list;
-    for (const std::string& item : items) list += "       " + item + ",\n";
-    return fmt::format(
-        "  if (const int status = check_arguments(\n      {{\n{}      }},\n      {{{}}}))\n    return status;\n", list,
-        pairs_text());
-  }
-
-  std::string pairs_text() const {
-    std::string out;
-    std::map<std::string, int> numbers;
-    for (const EmitArray& one : plan_.all_arrays()) numbers[one.array->name] = one.status;
-    std::set<std::pair<std::string, std::string>> seen;
-    for (const ir::Program* program : {&plan_.forward.program, &plan_.backward.program})
-      for (const ir::Fact& fact : program->facts) {
-        if (fact.kind != ir::FactKind::MayAlias || !seen.insert({fact.array->name, fact.other->name}).second) continue;
-        out +=
-            fmt::format("{}{{{}, {}}}", out.empty() ? "" : ", ", numbers[fact.array->name], numbers[fact.other->name]);
-      }
-    return out;
-  }
-
-  std::string check_entry() const {
-    return begin(Entry::Check) + check_arguments(plan_.of_facts, {}) +
-           fmt::format("  return look_at_facts({}, nullptr, team);\n}}\n", arguments_of(plan_.of_facts));
-  }
-
-  std::string sizes_entry() const {
-    std::string out = begin(Entry::Sizes, false) + check_arguments(plan_.of_sizing, {});
-    if (plan_.verifies && plan_.has_facts()) {
-      std::string arguments;
-      for (const std::string& size : plan_.sizes)
-        arguments +=
-            (std::find(plan_.computed.begin(), plan_.computed.end(), size) == plan_.computed.end() ? name(size)
-                                                                                                   : std::string("0")) +
-            ", ";
-      for (const EmitArray& one : plan_.of_facts) arguments += name(one.array->name) + ", ";
-      out += fmt::format("  if (const int status = look_at_facts({}nullptr, team)) return status;\n", arguments);
-    }
-    out += fmt::format("  return computed_sizes({});\n}}\n", sizing_arguments(""));
-    return out;
-  }
-
-  std::string sizing_arguments(const std::string& prefix) const {
-    std::string out;
-    for (const std::string& size : given_sizes()) out += name(size) + ", ";
-    for (const EmitArray& one : plan_.of_sizing) out += name(one.array->name) + ", ";
-    for (const std::string& size : plan_.computed) out += prefix + name(size) + ", ";
-    return out + "team";
-  }
 
   std::string run_entry(Entry entry) {
     const bool is_forward = entry == Entry::Forward;
     const EmitPart& part = is_forward ? plan_.forward : plan_.backward;
     const std::vector<EmitArray>& arrays = arrays_of(plan_, entry);
-    std::string out = begin(entry);
-    out += fmt::format("  const Layout memory = layout_of({}, team);\n  if (!memory.fits) return {};\n",
-                       layout_arguments(), status(StatusKind::BadSize));
-    out += fmt::format(
-        "  if (tape_bytes < memory.tape_bytes || workspace_bytes < memory.workspace_bytes ||\n"
-        "      (memory.tape_bytes > 0 && !tape) || (memory.workspace_bytes > 0 && !workspace))\n    return {};\n",
-        status(StatusKind::SmallMemory));
-    const int number = memory_number();
-    out += check_arguments(
-        arrays, {fmt::format("{{tape, static_cast<int64_t>(memory.tape_bytes), 1, {}, {}}}", is_forward, number),
-                 fmt::format("{{workspace, static_cast<int64_t>(memory.workspace_bytes), 1, true, {}}}", number)});
-    out += "  [[maybe_unused]] char* const base = aligned(workspace);\n";
-    out += "  [[maybe_unused]] const bool verified = flags & 1, stale = !(flags & 2);\n";
+    std::string out = checks_of_run(entry);
     if (plan_.verifies && plan_.has_facts()) {
       const Worker& facts = *worker(plan_.facts_part);
       out += blocks_text(facts);
@@ -445,86 +234,30 @@ inline int team_of(int threads) {
     return out + fmt::format("  return {};\n}}\n", status(StatusKind::Ok));
   }
 
-  int memory_number() {
-    if (memory_number_ == 0)
-      memory_number_ = plan_.statuses.add(
-          {{StatusKind::Overlap, "the tape or the workspace shares memory with something that is written"}});
-    return memory_number_;
-  }
-
-  /// What the caller got from NAME_sizes must be what it would be now.
-  std::string compare_sizes() {
-    std::string out = "  {\n", condition;
-    for (const std::string& size : plan_.computed) {
-      out += fmt::format("    int64_t computed_{} = 0;\n", name(size));
-      condition += fmt::format("{}computed_{} != {}", condition.empty() ? "" : " || ", name(size), name(size));
-    }
-    out +=
-        fmt::format("    if (const int status = computed_sizes({})) return status;\n", sizing_arguments("&computed_"));
-    return out + fmt::format("    if ({}) return {};\n  }}\n", condition,
-                             plan_.statuses.of(StatusKind::BadSize,
-                                               fmt::format("other sizes than those that {}_sizes computes from these "
-                                                           "arrays",
-                                                           plan_.name)));
-  }
-
   std::string run_text(const Worker& one, const std::vector<EmitArray>& arrays) {
-    std::string out;
-    const std::vector<Array> tape = plan_.tape();
-    const bool reads_tape = one.part != &plan_.forward;
-    if (!tape.empty()) out += "  [[maybe_unused]] char* const on_tape = aligned(tape);\n";
-    for (std::size_t k = 0; k < tape.size(); ++k)
-      out += fmt::format(
-          "  [[maybe_unused]] {0}{1}* const {2} = reinterpret_cast<{0}{1}*>(on_tape + memory.tape[{3}].place);\n",
-          reads_tape ? "const " : "", storage_cpp_type(tape[k]->type), name(tape[k]->name), k);
-    const std::vector<Array> own = own_arrays(*one.part);
-    for (std::size_t k = 0; k < own.size(); ++k)
-      out += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(base + memory.{2}_kept[{3}].place);\n",
-                         storage_cpp_type(own[k]->type), name(own[k]->name), one.name, k);
-    out += blocks_text(one);
-    out += before_records(one, arrays);
+    std::string out = pointers_text(*one.part, one.name) + blocks_text(one) + before_records(one, arrays);
     if (one.work.helpers.count(Helper::Multiply)) out += "  const Library library;\n";
     out += fmt::format("  if ({} != loopgrad_ok)\n    return {};\n", call(one, blocks_of(one)),
                        status(StatusKind::OutOfMemory));
-    return out + after_records(one);
+    for (const transforms::Record& record : one.part->records)
+      for (std::size_t k = 0; k < record.sites.size(); ++k)
+        out += fmt::format("  if ({}[{}] != INT64_MIN) return {};\n", name(record.array->name), k,
+                           site_status(record.sites[k]));
+    return out;
   }
 
   std::string before_records(const Worker& one, const std::vector<EmitArray>& arrays) const {
     if (one.part->records.empty()) return "";
-    std::string out = "  char* const spare = base + memory.spare.place;\n", empty;
-    for (const EmitArray& given : arrays)
-      empty += fmt::format("{}{} == 0", empty.empty() ? "" : " || ", array_bytes(given.array));
-    out += fmt::format("  if ({}) std::memset(spare, 0, static_cast<size_t>(memory.spare.bytes));\n", empty);
+    std::string out = "  char* const spare = base + memory.spare.place;\n";
+    out += fmt::format("  if ({}) std::memset(spare, 0, static_cast<size_t>(memory.spare.bytes));\n",
+                       any_is_empty(arrays));
     for (const transforms::Record& record : one.part->records)
       out += fmt::format("  for (int k = 0; k < {}; ++k) {}[k] = INT64_MIN;\n", record.sites.size(),
                          name(record.array->name));
     return out;
   }
 
-  std::string after_records(const Worker& one) {
-    std::string out;
-    for (const transforms::Record& record : one.part->records)
-      for (std::size_t k = 0; k < record.sites.size(); ++k) {
-        const transforms::RecordedSite& site = record.sites[k];
-        const std::string where = site.location.known() ? fmt::format(" ({})", site.location.str()) : "";
-        const std::string text =
-            site.array
-                ? fmt::format("an index is outside of '{}', dimension {}; it was left out, and results are wrong{}",
-                              site.array->name, site.dimension, where)
-                : fmt::format(
-                      "loop '{}' makes more trips than at_most promises; they were left out, and results "
-                      "are wrong{}",
-                      site.loop, where);
-        out += fmt::format("  if ({}[{}] != INT64_MIN) return {};\n", name(record.array->name), k,
-                           plan_.statuses.of(StatusKind::BadIndex, text));
-      }
-    return out;
-  }
-
-  const EmitPlan& plan_;
-  const InterfaceWords words_;
   std::vector<Worker> workers_;
-  int memory_number_ = 0;
 };
 
 }  // namespace
