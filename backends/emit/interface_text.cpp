@@ -117,7 +117,10 @@ std::vector<std::string> title_lines(const EmitPlan& plan, const InterfaceWords&
       "overlap where one of them is written, unless the program states may_alias. The tape belongs to one forward\n"
       "and its backward runs; a workspace may be used by one call at a time, of any function. Calls with memory of\n"
       "their own may run on several threads at once. Results have the same bits from run to run";
-  for (const std::string& line : split_lines(general + words.about_tail)) lines.push_back(line);
+  for (std::string line : split_lines(general + words.about_tail)) {
+    if (const std::size_t at = line.find("NAME_"); at != std::string::npos) line.replace(at, 4, plan.name);
+    lines.push_back(line);
+  }
   const std::string statuses =
       "\n"
       "Every function returns 0 or a status of which the low 8 bits are one of the values below;\n" +
