@@ -1,5 +1,5 @@
-// What emitted CUDA sources bring with them in place of cuda::Executor and cuda::MatrixLibrary, which they follow: memory
-// for local arrays, the shape of launches, products by cuBLAS.
+// What emitted CUDA sources bring with them in place of cuda::Executor and cuda::MatrixLibrary, which they follow:
+// memory for local arrays, the shape of launches, products by cuBLAS.
 #pragma once
 
 #include <string>

@@ -7,9 +7,9 @@ namespace loopgrad::backend {
 
 InterfaceWords cuda_interface(const EmitPlan& plan);
 
-/// NAME.cu: CUDA C++17 that includes NAME.h, the CUDA runtime, cuBLAS where products may be its, and the standard library.
-/// The kernels are those that NVRTC compiles; see emitted_runtime.h for the host's part. Gives out all statuses of the
-/// plan.
+/// NAME.cu: CUDA C++17 that includes NAME.h, the CUDA runtime, cuBLAS where products may be its, and the standard
+/// library. The kernels are those that NVRTC compiles; see emitted_runtime.h for the host's part. Gives out all
+/// statuses of the plan.
 std::string cuda_source(const EmitPlan& plan);
 
 }  // namespace loopgrad::backend

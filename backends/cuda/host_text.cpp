@@ -29,7 +29,7 @@ class HostWriter {
     visit(part_.program.body);
     std::string parameters = "Run& run";
     for (const std::string& size : plan_.sizes) parameters += ", [[maybe_unused]] int64_t " + plan_.names.of(size);
-    parameters += ", [[maybe_unused]] bool stale";
+    parameters += ", [[maybe_unused]] int64_t " + stale_name();
     for (const Array& array : part_.program.arrays)
       parameters += ", [[maybe_unused]] const void* " + plan_.names.of(array->name);
     out_.definition = fmt::format("\ninline void {}({}) {{\n{}}}\n", name, parameters, code_.take());
@@ -48,13 +48,15 @@ class HostWriter {
   const std::string& name_of(const Array& array) {
     std::string& known = locals_[array];
     if (known.empty())
-      known = plan_.names.of(array->role == ArrayRole::Local ? fmt::format("{} {}", array->name, array->id)
-                                                             : array->name);
+      known =
+          plan_.names.of(array->role == ArrayRole::Local ? fmt::format("{} {}", array->name, array->id) : array->name);
     return known;
   }
 
+  /// Of the size that says whether what was sorted is to be sorted again.
+  std::string stale_name() { return part_.kept.arrays.empty() ? "unused" : plan_.names.of(part_.kept.stale.name); }
+
   std::string name_of(const Symbol& symbol) {
-    if (!part_.kept.arrays.empty() && symbol == part_.kept.stale) return "stale";
     const auto found = renamed_.find(symbol);
     return plan_.names.of(found == renamed_.end() ? symbol.name : found->second.as<Var>()->symbol.name);
   }
@@ -86,8 +88,7 @@ class HostWriter {
   }
 
   void visit_branch(const If& n) {
-    const bool on_stale = !part_.kept.arrays.empty() && mentions(n.condition, part_.kept.stale);
-    line("if ({}) {{", on_stale ? std::string("stale") : value(n.condition));
+    line("if ({}) {{", value(n.condition));
     code_.indented([&] { visit(n.then_body); });
     if (n.else_body) {
       line("}} else {{");
@@ -124,9 +125,9 @@ class HostWriter {
     std::vector<std::string> extents;
     for (const Expr& e : n.extents) extents.push_back(number(e));
     code_.comment(n.location);
-    line("if (!run.multiply<{}>({}, {{{}}}, {}, {}, {}, {}, {})) {{",
-         n.c->type == ScalarType::F32 ? "float" : "double", out_.slots++, fmt::join(extents, ", "), n.alpha,
-         n.overwrites ? 0 : 1, matrix(n.a, n.a_place), matrix(n.b, n.b_place), matrix(n.c, n.c_place));
+    line("if (!run.multiply<{}>({}, {{{}}}, {}, {}, {}, {}, {})) {{", n.c->type == ScalarType::F32 ? "float" : "double",
+         out_.slots++, fmt::join(extents, ", "), n.alpha, n.overwrites ? 0 : 1, matrix(n.a, n.a_place),
+         matrix(n.b, n.b_place), matrix(n.c, n.c_place));
     code_.indented([&] { visit(n.loops); });
     line("}}");
   }
@@ -136,7 +137,7 @@ class HostWriter {
     code_.comment(kernel.node->location);
     std::vector<std::string> grid, threads, locals, words;
     for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it)
-      grid.push_back(fmt::format("{} - {}", number((*it)->upper), number((*it)->lower)));
+      grid.push_back(number((*it)->upper - (*it)->lower));
     for (const Expr& extent : kernel.threads) threads.push_back(number(extent));
     for (const KernelLocal& local : kernel.locals) {
       std::string count = "Number(1)";
@@ -148,8 +149,8 @@ class HostWriter {
     out_.most_words = std::max(out_.most_words, static_cast<int>(words.size() + 2 * locals.size()));
     std::vector<std::string> forms;
     for (const char* form : {"one_turn_form", "narrow_form", "wide_form"})
-      forms.push_back(fmt::format("reinterpret_cast<const void*>({}{})", any_form_ ? std::string(form) + "::" : "",
-                                  kernel.name));
+      forms.push_back(
+          fmt::format("reinterpret_cast<const void*>({}{})", any_form_ ? std::string(form) + "::" : "", kernel.name));
     if (!any_form_) forms = {forms[0], forms[0], forms[0]};
     line("run.launch({{{}}},", fmt::join(forms, ", "));
     code_.indented([&] {
