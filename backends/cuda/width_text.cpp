@@ -206,11 +206,18 @@ class WidthWriter {
       return n->op == UnaryOp::Not ? fmt::format("negated({})", interval(n->a)) : "unknown()";
     }
     if (const auto* n = e.as<Select>())
-      return fmt::format("chosen({}, {}, {})", interval(n->condition), interval(n->a), interval(n->b));
+      return fmt::format("chosen({}, {}, {})", decision(n->condition), interval(n->a), interval(n->b));
     if (const auto* n = e.as<Cast>(); n && n->type != ScalarType::Bool && !is_float(n->type) && !is_float(n->a.type()))
       return interval(n->a);
     if (const auto* n = e.as<Binary>(); n && !is_float(n->a.type())) return binary(*n);
     return "unknown()";
+  }
+
+  /// What data decide may be either; indices in it are steps all the same.
+  std::string decision(const Expr& e) {
+    if (!has_load(e)) return interval(e);
+    check_parts(e);
+    return "Interval(Number(0), Number(1))";
   }
 
   std::string binary(const Binary& n) {

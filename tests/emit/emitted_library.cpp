@@ -35,7 +35,7 @@ std::string users(std::string name) {
 
 EmittedLibrary::EmittedLibrary(const Gradient& gradient, const std::string& name, const CompileOptions& options,
                                bool products)
-    : name_(name) {
+    : name_(name), on_device_(options.target == Target::Cuda) {
   const backend::EmittedFiles files = backend::emit_files(gradient, options, name);
   header = files.header;
   source = files.source;
@@ -49,19 +49,28 @@ EmittedLibrary::EmittedLibrary(const Gradient& gradient, const std::string& name
     if (header.find(fmt::format("int {}_{}(", name, entry)) != std::string::npos)
       functions_[entry] = parse(entry, driver);
   write(folder_ / "driver.c", driver);
-  const bool link = products && fs::exists("/usr/lib/x86_64-linux-gnu/libopenblas.so.0");
-  std::string upper = name;
-  for (char& c : upper) c = static_cast<char>(std::toupper(c));
-  run(
-      fmt::format("cd {0} && {1} -std=c++20 -fPIC -Wall -Wextra -Werror -fopenmp {2} {3} {4} -c {5} -o source.o && "
-                  "{6} -std=c99 -pedantic -fPIC -Wall -Wextra -Werror -c driver.c -o driver.o && "
-                  "{1} -shared -fopenmp driver.o source.o {7} -o library.so",
-                  folder_.string(), LOOPGRAD_TEST_CXX, backend::required_flags, backend::speed_flags,
-                  link ? "" : fmt::format("-D{}_NO_BLAS", upper), files.source_name, LOOPGRAD_TEST_CC,
-                  link ? "-l:libopenblas.so.0" : ""));
+  build(products);
   library_ = dlopen((folder_ / "library.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw std::runtime_error(dlerror());
   for (auto& [entry, function] : functions_) function.code = dlsym(library_, ("drive_" + entry).c_str());
+}
+
+void EmittedLibrary::build(bool products) const {
+  std::string upper = name_;
+  for (char& c : upper) c = static_cast<char>(std::toupper(c));
+  run(fmt::format("cd {} && {} -std=c99 -pedantic -fPIC -Wall -Wextra -Werror -c driver.c -o driver.o",
+                  folder_.string(), LOOPGRAD_TEST_CC));
+  if (on_device_)
+    return run(fmt::format(
+        "cd {} && nvcc -std=c++17 -O3 --fmad=false -arch=native -Werror all-warnings -Xcompiler "
+        "-fPIC,-Wall,-Wextra,-Werror {} -shared driver.o {}.cu {} -o library.so",
+        folder_.string(), products ? "" : fmt::format("-D{}_NO_CUBLAS", upper), name_, products ? "-lcublas" : ""));
+  const bool link = products && fs::exists("/usr/lib/x86_64-linux-gnu/libopenblas.so.0");
+  run(
+      fmt::format("cd {0} && {1} -std=c++20 -fPIC -Wall -Wextra -Werror -fopenmp {2} {3} {4} -c {5}.cpp -o source.o && "
+                  "{1} -shared -fopenmp driver.o source.o {6} -o library.so",
+                  folder_.string(), LOOPGRAD_TEST_CXX, backend::required_flags, backend::speed_flags,
+                  link ? "" : fmt::format("-D{}_NO_BLAS", upper), name_, link ? "-l:libopenblas.so.0" : ""));
 }
 
 EmittedLibrary::~EmittedLibrary() {
@@ -99,7 +108,7 @@ EmittedLibrary::Function EmittedLibrary::parse(const std::string& entry, std::st
       "threads, unsigned flags) {{\n"
       "  size_t {2}tape_bytes = {3}bytes[0], {2}workspace_bytes = {3}bytes[1];\n"
       "  (void)s; (void)a; (void)r; (void)tape; (void)workspace; (void)tape_bytes; (void)workspace_bytes; "
-      "(void)threads; (void)flags;\n"
+      "(void)threads; (void)flags;\n  void* const stream = 0;\n  (void)stream;\n"
       "  return {1}_{0}({4});\n}}\n",
       entry, name_, entry == "memory" ? "*" : "", entry == "memory" ? "&" : "", fmt::join(arguments, ", "));
   return function;
@@ -116,15 +125,25 @@ int EmittedLibrary::call(const std::string& entry, const Sizes& sizes, const Arg
     pointers.push_back(found == arrays.end() ? nullptr : found->second.data);
   }
   std::size_t bytes[2] = {tape_bytes, workspace_bytes};
-  own_.tape.resize(tape_bytes);
-  own_.workspace.resize(workspace_bytes);
   using Code = int (*)(const std::int64_t*, void* const*, std::int64_t*, void*, void*, std::size_t*, int, unsigned);
   const int status = reinterpret_cast<Code>(function.code)(
-      values.data(), pointers.data(), computed.data(), tape_bytes ? own_.tape.data() : nullptr,
-      workspace_bytes ? own_.workspace.data() : nullptr, bytes, threads, flags);
+      values.data(), pointers.data(), computed.data(), room(tape_, device_tape_, tape_bytes),
+      room(workspace_, device_workspace_, workspace_bytes), bytes, threads, flags);
   if (entry == "memory") tape_bytes = bytes[0], workspace_bytes = bytes[1];
   if (results) *results = computed;
   return status;
+}
+
+/// The same memory as long as its size is.
+void* EmittedLibrary::room(std::vector<char>& host, DeviceArray& device, std::size_t bytes) const {
+  if (bytes == 0) return nullptr;
+  if (!on_device_) {
+    host.resize(bytes);
+    return host.data();
+  }
+  if (device.bytes() != static_cast<std::int64_t>(bytes))
+    device = {ScalarType::Bool, {static_cast<std::int64_t>(bytes)}};
+  return device.data();
 }
 
 int EmittedLibrary::memory(const Sizes& sizes, int threads) { return call("memory", sizes, {}, nullptr, threads, 0); }

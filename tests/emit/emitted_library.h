@@ -3,6 +3,7 @@
 
 #include <loopgrad/arrays.h>
 #include <loopgrad/compile.h>
+#include <loopgrad/device_array.h>
 
 #include <filesystem>
 #include <map>
@@ -13,7 +14,8 @@ namespace loopgrad::test {
 
 class EmittedLibrary {
  public:
-  /// Emits, compiles with warnings as errors and opens. `products`: links the BLAS that is installed, if there is one.
+  /// Emits, compiles with warnings as errors and opens. `products`: links the BLAS that is installed, if there is one,
+  /// or cuBLAS. For the target cuda arrays are memory of the device.
   EmittedLibrary(const Gradient& gradient, const std::string& name, const CompileOptions& options = {},
                  bool products = false);
   ~EmittedLibrary();
@@ -35,9 +37,8 @@ class EmittedLibrary {
     std::vector<std::string> sizes, arrays, results;
     void* code = nullptr;
   };
-  struct Memory {
-    std::vector<char> tape, workspace;
-  };
+  void build(bool products) const;
+  void* room(std::vector<char>& host, DeviceArray& device, std::size_t bytes) const;
   Function parse(const std::string& entry, std::string& driver) const;
   int call(const std::string& entry, const Sizes& sizes, const Arguments& arrays, std::vector<std::int64_t>* results,
            int threads, unsigned flags);
@@ -46,7 +47,9 @@ class EmittedLibrary {
   std::filesystem::path folder_;
   void* library_ = nullptr;
   std::map<std::string, Function> functions_;
-  Memory own_;
+  bool on_device_ = false;
+  std::vector<char> tape_, workspace_;
+  DeviceArray device_tape_, device_workspace_;
 };
 
 }  // namespace loopgrad::test
