@@ -35,6 +35,10 @@ void write(const fs::path& path, const std::string& text) {
 
 int emit_program(const Options& options) {
   const ProgramEntry& entry = *options.program;
+  const std::string spelled = backend::generated_name(options.name);
+  if (!options.name.empty() && spelled != options.name + "_")
+    bad_input(fmt::format("'{}' is no name in C that can be continued", options.name),
+              fmt::format("for example {}", spelled.substr(0, spelled.size() - 1)));
   const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt, .variant = options.variant});
   const CompileOptions compiling = compile_options(options, Target::OpenMP, sizes_of(options, entry.sizes));
   const backend::EmittedFiles files =
