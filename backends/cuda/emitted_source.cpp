@@ -158,24 +158,46 @@ class SourceWriter : EntryWriter {
     layout.lines += "  all.scratch = workspace.end.value;\n  Number most = 0;\n";
     for (const Worker& one : workers_) {
       layout.lines += fmt::format("  Run {0}(queue);\n  {0}_host({0}, {1}true{2});\n", one.name,
-                                  sizes_with_comma(".value"), std::string(nulls(one)));
+                                  sizes_with_comma(one, ".value"), std::string(nulls(one)));
       layout.lines +=
           fmt::format("  if ({0}.status != 0) all.status = {0}.status;\n  most = larger(most, {0}.bytes(){1});\n",
                       one.name, one.part == &plan_.facts_part ? " + line" : "");
     }
     layout.lines += "  workspace.end = workspace.end + most;\n";
     return fmt::format(
-        "\n// Where everything is in the tape and in the workspace; local arrays of all programs are in one place.\n"
-        "struct Layout {{\n  bool fits;\n  int status;\n  size_t tape_bytes, workspace_bytes;\n  int64_t "
-        "scratch;\n{}}};\n\n"
-        "inline Layout layout_of({}{}cudaStream_t queue) {{\n  Layout all{{}};\n  Places tape, workspace;\n{}"
-        "  return finished(all, tape, workspace);\n}}\n",
-        layout.members, plan_.sizes.empty() ? "Number" : parameters_of_layout(), ", ", layout.lines);
+               "\n// Where everything is in the tape and in the workspace; local arrays of all programs are in one "
+               "place.\n"
+               "struct Layout {{\n  bool fits;\n  int status;\n  size_t tape_bytes, workspace_bytes;\n  int64_t "
+               "scratch;\n{}}};\n\n"
+               "inline Layout measured_layout({}{}cudaStream_t queue) {{\n  Layout all{{}};\n  Places tape, "
+               "workspace;\n{}"
+               "  return finished(all, tape, workspace);\n}}\n",
+               layout.members, plan_.sizes.empty() ? "Number" : parameters_of_layout(), ", ", layout.lines) +
+           last_layout_text();
   }
 
-  std::string sizes_with_comma(const char* after) const {
+  /// Measuring goes through all launches, so the last layout is remembered.
+  std::string last_layout_text() const {
+    const std::string sizes = layout_arguments();
+    return fmt::format(
+        "\n// The same, remembered for the thread's last sizes and device.\n"
+        "inline Layout layout_of({0}cudaStream_t queue) {{\n"
+        "  static thread_local struct {{\n    int device = -1;\n    int64_t sizes[{1}] = {{}};\n    Layout layout = "
+        "{{}};\n"
+        "  }} last;\n"
+        "  const int64_t sizes[] = {{{2}}};\n  int device = 0;\n  bool same = cudaGetDevice(&device) == cudaSuccess && "
+        "device == last.device;\n"
+        "  for (int k = 0; k < {1}; ++k) same = same && sizes[k] == last.sizes[k];\n"
+        "  if (same) return last.layout;\n"
+        "  last.layout = measured_layout({2}, queue);\n  last.device = last.layout.status == 0 ? device : -1;\n"
+        "  for (int k = 0; k < {1}; ++k) last.sizes[k] = sizes[k];\n  return last.layout;\n}}\n",
+        plan_.sizes.empty() ? "int64_t, " : size_parameters(plan_, "int64_t") + ", ",
+        std::max<std::size_t>(plan_.sizes.size(), 1), sizes);
+  }
+
+  std::string sizes_with_comma(const Worker& one, const char* after) const {
     std::string out;
-    for (const std::string& size : plan_.sizes) out += name(size) + after + ", ";
+    for (const std::string& size : plan_.sizes_of(*one.part)) out += name(size) + after + ", ";
     return out;
   }
 
@@ -188,7 +210,7 @@ class SourceWriter : EntryWriter {
   /// Measures and starts one program: `int run_forward(.., char* scratch, queue)`.
   std::string run_function(const Worker& one) const {
     std::string parameters, arguments;
-    for (const std::string& size : plan_.sizes) {
+    for (const std::string& size : plan_.sizes_of(*one.part)) {
       parameters += "int64_t " + name(size) + ", ";
       arguments += name(size) + ", ";
     }
@@ -203,13 +225,15 @@ class SourceWriter : EntryWriter {
         "  if (run.status != 0) return run.status;\n  if (!memory.get()) return out_of_memory;\n"
         "  run.start(memory.get());\n  {0}_host(run, {3}stale{5});\n{7}  return run.status;\n}}\n",
         one.name, parameters, given, arguments, nulls(one), pointers,
-        unit_.any_form ? fmt::format("  run.narrow = {}_is_narrow({});\n", one.name, size_arguments(plan_)) : "",
+        unit_.any_form ? fmt::format("  run.narrow = {}_is_narrow({});\n", one.name,
+                                     arguments.substr(0, arguments.size() - std::min<std::size_t>(arguments.size(), 2)))
+                       : "",
         "  if (!scratch && cudaStreamSynchronize(queue) != cudaSuccess) return device_failed;\n");
   }
 
   /// `run_forward(sizes, stale, arrays, scratch, queue)`.
   std::string call(const Worker& one, const char* stale, const std::string& scratch) const {
-    std::string out = fmt::format("run_{}({}{}", one.name, sizes_with_comma(""), stale);
+    std::string out = fmt::format("run_{}({}{}", one.name, sizes_with_comma(one, ""), stale);
     for (const Array& array : one.part->program.arrays) out += ", " + array_argument(*one.part, array->name);
     return out + fmt::format(", {}, queue)", scratch);
   }
@@ -254,7 +278,7 @@ class SourceWriter : EntryWriter {
     parameters.push_back("cudaStream_t queue");
     out += joined(parameters, 30, 4) + ") {\n";
     std::string arguments = "run_sizing(";
-    for (const std::string& size : plan_.sizes) arguments += (is_computed(size) ? "0" : name(size)) + ", ";
+    arguments += sizes_with_comma(one, "");
     arguments += "true";
     for (const Array& array : one.part->program.arrays) {
       const auto result = std::find(plan_.computed.begin(), plan_.computed.end(), array->name);
@@ -270,10 +294,6 @@ class SourceWriter : EntryWriter {
                      "  int64_t values[{1}];\n  if (!fetch(values, results.get(), {1}, queue)) return device_failed;\n"
                      "{2}  return 0;\n}}\n",
                      arguments, plan_.computed.size(), fetches);
-  }
-
-  bool is_computed(const std::string& size) const {
-    return std::find(plan_.computed.begin(), plan_.computed.end(), size) != plan_.computed.end();
   }
 
   // The functions of the interface.

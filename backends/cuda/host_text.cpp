@@ -28,7 +28,8 @@ class HostWriter {
   HostText write(const std::string& name) {
     visit(part_.program.body);
     std::string parameters = "Run& run";
-    for (const std::string& size : plan_.sizes) parameters += ", [[maybe_unused]] int64_t " + plan_.names.of(size);
+    for (const std::string& size : plan_.sizes_of(part_))
+      parameters += ", [[maybe_unused]] int64_t " + plan_.names.of(size);
     parameters += ", [[maybe_unused]] int64_t " + stale_name();
     for (const Array& array : part_.program.arrays)
       parameters += ", [[maybe_unused]] const void* " + plan_.names.of(array->name);

@@ -89,22 +89,29 @@ namespace {
 /// counts as well. So each thing is looked at once, wherever it stands.
 class WidthWriter {
  public:
-  WidthWriter(const EmitPlan& plan, const ir::Program& program, Symbol stale)
-      : plan_(plan), stale_(std::move(stale)), text_(program), sizes_(program.sizes) {
+  WidthWriter(const EmitPlan& plan, const EmitPart& part)
+      : plan_(plan), part_(part), stale_(part.kept.stale), text_(part.program) {
     text_.index_type = either_width;
   }
 
   std::string write(const std::string& name, const Stmt& body, bool mapped) {
     for (const std::string& size : plan_.sizes) names_.fresh(size);
-    for (const Symbol& size : sizes_) check(interval(var(size)));
+    for (const Symbol& size : part_.program.sizes) check(interval(var(size)));
     visit(body, !mapped, "Interval(1)");
     return fmt::format(
         "\n// Whether all indices fit in 32 bits for these sizes.\ninline bool {}({}) {{\n  bool narrow = "
         "true;\n{}  return narrow;\n}}\n",
-        name, size_parameters(plan_, "[[maybe_unused]] int64_t"), code_.take());
+        name, parameters(), code_.take());
   }
 
  private:
+  std::string parameters() const {
+    std::string out;
+    for (const std::string& size : plan_.sizes_of(part_))
+      out += fmt::format("{}[[maybe_unused]] int64_t {}", out.empty() ? "" : ", ", plan_.names.of(size));
+    return out;
+  }
+
   void visit(const Stmt& s, bool in_kernel, const std::string& blocks) {
     if (!s) return;
     if (const auto* loop = s.as<For>()) return visit_loop(*loop, in_kernel || loop->mode == LoopMode::Grid, blocks);
@@ -243,13 +250,13 @@ class WidthWriter {
   }
 
   const EmitPlan& plan_;
+  const EmitPart& part_;
   const Symbol stale_;
   EmitState text_;  // knows what the emitted code computes with 64 bits
   NameTable names_{generated_name};
   std::map<Symbol, std::string> known_;
   std::map<std::string, std::string> defined_;  // iterators by their bounds
   std::set<std::string> checked_;
-  std::vector<Symbol> sizes_;
   CodeText code_;
 };
 
@@ -261,7 +268,7 @@ std::string width_text(const EmitPlan& plan, const EmitPart& part, const std::st
     const auto* loop = s.as<For>();
     mapped |= loop && loop->mode == LoopMode::Grid;
   });
-  return WidthWriter(plan, part.program, part.kept.stale).write(name, part.program.body, mapped);
+  return WidthWriter(plan, part).write(name, part.program.body, mapped);
 }
 
 }  // namespace loopgrad::backend

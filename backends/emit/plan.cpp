@@ -100,6 +100,15 @@ std::vector<Array> EmitPlan::tape() const {
   return all;
 }
 
+std::vector<std::string> EmitPlan::sizes_of(const EmitPart& part) const {
+  std::vector<std::string> known = sizes;
+  if (&part == &sizing)
+    std::erase_if(known, [&](const std::string& size) {
+      return std::find(computed.begin(), computed.end(), size) != computed.end();
+    });
+  return known;
+}
+
 std::vector<Array> own_arrays(const EmitPart& part) {
   std::vector<Array> all;
   for (const transforms::Record& record : part.records) all.push_back(record.array);

@@ -105,6 +105,8 @@ struct EmitPlan {
   bool has_sizing() const { return !sizing.is_empty(); }
   bool keeps_orders() const { return !forward.kept.arrays.empty() || !backward.kept.arrays.empty(); }
   std::vector<ir::Array> tape() const;
+  /// Those that are known when the part runs: all but what it computes.
+  std::vector<std::string> sizes_of(const EmitPart& part) const;
 };
 
 /// What a user gets. The source includes the header by its name.
