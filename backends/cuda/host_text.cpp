@@ -48,9 +48,9 @@ class HostWriter {
 
   const std::string& name_of(const Array& array) {
     std::string& known = locals_[array];
-    if (known.empty())
-      known =
-          plan_.names.of(array->role == ArrayRole::Local ? fmt::format("{} {}", array->name, array->id) : array->name);
+    if (!known.empty()) return known;
+    const bool is_local = array->role == ArrayRole::Local;
+    known = plan_.names.of(is_local ? fmt::format("{} {}", array->name, locals_.size()) : array->name);
     return known;
   }
 
