@@ -23,4 +23,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/loopgradConfig.cmake.in
   ${PROJECT_BINARY_DIR}/loopgradConfig.cmake INSTALL_DESTINATION ${LOOPGRAD_CONFIG_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/loopgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/loopgradConfig.cmake ${PROJECT_BINARY_DIR}/loopgradConfigVersion.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/LoopgradAddGradient.cmake
   DESTINATION ${LOOPGRAD_CONFIG_DIR})

@@ -145,8 +145,13 @@ Level above(Level level) { return static_cast<Level>(static_cast<int>(level) + 1
 std::string infix_text(Infix infix, const Expr& a, const Expr& b, EmitState& state, Level surrounding) {
   // Two literals would be computed in int: the first one fixes the type.
   const bool literals = a.kind() == Kind::IntConst && b.kind() == Kind::IntConst;
-  const std::string left = literals ? argument_text(a, state) : text_of(a, state, infix.level);
-  return wrapped(fmt::format("{} {} {}", left, infix.symbol, text_of(b, state, above(infix.level))), infix.level,
+  // Compilers ask for parentheses around a conjunction in a disjunction.
+  const auto operand = [&](const Expr& e, Level level) {
+    const auto* n = e.as<Binary>();
+    return text_of(e, state, infix.level == Level::Or && n && n->op == BinaryOp::And ? Level::Equality : level);
+  };
+  const std::string left = literals ? argument_text(a, state) : operand(a, infix.level);
+  return wrapped(fmt::format("{} {} {}", left, infix.symbol, operand(b, above(infix.level))), infix.level,
                  surrounding);
 }
 

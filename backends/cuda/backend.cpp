@@ -1,6 +1,8 @@
 // The target `cuda`: kernels for NVRTC, loaded onto the device found.
 #include "backends/interface/backend.h"
+#include "backends/cuda/emitted_source.h"
 #include "backends/cuda/emitter.h"
+#include "backends/emit/plan.h"
 #include "backends/cuda/executor.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/jit/cached_bytes.h"
@@ -150,6 +152,11 @@ class CudaBackend final : public Backend {
     result.source = unit->source();
     result.from_cache = code->all_from_cache();
     return result;
+  }
+  EmittedFiles files(const EmitPlan& plan) const override {
+    const InterfaceWords words = cuda_interface(plan);
+    std::string source = cuda_source(plan);  // gives out the statuses that the header declares
+    return {plan.name + ".h", header_text(plan, words), plan.name + ".cu", std::move(source), words.build};
   }
   std::unique_ptr<TapeStack> make_stack() const override { return std::make_unique<DeviceTapeStack>(); }
 };

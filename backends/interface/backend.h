@@ -14,6 +14,9 @@
 
 namespace loopgrad::backend {
 
+struct EmitPlan;
+struct EmittedFiles;
+
 /// The run-time stack of a naive tape, where its target keeps it. Memory is kept from call to call.
 class TapeStack {
  public:
@@ -70,6 +73,8 @@ class Backend {
   /// `name`: what messages call all of the programs. Throws CompileError.
   virtual Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string& name,
                            const KernelReasons& reasons) const = 0;
+  /// The files that a user compiles, from a plan that was made for this target. Throws UsageError where there are none.
+  virtual EmittedFiles files(const EmitPlan& plan) const = 0;
   virtual std::unique_ptr<TapeStack> make_stack() const = 0;
 };
 

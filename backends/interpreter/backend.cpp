@@ -1,4 +1,6 @@
 // The target `interpreter`: the IR as it is, or as it is mapped to a GPU.
+#include "backends/emit/plan.h"
+#include "backends/emit/plan.h"
 #include "backends/interface/backend.h"
 #include "backends/interpreter/interpreter.h"
 #include "backends/runtime/size_checks.h"
@@ -50,6 +52,10 @@ class InterpreterBackend final : public Backend {
                       .message = "the interpreter has no generated code",
                       .program = lowered.empty() ? "" : lowered.back().name,
                       .hint = "choose the target openmp or cuda"});
+  }
+  EmittedFiles files(const EmitPlan& plan) const override {
+    source({plan.backward.program}, {});  // which says that there are none
+    throw InternalError("the interpreter has got generated code");
   }
   Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string&,
                    const KernelReasons&) const override {

@@ -1,6 +1,8 @@
 // The target `openmp`: C++ for the system's compiler, loaded into this process.
 #include "backends/interface/backend.h"
+#include "backends/emit/plan.h"
 #include "backends/jit/kernel_cache.h"
+#include "backends/openmp/emitted_source.h"
 #include "backends/openmp/emitter.h"
 #include "backends/openmp/stack.h"
 #include "backends/runtime/blas_library.h"
@@ -123,6 +125,11 @@ class OpenmpBackend final : public Backend {
       result.codes.push_back(std::make_shared<OpenmpCode>(std::shared_ptr<const ir::Program>(lowered, &(*lowered)[i]),
                                                           options.threads, library, unit.functions[i]));
     return result;
+  }
+  EmittedFiles files(const EmitPlan& plan) const override {
+    const InterfaceWords words = openmp_interface(plan);
+    std::string source = openmp_source(plan);  // gives out the statuses that the header declares
+    return {plan.name + ".h", header_text(plan, words), plan.name + ".cpp", std::move(source), words.build};
   }
   std::unique_ptr<TapeStack> make_stack() const override { return std::make_unique<HostStack>(); }
 };

@@ -5,6 +5,7 @@
 #include "backends/openmp/region.h"
 #include "backends/openmp/stmt_text.h"
 #include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace {
 
 using namespace ir;
 
-constexpr const char* shared_types = R"(
+constexpr const char* shared_types_begin = R"(
 #ifndef LOOPGRAD_KERNEL_TYPES
 #define LOOPGRAD_KERNEL_TYPES
 /* What the functions return. */
@@ -27,32 +28,20 @@ struct loopgrad_stack {
   int64_t size, capacity, peak; /* bytes */
 };
 /* Memory that is kept from call to call. Start with zeros; `data` is the caller's to free. */
-struct loopgrad_block {
-  void* data;
-  int64_t bytes;
-};
-#endif
 )";
 
-constexpr const char* blas_type = R"(
-#ifndef LOOPGRAD_KERNEL_BLAS
-#define LOOPGRAD_KERNEL_BLAS
-/* A BLAS with the Fortran interface and integers of 32 bits. Calls come from several threads at once, so it must itself
-   run on one: openblas_set_num_threads(1). */
-struct loopgrad_blas {
-  void (*sgemm)(void);
-  void (*dgemm)(void);
-  double least_work; /* products of fewer multiplications are left to loops */
-};
-#endif
-)";
+std::string shared_types() { return std::string(shared_types_begin) + block_type_text + "#endif\n"; }
+
+std::string guarded_blas_type() {
+  return std::string("\n#ifndef LOOPGRAD_KERNEL_BLAS\n#define LOOPGRAD_KERNEL_BLAS\n") + blas_type_text + "#endif\n";
+}
 
 /// Everything about one function that its declaration and definition share.
 struct FunctionText {
   EmittedFunction function;
   std::string declaration;  // the argument struct and the prototype, in C
-  std::string definition;   // in C++
-  std::set<Helper> helpers;
+  WorkFunction work;
+  std::string entry;  // in C++
 };
 
 bool is_const(const Array& array) { return array->role == ArrayRole::Input; }
@@ -103,13 +92,9 @@ bool mentions(const std::string& text, const std::string& name) {
   return false;
 }
 
-struct Parameter {
-  std::string declaration, argument;
-};
-
 /// Parameters of the function that does the work, as far as its body uses them; restrict counts on parameters only.
-std::vector<Parameter> parameters_of(const Program& program, const FunctionUses& uses, const std::string& body,
-                                     EmitState& state) {
+std::vector<EmittedParameter> parameters_of(const Program& program, const FunctionUses& uses, const std::string& body,
+                                            EmitState& state) {
   const std::set<Array> aliased = aliased_arrays(program);
   std::set<Array> written;
   walk_stmts(program.body, [&](const Stmt& s) {
@@ -117,20 +102,49 @@ std::vector<Parameter> parameters_of(const Program& program, const FunctionUses&
     if (const auto* n = s.as<Reduce>()) written.insert(n->array);
     if (const auto* n = s.as<Pop>()) written.insert(n->array);
   });
-  std::vector<Parameter> list;
-  auto add = [&](const std::string& type, const std::string& name) {
-    if (mentions(body, name)) list.push_back({type + name, "args->" + name});
+  using Of = EmittedParameter::Kind;
+  std::vector<EmittedParameter> list;
+  const auto add = [&](Of kind, const std::string& name, std::string declaration, const std::string& member) {
+    list.push_back(EmittedParameter{kind, name, std::move(declaration), member});
   };
-  for (const Symbol& size : program.sizes) add("int64_t ", state.names.of(size));
-  for (const Array& array : program.arrays)
-    add(fmt::format("{}{}* {}", written.count(array) ? "" : "const ", storage_cpp_type(array->type),
-                    aliased.count(array) ? "" : "__restrict "),
-        state.names.of(array));
-  if (uses.stack) list.push_back({"loopgrad_stack* home", "args->stack"});
-  if (uses.heap) list.push_back({"loopgrad_block* workspace", "args->workspace"});
-  if (uses.contractions) list.push_back({"const loopgrad_blas* blas", "args->blas"});
-  if (uses.threads || uses.contractions) list.push_back({"int threads", "threads"});
+  for (const Symbol& size : program.sizes)
+    if (const std::string& name = state.names.of(size); mentions(body, name))
+      add(Of::Size, size.name, "int64_t " + name, name);
+  for (const Array& array : program.arrays) {
+    const std::string& name = state.names.of(array);
+    if (!mentions(body, name)) continue;
+    add(Of::Array, array->name,
+        fmt::format("{}{}* {}{}", written.count(array) ? "" : "const ", storage_cpp_type(array->type),
+                    aliased.count(array) ? "" : "__restrict ", name),
+        name);
+  }
+  if (uses.stack) add(Of::Stack, "", "loopgrad_stack* home", "stack");
+  if (uses.heap) add(Of::Workspace, "", "loopgrad_block* workspace", "workspace");
+  if (uses.contractions) add(Of::Blas, "", "const loopgrad_blas* blas", "blas");
+  if (uses.threads || uses.contractions) add(Of::Threads, "", "int threads", "");
   return list;
+}
+
+/// The extents of local arrays in sizes of the program, as far as sizes decide.
+std::vector<WorkspaceBlock> sized_blocks(std::vector<WorkspaceBlock> blocks, const Program& program,
+                                         const std::vector<NamedExtent>& names) {
+  const std::set<Symbol> sizes(program.sizes.begin(), program.sizes.end());
+  for (WorkspaceBlock& block : blocks) {
+    std::vector<Expr> shape = block.array->shape;
+    bool of_sizes = true;
+    for (Expr& extent : shape) {
+      for (auto name = names.rbegin(); name != names.rend(); ++name)
+        extent = substitute(extent, {{name->symbol, name->value}});
+      walk(extent, [&](const Expr& part) {
+        const auto* v = part.as<Var>();
+        of_sizes &= part.kind() != Kind::Load && (!v || sizes.count(v->symbol) > 0);
+      });
+    }
+    block.array = of_sizes ? make_array(block.array->name, block.array->type, shape, ArrayRole::Local,
+                                        block.array->location)
+                           : nullptr;
+  }
+  return blocks;
 }
 
 FunctionText function_text(const Program& source, const std::string& name) {
@@ -149,28 +163,50 @@ FunctionText function_text(const Program& source, const std::string& name) {
   }
   BodyText body = body_text(program, uses, state);
   body.text = constants + body.text;
-  std::vector<std::string> declarations, arguments;
-  for (Parameter& parameter : parameters_of(program, uses, body.text, state)) {
-    declarations.push_back(std::move(parameter.declaration));
-    arguments.push_back(std::move(parameter.argument));
-  }
   FunctionText out;
-  out.function = {name, body.workspace_blocks, uses.stack, uses.contractions, uses.threads || uses.contractions};
+  WorkFunction& work = out.work;
+  work.name = name + "run";
+  work.parameters = parameters_of(program, uses, body.text, state);
+  work.uses_stack = uses.stack;
+  std::vector<std::string> declarations, arguments;
+  for (const EmittedParameter& parameter : work.parameters) {
+    declarations.push_back(parameter.declaration);
+    arguments.push_back(parameter.kind == EmittedParameter::Kind::Threads ? "threads" : "args->" + parameter.member);
+  }
+  out.function = {name, static_cast<int>(body.workspace_blocks.size()), uses.stack, uses.contractions,
+                  uses.threads || uses.contractions};
   out.declaration = declaration_text(program, out.function, state);
-  out.definition = fmt::format("\nstatic int {}run({}) {{\n{}  return loopgrad_ok;\n}}\n", name,
-                               joined(declarations, 20, 4), body.text);
-  out.definition += fmt::format("\nextern \"C\" int {0}({1}const {0}args* args) {{\n", name,
-                                arguments.empty() ? "[[maybe_unused]] " : "");
+  work.definition = fmt::format("\nstatic int {}({}) {{\n{}  return loopgrad_ok;\n}}\n", work.name,
+                                joined(declarations, 20, 4), body.text);
+  work.blocks = sized_blocks(std::move(body.workspace_blocks), program, extents);
+  out.entry = fmt::format("\nextern \"C\" int {0}({1}const {0}args* args) {{\n", name,
+                          arguments.empty() ? "[[maybe_unused]] " : "");
   if (uses.threads || uses.contractions)
-    out.definition +=
+    out.entry +=
         "  const int threads = args->num_threads > 0 ? static_cast<int>(args->num_threads) : omp_get_max_threads();\n";
-  out.definition += fmt::format("  return {}run({});\n}}\n", name, joined(arguments, 20, 4));
-  out.helpers = std::move(state.helpers);
-  if (uses.stack) out.helpers.insert(Helper::Stack);
+  out.entry += fmt::format("  return {}({});\n}}\n", work.name, joined(arguments, 20, 4));
+  work.helpers = std::move(state.helpers);
+  if (uses.stack) work.helpers.insert(Helper::Stack);
   return out;
 }
 
 }  // namespace
+
+const char* const block_type_text = R"(struct loopgrad_block {
+  void* data;
+  int64_t bytes;
+};
+)";
+
+const char* const blas_type_text =
+    R"(/* A BLAS with the Fortran interface and integers of 32 bits. Calls come from several threads at once, so it must itself
+   run on one: openblas_set_num_threads(1). */
+struct loopgrad_blas {
+  void (*sgemm)(void);
+  void (*dgemm)(void);
+  double least_work; /* products of fewer multiplications are left to loops */
+};
+)";
 
 EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string& header_name) {
   EmittedUnit unit;
@@ -182,13 +218,13 @@ EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string&
     titles += (titles.empty() ? "" : ", ") + text.function.name;
     unit.functions.push_back(text.function);
     declarations += text.declaration;
-    definitions += text.definition;
-    helpers.insert(text.helpers.begin(), text.helpers.end());
+    definitions += text.work.definition + text.entry;
+    helpers.insert(text.work.helpers.begin(), text.work.helpers.end());
   }
   declarations = fmt::format(
       "#include <stdbool.h>\n#include <stdint.h>\n{}\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n{}"
       "\n#ifdef __cplusplus\n}}\n#endif\n",
-      helpers.count(Helper::Multiply) ? std::string(shared_types) + blas_type : shared_types, declarations);
+      helpers.count(Helper::Multiply) ? shared_types() + guarded_blas_type() : shared_types(), declarations);
   const std::string title = fmt::format("Generated by loopgrad: {}. Arrays are row-major and contiguous.", titles);
   unit.header = fmt::format("/* {} */\n#pragma once\n{}", title, declarations);
   unit.source =
@@ -199,6 +235,13 @@ EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string&
   if (!helpers.empty()) unit.source += "\nnamespace {\n" + openmp_helpers(helpers) + "\n}  // namespace\n";
   unit.source += definitions;
   return unit;
+}
+
+std::vector<WorkFunction> emit_work_functions(const std::vector<Program>& programs) {
+  NameTable names(generated_name);
+  std::vector<WorkFunction> all;
+  for (const Program& program : programs) all.push_back(function_text(program, names.fresh(program.name)).work);
+  return all;
 }
 
 }  // namespace loopgrad::backend

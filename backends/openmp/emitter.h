@@ -1,8 +1,11 @@
 // Readable, self-contained C++ with OpenMP from programs whose parallel loops are marked.
 #pragma once
 
+#include "backends/c_text/prelude.h"
+#include "backends/openmp/stmt_text.h"
 #include "dsl/ir/program.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,23 @@ struct EmittedFunction {
   bool uses_stack = false;
   bool uses_blas = false;  // then `blas` (loopgrad_blas*, or null) is the last member
   bool uses_threads = false;
+};
+
+/// A parameter of the function that does the work, `static int NAME_run(..)`: what stands for it, by kind.
+struct EmittedParameter {
+  enum class Kind { Size, Array, Stack, Workspace, Blas, Threads };
+  Kind kind;
+  std::string name;                 // of a size or an array, as in the program
+  std::string declaration, member;  // "int64_t n_", and of the argument struct: "n_"
+};
+
+/// What does the work of a program, without the way in for other languages.
+struct WorkFunction {
+  std::string name, definition;  // "conv1d_forward_run"
+  std::vector<EmittedParameter> parameters;
+  std::vector<WorkspaceBlock> blocks;  // extents in sizes of the program; those that others decide have none
+  std::set<Helper> helpers;
+  bool uses_stack = false;
 };
 
 /// One translation unit.
@@ -42,5 +62,12 @@ inline constexpr const char* speed_flags =
 /// Emits one function per program, named after it. With a `header_name` the source includes that file instead of
 /// repeating the declarations. Throws nothing but InternalError.
 EmittedUnit emit_openmp(const std::vector<ir::Program>& programs, const std::string& header_name = {});
+
+/// The same code for a file with a way in of its own.
+std::vector<WorkFunction> emit_work_functions(const std::vector<ir::Program>& programs);
+
+/// The C structs that work functions are given: a block of memory, a library for products.
+extern const char* const block_type_text;
+extern const char* const blas_type_text;
 
 }  // namespace loopgrad::backend

@@ -8,11 +8,13 @@ const std::string& LocalMemory::name_of(const ir::Array& array) {
   return name;
 }
 
-void LocalMemory::reserve(const ir::Array& array, const char* parts) {
+void LocalMemory::reserve(const ir::Array& array, bool per_thread) {
   state_.helpers.insert(Helper::Scratch);
   const std::string& memory = name_of(array);
-  code_.line("Scratch<{}> {}(workspace, {});", storage_cpp_type(array->type), memory, blocks_++);
-  code_.line("if (!{}.reserve({}, {{{}}})) return loopgrad_out_of_memory;", memory, parts, extents(array));
+  code_.line("Scratch<{}> {}(workspace, {});", storage_cpp_type(array->type), memory, blocks_.size());
+  blocks_.push_back({array, per_thread});
+  code_.line("if (!{}.reserve({}, {{{}}})) return loopgrad_out_of_memory;", memory, per_thread ? "threads" : "1",
+             extents(array));
 }
 
 void LocalMemory::declare_pointer(const ir::Array& array, const char* part) {

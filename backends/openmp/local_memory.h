@@ -3,6 +3,7 @@
 
 #include "backends/c_text/code_text.h"
 #include "backends/c_text/expr_text.h"
+#include "backends/openmp/stmt_text.h"
 
 namespace loopgrad::backend {
 
@@ -14,15 +15,15 @@ class LocalMemory {
   /// The object that holds an array.
   const std::string& name_of(const ir::Array& array);
 
-  /// Declares the object as a block of the call's workspace and gives it memory for `parts` arrays.
-  void reserve(const ir::Array& array, const char* parts);
+  /// Declares the object as a block of the call's workspace and gives it memory for one array, or one for each thread.
+  void reserve(const ir::Array& array, bool per_thread);
   /// `float* const x = x_memory.part(0);`
   void declare_pointer(const ir::Array& array, const char* part);
   /// The extents, as arguments.
   std::string extents(const ir::Array& array);
 
-  /// How many blocks of the workspace were reserved.
-  int blocks() const { return blocks_; }
+  /// The blocks of the workspace that were reserved, by number.
+  const std::vector<WorkspaceBlock>& blocks() const { return blocks_; }
 
  private:
   std::string checked_text(const ir::Expr& e);
@@ -30,7 +31,7 @@ class LocalMemory {
   EmitState& state_;
   CodeText& code_;
   std::map<ir::Array, std::string> names_;
-  int blocks_ = 0;
+  std::vector<WorkspaceBlock> blocks_;
 };
 
 }  // namespace loopgrad::backend

@@ -28,7 +28,7 @@ template <class Integer, class Float>
 inline Integer to_integer(Float a) {
   constexpr Float end = sizeof(Integer) == 4 ? 0x1p31f : 0x1p63f;
   constexpr Integer least = sizeof(Integer) == 4 ? INT32_MIN : INT64_MIN;
-  const Integer inside = static_cast<Integer>((a >= -end) & (a < end) ? a : Float(0));
+  const Integer inside = static_cast<Integer>(((a >= -end) & (a < end)) ? a : Float(0));
   const Integer below = a < -end ? least : inside;
   return a >= end ? ~least : below;
 }
@@ -180,14 +180,21 @@ class Stack {
 
 }  // namespace
 
-std::string openmp_helpers(const std::set<Helper>& used) {
+std::string openmp_helpers(const std::set<Helper>& used, WorkspaceOf owner) {
   std::set<Helper> all = used;
   if (all.count(Helper::TanhF32) || all.count(Helper::SigmoidF32)) all.insert(Helper::ExpF32);
   if (all.count(Helper::MinReduction)) all.insert(Helper::MinOf);
   if (all.count(Helper::MaxReduction)) all.insert(Helper::MaxOf);
   const bool vector_math = all.count(Helper::ExpF32) || all.count(Helper::LogF32);
   if (vector_math) all.insert(Helper::Fused);
-  return (vector_math ? vector_math_basics : "") + helper_definitions(all, own_texts());
+  std::string text = (vector_math ? vector_math_basics : "") + helper_definitions(all, own_texts());
+  if (owner == WorkspaceOf::Caller && all.count(Helper::Scratch)) {
+    const std::string kept = "    std::free(block_->data);\n";
+    text.replace(text.find(kept), kept.size(),
+                 "    if (block_ != &own_) block_ = &own_;  // no room in the caller's memory: data decide the extents\n" +
+                     kept);
+  }
+  return text;
 }
 
 }  // namespace loopgrad::backend

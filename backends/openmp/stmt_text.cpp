@@ -348,7 +348,7 @@ class StmtWriter {
       const auto& n = *s.as<Allocate>();
       comment(n.location);
       const bool per_thread = n.home == Home::PerThread;
-      memory_.reserve(n.array, per_thread ? "threads" : "1");
+      memory_.reserve(n.array, per_thread);
       if (!per_thread) memory_.declare_pointer(n.array, "0");
     }
   }
@@ -367,7 +367,7 @@ class StmtWriter {
       case Home::Call:
         if (n.reserved_out == 0) {
           comment(n.location);
-          memory_.reserve(n.array, "1");
+          memory_.reserve(n.array, false);
           memory_.declare_pointer(n.array, "0");
         }
         break;

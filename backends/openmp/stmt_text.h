@@ -6,10 +6,16 @@
 
 namespace loopgrad::backend {
 
+/// The memory of a local array in a workspace: parts on cache lines of their own.
+struct WorkspaceBlock {
+  ir::Array array;
+  bool per_thread = false;  // a part for each thread
+};
+
 /// The body of a generated function, indented by one level, and the workspace blocks that it uses.
 struct BodyText {
   std::string text;
-  int workspace_blocks = 0;
+  std::vector<WorkspaceBlock> workspace_blocks;
 };
 
 BodyText body_text(const ir::Program& program, const FunctionUses& uses, EmitState& state);

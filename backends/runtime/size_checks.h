@@ -9,13 +9,6 @@ namespace loopgrad::backend {
 /// decide are checked where the generated code computes them.
 class SizeChecks {
  public:
-  explicit SizeChecks(const ir::Program& program);
-
-  /// Throws UsageError(BadSize) at the user's line for an expression that does not fit into 64 bits, and for a local
-  /// array whose bytes do not. An extent below zero counts as zero.
-  void check(const SizeValues& sizes) const;
-
- private:
   struct Bound {
     ir::Expr value;
     std::string loop;
@@ -26,6 +19,16 @@ class SizeChecks {
     std::vector<ir::Expr> extents;  // those of sizes alone
   };
 
+  explicit SizeChecks(const ir::Program& program);
+
+  /// Throws UsageError(BadSize) at the user's line for an expression that does not fit into 64 bits, and for a local
+  /// array whose bytes do not. An extent below zero counts as zero.
+  void check(const SizeValues& sizes) const;
+  /// What `check` evaluates, for code that does so itself.
+  const std::vector<Bound>& bounds() const { return bounds_; }
+  const std::vector<Local>& locals() const { return locals_; }
+
+ private:
   [[noreturn]] void refuse(const std::string& message, const std::string& loop, const std::string& array,
                            const SourceLocation& location) const;
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -313,6 +314,26 @@ TEST(Check, FillsIndexArraysByTheirFacts) {
   const CliResult result =
       run_cli({{.name = "facts", .summary = "", .build = build, .sizes = {{"n", 7}, {"e", 19}}}}, {"check", "facts"});
   EXPECT_EQ(result.status, 0) << result.out << result.err;
+}
+
+TEST(Emit, WritesTwoFilesAndLeavesThemAloneWhenTheyWouldBeTheSame) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / ("emit." + std::to_string(getpid()));
+  for (const std::string target : {"openmp", "cuda"}) {
+    const std::vector<std::string> words = {"emit",          "conv1d", "--target", target,   "--out",
+                                            folder.string(), "--name", "c1",       "--json", "-"};
+    const auto json = ordered_json::parse(run_cli(programs::all(), words).out);
+    const fs::path source = json["source"].get<std::string>(), header = json["header"].get<std::string>();
+    EXPECT_EQ(source.filename(), target == "cuda" ? "c1.cu" : "c1.cpp");
+    ASSERT_TRUE(fs::exists(source) && fs::exists(header));
+    std::ifstream file(header);
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    EXPECT_NE(text.find("int c1_forward(int64_t n_, int64_t k_, const float* x_,"), std::string::npos) << text;
+    const auto before = fs::last_write_time(source);
+    EXPECT_EQ(run_cli(programs::all(), words).status, 0);
+    EXPECT_EQ(fs::last_write_time(source), before);
+  }
+  fs::remove_all(folder);
 }
 
 TEST(Fuzz, CountsWhatItTried) {

@@ -10,3 +10,4 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build -G ${GENERATO
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/quickstart)
 run(${WORK}/build/own_program check damped)
+run(${WORK}/build/fit)

@@ -13,6 +13,7 @@ namespace loopgrad::cli {
 int list_programs(const Options& options, const std::vector<ProgramEntry>& programs);
 int show_program(const Options& options);
 int explain_program(const Options& options);
+int emit_program(const Options& options);
 int check_program(const Options& options);
 int compare_variants(const Options& options);
 int fuzz_programs(const Options& options);

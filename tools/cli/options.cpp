@@ -20,6 +20,7 @@ struct Raw {  // as typed
   std::vector<std::string> without;
   bool keep_going = false, versioned = false;
   bool clear = false;
+  std::string out, name;
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -110,6 +111,8 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.json = raw.json;
   options.clear = raw.clear;
   options.versioned = raw.versioned;
+  options.out = raw.out;
+  options.name = raw.name;
   if (!raw.target.empty())
     options.target = named<Target>(raw.target, "target",
                                    {{name_of(Target::Interpreter), Target::Interpreter},
@@ -161,6 +164,7 @@ constexpr CommandRow kCommands[] = {
     {Command::List, "list", "the programs, with a line each and their sizes"},
     {Command::Show, "show", "a program, its gradient at any stage, or the generated code"},
     {Command::Explain, "explain", "tape, sums, parallel loops, bytes and operations, with the reasons"},
+    {Command::Emit, "emit", "sources with a C interface that need no loopgrad: a header and a C++ or CUDA file"},
     {Command::Check, "check", "gradients against forward mode and differences; exit status 1 on a mismatch"},
     {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"},
     {Command::Fuzz, "fuzz", "random loop programs, every variant against every other; exit status 1 on a mismatch"},
@@ -257,13 +261,20 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--schedule", raw.schedule,
                      "steps for the forward program, e.g. \"tile(i, j, 32, 32); unroll(k, 4)\"");
       sub.add_option("--backward-schedule", raw.backward_schedule, "steps for the backward program");
+    } else if (row.command == Command::Emit) {
+      sub.add_option("--out", raw.out, "the folder that the two files go to")->required();
+      sub.add_option("--name", raw.name, "of the files and functions (the program's)");
+      sub.add_option("--size", raw.sizes, "sizes that plans are made for, e.g. --size n=1000,k=16")
+          ->allow_extra_args(false);
     } else {
       add_run_options(sub, raw);
     }
-    if (row.command == Command::Explain) sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+    if (row.command == Command::Explain || row.command == Command::Emit)
+      sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
+    if (row.command == Command::Compare || row.command == Command::Emit)
+      sub.add_option("--facts", raw.facts, "verify, trust or check-accesses: facts and indices from data");
     if (row.command != Command::Compare) continue;
     sub.add_option("--only", raw.only, "measure no other variant than this one");
-    sub.add_option("--facts", raw.facts, "verify, trust or check-accesses: facts and indices from data");
     sub.add_flag("--versioned", raw.versioned, "integer inputs are passed as `versioned`: they stay as they are");
   }
   try {

@@ -10,7 +10,7 @@
 
 namespace loopgrad::cli {
 
-enum class Command { List, Show, Explain, Check, Compare, Fuzz, Cache };
+enum class Command { List, Show, Explain, Emit, Check, Compare, Fuzz, Cache };
 enum class Stage { Program, Adjoint, Summation, Loops, Schedule, Code };
 
 /// What `fuzz` takes besides a seed and a target.
@@ -34,12 +34,13 @@ struct Options {
   Sizes sizes;                  // those given; see `sizes_of`
   int threads = 0;
   int threads_per_block = 0;                       // of the target cuda
-  Facts facts = Facts::Verify;                     // of `compare`
+  Facts facts = Facts::Verify;                     // of `compare` and `emit`
   bool versioned = false;                          // of `compare`
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   FuzzOptions fuzz;
-  bool clear = false;  // of `cache`
+  std::string out, name;  // of `emit`: the folder, and the name of files and functions (empty: the program's)
+  bool clear = false;     // of `cache`
   std::string json;    // a file name, "-" for standard output, empty for none
 };
 

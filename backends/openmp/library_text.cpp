@@ -1,0 +1,88 @@
+#include "backends/openmp/library_text.h"
+
+#include "dsl/ir/visit.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::backend {
+
+bool uses_library(const ir::Program& program) {
+  bool uses = false;
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) { uses |= s.as<ir::Contraction>() != nullptr; });
+  return uses;
+}
+
+std::string library_declarations(const std::string& macro) {
+  return fmt::format(R"(
+#ifndef {0}_NO_BLAS
+extern "C" {{
+void sgemm_(void);
+void dgemm_(void);
+// Of OpenBLAS; another library does without.
+__attribute__((weak)) void openblas_set_num_threads(int);
+__attribute__((weak)) int openblas_get_num_threads(void);
+__attribute__((weak)) int openblas_get_parallel(void);
+}}
+#endif
+)",
+                     macro);
+}
+
+std::string library_session(const std::string& macro) {
+  return fmt::format(R"(
+#ifndef {0}_NO_BLAS
+// A BLAS that runs on one thread while this lives: products are shared out to threads in panels.
+class Library {{
+ public:
+  Library() {{
+    if (on_openmp()) {{  // its number of threads is that of OpenMP, for each calling thread
+      openmp_threads_ = omp_get_max_threads();
+      omp_set_num_threads(1);
+    }} else if (openblas_set_num_threads && openblas_get_num_threads) {{
+      const std::lock_guard<std::mutex> lock(mutex());
+      if (users()++ == 0) {{
+        threads_before() = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+      }}
+    }}
+  }}
+  Library(const Library&) = delete;
+  ~Library() {{
+    if (on_openmp()) {{
+      omp_set_num_threads(openmp_threads_);
+    }} else if (openblas_set_num_threads && openblas_get_num_threads) {{
+      const std::lock_guard<std::mutex> lock(mutex());
+      if (--users() == 0) openblas_set_num_threads(threads_before());
+    }}
+  }}
+  const loopgrad_blas* functions() const {{ return &functions_; }}
+
+ private:
+  static bool on_openmp() {{ return openblas_get_parallel && openblas_get_parallel() == 2; }}
+  static std::mutex& mutex() {{
+    static std::mutex one;
+    return one;
+  }}
+  static int& users() {{
+    static int count = 0;
+    return count;
+  }}
+  static int& threads_before() {{
+    static int count = 1;
+    return count;
+  }}
+  const loopgrad_blas functions_ = {{sgemm_, dgemm_, 32768}};
+  int openmp_threads_ = 1;
+}};
+#else
+// Loops do all products.
+class Library {{
+ public:
+  const loopgrad_blas* functions() const {{ return nullptr; }}
+}};
+#endif
+)",
+                     macro);
+}
+
+}  // namespace loopgrad::backend

@@ -1,0 +1,214 @@
+// What functions of emitted sources refuse, and that they write nothing then; and what cannot be emitted.
+#include "backends/emit_files.h"
+#include "tests/emit/emitted_library.h"
+#include "tests/error/expect_error.h"
+
+#include <loopgrad/program.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+
+namespace loopgrad::test {
+namespace {
+
+constexpr int bad_argument = 1, overlap = 2, bad_size = 3, small_memory = 4, bad_fact = 6, bad_index = 7;
+
+/// y[i] = x[idx[i]]^2 + x[i + 1]; idx is stated to be in range.
+Program gather(const std::function<void(ProgramBuilder&, const ArrayHandle&, const Value&)>& state) {
+  ProgramBuilder p("gather");
+  auto n = p.size("n"), m = p.size("m");
+  auto idx = p.input<int>("idx", {n});
+  auto x = p.input<float>("x", {m});
+  auto y = p.output<float>("y", {n});
+  state(p, idx, m);
+  for (auto i : p.loop("i", 0, n)) y(i) = x(idx(i)) * x(idx(i)) + x(i + 1);
+  return p.build();
+}
+
+class EmittedGather : public testing::Test {
+ protected:
+  static EmittedLibrary& library() {
+    static EmittedLibrary one(
+        differentiate(gather([](ProgramBuilder& p, const ArrayHandle& idx, const Value& m) { p.in_range(idx, 0, m); }),
+                      {.wrt = {"x"}}),
+        "gather");
+    return one;
+  }
+  void SetUp() override { ASSERT_EQ(library().memory(sizes, 1), 0); }
+  Arguments arrays() {
+    return {{"idx", view(idx.data(), {n})},
+            {"x", view(x.data(), {m})},
+            {"y", view(y.data(), {n})},
+            {"d_y", view(d_y.data(), {n})},
+            {"d_x", view(d_x.data(), {m})}};
+  }
+  void expect_refused(int status, int kind, const std::string& part) {
+    EXPECT_EQ(status & 255, kind);
+    const std::string text = library().error_text(status);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_EQ(y, std::vector<float>(n, -7)) << "nothing is written";
+    EXPECT_EQ(d_x, std::vector<float>(m, -7)) << "nothing is written";
+  }
+
+  static constexpr std::int64_t n = 100, m = 101;
+  Sizes sizes = {{"n", n}, {"m", m}};
+  std::vector<int> idx = std::vector<int>(n, 3);
+  std::vector<float> x = std::vector<float>(m, 2), y = std::vector<float>(n, -7), d_y = std::vector<float>(n, 1),
+                     d_x = std::vector<float>(m, -7);
+};
+
+TEST_F(EmittedGather, ComputesWhatItShould) {
+  EXPECT_EQ(library().check(sizes, arrays(), 1), 0);
+  ASSERT_EQ(library().forward(sizes, arrays(), 1), 0);
+  ASSERT_EQ(library().backward(sizes, arrays(), 1), 0);
+  EXPECT_EQ(y, std::vector<float>(n, 6));
+  EXPECT_EQ(d_x[3], 2 * 2 * n + 1);
+  EXPECT_EQ(d_x[0], 0);
+  EXPECT_EQ(d_x[m - 1], 1);
+}
+
+TEST_F(EmittedGather, LooksAtFacts) {
+  idx[50] = m;
+  expect_refused(library().check(sizes, arrays(), 1), bad_fact, "does not hold");
+  expect_refused(library().forward(sizes, arrays(), 1), bad_fact, "does not hold");
+  expect_refused(library().backward(sizes, arrays(), 1), bad_fact, "does not hold");
+  idx[50] = -1;
+  expect_refused(library().forward(sizes, arrays(), 1), bad_fact, "does not hold");
+}
+
+TEST_F(EmittedGather, LooksAtSizes) {
+  sizes["n"] = -1;
+  expect_refused(library().forward(sizes, arrays(), 1), bad_size, "'n' is negative");
+  sizes["n"] = std::numeric_limits<std::int64_t>::max() / 2;
+  expect_refused(library().memory(sizes, 1), bad_size, "do not fit in 64 bits");
+  sizes = {{"n", n}, {"m", m - 1}};  // x[i + 1] would leave x
+  expect_refused(library().forward(sizes, arrays(), 1), bad_index, "array 'x', dimension 0 (");
+}
+
+TEST_F(EmittedGather, LooksAtArrays) {
+  Arguments all = arrays();
+  all["x"].data = nullptr;
+  expect_refused(library().forward(sizes, all, 1), bad_argument, "'x' is null");
+  all = arrays();
+  all["x"].data = reinterpret_cast<char*>(x.data()) + 1;
+  expect_refused(library().forward(sizes, all, 1), bad_argument, "'x' is null or not aligned");
+  all = arrays();
+  all["y"].data = x.data() + 50;
+  expect_refused(library().forward(sizes, all, 1), overlap, "'y' shares memory");
+  all = arrays();
+  all["d_x"].data = d_y.data();
+  expect_refused(library().backward(sizes, all, 1), overlap, "'d_");
+}
+
+TEST_F(EmittedGather, LooksAtMemory) {
+  ASSERT_GT(library().workspace_bytes, 0u);
+  library().workspace_bytes -= 64;
+  expect_refused(library().backward(sizes, arrays(), 1), small_memory, "fewer bytes");
+}
+
+TEST_F(EmittedGather, WithoutElementsNeedsNoArrays) {
+  sizes = {{"n", 0}, {"m", 0}};
+  ASSERT_EQ(library().memory(sizes, 1), 0);
+  EXPECT_EQ(library().forward(sizes, {}, 1), 0);
+  EXPECT_EQ(library().backward(sizes, {}, 1), 0);
+}
+
+/// h[i64(t[i])] += w[i] with a t that the program computes: nobody knows the index before it runs.
+TEST(EmittedRecords, TellWhatWasLeftOut) {
+  ProgramBuilder p("scatter");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n}), w = p.input<float>("w", {n});
+  auto h = p.output<float>("h", {m});
+  auto t = p.local<float>("t", {n});
+  for (auto i : p.loop("i", 0, n)) t(i) = select(x(i) < 2.0f, x(i), x(i) * 2.0f);
+  for (auto k : p.loop("k", 0, m)) h(k) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    auto bin = p.scalar<std::int64_t>("bin");
+    bin = cast<std::int64_t>(t(i));
+    h(bin) += w(i);
+  }
+  EmittedLibrary library(differentiate(p.build(), {.wrt = {"w"}}), "scatter");
+  std::vector<float> values = {0, 1, 1, 1}, weights = {1, 2, 3, 4}, sums(3);
+  const Sizes sizes = {{"n", 4}, {"m", 3}};
+  const Arguments arrays = {
+      {"x", view(values.data(), {4})}, {"w", view(weights.data(), {4})}, {"h", view(sums.data(), {3})}};
+  ASSERT_EQ(library.memory(sizes, 1), 0);
+  ASSERT_EQ(library.forward(sizes, arrays, 1), 0);
+  EXPECT_EQ(sums, (std::vector<float>{1, 9, 0}));
+  values[2] = 2;  // 4
+  const int status = library.forward(sizes, arrays, 1);
+  EXPECT_EQ(status & 255, bad_index);
+  EXPECT_NE(library.error_text(status).find("outside of 'h', dimension 0; it was left out"), std::string::npos);
+  values[2] = 1;
+  EXPECT_EQ(library.forward(sizes, arrays, 1), 0) << "an error is over once it is told";
+  const Sizes none = {{"n", 4}, {"m", 0}};  // every index is out of range, and 0 of an array without elements
+  ASSERT_EQ(library.memory(none, 1), 0);
+  EXPECT_EQ(library.forward(none, arrays, 1) & 255, bad_index);
+}
+
+/// s is taped in each trip, and only data tell how many there are.
+Program newton() {
+  ProgramBuilder p("newton");
+  auto n = p.size("n");
+  auto steps = p.input<int>("steps", {n});
+  auto a = p.input<float>("a", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = a(i);
+    for ([[maybe_unused]] auto t : p.loop("t", 0, steps(i))) s = 0.5f * (s + a(i) / s);
+    y(i) = s;
+  }
+  return p.build();
+}
+
+TEST(EmittedSizes, AreComputedFromData) {
+  const Gradient gradient = differentiate(newton());
+  EmittedLibrary library(gradient, "newton");
+  std::vector<int> steps = {3, 0, 5, 2};
+  std::vector<float> a = {2, 3, 4, 5}, y(4), d_y(4, 1), d_a(4), expected_y(4), expected_d_a(4);
+  Sizes sizes = {{"n", 4}};
+  Arguments arrays = {{"steps", view(steps.data(), {4})}, {"a", view(a.data(), {4})}, {"y", view(y.data(), {4})}};
+  const Arguments backward = {{"d_y", view(d_y.data(), {4})}, {"d_a", view(d_a.data(), {4})}};
+  ASSERT_EQ(library.sizes(sizes, arrays, 1), 0);
+  ASSERT_GT(sizes.size(), 1u);
+  ASSERT_EQ(library.memory(sizes, 1), 0);
+  EXPECT_GT(library.tape_bytes, 0u);
+  ASSERT_EQ(library.forward(sizes, arrays, 1), 0);
+  Arguments all = arrays;
+  all.insert(backward.begin(), backward.end());
+  ASSERT_EQ(library.backward(sizes, all, 1), 0);
+
+  const GradientExecutable jit = compile(gradient);
+  arrays["y"] = view(expected_y.data(), {4});
+  jit.forward(arrays);
+  all = arrays;
+  all["d_y"] = view(d_y.data(), {4});
+  all["d_a"] = view(expected_d_a.data(), {4});
+  jit.backward(all);
+  EXPECT_EQ(y, expected_y);
+  EXPECT_EQ(d_a, expected_d_a);
+
+  steps[1] = 40;  // more trips than the caller asked memory for
+  const int status = library.forward(sizes, arrays, 1);
+  EXPECT_EQ(status & 255, bad_size);
+  EXPECT_NE(library.error_text(status).find("other sizes than those that newton_sizes computes"), std::string::npos);
+}
+
+TEST(EmitRefusals, NameTheReason) {
+  const Program program = gather([](ProgramBuilder& p, const ArrayHandle& idx, const Value&) { p.injective(idx); });
+  expect_error<UsageError>(ErrorCode::BadArgument, {"'injective' is stated about 'idx'", "--facts trust"},
+                           [&] { backend::emit_files(differentiate(program), {}, "gather"); });
+  EXPECT_NO_THROW(backend::emit_files(differentiate(program), {.facts = Facts::Trust}, "gather"));
+  expect_error<UsageError>(ErrorCode::BadArgument, {"naive tape", "emit the variant restructured"}, [&] {
+    backend::emit_files(differentiate(program, {.variant = Variant::NaiveTape}), {}, "gather");
+  });
+  expect_error<UsageError>(ErrorCode::BadInput, {"the interpreter has no generated code"}, [&] {
+    backend::emit_files(differentiate(program), {.target = Target::Interpreter}, "gather");
+  });
+}
+
+}  // namespace
+}  // namespace loopgrad::test
