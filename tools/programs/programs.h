@@ -32,6 +32,7 @@ ProgramEntry march();
 ProgramEntry splat();
 ProgramEntry gmm();
 ProgramEntry ba();
+ProgramEntry xsbench();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 
