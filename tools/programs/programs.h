@@ -33,6 +33,7 @@ ProgramEntry splat();
 ProgramEntry gmm();
 ProgramEntry ba();
 ProgramEntry xsbench();
+ProgramEntry lbm();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 
