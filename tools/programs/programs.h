@@ -34,6 +34,7 @@ ProgramEntry gmm();
 ProgramEntry ba();
 ProgramEntry xsbench();
 ProgramEntry lbm();
+ProgramEntry dg();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 
