@@ -81,6 +81,7 @@ sizes_of() {
     gmm) echo n=100000,d=20,K=25 ;;
     lbm) echo nx=120,ny=120,nz=150,T=1 ;;
     dg) echo elements=100000 ;;
+    lulesh) echo elems=729000,nodes=753571 ;;
     xsbench) echo lookups=17000000,isotopes=68,points=11303,most=34 ;;
     ba) echo n=1000000,cameras=1000,points=300000 ;;
   esac

@@ -35,6 +35,7 @@ ProgramEntry ba();
 ProgramEntry xsbench();
 ProgramEntry lbm();
 ProgramEntry dg();
+ProgramEntry lulesh();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 
