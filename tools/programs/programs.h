@@ -36,6 +36,7 @@ ProgramEntry xsbench();
 ProgramEntry lbm();
 ProgramEntry dg();
 ProgramEntry lulesh();
+ProgramEntry rsbench();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 

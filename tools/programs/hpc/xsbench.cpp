@@ -1,13 +1,12 @@
+#include "tools/programs/hpc/reactor.h"
 #include "tools/programs/programs.h"
-#include "tools/support/random.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace loopgrad::programs {
 namespace {
 
-constexpr int kMaterials = 12, kChannels = 5;  // total, elastic, absorption, fission, nu-fission
+constexpr int kChannels = 5;  // total, elastic, absorption, fission, nu-fission
 
 /// The position in rising `energies` from which the interval with `energy` starts.
 Element grid_search(ProgramBuilder& p, const ArrayHandle& energies, const Value& energy) {
@@ -80,35 +79,6 @@ void fill_grids(std::int64_t isotopes, std::int64_t points, tools::Random& rando
       while (at < points - 2 && grid.get((nuclide * points + at + 1) * 6) <= here) ++at;
       index.set(e * isotopes + nuclide, static_cast<double>(at));
     }
-  }
-}
-
-/// Fuel of many nuclides, cladding, cold and hot water, and parts of the vessel, with how many nuclides they have and
-/// how likely an event is in them; which nuclides they are is random.
-void fill_materials(std::int64_t isotopes, std::int64_t most, tools::Random& random, InputArrays& arrays) {
-  const std::int64_t counts[kMaterials] = {most, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9};
-  std::vector<std::int64_t> nuclides(static_cast<std::size_t>(isotopes));
-  std::iota(nuclides.begin(), nuclides.end(), 0);
-  for (std::int64_t m = 0; m < kMaterials; ++m) {
-    arrays.at("num_nucs").set(m, static_cast<double>(std::min({counts[m], most, isotopes})));
-    for (std::size_t j = 0; j < nuclides.size(); ++j)
-      std::swap(nuclides[j],
-                nuclides[j + static_cast<std::size_t>(random.below(static_cast<std::int64_t>(nuclides.size() - j)))]);
-    for (std::int64_t j = 0; j < most; ++j) {
-      if (isotopes > 0)
-        arrays.at("mats").set(m * most + j, static_cast<double>(nuclides[static_cast<std::size_t>(j % isotopes)]));
-      arrays.at("concs").set(m * most + j, random.uniform());
-    }
-  }
-  const double likely[kMaterials] = {0.140, 0.052, 0.275, 0.134, 0.154, 0.064,
-                                     0.066, 0.055, 0.008, 0.015, 0.025, 0.012};
-  HostArray &energy = arrays.at("energy"), &material = arrays.at("material");
-  for (std::int64_t i = 0; i < energy.size(); ++i) {
-    energy.set(i, random.uniform());
-    double rest = random.uniform();
-    int m = 0;
-    while (m < kMaterials - 1 && rest >= likely[m]) rest -= likely[m++];
-    material.set(i, m);
   }
 }
 
