@@ -83,6 +83,7 @@ sizes_of() {
     dg) echo elements=100000 ;;
     lulesh) echo elems=729000,nodes=753571 ;;
     rsbench) echo lookups=200000,nuclides=68,most=34,max_poles=1000,max_windows=100,in_window=12 ;;
+    hand) echo vertices=544,points=100000 ;;
     xsbench) echo lookups=17000000,isotopes=68,points=11303,most=34 ;;
     ba) echo n=1000000,cameras=1000,points=300000 ;;
   esac

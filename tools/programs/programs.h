@@ -37,6 +37,7 @@ ProgramEntry lbm();
 ProgramEntry dg();
 ProgramEntry lulesh();
 ProgramEntry rsbench();
+ProgramEntry hand();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 
