@@ -73,6 +73,10 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   const auto lower = range_of(n.lower, ranges_, program_), upper = range_of(n.upper, ranges_, program_);
   if (lower && upper) {
     ranges_[n.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+  }
+  // A promise about the trips of a loop says more than facts about where data let it start and end.
+  const bool promised = n.at_most && (ir::has_load(n.lower) || ir::has_load(n.upper));
+  if (lower && upper && !promised) {
     const Expr extent = upper->highest - lower->lowest;
     const Expr zero = ir::int_const(0);
     const Expr box = ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, zero);

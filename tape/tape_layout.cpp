@@ -58,8 +58,11 @@ bool goes_through(const ir::For& loop, const Expr& extent) {
 
 /// Whether the loop's iterations must run in order, for other reasons than sums.
 bool TapePlan::is_sequential(const Stmt& loop) const {
-  return !model_ ||
-         ask(*model_, true, [&] { return !poly::carried_by(*model_, loop, poly::Search::SkipSums).empty(); });
+  if (!model_) return true;
+  const auto known = sequential_.find(loop.get());
+  if (known != sequential_.end()) return known->second;
+  const auto carries = [&] { return !poly::carried_by(*model_, loop, poly::Search::SkipSums).empty(); };
+  return sequential_[loop.get()] = ask(*model_, true, carries);
 }
 
 /// The dimensions of a tape in the order of its loops, but for one case: when the innermost loop must run in sequence

@@ -144,6 +144,7 @@ class TapePlan {
   Report& report_;
   LoopExtents extents_;
   std::optional<poly::Model> model_;
+  mutable std::map<const ir::StmtNode*, bool> sequential_;  // loops that is_sequential() was asked about
   std::map<const ir::StmtNode*, Site> sites_;
   std::set<ir::Array> primal_, written_;
   std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate

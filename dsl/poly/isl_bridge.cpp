@@ -349,21 +349,25 @@ isl::set without_own(isl::set points, const std::vector<Expr>& conjuncts, std::s
 
 }  // namespace
 
-std::optional<isl::set> to_set(const Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free) {
+std::optional<isl::set> to_set(const Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free,
+                               const std::optional<isl::set>& within) {
   return guarded(*scope.context, [&]() -> std::optional<isl::set> {
     std::vector<Expr> conjuncts;
     split_conjunction(condition, conjuncts);
     LinearConstraints linear(scope);
-    std::optional<isl::set> others;
-    for (std::size_t k = 0; k < conjuncts.size(); ++k) {
-      if (linear.add(conjuncts[k])) continue;
+    std::vector<std::size_t> others;
+    for (std::size_t k = 0; k < conjuncts.size(); ++k)
+      if (!linear.add(conjuncts[k])) others.push_back(k);
+    // What leaves out most cases comes first: the cases of a conjunct are combined with those of all before it.
+    std::optional<isl::set> result = within;
+    if (!linear.empty()) result = result ? result->intersect(linear.points()) : linear.points();
+    for (const std::size_t k : others) {
       auto points = conjunct_to_set(conjuncts[k], scope);
       if (!points) return std::nullopt;
       if (isl_set_n_basic_set(points->get()) > 1) points = without_own(*points, conjuncts, k, scope, free);
-      others = others ? others->intersect(*points) : *points;
+      result = result ? result->intersect(*points) : *points;
     }
-    if (linear.empty()) return others;
-    return others ? linear.points().intersect(*others) : linear.points();
+    return result;
   });
 }
 

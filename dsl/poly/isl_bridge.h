@@ -135,8 +135,9 @@ std::optional<isl::pw_aff> to_pw_aff(const ir::Expr& e, const Scope& scope);
 
 /// The points of the scope where a bool expression holds; nullopt when it is not made of affine comparisons.
 /// `free` are iterators of the scope whose values nobody will ask for: what the result says of them alone may be
-/// missing.
-std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free = {});
+/// missing. `within`: only points of this set of the scope.
+std::optional<isl::set> to_set(const ir::Expr& condition, const Scope& scope, const std::vector<ir::Symbol>& free = {},
+                               const std::optional<isl::set>& within = {});
 
 // From isl to ir
 // -------------------------------------------------------------------------------------------------------

@@ -13,13 +13,21 @@ Expr in_bounds(const Expr& index, const Expr& lower, const Expr& upper) {
   return both(ir::binary(BinaryOp::Ge, index, lower), ir::binary(BinaryOp::Lt, index, upper));
 }
 
-isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction& abstraction) {
+isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction& abstraction,
+                   const std::optional<isl::set>& domain) {
   Scope wide = scope;
   wide.iterators.insert(wide.iterators.end(), abstraction.symbols().begin(), abstraction.symbols().end());
   wide.tuple.clear();
   Expr all = condition;
   for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
-  auto points = to_set(all, wide, abstraction.symbols());
+  std::optional<isl::set> within;
+  if (domain) {
+    isl_set* set = isl_set_reset_tuple_id(domain->copy());
+    const auto known = static_cast<unsigned>(isl_set_dim(set, isl_dim_set));
+    set = isl_set_add_dims(set, isl_dim_set, static_cast<unsigned>(wide.iterators.size()) - known);
+    within = checked(*scope.context, set);
+  }
+  auto points = to_set(all, wide, abstraction.symbols(), within);
   if (!points) throw InternalError("an abstracted condition is not affine");
   auto first = static_cast<unsigned>(scope.iterators.size());
   auto count = static_cast<unsigned>(abstraction.symbols().size());
@@ -51,11 +59,11 @@ isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& s
   for (const auto& [k, extent] : below)
     all = both(all, in_bounds(has_cases(values[k]) ? name_of(k) : values[k], ir::int_const(0), extent));
   for (std::size_t k = 0; k < values.size(); ++k) all = both(all, ir::binary(BinaryOp::Eq, name_of(k), values[k]));
-  isl_map* map = isl_map_from_range(points_of(scope, all, abstraction).release());
+  isl_map* map = isl_map_from_range(points_of(scope, all, abstraction, statement.domain).release());
   map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(statement.iterators.size()));
   map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
   if (tuple) map = isl_map_set_tuple_id(map, isl_dim_out, tuple->copy());
-  return checked(*context, map).intersect_domain(statement.domain).coalesce();
+  return checked(*context, map).coalesce();
 }
 
 // `guard` holds when `e` is evaluated (operands of select, && and || may not be).

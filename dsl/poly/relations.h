@@ -10,8 +10,10 @@ ir::Expr both(const ir::Expr& a, const ir::Expr& b);
 /// lower <= index < upper
 ir::Expr in_bounds(const ir::Expr& index, const ir::Expr& lower, const ir::Expr& upper);
 
-/// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols.
-isl::set points_of(const Scope& scope, const ir::Expr& condition, const Abstraction& abstraction);
+/// The points of `scope` that satisfy `condition` for some values of the abstraction's symbols. `domain`: only where
+/// the first dimensions are in it.
+isl::set points_of(const Scope& scope, const ir::Expr& condition, const Abstraction& abstraction,
+                   const std::optional<isl::set>& domain = {});
 
 /// statement instance -> tuple[values], for some values of the abstraction's symbols, where `condition` holds. Values
 /// number k for which `below` has an extent are in [0, extent).

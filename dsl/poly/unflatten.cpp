@@ -8,6 +8,7 @@
 #include "dsl/symbolic/flat_index.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::poly {
 
@@ -25,6 +26,7 @@ struct FlatDimension {
   std::set<Stride> strides;
   std::vector<Stride> chain = {};  // decided: the stride of each dimension that it becomes; empty where it stays
   std::vector<Expr> extents = {};  // of these
+  bool is_planes = false;          // numbers choose the first of these
 };
 
 /// An array with all of its dimensions.
@@ -36,10 +38,12 @@ struct FlatArray {
 struct ById {
   bool operator()(const Array& a, const Array& b) const { return a->id < b->id; }
 };
+
+bool is_number(const std::string& factor) { return factor.find_first_not_of("0123456789") == factor.npos; }
+
 using FlatArrays = std::map<Array, FlatArray, ById>;
 
 bool can_have_rows(const ir::Program& program, const Array& array) {
-  if (!array->given.empty()) return false;
   return std::none_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
     const bool fits = fact.kind == ir::FactKind::InRange || fact.kind == ir::FactKind::Injective;
     return (fact.array == array && !fits) || fact.other == array;
@@ -71,13 +75,14 @@ class LoopSplitter final : public ir::Rewriter {
   }
 
  private:
-  /// A dimension that the loop's iterator alone is an index of, and all of whose places it visits.
+  /// A dimension that the loop's iterator alone is an index of, and all of whose places it visits. (Not one of planes:
+  /// that would be two loops wherever others of the loop's arrays have one dimension.)
   const FlatDimension* indexed_by(const ir::For& loop) {
     const Stride trips = flat_.factors(loop.upper);
     for (const auto& [array, flat] : arrays_)
       for (std::size_t dim = 0; dim < flat.dimensions.size(); ++dim) {
         const FlatDimension& one = flat.dimensions[dim];
-        if (one.chain.empty() || flat_.factors(array->shape[dim]) != trips) continue;
+        if (one.chain.empty() || one.is_planes || flat_.factors(array->shape[dim]) != trips) continue;
         for (const Expr& index : one.indices)
           if (const auto* v = index.as<ir::Var>(); v && v->symbol == loop.iterator) return &one;
       }
@@ -91,7 +96,7 @@ class LoopSplitter final : public ir::Rewriter {
 class Unflattener {
  public:
   Unflattener(const ir::Program& program, bool numbers)
-      : program_(program), scalars_(program), flat_(program, numbers) {}
+      : program_(program), scalars_(program), flat_(program, numbers), numbers_(numbers) {}
 
   ir::Program run() {
     find();
@@ -142,19 +147,31 @@ class Unflattener {
     if (!any) return false;
     const bool is_argument = array->role != ir::ArrayRole::Local;
     flat.matrix = ir::make_array(array->name, array->type, shape, array->role, array->location,
-                                 is_argument ? array->shape : std::vector<Expr>());
+                                 is_argument ? array->callers_shape() : std::vector<Expr>());
     return true;
+  }
+
+  /// How far apart the planes of an array of 19*n elements are, of which numbers may choose one each: 3*n + i.
+  std::optional<Stride> plane_of(const Expr& extent) {
+    const Stride factors = flat_.factors(extent);
+    Stride plane;
+    std::copy_if(factors.begin(), factors.end(), std::inserter(plane, plane.end()), std::not_fn(is_number));
+    return plane.empty() || plane.size() == factors.size() ? std::nullopt : std::optional(plane);
   }
 
   bool decide(const Expr& extent, FlatDimension& flat) {
     if (ir::as_int(extent)) return false;
-    for (const Expr& index : flat.indices)
-      for (const auto& [stride, rest] : flat_.terms(index).rests) flat.strides.insert(stride);
+    const std::optional<Stride> plane = numbers_ ? plane_of(extent) : std::nullopt;
+    bool names_planes = false;
+    for (const Expr& index : flat.indices) {
+      const ir::StridedTerms terms = flat_.terms(index);
+      for (const auto& [stride, rest] : terms.rests) flat.strides.insert(stride);
+      for (const Expr& term : terms.of_sizes.added)
+        names_planes = names_planes || (plane && ir::quotient(flat_.factors(term), *plane));
+    }
+    if (names_planes) flat.is_planes = flat.strides.insert(*plane).second;
     const auto chain = ir::as_chain(flat.strides);
     if (!chain || chain->size() < 2) return false;
-    const auto is_number = [](const std::string& factor) {
-      return factor.find_first_not_of("0123456789") == factor.npos;
-    };
     if (std::all_of(chain->front().begin(), chain->front().end(), is_number)) return false;  // isl understands it
     Stride larger = flat_.factors(extent);
     std::vector<Expr> extents;
@@ -246,6 +263,7 @@ class Unflattener {
   const ir::Program& program_;
   const ir::KnownScalars scalars_;
   ir::FlatIndices flat_;
+  const bool numbers_;
   FlatArrays arrays_;
 };
 

@@ -259,6 +259,76 @@ TEST_P(OutOfRange, OfWhatIsReadInWindowsThatTheProgramComputes) {
   expect_error<RuntimeError>(ErrorCode::BadIndex, {"'x'", "outside of [0, 0)"}, [&] { run.run(arguments); });
 }
 
+/// A fact is about the elements of an array: what is read beside it may be anything.
+TEST_P(OutOfRange, OfWhatIsReadBesideAnArrayWithFacts) {
+  for (const int way : {0, 1, 2, 3}) {  // as an index, by name, and as bounds of a loop
+    ProgramBuilder p("beside");
+    auto count = p.size("n"), extent = p.size("m"), rows = p.size("rows");
+    auto q = p.input<float>("q", {count});
+    auto first = p.input<int>("first", {rows});
+    auto y = p.inout<float>("y", {extent});
+    p.in_range(first, 0, extent);
+    for (auto i : p.loop("i", 0, count)) {
+      auto row = p.scalar<std::int64_t>("row"), at = p.scalar<std::int64_t>("at");
+      row = cast<std::int64_t>(2.0f * q(i));
+      const LoopOptions options{way == 3 ? std::vector<Value>{Value(1)} : std::vector<Value>()};
+      if (way == 0) y(first(row)) += 1.0f;
+      if (way == 1) at = first(row);
+      if (way == 1) y(at) += 1.0f;
+      if (way > 1)
+        for (auto k : p.loop("k", first(row), first(row) + 1, options)) y(k) += 1.0f;
+    }
+    const Executable run = compile(p.build(), GetParam().options());
+    std::vector<int> firsts(20, 3);  // of which the program is given ten
+    std::vector<float> qs(n, 2), ys(m, 0);
+    const Arguments arguments = {
+        {"q", view(qs.data(), {n})}, {"first", view(firsts.data(), {10})}, {"y", view(ys.data(), {m})}};
+    run.run(arguments);
+    EXPECT_EQ(ys[3], static_cast<float>(n));
+    firsts[12] = static_cast<int>(m);
+    qs[7] = 6;
+    SCOPED_TRACE(way);
+    expect_error<RuntimeError>(ErrorCode::BadIndex, {"index"}, [&] { run.run(arguments); });
+  }
+}
+
+/// The primal program only reads in the windows, its gradient adds there.
+TEST_P(OutOfRange, OfSumsInWindowsThatAreReadBesideAnArray) {
+  ProgramBuilder p("windows_beside");
+  auto count = p.size("n"), extent = p.size("m"), rows = p.size("rows");
+  auto q = p.input<float>("q", {count}), x = p.input<float>("x", {extent});
+  auto first = p.input<int>("first", {rows});
+  auto y = p.output<float>("y", {count});
+  p.in_range(first, 0, extent);
+  for (auto i : p.loop("i", 0, count)) {
+    auto row = p.scalar<int>("row");
+    row = cast<int>(2.0f * q(i));
+    p.when(row == 20, [&] { row -= 1; });  // so that nobody knows it before the run
+    y(i) = 0.0f;
+    for (auto k : p.loop("k", first(row), first(row) + 1, {.at_most = {Value(2)}})) y(i) += x(k) * x(k);
+  }
+  const GradientExecutable g =
+      compile_gradient(p.build(), {.wrt = {"x"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<int> firsts(20, 3);  // of which the program is given ten
+  std::vector<float> qs(n, 2), ys(n), d_ys(n, 1);
+  Guarded xs(m, 2), d_x(m, 0);
+  const Arguments primal = {
+      {"q", view(qs.data(), {n})}, {"first", view(firsts.data(), {10})}, {"x", xs.view()}, {"y", view(ys.data(), {n})}};
+  Arguments arguments = primal;
+  arguments["d_y"] = view(d_ys.data(), {n});
+  arguments["d_x"] = d_x.view();
+  g.forward(primal);
+  g.backward(arguments);
+  EXPECT_EQ(d_x[3], 4.0f * n);
+  firsts[12] = static_cast<int>(m);
+  qs[7] = 6;
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"index"}, [&] {
+    g.forward(primal);
+    g.backward(arguments);
+  });
+  EXPECT_TRUE(d_x.is_whole());
+}
+
 TEST_P(OutOfRange, OfTripsThatAreComputed) {
   ProgramBuilder p("trips");
   auto count = p.size("n");

@@ -79,6 +79,12 @@ sizes_of() {
     subdivnet) echo n=327680,in=13,out=64 ;;
     splat) echo n=500000,g=64 ;;
     gmm) echo n=100000,d=20,K=25 ;;
+    lbm) echo nx=120,ny=120,nz=150,T=1 ;;
+    dg) echo elements=100000 ;;
+    lulesh) echo elems=729000,nodes=753571 ;;
+    rsbench) echo lookups=200000,nuclides=68,most=34,max_poles=1000,max_windows=100,in_window=12 ;;
+    hand) echo vertices=544,points=100000 ;;
+    xsbench) echo lookups=17000000,isotopes=68,points=11303,most=34 ;;
     ba) echo n=1000000,cameras=1000,points=300000 ;;
   esac
 }

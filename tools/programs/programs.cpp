@@ -3,11 +3,11 @@
 namespace loopgrad::programs {
 
 std::vector<ProgramEntry> all() {
-  std::vector<ProgramEntry> entries = {conv1d(),           matmul(),    mlp(),     softmax(),    heat2d(),
-                                       histogram(),        embedding(), gat(),     cholesky(),   recurrence(),
-                                       conv2d(),           layernorm(), wave3d(),  burgers(),    tanh_chain(),
-                                       window_attention(), lstm(),      csr_sum(), longformer(), subdivnet(),
-                                       softras(),          march(),     splat(),   gmm(),        ba()};
+  std::vector<ProgramEntry> entries = {
+      conv1d(),   matmul(),     mlp(),        softmax(),   heat2d(),  histogram(), embedding(),  gat(),
+      cholesky(), recurrence(), conv2d(),     layernorm(), wave3d(),  burgers(),   tanh_chain(), window_attention(),
+      lstm(),     csr_sum(),    longformer(), subdivnet(), softras(), march(),     splat(),      gmm(),
+      ba(),       xsbench(),    lbm(),        dg(),        lulesh(),  rsbench(),   hand()};
   for (ProgramEntry& op : ops()) entries.push_back(std::move(op));
   return entries;
 }

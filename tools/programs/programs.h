@@ -32,6 +32,12 @@ ProgramEntry march();
 ProgramEntry splat();
 ProgramEntry gmm();
 ProgramEntry ba();
+ProgramEntry xsbench();
+ProgramEntry lbm();
+ProgramEntry dg();
+ProgramEntry lulesh();
+ProgramEntry rsbench();
+ProgramEntry hand();
 /// add, broadcast, copy, divide, exp, log, max, multiply, negate, power, relu, subtract, sum, transpose.
 std::vector<ProgramEntry> ops();
 

@@ -65,7 +65,7 @@ class Bounder {
       : scalars_(program, computed), recorder_(program, "indices", record) {
     LeavingAccesses leaving(program);
     for (OpenAccess& access : open_accesses(program, computed)) {
-      if (access.is_known || (access.is_read && !reads)) continue;
+      if (access.is_known || (access.is_read && !reads && !has_range(program, access.array))) continue;
       if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
       open_[access.statement.get()].push_back(std::move(access));
     }
@@ -75,6 +75,13 @@ class Bounder {
 
  private:
   using Statements = std::vector<Stmt>;
+
+  /// Whether what is read there is trusted to be in a range, which facts say of the array's elements only.
+  static bool has_range(const ir::Program& program, const Array& array) {
+    return std::any_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
+      return fact.array == array && (fact.kind == ir::FactKind::InRange || fact.kind == ir::FactKind::CsrPointer);
+    });
+  }
 
   /// What sizes alone decide is refused before the run, for the adjoint as well: it goes through the same loops and
   /// branches as the statements that it belongs to, to the same elements.

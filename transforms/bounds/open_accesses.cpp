@@ -19,6 +19,20 @@ IndexRanges::IndexRanges(const ir::Program& program) : program_(program) {
   context_.non_negative = [](const ir::Symbol&) { return true; };  // bounds are made of sizes
   context_.leaf = [this](const Expr& leaf) { return range_of_leaf(leaf); };
   written_ = stored_in(program.body);
+  find_names(program);
+}
+
+/// Whenever such a scalar is read, it holds what that one assignment gave it.
+void IndexRanges::find_names(const ir::Program& program) {
+  std::set<Array> others;
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    const auto* assign = s.as<ir::Assign>();
+    for_each_store(s, [&](const Array& array, const std::vector<Expr>&) {
+      const bool is_scalar = assign && array->role == ir::ArrayRole::Local && array->shape.empty();
+      if (!is_scalar || !names_.try_emplace(array, assign->value).second) others.insert(array);
+    });
+  });
+  for (const Array& array : others) names_.erase(array);
 }
 
 void IndexRanges::enter(const Stmt& s) {
@@ -33,7 +47,7 @@ void IndexRanges::enter(const Stmt& s) {
 void IndexRanges::enter(const ir::For& loop) {
   const auto lower = ir::range_of(loop.lower, context_);
   const auto behind = ir::highest_of(loop.upper, context_);
-  if (lower && behind) context_.variables[loop.iterator] = {lower->lowest, *behind - ir::int_const(1)};
+  if (lower && behind) context_.variables[loop.iterator] = {lower->lowest, least(*behind) - ir::int_const(1)};
   if (is_from_data(loop.lower) || is_from_data(loop.upper)) from_data_.insert(loop.iterator);
 }
 
@@ -43,6 +57,12 @@ std::optional<ir::Range> IndexRanges::range_of_leaf(const Expr& leaf) const {
     for (const ir::Symbol& size : program_.sizes)
       if (size == leaf.as<ir::Var>()->symbol) return ir::Range{leaf, leaf};
     return std::nullopt;
+  }
+  if (const auto name = names_.find(load->array); name != names_.end()) {
+    if (!asked_.insert(load->array).second) return std::nullopt;  // it follows from itself
+    const auto range = is_integer(load->array->type) ? ir::range_of(name->second, context_) : std::nullopt;
+    asked_.erase(load->array);
+    return range;
   }
   if (written_.count(load->array)) return std::nullopt;
   for (const ir::Fact& fact : program_.facts) {
@@ -111,6 +131,15 @@ bool IndexRanges::is_surely_not_negative(const Expr& e) const {
            };
            return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), is_size);
          });
+}
+
+/// Without a minimum where it is clear which side is smaller, as in min(n, n + m).
+Expr IndexRanges::least(const Expr& e) const {
+  const auto* n = e.as<ir::Binary>();
+  if (!n || n->op != BinaryOp::Min) return e;
+  const Expr a = least(n->a), b = least(n->b);
+  if (is_surely_not_negative(b - a)) return a;
+  return is_surely_not_negative(a - b) ? b : e;
 }
 
 bool IndexRanges::stays_within(const Expr& index, const Expr& extent) const {

@@ -4,6 +4,7 @@
 #include "dsl/ir/known_scalars.h"
 #include "dsl/symbolic/ranges.h"
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -42,12 +43,16 @@ class IndexRanges {
 
  private:
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
+  void find_names(const ir::Program& program);
   bool is_surely_not_negative(const ir::Expr& e) const;
+  ir::Expr least(const ir::Expr& e) const;
 
   const ir::Program& program_;
   ir::RangeContext context_;
   std::set<ir::Symbol> from_data_;
   std::set<ir::Array> written_;
+  std::map<ir::Array, ir::Expr> names_;  // scalars with one assignment, and what they are assigned
+  mutable std::set<ir::Array> asked_;    // scalars whose range is being found
 };
 
 /// All of them in the order of evaluation. Places on the tape that data decide are left out, as their extents follow

@@ -140,6 +140,31 @@ TEST(Unflatten, ComponentsOfRecords) {
             "      u[e, i, c] = u[e, i, 2]\n");
 }
 
+TEST(Unflatten, PlanesThatNumbersChoose) {
+  ProgramBuilder p("planes");
+  auto n = p.size("n"), m = p.size("m");
+  auto u = p.inout<float>("u", {19 * n * m}), v = p.inout<float>("v", {2 * n});
+  for (auto i : p.loop("i", 0, n)) {
+    for (auto j : p.loop("j", 0, m)) u(3 * n * m + (i + 1) % n * m + j) = u(i * m + j) * u(n * m + i * m + j);
+    v(n + i) = v(i);
+  }
+  EXPECT_EQ(unflattened(p.build()),
+            "for i in 0..n:\n"
+            "  for j in 0..m:\n"
+            "    u[3, (i + 1)%n, j] = u[0, i, j]*u[1, i, j]\n"
+            "  v[1, i] = v[0, i]\n");
+}
+
+TEST(Unflatten, PlanesStayTogetherWhereALoopGoesOverAll) {
+  ProgramBuilder p("gates");
+  auto n = p.size("n");
+  auto z = p.inout<float>("z", {2 * n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, 2 * n)) z(i) *= 2.0f;
+  for (auto i : p.loop("i", 0, n)) y(i) = z(i) * z(n + i);
+  EXPECT_FALSE(changes(p.build()));
+}
+
 TEST(Unflatten, WhatASelectionKeepsInside) {
   ProgramBuilder p("selected");
   auto n = p.size("n"), m = p.size("m");

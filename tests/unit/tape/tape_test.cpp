@@ -63,5 +63,27 @@ TEST(Tape, BandsHaveTheirWidthOnTheTape) {
   EXPECT_NE(backward_text(gradient).find("j - 1 - max(i - w, 0)]"), std::string::npos) << backward_text(gradient);
 }
 
+TEST(Tape, AtMostSaysMoreThanFactsAboutBounds) {
+  const auto program = [](bool promise) {
+    ProgramBuilder p("windows");
+    auto n = p.size("n"), entries = p.size("entries"), longest = p.size("longest");
+    auto x = p.input<float>("x", {entries});
+    auto first = p.input<int>("first", {n}), last = p.input<int>("last", {n});
+    auto y = p.output<float>("y", {n});
+    p.in_range(first, 0, entries);
+    p.in_range(last, 0, entries + 1);
+    for (auto i : p.loop("i", 0, n)) {
+      y(i) = 1.0f;
+      LoopOptions options;
+      if (promise) options.at_most = {longest};
+      for (auto j : p.loop("j", first(i), last(i), options)) y(i) = sin(y(i)) * x(j);
+    }
+    return p.build();
+  };
+  const auto text = [&](bool promise) { return forward_text(differentiate(program(promise), {.wrt = {"x"}})); };
+  EXPECT_NE(text(true).find("_tape[n, longest]"), std::string::npos) << text(true);
+  EXPECT_NE(text(false).find("_tape[n, entries]"), std::string::npos) << text(false);
+}
+
 }  // namespace
 }  // namespace loopgrad
