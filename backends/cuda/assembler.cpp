@@ -62,7 +62,9 @@ struct Function {
   }
 };
 
-constexpr const char* separate_extrema = R"(// The assembler would lose the minus of a maximum of three.
+}  // namespace
+
+const char* const separate_extrema = R"(// The assembler would lose the minus of a maximum of three.
 __device__ inline int min_of(int a, int b) {
   int result;
   asm("vmin.s32.s32.s32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
@@ -74,8 +76,6 @@ __device__ inline int max_of(int a, int b) {
   return result;
 }
 )";
-
-}  // namespace
 
 bool may_lose_minus(const std::string& assembly) {
   Function function;
@@ -89,7 +89,5 @@ bool may_lose_minus(const std::string& assembly) {
   }
   return function.may_lose_minus();
 }
-
-std::string with_separate_extrema(const std::string& source) { return separate_extrema + source; }
 
 }  // namespace loopgrad::backend

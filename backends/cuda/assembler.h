@@ -14,7 +14,7 @@ namespace loopgrad::backend {
 /// inner one has a negated operand.
 bool may_lose_minus(const std::string& assembly);
 
-/// `source` with min_of and max_of of 32-bit integers that are each made of several instructions.
-std::string with_separate_extrema(const std::string& source);
+/// Before the helpers of a source: min_of and max_of of 32-bit integers that are each made of several instructions.
+extern const char* const separate_extrema;
 
 }  // namespace loopgrad::backend

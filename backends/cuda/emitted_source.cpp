@@ -1,9 +1,11 @@
 #include "backends/cuda/emitted_source.h"
 
 #include "backends/c_text/expr_text.h"
+#include "backends/cuda/assembler.h"
 #include "backends/cuda/emitted_runtime.h"
 #include "backends/cuda/emitter.h"
 #include "backends/cuda/host_text.h"
+#include "backends/cuda/nvrtc.h"
 #include "backends/cuda/width_text.h"
 #include "backends/emit/entry_writer.h"
 #include "dsl/ir/visit.h"
@@ -42,6 +44,15 @@ std::string without_linkage(std::string text) {
 std::string helpers_of(const std::string& prelude) {
   const std::string end = "#include <cstdint>\n#endif\n";
   return prelude.substr(prelude.find(end) + end.size());
+}
+
+/// Whether kernels need it, as far as NVRTC can tell; without it nobody looks through what nvcc makes.
+bool may_need_separate_extrema(const CudaUnit& unit, const std::string& program) {
+  if (!has_nvrtc()) return true;
+  std::vector<KernelForm> forms = {KernelForm::Wide};
+  if (unit.any_form) forms = {KernelForm::OneTurn, KernelForm::Narrow};
+  return std::any_of(forms.begin(), forms.end(),
+                     [&](KernelForm form) { return needs_separate_extrema(unit.source(form), "sm_90", program); });
 }
 
 class SourceWriter : EntryWriter {
@@ -119,7 +130,12 @@ class SourceWriter : EntryWriter {
   }
 
   std::string kernels_text() const {
-    std::string out = "\nnamespace {\n" + helpers_of(unit_.prelude);
+    std::string out = "\nnamespace {\n";
+    const std::string helpers = helpers_of(unit_.prelude);
+    const bool has_extrema =
+        helpers.find("min_of(") != std::string::npos || helpers.find("max_of(") != std::string::npos;
+    if (has_extrema && may_need_separate_extrema(unit_, plan_.name)) out += separate_extrema;
+    out += helpers;
     if (!unit_.any_form) return out + without_linkage(unit_.definitions) + "\n}  // namespace\n";
     out += fmt::format("\n// The kernels, at the end of this file, in three forms.\n#define {}\n", macro());
     const auto form = [&](const char* name, const char* index, const char* one_turn, int blocks) {

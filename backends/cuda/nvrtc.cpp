@@ -125,13 +125,18 @@ Compiled compiled_with(const std::vector<std::string>& flags, const std::string&
   return result;
 }
 
-Compiled compiled(const std::string& source, const std::string& architecture, const std::string& program) {
+std::vector<std::string> flags_for(const std::string& architecture, const std::string& program) {
   cuda::check_architecture(architecture, known_architectures(required(program)), nvrtc_version(program), program);
   std::vector<std::string> flags = common_flags;
   flags.push_back("--gpu-architecture=" + architecture);
+  return flags;
+}
+
+Compiled compiled(const std::string& source, const std::string& architecture, const std::string& program) {
+  std::vector<std::string> flags = flags_for(architecture, program);
   Compiled result = compiled_with(flags, source, architecture, program);
   if (!may_lose_minus(result.assembly)) return result;
-  const std::string separate = with_separate_extrema(source);
+  const std::string separate = separate_extrema + source;
   result = compiled_with(flags, separate, architecture, program);
   if (!may_lose_minus(result.assembly)) return result;
   flags.push_back("--ptxas-options=-O0");  // where the compiler itself writes such maxima
@@ -149,6 +154,10 @@ std::string nvrtc_version(const std::string& program) {
 }
 
 std::string nvrtc_flags() { return fmt::format("{} (assembly looked through)", fmt::join(common_flags, " ")); }
+
+bool needs_separate_extrema(const std::string& source, const std::string& architecture, const std::string& program) {
+  return may_lose_minus(compiled_with(flags_for(architecture, program), source, architecture, program).assembly);
+}
 
 std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
   return compiled(source, architecture, program).machine_code;

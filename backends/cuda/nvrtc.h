@@ -19,6 +19,10 @@ std::string compile_cubin(const std::string& source, const std::string& architec
 /// The assembly that the machine code is made from, as a person reads it. Throws as `compile_cubin`.
 std::string compile_ptx(const std::string& source, const std::string& architecture, const std::string& program);
 
+/// Whether the assembler would get the source wrong without `separate_extrema` before it (see assembler.h): for whoever
+/// compiles it in other ways. Throws as `compile_cubin`.
+bool needs_separate_extrema(const std::string& source, const std::string& architecture, const std::string& program);
+
 /// The flags, as one line for hashing.
 std::string nvrtc_flags();
 

@@ -1,5 +1,6 @@
 // Emitted CUDA decides by itself whether indices fit in 32 bits: as has_narrow_indices does, or more carefully.
 #include "backends/cuda/index_width.h"
+#include "backends/cuda/nvrtc.h"
 #include "backends/cuda/width_text.h"
 #include "backends/emit/size_text.h"
 #include "backends/emit_files.h"
@@ -96,6 +97,18 @@ TEST(EmittedWidths, AreThoseOfTheExecutor) {
   EXPECT_GT(narrow, 10);
   EXPECT_GT(wide, 10);
   fs::remove_all(folder);
+}
+
+/// Nobody looks through the assembly that nvcc makes of it.
+TEST(EmittedExtrema, AreSeparateWhereTheAssemblerWouldLoseAMinus) {
+  const auto source_of = [](const ProgramEntry& entry) {
+    const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt});
+    return backend::emit_files(gradient, {.target = Target::Cuda}, entry.name).source;
+  };
+  const std::string stencil = source_of(programs::heat2d()), window = source_of(programs::window_attention());
+  EXPECT_NE(stencil.find("vmax.s32"), std::string::npos);
+  EXPECT_NE(window.find("max_of("), std::string::npos);
+  EXPECT_EQ(window.find("vmax.s32") == std::string::npos, backend::has_nvrtc());
 }
 
 }  // namespace
