@@ -151,8 +151,7 @@ std::string infix_text(Infix infix, const Expr& a, const Expr& b, EmitState& sta
     return text_of(e, state, infix.level == Level::Or && n && n->op == BinaryOp::And ? Level::Equality : level);
   };
   const std::string left = literals ? argument_text(a, state) : operand(a, infix.level);
-  return wrapped(fmt::format("{} {} {}", left, infix.symbol, operand(b, above(infix.level))), infix.level,
-                 surrounding);
+  return wrapped(fmt::format("{} {} {}", left, infix.symbol, operand(b, above(infix.level))), infix.level, surrounding);
 }
 
 /// Integer division and remainder; the operators of C++ do where no sign is in play.

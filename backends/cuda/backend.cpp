@@ -2,9 +2,9 @@
 #include "backends/interface/backend.h"
 #include "backends/cuda/emitted_source.h"
 #include "backends/cuda/emitter.h"
-#include "backends/emit/plan.h"
 #include "backends/cuda/executor.h"
 #include "backends/cuda/nvrtc.h"
+#include "backends/emit/plan.h"
 #include "backends/jit/cached_bytes.h"
 
 #include <fmt/format.h>

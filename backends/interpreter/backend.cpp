@@ -1,7 +1,6 @@
 // The target `interpreter`: the IR as it is, or as it is mapped to a GPU.
-#include "backends/emit/plan.h"
-#include "backends/emit/plan.h"
 #include "backends/interface/backend.h"
+#include "backends/emit/plan.h"
 #include "backends/interpreter/interpreter.h"
 #include "backends/runtime/size_checks.h"
 

@@ -140,9 +140,9 @@ std::vector<WorkspaceBlock> sized_blocks(std::vector<WorkspaceBlock> blocks, con
         of_sizes &= part.kind() != Kind::Load && (!v || sizes.count(v->symbol) > 0);
       });
     }
-    block.array = of_sizes ? make_array(block.array->name, block.array->type, shape, ArrayRole::Local,
-                                        block.array->location)
-                           : nullptr;
+    block.array = of_sizes
+                      ? make_array(block.array->name, block.array->type, shape, ArrayRole::Local, block.array->location)
+                      : nullptr;
   }
   return blocks;
 }

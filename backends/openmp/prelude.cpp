@@ -190,9 +190,10 @@ std::string openmp_helpers(const std::set<Helper>& used, WorkspaceOf owner) {
   std::string text = (vector_math ? vector_math_basics : "") + helper_definitions(all, own_texts());
   if (owner == WorkspaceOf::Caller && all.count(Helper::Scratch)) {
     const std::string kept = "    std::free(block_->data);\n";
-    text.replace(text.find(kept), kept.size(),
-                 "    if (block_ != &own_) block_ = &own_;  // no room in the caller's memory: data decide the extents\n" +
-                     kept);
+    text.replace(
+        text.find(kept), kept.size(),
+        "    if (block_ != &own_) block_ = &own_;  // no room in the caller's memory: iterators decide the extents\n" +
+            kept);
   }
   return text;
 }

@@ -5,7 +5,8 @@
 
 namespace loopgrad::backend {
 
-/// Whose the blocks of a workspace are: the runtime's, which lets them grow, or a caller's, of the bytes that they have.
+/// Whose the blocks of a workspace are: the runtime's, which lets them grow, or a caller's, of the bytes that they
+/// have.
 enum class WorkspaceOf { Runtime, Caller };
 
 /// The definitions of `used` and of what those use, in a fixed order.

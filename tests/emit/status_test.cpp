@@ -197,6 +197,55 @@ TEST(EmittedSizes, AreComputedFromData) {
   EXPECT_NE(library.error_text(status).find("other sizes than those that newton_sizes computes"), std::string::npos);
 }
 
+/// Locals of i + 1 elements: they are no part of the workspace.
+TEST(EmittedLocals, OfExtentsThatIteratorsDecide) {
+  ProgramBuilder p("ragged");
+  auto n = p.size("n");
+  auto count = p.input<int>("count", {n});
+  p.in_range(count, 1, 4);
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto t = p.local<double>("t", {i + 1});
+    auto u = p.local<double>("u", {2 * i + 3});
+    for (auto j : p.loop("j", 0, i + 1)) t(j) = x(j) * x(i);
+    for (auto k : p.loop("k", 0, count(i))) u(k) = sin(x(i));
+    y(i) = 0.0;
+    for (auto j : p.loop("j", 0, i + 1)) y(i) += t(j) * t(i - j);
+    for (auto k : p.loop("k", 0, count(i))) y(i) += u(k) * u(k);
+  }
+  const Gradient gradient = differentiate(p.build(), {.wrt = {"x"}});
+  constexpr std::int64_t size = 150;
+  std::vector<int> counts(size);
+  std::vector<double> values(size), ys[2], d_xs[2], d_y(size, 0.5);
+  for (std::int64_t i = 0; i < size; ++i) {
+    counts[static_cast<std::size_t>(i)] = static_cast<int>(1 + i % 3);
+    values[static_cast<std::size_t>(i)] = 0.01 * static_cast<double>(i % 31);
+  }
+  EmittedLibrary library(gradient, "ragged");
+  const GradientExecutable jit = compile(gradient);
+  for (const int k : {0, 1}) {
+    ys[k].resize(size);
+    d_xs[k].resize(size);
+    Arguments arrays = {
+        {"count", view(counts.data(), {size})}, {"x", view(values.data(), {size})}, {"y", view(ys[k].data(), {size})}};
+    Arguments all = arrays;
+    all["d_y"] = view(d_y.data(), {size});
+    all["d_x"] = view(d_xs[k].data(), {size});
+    if (k == 0) {
+      jit.forward(arrays);
+      jit.backward(all);
+      continue;
+    }
+    const Sizes sizes = {{"n", size}};
+    ASSERT_EQ(library.memory(sizes, 2), 0);
+    ASSERT_EQ(library.forward(sizes, all, 2), 0);
+    ASSERT_EQ(library.backward(sizes, all, 2), 0);
+  }
+  EXPECT_EQ(ys[0], ys[1]);
+  EXPECT_EQ(d_xs[0], d_xs[1]);
+}
+
 TEST(EmitRefusals, NameTheReason) {
   const Program program = gather([](ProgramBuilder& p, const ArrayHandle& idx, const Value&) { p.injective(idx); });
   expect_error<UsageError>(ErrorCode::BadArgument, {"'injective' is stated about 'idx'", "--facts trust"},

@@ -41,7 +41,7 @@ struct Options {
   FuzzOptions fuzz;
   std::string out, name;  // of `emit`: the folder, and the name of files and functions (empty: the program's)
   bool clear = false;     // of `cache`
-  std::string json;    // a file name, "-" for standard output, empty for none
+  std::string json;       // a file name, "-" for standard output, empty for none
 };
 
 /// All variants, in the order of tables.
