@@ -132,7 +132,7 @@ ProgramEntry hand() {
           .summary = "tracking of a hand whose skin follows its bones (ADBench, simple)",
           .build = build,
           .sizes = {{"vertices", 544}, {"points", 100000}},
-          .check_sizes = {{"vertices", 7}, {"points", 9}},
+          .check_sizes = {{"vertices", 3}, {"points", 5}},
           .wrt = {"theta"},
           .fill = fill};
 }

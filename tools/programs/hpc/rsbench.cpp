@@ -171,7 +171,7 @@ ProgramEntry rsbench() {
                     {"max_windows", 100},
                     {"in_window", 12}},
           .check_sizes =
-              {{"lookups", 7}, {"nuclides", 5}, {"most", 3}, {"max_poles", 11}, {"max_windows", 3}, {"in_window", 4}},
+              {{"lookups", 5}, {"nuclides", 5}, {"most", 2}, {"max_poles", 11}, {"max_windows", 3}, {"in_window", 4}},
           .wrt = {"poles"},
           .fill = fill};
 }
