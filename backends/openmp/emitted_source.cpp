@@ -95,10 +95,14 @@ class SourceWriter : EntryWriter {
         "#ifdef __FAST_MATH__\n#error \"compile without -ffast-math: it would change what is computed\"\n#endif\n"
         "#ifdef __clang__\n#pragma clang diagnostic ignored \"-Wunused-function\"\n"
         "#pragma clang diagnostic ignored \"-Wunknown-attributes\"\n"
-        "#pragma clang diagnostic ignored \"-Wpass-failed\"\n#else\n"
+        "#pragma clang diagnostic ignored \"-Wpass-failed\"\n"
+        "#pragma clang diagnostic ignored \"-Wself-assign\"\n#else\n"
         "// Variables that loops of at least one iteration assign.\n"
         "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
-        "#pragma GCC diagnostic ignored \"-Wpsabi\"\n#endif\n",
+        "#pragma GCC diagnostic ignored \"-Wpsabi\"\n#endif\n"
+        "// Values that a user has named and not used.\n"
+        "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+        "#pragma GCC diagnostic ignored \"-Wunused-but-set-variable\"\n",
         plan_.name, uses_library() ? "#include <mutex>\n" : "");
     if (uses_library()) out += library_declarations(upper(plan_.name));
     out += "\nnamespace {\n\nenum { loopgrad_ok = 0, loopgrad_out_of_memory = 1 };\n";
