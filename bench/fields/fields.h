@@ -17,6 +17,7 @@ std::vector<Field> sequences();  // dynamic programming, filters, paths
 std::vector<Field> solvers();    // linear algebra and stencils
 std::vector<Field> particles();  // meshes, particles, images, graphs
 std::vector<Field> mixed();      // in place, by choices, and until something holds
+std::vector<Field> assorted();   // filters, elements, routing, tori
 std::vector<Field> all_fields();
 
 }  // namespace loopgrad::fields
