@@ -71,10 +71,8 @@ class Collector {
     ir::visit(s, [&](const auto& node) {
       ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
                                                 ir::walk(e, [&](const Expr& x) {
-                                                  if (const auto* load = x.as<ir::Load>()) {
+                                                  if (const auto* load = x.as<ir::Load>())
                                                     loads_.push_back({load, place, elements_.size()});
-                                                    loaded_.insert(load->array);
-                                                  }
                                                 });
                                               },
                                               [&](const Stmt& child) { look(child, inside); }});
@@ -88,7 +86,10 @@ class Collector {
     if (e == elements_.end()) {
       e = elements_.emplace(e);
       e->array = array, e->indices = indices, e->location = s->location;
-      e->starts_new = place.certain && s.as<ir::Assign>() && !loaded_.count(array);
+      const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const Load& load) {
+        return load.node->array == array && ir::equal(load.node->indices, indices);  // or apart, or it does not fit
+      });
+      e->starts_new = place.certain && s.as<ir::Assign>() && !loaded;
     }
     const auto* sum = s.as<ir::Reduce>();
     e->assigns |= !sum;
@@ -139,7 +140,7 @@ class Collector {
   const ir::LeastValues& least_;
   std::vector<Element> elements_;
   std::vector<Load> loads_;
-  std::set<ir::Array> loaded_, stored_;
+  std::set<ir::Array> stored_;
   std::set<ir::Array> changed_;  // in other ways than by stores to elements
   std::set<ir::Symbol> inner_;   // iterators
   std::vector<const ir::For*> loops_;

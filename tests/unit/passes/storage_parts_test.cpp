@@ -180,6 +180,26 @@ TEST(UpdateOnce, UpdatesAnElementInAScalar) {
   )");
 }
 
+TEST(UpdateOnce, AnElementThatIsAssignedFirstIsNotReadBeforeForOthersOfItsArray) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 a[n]
+      output f32 u[2, n]
+  )";
+  const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      u[0, i] = select(i < 0, u[0, i], 0)
+      u[0, i] += a[i]
+      u[1, i] = select(i < 0, u[1, i], 0)
+      u[1, i] += a[i]*2
+  )");
+  const auto* loop = program.body.as<ir::For>();
+  const Stmt once = update_once(program, loop->body);
+  const std::string text = ir::print(once);
+  EXPECT_NE(text.find("select(i < 0, u[1, i], 0)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("= u[1, i]\n"), std::string::npos) << text;
+}
+
 TEST(UpdateOnce, KeepsAnElementThatAnotherAccessMayBe) {
   const Program program = program_of(R"(
     program p(n, m)
