@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "tape/stores.h"
 
 #include <loopgrad/error.h>
 
@@ -98,15 +99,10 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
 
 /// Of a loop that starts where loops around it say, in a band of a width that sizes tell.
 std::optional<Expr> LoopExtents::width_of_band(const ir::For& n, const std::vector<Stmt>& around) const {
-  if (ir::has_load(n.lower) || ir::has_load(n.upper)) return std::nullopt;
-  const auto is_fixed = [&](const Expr& e) {
-    return std::none_of(around.begin(), around.end(), [&](const Stmt& outer) {
-      const auto* loop = outer.as<ir::For>();
-      const auto* other = outer.as<ir::While>();
-      return (loop && mentions(e, loop->iterator)) || (other && mentions(e, other->iterator));
-    });
-  };
-  return is_fixed(n.lower) ? std::nullopt : ir::band_width(n.lower, n.upper, is_fixed);
+  return ir::band_width(n.lower, n.upper, [&](const Expr& e) {
+    return std::none_of(around.begin(), around.end(),
+                        [&](const Stmt& outer) { return is_loop(outer) && mentions(e, iterator_of(outer)); });
+  });
 }
 
 /// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart.

@@ -8,7 +8,6 @@
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/width_text.h"
 #include "backends/emit/entry_writer.h"
-#include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -380,11 +379,7 @@ InterfaceWords cuda_interface(const EmitPlan& plan) {
       "Build with: nvcc -std=c++17 -O3 --fmad=false -arch=native -c {}.cu\n"
       "--fmad=false is required: fused multiply-adds are explicit.",
       plan.name);
-  bool products = false;
-  for (const EmitPart* part : {&plan.forward, &plan.backward, &plan.sizing})
-    if (!part->is_empty())
-      ir::walk_stmts(part->program.body, [&](const ir::Stmt& s) { products |= s.as<ir::Contraction>() != nullptr; });
-  if (products)
+  if (plan.has_products())
     build += fmt::format("\nLink -lcublas for products of matrices; or compile with -D{}_NO_CUBLAS, and loops do them.",
                          upper(plan.name));
   return {

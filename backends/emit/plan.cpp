@@ -1,6 +1,7 @@
 #include "backends/emit/plan.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -91,6 +92,14 @@ std::vector<EmitArray> EmitPlan::all_arrays() const {
     for (const EmitArray& one : *list)
       if (!holds(all, one.array->name)) all.push_back(one);
   return all;
+}
+
+bool EmitPlan::has_products() const {
+  bool any = false;
+  for (const EmitPart* part : {&forward, &backward, &sizing})
+    if (!part->is_empty())
+      ir::walk_stmts(part->program.body, [&](const ir::Stmt& s) { any |= s.kind() == ir::Kind::Contraction; });
+  return any;
 }
 
 std::vector<Array> EmitPlan::tape() const {

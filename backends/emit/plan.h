@@ -103,6 +103,8 @@ struct EmitPlan {
   std::vector<EmitArray> all_arrays() const;
   bool has_facts() const { return !facts_part.is_empty(); }
   bool has_sizing() const { return !sizing.is_empty(); }
+  /// Whether a library may have something to do.
+  bool has_products() const;
   bool keeps_orders() const { return !forward.kept.arrays.empty() || !backward.kept.arrays.empty(); }
   std::vector<ir::Array> tape() const;
   /// Those that are known when the part runs: all but what it computes.

@@ -270,12 +270,7 @@ InterfaceWords openmp_interface(const EmitPlan& plan) {
   const std::string flags = fmt::format("-fopenmp {} {}", required_flags, speed_flags);
   std::string build = fmt::format("Build with: g++ -std=c++20 {}\n", flags) +
                       "-fwrapv and -ffp-contract=off are required; the others make it fast and change no result.";
-  const bool library = [&] {
-    for (const EmitPart* part : {&plan.forward, &plan.backward, &plan.sizing})
-      if (!part->is_empty() && uses_library(part->program)) return true;
-    return false;
-  }();
-  if (library)
+  if (plan.has_products())
     build += fmt::format(
         "\nLink a BLAS with the Fortran interface, -lopenblas, for products of matrices; or compile "
         "with\n-D{}_NO_BLAS, and loops do them.",

@@ -1,16 +1,8 @@
 #include "backends/openmp/library_text.h"
 
-#include "dsl/ir/visit.h"
-
 #include <fmt/format.h>
 
 namespace loopgrad::backend {
-
-bool uses_library(const ir::Program& program) {
-  bool uses = false;
-  ir::walk_stmts(program.body, [&](const ir::Stmt& s) { uses |= s.as<ir::Contraction>() != nullptr; });
-  return uses;
-}
 
 std::string library_declarations(const std::string& macro) {
   return fmt::format(R"(

@@ -1,14 +1,9 @@
 // How emitted sources come to a BLAS: linked by name, and run on one thread while products are shared out to threads.
 #pragma once
 
-#include "dsl/ir/program.h"
-
 #include <string>
 
 namespace loopgrad::backend {
-
-/// Whether a program may call a matrix library.
-bool uses_library(const ir::Program& program);
 
 /// What stands before everything, at global scope. `macro`: NAME, as in NAME_NO_BLAS.
 std::string library_declarations(const std::string& macro);

@@ -119,8 +119,9 @@ class ProgramRecorder {
   void note_write(const ElementName& by, SourceLocation where);
   [[noreturn]] void fail_stale(const Load& load, SourceLocation where, SourceLocation written) const;
   Expr stored(const Array& array, const Value& value, SourceLocation where) const;
-  /// `value`, after recording locals for what it shares; see shared_values.h.
+  /// Appends `target op= value`, all of it checked and of the type that is stored.
   void update(const ElementName& target, ReduceOp op, const Expr& value, SourceLocation where);
+  /// `value`, after recording locals for what it shares; see shared_values.h.
   Expr with_names(const Expr& value, SourceLocation where);
   void remember(const Expr& value, const Expr& local, bool is_large);
   Expr without_names(const Expr& value, const std::string& what, SourceLocation where) const;

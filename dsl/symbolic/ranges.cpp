@@ -1,5 +1,6 @@
 #include "dsl/symbolic/ranges.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/linear_form.h"
@@ -62,6 +63,7 @@ std::optional<Range> range_of_binary(const Binary& n, const RangeContext& contex
 
 Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
 std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed) {
+  if (has_load(lower) || has_load(upper) || is_fixed(lower)) return std::nullopt;
   const std::function<void(const Expr&, BinaryOp, const Expr&, std::vector<Expr>&)> collect =
       [&](const Expr& e, BinaryOp op, const Expr& shift, std::vector<Expr>& parts) {
         const auto* n = e.as<Binary>();

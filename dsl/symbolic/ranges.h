@@ -31,7 +31,8 @@ std::optional<Range> range_of(const Expr& e, const RangeContext& context);
 std::optional<Expr> highest_of(const Expr& e, const RangeContext& context);
 
 /// The most trips that a loop with these bounds makes, where that follows from how far parts of them are apart, in what
-/// `is_fixed` accepts: at most 2*r + 1 for `max(i - r, 0)..min(i + r + 1, n)`. nullopt for others.
+/// `is_fixed` accepts: at most 2*r + 1 for `max(i - r, 0)..min(i + r + 1, n)`. nullopt for others, as where the lower
+/// bound itself is fixed or data have a part in one.
 std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed);
 
 /// The smaller (larger) of two integers; `a` itself when both are the same expression.

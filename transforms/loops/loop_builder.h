@@ -38,6 +38,11 @@ inline ir::Stmt threads_loop(const ir::Symbol& i, const ir::Expr& count, ir::Stm
   return ir::for_loop(i, number(0), count, std::move(body), ir::LoopMode::Threads, where);
 }
 
+/// A loop of a mapped program with another body, and all that it says of how a machine runs it.
+inline ir::Stmt with_mapped_body(const ir::Stmt& loop, const ir::Stmt& body) {
+  return ir::with_mapping(loop, [&](ir::For& copy) { copy.body = body; });
+}
+
 /// What it makes has the user's line `where`.
 class LoopBuilder {
  public:

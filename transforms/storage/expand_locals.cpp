@@ -170,11 +170,10 @@ std::optional<Dimension> dimension_of(const IndexRanges& ranges, const Stmt& loo
 /// Where the loop takes a part of its values in each iteration of those around it, of a width that sizes tell.
 void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
   const auto* n = loops[depth].as<ir::For>();
-  if (!n || ir::has_load(n->lower) || ir::has_load(n->upper)) return;
+  if (!n) return;
   const auto is_fixed = [&](const Expr& e) {
     return std::none_of(loops.begin(), loops.end(), [&](const Stmt& loop) { return mentions(e, iterator_of(loop)); });
   };
-  if (is_fixed(n->lower)) return;
   const auto width = band_width(n->lower, n->upper, is_fixed);
   if (!width) return;
   dimension.origin = n->lower;

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/least_values.h"
+#include "transforms/loops/loop_builder.h"
 
 #include <algorithm>
 #include <utility>
@@ -41,7 +42,7 @@ class BarrierPlacer {
 
   /// `s`: Grid loops and what is inside.
   Stmt place(const Stmt& s) {
-    if (has_mode(s, LoopMode::Grid)) return with_body(s, place(s.as<For>()->body));
+    if (has_mode(s, LoopMode::Grid)) return with_mapped_body(s, place(s.as<For>()->body));
     std::vector<Stmt> body = {inside(s)};
     // The block's next iteration is independent of this one but for the memory that it uses again.
     const bool shared = std::any_of(pending_.begin(), pending_.end(),
@@ -51,10 +52,6 @@ class BarrierPlacer {
   }
 
  private:
-  static Stmt with_body(const Stmt& loop, const Stmt& body) {
-    return with_mapping(loop, [&](For& copy) { copy.body = body; });
-  }
-
   Stmt inside(const Stmt& s) {
     std::vector<Stmt> out;
     visit(s, out);
@@ -120,10 +117,10 @@ class BarrierPlacer {
       before(touched_by(s), out);
       out.push_back(s);
     } else if (has_one_trip(n) && !has_load(n.lower)) {
-      out.push_back(with_body(s, inside(n.body)));
+      out.push_back(with_mapped_body(s, inside(n.body)));
     } else {
       before_control({n.lower, n.upper}, out);
-      out.push_back(with_body(s, body_of(n.body, true, least_.is_at_least(n.upper - n.lower, 1))));
+      out.push_back(with_mapped_body(s, body_of(n.body, true, least_.is_at_least(n.upper - n.lower, 1))));
     }
   }
 

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "transforms/analysis/contiguous.h"
+#include "transforms/loops/loop_builder.h"
 #include "transforms/map/gpu/place_locals.h"
 
 #include <algorithm>
@@ -64,24 +65,20 @@ class Widener final : public Rewriter {
       return result;
     }
     if (!n || !in_thread_) return rewrite_children(s);
-    if (stride_of(*n)) return with_body(s, rewrite(n->body));
+    if (stride_of(*n)) return with_mapped_body(s, rewrite(n->body));
     if (chunk_of(*n)) return widened_chunk(s, *n);
     return has_one_trip(*n) ? rewrite_children(s) : widened_loop(s, *n);
   }
 
  private:
-  static Stmt with_body(const Stmt& loop, const Stmt& body) {
-    return with_mapping(loop, [&](For& copy) { copy.body = body; });
-  }
-
   Stmt widened_chunk(const Stmt& s, const For& n) {
     const auto* inner = n.body.as<For>();
     if (inner && inner->shape == n.shape && chunk_of(*inner)) {
       const Stmt body = rewrite(inner->body);
-      return with_body(s, with_mapping(n.body, [&](For& copy) {
-                         copy.body = body;
-                         copy.wide = wide_of({n.iterator, inner->iterator}, *inner);
-                       }));
+      return with_mapped_body(s, with_mapping(n.body, [&](For& copy) {
+                                copy.body = body;
+                                copy.wide = wide_of({n.iterator, inner->iterator}, *inner);
+                              }));
     }
     const Stmt body = rewrite(n.body);
     return with_mapping(s, [&](For& copy) {
