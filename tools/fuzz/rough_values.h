@@ -1,4 +1,5 @@
-// What rounding can make of sums: the program with an error in each of their steps.
+// What rounding can make of a program where targets may round otherwise: an error in each step of its sums and in each
+// function of a mathematical library.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -19,7 +20,12 @@ namespace loopgrad::fuzz {
 /// another order, too. It grows with the terms that meet in one element and with how much they cancel, and what is
 /// computed from the sum makes of it what it makes of a real error. Products (`*=`) err by u*abs(s[i]).
 ///
-/// Of each statement the errors have one sign: all have the same for seed 0, others draw them.
-ir::Program rough_sums(const ir::Program& program, std::uint64_t seed);
+/// `exp`, `tanh` and others that no standard rounds correctly are those of the target's library, which differ by units
+/// in the last place: `exp(v)` becomes `exp(v)*(1 + 4*u)`. That is nothing, but for what cancels: `exp(v) - 1` near
+/// zero.
+///
+/// Of each sum's statement the errors have one sign, and so they have of each function, so that equal values stay
+/// equal: all have the same for seed 0, others draw them.
+ir::Program rough_values(const ir::Program& program, std::uint64_t seed);
 
 }  // namespace loopgrad::fuzz

@@ -1,4 +1,4 @@
-#include "tools/fuzz/rough_sums.h"
+#include "tools/fuzz/rough_values.h"
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
@@ -12,9 +12,53 @@ namespace {
 
 using namespace ir;
 
+constexpr double units_of_functions = 4;  // u each: libraries promise one to two units in the last place of most
+
+bool is_of_a_library(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::Neg:
+    case UnaryOp::Not:
+    case UnaryOp::Abs:
+    case UnaryOp::Sqrt:
+    case UnaryOp::Floor:
+    case UnaryOp::Ceil:
+    case UnaryOp::RoundF16:
+    case UnaryOp::RoundBF16: return false;
+    default: return true;
+  }
+}
+bool is_of_a_library(BinaryOp op) { return op == BinaryOp::Pow || op == BinaryOp::Atan2; }
+
+double unit_of(ScalarType type) { return type == ScalarType::F64 ? 0x1p-53 : 0x1p-24; }
+
+/// With an error in each function of a library, of one sign for each function.
+class RoughFunctions final : public Rewriter {
+ public:
+  explicit RoughFunctions(std::uint64_t seed) : seed_(seed) {}
+
+  using Rewriter::rewrite;
+  Expr rewrite(const Expr& e) override {
+    const Expr exact = rewrite_children(e);
+    const auto* u = e.as<Unary>();
+    const auto* b = e.as<Binary>();
+    if (!is_float(e.type())) return exact;
+    if (u && is_of_a_library(u->op)) return rough(exact, static_cast<std::uint64_t>(u->op));
+    if (b && is_of_a_library(b->op)) return rough(exact, 1000 + static_cast<std::uint64_t>(b->op));
+    return exact;
+  }
+
+ private:
+  Expr rough(const Expr& exact, std::uint64_t function) const {
+    const double sign = seed_ == 0 || tools::Random(seed_ + function).below(2) == 0 ? 1 : -1;
+    return exact * float_const(1 + sign * units_of_functions * unit_of(exact.type()), exact.type());
+  }
+
+  const std::uint64_t seed_;
+};
+
 class RoughSums final : public Rewriter {
  public:
-  explicit RoughSums(std::uint64_t seed) : random_(seed), is_same_sign_(seed == 0) {}
+  explicit RoughSums(std::uint64_t seed) : random_(seed), seed_(seed) {}
 
   Stmt body_of(const ir::Program& program) {
     Stmt body = rewrite(program.body);
@@ -70,8 +114,7 @@ class RoughSums final : public Rewriter {
 
   Stmt rough(const Reduce& n, const Stmt& s) {
     const ScalarType type = value_type(n.array->type);
-    const double unit = type == ScalarType::F64 ? 0x1p-53 : 0x1p-24;
-    const double error = is_same_sign_ || random_.below(2) == 0 ? unit : -unit;
+    const double error = seed_ == 0 || random_.below(2) == 0 ? unit_of(type) : -unit_of(type);
     Expr size = magnitude(load(n.array, n.indices));
     std::vector<Stmt> all;
     if (n.op == ReduceOp::Add) {
@@ -85,14 +128,14 @@ class RoughSums final : public Rewriter {
   }
 
   tools::Random random_;
-  const bool is_same_sign_;
+  const std::uint64_t seed_;
   std::map<Array, Array> masses_;
 };
 
 }  // namespace
 
-ir::Program rough_sums(const ir::Program& program, std::uint64_t seed) {
-  return with_body(program, RoughSums(seed).body_of(program));
+ir::Program rough_values(const ir::Program& program, std::uint64_t seed) {
+  return with_body(program, RoughSums(seed).body_of(with_body(program, RoughFunctions(seed).rewrite(program.body))));
 }
 
 }  // namespace loopgrad::fuzz
