@@ -65,11 +65,11 @@ Arrays widened(const Arrays& arrays) {
 }
 
 /// NaN counts as more than anything, and is kept.
-void widen(double& spread, double change) {
-  if (!std::isnan(spread) && !(change <= spread)) spread = change;
-}
 void widen(double& spread, const HostArray& one, const HostArray& other) {
-  for (std::int64_t i = 0; i < one.size(); ++i) widen(spread, std::abs(one.get(i) - other.get(i)));
+  for (std::int64_t i = 0; i < one.size(); ++i) {
+    const double change = std::abs(one.get(i) - other.get(i));
+    if (!std::isnan(spread) && !(change <= spread)) spread = change;
+  }
 }
 
 }  // namespace
@@ -168,29 +168,11 @@ void NativeReference::find_spread() {
   for (const auto& [name, array] : results_) widen(spread_[name], array, wide.at(name));
 }
 
-/// In f64, where a small error is not rounded away. Signs of errors in different statements may cancel out, so several
-/// runs draw them.
+/// In f64, where a small error is not rounded away.
 void NativeReference::find_errors_of_rounding() {
-  constexpr std::uint64_t runs = 4;
-  for (const auto& [name, array] : results_)
-    errors_of_rounding_[name].assign(static_cast<std::size_t>(array.size()), 0);
-  const Arrays inputs = widened(inputs_), exact = run_on(inputs, true);
-  for (std::uint64_t k = 0; k < runs; ++k) {
-    Arrays rough;
-    try {
-      rough = run_on(inputs, true, k == 0 ? 0 : case_.seed + k);
-    } catch (const RuntimeError&) {  // an index that was computed from a sum
-      for (auto& [name, errors] : errors_of_rounding_)
-        std::fill(errors.begin(), errors.end(), std::numeric_limits<double>::infinity());
-      return;
-    }
-    for (auto& [name, errors] : errors_of_rounding_) {
-      for (std::size_t i = 0; i < errors.size(); ++i) {
-        const auto at = static_cast<std::int64_t>(i);
-        widen(errors[i], std::abs(rough.at(name).get(at) - exact.at(name).get(at)));
-      }
-    }
-  }
+  const Arrays inputs = widened(inputs_);
+  errors_of_rounding_ = errors_of_rounding(run_on(inputs, true), case_.seed,
+                                           [&](std::uint64_t seed) { return run_on(inputs, true, seed); });
 }
 
 }  // namespace loopgrad::fuzz
