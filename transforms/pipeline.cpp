@@ -47,6 +47,7 @@
 #include "transforms/sums/contractions/recognize_contractions.h"
 #include "transforms/sums/delay_sums.h"
 #include "transforms/sums/invert_scatters.h"
+#include "transforms/sums/join_scatters.h"
 #include "transforms/sums/keep_orders.h"
 #include "transforms/sums/lane_copies.h"
 #include "transforms/sums/merge_updates.h"
@@ -249,6 +250,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
+  add("join_scatters", plain<join_scatters>, "what is one stream is sorted once");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");
