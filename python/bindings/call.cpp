@@ -77,7 +77,7 @@ void Call::find_extents(const std::deque<std::optional<Borrowed>>& borrowed, con
 }
 
 nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream, const Run& run,
-                    const ShapeOf& shape_of) {
+                    bool may_require_grad, const ShapeOf& shape_of) {
   std::deque<std::optional<Borrowed>> borrowed(objects.size());
   Arguments views;
   if (!spare_.empty()) {
@@ -86,7 +86,7 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
   }
   bool is_complete = true;
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (objects[i].is_valid()) borrowed[i].emplace(objects[i], arguments_[i], name_);
+    if (objects[i].is_valid()) borrowed[i].emplace(objects[i], arguments_[i], name_, may_require_grad);
     else if (arguments_[i].role == Role::Output) is_complete = false;
   }
   if (!shape_of) find_extents(borrowed, sizes);
@@ -147,8 +147,7 @@ Sizes sizes_of(nb::handle mapping) {
   if (mapping.is_none()) return sizes;
   nb::dict given;
   given.update(mapping);
-  for (const auto& [name, value] : given)
-    sizes[nb::cast<std::string>(name)] = nb::cast<std::int64_t>(value);
+  for (const auto& [name, value] : given) sizes[nb::cast<std::string>(name)] = nb::cast<std::int64_t>(value);
   return sizes;
 }
 

@@ -35,7 +35,7 @@ class Call {
   using ShapeOf = std::function<const std::vector<std::int64_t>*(const std::string&)>;
   /// Makes the outputs that are missing, runs, and returns all outputs. `stream`: none, or a number.
   nb::tuple run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream, const Run& run,
-                const ShapeOf& shape_of = {});
+                bool may_require_grad, const ShapeOf& shape_of = {});
   /// Of the last run.
   const std::shared_ptr<const Extents>& extents() const { return extents_; }
 

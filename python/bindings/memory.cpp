@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -83,11 +84,11 @@ class Importer {
   Importer(Borrowed& to, nb::handle object, const ArgumentInfo& info, const std::string& program)
       : to_(to), object_(object), info_(info), program_(program) {}
 
-  void run() {
+  void run(bool may_require_grad) {
     if (const dlpack::ExchangeApi* api = exchange_api(object_); api && api->tensor_from_object) {
       dlpack::Tensor tensor{};
       if (api->tensor_from_object(object_.ptr(), &tensor) != 0) refuse_thrown();
-      refuse_grad();
+      if (!may_require_grad) refuse_grad();
       return take(tensor);
     }
     if (PyObject_CheckBuffer(object_.ptr())) return take_buffer();
@@ -217,9 +218,9 @@ class Importer {
   const std::string& program_;
 };
 
-Borrowed::Borrowed(nb::handle object, const ArgumentInfo& info, const std::string& program) {
+Borrowed::Borrowed(nb::handle object, const ArgumentInfo& info, const std::string& program, bool may_require_grad) {
   try {
-    Importer(*this, object, info, program).run();
+    Importer(*this, object, info, program).run(may_require_grad);
   } catch (...) {
     if (buffer_.obj) PyBuffer_Release(&buffer_);
     throw;
@@ -303,6 +304,37 @@ nb::object make_array(nb::handle like, ScalarType type, const std::vector<std::i
                     "the output is not given, and there is no way to make one of its type and place",
                     "pass an array that it is written to");
   return nb::module_::import_("numpy").attr("empty")(extents, numpy_name(type));
+}
+
+namespace {
+
+struct Token {
+  dlpack::Managed managed = {};
+  std::int64_t number = 0;
+  nb::object owner;
+};
+
+void release(dlpack::Managed* managed) {
+  nb::gil_scoped_acquire gil;  // the last reader may be a thread of another library
+  delete static_cast<Token*>(managed->context);
+}
+
+}  // namespace
+
+nb::object make_token(std::int64_t number, nb::object owner) {
+  auto token = std::make_unique<Token>();
+  token->number = number;
+  token->owner = std::move(owner);
+  token->managed.tensor = {&token->number, {dlpack::cpu, 0}, 0, dlpack_type(ScalarType::I64), nullptr, nullptr, 0};
+  token->managed.context = token.get();
+  token->managed.deleter = &release;
+  PyObject* capsule = PyCapsule_New(&token->managed, "dltensor", [](PyObject* unused) {
+    if (!PyCapsule_IsValid(unused, "dltensor")) return;  // somebody took it over
+    release(static_cast<dlpack::Managed*>(PyCapsule_GetPointer(unused, "dltensor")));
+  });
+  if (!capsule) throw nb::python_error();
+  token.release();
+  return nb::steal(capsule);
 }
 
 void* stream_of(nb::handle object, std::int32_t device) {

@@ -21,7 +21,8 @@ class Borrowed {
  public:
   /// `info` is what it is for: an array that is written must be writable. Throws UsageError naming program and array
   /// for what is no array. That type, shape and layout are right is checked by the run.
-  Borrowed(nb::handle object, const ArgumentInfo& info, const std::string& program);
+  /// A tensor that requires a gradient is refused unless the caller takes care of it.
+  Borrowed(nb::handle object, const ArgumentInfo& info, const std::string& program, bool may_require_grad = false);
   ~Borrowed();
   Borrowed(const Borrowed&) = delete;
 
@@ -41,6 +42,9 @@ const dlpack::ExchangeApi* exchange_api(nb::handle object);
 /// it.
 nb::object make_array(nb::handle like, ScalarType type, const std::vector<std::int64_t>& shape,
                       const ArgumentInfo& info, const std::string& program);
+
+/// A DLPack capsule with one number, which holds on to `owner` until its last reader is gone.
+nb::object make_token(std::int64_t number, nb::object owner);
 
 /// The stream that the library of `object` works on, on the device of that number; null: the default stream.
 void* stream_of(nb::handle object, std::int32_t device);

@@ -131,6 +131,7 @@ void bind_programs(nb::module_& m) {
       },
       nb::arg("program"), nb::arg("shapes"), nb::arg("sizes") = Sizes(),
       "Sizes and shapes that follow from some shapes.");
+  m.def("token", &make_token, nb::arg("number"), nb::arg("owner"));
   bind_device(m);
 }
 

@@ -52,9 +52,12 @@ class PyExecutable {
  public:
   PyExecutable(const Program& program, Executable executable) : executable_(std::move(executable)), call_(program) {}
 
-  nb::tuple run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream) {
-    return call_.run(objects, sizes, stream,
-                     [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.run(a, s, o); });
+  nb::tuple run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                bool may_require_grad = false) {
+    return call_.run(
+        objects, sizes, stream,
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.run(a, s, o); },
+        may_require_grad);
   }
   nb::object call(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
     Sizes given = sizes_of(sizes);
@@ -76,12 +79,15 @@ class PyGradientExecutable {
         forward_(executable_.gradient().forward),
         backward_(executable_.gradient().backward) {}
 
-  nb::tuple run_forward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream) {
-    return forward_.run(objects, sizes, stream, [this](const Arguments& a, const Sizes& s, const RunOptions& o) {
-      executable_.forward(a, s, o);
-    });
+  nb::tuple run_forward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                        bool may_require_grad = false) {
+    return forward_.run(
+        objects, sizes, stream,
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.forward(a, s, o); },
+        may_require_grad);
   }
-  nb::tuple run_backward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream) {
+  nb::tuple run_backward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                         bool may_require_grad = false) {
     const auto extents = forward_.extents();
     const auto shape_of = [&](const std::string& name) -> const std::vector<std::int64_t>* {
       const auto found =
@@ -90,7 +96,8 @@ class PyGradientExecutable {
     };
     return backward_.run(
         objects, sizes, stream,
-        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.backward(a, s, o); }, shape_of);
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.backward(a, s, o); },
+        may_require_grad, shape_of);
   }
   nb::object forward(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
     Sizes given = sizes_of(sizes);
@@ -140,7 +147,7 @@ nb::tuple run_list(Self& self, nb::sequence list, nb::handle sizes, nb::handle s
   if (objects.size() != expected)
     throw UsageError(
         {.code = ErrorCode::BadArgument, .message = "the list has another number of arrays than the program"});
-  return (self.*run)(objects, sizes.is_none() ? Sizes() : sizes_of(sizes), stream);
+  return (self.*run)(objects, sizes.is_none() ? Sizes() : sizes_of(sizes), stream, true);
 }
 
 PyExecutable compile_program(const Program& program, const nb::kwargs& options) {

@@ -41,3 +41,11 @@ class RuntimeError(Error, builtins.RuntimeError):
 
 class InternalError(Exception):
     """A bug of loopgrad itself: outside of the family, so that ``except Error`` never hides one."""
+
+
+def usage_error(program: str, message: str, hint: str, array: str = "") -> UsageError:
+    """A mistake that Python code finds, worded as those that the C++ library finds."""
+    place = f"program '{program}': " + (f"array '{array}': " if array else "")
+    error = UsageError(f"{place}{message}. Hint: {hint}")
+    error.code, error.program, error.message, error.hint, error.array = "bad_argument", program, message, hint, array
+    return error
