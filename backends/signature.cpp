@@ -3,10 +3,13 @@
 #include "backends/runtime/solve_sizes.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/program.h"
+#include "dsl/ir/visit.h"
 
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
+
+#include <set>
 
 namespace loopgrad {
 namespace {
@@ -24,6 +27,24 @@ void check_rank(const ir::Program& program, const ir::Array& array, std::size_t 
   if (rank == expected) return;
   throw UsageError({ErrorCode::BadShape, fmt::format("the argument has {} dimensions, expected {}", rank, expected),
                     program.name, "", array->name, "give one extent for each declared dimension", array->location});
+}
+
+/// The program without its tapes, and without the sizes that no extent mentions: nothing here depends on them, and
+/// those of tapes may follow from data.
+ir::Program callers_part(const ir::Program& program) {
+  ir::Program part{program.name, {}, {}, {}, {}, program.location};
+  std::set<ir::Symbol> mentioned;
+  for (const ir::Array& array : program.arrays) {
+    if (array->role == ir::ArrayRole::Tape) continue;
+    part.arrays.push_back(array);
+    for (const ir::Expr& extent : array->callers_shape())
+      ir::walk(extent, [&](const ir::Expr& e) {
+        if (const auto* size = e.as<ir::Var>()) mentioned.insert(size->symbol);
+      });
+  }
+  for (const ir::Symbol& size : program.sizes)
+    if (mentioned.count(size)) part.sizes.push_back(size);
+  return part;
 }
 
 }  // namespace
@@ -55,7 +76,7 @@ std::vector<std::string> size_names(const Program& program) {
 }
 
 Extents extents_of(const Program& program, const Shapes& known, const Sizes& given) {
-  const ir::Program& ir = program.ir();
+  const ir::Program ir = callers_part(program.ir());
   std::vector<View> views;  // of rank 0, from which nothing follows, where the shape is not known
   for (const ir::Array& array : ir.arrays) {
     const auto found = known.find(array->name);
@@ -68,8 +89,7 @@ Extents extents_of(const Program& program, const Shapes& known, const Sizes& giv
   const backend::SizeValues values = backend::solve_sizes(ir, views, own);
   Extents extents;
   for (const auto& [symbol, value] : values) extents.sizes[symbol.name] = value;
-  for (const ir::Array& array : ir.arrays)
-    if (array->role != ir::ArrayRole::Tape) extents.shapes[array->name] = backend::shape_of(array, values);
+  for (const ir::Array& array : ir.arrays) extents.shapes[array->name] = backend::shape_of(array, values);
   return extents;
 }
 

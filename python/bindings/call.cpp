@@ -84,12 +84,12 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
     views = std::move(spare_.back());
     spare_.pop_back();
   }
-  bool is_complete = true;
+  bool is_complete = true, has_inputs = true;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (objects[i].is_valid()) borrowed[i].emplace(objects[i], arguments_[i], name_, may_require_grad);
-    else if (arguments_[i].role == Role::Output) is_complete = false;
+    else (arguments_[i].role == Role::Output ? is_complete : has_inputs) = false;
   }
-  if (!shape_of) find_extents(borrowed, sizes);
+  if (!shape_of && has_inputs) find_extents(borrowed, sizes);
   const nb::handle model = is_complete ? nb::handle() : model_of(objects);
   RunOptions options;
   if (!stream.is_none()) options.stream = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(stream));
@@ -97,7 +97,7 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
   nb::list outputs;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ArgumentInfo& info = arguments_[i];
-    if (!borrowed[i] && info.role == Role::Output) {
+    if (!borrowed[i] && info.role == Role::Output && has_inputs) {
       const std::vector<std::int64_t>* shape = shape_of ? shape_of(info.name) : &extents_->shapes.at(info.name);
       if (shape) {
         objects[i] = make_array(model, info.type, *shape, info, name_);

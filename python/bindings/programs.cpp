@@ -34,8 +34,17 @@ Program built_in(const std::string& name) {
   throw bad_input("there is no built-in program '" + name + "'", "one of " + names);
 }
 
+/// Lets libraries that are opened from now on find the functions of loopgrad in this module, which Python keeps to
+/// itself.
+void offer_own_functions() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<void*>(&built_in), &own) != 0)
+    dlopen(own.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
 /// The entries of a library, which stays open: programs refer to its texts.
 const std::vector<ProgramEntry>& entries_of(const std::string& path) {
+  offer_own_functions();
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw bad_input("the library cannot be opened: " + std::string(dlerror()), "link it without loopgrad");
   const auto entries = reinterpret_cast<const std::vector<ProgramEntry>* (*)()>(dlsym(library, plugin_symbol));

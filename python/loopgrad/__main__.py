@@ -4,4 +4,10 @@ import sys
 
 from . import _core
 
-sys.exit(_core.main(["loopgrad"] + sys.argv[1:]))
+
+def main() -> int:
+    return _core.main(["loopgrad"] + sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,8 +6,8 @@ from . import _core
 
 
 def _value(text, sizes):
-    """An extent as a program prints it, evaluated; division is that of integers."""
-    return eval(re.sub(r"(?<!/)/(?!/)", "//", text), {"__builtins__": {}, "min": min, "max": max}, dict(sizes))
+    """An extent as a program prints it, which is Python as well, evaluated."""
+    return eval(text, {"__builtins__": {}, "min": min, "max": max}, dict(sizes))
 
 
 def _unknown(text, sizes, names):

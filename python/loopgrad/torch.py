@@ -246,17 +246,24 @@ class Op:
             if len(tensors) > self._count:
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
-        mask = self._mask(tensors) if torch.is_grad_enabled() else 0
         if torch.compiler.is_compiling():
+            mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
             outputs = outputs[: self._results]
         else:
-            tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
-            if mask:
-                outputs = _Forward.apply(self, mask, sizes, *tensors)
-            else:
-                outputs = self._run(self._executable(tensors).run_list, tensors, sizes)
+            outputs = self._eager(tensors, sizes)
         return outputs[0] if self._results == 1 else tuple(outputs)
+
+    def _eager(self, tensors, sizes):
+        try:
+            mask = self._mask(tensors) if torch.is_grad_enabled() else 0
+            tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+        except AttributeError:
+            self._arguments(tensors, {}, sizes)  # says which is no tensor
+            raise
+        if mask:
+            return _Forward.apply(self, mask, sizes, *tensors)
+        return self._run(self._executable(tensors).run_list, tensors, sizes)
 
     def _executable(self, tensors):
         is_cuda = tensors[0].is_cuda if tensors else False

@@ -30,7 +30,7 @@ std::vector<std::string> size_names(const Program& program);
 
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
-/// The sizes of a run and the shapes of all its arrays.
+/// The shapes of all arrays of a run, and the sizes that occur in them.
 struct Extents {
   Sizes sizes;
   Shapes shapes;
