@@ -6,6 +6,7 @@
 #include <loopgrad/error.h>
 
 #include <set>
+#include <string_view>
 
 namespace loopgrad {
 namespace {
@@ -27,6 +28,12 @@ void check(const Gradient& gradient) {
   if (!ir::is_empty(gradient.sizing.ir().body))
     refuse(forward, "the extents of this gradient's tape depend on data, which those of no local array may",
            "promise a largest trip count with at_most, so that the tape has extents in sizes");
+}
+
+/// The name that the user gave to the program of this forward program.
+std::string of_primal(const std::string& forward) {
+  const std::string_view suffix = "_forward";
+  return forward.ends_with(suffix) ? forward.substr(0, forward.size() - suffix.size()) : forward;
 }
 
 /// The arrays of both programs, each once: tapes become locals, gradients get names of their own.
@@ -76,7 +83,7 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   const ir::Program &forward = gradient.forward.ir(), &backward = gradient.backward.ir();
   const Arrays arrays(gradient, prefix);
   ir::Program result;
-  result.name = forward.name + "_gradient";
+  result.name = of_primal(forward.name) + "_gradient";
   result.sizes = forward.sizes;
   result.location = forward.location;
   result.arrays = arrays.of_program;
