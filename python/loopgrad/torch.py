@@ -46,12 +46,13 @@ class _Kind:
         forward = {info.name for info in op.program.arguments}
         inputs = {info.name: i for i, info in enumerate(op.inputs)}
         outputs = {info.name: i for i, info in enumerate(op.outputs)}
-        self.reads, self.writes, self.plan = [], [], []
+        self.op, self.inputs_read, self.outputs_read, self.plan = op, [], [], []
+        self.dtypes = [_dtype(info) for info in op.inputs]
         for info in self.executable.backward_arguments:
             if info.name in forward:  # an in-out as the forward run has left it
                 source = ("output", outputs[info.name]) if info.name in outputs else ("input", inputs[info.name])
                 self.plan.append((*source, info.role != "input", None))
-                self.reads.append(source)
+                (self.outputs_read if source[0] == "output" else self.inputs_read).append(source[1])
             elif info.name[2:] in inputs and info.role != "input":
                 at = inputs[info.name[2:]]
                 given = outputs.get(info.name[2:]) if info.role == "in-out" else None
@@ -77,7 +78,9 @@ class _Kind:
                 if changed is not None:
                     results[at] = array
             elif what == "gradient":
-                array = gradients[at].to(dtype).contiguous()
+                array = gradients[at]
+                if array.dtype is not dtype or not array.is_contiguous():
+                    array = array.to(dtype).contiguous()
             else:
                 array = (inputs if what == "input" else outputs)[at]
                 array = array.clone() if changed else array
@@ -85,7 +88,20 @@ class _Kind:
         made = [at for at in made if at is not None]
         for (at, _), array in zip(made, executable.backward_list(arrays)):
             results[at] = array
-        return [None if r is None else r.to(inputs[i].dtype) for i, r in enumerate(results)]
+        return [r if r is None or r.dtype is d else r.to(d) for r, d in zip(results, self.dtypes)]
+
+    def restore(self, ctx):
+        """Inputs and outputs of the forward run; None for those that nobody reads."""
+        op, saved = self.op, ctx.saved_tensors
+        count = op._count if op.double_backward else len(self.inputs_read)
+        inputs, outputs = saved[:count], [None] * op._results
+        if not op.double_backward:
+            inputs = [None] * op._count
+            for i, t in zip(self.inputs_read, saved):
+                inputs[i] = t
+        for i, t in zip(self.outputs_read, saved[count:]):
+            outputs[i] = t
+        return inputs, outputs
 
 
 class _Forward(torch.autograd.Function):
@@ -94,30 +110,29 @@ class _Forward(torch.autograd.Function):
         kind = op._kind(inputs, mask)
         lease = kind.lease()
         outputs = op._run(lease.executable.forward_list, inputs, sizes)
-        ctx.op, ctx.lease, ctx.sizes = op, lease, sizes
-        ctx.mark_non_differentiable(*[o for o, info in zip(outputs, op.outputs) if info.name not in op.of])
+        ctx.lease, ctx.sizes = lease, sizes
+        if op._constants:
+            ctx.mark_non_differentiable(*[outputs[i] for i in op._constants])
         # Inputs may be needed to differentiate once more, and hold what autograd checks for changes in place.
-        kept = [t if op.double_backward or ("input", i) in kind.reads else None for i, t in enumerate(inputs)]
-        ctx.count = len(inputs)
-        ctx.save_for_backward(*kept, *[o if ("output", i) in kind.reads else None for i, o in enumerate(outputs)])
-        ctx.like = [(t.shape, t.dtype) for t in inputs]
+        if op.double_backward:
+            ctx.save_for_backward(*inputs, *[outputs[i] for i in kind.outputs_read])
+        else:
+            ctx.save_for_backward(*[inputs[i] for i in kind.inputs_read], *[outputs[i] for i in kind.outputs_read])
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
-        saved = ctx.saved_tensors
-        inputs, outputs = saved[: ctx.count], saved[ctx.count :]
+        kind, op = ctx.lease.kind, ctx.lease.kind.op
+        inputs, outputs = kind.restore(ctx)
         if torch.is_grad_enabled():
-            if not ctx.op.double_backward:
+            if not op.double_backward:
                 raise DifferentiationError(
-                    f"program '{ctx.op.program.name}': its operation was made without double_backward. "
+                    f"program '{op.program.name}': its operation was made without double_backward. "
                     "Hint: loopgrad.torch.op(program, double_backward=True)"
                 )
-            results = _Backward.apply(ctx.op, ctx.lease, ctx.sizes, ctx.count, *inputs, *outputs, *gradients)
+            results = _Backward.apply(op, ctx.lease, ctx.sizes, op._count, *inputs, *outputs, *gradients)
         else:
-            kind = ctx.lease.kind
-            like = [t if t is not None else torch.empty(0, dtype=d) for t, (_, d) in zip(inputs, ctx.like)]
-            results = kind.backward(ctx.lease.executable, like, outputs, gradients)
+            results = kind.backward(ctx.lease.executable, inputs, outputs, gradients)
         return (None, None, None, *results)
 
 
@@ -175,6 +190,8 @@ class Op:
         self._bits = [1 << i if a.name in self.wrt else 0 for i, a in enumerate(self.inputs)]
         self._positions = {a.name: i for i, a in enumerate(self.inputs)}
         # Where each argument of a run comes from: an input, or a new array.
+        self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
+        self._has_in_outs = any(a.role == "in-out" for a in arguments)
         self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
         self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
         self._plain: Dict[bool, Any] = {}
@@ -216,6 +233,8 @@ class Op:
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        if not self._has_in_outs:
+            return run([None if at is None else inputs[at] for at, _ in self._order_of_run], sizes)
         arrays = [None if at is None else inputs[at].clone() if copied else inputs[at]
                   for at, copied in self._order_of_run]  # fmt: skip
         made = iter(run(arrays, sizes))
