@@ -64,7 +64,7 @@ Element ArrayHandle::element(const std::vector<Operand>& operands, const SourceL
   return Element(ir::recorder_of(recorder_, where)->element(array_, operands, recorder_, where));
 }
 
-Value ArrayHandle::extent(int dimension, std::source_location where) const {
+Value ArrayHandle::extent(int dimension, SourceLocation where) const {
   if (!array_) ir::fail_empty("ArrayHandle", where);
   const int rank = static_cast<int>(array_->shape.size());
   if (dimension < 0 || dimension >= rank)
@@ -122,15 +122,34 @@ LoopRange::~LoopRange() {
 
 // ---- Branch ----
 
-void Branch::otherwise(const std::function<void()>& body, std::source_location where) const {
+void Branch::otherwise(const std::function<void()>& body, SourceLocation where) const {
   const auto recorder = ir::recorder_of(recorder_, where);
   require_body(*recorder, body, where);
   record_body(recorder, recorder->open_else(branch_, where), body);
 }
 
+OpenBody Branch::open_otherwise(SourceLocation where) const {
+  return {recorder_, ir::recorder_of(recorder_, where)->open_else(branch_, where)};
+}
+
+// ---- OpenBody ----
+
+OpenBody::~OpenBody() {
+  const auto recorder = recorder_.lock();
+  if (depth_ != 0 && recorder) recorder->abandon(depth_);
+}
+
+Branch OpenBody::close(SourceLocation where) {
+  const auto recorder = ir::recorder_of(recorder_, where);
+  if (depth_ == 0) recorder->fail(where, "the body of a branch is closed twice", "call close() once, at its end");
+  const std::int64_t branch = recorder->close(depth_);
+  depth_ = 0;
+  return {recorder_, branch};
+}
+
 // ---- ProgramBuilder ----
 
-ProgramBuilder::ProgramBuilder(std::string name, std::source_location where)
+ProgramBuilder::ProgramBuilder(std::string name, SourceLocation where)
     : recorder_(std::make_shared<ProgramRecorder>(std::move(name), where)) {}
 
 ProgramRecorder& ProgramBuilder::recorder(const SourceLocation& where) const {
@@ -138,29 +157,29 @@ ProgramRecorder& ProgramBuilder::recorder(const SourceLocation& where) const {
   return *recorder_;
 }
 
-Value ProgramBuilder::size(const std::string& name, std::source_location where) {
+Value ProgramBuilder::size(const std::string& name, SourceLocation where) {
   return Value(ir::var(recorder(where).declare_size(name, where)).ptr());
 }
 
 ArrayHandle ProgramBuilder::input(ScalarType type, const std::string& name, std::vector<Value> shape,
-                                  std::source_location where) {
+                                  SourceLocation where) {
   return {recorder(where).declare(ArrayRole::Input, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::output(ScalarType type, const std::string& name, std::vector<Value> shape,
-                                   std::source_location where) {
+                                   SourceLocation where) {
   return {recorder(where).declare(ArrayRole::Output, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::inout(ScalarType type, const std::string& name, std::vector<Value> shape,
-                                  std::source_location where) {
+                                  SourceLocation where) {
   return {recorder(where).declare(ArrayRole::InOut, type, name, shape, where), recorder_};
 }
 ArrayHandle ProgramBuilder::local(ScalarType type, const std::string& name, std::vector<Value> shape,
-                                  std::source_location where) {
+                                  SourceLocation where) {
   return {recorder(where).declare(ArrayRole::Local, type, name, shape, where), recorder_};
 }
 
 LoopRange ProgramBuilder::loop(const std::string& name, const Value& lower, const Value& upper,
-                               const LoopOptions& options, std::source_location where) {
+                               const LoopOptions& options, SourceLocation where) {
   recorder(where);
   return {recorder_,
           [=, at_most = options.at_most](ProgramRecorder& r) { return r.open_for(name, lower, upper, at_most, where); },
@@ -168,20 +187,23 @@ LoopRange ProgramBuilder::loop(const std::string& name, const Value& lower, cons
 }
 
 LoopRange ProgramBuilder::loop_while(const std::string& name, const Value& max_trips,
-                                     const std::function<Value(const Value&)>& condition, std::source_location where) {
+                                     const std::function<Value(const Value&)>& condition, SourceLocation where) {
   recorder(where);
   return {recorder_, [=](ProgramRecorder& r) { return r.open_while(name, max_trips, condition, where); }, where};
 }
 
-Branch ProgramBuilder::when(const Value& condition, const std::function<void()>& then, std::source_location where) {
+Branch ProgramBuilder::when(const Value& condition, const std::function<void()>& then, SourceLocation where) {
   require_body(recorder(where), then, where);
   return {recorder_, record_body(recorder_, recorder_->open_if(condition, where), then)};
 }
 
+OpenBody ProgramBuilder::open_when(const Value& condition, SourceLocation where) {
+  return {recorder_, recorder(where).open_if(condition, where)};
+}
+
 // ---- facts ----
 
-void ProgramBuilder::in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
-                              std::source_location where) {
+void ProgramBuilder::in_range(const ArrayHandle& array, const Value& lower, const Value& upper, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::InRange, array.array_, where);
   recorder(where).state({ir::FactKind::InRange,
                          array.array_,
@@ -190,20 +212,20 @@ void ProgramBuilder::in_range(const ArrayHandle& array, const Value& lower, cons
                          {},
                          where});
 }
-void ProgramBuilder::sorted(const ArrayHandle& array, std::source_location where) {
+void ProgramBuilder::sorted(const ArrayHandle& array, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::Sorted, array.array_, where);
   recorder(where).state({ir::FactKind::Sorted, array.array_, {}, {}, {}, where});
 }
-void ProgramBuilder::injective(const ArrayHandle& array, std::source_location where) {
+void ProgramBuilder::injective(const ArrayHandle& array, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::Injective, array.array_, where);
   recorder(where).state({ir::FactKind::Injective, array.array_, {}, {}, {}, where});
 }
-void ProgramBuilder::csr(const ArrayHandle& ptr, const Value& total, std::source_location where) {
+void ProgramBuilder::csr(const ArrayHandle& ptr, const Value& total, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::CsrPointer, ptr.array_, where);
   recorder(where).state(
       {ir::FactKind::CsrPointer, ptr.array_, {}, recorder(where).size_expr(total, "the total", where), {}, where});
 }
-void ProgramBuilder::may_alias(const ArrayHandle& a, const ArrayHandle& b, std::source_location where) {
+void ProgramBuilder::may_alias(const ArrayHandle& a, const ArrayHandle& b, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::MayAlias, a.array_, where);
   recorder(where).check_fact(ir::FactKind::MayAlias, b.array_, where);
   if (a.array_ == b.array_ || a.array_->type != b.array_->type)
@@ -211,6 +233,6 @@ void ProgramBuilder::may_alias(const ArrayHandle& a, const ArrayHandle& b, std::
   recorder(where).state({ir::FactKind::MayAlias, a.array_, {}, {}, b.array_, where});
 }
 
-Program ProgramBuilder::build(std::source_location where) { return Program(recorder(where).build(where)); }
+Program ProgramBuilder::build(SourceLocation where) { return Program(recorder(where).build(where)); }
 
 }  // namespace loopgrad

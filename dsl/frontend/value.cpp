@@ -100,7 +100,7 @@ Value numeric(UnaryOp op, const Operand& a) {
 
 Value Value::of_bool(bool constant) { return value_of(ir::bool_const(constant)); }
 Value Value::of_int(std::int64_t constant) { return value_of(ir::int_const(constant), true); }
-Value Value::of_unsigned(std::uint64_t constant, std::source_location where) {
+Value Value::of_unsigned(std::uint64_t constant, SourceLocation where) {
   if (constant <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     return of_int(static_cast<std::int64_t>(constant));
   throw UsageError({.code = ErrorCode::BadType,
@@ -110,7 +110,7 @@ Value Value::of_unsigned(std::uint64_t constant, std::source_location where) {
 }
 Value Value::of_float(double constant) { return value_of(ir::float_const(constant, ScalarType::F64), true); }
 
-Value::Value(const Element& element, std::source_location where) {
+Value::Value(const Element& element, SourceLocation where) {
   const ir::ElementName& name = ir::name_of(element.name_, where);
   node_ = ir::recorder_of(name.recorder, where)->read(name, where).ptr();
 }

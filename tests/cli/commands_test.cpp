@@ -2,6 +2,7 @@
 #include "tests/cli/run_cli.h"
 #include "tools/programs/programs.h"
 
+#include <loopgrad/error.h>
 #include <loopgrad/program.h>
 
 #include <nlohmann/json.hpp>
@@ -33,6 +34,20 @@ TEST(List, NamesEveryProgram) {
     EXPECT_EQ(keys(entry), (std::vector<std::string>{"name", "summary", "sizes"}));
     EXPECT_FALSE(entry["sizes"].empty());
     EXPECT_NE(text.out.find(entry["name"].get<std::string>()), std::string::npos);
+  }
+}
+
+TEST(RunCommand, ReturnsWhatTheCommandPrints) {
+  const CommandOutput output = run_command({"show", "conv1d"}, programs::all());
+  EXPECT_EQ(output.status, 0);
+  EXPECT_EQ(output.text, run_cli(programs::all(), {"show", "conv1d"}).out);
+  EXPECT_EQ(output.json, run_cli(programs::all(), {"show", "conv1d", "--json", "-"}).out);
+  try {
+    run_command({"show", "conv9d"}, programs::all());
+    ADD_FAILURE() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadInput);
+    EXPECT_NE(error.hint().find("conv1d"), std::string::npos);
   }
 }
 

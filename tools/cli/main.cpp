@@ -86,6 +86,20 @@ int failed(const Error& error, const Sizes& given) {
 }  // namespace
 }  // namespace cli
 
+CommandOutput run_command(const std::vector<std::string>& arguments, const std::vector<ProgramEntry>& programs) {
+  std::vector<std::string> words = {"loopgrad"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  cli::check_entries(programs);
+  CommandOutput output;
+  auto options = cli::parse(static_cast<int>(argv.size()), argv.data(), programs);
+  if (!options) return output;  // help was printed
+  options->output = &output;
+  output.status = cli::run(*options, programs);
+  return output;
+}
+
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
   cli::occupy_standard_descriptors();
   std::optional<cli::Options> options;

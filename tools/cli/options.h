@@ -39,9 +39,10 @@ struct Options {
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
   std::uint64_t seed = 1;
   FuzzOptions fuzz;
-  std::string out, name;  // of `emit`: the folder, and the name of files and functions (empty: the program's)
-  bool clear = false;     // of `cache`
-  std::string json;       // a file name, "-" for standard output, empty for none
+  std::string out, name;            // of `emit`: the folder, and the name of files and functions (empty: the program's)
+  bool clear = false;               // of `cache`
+  std::string json;                 // a file name, "-" for standard output, empty for none
+  CommandOutput* output = nullptr;  // where what is said goes, in place of standard output and the file; or null
 };
 
 /// All variants, in the order of tables.

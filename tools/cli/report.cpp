@@ -20,6 +20,11 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 }  // namespace
 
 void report(const Options& options, const std::string& text, const nlohmann::ordered_json& json) {
+  if (options.output) {
+    options.output->text += text;
+    options.output->json += dumped(json);
+    return;
+  }
   if (options.json == "-") return print(dumped(json));
   if (!options.json.empty()) {
     std::ofstream file(options.json);

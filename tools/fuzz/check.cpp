@@ -4,10 +4,10 @@
 #include "tools/fuzz/false_facts.h"
 #include "tools/fuzz/reference.h"
 #include "tools/fuzz/schedules.h"
-#include "tools/fuzz/second_order.h"
 #include "tools/support/random.h"
 #include "transforms/pass/pass.h"
 
+#include <loopgrad/autodiff.h>
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
@@ -228,7 +228,7 @@ class Checker {
     stage_ = "second order: joined";
     const Program program = joined(gradient);
     Arrays inputs = copy_of(reference_.inputs());
-    for (const auto& [name, array] : reference_.incoming()) inputs[gradient_name(name)] = copy_of(array);
+    for (const auto& [name, array] : reference_.incoming()) inputs["g_" + name.substr(2)] = copy_of(array);
     for (const ir::Array& array : program.ir().arrays) {
       if (inputs.contains(array->name)) continue;
       inputs.emplace(array->name, HostArray(is_float(array->type) ? ScalarType::F64 : array->type,

@@ -9,5 +9,6 @@
 #include <loopgrad/program.h>
 #include <loopgrad/report.h>
 #include <loopgrad/schedule.h>
+#include <loopgrad/signature.h>
 #include <loopgrad/types.h>
 #include <loopgrad/value.h>

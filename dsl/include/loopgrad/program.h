@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace loopgrad {
@@ -34,7 +35,7 @@ class Program {
 /// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`.
 class ArrayHandle {
  public:
-  Element operator()(std::source_location where = std::source_location::current()) const { return element({}, where); }
+  Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
   Element operator()(const Operand& i) const { return element({i}, i.location); }
   Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
   Element operator()(const Operand& i, const Operand& j, const Operand& k) const {
@@ -44,11 +45,11 @@ class ArrayHandle {
     return element({i, j, k, l}, i.location);
   }
   /// Any rank.
-  Element at(const std::vector<Operand>& indices, std::source_location where = std::source_location::current()) const {
+  Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
     return element(indices, where);
   }
   /// The declared extent of a dimension.
-  Value extent(int dimension, std::source_location where = std::source_location::current()) const;
+  Value extent(int dimension, SourceLocation where = std::source_location::current()) const;
 
  private:
   friend class ProgramBuilder;
@@ -100,17 +101,42 @@ struct LoopOptions {
   std::vector<Value> at_most = {};
 };
 
+class OpenBody;
+
 /// Lets `p.when(c, [&]{...}).otherwise([&]{...})` read as if/else.
 class Branch {
  public:
-  void otherwise(const std::function<void()>& body, std::source_location where = std::source_location::current()) const;
+  void otherwise(const std::function<void()>& body, SourceLocation where = std::source_location::current()) const;
+  /// The same for a body that is no function, see `ProgramBuilder::open_when`.
+  [[nodiscard]] OpenBody open_otherwise(SourceLocation where = std::source_location::current()) const;
 
  private:
+  friend class OpenBody;
   friend class ProgramBuilder;
   Branch(std::weak_ptr<ir::ProgramRecorder> recorder, std::int64_t branch)
       : recorder_(std::move(recorder)), branch_(branch) {}
   std::weak_ptr<ir::ProgramRecorder> recorder_;
   std::int64_t branch_;  // identity among the recorder's branches
+};
+
+/// The body of a branch while it is recorded: everything up to `close` belongs to it. For bindings to languages in
+/// which a block of statements is no function. Destroyed before that, it is dropped, and `build()` refuses the program,
+/// as for a body that is left by an exception.
+class OpenBody {
+ public:
+  OpenBody(OpenBody&& other) noexcept : recorder_(std::move(other.recorder_)), depth_(std::exchange(other.depth_, 0)) {}
+  OpenBody& operator=(OpenBody&&) = delete;
+  ~OpenBody();
+  /// Ends the body. Bodies are closed from the inside out; a second time, or out of order, is a UsageError.
+  Branch close(SourceLocation where = std::source_location::current());
+
+ private:
+  friend class Branch;
+  friend class ProgramBuilder;
+  OpenBody(std::weak_ptr<ir::ProgramRecorder> recorder, std::size_t depth)
+      : recorder_(std::move(recorder)), depth_(depth) {}
+  std::weak_ptr<ir::ProgramRecorder> recorder_;
+  std::size_t depth_;  // 0: closed
 };
 
 /// Records one program. Throws UsageError at the line of the mistake.
@@ -130,80 +156,80 @@ class Branch {
 /// ```
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(std::string name, std::source_location where = std::source_location::current());
+  explicit ProgramBuilder(std::string name, SourceLocation where = std::source_location::current());
 
   /// A symbolic size, a non-negative i64 fixed when the program is run.
-  Value size(const std::string& name, std::source_location where = std::source_location::current());
+  Value size(const std::string& name, SourceLocation where = std::source_location::current());
 
   /// A read-only array. `shape` holds expressions in sizes.
   template <class T>
   ArrayHandle input(const std::string& name, std::vector<Value> shape,
-                    std::source_location where = std::source_location::current()) {
+                    SourceLocation where = std::source_location::current()) {
     return input(scalar_type<T>(), name, std::move(shape), where);
   }
   /// A write-first array: reading an element that the program has not written is an error in checked execution.
   template <class T>
   ArrayHandle output(const std::string& name, std::vector<Value> shape,
-                     std::source_location where = std::source_location::current()) {
+                     SourceLocation where = std::source_location::current()) {
     return output(scalar_type<T>(), name, std::move(shape), where);
   }
   /// An array updated in place.
   template <class T>
   ArrayHandle inout(const std::string& name, std::vector<Value> shape,
-                    std::source_location where = std::source_location::current()) {
+                    SourceLocation where = std::source_location::current()) {
     return inout(scalar_type<T>(), name, std::move(shape), where);
   }
   /// An array that lives until the end of the enclosing loop body (or branch); starts uninitialised each time. Its
   /// shape may use sizes and the iterators of enclosing loops.
   template <class T>
   ArrayHandle local(const std::string& name, std::vector<Value> shape = {},
-                    std::source_location where = std::source_location::current()) {
+                    SourceLocation where = std::source_location::current()) {
     return local(scalar_type<T>(), name, std::move(shape), where);
   }
   /// A local of rank 0. **Example:** `auto s = p.scalar<float>("s"); s = 0; s += x(i);`
   template <class T>
-  Element scalar(const std::string& name, std::source_location where = std::source_location::current()) {
+  Element scalar(const std::string& name, SourceLocation where = std::source_location::current()) {
     return local(scalar_type<T>(), name, {}, where)();
   }
   ArrayHandle input(ScalarType type, const std::string& name, std::vector<Value> shape,
-                    std::source_location where = std::source_location::current());
+                    SourceLocation where = std::source_location::current());
   ArrayHandle output(ScalarType type, const std::string& name, std::vector<Value> shape,
-                     std::source_location where = std::source_location::current());
+                     SourceLocation where = std::source_location::current());
   ArrayHandle inout(ScalarType type, const std::string& name, std::vector<Value> shape,
-                    std::source_location where = std::source_location::current());
+                    SourceLocation where = std::source_location::current());
   ArrayHandle local(ScalarType type, const std::string& name, std::vector<Value> shape,
-                    std::source_location where = std::source_location::current());
+                    SourceLocation where = std::source_location::current());
 
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
   [[nodiscard]] LoopRange loop(const std::string& name, const Value& lower, const Value& upper,
-                               const LoopOptions& options = {},
-                               std::source_location where = std::source_location::current());
+                               const LoopOptions& options = {}, SourceLocation where = std::source_location::current());
 
   /// A loop of at most `max_trips` trips that ends when the condition is false; `condition` is recorded once and
   /// evaluated before each trip, with the iterator (0, 1, ...) as its argument.
   [[nodiscard]] LoopRange loop_while(const std::string& name, const Value& max_trips,
                                      const std::function<Value(const Value&)>& condition,
-                                     std::source_location where = std::source_location::current());
+                                     SourceLocation where = std::source_location::current());
 
   /// if (condition) then. **Example:** `p.when(x(i) > 0, [&] { y(i) = x(i); }).otherwise([&] { y(i) = 0; });`
   Branch when(const Value& condition, const std::function<void()>& then,
-              std::source_location where = std::source_location::current());
+              SourceLocation where = std::source_location::current());
+  /// The same for a body that is no function. **Example:** `auto then = p.open_when(c); y(i) = x(i); then.close();`
+  [[nodiscard]] OpenBody open_when(const Value& condition, SourceLocation where = std::source_location::current());
 
   /// Facts about arrays that a compiler cannot see; they are verified before a run. All but `may_alias` are about
   /// inputs of integer type.
   void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
-                std::source_location where = std::source_location::current());
-  void sorted(const ArrayHandle& array, std::source_location where = std::source_location::current());
-  void injective(const ArrayHandle& array, std::source_location where = std::source_location::current());
+                SourceLocation where = std::source_location::current());
+  void sorted(const ArrayHandle& array, SourceLocation where = std::source_location::current());
+  void injective(const ArrayHandle& array, SourceLocation where = std::source_location::current());
   /// `ptr` holds the row starts of a CSR structure with `total` entries: ptr[0] = 0, never decreasing, ptr[last] =
   /// total.
-  void csr(const ArrayHandle& ptr, const Value& total, std::source_location where = std::source_location::current());
+  void csr(const ArrayHandle& ptr, const Value& total, SourceLocation where = std::source_location::current());
   /// The two arrays may share memory. Without this, overlapping arguments are refused.
-  void may_alias(const ArrayHandle& a, const ArrayHandle& b,
-                 std::source_location where = std::source_location::current());
+  void may_alias(const ArrayHandle& a, const ArrayHandle& b, SourceLocation where = std::source_location::current());
 
   /// Ends recording and checks the whole program. Arrays and values of the builder cannot be used afterwards.
-  Program build(std::source_location where = std::source_location::current());
+  Program build(SourceLocation where = std::source_location::current());
 
  private:
   /// Throws UsageError when the builder was moved from.

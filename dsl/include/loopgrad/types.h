@@ -48,12 +48,15 @@ constexpr ScalarType scalar_type() {
   else static_assert(!sizeof(T), "loopgrad has bool, i32, i64, half, bfloat16, float and double");
 }
 
-/// The line of the user's source that made a node. `file` points at a string literal.
+/// The line of the user's source that made a node: where a function that takes one as its last argument was called,
+/// unless the caller says another one, as a binding to another language does. `file` points at a string that is never
+/// freed, such as a literal.
 struct SourceLocation {
   const char* file = "";
   std::uint32_t line = 0;
 
   SourceLocation() = default;
+  SourceLocation(const char* file, std::uint32_t line) : file(file), line(line) {}
   SourceLocation(const std::source_location& where) : file(where.file_name()), line(where.line()) {}
 
   bool known() const { return line != 0; }

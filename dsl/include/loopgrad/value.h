@@ -33,10 +33,9 @@ class Element;
 class Value {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Value(T constant, std::source_location where = std::source_location::current())
-      : Value(from_constant(constant, where)) {}
+  Value(T constant, SourceLocation where = std::source_location::current()) : Value(from_constant(constant, where)) {}
   /// Reads the element, on the line where the conversion is written.
-  Value(const Element& element, std::source_location where = std::source_location::current());
+  Value(const Element& element, SourceLocation where = std::source_location::current());
   explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
 
   ScalarType type() const;
@@ -46,7 +45,7 @@ class Value {
 
  private:
   template <class T>
-  static Value from_constant(T constant, [[maybe_unused]] std::source_location where) {
+  static Value from_constant(T constant, [[maybe_unused]] SourceLocation where) {
     if constexpr (std::is_same_v<T, bool>) return of_bool(constant);
     else if constexpr (std::is_floating_point_v<T>) return of_float(static_cast<double>(constant));
     else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) return of_unsigned(constant, where);
@@ -54,7 +53,7 @@ class Value {
   }
   static Value of_bool(bool constant);
   static Value of_int(std::int64_t constant);
-  static Value of_unsigned(std::uint64_t constant, std::source_location where);
+  static Value of_unsigned(std::uint64_t constant, SourceLocation where);
   static Value of_float(double constant);
 
   std::shared_ptr<const ir::ExprNode> node_;
@@ -66,14 +65,14 @@ struct Operand {
   Value value;
   SourceLocation location;
   template <class T, class = std::enable_if_t<std::is_convertible_v<const T&, Value>>>
-  Operand(const T& v, std::source_location where = std::source_location::current())
+  Operand(const T& v, SourceLocation where = std::source_location::current())
       : value(value_of(v, where)), location(where) {
     value.node(location);  // refuses one that holds nothing, here
   }
 
  private:
   template <class T>
-  static Value value_of(const T& v, const std::source_location& where) {
+  static Value value_of(const T& v, const SourceLocation& where) {
     if constexpr (std::is_base_of_v<Element, T> || std::is_arithmetic_v<T>) return Value(v, where);
     else return v;
   }

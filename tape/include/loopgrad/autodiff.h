@@ -43,6 +43,13 @@ struct Gradient {
 /// Differentiates `program`. Throws DifferentiationError, naming the line, where no correct gradient can be guaranteed.
 Gradient differentiate(const Program& program, const GradientOptions& options = {});
 
+/// The gradient as one ordinary program, which can be differentiated again: forward and backward program one after the
+/// other. Its inputs are those of the forward program and the incoming gradients, its outputs those of both; tapes are
+/// locals. `d_x` is called `g_x` there, or by another prefix, since its own gradient has an array `d_x`.
+/// Throws DifferentiationError for a gradient with a stack, for tapes whose extent depends on data, and where a name is
+/// taken. Facts that arrays may share memory are left out: arguments of the result may not.
+Program joined(const Gradient& gradient, const std::string& prefix = "g_");
+
 /// Forward mode: a program with an extra input `t_<x>` for each x in `wrt` and an extra output `t_<y>` for each y in
 /// `of` (in-outs: one in-out `t_<a>`), the directional derivative of y along t. The oracle of the tests.
 Program tangent(const Program& program, const GradientOptions& options = {});

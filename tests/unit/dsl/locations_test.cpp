@@ -76,6 +76,25 @@ TEST(Locations, OfLoadsAreWhereTheElementIsRead) {
 }
 // clang-format on
 
+TEST(Locations, CanBeSaidByTheCaller) {
+  static const char file[] = "/somewhere/program.py";
+  const auto line = [](std::uint32_t number) { return lg::SourceLocation(file, number); };
+  lg::ProgramBuilder p("p", line(1));
+  const lg::Value n = p.size("n", line(2));
+  const lg::ArrayHandle x = p.input<float>("x", {n}, line(3)), y = p.output<float>("y", {n}, line(4));
+  for (auto i : p.loop("i", 0, n, {}, line(5))) {
+    lg::OpenBody then = p.open_when({lg::Value(x.at({i}, line(6)), line(6)) > 0}, line(6));
+    y.at({{i, line(7)}}, line(7)) = lg::Operand(x.at({i}, line(7)), line(7));
+    then.close(line(8));
+  }
+  const lg::Program program = p.build(line(9));
+  EXPECT_EQ(statement_lines(program, ir::Kind::For, 0), (Lines{5}));
+  EXPECT_EQ(statement_lines(program, ir::Kind::If, 0), (Lines{6}));
+  EXPECT_EQ(statement_lines(program, ir::Kind::Assign, 0), (Lines{7}));
+  EXPECT_EQ(load_lines(program, 0), (Lines{6, 7}));
+  EXPECT_EQ(program.ir().arrays[1]->location.str(), "program.py:4");
+}
+
 TEST(Locations, ArePrintedOnRequest) {
   lg::ProgramBuilder p("p");
   auto x = p.inout<float>("x", {4});

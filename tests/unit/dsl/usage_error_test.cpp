@@ -244,4 +244,48 @@ TEST(Literals, ThatNoTypeHoldsAreRefusedOnTheirLine) {
   }
 }
 
+TEST(OpenBodies, AreBranches) {
+  const auto record = [](bool functions) {
+    lg::ProgramBuilder p("p");
+    auto x = p.input<float>("x", {4});
+    auto y = p.output<float>("y", {4});
+    for (auto i : p.loop("i", 0, 4)) {
+      if (functions) {
+        p.when(x(i) > 0, [&] { y(i) = x(i); }).otherwise([&] { y(i) = 0; });
+      } else {
+        lg::OpenBody then = p.open_when(x(i) > 0);
+        y(i) = x(i);
+        lg::OpenBody other = then.close().open_otherwise();
+        y(i) = 0;
+        other.close();
+      }
+    }
+    return p.build().str();
+  };
+  EXPECT_EQ(record(true), record(false));
+}
+
+TEST(OpenBodies, AreClosedOnceFromTheInsideOut) {
+  lg::ProgramBuilder p("p");
+  auto y = p.output<float>("y", {4});
+  lg::OpenBody outer = p.open_when(lg::Value(1) < 2);
+  lg::OpenBody inner = p.open_when(lg::Value(1) < 3);
+  expect_usage_error([&] { outer.close(); }, "in another order than opened");
+  y(0) = 1;
+  inner.close();
+  expect_usage_error([&] { inner.close(); }, "closed twice");
+  outer.close();
+  EXPECT_EQ(p.build().name(), "p");
+}
+
+TEST(OpenBodies, AreDroppedWhenLeft) {
+  lg::ProgramBuilder p("p");
+  auto y = p.output<float>("y", {4});
+  {
+    lg::OpenBody left = p.open_when(lg::Value(1) < 2);
+    y(0) = 1;
+  }
+  expect_usage_error([&] { p.build(); }, "was left before its end");
+}
+
 }  // namespace

@@ -43,4 +43,14 @@ struct ProgramEntry {
 /// ```
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs);
 
+/// What a command line says, for notebooks and other languages.
+struct CommandOutput {
+  int status = 0;  // as of `main_with`
+  std::string text, json;
+};
+
+/// Runs one command, as `{"explain", "heat2d", "--size", "n=100"}`, and returns what it would print and what `--json`
+/// would write. Throws Error for mistakes on the command line or in a program. `fuzz` prints by itself.
+CommandOutput run_command(const std::vector<std::string>& arguments, const std::vector<ProgramEntry>& programs);
+
 }  // namespace loopgrad

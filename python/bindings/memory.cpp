@@ -1,0 +1,354 @@
+#include "memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace loopgrad::python {
+
+void refuse_argument(ErrorCode code, const ArgumentInfo& info, const std::string& program, std::string message,
+                     std::string hint) {
+  throw UsageError({.code = code,
+                    .message = std::move(message),
+                    .program = program,
+                    .array = info.name,
+                    .hint = std::move(hint),
+                    .location = info.where});
+}
+
+namespace {
+
+std::optional<ScalarType> type_of(const dlpack::DataType& type) {
+  if (type.lanes != 1) return std::nullopt;
+  switch (type.code) {
+    case dlpack::signed_integer:
+      if (type.bits == 32) return ScalarType::I32;
+      if (type.bits == 64) return ScalarType::I64;
+      break;
+    case dlpack::floating:
+      if (type.bits == 16) return ScalarType::F16;
+      if (type.bits == 32) return ScalarType::F32;
+      if (type.bits == 64) return ScalarType::F64;
+      break;
+    case dlpack::bfloat:
+      if (type.bits == 16) return ScalarType::BF16;
+      break;
+    case dlpack::boolean:
+      if (type.bits == 8) return ScalarType::Bool;
+      break;
+    default: break;
+  }
+  return std::nullopt;
+}
+
+dlpack::DataType dlpack_type(ScalarType type) {
+  const auto bits = static_cast<std::uint8_t>(8 * bytes_of(type));
+  if (type == ScalarType::Bool) return {dlpack::boolean, bits, 1};
+  if (type == ScalarType::BF16) return {dlpack::bfloat, bits, 1};
+  return {is_float(type) ? dlpack::floating : dlpack::signed_integer, bits, 1};
+}
+
+/// The type that a format of the buffer protocol names; big-endian ones are none.
+std::optional<ScalarType> type_of(const Py_buffer& buffer) {
+  std::string_view format = buffer.format ? buffer.format : "B";
+  if (format.starts_with('@') || format.starts_with('=') || format.starts_with('<')) format.remove_prefix(1);
+  if (format == "?") return ScalarType::Bool;
+  if (format == "e") return ScalarType::F16;
+  if (format == "f") return ScalarType::F32;
+  if (format == "d") return ScalarType::F64;
+  const bool is_integer = format == "i" || format == "l" || format == "q";
+  if (is_integer && buffer.itemsize == 4) return ScalarType::I32;
+  if (is_integer && buffer.itemsize == 8) return ScalarType::I64;
+  return std::nullopt;
+}
+
+const char* const types_hint = "use bool, int32, int64, float16, bfloat16, float32 or float64";
+
+std::string library_of(nb::handle object) {
+  const auto module = nb::cast<std::string>(nb::str(object.type().attr("__module__")));
+  return module.substr(0, module.find('.'));
+}
+
+}  // namespace
+
+class Importer {
+ public:
+  Importer(Borrowed& to, nb::handle object, const ArgumentInfo& info, const std::string& program)
+      : to_(to), object_(object), info_(info), program_(program) {}
+
+  void run(bool may_require_grad) {
+    if (const dlpack::ExchangeApi* api = exchange_api(object_); api && api->tensor_from_object) {
+      dlpack::Tensor tensor{};
+      if (api->tensor_from_object(object_.ptr(), &tensor) != 0) refuse_thrown();
+      if (!may_require_grad) refuse_grad();
+      return take(tensor);
+    }
+    if (PyObject_CheckBuffer(object_.ptr())) return take_buffer();
+    if (nb::hasattr(object_, "__dlpack__")) return take_capsule();
+    fail(ErrorCode::BadArgument, fmt::format("the argument is a {}, which is no array", type_name()),
+         "pass an array of NumPy, PyTorch, JAX or CuPy, or anything with __dlpack__");
+  }
+
+ private:
+  [[noreturn]] void fail(ErrorCode code, std::string message, std::string hint) const {
+    refuse_argument(code, info_, program_, std::move(message), std::move(hint));
+  }
+  std::string type_name() const { return nb::cast<std::string>(nb::str(object_.type().attr("__name__"))); }
+
+  /// With the words of the library that the array belongs to.
+  [[noreturn]] void refuse_thrown() const {
+    nb::python_error error;
+    fail(ErrorCode::BadArgument,
+         fmt::format("its library does not hand out the argument's memory: {}",
+                     nb::cast<std::string>(nb::str(error.value()))),
+         "pass a plain array; a tensor that requires a gradient is for loopgrad.torch.op, or call .detach()");
+  }
+
+  /// What is written behind autograd's back, or read without a gradient, would be silently wrong.
+  void refuse_grad() const {
+    static PyObject* name = PyUnicode_InternFromString("requires_grad");
+    const nb::object flag = nb::steal(PyObject_GetAttr(object_.ptr(), name));
+    if (!flag.is_valid()) return PyErr_Clear();
+    if (flag.ptr() != Py_True) return;
+    fail(ErrorCode::BadArgument, "the argument requires a gradient, which this call does not record",
+         "use loopgrad.torch.op(program), or pass .detach()");
+  }
+
+  void refuse_read_only(bool is_read_only) const {
+    if (!is_read_only || info_.role == Role::Input) return;
+    fail(ErrorCode::BadArgument,
+         fmt::format("the argument is read-only, and the program writes this {}", name_of(info_.role)),
+         "pass writable memory, or leave an output out to get a new array");
+  }
+
+  void take(const dlpack::Tensor& tensor) {
+    const auto type = type_of(tensor.dtype);
+    if (!type) fail(ErrorCode::BadType, "the argument has a type that programs do not have", types_hint);
+    const std::int32_t device = tensor.device.type;
+    const bool is_host = device == dlpack::cpu || device == dlpack::cuda_host;
+    if (!is_host && device != dlpack::cuda && device != dlpack::cuda_managed)
+      fail(ErrorCode::BadArgument, fmt::format("the argument is on a device of DLPack's type {}", device),
+           "move it to the CPU or to an NVIDIA GPU");
+    View& view = to_.view;
+    view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    view.type = *type;
+    view.device = is_host ? Device::Host : Device::Cuda;
+    view.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+    if (tensor.strides && !is_contiguous(tensor)) view.strides.assign(tensor.strides, tensor.strides + tensor.ndim);
+    to_.device_index = tensor.device.index;
+  }
+
+  static bool is_contiguous(const dlpack::Tensor& tensor) {
+    std::int64_t expected = 1;
+    for (std::int32_t d = tensor.ndim; d-- > 0;) {
+      if (tensor.shape[d] != 1 && tensor.strides[d] != expected) return false;
+      expected *= tensor.shape[d];
+    }
+    return true;
+  }
+
+  void take_buffer() {
+    if (PyObject_GetBuffer(object_.ptr(), &to_.buffer_, PyBUF_RECORDS_RO) != 0) refuse_thrown();
+    const Py_buffer& buffer = to_.buffer_;
+    refuse_read_only(buffer.readonly != 0);
+    const auto type = type_of(buffer);
+    if (!type)
+      fail(ErrorCode::BadType,
+           fmt::format("the argument has the format '{}', which programs do not have",
+                       buffer.format ? buffer.format : "B"),
+           types_hint);
+    View& view = to_.view;
+    view.data = buffer.buf;
+    view.type = *type;
+    view.shape.assign(buffer.shape, buffer.shape + buffer.ndim);
+    if (PyBuffer_IsContiguous(&buffer, 'C')) return;
+    for (int d = 0; d < buffer.ndim; ++d) {
+      if (buffer.strides[d] % buffer.itemsize != 0)
+        fail(ErrorCode::BadLayout, "the argument's elements are no whole number of elements apart", "copy it");
+      view.strides.push_back(buffer.strides[d] / buffer.itemsize);
+    }
+  }
+
+  /// The protocol by Python calls. The memory is ready on the default stream then.
+  void take_capsule() {
+    const auto device = nb::cast<nb::tuple>(object_.attr("__dlpack_device__")());
+    nb::dict arguments;
+    if (nb::cast<int>(device[0]) == dlpack::cuda) arguments["stream"] = 1;
+    nb::object capsule;
+    try {
+      nb::dict versioned = nb::cast<nb::dict>(arguments.attr("copy")());
+      versioned["max_version"] = nb::make_tuple(1, 0);
+      capsule = object_.attr("__dlpack__")(**versioned);
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError)) error.restore(), refuse_thrown();
+    }
+    if (!capsule.is_valid()) {
+      try {
+        capsule = object_.attr("__dlpack__")(**arguments);
+      } catch (nb::python_error& error) {
+        error.restore();
+        refuse_thrown();
+      }
+    }
+    if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+      const auto* managed =
+          static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+      refuse_read_only((managed->flags & dlpack::read_only) != 0);
+      take(managed->tensor);
+    } else {
+      const auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+      if (!managed) throw nb::python_error();
+      refuse_read_only(library_of(object_) == "jaxlib");  // immutable, which this protocol cannot say
+      take(managed->tensor);
+    }
+    to_.capsule_ = std::move(capsule);  // which frees the tensor when it goes, as nobody has renamed it
+  }
+
+  Borrowed& to_;
+  nb::handle object_;
+  const ArgumentInfo& info_;
+  const std::string& program_;
+};
+
+Borrowed::Borrowed(nb::handle object, const ArgumentInfo& info, const std::string& program, bool may_require_grad) {
+  try {
+    Importer(*this, object, info, program).run(may_require_grad);
+  } catch (...) {
+    if (buffer_.obj) PyBuffer_Release(&buffer_);
+    throw;
+  }
+}
+
+Borrowed::~Borrowed() {
+  if (buffer_.obj) PyBuffer_Release(&buffer_);
+}
+
+const dlpack::ExchangeApi* exchange_api(nb::handle object) {
+  static auto* known = new std::map<PyTypeObject*, const dlpack::ExchangeApi*>();  // types are kept by their modules
+  PyTypeObject* type = Py_TYPE(object.ptr());
+  const auto found = known->find(type);
+  if (found != known->end()) return found->second;
+  const dlpack::ExchangeApi* api = nullptr;
+  if (nb::hasattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__")) {
+    const nb::object capsule = nb::handle(reinterpret_cast<PyObject*>(type)).attr("__dlpack_c_exchange_api__");
+    if (PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api"))
+      api = static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    while (api && api->version.major > 1) api = api->previous;
+  }
+  Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type gets its address
+  known->emplace(type, api);
+  return api;
+}
+
+namespace {
+
+nb::object allocated(const dlpack::ExchangeApi& api, nb::handle like, ScalarType type,
+                     const std::vector<std::int64_t>& shape) {
+  dlpack::Tensor prototype{};
+  if (api.tensor_from_object(like.ptr(), &prototype) != 0) throw nb::python_error();
+  prototype.dtype = dlpack_type(type);
+  prototype.ndim = static_cast<std::int32_t>(shape.size());
+  prototype.shape = const_cast<std::int64_t*>(shape.data());
+  prototype.strides = nullptr;
+  dlpack::ManagedVersioned* managed = nullptr;
+  std::string message;
+  const auto set_error = [](void* to, const char*, const char* text) { *static_cast<std::string*>(to) = text; };
+  if (api.allocate(&prototype, &managed, &message, set_error) != 0)
+    throw loopgrad::RuntimeError(
+        {.code = ErrorCode::OutOfMemory, .message = "an output cannot be allocated: " + message});
+  void* object = nullptr;
+  if (api.object_from_managed(managed, &object) != 0) throw nb::python_error();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
+const char* numpy_name(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool: return "bool";
+    case ScalarType::I32: return "int32";
+    case ScalarType::I64: return "int64";
+    case ScalarType::F16: return "float16";
+    case ScalarType::BF16: return "bfloat16";
+    case ScalarType::F32: return "float32";
+    case ScalarType::F64: return "float64";
+  }
+  return "?";
+}
+
+}  // namespace
+
+nb::object make_array(nb::handle like, ScalarType type, const std::vector<std::int64_t>& shape,
+                      const ArgumentInfo& info, const std::string& program) {
+  const std::string library = like.is_valid() && !like.is_none() ? library_of(like) : "numpy";
+  if (const auto* api = like.is_valid() && !like.is_none() ? exchange_api(like) : nullptr;
+      api && api->tensor_from_object)
+    return allocated(*api, like, type, shape);
+  const nb::object extents = nb::cast(shape);
+  if (library == "torch") {
+    const nb::module_ torch = nb::module_::import_("torch");
+    return torch.attr("empty")(extents, nb::arg("dtype") = torch.attr(numpy_name(type)),
+                               nb::arg("device") = like.attr("device"));
+  }
+  if (library == "cupy") return nb::module_::import_("cupy").attr("empty")(extents, numpy_name(type));
+  const bool on_host = library == "numpy" || !nb::hasattr(like, "__dlpack_device__") ||
+                       nb::cast<int>(nb::cast<nb::tuple>(like.attr("__dlpack_device__")())[0]) == dlpack::cpu;
+  if (!on_host || type == ScalarType::BF16)
+    refuse_argument(ErrorCode::BadArgument, info, program,
+                    "the output is not given, and there is no way to make one of its type and place",
+                    "pass an array that it is written to");
+  return nb::module_::import_("numpy").attr("empty")(extents, numpy_name(type));
+}
+
+namespace {
+
+struct Token {
+  dlpack::Managed managed = {};
+  std::int64_t number = 0;
+  nb::object owner;
+};
+
+void release(dlpack::Managed* managed) {
+  nb::gil_scoped_acquire gil;  // the last reader may be a thread of another library
+  delete static_cast<Token*>(managed->context);
+}
+
+}  // namespace
+
+nb::object make_token(std::int64_t number, nb::object owner) {
+  auto token = std::make_unique<Token>();
+  token->number = number;
+  token->owner = std::move(owner);
+  token->managed.tensor = {&token->number, {dlpack::cpu, 0}, 0, dlpack_type(ScalarType::I64), nullptr, nullptr, 0};
+  token->managed.context = token.get();
+  token->managed.deleter = &release;
+  PyObject* capsule = PyCapsule_New(&token->managed, "dltensor", [](PyObject* unused) {
+    if (!PyCapsule_IsValid(unused, "dltensor")) return;  // somebody took it over
+    release(static_cast<dlpack::Managed*>(PyCapsule_GetPointer(unused, "dltensor")));
+  });
+  if (!capsule) throw nb::python_error();
+  token.release();
+  return nb::steal(capsule);
+}
+
+void* stream_of(nb::handle object, std::int32_t device) {
+  if (const dlpack::ExchangeApi* api = exchange_api(object)) {
+    void* stream = nullptr;
+    if (api->current_stream(dlpack::cuda, device, &stream) != 0) throw nb::python_error();
+    return stream;
+  }
+  const std::string library = library_of(object);
+  nb::object number;
+  if (library == "torch")
+    number = nb::module_::import_("torch").attr("cuda").attr("current_stream")(device).attr("cuda_stream");
+  if (library == "cupy") number = nb::module_::import_("cupy").attr("cuda").attr("get_current_stream")().attr("ptr");
+  return number.is_valid() ? reinterpret_cast<void*>(nb::cast<std::uintptr_t>(number)) : nullptr;
+}
+
+}  // namespace loopgrad::python

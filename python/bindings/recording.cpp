@@ -1,0 +1,300 @@
+// The builder of programs.
+#include "values.h"
+
+#include <loopgrad/error.h>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <vector>
+
+namespace loopgrad::python {
+namespace {
+
+/// What arrays, loops and branches of one builder share.
+struct Recording {
+  Recording(const std::string& name, const SourceLocation& where) : builder(name, where), scopes(1) {}
+
+  std::shared_ptr<ElementSlot> keep(Element element) {
+    auto slot = std::make_shared<ElementSlot>();
+    slot->element.emplace(std::move(element));
+    scopes.back().push_back(slot);
+    return slot;
+  }
+  void open() {
+    scopes.emplace_back();
+    last_branch.reset();
+  }
+  /// Elements that were formed in the scope cannot be used any more, also where a variable of Python's holds them.
+  void close() {
+    for (const std::weak_ptr<ElementSlot>& one : scopes.back())
+      if (const auto slot = one.lock()) slot->element.reset();
+    scopes.pop_back();
+    last_branch.reset();
+  }
+
+  ProgramBuilder builder;
+  std::vector<std::vector<std::weak_ptr<ElementSlot>>> scopes;
+  std::optional<Branch> last_branch;  // of the innermost scope, which `otherwise` belongs to
+};
+using SharedRecording = std::shared_ptr<Recording>;
+
+struct PyArray {
+  ArrayHandle handle;
+  SharedRecording recording;
+  std::size_t rank;
+};
+
+std::vector<Value> values_of(nb::handle object, const SourceLocation& where, const char* what) {
+  std::vector<Value> values;
+  if (object.is_none()) return values;
+  if (nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object)) {
+    for (nb::handle one : object) values.push_back(value_of(one, where, what));
+  } else {
+    values.push_back(value_of(object, where, what));
+  }
+  return values;
+}
+
+Element element_of(const PyArray& array, nb::handle key, const SourceLocation& where) {
+  std::vector<Operand> indices;
+  if (nb::isinstance<nb::tuple>(key)) {
+    for (nb::handle one : key) indices.push_back(operand_of(one, where, "an index"));
+  } else if (key.ptr() != Py_Ellipsis) {
+    if (PySlice_Check(key.ptr()))
+      fail_usage("an index is a slice", "write the loop: elements are read and written one by one", where);
+    indices.push_back(operand_of(key, where, "an index"));
+  }
+  return array.handle.at(indices, where);
+}
+
+PyElement get_item(nb::handle self, nb::object key) {
+  const PyArray& array = nb::cast<const PyArray&>(self);
+  const SourceLocation where = caller();
+  return {array.recording->keep(element_of(array, key, where)), nb::borrow(self), std::move(key)};
+}
+
+void set_item(nb::handle self, nb::handle key, nb::handle value) {
+  const PyArray& array = nb::cast<const PyArray&>(self);
+  if (nb::isinstance<PyElement>(value)) {  // the last step of x[i] += v, which has been recorded
+    PyElement& element = nb::cast<PyElement&>(value);
+    if (element.updated && element.array.is(self) && element.key.is(key)) {
+      element.updated = false;
+      return;
+    }
+  }
+  const SourceLocation where = caller();
+  const Operand operand = operand_of(value, where, "what is stored");
+  element_of(array, key, where) = operand;
+}
+
+/// A loop as an iterator of Python that gives the iterator of the loop once.
+class PyLoop {
+ public:
+  template <class Open>
+  PyLoop(SharedRecording recording, Open open) : recording_(std::move(recording)), range_(open(recording_->builder)) {}
+  ~PyLoop() {
+    if (is_open_) recording_->close();
+  }
+  PyLoop(const PyLoop&) = delete;
+
+  Value next() {
+    if (!at_) {
+      at_.emplace(range_.begin());
+      recording_->open();
+      is_open_ = true;
+      return **at_;
+    }
+    if (is_open_) {
+      is_open_ = false;
+      recording_->close();
+      ++*at_;
+    }
+    throw nb::stop_iteration();
+  }
+
+ private:
+  SharedRecording recording_;
+  LoopRange range_;
+  std::optional<LoopRange::Iterator> at_;
+  bool is_open_ = false;
+};
+
+/// A branch as a context of Python.
+class PyBody {
+ public:
+  using Open = std::function<OpenBody(Recording&)>;
+  PyBody(SharedRecording recording, Open open) : recording_(std::move(recording)), open_(std::move(open)) {}
+
+  void enter() {
+    if (!open_) fail_usage("a branch is entered twice", "call p.when() once for each branch", caller());
+    body_.emplace(open_(*recording_));
+    open_ = nullptr;
+    recording_->open();
+  }
+  /// After an exception the body is dropped.
+  void exit(nb::handle type) {
+    if (!body_) return;
+    recording_->close();
+    if (type.is_none()) recording_->last_branch.emplace(body_->close(caller()));
+    body_.reset();
+  }
+
+ private:
+  SharedRecording recording_;
+  Open open_;
+  std::optional<OpenBody> body_;
+};
+
+std::unique_ptr<PyLoop> loop(const SharedRecording& r, const std::string& name, nb::handle first, nb::handle second,
+                             nb::handle at_most) {
+  const SourceLocation where = caller();
+  const bool from_zero = second.is_none();
+  const Value lower = from_zero ? Value(0) : value_of(first, where, "the lower bound");
+  const Value upper = value_of(from_zero ? first : second, where, "the upper bound");
+  const LoopOptions options{values_of(at_most, where, "at_most")};
+  return std::make_unique<PyLoop>(r, [&](ProgramBuilder& p) { return p.loop(name, lower, upper, options, where); });
+}
+
+std::unique_ptr<PyLoop> loop_while(const SharedRecording& r, const std::string& name, nb::handle most,
+                                   nb::callable condition) {
+  const SourceLocation where = caller();
+  const auto holds = [condition, where](const Value& i) {
+    return value_of(condition(nb::cast(i)), where, "the condition");
+  };
+  return std::make_unique<PyLoop>(r, [&](ProgramBuilder& p) {
+    return p.loop_while(name, value_of(most, where, "the largest trip count"), holds, where);
+  });
+}
+
+PyBody when(const SharedRecording& r, nb::handle condition) {
+  const SourceLocation where = caller();
+  return {r, [value = value_of(condition, where, "the condition"), where](Recording& recording) {
+            return recording.builder.open_when(value, where);
+          }};
+}
+
+PyBody otherwise(const SharedRecording& r) {
+  return {r, [where = caller()](Recording& recording) {
+            if (!recording.last_branch)
+              fail_usage("otherwise() does not follow a branch", "write it directly after `with p.when(..):`", where);
+            return recording.last_branch->open_otherwise(where);
+          }};
+}
+
+using Declare = ArrayHandle (ProgramBuilder::*)(ScalarType, const std::string&, std::vector<Value>, SourceLocation);
+
+template <Declare declare>
+PyArray array(const SharedRecording& r, const std::string& name, nb::handle shape, nb::handle dtype) {
+  const SourceLocation where = caller();
+  const std::vector<Value> extents = values_of(shape, where, "an extent");
+  return {(r->builder.*declare)(type_of(dtype, where), name, extents, where), r, extents.size()};
+}
+
+PyElement scalar(const SharedRecording& r, const std::string& name, nb::handle dtype, nb::handle init) {
+  const SourceLocation where = caller();
+  std::optional<Value> value;
+  if (!init.is_none()) value = value_of(init, where, "the initial value");
+  ScalarType type = ScalarType::F32;
+  if (!dtype.is_none()) type = type_of(dtype, where);
+  else if (value && !(value->weak() && is_float(value->type()))) type = value->type();
+  const ArrayHandle handle = r->builder.local(type, name, {}, where);
+  const Element element = handle(where);
+  if (value) element = Operand(*value, where);
+  return {r->keep(handle(where)), nb::none(), nb::none()};
+}
+
+void bind_facts(nb::class_<Recording>& c) {
+  using A = const PyArray&;
+  c.def(
+      "in_range",
+      [](SharedRecording r, A a, nb::handle lower, nb::handle upper) {
+        const SourceLocation where = caller();
+        r->builder.in_range(a.handle, value_of(lower, where), value_of(upper, where), where);
+      },
+      nb::arg("array"), nb::arg("lower"), nb::arg("upper"), "Fact: every element is in [lower, upper).");
+  c.def(
+      "sorted", [](SharedRecording r, A a) { r->builder.sorted(a.handle, caller()); }, nb::arg("array"),
+      "Fact: never decreasing.");
+  c.def(
+      "injective", [](SharedRecording r, A a) { r->builder.injective(a.handle, caller()); }, nb::arg("array"),
+      "Fact: no value occurs twice.");
+  c.def(
+      "csr",
+      [](SharedRecording r, A a, nb::handle total) {
+        const SourceLocation where = caller();
+        r->builder.csr(a.handle, value_of(total, where), where);
+      },
+      nb::arg("ptr"), nb::arg("total"), "Fact: row starts of `total` entries.");
+  c.def(
+      "may_alias", [](SharedRecording r, A a, A b) { r->builder.may_alias(a.handle, b.handle, caller()); },
+      nb::arg("a"), nb::arg("b"), "The caller may pass the same memory for both.");
+}
+
+void bind_builder(nb::module_& m) {
+  nb::class_<Recording> c(m, "ProgramBuilder",
+                          "Records one program. Mistakes are UsageErrors at the line they are on.");
+  c.def(
+      "__init__", [](Recording* self, const std::string& name) { new (self) Recording(name, caller()); },
+      nb::arg("name"));
+  c.def(
+      "size", [](SharedRecording r, const std::string& name) { return r->builder.size(name, caller()); },
+      nb::arg("name"), "A symbolic size, fixed when the program is run.");
+  const auto declare = [&](const char* name, auto f, const char* doc) {
+    c.def(name, f, nb::arg("name"), nb::arg("shape") = nb::tuple(), nb::arg("dtype") = ScalarType::F32, doc);
+  };
+  declare("input", &array<&ProgramBuilder::input>, "A read-only array.");
+  declare("output", &array<&ProgramBuilder::output>, "An array that is written before it is read.");
+  declare("inout", &array<&ProgramBuilder::inout>, "An array that is updated in place.");
+  declare("local", &array<&ProgramBuilder::local>, "An array that lives until the end of the enclosing body.");
+  c.def("scalar", &scalar, nb::arg("name"), nb::arg("dtype") = nb::none(), nb::arg("init") = nb::none(),
+        "A local of rank 0: `s[...] = v` or `s.set(v)` assigns, `s += v` adds. Of the type of `init`, else f32.");
+  c.def("loop", &loop, nb::arg("name"), nb::arg("lower_or_upper"), nb::arg("upper") = nb::none(), nb::kw_only(),
+        nb::arg("at_most") = nb::none(), "`for i in p.loop(\"i\", n):` or `p.loop(\"i\", lower, upper)`.");
+  c.def("loop_while", &loop_while, nb::arg("name"), nb::arg("most"), nb::arg("condition"),
+        "At most `most` trips while `condition(i)` holds.");
+  c.def("when", &when, nb::arg("condition"), "`with p.when(x[i] > 0):` records a branch.");
+  c.def("otherwise", &otherwise, "`with p.otherwise():` directly after a branch.");
+  c.def(
+      "build", [](SharedRecording r) { return r->builder.build(caller()); }, "Ends recording; checks the program.");
+  bind_facts(c);
+}
+
+}  // namespace
+
+void bind_recording(nb::module_& m) {
+  nb::class_<PyArray>(m, "Array", "A declared array; x[i, j] is an element, x[...] that of rank 0.")
+      .def("__getitem__", &get_item)
+      .def("__setitem__", &set_item)
+      .def(
+          "extent", [](const PyArray& a, int d) { return a.handle.extent(d, caller()); }, nb::arg("dimension"))
+      .def_prop_ro("shape",
+                   [](const PyArray& a) {
+                     nb::list shape;
+                     for (std::size_t d = 0; d < a.rank; ++d)
+                       shape.append(a.handle.extent(static_cast<int>(d), caller()));
+                     return nb::tuple(shape);
+                   })
+      .def("__iter__", [](const PyArray&) -> nb::object {
+        fail_usage("an array of a program has no elements while it is recorded", "use a loop: p.loop(\"i\", n)",
+                   caller());
+      });
+  nb::class_<PyLoop>(m, "Loop")
+      .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__next__", &PyLoop::next);
+  nb::class_<PyBody>(m, "Body")
+      .def("__enter__",
+           [](nb::handle self) {
+             nb::cast<PyBody&>(self).enter();
+             return nb::borrow(self);
+           })
+      .def(
+          "__exit__", [](PyBody& self, nb::handle type, nb::handle, nb::handle) { self.exit(type); },
+          nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none());
+  bind_builder(m);
+}
+
+}  // namespace loopgrad::python

@@ -1,0 +1,246 @@
+// Compiled programs and gradients.
+#include "running.h"
+
+#include "call.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace loopgrad::python {
+namespace {
+
+template <class T>
+T named(const std::string& typed, const char* what, std::initializer_list<T> values) {
+  std::string names;
+  for (const T value : values) {
+    if (typed == name_of(value)) return value;
+    names += (names.empty() ? "" : ", ") + std::string(name_of(value));
+  }
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = std::string("there is no ") + what + " '" + typed + "'",
+                    .hint = "one of " + names});
+}
+
+CompileOptions options_of(const nb::kwargs& given) {
+  CompileOptions options;
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "target")
+      options.target =
+          named(nb::cast<std::string>(value), "target", {Target::OpenMP, Target::Cuda, Target::Interpreter});
+    else if (name == "facts")
+      options.facts = named(nb::cast<std::string>(value), "way to treat facts",
+                            {Facts::Verify, Facts::Trust, Facts::CheckAccesses});
+    else if (name == "checked") options.checked = nb::cast<bool>(value);
+    else if (name == "f64") options.f64 = nb::cast<bool>(value);
+    else if (name == "threads") options.threads = nb::cast<int>(value);
+    else if (name == "threads_per_block") options.threads_per_block = nb::cast<int>(value);
+    else if (name == "schedule") options.schedule = Schedule::parse(nb::cast<std::string>(value));
+    else if (name == "backward_schedule") options.backward_schedule = Schedule::parse(nb::cast<std::string>(value));
+    else if (name == "expected_sizes") options.expected_sizes = sizes_of(value);
+    else
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = "there is no option '" + name + "'",
+                        .hint = "the options are target, threads, threads_per_block, facts, schedule, "
+                                "backward_schedule, expected_sizes, checked and f64"});
+  }
+  return options;
+}
+
+class PyExecutable {
+ public:
+  PyExecutable(const Program& program, Executable executable) : executable_(std::move(executable)), call_(program) {}
+
+  nb::tuple run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                bool may_require_grad = false) {
+    return call_.run(
+        objects, sizes, stream,
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.run(a, s, o); },
+        may_require_grad);
+  }
+  nb::object call(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
+    Sizes given = sizes_of(sizes);
+    std::vector<nb::object> objects = call_.in_order(merged(arrays, named), given);
+    return call_.result(run(objects, given, stream));
+  }
+  const Executable& executable() const { return executable_; }
+  const Call& signature() const { return call_; }
+
+ private:
+  Executable executable_;
+  Call call_;
+};
+
+class PyGradientExecutable {
+ public:
+  explicit PyGradientExecutable(GradientExecutable executable)
+      : executable_(std::move(executable)),
+        forward_(executable_.gradient().forward),
+        backward_(executable_.gradient().backward) {}
+
+  nb::tuple run_forward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                        bool may_require_grad = false) {
+    return forward_.run(
+        objects, sizes, stream,
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.forward(a, s, o); },
+        may_require_grad);
+  }
+  nb::tuple run_backward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
+                         bool may_require_grad = false) {
+    const auto extents = forward_.extents();
+    const auto shape_of = [&](const std::string& name) -> const std::vector<std::int64_t>* {
+      const auto found =
+          extents && name.starts_with("d_") ? extents->shapes.find(name.substr(2)) : Shapes::const_iterator();
+      return !extents || found == Shapes::const_iterator() || found == extents->shapes.end() ? nullptr : &found->second;
+    };
+    return backward_.run(
+        objects, sizes, stream,
+        [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.backward(a, s, o); },
+        may_require_grad, shape_of);
+  }
+  nb::object forward(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
+    Sizes given = sizes_of(sizes);
+    std::vector<nb::object> objects = forward_.in_order(merged(arrays, named), given);
+    const nb::tuple outputs = run_forward(objects, given, stream);
+    remembered_ = std::move(objects);
+    return forward_.result(outputs);
+  }
+  /// Arrays of the last `forward` that the backward program reads need not be given again.
+  nb::object backward(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
+    Sizes given = sizes_of(sizes);
+    const auto is_of_forward = [&](const std::string& name) { return position(name) < remembered_.size(); };
+    std::vector<nb::object> objects = backward_.in_order(merged(arrays, named), given, is_of_forward);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const std::size_t at = position(backward_.arguments()[i].name);
+      if (!objects[i].is_valid() && at < remembered_.size()) objects[i] = remembered_[at];
+    }
+    return backward_.result(run_backward(objects, given, stream));
+  }
+  const GradientExecutable& executable() const { return executable_; }
+  const Call& forward_signature() const { return forward_; }
+  const Call& backward_signature() const { return backward_; }
+
+ private:
+  std::size_t position(const std::string& name) const {
+    std::size_t at = 0;
+    while (at < forward_.arguments().size() && forward_.arguments()[at].name != name) ++at;
+    return at;
+  }
+
+  GradientExecutable executable_;
+  Call forward_, backward_;
+  std::vector<nb::object> remembered_;
+};
+
+/// Lists of arrays in the order of declaration; None where there is none.
+std::vector<nb::object> objects_of(nb::sequence list) {
+  std::vector<nb::object> objects;
+  objects.reserve(nb::len(list));
+  for (nb::handle one : list) objects.push_back(one.is_none() ? nb::object() : nb::borrow(one));
+  return objects;
+}
+
+template <auto run, class Self>
+nb::tuple run_list(Self& self, nb::sequence list, nb::handle sizes, nb::handle stream, std::size_t expected) {
+  std::vector<nb::object> objects = objects_of(list);
+  if (objects.size() != expected)
+    throw UsageError(
+        {.code = ErrorCode::BadArgument, .message = "the list has another number of arrays than the program"});
+  return (self.*run)(objects, sizes.is_none() ? Sizes() : sizes_of(sizes), stream, true);
+}
+
+PyExecutable compile_program(const Program& program, const nb::kwargs& options) {
+  const CompileOptions compiling = options_of(options);
+  nb::gil_scoped_release others_may_run;
+  return {program, compile(program, compiling)};
+}
+
+PyGradientExecutable compile_for(const Gradient& gradient, const nb::kwargs& options) {
+  const CompileOptions compiling = options_of(options);
+  nb::gil_scoped_release others_may_run;
+  return PyGradientExecutable(compile(gradient, compiling));
+}
+
+Gradient differentiate_program(const Program& program, const std::vector<std::string>& wrt,
+                               const std::vector<std::string>& of, const std::string& variant) {
+  const GradientOptions options{
+      wrt, of, named(variant, "variant", {Variant::Restructured, Variant::Atomic, Variant::NaiveTape})};
+  nb::gil_scoped_release others_may_run;
+  return differentiate(program, options);
+}
+
+void bind_gradient(nb::module_& m) {
+  nb::class_<Gradient>(m, "Gradient", "A program and its gradient as ordinary programs.")
+      .def_ro("sizing", &Gradient::sizing)
+      .def_ro("forward", &Gradient::forward)
+      .def_ro("backward", &Gradient::backward)
+      .def_prop_ro("variant", [](const Gradient& g) { return name_of(g.variant); })
+      .def(
+          "joined", [](const Gradient& g, const std::string& prefix) { return joined(g, prefix); },
+          nb::arg("prefix") = "g_", "The gradient as one program, which can be differentiated again.");
+  m.def("differentiate", &differentiate_program, nb::arg("program"), nb::arg("wrt") = std::vector<std::string>(),
+        nb::arg("of") = std::vector<std::string>(), nb::arg("variant") = "restructured",
+        "The gradient of a program as two programs.");
+  m.def(
+      "tangent",
+      [](const Program& program, const std::vector<std::string>& wrt, const std::vector<std::string>& of) {
+        return tangent(program, {.wrt = wrt, .of = of});
+      },
+      nb::arg("program"), nb::arg("wrt") = std::vector<std::string>(), nb::arg("of") = std::vector<std::string>(),
+      "Forward mode: takes t_<x>, gives t_<y>.");
+}
+
+}  // namespace
+
+void bind_running(nb::module_& m) {
+  bind_gradient(m);
+  const auto none = nb::none();
+  nb::class_<PyExecutable>(m, "Executable", "A program ready to run.")
+      .def("__call__", &PyExecutable::call, nb::arg("arrays") = none, nb::arg("sizes") = none, nb::arg("stream") = none,
+           nb::arg("named"), "Runs on arrays by name. Outputs that are not given are made; returns them.")
+      .def(
+          "run_list",
+          [](PyExecutable& e, nb::sequence list, nb::handle sizes, nb::handle stream) {
+            return run_list<&PyExecutable::run>(e, list, sizes, stream, e.signature().arguments().size());
+          },
+          nb::arg("arrays"), nb::arg("sizes") = none, nb::arg("stream") = none,
+          "The same for arrays in the order of declaration, None for outputs that are to be made.")
+      .def_prop_ro("arguments", [](const PyExecutable& e) { return e.signature().arguments(); })
+      .def_prop_ro("source", [](const PyExecutable& e) { return e.executable().source(); })
+      .def_prop_ro("build_ms", [](const PyExecutable& e) { return e.executable().build_ms(); })
+      .def_prop_ro("from_cache", [](const PyExecutable& e) { return e.executable().from_cache(); });
+  using G = PyGradientExecutable;
+  nb::class_<G>(m, "GradientExecutable", "A gradient ready to run, with the tape of its last forward run.")
+      .def("forward", &G::forward, nb::arg("arrays") = none, nb::arg("sizes") = none, nb::arg("stream") = none,
+           nb::arg("named"), "Runs the program and fills the tape; returns its outputs.")
+      .def("backward", &G::backward, nb::arg("arrays") = none, nb::arg("sizes") = none, nb::arg("stream") = none,
+           nb::arg("named"),
+           "Takes d_<output>, returns d_<input>. Arrays of the last forward run are taken from there.")
+      .def(
+          "forward_list",
+          [](G& e, nb::sequence list, nb::handle sizes, nb::handle stream) {
+            return run_list<&G::run_forward>(e, list, sizes, stream, e.forward_signature().arguments().size());
+          },
+          nb::arg("arrays"), nb::arg("sizes") = none, nb::arg("stream") = none)
+      .def(
+          "backward_list",
+          [](G& e, nb::sequence list, nb::handle sizes, nb::handle stream) {
+            return run_list<&G::run_backward>(e, list, sizes, stream, e.backward_signature().arguments().size());
+          },
+          nb::arg("arrays"), nb::arg("sizes") = none, nb::arg("stream") = none)
+      .def(
+          "copy", [](const G& e) { return G(e.executable()); }, "The same code with a tape of its own.")
+      .def_prop_ro("forward_arguments", [](const G& e) { return e.forward_signature().arguments(); })
+      .def_prop_ro("backward_arguments", [](const G& e) { return e.backward_signature().arguments(); })
+      .def_prop_ro("gradient", [](const G& e) { return e.executable().gradient(); })
+      .def_prop_ro("tape_bytes", [](const G& e) { return e.executable().tape_bytes(); })
+      .def_prop_ro("kernel_count", [](const G& e) { return e.executable().kernel_count(); })
+      .def_prop_ro("source", [](const G& e) { return e.executable().source(); })
+      .def_prop_ro("build_ms", [](const G& e) { return e.executable().build_ms(); })
+      .def_prop_ro("from_cache", [](const G& e) { return e.executable().from_cache(); });
+  m.def("compile", &compile_program, nb::arg("program"), nb::arg("options"), "Compiles a program.");
+  m.def("compile", &compile_for, nb::arg("gradient"), nb::arg("options"), "Compiles a gradient.");
+}
+
+}  // namespace loopgrad::python

@@ -1,0 +1,200 @@
+"""Programs as differentiable functions of JAX, by host callbacks.
+
+A call is a ``jax.pure_callback``: it works under ``jit``, ``grad`` and ``vmap`` (one call for each element) and on the CPU
+reads JAX's memory without a copy; results are copied once. The backward function runs the program forward again, since a
+tape between two callbacks would be state that JAX does not know of. Arrays of a GPU pass through the host.
+"""
+
+from typing import Any, Dict, Optional, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _core
+from ._shapes import shapes_of
+from .errors import usage_error
+
+__all__ = ["op"]
+
+_DTYPES = {"bool": jnp.bool_, "i32": jnp.int32, "i64": jnp.int64, "f16": jnp.float16,
+           "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64}  # fmt: skip
+
+
+def _dtype(info):
+    return jnp.dtype(_DTYPES[info.dtype.name])
+
+
+def _is_float(info):
+    return jnp.issubdtype(_dtype(info), jnp.floating)
+
+
+class _Pool:
+    """Compiled code for callbacks, which may come from several threads at once: one copy for each."""
+
+    def __init__(self, make, copy):
+        self._make, self._copy, self._free, self._first = make, copy, [], None
+
+    def take(self):
+        try:
+            return self._free.pop()
+        except IndexError:
+            if self._first is None:
+                self._first = self._make()
+                return self._first
+            return self._copy(self._first)
+
+    def give(self, executable):
+        self._free.append(executable)
+
+
+class _Op:
+    def __init__(self, program, wrt, of, variant, order, options):
+        self.program, self.variant, self.order, self.options = program, variant, order, options
+        arguments = program.arguments
+        self.inputs = [a for a in arguments if a.role != "output"]
+        self.outputs = [a for a in arguments if a.role != "input"]
+        self.wrt = list(wrt) or [a.name for a in self.inputs if _is_float(a)]
+        self.of = list(of) or [a.name for a in self.outputs if _is_float(a)]
+        self._places = {a.name: i for i, a in enumerate(self.inputs)}
+        self._plain = _Pool(lambda: _core.compile(program, **options), lambda e: e)
+        self._gradient = None
+        self._gradients = _Pool(lambda: _core.compile(self._differentiated(), **options), lambda e: e.copy())
+        self._second = None
+
+    def _differentiated(self):
+        if self._gradient is None:
+            self._gradient = _core.differentiate(self.program, self.wrt, self.of, self.variant)
+        return self._gradient
+
+    def check(self, arrays):
+        if len(arrays) != len(self.inputs):
+            names = ", ".join(a.name for a in self.inputs)
+            raise usage_error(self.program.name, f"{len(arrays)} arrays for {len(self.inputs)} inputs", f"pass {names}")
+        for array, info in zip(arrays, self.inputs):
+            if jnp.result_type(array) != _dtype(info):
+                raise usage_error(
+                    self.program.name,
+                    f"the argument has type {jnp.result_type(array)}, expected {_dtype(info)}",
+                    "convert the argument; float64 and int64 need jax.config.update('jax_enable_x64', True)",
+                    info.name,
+                )
+
+    def _shapes(self, arrays, sizes):
+        return shapes_of(self.program, {a.name: tuple(x.shape) for a, x in zip(self.inputs, arrays)}, sizes)
+
+    def _run(self, run, arrays, sizes):
+        """Outputs and in-outs in the order of declaration, and all arrays of the run."""
+        shapes = self._shapes(arrays, sizes)
+        objects = []
+        for info in self.program.arguments:
+            if info.role == "output":
+                objects.append(np.empty(shapes[info.name], _dtype(info)))
+            else:
+                array = np.asarray(arrays[self._places[info.name]])
+                objects.append(np.array(array, order="C") if info.role == "in-out" else np.ascontiguousarray(array))
+                objects[-1] = objects[-1].reshape(array.shape)  # which turns rank 0 into 1
+        run(objects, sizes)
+        return objects
+
+    def value(self, arrays, sizes):
+        results = [jax.ShapeDtypeStruct(self._shapes(arrays, sizes)[a.name], _dtype(a)) for a in self.outputs]
+
+        def callback(*given):
+            executable = self._plain.take()
+            try:
+                objects = self._run(executable.run_list, given, sizes)
+            finally:
+                self._plain.give(executable)
+            return [o for o, a in zip(objects, self.program.arguments) if a.role != "input"]
+
+        return jax.pure_callback(callback, results, *arrays, vmap_method="sequential")
+
+    def gradients(self, arrays, incoming, sizes):
+        """By the arrays in `wrt`, in the order of the inputs."""
+        wanted = [(i, a) for i, a in enumerate(self.inputs) if a.name in self.wrt]
+        results = [jax.ShapeDtypeStruct(arrays[i].shape, _dtype(a)) for i, a in wanted]
+
+        def callback(given, grads):
+            executable = self._gradients.take()
+            try:
+                objects = self._run(executable.forward_list, given, sizes)
+                known = {a.name: o for a, o in zip(self.program.arguments, objects)}
+                return self._backward(executable, known, grads, wanted)
+            finally:
+                self._gradients.give(executable)
+
+        return jax.pure_callback(callback, results, list(arrays), list(incoming), vmap_method="sequential")
+
+    def _backward(self, executable, known, grads, wanted):
+        by_output = {a.name: g for a, g in zip(self.outputs, grads)}
+        arrays = []
+        for info in executable.backward_arguments:
+            if info.name in known:
+                arrays.append(known[info.name])
+            elif info.role == "output":
+                arrays.append(np.empty(known[info.name[2:]].shape, _dtype(info)))
+            else:
+                arrays.append(np.array(by_output[info.name[2:]], _dtype(info), order="C"))
+        executable.backward_list(arrays)
+        found = {a.name[2:]: x for a, x in zip(executable.backward_arguments, arrays) if a.name not in known}
+        return [np.asarray(found[a.name], _dtype(a)) for _, a in wanted]
+
+    def second(self, arrays, incoming, sizes):
+        """The same gradients by the joined program, which can be differentiated."""
+        if self._second is None:
+            prefix = "g_" if self.order == 1 else f"g{self.order}_"
+            program = self._differentiated().joined(prefix)
+            firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
+            self._second = (prefix, _Op(program, (), firsts, self.variant, self.order + 1, self.options))
+        prefix, op = self._second
+        known = {a.name: x for a, x in zip(self.inputs, arrays)}
+        known.update({prefix + a.name: g for a, g in zip(self.outputs, incoming)})
+        found = _function(op, sizes)(*[known[a.name].astype(_dtype(a)) for a in op.inputs])
+        by_name = {a.name: x for a, x in zip(op.outputs, found)}
+        return [by_name[prefix + a.name].astype(_dtype(a)) for a in self.inputs if a.name in self.wrt]
+
+
+def _function(op, sizes):
+    """The function of JAX, on tuples of outputs."""
+
+    @jax.custom_vjp
+    def run(*arrays):
+        return tuple(op.value(arrays, sizes))
+
+    @jax.custom_vjp
+    def gradients(arrays, incoming):
+        return tuple(op.gradients(arrays, incoming, sizes))
+
+    def backward(arrays, incoming):
+        found = iter(gradients(arrays, incoming))
+        return tuple(
+            next(found) if a.name in op.wrt else np.zeros(x.shape, jax.dtypes.float0) if not _is_float(a) else jnp.zeros_like(x)
+            for a, x in zip(op.inputs, arrays)
+        )
+
+    def backward_twice(saved, seconds):
+        return jax.vjp(lambda arrays, incoming: tuple(op.second(arrays, incoming, sizes)), *saved)[1](seconds)
+
+    run.defvjp(lambda *arrays: (run(*arrays), arrays), backward)
+    gradients.defvjp(lambda *saved: (gradients(*saved), saved), backward_twice)
+    return run
+
+
+def op(
+    program: "_core.Program", wrt: Sequence[str] = (), of: Sequence[str] = (), variant: str = "restructured", **options: Any
+):
+    """A differentiable function of the inputs and in-outs of the program, in the order of their declaration.
+
+    Sizes that no extent gives are passed as ``sizes={"T": 10}``. It returns the outputs and the new values of in-outs.
+    """
+    made = _Op(program, wrt, of, variant, 1, options)
+
+    def call(*arrays: Any, sizes: Optional[Dict[str, int]] = None):
+        arrays = tuple(jnp.asarray(a) for a in arrays)
+        made.check(arrays)
+        results = _function(made, dict(sizes or {}))(*arrays)
+        return results[0] if len(made.outputs) == 1 else results
+
+    call.__name__ = program.name
+    return call

@@ -1,0 +1,113 @@
+"""Recording, compiling and explaining programs."""
+
+import json as _json
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
+
+from . import _core
+
+Extent = Union[int, "_core.Value"]
+
+
+class ProgramBuilder(_core.ProgramBuilder):
+    """Records one program: ``_core.ProgramBuilder`` with what reads better in Python."""
+
+    def sizes(self, names: str) -> Tuple["_core.Value", ...]:
+        """Several sizes: ``n, m = p.sizes("n m")``."""
+        return tuple(self.size(name) for name in names.replace(",", " ").split())
+
+    def loops(self, **ranges: Any) -> Iterator[Tuple["_core.Value", ...]]:
+        """Nested loops in one statement: ``for i, j in p.loops(i=n, j=(1, m - 1)):``."""
+        opened = [(name, r if isinstance(r, tuple) else (0, r)) for name, r in ranges.items()]
+        return self._nest(opened, ())
+
+    def _nest(self, ranges, iterators):
+        if not ranges:
+            yield iterators
+            return
+        (name, (lower, upper)), rest = ranges[0], ranges[1:]
+        for i in self.loop(name, lower, upper):
+            yield from self._nest(rest, iterators + (i,))
+
+
+def program(function: Optional[Callable] = None, *, name: Optional[str] = None) -> Any:
+    """Records a program by calling ``function(p)`` once with a builder. As a decorator it gives the program.
+
+    A function with more parameters gives a function of these that records a program each time.
+    """
+    if function is None:
+        return lambda f: program(f, name=name)
+    called = name or function.__name__
+    count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
+
+    def record(*args, **kwargs):
+        p = ProgramBuilder(called)
+        function(p, *args, **kwargs)
+        return p.build()
+
+    record.__name__, record.__doc__ = called, function.__doc__
+    return record() if count == 1 else record
+
+
+def compile(program: "_core.Program", **options: Any) -> "_core.Executable":
+    """Compiles a program. Options: ``target`` ("openmp", "cuda", "interpreter"), ``threads``, ``threads_per_block``,
+    ``facts`` ("verify", "trust", "check-accesses"), ``schedule``, ``expected_sizes``, ``checked``, ``f64``."""
+    return _core.compile(program, **options)
+
+
+def compile_gradient(
+    program: "_core.Program",
+    wrt: Sequence[str] = (),
+    of: Sequence[str] = (),
+    variant: str = "restructured",
+    **options: Any,
+) -> "_core.GradientExecutable":
+    """Differentiates and compiles. ``wrt`` and ``of``: all arrays of float type when empty. ``variant``:
+    "restructured", "atomic" or "naive-tape". Options as in ``compile``."""
+    return _core.compile(_core.differentiate(program, list(wrt), list(of), variant), **options)
+
+
+def _arguments(target, variant, arguments):
+    words = list(arguments)
+    if target is not None:
+        words += ["--target", target]
+    return words + ["--variant", variant]
+
+
+def show(
+    program: "_core.Program",
+    stage: str = "program",
+    target: Optional[str] = None,
+    variant: str = "restructured",
+    wrt: Sequence[str] = (),
+    sizes: Optional[Dict[str, int]] = None,
+) -> str:
+    """The program at a stage: "program", "adjoint", "summation", "loops", "schedule" or "code"."""
+    words = _arguments(target, variant, ["--stage", stage])
+    return _core.command("show", program, words, sizes or {}, list(wrt)).text
+
+
+def _explained(program, target, variant, wrt, sizes):
+    return _core.command("explain", program, _arguments(target, variant, []), sizes or {}, list(wrt))
+
+
+def explain(
+    program: "_core.Program",
+    target: Optional[str] = None,
+    variant: str = "restructured",
+    wrt: Sequence[str] = (),
+    sizes: Optional[Dict[str, int]] = None,
+) -> str:
+    """Where each needed value comes from, each sum and its plan and why, parallel loops. Sizes that are not given
+    count as 1024."""
+    return _explained(program, target, variant, wrt, sizes).text
+
+
+def explain_json(
+    program: "_core.Program",
+    target: Optional[str] = None,
+    variant: str = "restructured",
+    wrt: Sequence[str] = (),
+    sizes: Optional[Dict[str, int]] = None,
+) -> Any:
+    """The same as dictionaries and lists."""
+    return _json.loads(_explained(program, target, variant, wrt, sizes).json)

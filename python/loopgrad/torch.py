@@ -1,0 +1,343 @@
+"""Programs as differentiable operations of PyTorch."""
+
+from typing import Any, Dict, Optional, Sequence
+
+import torch
+
+from . import _core
+from .errors import DifferentiationError, usage_error
+
+__all__ = ["op", "Op"]
+
+_DTYPES = {
+    "bool": torch.bool,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
+
+
+def _dtype(info):
+    return _DTYPES[info.dtype.name]
+
+
+class _Lease:
+    """A gradient with its tape, from a forward run to the end of what may run backward from it."""
+
+    __slots__ = ("kind", "executable", "__weakref__")
+
+    def __init__(self, kind, executable):
+        self.kind, self.executable = kind, executable
+
+    def __del__(self):
+        self.kind.free.append(self.executable)
+
+
+class _Kind:
+    """The gradient of an operation by some of its inputs, compiled for one target."""
+
+    def __init__(self, op, is_cuda, wrt):
+        self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
+        self.executable = _core.compile(self.gradient, **op._options(is_cuda))
+        self.free = [self.executable]
+        forward = {info.name for info in op.program.arguments}
+        inputs = {info.name: i for i, info in enumerate(op.inputs)}
+        outputs = {info.name: i for i, info in enumerate(op.outputs)}
+        self.op, self.inputs_read, self.outputs_read, self.plan = op, [], [], []
+        self.dtypes = [_dtype(info) for info in op.inputs]
+        for info in self.executable.backward_arguments:
+            if info.name in forward:  # an in-out as the forward run has left it
+                source = ("output", outputs[info.name]) if info.name in outputs else ("input", inputs[info.name])
+                self.plan.append((*source, info.role != "input", None))
+                (self.outputs_read if source[0] == "output" else self.inputs_read).append(source[1])
+            elif info.name[2:] in inputs and info.role != "input":
+                at = inputs[info.name[2:]]
+                given = outputs.get(info.name[2:]) if info.role == "in-out" else None
+                self.plan.append(("result", at, given, _dtype(info)))
+            else:
+                self.plan.append(("gradient", outputs[info.name[2:]], False, _dtype(info)))
+
+    def lease(self):
+        try:
+            executable = self.free.pop()
+        except IndexError:
+            executable = self.executable.copy()
+        return _Lease(self, executable)
+
+    def backward(self, executable, inputs, outputs, gradients):
+        """The gradients by all inputs, None where there is none."""
+        results = [None] * len(inputs)
+        arrays, made = [], []
+        for what, at, changed, dtype in self.plan:
+            if what == "result":
+                array = None if changed is None else gradients[changed].to(dtype, copy=True).contiguous()
+                made.append((at, len(arrays)) if changed is None else None)
+                if changed is not None:
+                    results[at] = array
+            elif what == "gradient":
+                array = gradients[at]
+                if array.dtype is not dtype or not array.is_contiguous():
+                    array = array.to(dtype).contiguous()
+            else:
+                array = (inputs if what == "input" else outputs)[at]
+                array = array.clone() if changed else array
+            arrays.append(array)
+        made = [at for at in made if at is not None]
+        for (at, _), array in zip(made, executable.backward_list(arrays)):
+            results[at] = array
+        return [r if r is None or r.dtype is d else r.to(d) for r, d in zip(results, self.dtypes)]
+
+    def restore(self, ctx):
+        """Inputs and outputs of the forward run; None for those that nobody reads."""
+        op, saved = self.op, ctx.saved_tensors
+        count = op._count if op.double_backward else len(self.inputs_read)
+        inputs, outputs = saved[:count], [None] * op._results
+        if not op.double_backward:
+            inputs = [None] * op._count
+            for i, t in zip(self.inputs_read, saved):
+                inputs[i] = t
+        for i, t in zip(self.outputs_read, saved[count:]):
+            outputs[i] = t
+        return inputs, outputs
+
+
+class _Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, op, mask, sizes, *inputs):
+        kind = op._kind(inputs, mask)
+        lease = kind.lease()
+        outputs = op._run(lease.executable.forward_list, inputs, sizes)
+        ctx.lease, ctx.sizes = lease, sizes
+        if op._constants:
+            ctx.mark_non_differentiable(*[outputs[i] for i in op._constants])
+        # Inputs may be needed to differentiate once more, and hold what autograd checks for changes in place.
+        if op.double_backward:
+            ctx.save_for_backward(*inputs, *[outputs[i] for i in kind.outputs_read])
+        else:
+            ctx.save_for_backward(*[inputs[i] for i in kind.inputs_read], *[outputs[i] for i in kind.outputs_read])
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        kind, op = ctx.lease.kind, ctx.lease.kind.op
+        inputs, outputs = kind.restore(ctx)
+        if torch.is_grad_enabled():
+            if not op.double_backward:
+                raise DifferentiationError(
+                    f"program '{op.program.name}': its operation was made without double_backward. "
+                    "Hint: loopgrad.torch.op(program, double_backward=True)"
+                )
+            results = _Backward.apply(op, ctx.lease, ctx.sizes, op._count, *inputs, *outputs, *gradients)
+        else:
+            results = kind.backward(ctx.lease.executable, inputs, outputs, gradients)
+        return (None, None, None, *results)
+
+
+class _Backward(torch.autograd.Function):
+    """The backward run as an operation of its own, whose gradient is that of the joined gradient program."""
+
+    @staticmethod
+    def forward(ctx, op, lease, sizes, count, *tensors):
+        inputs, outputs = tensors[:count], tensors[count : count + len(op.outputs)]
+        gradients = tensors[count + len(op.outputs) :]
+        ctx.op, ctx.kind, ctx.sizes, ctx.count = op, lease.kind, sizes, count
+        ctx.save_for_backward(*inputs, *gradients)
+        return tuple(lease.kind.backward(lease.executable, inputs, outputs, gradients))
+
+    @staticmethod
+    def backward(ctx, *seconds):
+        op, create_graph = ctx.op, torch.is_grad_enabled()
+        saved = ctx.saved_tensors
+        # Names of their own: a gradient may depend on an input by what came between, which is not this function's to add.
+        with torch.enable_grad():
+            saved = [(t.view_as(t) if create_graph else t.detach().requires_grad_()) if t.requires_grad else t
+                     for t in saved]  # fmt: skip
+            inputs, gradients = saved[: ctx.count], saved[ctx.count :]
+            firsts = op._joined(ctx.kind, inputs, gradients, ctx.sizes)
+            pairs = [(f, s) for f, s in zip(firsts, seconds) if f is not None and s is not None and f.requires_grad]
+            wanted = [t for t in saved if t.requires_grad]
+            if not pairs or not wanted:
+                found = []
+            else:
+                found = torch.autograd.grad(
+                    [f for f, _ in pairs], wanted, [s for _, s in pairs], create_graph=create_graph, allow_unused=True
+                )
+        found = iter(found)
+        results = [next(found, None) if t.requires_grad else None for t in saved]
+        middle = [None] * len(op.outputs)
+        return (None, None, None, None, *results[: ctx.count], *middle, *results[ctx.count :])
+
+
+class Op:
+    """A program as an operation on tensors: see ``op``."""
+
+    def __init__(self, program, wrt=(), of=(), variant="restructured", double_backward=True, _order=1, **options):
+        self.program, self.variant, self.double_backward = program, variant, double_backward
+        self._given_options, self._order = options, _order
+        arguments = program.arguments
+        self.inputs = [a for a in arguments if a.role != "output"]
+        self.outputs = [a for a in arguments if a.role != "input"]
+        floats = [a.name for a in arguments if _dtype(a).is_floating_point]
+        self.of = tuple(of) or tuple(a.name for a in self.outputs if a.name in floats)
+        self.wrt = tuple(wrt) or tuple(a.name for a in self.inputs if a.name in floats)
+        self._check_names()
+        self._sizes = program.sizes
+        # Plain numbers and names, which torch.compile follows.
+        self._count, self._results = len(self.inputs), len(self.outputs)
+        self._bits = [1 << i if a.name in self.wrt else 0 for i, a in enumerate(self.inputs)]
+        self._positions = {a.name: i for i, a in enumerate(self.inputs)}
+        # Where each argument of a run comes from: an input, or a new array.
+        self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
+        self._has_in_outs = any(a.role == "in-out" for a in arguments)
+        self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
+        self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
+        self._plain: Dict[bool, Any] = {}
+        self._kinds: Dict[Any, _Kind] = {}
+        self._joined_ops: Dict[Any, Any] = {}
+        self._custom = None
+
+    def _check_names(self):
+        for names, known, what in ((self.wrt, self.inputs, "input"), (self.of, self.outputs, "output")):
+            for name in names:
+                if name not in {a.name for a in known}:
+                    raise usage_error(
+                        self.program.name,
+                        f"there is no {what} or in-out '{name}'",
+                        f"one of {', '.join(a.name for a in known)}",
+                    )
+
+    def _options(self, is_cuda):
+        options = dict(self._given_options)
+        options.setdefault("target", "cuda" if is_cuda else "openmp")
+        if options["target"] == "openmp":
+            options.setdefault("threads", torch.get_num_threads())
+        return options
+
+    def _mask(self, tensors):
+        """By which inputs a gradient is wanted, as bits."""
+        mask = 0
+        for t, bit in zip(tensors, self._bits):
+            if bit and t.requires_grad:
+                mask |= bit
+        return mask
+
+    def _kind(self, tensors, mask):
+        key = (tensors[0].is_cuda if tensors else False, mask)
+        if key not in self._kinds:
+            wrt = [a.name for i, a in enumerate(self.inputs) if mask >> i & 1]
+            self._kinds[key] = _Kind(self, key[0], wrt)
+        return self._kinds[key]
+
+    def _run(self, run, inputs, sizes):
+        """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        if not self._has_in_outs:
+            return run([None if at is None else inputs[at] for at, _ in self._order_of_run], sizes)
+        arrays = [None if at is None else inputs[at].clone() if copied else inputs[at]
+                  for at, copied in self._order_of_run]  # fmt: skip
+        made = iter(run(arrays, sizes))
+        return [next(made) if arrays[i] is None else arrays[i] for i in self._output_places]
+
+    def _arguments(self, tensors, named, sizes):
+        """Tensors in the order of the inputs, and sizes."""
+        given = list(tensors) + [None] * (self._count - len(tensors))
+        sizes = dict(sizes or {})
+        for name, value in named.items():
+            if name in self._sizes:
+                sizes[name] = value
+            elif name in self._positions and given[self._positions[name]] is None:
+                given[self._positions[name]] = value
+            else:
+                raise self._usage(f"'{name}' is no input or size, or is given twice")
+        for tensor, name in zip(given, self._positions):
+            if not isinstance(tensor, torch.Tensor):
+                raise self._usage(f"the argument is a {type(tensor).__name__}, and no tensor", name)
+        return given, sizes or None
+
+    def _usage(self, message, array=""):
+        inputs, sizes = ", ".join(a.name for a in self.inputs), ", ".join(self._sizes)
+        return usage_error(self.program.name, message, f"the inputs are {inputs}; the sizes are {sizes}", array)
+
+    def __call__(self, *tensors, sizes: Optional[Dict[str, int]] = None, **named):
+        if named or len(tensors) != self._count:
+            if len(tensors) > self._count:
+                raise self._usage(f"{len(tensors)} tensors are too many")
+            tensors, sizes = self._arguments(tensors, named, sizes)
+        if torch.compiler.is_compiling():
+            mask = self._mask(tensors) if torch.is_grad_enabled() else 0
+            outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
+            outputs = outputs[: self._results]
+        else:
+            outputs = self._eager(tensors, sizes)
+        return outputs[0] if self._results == 1 else tuple(outputs)
+
+    def _eager(self, tensors, sizes):
+        try:
+            mask = self._mask(tensors) if torch.is_grad_enabled() else 0
+            tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+        except AttributeError:
+            self._arguments(tensors, {}, sizes)  # says which is no tensor
+            raise
+        if mask:
+            return _Forward.apply(self, mask, sizes, *tensors)
+        return self._run(self._executable(tensors).run_list, tensors, sizes)
+
+    def _executable(self, tensors):
+        is_cuda = tensors[0].is_cuda if tensors else False
+        if is_cuda not in self._plain:
+            options = self._options(is_cuda)
+            options.pop("backward_schedule", None)
+            self._plain[is_cuda] = _core.compile(self.program, **options)
+        return self._plain[is_cuda]
+
+    def _joined(self, kind, inputs, gradients, sizes):
+        """The gradients by all inputs as differentiable results of an operation."""
+        if kind not in self._joined_ops:
+            prefix = "g_" if self._order == 1 else f"g{self._order}_"
+            program = kind.gradient.joined(prefix)
+            firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
+            options = {k: v for k, v in self._given_options.items() if "schedule" not in k}
+            second = Op(program, of=firsts, variant=self.variant, _order=self._order + 1, **options)
+            self._joined_ops[kind] = (prefix, second)
+        prefix, second = self._joined_ops[kind]
+        known = {a.name: t for a, t in zip(self.inputs, inputs)}
+        known.update({prefix + a.name: t.to(torch.float32) if t.dtype in (torch.float16, torch.bfloat16) else t
+                      for a, t in zip(self.outputs, gradients)})  # fmt: skip
+        found = second(*[known[a.name] for a in second.inputs], sizes=sizes)
+        found = dict(zip((a.name for a in second.outputs), found if isinstance(found, tuple) else (found,)))
+        return [None if (r := found.get(prefix + a.name)) is None else r.to(_dtype(a)) for a in self.inputs]
+
+    # What torch.compile sees: opaque operations with shapes and a gradient, not their Python code.
+
+    def _compiled(self):
+        if self._custom is None:
+            raise self._usage("torch.compile meets an operation that was not made ready for it")
+        return self._custom
+
+
+def op(
+    program: "_core.Program",
+    wrt: Sequence[str] = (),
+    of: Sequence[str] = (),
+    variant: str = "restructured",
+    double_backward: bool = True,
+    **options: Any,
+) -> Op:
+    """A differentiable operation.
+
+    It is called with the inputs and in-outs of the program in the order of their declaration, or by name; sizes that
+    no extent gives are passed by name too (``op(x, T=10)``). It returns the outputs and the new values of in-outs,
+    whose arguments stay as they were. Tensors of the CPU run on the target openmp, those of a GPU on cuda, on the
+    current stream. Tensors that are not contiguous are copied. Gradients are computed for the inputs that require them,
+    and compiled for each set of these once.
+
+    ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``double_backward=False`` keeps fewer tensors
+    for the backward run, which cannot be differentiated then. Options are those of ``loopgrad.compile``.
+    """
+    made = Op(program, wrt, of, variant, double_backward, **options)
+    from ._torch_library import register
+
+    made._custom = register(made)
+    return made
