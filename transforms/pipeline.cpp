@@ -51,6 +51,8 @@
 #include "transforms/sums/lane_copies.h"
 #include "transforms/sums/merge_updates.h"
 #include "transforms/sums/restructure_sums.h"
+#include "transforms/sums/scans/isolate_recurrences.h"
+#include "transforms/sums/scans/scan_recurrences.h"
 #include "transforms/sums/sort_scatters.h"
 #include "transforms/sums/zero_fills.h"
 
@@ -158,6 +160,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
+    add("isolate_recurrences", isolate_recurrences, "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");
     add("single_zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
     add("restructure_sums", restructure_sums, "early: works on the loops as written");
@@ -249,6 +252,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
+  add("scan_recurrences", scan_recurrences, "whole nests, before they are cut into blocks: its own are blocks already");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");

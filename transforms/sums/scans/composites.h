@@ -1,0 +1,42 @@
+// Steps of a recurrence composed: (factor, term) or an extremum, and what to do where numbers end.
+#pragma once
+
+#include "transforms/loops/loop_builder.h"
+#include "transforms/sums/scans/recurrence.h"
+
+namespace loopgrad::transforms {
+
+/// Some steps in a row as one. Null: the factor 1, the term 0.
+struct Composite {
+  ir::Expr factor, term;
+};
+
+/// How the steps of a recurrence compose.
+class Composing {
+ public:
+  explicit Composing(const Recurrence& r);
+
+  bool has_factor() const { return has_factor_; }
+  bool has_term() const { return has_term_; }
+  /// Of composites: wider than the value where that is f32 and linear.
+  ScalarType type() const { return type_; }
+  /// Nothing at all.
+  Composite identity() const;
+  /// The step of one iteration, as the recurrence says.
+  Composite step(const Update& update) const;
+  /// `first` and then `second`, as composites. `checked`: NaN where a product has lost bits to underflow.
+  Composite both(const Composite& first, const Composite& second) const;
+  /// What they make of a value of their type.
+  ir::Expr applied(const Composite& steps, const ir::Expr& value) const;
+  /// The step of one iteration in the type of the value, rounded as in the loop.
+  ir::Expr stepped(const Composite& step, const ir::Expr& value) const;
+  /// Whether a value may be wrong although each step in order would give something else; null: that cannot be.
+  ir::Expr is_lost(const ir::Expr& value) const;
+
+ private:
+  Update::Kind kind_;
+  ScalarType value_type_, type_;
+  bool has_factor_, has_term_, previous_first_;
+};
+
+}  // namespace loopgrad::transforms
