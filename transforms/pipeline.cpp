@@ -160,7 +160,8 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
-    add("isolate_recurrences", isolate_recurrences, "before sums get plans, for which the rest of a loop is parallel then");
+    add("isolate_recurrences", isolate_recurrences,
+        "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");
     add("single_zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
     add("restructure_sums", restructure_sums, "early: works on the loops as written");

@@ -94,8 +94,8 @@ class Iteration {
     const auto* assign = s.as<ir::Assign>();
     const auto* reduce = s.as<ir::Reduce>();
     if ((!assign && !reduce) || stores_left_ != 1 || (reduce && reduce->atomic)) return fail();
-    const Expr value = reduce ? ir::combined(*reduce, ir::load(value_.array, value_.indices, s->location))
-                              : assign->value;
+    const Expr value =
+        reduce ? ir::combined(*reduce, ir::load(value_.array, value_.indices, s->location)) : assign->value;
     const Expr now = substituted(value);
     if (nodes_of(now) > longest_value) return fail();
     update_ = ir::assign(value_.array, value_.indices, now, s->location);
@@ -165,8 +165,7 @@ class Iteration {
     if (carried && (!now || update_)) return fail();
     const Stmt shown = carried ? ir::block({}) : with_kept(s);
     forget(array, indices);
-    if (now && nodes_of(now) <= longest_value && (carried || !ir::may_read(now, array, indices)))
-      known_[array] = now;
+    if (now && nodes_of(now) <= longest_value && (carried || !ir::may_read(now, array, indices))) known_[array] = now;
     else if (carried) lost_ = true;
     return shown;
   }
@@ -296,8 +295,8 @@ std::vector<CarriedValue> carried_values(const Stmt& s) {
       if (moves) {
         const std::vector<Expr> before = value.before();
         bool reads = false;
-        ir::walk(loop.body, [](const Stmt&) {},
-                 [&](const Expr& e) { reads |= is_element(e, array, before); });
+        ir::walk(
+            loop.body, [](const Stmt&) {}, [&](const Expr& e) { reads |= is_element(e, array, before); });
         if (!reads) return;
       } else if (!is_one_element(s, array, indices) || !is_more_than_a_sum(loop.body, array)) {
         return;

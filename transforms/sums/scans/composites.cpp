@@ -42,8 +42,8 @@ Composite Composing::both(const Composite& first, const Composite& second) const
                              previous_first_ ? first.term : second.term, previous_first_ ? second.term : first.term);
     if (previous_first_) return {{}, extremum};
     // A step that is NaN forgets what was before it, which no extremum does.
-    const Expr unordered = is(BinaryOp::Or, is(BinaryOp::Ne, second.term, second.term),
-                              is(BinaryOp::Ne, first.term, first.term));
+    const Expr unordered =
+        is(BinaryOp::Or, is(BinaryOp::Ne, second.term, second.term), is(BinaryOp::Ne, first.term, first.term));
     return {{}, ir::select(unordered, nan(type_), extremum)};
   }
   Composite result;
@@ -80,9 +80,9 @@ Expr Composing::stepped(const Composite& step, const Expr& value) const {
 Expr Composing::is_lost(const Expr& value) const {
   if (kind_ == Update::Kind::Linear) {
     if (!has_factor_) return {};
-    const Expr most = ir::float_const(value.type() == ScalarType::F32 ? std::numeric_limits<float>::max()
-                                                                     : std::numeric_limits<double>::max(),
-                                      value.type());
+    const Expr most = ir::float_const(
+        value.type() == ScalarType::F32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max(),
+        value.type());
     return ir::unary(ir::UnaryOp::Not, is(BinaryOp::Le, ir::unary(ir::UnaryOp::Abs, value), most));
   }
   return previous_first_ ? Expr() : is(BinaryOp::Ne, value, value);

@@ -36,7 +36,8 @@ void collect(const Stmt& s, std::vector<Stmt>& around, std::vector<Place>& found
   if (s.kind() == ir::Kind::For && !is_parallel_loop(s)) found.push_back({s, around});
   if (is_loop) around.push_back(s);
   ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, around, found); }});
+    ir::for_each_child(node,
+                       ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, around, found); }});
   });
   if (is_loop) around.pop_back();
 }
@@ -83,10 +84,15 @@ bool decides(const Stmt& s, const Array& array) {
   return found;
 }
 
-/// "s", "x[i]"
-std::string name_of(const CarriedValue& value) {
-  return ir::print(ir::load(value.array, value.indices));
+/// What is kept until some iteration takes it is a search (search_loops.h).
+bool only_resets(const Update& update) {
+  const auto* n = update.factor ? update.factor.as<ir::Select>() : nullptr;
+  const auto is_plain = [](const Expr& e) { return is_const(e, 0) || is_const(e, 1); };
+  return n && !update.term && is_plain(n->a) && is_plain(n->b);
 }
+
+/// "s", "x[i]"
+std::string name_of(const CarriedValue& value) { return ir::print(ir::load(value.array, value.indices)); }
 
 class Isolator {
  public:
@@ -157,9 +163,11 @@ class Isolator {
     const Array& array = value.moves ? value.array : at->array;
     Stmt next = with_body(loop, body->body);
     if (!recurrence_of(with_body(loop, body->update)))
-      return refused(value, fmt::format("{} does not depend on it linearly", ir::print(body->update.as<ir::Assign>()->value)));
-    const auto kind = recurrence_of(with_body(loop, body->update))->update.kind;
-    if (kind == Update::Kind::Linear && decides(next, array))
+      return refused(value,
+                     fmt::format("{} does not depend on it linearly", ir::print(body->update.as<ir::Assign>()->value)));
+    const Update update = recurrence_of(with_body(loop, body->update))->update;
+    if (only_resets(update)) return std::nullopt;
+    if (update.kind == Update::Kind::Linear && decides(next, array))
       return refused(value, "it decides about control, so it must be rounded in the same way everywhere");
     if (!value.moves) next = ir::block({next, last_value(value, *at)});
     Stmt nest = replace(root, place.loop, next);
@@ -178,8 +186,7 @@ class Isolator {
     for (auto it = place.around.rbegin(); it != place.around.rend(); ++it) {
       const auto* loop = it->as<ir::For>();
       if (!loop || ir::has_load(loop->lower) || ir::has_load(loop->upper) || has_contraction(*it)) break;
-      if (!is_parallel_loop(*it) &&
-          !analyses(context_).carried_by(program_, *it, poly::Search::SkipSums).empty())
+      if (!is_parallel_loop(*it) && !analyses(context_).carried_by(program_, *it, poly::Search::SkipSums).empty())
         break;
       result.insert(result.begin(), *it);
     }
@@ -236,17 +243,18 @@ class Isolator {
   /// if l < u: s = s_at[u - 1]
   Stmt last_value(const CarriedValue& value, const KeptAt& at) const {
     bool read = false;
-    ir::walk(replace(program_.body, value.loop, ir::block({})), [](const Stmt&) {}, [&](const Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      read |= load && load->array == value.array;
-    });
+    ir::walk(
+        replace(program_.body, value.loop, ir::block({})), [](const Stmt&) {},
+        [&](const Expr& e) {
+          const auto* load = e.as<ir::Load>();
+          read |= load && load->array == value.array;
+        });
     if (!read && value.array->role == ir::ArrayRole::Local) return ir::block({});
     const auto& loop = *value.loop.as<ir::For>();
     const bool down = loop.mode == ir::LoopMode::Backward;
     const Expr last = down ? loop.lower : loop.upper - ir::int_const(1);
     std::vector<Expr> indices;
-    for (const Expr& e : at.indices)
-      indices.push_back(simplify_indices(ir::substitute(e, {{loop.iterator, last}})));
+    for (const Expr& e : at.indices) indices.push_back(simplify_indices(ir::substitute(e, {{loop.iterator, last}})));
     const SourceLocation& where = loop.location;
     return ir::if_then(ir::binary(BinaryOp::Lt, loop.lower, loop.upper),
                        ir::assign(value.array, value.indices, ir::load(at.array, indices, where), where), {}, where);

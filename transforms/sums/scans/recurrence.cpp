@@ -88,10 +88,8 @@ class Linear {
     const auto x = form_of(n.a), y = form_of(n.b);
     if (!x || !y) return std::nullopt;
     switch (n.op) {
-      case BinaryOp::Add:
-        return Form{sum(x->a, y->a), sum(x->b, y->b)};
-      case BinaryOp::Sub:
-        return Form{difference(x->a, y->a), difference(x->b, y->b)};
+      case BinaryOp::Add: return Form{sum(x->a, y->a), sum(x->b, y->b)};
+      case BinaryOp::Sub: return Form{difference(x->a, y->a), difference(x->b, y->b)};
       case BinaryOp::Mul:
         if (depends(n.a) && depends(n.b)) return std::nullopt;
         if (depends(n.a)) return Form{product(x->a, n.b), product(x->b, n.b)};
@@ -99,8 +97,7 @@ class Linear {
       case BinaryOp::Div:
         if (depends(n.b)) return std::nullopt;
         return Form{quotient(x->a, n.b), quotient(x->b, n.b)};
-      default:
-        return std::nullopt;
+      default: return std::nullopt;
     }
   }
 
@@ -153,8 +150,8 @@ std::optional<Update> update_of(const Expr& value, const IsPrevious& is_previous
   if (!linear.depends(value) || !is_float(value.type())) return std::nullopt;
   const auto form = linear.form_of(value);
   if (!form || is_zero(form->a)) return std::nullopt;
-  return Update{
-      Update::Kind::Linear, is_const(form->a, 1) ? Expr() : form->a, is_zero(form->b) ? Expr() : form->b, true};
+  return Update{Update::Kind::Linear, is_const(form->a, 1) ? Expr() : form->a, is_zero(form->b) ? Expr() : form->b,
+                true};
 }
 
 std::vector<Expr> indices_before(const ir::For& loop, const std::vector<Expr>& indices) {

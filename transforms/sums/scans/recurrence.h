@@ -48,8 +48,8 @@ bool is_element(const ir::Expr& e, const ir::Array& array, const std::vector<ir:
 /// Where the last iterations leave it out (`if i < v: ..`), these are none of the recurrence's.
 std::optional<Recurrence> recurrence_of(const ir::Stmt& loop);
 
-/// Whether neighbouring iterations of `loop` touch neighbouring elements more often than those of the loops `around` do:
-/// threads that share it find what they load side by side.
+/// Whether neighbouring iterations of `loop` touch neighbouring elements more often than those of the loops `around`
+/// do: threads that share it find what they load side by side.
 bool runs_along(const ir::Stmt& loop, const std::vector<ir::Symbol>& around);
 
 }  // namespace loopgrad::transforms

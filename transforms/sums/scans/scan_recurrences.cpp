@@ -78,7 +78,9 @@ class Scanner {
   }
 
   void note(const Recurrence& r) {
-    const char* what = r.update.kind != Update::Kind::Linear ? "an extremum" : r.update.factor ? "a linear step" : "a sum";
+    const char* what = r.update.kind != Update::Kind::Linear ? "an extremum"
+                       : r.update.factor                     ? "a linear step"
+                                                             : "a sum";
     const std::string reason =
         fmt::format("a scan: {} = {} of the one before, composed in a fixed tree of tiles of {}, from {} iterations on",
                     ir::print(ir::load(r.array, r.indices)), what, team_shape.tile(), least());

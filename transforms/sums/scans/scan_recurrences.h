@@ -14,9 +14,9 @@
 //
 // Composites are f64 where the carried value is f32: products of its numbers neither overflow nor underflow there in
 // any piece where the loop in order would have a finite number left of them. Where one is not finite all the same
-// (4^2000 from a start of 0; infinities among the inputs), or in f64 has lost bits to underflow, the steps concerned are
-// done in their order. So a number that the loop in order finds finite is not lost to 0*inf. Extrema do not round and
-// are the same bits as in order, also among NaNs.
+// (4^2000 from a start of 0; infinities among the inputs), or in f64 has lost bits to underflow, the steps concerned
+// are done in their order. So a number that the loop in order finds finite is not lost to 0*inf. Extrema do not round
+// and are the same bits as in order, also among NaNs.
 //
 // Requires: a machine that does recurrences in pieces (Machine::least_scanned); loops that are perfectly nested in
 // parallel ones, or in nothing. Guarantees: each element up to the rounding of a sum in another order, with errors as

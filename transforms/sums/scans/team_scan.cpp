@@ -26,9 +26,9 @@ Expr negated(const Expr& e) { return ir::unary(ir::UnaryOp::Not, e); }
 /// A sequence of steps: where they come from and where the values after them go.
 struct Sequence {
   Expr count;
-  std::function<Composite(const Expr& p)> step;                   // of the type of the value
-  std::function<Stmt(const Expr& p, const Expr& value)> store;    // the value after step p
-  std::function<Expr()> start;                                    // the value before the first; only where count > 0
+  std::function<Composite(const Expr& p)> step;                     // of the type of the value
+  std::function<Stmt(const Expr& p, const Expr& value)> store;      // the value after step p
+  std::function<Expr()> start;                                      // the value before the first; only where count > 0
   std::function<Stmt(const Expr& p, const Array& value)> in_order;  // step p on a scalar, without composites
 };
 
@@ -69,10 +69,12 @@ class TeamScan : LoopBuilder {
   Stmt composite(const Sequence& s, const Expr& tile, Set set_composite) const {
     const Stmt last = team([&](const Expr& t) {
       const Pair all = pair("all", {}, composing_.type());
-      const Stmt groups = forward("g", number(groups_),
-                                  [&](const Expr& g) { return put(all, {}, composing_.both(got(all, {}), got(totals_, {g}))); });
-      return ir::if_then(equals(t, number(0)),
-                         declared(all, ir::block({put(all, {}, composing_.identity()), groups, set_composite(got(all, {}))})));
+      const Stmt groups = forward("g", number(groups_), [&](const Expr& g) {
+        return put(all, {}, composing_.both(got(all, {}), got(totals_, {g})));
+      });
+      return ir::if_then(
+          equals(t, number(0)),
+          declared(all, ir::block({put(all, {}, composing_.identity()), groups, set_composite(got(all, {}))})));
     });
     return with_memory(ir::block({loaded(s, tile, {}), folded(), grouped(), last}));
   }
@@ -124,7 +126,8 @@ class TeamScan : LoopBuilder {
 
   template <class Begin>
   Stmt one(const Sequence& s, const Expr& tile, Begin begin) const {
-    return ir::block({loaded(s, tile, begin()), folded(), grouped(), started(), gone_through(s, tile), stored(s, tile)});
+    return ir::block(
+        {loaded(s, tile, begin()), folded(), grouped(), started(), gone_through(s, tile), stored(s, tile)});
   }
 
   /// Steps that do not exist change nothing.
@@ -146,14 +149,18 @@ class TeamScan : LoopBuilder {
   }
 
   /// all = all and then next, where the term is set first.
-  Stmt append(const Pair& all, const Composite& next) const { return put(all, {}, composing_.both(got(all, {}), next)); }
+  Stmt append(const Pair& all, const Composite& next) const {
+    return put(all, {}, composing_.both(got(all, {}), next));
+  }
 
   Stmt folded() const {
     return team([&](const Expr& t) {
       const Pair own = pair("own", {}, composing_.type());
-      const Stmt each =
-          forward("k", number(shape_.each), [&](const Expr& k) { return append(own, wide(got(steps_, {k, t}))); });
-      return declared(own, ir::block({put(own, {}, composing_.identity()), each, put(sums_, of_thread(t), got(own, {}))}));
+      const Stmt each = forward("k", number(shape_.each), [&](const Expr& k) {
+        return append(own, wide(got(steps_, {k, t})));
+      });
+      return declared(own,
+                      ir::block({put(own, {}, composing_.identity()), each, put(sums_, of_thread(t), got(own, {}))}));
     });
   }
 
@@ -182,8 +189,9 @@ class TeamScan : LoopBuilder {
       std::vector<Stmt> body = {set(at, {}, ir::cast(composing_.type(), carried)), groups, go(got(sums_, of_thread(t))),
                                 set(starts_, {t}, now)};
       if (const Expr lost = composing_.is_lost(now)) {
-        const Stmt own =
-            forward("k", number(shape_.each), [&](const Expr& k) { return go(wide(got(steps_, {k, t}))); });
+        const Stmt own = forward("k", number(shape_.each), [&](const Expr& k) {
+          return go(wide(got(steps_, {k, t})));
+        });
         const Expr again = both(lost, negated(composing_.is_lost(carried)));
         const Stmt say = set(in_order_, {number(0)},
                              ir::select(again, ir::int_const(1, ScalarType::I32), ir::int_const(0, ScalarType::I32)));
@@ -207,12 +215,12 @@ class TeamScan : LoopBuilder {
       if (!composing_.is_lost(now)) return ir::allocate(at, from_start);
       const Expr first = tile * number(shape_.tile());
       const Stmt steps = forward("q", ir::smaller(number(shape_.tile()), s.count - first), [&](const Expr& q) {
-        return ir::block({s.in_order ? s.in_order(first + q, at)
-                                     : set(at, {}, composing_.stepped(got(steps_, in_tile(q)), now)),
-                          set(values(), in_tile(q), now)});
+        return ir::block(
+            {s.in_order ? s.in_order(first + q, at) : set(at, {}, composing_.stepped(got(steps_, in_tile(q)), now)),
+             set(values(), in_tile(q), now)});
       });
-      const Stmt in_order = ir::if_then(equals(t, number(0)),
-                                        ir::block({set(at, {}, get(carry_, {number(0)})), steps}));
+      const Stmt in_order =
+          ir::if_then(equals(t, number(0)), ir::block({set(at, {}, get(carry_, {number(0)})), steps}));
       const Expr asked = ir::binary(BinaryOp::Ne, get(in_order_, {number(0)}), ir::int_const(0, ScalarType::I32));
       return ir::allocate(at, ir::if_then(asked, in_order, from_start));
     });
@@ -261,8 +269,8 @@ Sequence sequence_of(const Recurrence& r) {
 
 Stmt in_parallel(const std::vector<const ir::For*>& around, Stmt body) {
   for (auto it = around.rbegin(); it != around.rend(); ++it)
-    body = ir::for_loop((*it)->iterator, (*it)->lower, (*it)->upper, std::move(body), LoopMode::Parallel,
-                        (*it)->location);
+    body =
+        ir::for_loop((*it)->iterator, (*it)->lower, (*it)->upper, std::move(body), LoopMode::Parallel, (*it)->location);
   return body;
 }
 
@@ -297,8 +305,8 @@ class Tiles : LoopBuilder {
       });
     });
     const TeamScan between(composing_, composing_.type(), shape_, where_);
-    const Stmt middle = ir::with_fresh_names(in_parallel(
-        around_, parallel("row", number(1), [&](const Expr&) { return between.all(of_tiles()); })));
+    const Stmt middle = ir::with_fresh_names(
+        in_parallel(around_, parallel("row", number(1), [&](const Expr&) { return between.all(of_tiles()); })));
     const Stmt rest = each_tile([&](const Expr& tile) {
       return teams.tile(own_, tile, [&] {
         const Expr before = get(after_, at(tile - number(1)));
@@ -341,8 +349,8 @@ class Tiles : LoopBuilder {
     const Stmt elements = ir::allocate(own, ir::block({set(own, {}, ir::cast(r_.array->type, before)), each,
                                                        set(next, {}, ir::cast(composing_.type(), get(own, {})))}));
     const Expr again = both(composing_.is_lost(now), negated(composing_.is_lost(before)));
-    return ir::allocate(next, ir::block({set(next, {}, composing_.applied(step, before)),
-                                         ir::if_then(again, elements), set(value, {}, now)}));
+    return ir::allocate(next, ir::block({set(next, {}, composing_.applied(step, before)), ir::if_then(again, elements),
+                                         set(value, {}, now)}));
   }
 
   const Recurrence& r_;
@@ -363,7 +371,8 @@ Stmt rows_by_teams(const Recurrence& r, const std::vector<const ir::For*>& aroun
   const Composing composing(r);
   const TeamScan teams(composing, r.array->type, shape, r.where);
   Stmt row = teams.all(sequence_of(r));
-  if (around.empty()) row = ir::for_loop(ir::make_symbol("row"), number(0), number(1), row, LoopMode::Parallel, r.where);
+  if (around.empty())
+    row = ir::for_loop(ir::make_symbol("row"), number(0), number(1), row, LoopMode::Parallel, r.where);
   return ir::with_fresh_names(in_parallel(around, row));
 }
 
