@@ -360,6 +360,11 @@ std::vector<Field> sequences() {
     for (std::int64_t i = 0; i < vol.size(); ++i) vol.set(i, random.uniform(0.05, 0.2));
     arrays.at("spot").set(0, random.uniform(0.9, 1.1));
   };
+  auto with_friction = [](const Sizes&, std::uint64_t seed, InputArrays& arrays) {
+    tools::Random random(seed);
+    HostArray& friction = arrays.at("friction");
+    for (std::int64_t i = 0; i < friction.size(); ++i) friction.set(i, random.uniform(0.5, 2));
+  };
   auto small_f = [](const Sizes&, std::uint64_t seed, InputArrays& arrays) {
     tools::Random random(seed);
     HostArray& f = arrays.at("f");
@@ -391,7 +396,7 @@ std::vector<Field> sequences() {
        {{{"n", 2}, {"m", 1000}}, {{"n", 1}, {"m", 2049}}, {{"n", 3}, {"m", 31}}}},
       {{"moving_average", "", moving_average, {{"n", 1 << 20}}},
        {{{"n", 12345}}, {{"n", 1000}}, {{"n", 1}}, {{"n", 33}}}},
-      {{"damped_motion", "", damped_motion, {{"bodies", 64}, {"t", 100000}}},
+      {{"damped_motion", "", damped_motion, {{"bodies", 64}, {"t", 100000}}, {}, {}, with_friction},
        {{{"bodies", 2}, {"t", 1000}}, {{"bodies", 1}, {"t", 4099}}, {{"bodies", 3}, {"t", 2}}}},
       {{"drawdown", "", drawdown, {{"n", 1 << 20}}}, {{{"n", 12345}}, {{"n", 257}}, {{"n", 2}}, {{"n", 32}}}},
       {{"volume_render", "", volume_render, {{"rays", 20000}, {"samples", 64}, {"grid", 256}}},

@@ -57,7 +57,7 @@ class Linear {
 
   std::optional<Form> form_of(const Expr& e) const {
     if (is_previous_(e)) return Form{ir::const_of(1, e.type()), {}};
-    if (!depends(e)) return Form{{}, e};
+    if (!depends(e)) return Form{{}, is_zero(e) ? Expr() : e};
     if (const auto* n = e.as<ir::Unary>(); n && n->op == ir::UnaryOp::Neg) {
       const auto f = form_of(n->a);
       return f ? std::optional(Form{difference({}, f->a), difference({}, f->b)}) : std::nullopt;
