@@ -203,6 +203,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Mapping);
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
+  add("scan_recurrences", scan_recurrences, "before nests that follow each other are joined again");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");

@@ -31,9 +31,9 @@ Composite Composing::identity() const {
   return {{}, ir::identity_of(kind_ == Update::Kind::Min ? ir::ReduceOp::Min : ir::ReduceOp::Max, type_)};
 }
 
-Composite Composing::step(const Update& update) const {
-  const auto wide = [&](const Expr& e) { return e ? ir::cast(type_, e) : e; };
-  return {wide(update.factor), wide(update.term)};
+Composite Composing::wide(const Composite& step) const {
+  const auto as = [&](const Expr& e) { return e ? ir::cast(type_, e) : e; };
+  return {as(step.factor), as(step.term)};
 }
 
 Composite Composing::both(const Composite& first, const Composite& second) const {

@@ -1,6 +1,7 @@
 // Steps of a recurrence composed: (factor, term) or an extremum, and what to do where numbers end.
 #pragma once
 
+#include "dsl/symbolic/ranges.h"
 #include "transforms/loops/loop_builder.h"
 #include "transforms/sums/scans/recurrence.h"
 
@@ -22,9 +23,11 @@ class Composing {
   ScalarType type() const { return type_; }
   /// Nothing at all.
   Composite identity() const;
-  /// The step of one iteration, as the recurrence says.
-  Composite step(const Update& update) const;
-  /// `first` and then `second`, as composites. `checked`: NaN where a product has lost bits to underflow.
+  /// A step of the type of the value as a composite.
+  Composite wide(const Composite& step) const;
+  /// Steps only add.
+  bool is_sum() const { return kind_ == Update::Kind::Linear && !has_factor_; }
+  /// `first` and then `second`. NaN where a product of f64 has lost bits to underflow.
   Composite both(const Composite& first, const Composite& second) const;
   /// What they make of a value of their type.
   ir::Expr applied(const Composite& steps, const ir::Expr& value) const;

@@ -9,6 +9,7 @@
 #include "transforms/loops/loops.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/sums/scans/carried_value.h"
+#include "transforms/sums/scans/scan_recurrences.h"
 
 #include <fmt/format.h>
 
@@ -152,10 +153,7 @@ class Isolator {
     const std::vector<Stmt> outer = parallel_around(place);
     const Stmt root = outer.empty() ? place.loop : outer.front();
     if (recurrence_of(place.loop) && perfect_nest(root).size() == outer.size() + 1) return std::nullopt;
-    std::vector<ir::Symbol> iterators;
-    for (const Stmt& s : outer) iterators.push_back(s.as<ir::For>()->iterator);
-    if (!runs_along(place.loop, iterators))
-      return refused(value, "neighbouring elements belong to loops around it, whose iterations run side by side");
+    if (const std::string busy = enough_at_once(place.loop, outer); !busy.empty()) return refused(value, busy);
     const auto at = value.moves ? std::optional(KeptAt{}) : room_for(value, outer);
     if (!at) return refused(value, "its bounds depend on loops around it");
     const auto body = separated(value, *at);
@@ -191,6 +189,22 @@ class Isolator {
       result.insert(result.begin(), *it);
     }
     return result;
+  }
+
+  /// Why the loops around keep the machine busy as they are; empty: they do not.
+  std::string enough_at_once(const Stmt& loop, const std::vector<Stmt>& outer) const {
+    const Machine& machine = context_.options.machine;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    double rows = 1;
+    std::vector<ir::Symbol> iterators;
+    for (const Stmt& s : outer) {
+      const auto& n = *s.as<ir::For>();
+      rows *= sizes.trips_of(n.lower, n.upper, {});
+      iterators.push_back(n.iterator);
+    }
+    if (machine.is_gpu() && runs_along(loop, iterators)) return {};
+    const auto enough = static_cast<double>(machine.is_gpu() ? most_rows_in_pieces : machine.enough_threads);
+    return rows < enough ? "" : fmt::format("the loops around it have {} iterations that run side by side", rows);
   }
 
   Expr extent_of(const ir::For& loop) const {

@@ -3,6 +3,7 @@
 #include "dsl/ir/printer.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/sums/scans/piece_scan.h"
 #include "transforms/sums/scans/team_scan.h"
 
 #include <fmt/format.h>
@@ -19,6 +20,8 @@ namespace {
 
 // Rows that keep a GPU busy with a block each: twice as many as an H200 has multiprocessors.
 constexpr std::int64_t enough_rows = 264;
+
+constexpr std::int64_t piece = 32;  // iterations that a thread does in a row, where neighbours are other rows
 
 class Scanner {
  public:
@@ -43,7 +46,7 @@ class Scanner {
  private:
   /// The nest as a scan; null where it is none.
   Stmt scanned(const Stmt& nest) {
-    std::vector<const ir::For*> around;
+    LoopsAround around;
     Stmt s = nest;
     for (; is_parallel_loop(s); s = s.as<ir::For>()->body) {
       around.push_back(s.as<ir::For>());
@@ -51,25 +54,45 @@ class Scanner {
     }
     const auto r = recurrence_of(s);
     if (!r || !is_rectangular(*r, around)) return {};
-    std::vector<ir::Symbol> iterators;
-    for (const ir::For* loop : around) iterators.push_back(loop->iterator);
-    if (!runs_along(r->statement, iterators)) return {};
     const Expr trips = trips_of(*r);
     if (const auto known = ir::as_int(trips); known && *known < least()) return {};
     Expr rows = number(1);
     for (const ir::For* loop : around) rows = rows * (loop->upper - loop->lower);
-    const Expr few_tiles = ir::binary(BinaryOp::Le, trips, number(team_shape.tile()));
-    const Expr by_rows = ir::binary(BinaryOp::Or, at_least(rows, enough_rows), few_tiles);
-    note(*r);
-    const Stmt pieces = ir::if_then(by_rows, rows_by_teams(*r, around, team_shape),
-                                    tiles_by_teams(*r, around, team_shape), r->loop->location);
-    return ir::if_then(at_least(trips, least()), pieces, ir::with_fresh_names(nest), r->loop->location);
+    const auto [pays, pieces] = in_pieces(*r, around, trips, rows);
+    return ir::if_then(pays, pieces, ir::with_fresh_names(nest), r->loop->location);
   }
 
+  struct Choice {
+    Expr pays;  // as sizes are
+    Stmt pieces;
+  };
+  Choice in_pieces(const Recurrence& r, const LoopsAround& around, const Expr& trips, const Expr& rows) {
+    const Expr is_long = at_least(trips, least());
+    if (!machine().is_gpu()) {
+      note(r, fmt::format("{} pieces", machine().most_partials));
+      const Expr length = ceil_div(trips, number(machine().most_partials));
+      return {both(is_long, less(rows, machine().enough_threads)), scan_by_pieces(r, around, length)};
+    }
+    std::vector<ir::Symbol> iterators;
+    for (const ir::For* loop : around) iterators.push_back(loop->iterator);
+    if (!runs_along(r.statement, iterators)) {
+      note(r, fmt::format("pieces of {} iterations", piece));
+      return {both(is_long, less(rows, most_rows_in_pieces)), scan_by_pieces(r, around, number(piece))};
+    }
+    note(r, fmt::format("tiles of {} iterations", team_shape.tile()));
+    const Expr few_tiles = ir::binary(BinaryOp::Le, trips, number(team_shape.tile()));
+    const Expr by_rows = ir::binary(BinaryOp::Or, at_least(rows, enough_rows), few_tiles);
+    return {is_long, ir::if_then(by_rows, rows_by_teams(r, around, team_shape), tiles_by_teams(r, around, team_shape),
+                                 r.loop->location)};
+  }
+
+  static Expr less(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Lt, a, number(b)); }
+  static Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
+  const Machine& machine() const { return context_.options.machine; }
   std::int64_t least() const { return context_.options.machine.least_scanned; }
 
-  static bool is_rectangular(const Recurrence& r, const std::vector<const ir::For*>& around) {
-    std::vector<const ir::For*> loops = around;
+  static bool is_rectangular(const Recurrence& r, const LoopsAround& around) {
+    LoopsAround loops = around;
     loops.push_back(r.loop);
     for (const ir::For* outer : around)
       for (const ir::For* loop : loops)
@@ -77,13 +100,13 @@ class Scanner {
     return true;
   }
 
-  void note(const Recurrence& r) {
+  void note(const Recurrence& r, const std::string& shares) {
     const char* what = r.update.kind != Update::Kind::Linear ? "an extremum"
                        : r.update.factor                     ? "a linear step"
                                                              : "a sum";
     const std::string reason =
-        fmt::format("a scan: {} = {} of the one before, composed in a fixed tree of tiles of {}, from {} iterations on",
-                    ir::print(ir::load(r.array, r.indices)), what, team_shape.tile(), least());
+        fmt::format("a scan: {} = {} of the one before, composed in a fixed order, in {}, from {} iterations on",
+                    ir::print(ir::load(r.array, r.indices)), what, shares, least());
     for (LoopDecision& decision : context_.report.loops) {
       if (decision.parallel || decision.loop != r.loop->iterator.name || decision.where.line != r.loop->location.line)
         continue;

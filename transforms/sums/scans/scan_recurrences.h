@@ -27,6 +27,9 @@
 
 namespace loopgrad::transforms {
 
+/// Where neighbouring rows are neighbours in memory, more of them keep a GPU busy without pieces.
+inline constexpr std::int64_t most_rows_in_pieces = 16 * 1024;
+
 ir::Program scan_recurrences(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

@@ -23,15 +23,6 @@ Expr equals(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Eq, a, b
 Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
 Expr negated(const Expr& e) { return ir::unary(ir::UnaryOp::Not, e); }
 
-/// A sequence of steps: where they come from and where the values after them go.
-struct Sequence {
-  Expr count;
-  std::function<Composite(const Expr& p)> step;                     // of the type of the value
-  std::function<Stmt(const Expr& p, const Expr& value)> store;      // the value after step p
-  std::function<Expr()> start;                                      // the value before the first; only where count > 0
-  std::function<Stmt(const Expr& p, const Array& value)> in_order;  // step p on a scalar, without composites
-};
-
 /// Arrays with a factor, a term, or both.
 struct Pair {
   Array factor, term;
@@ -103,8 +94,11 @@ class TeamScan : LoopBuilder {
   }
   Stmt with_memory(Stmt body) const {
     body = declared(steps_, declared(sums_, declared(totals_, body)));
-    return ir::allocate(starts_, ir::allocate(carry_, ir::allocate(in_order_, body, where_), where_), where_);
+    if (may_be_lost()) body = ir::allocate(in_order_, body, where_);
+    return ir::allocate(starts_, ir::allocate(carry_, body, where_), where_);
   }
+
+  bool may_be_lost() const { return static_cast<bool>(composing_.is_lost(get(carry_, {number(0)}))); }
 
   template <class Body>
   Stmt team(Body body) const {
@@ -118,8 +112,11 @@ class TeamScan : LoopBuilder {
   Stmt by_neighbours(const Expr& tile, Body body) const {
     return team([&](const Expr& t) {
       return forward("k", number(shape_.each), [&](const Expr& k) {
-        const Expr q = k * number(shape_.threads) + t;
-        return body(q, tile * number(shape_.tile()) + q);
+        // Place q = k*threads + t of the tile: in_tile(q).
+        const std::int64_t columns = shape_.threads / shape_.each;
+        const std::vector<Expr> place = {mod(t, number(shape_.each)),
+                                         k * number(columns) + div(t, number(shape_.each))};
+        return body(place, tile * number(shape_.tile()) + k * number(shape_.threads) + t);
       });
     });
   }
@@ -132,20 +129,15 @@ class TeamScan : LoopBuilder {
 
   /// Steps that do not exist change nothing.
   Stmt loaded(const Sequence& s, const Expr& tile, const Stmt& begin) const {
-    const Stmt steps = by_neighbours(tile, [&](const Expr& q, const Expr& p) {
+    const Stmt steps = by_neighbours(tile, [&](const std::vector<Expr>& place, const Expr& p) {
       Composite none = composing_.identity();
       for (Expr* e : {&none.factor, &none.term})
         if (*e) *e = ir::cast(type_, *e);
-      return ir::if_then(less(p, s.count), put(steps_, in_tile(q), s.step(p)), put(steps_, in_tile(q), none));
+      return ir::if_then(less(p, s.count), put(steps_, place, s.step(p)), put(steps_, place, none));
     });
     if (!begin) return steps;
     const Stmt first = team([&](const Expr& t) { return ir::if_then(equals(t, number(0)), begin); });
     return ir::block({first, steps});
-  }
-
-  Composite wide(const Composite& c) const {
-    const auto as = [&](const Expr& e) { return e ? ir::cast(composing_.type(), e) : e; };
-    return {as(c.factor), as(c.term)};
   }
 
   /// all = all and then next, where the term is set first.
@@ -157,7 +149,7 @@ class TeamScan : LoopBuilder {
     return team([&](const Expr& t) {
       const Pair own = pair("own", {}, composing_.type());
       const Stmt each = forward("k", number(shape_.each), [&](const Expr& k) {
-        return append(own, wide(got(steps_, {k, t})));
+        return append(own, composing_.wide(got(steps_, {k, t})));
       });
       return declared(own,
                       ir::block({put(own, {}, composing_.identity()), each, put(sums_, of_thread(t), got(own, {}))}));
@@ -190,7 +182,7 @@ class TeamScan : LoopBuilder {
                                 set(starts_, {t}, now)};
       if (const Expr lost = composing_.is_lost(now)) {
         const Stmt own = forward("k", number(shape_.each), [&](const Expr& k) {
-          return go(wide(got(steps_, {k, t})));
+          return go(composing_.wide(got(steps_, {k, t})));
         });
         const Expr again = both(lost, negated(composing_.is_lost(carried)));
         const Stmt say = set(in_order_, {number(0)},
@@ -227,8 +219,8 @@ class TeamScan : LoopBuilder {
   }
 
   Stmt stored(const Sequence& s, const Expr& tile) const {
-    const Stmt elements = by_neighbours(tile, [&](const Expr& q, const Expr& p) {
-      return ir::if_then(less(p, s.count), s.store(p, get(values(), in_tile(q))));
+    const Stmt elements = by_neighbours(tile, [&](const std::vector<Expr>& place, const Expr& p) {
+      return ir::if_then(less(p, s.count), s.store(p, get(values(), place)));
     });
     const Stmt carry = team([&](const Expr& t) {
       return ir::if_then(equals(t, number(0)),
@@ -245,129 +237,9 @@ class TeamScan : LoopBuilder {
   Array starts_, carry_, in_order_;
 };
 
-/// The recurrence's own sequence.
-Sequence sequence_of(const Recurrence& r) {
-  const ir::For& loop = *r.loop;
-  const bool down = loop.mode == LoopMode::Backward;
-  const auto at = [&loop, down](const Expr& e, const Expr& p) {
-    if (!e) return e;
-    const Expr i = simplify_indices(down ? loop.upper - number(1) - p : loop.lower + p);
-    return simplify_indices(ir::substitute(e, {{loop.iterator, i}}));
-  };
-  const Update& u = r.update;
-  Sequence s;
-  s.count = trips_of(r);
-  s.step = [u, at](const Expr& p) { return Composite{at(u.factor, p), at(u.term, p)}; };
-  s.store = [&r, at](const Expr& p, const Expr& value) {
-    std::vector<Expr> indices;
-    for (const Expr& e : r.indices) indices.push_back(at(e, p));
-    return ir::assign(r.array, indices, value, r.where);
-  };
-  s.start = [&r] { return r.start; };
-  return s;
-}
-
-Stmt in_parallel(const std::vector<const ir::For*>& around, Stmt body) {
-  for (auto it = around.rbegin(); it != around.rend(); ++it)
-    body =
-        ir::for_loop((*it)->iterator, (*it)->lower, (*it)->upper, std::move(body), LoopMode::Parallel, (*it)->location);
-  return body;
-}
-
-/// Tiles of one recurrence as a sequence of their own.
-class Tiles : LoopBuilder {
- public:
-  Tiles(const Recurrence& r, const std::vector<const ir::For*>& around, const TeamShape& shape)
-      : LoopBuilder(r.where), r_(r), around_(around), shape_(shape), composing_(r), own_(sequence_of(r)) {
-    std::vector<Expr> extents;
-    for (const ir::For* loop : around) {
-      extents.push_back(ir::larger(simplify_indices(loop->upper - loop->lower), number(0)));
-      row_.push_back(simplify_indices(ir::var(loop->iterator) - loop->lower));
-    }
-    count_ = ceil_div(own_.count, number(shape.tile()));
-    extents.push_back(ir::larger(count_, number(0)));
-    if (composing_.has_factor()) factor_ = local("tile_factor", extents, composing_.type());
-    if (composing_.has_term()) term_ = local("tile_term", extents, composing_.type());
-    after_ = local("after_tile", extents, composing_.type());
-  }
-
-  Stmt code() const {
-    const TeamScan teams(composing_, r_.array->type, shape_, where_);
-    const auto each_tile = [&](const auto& body) {
-      return ir::with_fresh_names(in_parallel(around_, parallel("tile", count_, body)));
-    };
-    const Stmt composites = each_tile([&](const Expr& tile) {
-      return teams.composite(own_, tile, [&](const Composite& c) {
-        std::vector<Stmt> result;
-        if (factor_) result.push_back(set(factor_, at(tile), c.factor));
-        if (term_) result.push_back(set(term_, at(tile), c.term));
-        return ir::block(std::move(result));
-      });
-    });
-    const TeamScan between(composing_, composing_.type(), shape_, where_);
-    const Stmt middle = ir::with_fresh_names(
-        in_parallel(around_, parallel("row", number(1), [&](const Expr&) { return between.all(of_tiles()); })));
-    const Stmt rest = each_tile([&](const Expr& tile) {
-      return teams.tile(own_, tile, [&] {
-        const Expr before = get(after_, at(tile - number(1)));
-        return ir::select(equals(tile, number(0)), own_.start(), ir::cast(r_.array->type, before));
-      });
-    });
-    Stmt all = ir::block({composites, middle, rest});
-    for (const Array& array : {factor_, term_, after_})
-      if (array) all = ir::allocate(array, all, where_);
-    return all;
-  }
-
- private:
-  std::vector<Expr> at(const Expr& tile) const {
-    std::vector<Expr> result = row_;
-    result.push_back(tile);
-    return result;
-  }
-
-  Sequence of_tiles() const {
-    Sequence s;
-    s.count = count_;
-    s.step = [this](const Expr& p) {
-      return Composite{factor_ ? get(factor_, at(p)) : Expr(), term_ ? get(term_, at(p)) : Expr()};
-    };
-    s.store = [this](const Expr& p, const Expr& value) { return set(after_, at(p), value); };
-    s.start = [this] { return ir::cast(composing_.type(), own_.start()); };
-    s.in_order = [this, s](const Expr& p, const Array& value) { return tile_in_order(s.step(p), p, value); };
-    return s;
-  }
-
-  /// A tile whose composite is lost goes through its iterations, unless the value is lost anyway.
-  Stmt tile_in_order(const Composite& step, const Expr& tile, const Array& value) const {
-    const Array next = local("next", {}, composing_.type()), own = local("own", {}, r_.array->type);
-    const Expr now = get(next, {}), before = get(value, {});
-    const Expr first = tile * number(shape_.tile());
-    const Stmt each = forward("q", ir::smaller(number(shape_.tile()), own_.count - first), [&](const Expr& q) {
-      return set(own, {}, composing_.stepped(own_.step(first + q), get(own, {})));
-    });
-    const Stmt elements = ir::allocate(own, ir::block({set(own, {}, ir::cast(r_.array->type, before)), each,
-                                                       set(next, {}, ir::cast(composing_.type(), get(own, {})))}));
-    const Expr again = both(composing_.is_lost(now), negated(composing_.is_lost(before)));
-    return ir::allocate(next, ir::block({set(next, {}, composing_.applied(step, before)), ir::if_then(again, elements),
-                                         set(value, {}, now)}));
-  }
-
-  const Recurrence& r_;
-  const std::vector<const ir::For*>& around_;
-  const TeamShape shape_;
-  const Composing composing_;
-  const Sequence own_;
-  std::vector<Expr> row_;
-  Expr count_;
-  Array factor_, term_, after_;
-};
-
 }  // namespace
 
-Expr trips_of(const Recurrence& r) { return simplify_indices(r.loop->upper - r.loop->lower); }
-
-Stmt rows_by_teams(const Recurrence& r, const std::vector<const ir::For*>& around, const TeamShape& shape) {
+Stmt rows_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape) {
   const Composing composing(r);
   const TeamScan teams(composing, r.array->type, shape, r.where);
   Stmt row = teams.all(sequence_of(r));
@@ -376,8 +248,24 @@ Stmt rows_by_teams(const Recurrence& r, const std::vector<const ir::For*>& aroun
   return ir::with_fresh_names(in_parallel(around, row));
 }
 
-Stmt tiles_by_teams(const Recurrence& r, const std::vector<const ir::For*>& around, const TeamShape& shape) {
-  return Tiles(r, around, shape).code();
+Stmt tiles_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape) {
+  const Pieces tiles(r, around, number(shape.tile()), false);
+  const Composing& composing = tiles.composing();
+  const TeamScan teams(composing, r.array->type, shape, r.where), between(composing, composing.type(), shape, r.where);
+  const auto each = [&](const char* name, const Expr& count, const auto& body) {
+    const ir::Symbol i = ir::make_symbol(name);
+    const Stmt all = ir::for_loop(i, number(0), count, body(ir::var(i)), LoopMode::Parallel, r.where);
+    return ir::with_fresh_names(in_parallel(around, all));
+  };
+  const Sequence& steps = tiles.steps();
+  const Stmt composed = each("tile", tiles.count(), [&](const Expr& tile) {
+    return teams.composite(steps, tile, [&](const Composite& all) { return tiles.keep(tile, all); });
+  });
+  const Stmt middle = each("row", number(1), [&](const Expr&) { return between.all(tiles.as_steps()); });
+  const Stmt gone_through = each("tile", tiles.count(), [&](const Expr& tile) {
+    return teams.tile(steps, tile, [&] { return tiles.start_of(tile); });
+  });
+  return tiles.with_arrays(ir::block({composed, middle, gone_through}));
 }
 
 }  // namespace loopgrad::transforms

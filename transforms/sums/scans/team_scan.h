@@ -6,7 +6,7 @@
 // has a block, and the tiles' composites are a sequence that one block scans in between.
 #pragma once
 
-#include "transforms/sums/scans/composites.h"
+#include "transforms/sums/scans/sequence.h"
 
 namespace loopgrad::transforms {
 
@@ -19,10 +19,7 @@ struct TeamShape {
 inline constexpr TeamShape team_shape = {256, 16, 8};
 
 /// The recurrence, in loops `around` it (outermost first) whose iterations do not see each other.
-ir::Stmt rows_by_teams(const Recurrence& r, const std::vector<const ir::For*>& around, const TeamShape& shape);
-ir::Stmt tiles_by_teams(const Recurrence& r, const std::vector<const ir::For*>& around, const TeamShape& shape);
-
-/// How often the loop runs.
-ir::Expr trips_of(const Recurrence& r);
+ir::Stmt rows_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape);
+ir::Stmt tiles_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape);
 
 }  // namespace loopgrad::transforms
