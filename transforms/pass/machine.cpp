@@ -16,7 +16,7 @@ Machine cpu_machine() {
   m.start_us = 3;
   m.most_partials = 64;
   m.enough_threads = 16;
-  m.least_scanned = 32 * 1024;
+  m.least_scanned = 128 * 1024;
   return m;
 }
 

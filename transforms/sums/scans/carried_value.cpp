@@ -312,6 +312,27 @@ std::vector<CarriedValue> carried_values(const Stmt& s) {
   return result;
 }
 
+bool is_set_first(const CarriedValue& value) {
+  for (const Stmt& item : statements_of(value.loop.as<ir::For>()->body)) {
+    if (!uses(item, value.array)) continue;
+    const auto* assign = item.as<ir::Assign>();
+    return assign && assign->array == value.array && !uses(assign->value, value.array);
+  }
+  return false;
+}
+
+Stmt with_own_scalar(const CarriedValue& value, const Expr& first) {
+  const auto& loop = *value.loop.as<ir::For>();
+  const Array own = ir::make_array(value.array->name, value.array->type, {}, ir::ArrayRole::Local, loop.location);
+  const Stmt body = ir::move_elements(
+      loop.body, [&](const Array& array, const std::vector<Expr>&) -> std::optional<ir::ElementPlace> {
+        if (array != value.array) return std::nullopt;
+        return ir::ElementPlace{own, {}};
+      });
+  const Stmt begin = first ? ir::assign(own, {}, first, loop.location) : Stmt();
+  return with_body(loop, ir::allocate(own, ir::block({begin, body}), loop.location));
+}
+
 std::optional<Separated> separated(const CarriedValue& value, const KeptAt& at) { return Iteration(value, at).run(); }
 
 }  // namespace loopgrad::transforms

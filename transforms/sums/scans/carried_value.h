@@ -36,4 +36,10 @@ struct KeptAt {
 };
 std::optional<Separated> separated(const CarriedValue& value, const KeptAt& at);
 
+/// Whether every iteration assigns the scalar before anything reads it, so that it carries nothing.
+bool is_set_first(const CarriedValue& value);
+/// The loop with a scalar of its own in each iteration, in place of the value; `first` is what it holds then, if not
+/// null.
+ir::Stmt with_own_scalar(const CarriedValue& value, const ir::Expr& first);
+
 }  // namespace loopgrad::transforms

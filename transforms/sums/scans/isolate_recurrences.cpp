@@ -1,6 +1,7 @@
 #include "transforms/sums/scans/isolate_recurrences.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
@@ -156,15 +157,23 @@ class Isolator {
     if (const std::string busy = enough_at_once(place.loop, outer); !busy.empty()) return refused(value, busy);
     const auto at = value.moves ? std::optional(KeptAt{}) : room_for(value, outer);
     if (!at) return refused(value, "its bounds depend on loops around it");
+    if (!value.moves && value.array->role == ir::ArrayRole::Local && is_set_first(value) && !is_read_outside(value))
+      return renewed(value, {});
     const auto body = separated(value, *at);
     if (!body) return refused(value, "what it depends on changes within an iteration");
     const Array& array = value.moves ? value.array : at->array;
+    if (const Expr& set = body->update.as<ir::Assign>()->value; set.kind() == ir::Kind::FloatConst && !value.moves) {
+      if (ir::equal(set, start_of(value, outer))) return renewed(value, set);
+      return std::nullopt;
+    }
     Stmt next = with_body(loop, body->body);
     if (!recurrence_of(with_body(loop, body->update)))
       return refused(value,
                      fmt::format("{} does not depend on it linearly", ir::print(body->update.as<ir::Assign>()->value)));
     const Update update = recurrence_of(with_body(loop, body->update))->update;
     if (only_resets(update)) return std::nullopt;
+    if (!context_.options.machine.is_gpu() && update.factor && update.factor.kind() == ir::Kind::Select)
+      return refused(value, "a branch sets it, which a processor foretells: lanes would wait for both sides");
     if (update.kind == Update::Kind::Linear && decides(next, array))
       return refused(value, "it decides about control, so it must be rounded in the same way everywhere");
     if (!value.moves) next = ir::block({next, last_value(value, *at)});
@@ -176,6 +185,16 @@ class Isolator {
       nest = ir::allocate(at->array, nest, value.array->location);
     }
     return ir::with_body(program_, replace(program_.body, root, nest));
+  }
+
+  /// The scalar carries nothing: each iteration gets one of its own.
+  ir::Program renewed(const CarriedValue& value, const Expr& first) {
+    tried_.clear();
+    return ir::with_body(program_, replace(program_.body, value.loop, with_own_scalar(value, first)));
+  }
+
+  bool is_read_outside(const CarriedValue& value) const {
+    return ir::reads(replace(program_.body, value.loop, ir::block({})), value.array);
   }
 
   /// The loops around whose iterations share nothing but sums, as many as there are from the inside.
@@ -256,14 +275,7 @@ class Isolator {
 
   /// if l < u: s = s_at[u - 1]
   Stmt last_value(const CarriedValue& value, const KeptAt& at) const {
-    bool read = false;
-    ir::walk(
-        replace(program_.body, value.loop, ir::block({})), [](const Stmt&) {},
-        [&](const Expr& e) {
-          const auto* load = e.as<ir::Load>();
-          read |= load && load->array == value.array;
-        });
-    if (!read && value.array->role == ir::ArrayRole::Local) return ir::block({});
+    if (!is_read_outside(value) && value.array->role == ir::ArrayRole::Local) return ir::block({});
     const auto& loop = *value.loop.as<ir::For>();
     const bool down = loop.mode == ir::LoopMode::Backward;
     const Expr last = down ? loop.lower : loop.upper - ir::int_const(1);
@@ -315,7 +327,9 @@ class Isolator {
 }  // namespace
 
 ir::Program isolate_recurrences(const ir::Program& program, PassContext& context) {
-  return context.options.machine.least_scanned ? Isolator(program, context).run() : program;
+  const LowerOptions& options = context.options;
+  if (!options.machine.least_scanned || options.by_hand || !options.schedule.empty()) return program;
+  return Isolator(program, context).run();
 }
 
 }  // namespace loopgrad::transforms

@@ -21,6 +21,7 @@ namespace {
 // Rows that keep a GPU busy with a block each: twice as many as an H200 has multiprocessors.
 constexpr std::int64_t enough_rows = 264;
 
+constexpr std::int64_t groups = 16, lanes = 8;  // of pieces on a CPU: for its threads, and in each
 constexpr std::int64_t piece = 32;  // iterations that a thread does in a row, where neighbours are other rows
 
 class Scanner {
@@ -69,9 +70,8 @@ class Scanner {
   Choice in_pieces(const Recurrence& r, const LoopsAround& around, const Expr& trips, const Expr& rows) {
     const Expr is_long = at_least(trips, least());
     if (!machine().is_gpu()) {
-      note(r, fmt::format("{} pieces", machine().most_partials));
-      const Expr length = ceil_div(trips, number(machine().most_partials));
-      return {both(is_long, less(rows, machine().enough_threads)), scan_by_pieces(r, around, length)};
+      note(r, fmt::format("{} pieces", groups * lanes));
+      return {both(is_long, less(rows, machine().enough_threads)), scan_by_lanes(r, around, groups, lanes)};
     }
     std::vector<ir::Symbol> iterators;
     for (const ir::For* loop : around) iterators.push_back(loop->iterator);
@@ -124,7 +124,8 @@ class Scanner {
 }  // namespace
 
 ir::Program scan_recurrences(const ir::Program& program, PassContext& context) {
-  if (!context.options.machine.least_scanned) return program;
+  const LowerOptions& options = context.options;
+  if (!options.machine.least_scanned || options.by_hand || !options.schedule.empty()) return program;
   return ir::with_body(program, Scanner(program, context).visit(program.body));
 }
 

@@ -40,14 +40,15 @@ Stmt in_parallel(const LoopsAround& around, Stmt body) {
   return body;
 }
 
-Pieces::Pieces(const Recurrence& r, const LoopsAround& around, const Expr& length, bool pieces_first)
+Pieces::Pieces(const Recurrence& r, const LoopsAround& around, const Expr& length, bool pieces_first,
+               std::int64_t count)
     : LoopBuilder(r.where),
       r_(r),
       length_(length),
       pieces_first_(pieces_first),
       composing_(r),
       steps_(sequence_of(r)),
-      count_(simplify_indices(ceil_div(steps_.count, length))) {
+      count_(count ? number(count) : simplify_indices(ceil_div(steps_.count, length))) {
   std::vector<Expr> extents;
   for (const ir::For* loop : around) {
     extents.push_back(ir::larger(simplify_indices(loop->upper - loop->lower), number(0)));

@@ -27,8 +27,10 @@ ir::Stmt in_parallel(const LoopsAround& around, ir::Stmt body);
 /// Pieces of a recurrence, `length` iterations each, in loops around it: what each does, and what is left after it.
 class Pieces : public LoopBuilder {
  public:
-  /// `pieces_first`: neighbours along the loops around are neighbours in the arrays, else those of a row are.
-  Pieces(const Recurrence& r, const LoopsAround& around, const ir::Expr& length, bool pieces_first);
+  /// `pieces_first`: neighbours along the loops around are neighbours in the arrays, else those of a row are. `count`
+  /// pieces; 0: as many as there are, the last one maybe shorter.
+  Pieces(const Recurrence& r, const LoopsAround& around, const ir::Expr& length, bool pieces_first,
+         std::int64_t count = 0);
 
   const Composing& composing() const { return composing_; }
   const Sequence& steps() const { return steps_; }
