@@ -86,6 +86,11 @@ bool decides(const Stmt& s, const Array& array) {
   return found;
 }
 
+bool declares(const Stmt& s, const Array& array) {
+  const auto locals = locals_of(s);
+  return std::any_of(locals.begin(), locals.end(), [&](const LocalArray& local) { return local.array == array; });
+}
+
 /// What is kept until some iteration takes it is a search (search_loops.h).
 bool only_resets(const Update& update) {
   const auto* n = update.factor ? update.factor.as<ir::Select>() : nullptr;
@@ -176,7 +181,7 @@ class Isolator {
       return refused(value, "a branch sets it, which a processor foretells: lanes would wait for both sides");
     if (update.kind == Update::Kind::Linear && decides(next, array))
       return refused(value, "it decides about control, so it must be rounded in the same way everywhere");
-    if (!value.moves) next = ir::block({next, last_value(value, *at)});
+    if (!value.moves) next = ir::block({next, last_value(value, *at, place)});
     Stmt nest = replace(root, place.loop, next);
     nest = split(nest, root, body->update);
     if (!nest) return refused(value, "other statements of the loop need it and make what it depends on");
@@ -274,8 +279,10 @@ class Isolator {
   }
 
   /// if l < u: s = s_at[u - 1]
-  Stmt last_value(const CarriedValue& value, const KeptAt& at) const {
-    if (!is_read_outside(value) && value.array->role == ir::ArrayRole::Local) return ir::block({});
+  Stmt last_value(const CarriedValue& value, const KeptAt& at, const Place& place) const {
+    // A loop around comes back to the scalar, unless it is declared in there.
+    const bool is_new = place.around.empty() || declares(place.around.back(), value.array);
+    if (is_new && !is_read_outside(value) && value.array->role == ir::ArrayRole::Local) return ir::block({});
     const auto& loop = *value.loop.as<ir::For>();
     const bool down = loop.mode == ir::LoopMode::Backward;
     const Expr last = down ? loop.lower : loop.upper - ir::int_const(1);

@@ -109,7 +109,11 @@ class LaneScan : LoopBuilder {
  private:
   /// At most that long, and such that what lanes touch at once is not in one set of a cache: an odd number of half
   /// lines of f32 from each other.
-  static Expr apart(const Expr& most) { return div(most - number(16), number(32)) * number(32) + number(16); }
+  static Expr apart(const Expr& most) {
+    const Expr odd = div(most - number(16), number(32)) * number(32) + number(16);
+    return ir::select(at_least(most, least_apart), odd, most);
+  }
+  static constexpr std::int64_t least_apart = 512;
 
   template <class Body>
   Stmt each_group(Body body) const {

@@ -18,8 +18,8 @@ using ir::Stmt;
 
 namespace {
 
-// Rows that keep a GPU busy with a block each: twice as many as an H200 has multiprocessors.
-constexpr std::int64_t enough_rows = 264;
+// Rows that keep a GPU busy with a block each: about twice as many as an H200 has multiprocessors.
+constexpr std::int64_t enough_per_row = 256;
 
 constexpr std::int64_t groups = 16, lanes = 8;  // of pieces on a CPU: for its threads, and in each
 constexpr std::int64_t piece = 32;  // iterations that a thread does in a row, where neighbours are other rows
@@ -79,11 +79,12 @@ class Scanner {
       note(r, fmt::format("pieces of {} iterations", piece));
       return {both(is_long, less(rows, most_rows_in_pieces)), scan_by_pieces(r, around, number(piece))};
     }
-    note(r, fmt::format("tiles of {} iterations", team_shape.tile()));
-    const Expr few_tiles = ir::binary(BinaryOp::Le, trips, number(team_shape.tile()));
-    const Expr by_rows = ir::binary(BinaryOp::Or, at_least(rows, enough_rows), few_tiles);
-    return {is_long, ir::if_then(by_rows, rows_by_teams(r, around, team_shape), tiles_by_teams(r, around, team_shape),
-                                 r.loop->location)};
+    const TeamShape shape = team_shape(context_.options.threads_per_block, machine().scan_tile);
+    note(r, fmt::format("tiles of {} iterations", shape.tile()));
+    const Expr few_tiles = ir::binary(BinaryOp::Le, trips, number(shape.tile()));
+    const Expr by_rows = ir::binary(BinaryOp::Or, at_least(rows, machine().enough_threads / enough_per_row), few_tiles);
+    return {is_long,
+            ir::if_then(by_rows, rows_by_teams(r, around, shape), tiles_by_teams(r, around, shape), r.loop->location)};
   }
 
   static Expr less(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Lt, a, number(b)); }

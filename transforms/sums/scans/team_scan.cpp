@@ -239,6 +239,13 @@ class TeamScan : LoopBuilder {
 
 }  // namespace
 
+TeamShape team_shape(std::int64_t threads, std::int64_t tile) {
+  // So few that several blocks share a multiprocessor and wait for memory in turn.
+  if (!threads) threads = 256;
+  const std::int64_t group = threads < 128 ? 8 : 16;  // about as many groups as threads in one
+  return {threads, group, std::clamp<std::int64_t>(tile / threads, 1, 8)};
+}
+
 Stmt rows_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape) {
   const Composing composing(r);
   const TeamScan teams(composing, r.array->type, shape, r.where);

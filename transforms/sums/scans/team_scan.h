@@ -15,8 +15,8 @@ struct TeamShape {
   std::int64_t tile() const { return threads * each; }
 };
 
-/// On an H200, f32: see the commit that measured it. Enough blocks share a multiprocessor to wait for memory in turn.
-inline constexpr TeamShape team_shape = {256, 16, 8};
+/// Blocks of so many threads, or of the usual number where that is 0, for tiles of about `tile` iterations.
+TeamShape team_shape(std::int64_t threads, std::int64_t tile);
 
 /// The recurrence, in loops `around` it (outermost first) whose iterations do not see each other.
 ir::Stmt rows_by_teams(const Recurrence& r, const LoopsAround& around, const TeamShape& shape);
