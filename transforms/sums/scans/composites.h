@@ -31,15 +31,21 @@ class Composing {
   Composite both(const Composite& first, const Composite& second) const;
   /// What they make of a value of their type.
   ir::Expr applied(const Composite& steps, const ir::Expr& value) const;
-  /// The step of one iteration in the type of the value, rounded as in the loop.
+  /// The step of one iteration on a value, rounded as in the loop where that does the same operations; else in f64, so
+  /// that f32 does not overflow in between.
   ir::Expr stepped(const Composite& step, const ir::Expr& value) const;
-  /// Whether a value may be wrong although each step in order would give something else; null: that cannot be.
-  ir::Expr is_lost(const ir::Expr& value) const;
+  /// Whether steps from `before`, which come to `after` as a composite, may come to something else in order; null: they
+  /// never do. Once they do, all later composites say so.
+  ir::Expr want_order(const ir::Expr& before, const ir::Expr& after) const;
+  bool may_want_order() const { return kind_ == Update::Kind::Linear ? has_factor_ : !previous_first_; }
 
  private:
+  /// `after`, what steps make of a value, or `forgotten`, where they do not look at it.
+  ir::Expr looked_at(const ir::Expr& factor, const ir::Expr& after, const ir::Expr& forgotten) const;
+
   Update::Kind kind_;
   ScalarType value_type_, type_;
-  bool has_factor_, has_term_, previous_first_;
+  bool has_factor_, has_term_, rearranged_, forgets_, previous_first_;
 };
 
 }  // namespace loopgrad::transforms

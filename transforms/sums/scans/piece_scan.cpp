@@ -77,8 +77,7 @@ class PieceScan : LoopBuilder {
       const Array at = local("at", {}, r_.array->type);
       const Sequence& steps = pieces_.steps();
       const Stmt each = pieces_.each_step(piece, [&](const Expr& p) {
-        return ir::block(
-            {set(at, {}, pieces_.composing().stepped(steps.step(p), get(at, {}))), steps.store(p, get(at, {}))});
+        return ir::block({steps.in_order(p, at), steps.store(p, get(at, {}))});
       });
       return ir::allocate(at, ir::block({set(at, {}, pieces_.start_of(piece)), each}), where_);
     });
@@ -165,8 +164,7 @@ class LaneScan : LoopBuilder {
       const Stmt each = forward("q", length_, [&](const Expr& q) {
         return lanes([&](const Expr& lane, const Expr& piece) {
           const Expr p = piece * length_ + q;
-          return ir::block({set(at, {lane}, pieces_.composing().stepped(steps.step(p), get(at, {lane}))),
-                            steps.store(p, get(at, {lane}))});
+          return ir::block({set(at, {lane}, steps.next(p, get(at, {lane}))), steps.store(p, get(at, {lane}))});
         });
       });
       return ir::allocate(at, ir::block({begin, each}), where_);
@@ -178,8 +176,7 @@ class LaneScan : LoopBuilder {
     const Sequence& steps = pieces_.steps();
     const Expr done = length_ * number(groups_ * lanes_);
     const Stmt each = loop("q", done, steps.count, LoopMode::Forward, [&](const Expr& p) {
-      return ir::block(
-          {set(at, {}, pieces_.composing().stepped(steps.step(p), get(at, {}))), steps.store(p, get(at, {}))});
+      return ir::block({steps.in_order(p, at), steps.store(p, get(at, {}))});
     });
     const Stmt begin = set(at, {}, pieces_.start_of(number(groups_ * lanes_)));
     return ir::with_fresh_names(in_parallel(around_, ir::allocate(at, ir::block({begin, each}), where_)));

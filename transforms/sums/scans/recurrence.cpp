@@ -44,6 +44,8 @@ class Linear {
  public:
   explicit Linear(const IsPrevious& is_previous) : is_previous_(is_previous) {}
 
+  mutable bool rearranged = false;
+
   bool depends(const Expr& e) const {
     bool found = false;
     const ir::ExprRewrite look = [&](const Expr& child) -> std::optional<Expr> {
@@ -69,6 +71,7 @@ class Linear {
       const auto x = form_of(first ? n->a : n->b), z = form_of(n->c);
       const Expr& y = first ? n->b : n->a;
       if (!x || !z) return std::nullopt;
+      rearranged |= x->b || z->a;
       return Form{product_plus(x->a, y, z->a), product_plus(x->b, y, z->b)};
     }
     if (const auto* n = e.as<ir::Select>(); n && !depends(n->condition)) {
@@ -87,15 +90,18 @@ class Linear {
   std::optional<Form> of_binary(const ir::Binary& n) const {
     const auto x = form_of(n.a), y = form_of(n.b);
     if (!x || !y) return std::nullopt;
+    rearranged |= x->a && y->a;
     switch (n.op) {
       case BinaryOp::Add: return Form{sum(x->a, y->a), sum(x->b, y->b)};
       case BinaryOp::Sub: return Form{difference(x->a, y->a), difference(x->b, y->b)};
       case BinaryOp::Mul:
         if (depends(n.a) && depends(n.b)) return std::nullopt;
+        rearranged |= x->a ? static_cast<bool>(x->b) : static_cast<bool>(y->b);
         if (depends(n.a)) return Form{product(x->a, n.b), product(x->b, n.b)};
         return Form{product(y->a, n.a), product(y->b, n.a)};
       case BinaryOp::Div:
         if (depends(n.b)) return std::nullopt;
+        rearranged = true;
         return Form{quotient(x->a, n.b), quotient(x->b, n.b)};
       default: return std::nullopt;
     }
@@ -145,13 +151,19 @@ std::optional<Update> update_of(const Expr& value, const IsPrevious& is_previous
     const bool first = is_previous(n->a);
     const Expr& term = first ? n->b : n->a;
     if ((!first && !is_previous(n->b)) || linear.depends(term)) return std::nullopt;
-    return Update{n->op == BinaryOp::Min ? Update::Kind::Min : Update::Kind::Max, {}, term, first};
+    return Update{
+        .kind = n->op == BinaryOp::Min ? Update::Kind::Min : Update::Kind::Max, .term = term, .previous_first = first};
   }
   if (!linear.depends(value) || !is_float(value.type())) return std::nullopt;
   const auto form = linear.form_of(value);
   if (!form || is_zero(form->a)) return std::nullopt;
-  return Update{Update::Kind::Linear, is_const(form->a, 1) ? Expr() : form->a, is_zero(form->b) ? Expr() : form->b,
-                true};
+  Update result = {.factor = is_const(form->a, 1) ? Expr() : form->a, .term = is_zero(form->b) ? Expr() : form->b};
+  ir::walk(form->a, [&](const Expr& e) {
+    const auto* s = e.as<ir::Select>();
+    result.forgets |= s && (is_zero(s->a) || is_zero(s->b));
+  });
+  result.rearranged = linear.rearranged;
+  return result;
 }
 
 std::vector<Expr> indices_before(const ir::For& loop, const std::vector<Expr>& indices) {
@@ -244,6 +256,10 @@ std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   };
   ir::rewrite(value, look);
   if (others || (plain && selected)) return std::nullopt;
+  r.previous = ir::make_array("previous", r.array->type, {}, ir::ArrayRole::Local, r.where);
+  r.value = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
+    return is_previous(e) ? std::optional(ir::load(r.previous, {})) : std::nullopt;
+  });
   const auto update = update_of(value, is_previous);
   if (!update) return std::nullopt;
   r.update = *update;

@@ -17,6 +17,8 @@ struct Update {
   Kind kind = Kind::Linear;
   ir::Expr factor = {};        // Linear; null: 1
   ir::Expr term = {};          // Linear: null: 0
+  bool rearranged = false;     // Linear: the loop does not multiply by the factor and then add the term
+  bool forgets = false;        // Linear: where the factor is 0, the step does not look at `previous` at all
   bool previous_first = true;  // extrema: `previous` is the first operand, which counts when they are unordered
 };
 
@@ -33,6 +35,8 @@ struct Recurrence {
   ir::Array array;
   std::vector<ir::Expr> indices;  // of the element that an iteration sets
   ir::Expr start;                 // what the first iteration takes for `previous`
+  ir::Array previous;             // a scalar that stands for the value before, in
+  ir::Expr value;                 // what an iteration sets, as it is written
   Update update;
   SourceLocation where;
 };

@@ -29,6 +29,15 @@ Sequence sequence_of(const Recurrence& r) {
     return ir::assign(r.array, indices, value, r.where);
   };
   s.start = [&r] { return r.start; };
+  s.next = [&r, at](const Expr& p, const Expr& value) {
+    return ir::rewrite(at(r.value, p), [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      return load && load->array == r.previous ? std::optional(value) : std::nullopt;
+    });
+  };
+  s.in_order = [&r, next = s.next](const Expr& p, const Array& value) {
+    return ir::assign(value, {}, next(p, ir::load(value, {}, r.where)), r.where);
+  };
   return s;
 }
 
@@ -95,14 +104,11 @@ Sequence Pieces::as_steps() const {
 Stmt Pieces::in_order(const Expr& piece, const Array& value) const {
   const Array next = local("next", {}, composing_.type()), own = local("own", {}, r_.array->type);
   const Expr now = get(next, {}), before = get(value, {}), after = composing_.applied(kept(piece), before);
-  if (!composing_.is_lost(now)) return set(value, {}, after);
-  const Stmt each =
-      each_step(piece, [&](const Expr& p) { return set(own, {}, composing_.stepped(steps_.step(p), get(own, {}))); });
+  if (!composing_.may_want_order()) return set(value, {}, after);
+  const Stmt each = each_step(piece, [&](const Expr& p) { return steps_.in_order(p, own); });
   const Stmt elements = ir::block(
       {set(own, {}, ir::cast(r_.array->type, before)), each, set(next, {}, ir::cast(composing_.type(), get(own, {})))});
-  const Expr fine = ir::unary(ir::UnaryOp::Not, composing_.is_lost(before));
-  const Stmt again =
-      ir::if_then(ir::binary(BinaryOp::And, composing_.is_lost(now), fine), ir::allocate(own, elements, where_));
+  const Stmt again = ir::if_then(composing_.want_order(before, now), ir::allocate(own, elements, where_));
   return ir::allocate(next, ir::block({set(next, {}, after), again, set(value, {}, now)}), where_);
 }
 

@@ -11,7 +11,8 @@ struct Sequence {
   std::function<Composite(const ir::Expr& p)> step;                             // of the type of the value
   std::function<ir::Stmt(const ir::Expr& p, const ir::Expr& value)> store;      // the value after step p
   std::function<ir::Expr()> start;                                              // before the first, if there is one
-  std::function<ir::Stmt(const ir::Expr& p, const ir::Array& value)> in_order;  // step p on a scalar; empty: step(p)
+  std::function<ir::Stmt(const ir::Expr& p, const ir::Array& value)> in_order;  // step p on a scalar, as written
+  std::function<ir::Expr(const ir::Expr& p, const ir::Expr& value)> next;       // a recurrence's own: what it comes to
 };
 
 /// The recurrence's own, whose steps are its iterations. It must outlive what it returns.

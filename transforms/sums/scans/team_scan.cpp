@@ -20,8 +20,6 @@ constexpr std::int64_t memory_banks = 32;  // of a multiprocessor
 
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 Expr equals(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Eq, a, b); }
-Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
-Expr negated(const Expr& e) { return ir::unary(ir::UnaryOp::Not, e); }
 
 /// Arrays with a factor, a term, or both.
 struct Pair {
@@ -94,11 +92,9 @@ class TeamScan : LoopBuilder {
   }
   Stmt with_memory(Stmt body) const {
     body = declared(steps_, declared(sums_, declared(totals_, body)));
-    if (may_be_lost()) body = ir::allocate(in_order_, body, where_);
+    if (composing_.may_want_order()) body = ir::allocate(in_order_, body, where_);
     return ir::allocate(starts_, ir::allocate(carry_, body, where_), where_);
   }
-
-  bool may_be_lost() const { return static_cast<bool>(composing_.is_lost(get(carry_, {number(0)}))); }
 
   template <class Body>
   Stmt team(Body body) const {
@@ -180,11 +176,10 @@ class TeamScan : LoopBuilder {
       });
       std::vector<Stmt> body = {set(at, {}, ir::cast(composing_.type(), carried)), groups, go(got(sums_, of_thread(t))),
                                 set(starts_, {t}, now)};
-      if (const Expr lost = composing_.is_lost(now)) {
+      if (const Expr again = composing_.want_order(carried, now)) {
         const Stmt own = forward("k", number(shape_.each), [&](const Expr& k) {
           return go(composing_.wide(got(steps_, {k, t})));
         });
-        const Expr again = both(lost, negated(composing_.is_lost(carried)));
         const Stmt say = set(in_order_, {number(0)},
                              ir::select(again, ir::int_const(1, ScalarType::I32), ir::int_const(0, ScalarType::I32)));
         body.push_back(ir::if_then(equals(t, number(shape_.threads - 1)), ir::block({own, say})));
@@ -204,12 +199,10 @@ class TeamScan : LoopBuilder {
         return ir::block({set(at, {}, composing_.stepped(got(steps_, {k, t}), now)), set(values(), {k, t}, now)});
       });
       const Stmt from_start = ir::block({set(at, {}, ir::cast(type_, get(starts_, {t}))), own});
-      if (!composing_.is_lost(now)) return ir::allocate(at, from_start);
+      if (!composing_.may_want_order()) return ir::allocate(at, from_start);
       const Expr first = tile * number(shape_.tile());
       const Stmt steps = forward("q", ir::smaller(number(shape_.tile()), s.count - first), [&](const Expr& q) {
-        return ir::block(
-            {s.in_order ? s.in_order(first + q, at) : set(at, {}, composing_.stepped(got(steps_, in_tile(q)), now)),
-             set(values(), in_tile(q), now)});
+        return ir::block({s.in_order(first + q, at), set(values(), in_tile(q), now)});
       });
       const Stmt in_order =
           ir::if_then(equals(t, number(0)), ir::block({set(at, {}, get(carry_, {number(0)})), steps}));
