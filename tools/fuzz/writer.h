@@ -136,6 +136,7 @@ class Writer {
   void ping_pong();
   void carried_scalar();
   void recurrence();
+  void linear_recurrence();
   void softmax_row();
   void csr_sum();
   void indirect_scatter();
