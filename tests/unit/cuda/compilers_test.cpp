@@ -55,6 +55,31 @@ Program everything(const std::string& name, const std::string& prefix) {
   return p.build();
 }
 
+/// A recurrence of one sequence, sums along rows, and an extremum that columns carry.
+Program scanned() {
+  ProgramBuilder p("scanned");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m}), a = p.input<float>("a", {n});
+  auto y = p.output<float>("y", {n, m}), z = p.output<float>("z", {n, m}), top = p.output<float>("top", {n});
+  auto s = p.scalar<float>("s"), high = p.scalar<float>("high");
+  s = 1.0f;
+  high = -1e30f;
+  for (auto i : p.loop("i", 0, n)) {
+    s = a(i) * s + x(i, 0);
+    high.max_with(x(i, 1));
+    top(i) = s * high;
+  }
+  for (auto i : p.loop("i", 0, n)) {
+    y(i, 0) = x(i, 0);
+    for (auto j : p.loop("j", 1, m)) y(i, j) = y(i, j - 1) + x(i, j);
+  }
+  for (auto j : p.loop("j", 0, m)) {
+    z(0, j) = x(0, j);
+    for (auto i : p.loop("i", 1, n)) z(i, j) = a(i) * z(i - 1, j) + x(i, j);
+  }
+  return p.build();
+}
+
 std::vector<std::pair<std::string, std::string>> sources() {
   const Program program = everything("exp", "T");
   std::vector<std::pair<std::string, std::string>> result = {{"mapped", cuda_of(mapped_to_small_gpu(program))}};
@@ -66,7 +91,17 @@ std::vector<std::pair<std::string, std::string>> sources() {
     result.emplace_back(name_of(variant),
                         backend::emit_cuda({mapped(gradient.forward), mapped(gradient.backward)}).source());
   }
+  const Gradient scans = differentiate(scanned());
+  result.emplace_back("scans", backend::emit_cuda({lowered_to_gpu(scans.forward.ir(), SumMode::Restructured),
+                                                   lowered_to_gpu(scans.backward.ir(), SumMode::Restructured)})
+                                   .source());
   return result;
+}
+
+TEST(Compilers, ScansAreAmongIt) {
+  const std::string text = sources().back().second;
+  for (const char* part : {"__shared__ double sum_factor_", "piece_factor_", "in_order_", "__shared__ float sum_term_"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
 }
 
 /// What the host computes for a launch are integers of sizes; casts of floats and data are left to the kernels.

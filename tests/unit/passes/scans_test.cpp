@@ -251,7 +251,7 @@ TEST(Recurrence, PartsOfAStep) {
 
 TEST(Recurrence, WhatIsNone) {
   for (const char* value : {"y[i - 1]*y[i - 1]", "sin(y[i - 1])", "x[i]/y[i - 1]", "max(y[i - 1]*2, x[i])",
-                            "select(y[i - 1] > 0, x[i], a[i])", "y[i - 1] + y[0]", "y[i] + x[i]", "x[i]*2"})
+                            "select(y[i - 1] > 0, x[i], a[i])", "y[i - 1] + y[0]", "y[i] + x[i]", "x[i]*2", "y[i - 1]"})
     EXPECT_EQ(parts_of(value), "none") << value;
 }
 

@@ -25,6 +25,9 @@ using ir::Stmt;
 
 namespace {
 
+// On a CPU, where lanes read them far apart: with two, one thread takes as long as for the loop in order, with three
+// and more about twice as long (the gradient of an average with a learned decay).
+constexpr int most_read = 2;
 constexpr int most_rounds = 64;  // recurrences of one program
 
 struct Place {
@@ -89,6 +92,21 @@ bool decides(const Stmt& s, const Array& array) {
 bool declares(const Stmt& s, const Array& array) {
   const auto locals = locals_of(s);
   return std::any_of(locals.begin(), locals.end(), [&](const LocalArray& local) { return local.array == array; });
+}
+
+/// Different elements that a step reads, other than the value before.
+int elements_read(const ir::For& loop, const Update& update) {
+  std::vector<Expr> found;
+  for (const Expr& part : {update.factor, update.term}) {
+    if (!part) continue;
+    ir::walk(part, [&](const Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      if (!load || !mentions(e, loop.iterator)) return;
+      if (std::none_of(found.begin(), found.end(), [&](const Expr& other) { return ir::equal(e, other); }))
+        found.push_back(e);
+    });
+  }
+  return static_cast<int>(found.size());
 }
 
 /// What is kept until some iteration takes it is a search (search_loops.h).
@@ -179,6 +197,8 @@ class Isolator {
     if (only_resets(update)) return std::nullopt;
     if (!context_.options.machine.is_gpu() && update.factor && update.factor.kind() == ir::Kind::Select)
       return refused(value, "a branch sets it, which a processor foretells: lanes would wait for both sides");
+    if (!context_.options.machine.is_gpu() && elements_read(loop, update) > most_read)
+      return refused(value, fmt::format("its step reads more than {} elements, which pieces read twice", most_read));
     if (update.kind == Update::Kind::Linear && decides(next, array))
       return refused(value, "it decides about control, so it must be rounded in the same way everywhere");
     if (!value.moves) next = ir::block({next, last_value(value, *at, place)});

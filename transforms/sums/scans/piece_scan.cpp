@@ -97,12 +97,13 @@ class LaneScan : LoopBuilder {
         around_(around),
         groups_(groups),
         lanes_(lanes),
-        length_(apart(div(trips_of(r), number(groups * lanes)))),
+        name_(ir::make_symbol("length")),
+        length_(ir::var(name_)),
         pieces_(r, around, length_, true, groups * lanes) {}
 
   Stmt code() const {
     const Stmt scan = pieces_.with_arrays(ir::block({composed(), between(), gone_through(), left_over()}));
-    return scan;
+    return let(name_, apart(div(trips_of(r_), number(groups_ * lanes_))), scan);
   }
 
  private:
@@ -185,6 +186,7 @@ class LaneScan : LoopBuilder {
   const Recurrence& r_;
   const LoopsAround& around_;
   const std::int64_t groups_, lanes_;
+  const ir::Symbol name_;
   const Expr length_;
   const Pieces pieces_;
 };

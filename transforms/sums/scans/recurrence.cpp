@@ -158,6 +158,7 @@ std::optional<Update> update_of(const Expr& value, const IsPrevious& is_previous
   const auto form = linear.form_of(value);
   if (!form || is_zero(form->a)) return std::nullopt;
   Update result = {.factor = is_const(form->a, 1) ? Expr() : form->a, .term = is_zero(form->b) ? Expr() : form->b};
+  if (!result.factor && !result.term) return std::nullopt;  // a copy
   ir::walk(form->a, [&](const Expr& e) {
     const auto* s = e.as<ir::Select>();
     result.forgets |= s && (is_zero(s->a) || is_zero(s->b));

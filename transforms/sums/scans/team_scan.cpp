@@ -65,7 +65,7 @@ class TeamScan : LoopBuilder {
           equals(t, number(0)),
           declared(all, ir::block({put(all, {}, composing_.identity()), groups, set_composite(got(all, {}))})));
     });
-    return with_memory(ir::block({loaded(s, tile, {}), folded(), grouped(), last}));
+    return with_composites(ir::block({loaded(s, tile, {}), folded(), grouped(), last}));
   }
 
  private:
@@ -90,8 +90,9 @@ class TeamScan : LoopBuilder {
       if (array) body = ir::allocate(array, body, where_);
     return body;
   }
+  Stmt with_composites(const Stmt& body) const { return declared(steps_, declared(sums_, declared(totals_, body))); }
   Stmt with_memory(Stmt body) const {
-    body = declared(steps_, declared(sums_, declared(totals_, body)));
+    body = with_composites(body);
     if (composing_.may_want_order()) body = ir::allocate(in_order_, body, where_);
     return ir::allocate(starts_, ir::allocate(carry_, body, where_), where_);
   }
