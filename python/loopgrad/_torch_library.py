@@ -49,7 +49,7 @@ def register(op):
         inputs = [t.contiguous() for t in inputs]
         given = _given(op, sizes) or None
         if mask == 0:
-            outputs = op._run(op._executable(inputs).run_list, inputs, given)
+            outputs = op._run(op._executable(inputs), inputs, given)
             return [*outputs, torch.zeros((), dtype=torch.int64)]
         lease = op._kind(inputs, mask).lease()
         outputs = op._run(lease.executable.forward_list, inputs, given)

@@ -9,6 +9,7 @@ from .errors import DifferentiationError, usage_error
 
 __all__ = ["op", "Op"]
 
+_is_compiling = torch.compiler.is_compiling
 _DTYPES = {
     "bool": torch.bool,
     "i32": torch.int32,
@@ -43,22 +44,29 @@ class _Kind:
         self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
         self.executable = _core.compile(self.gradient, **op._options(is_cuda))
         self.free = [self.executable]
-        forward = {info.name for info in op.program.arguments}
         inputs = {info.name: i for i, info in enumerate(op.inputs)}
         outputs = {info.name: i for i, info in enumerate(op.outputs)}
-        self.op, self.inputs_read, self.outputs_read, self.plan = op, [], [], []
+        self.op, self.inputs_read, self.outputs_read = op, [], []
         self.dtypes = [_dtype(info) for info in op.inputs]
-        for info in self.executable.backward_arguments:
-            if info.name in forward:  # an in-out as the forward run has left it
-                source = ("output", outputs[info.name]) if info.name in outputs else ("input", inputs[info.name])
-                self.plan.append((*source, info.role != "input", None))
-                (self.outputs_read if source[0] == "output" else self.inputs_read).append(source[1])
-            elif info.name[2:] in inputs and info.role != "input":
-                at = inputs[info.name[2:]]
-                given = outputs.get(info.name[2:]) if info.role == "in-out" else None
-                self.plan.append(("result", at, given, _dtype(info)))
+        # Where the arrays of a backward run come from, as positions among inputs, outputs, gradients of outputs, and None for
+        # what is made; which of them the run changes; and which are gradients of which inputs.
+        self.sources, self.changed, self.results = [], [], []
+        self.gradient_dtypes = [torch.float32 if _dtype(a).itemsize == 2 else _dtype(a) for a in op.outputs]
+        after_inputs, after_outputs = len(op.inputs), len(op.inputs) + len(op.outputs)
+        for place, info in enumerate(self.executable.backward_arguments):
+            name = info.name[2:]
+            if info.name in outputs:  # an in-out is as the forward run has left it
+                self.sources.append(after_inputs + outputs[info.name])
+                self.outputs_read.append(outputs[info.name])
+            elif info.name in inputs:
+                self.sources.append(inputs[info.name])
+                self.inputs_read.append(inputs[info.name])
             else:
-                self.plan.append(("gradient", outputs[info.name[2:]], False, _dtype(info)))
+                self.sources.append(-1 if info.role == "output" else after_outputs + outputs[name])
+                if info.role != "input":
+                    self.results.append((inputs[name], place))
+            if info.role == "in-out":
+                self.changed.append(place)
 
     def lease(self):
         try:
@@ -69,25 +77,16 @@ class _Kind:
 
     def backward(self, executable, inputs, outputs, gradients):
         """The gradients by all inputs, None where there is none."""
+        gradients = [g if g.dtype is d and g.is_contiguous() else g.to(d).contiguous()
+                     for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
+        given = (*inputs, *outputs, *gradients, None)
+        arrays = [given[at] for at in self.sources]
+        for at in self.changed:
+            arrays[at] = arrays[at].clone()
+        made = iter(executable.backward_list(arrays))
         results = [None] * len(inputs)
-        arrays, made = [], []
-        for what, at, changed, dtype in self.plan:
-            if what == "result":
-                array = None if changed is None else gradients[changed].to(dtype, copy=True).contiguous()
-                made.append((at, len(arrays)) if changed is None else None)
-                if changed is not None:
-                    results[at] = array
-            elif what == "gradient":
-                array = gradients[at]
-                if array.dtype is not dtype or not array.is_contiguous():
-                    array = array.to(dtype).contiguous()
-            else:
-                array = (inputs if what == "input" else outputs)[at]
-                array = array.clone() if changed else array
-            arrays.append(array)
-        made = [at for at in made if at is not None]
-        for (at, _), array in zip(made, executable.backward_list(arrays)):
-            results[at] = array
+        for at, place in self.results:
+            results[at] = next(made) if arrays[place] is None else arrays[place]
         return [r if r is None or r.dtype is d else r.to(d) for r, d in zip(results, self.dtypes)]
 
     def restore(self, ctx):
@@ -193,6 +192,7 @@ class Op:
         self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
         self._has_in_outs = any(a.role == "in-out" for a in arguments)
         self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
+        self._sources = [at for at, _ in self._order_of_run]
         self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
         self._plain: Dict[bool, Any] = {}
         self._kinds: Dict[Any, _Kind] = {}
@@ -226,15 +226,16 @@ class Op:
 
     def _kind(self, tensors, mask):
         key = (tensors[0].is_cuda if tensors else False, mask)
-        if key not in self._kinds:
+        kind = self._kinds.get(key)
+        if kind is None:
             wrt = [a.name for i, a in enumerate(self.inputs) if mask >> i & 1]
-            self._kinds[key] = _Kind(self, key[0], wrt)
-        return self._kinds[key]
+            kind = self._kinds[key] = _Kind(self, key[0], wrt)
+        return kind
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
         if not self._has_in_outs:
-            return run([None if at is None else inputs[at] for at, _ in self._order_of_run], sizes)
+            return run([None if at is None else inputs[at] for at in self._sources], sizes)
         arrays = [None if at is None else inputs[at].clone() if copied else inputs[at]
                   for at, copied in self._order_of_run]  # fmt: skip
         made = iter(run(arrays, sizes))
@@ -265,7 +266,7 @@ class Op:
             if len(tensors) > self._count:
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
             outputs = outputs[: self._results]
@@ -282,14 +283,15 @@ class Op:
             raise
         if mask:
             return _Forward.apply(self, mask, sizes, *tensors)
-        return self._run(self._executable(tensors).run_list, tensors, sizes)
+        return self._run(self._executable(tensors), tensors, sizes)
 
     def _executable(self, tensors):
+        """What runs the program alone."""
         is_cuda = tensors[0].is_cuda if tensors else False
         if is_cuda not in self._plain:
             options = self._options(is_cuda)
             options.pop("backward_schedule", None)
-            self._plain[is_cuda] = _core.compile(self.program, **options)
+            self._plain[is_cuda] = _core.compile(self.program, **options).run_list
         return self._plain[is_cuda]
 
     def _joined(self, kind, inputs, gradients, sizes):
