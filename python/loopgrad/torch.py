@@ -1,8 +1,10 @@
 """Programs as differentiable operations of PyTorch."""
 
+import itertools
 from typing import Any, Dict, Optional, Sequence
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _core
 from .errors import DifferentiationError, usage_error
@@ -79,7 +81,7 @@ class _Kind:
         """The gradients by all inputs, None where there is none."""
         gradients = [g if g.dtype is d and g.is_contiguous() else g.to(d).contiguous()
                      for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
-        given = (*inputs, *outputs, *gradients, None)
+        given = (*self.op._with_versions(inputs), *outputs, *gradients, None)
         arrays = [given[at] for at in self.sources]
         for at in self.changed:
             arrays[at] = arrays[at].clone()
@@ -101,6 +103,19 @@ class _Kind:
         for i, t in zip(self.outputs_read, saved[count:]):
             outputs[i] = t
         return inputs, outputs
+
+
+class _Versions:
+    """A number for the contents of a tensor: another one for each tensor, and when PyTorch has changed it in place."""
+
+    def __init__(self):
+        self._known, self._next = WeakIdKeyDictionary(), itertools.count(1)
+
+    def wrapped(self, tensor):
+        known = self._known.get(tensor)
+        if known is None or known[0] != tensor._version:
+            known = self._known[tensor] = (tensor._version, next(self._next))
+        return _core.versioned(tensor, known[1])
 
 
 class _Forward(torch.autograd.Function):
@@ -173,7 +188,9 @@ class _Backward(torch.autograd.Function):
 class Op:
     """A program as an operation on tensors: see ``op``."""
 
-    def __init__(self, program, wrt=(), of=(), variant="restructured", double_backward=True, _order=1, **options):
+    def __init__(
+        self, program, wrt=(), of=(), variant="restructured", double_backward=True, versioned=(), _order=1, **options
+    ):
         self.program, self.variant, self.double_backward = program, variant, double_backward
         self._given_options, self._order = options, _order
         arguments = program.arguments
@@ -182,7 +199,10 @@ class Op:
         floats = [a.name for a in arguments if _dtype(a).is_floating_point]
         self.of = tuple(of) or tuple(a.name for a in self.outputs if a.name in floats)
         self.wrt = tuple(wrt) or tuple(a.name for a in self.inputs if a.name in floats)
-        self._check_names()
+        readable = [a for a in self.inputs if a.role == "input"]
+        self._check_names(versioned, readable)
+        self._versioned = {i for i, a in enumerate(self.inputs) if a.name in versioned}
+        self._versions, self._versioned_names = _Versions(), tuple(versioned)
         self._sizes = program.sizes
         # Plain numbers and names, which torch.compile follows.
         self._count, self._results = len(self.inputs), len(self.outputs)
@@ -199,8 +219,9 @@ class Op:
         self._joined_ops: Dict[Any, Any] = {}
         self._custom = None
 
-    def _check_names(self):
-        for names, known, what in ((self.wrt, self.inputs, "input"), (self.of, self.outputs, "output")):
+    def _check_names(self, versioned, readable):
+        asked = (self.wrt, self.inputs, "input"), (self.of, self.outputs, "output"), (versioned, readable, "input")
+        for names, known, what in asked:
             for name in names:
                 if name not in {a.name for a in known}:
                     raise usage_error(
@@ -234,12 +255,18 @@ class Op:
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        inputs = self._with_versions(inputs)
         if not self._has_in_outs:
             return run([None if at is None else inputs[at] for at in self._sources], sizes)
         arrays = [None if at is None else inputs[at].clone() if copied else inputs[at]
                   for at, copied in self._order_of_run]  # fmt: skip
         made = iter(run(arrays, sizes))
         return [next(made) if arrays[i] is None else arrays[i] for i in self._output_places]
+
+    def _with_versions(self, inputs):
+        if not self._versioned:
+            return inputs
+        return [self._versions.wrapped(t) if i in self._versioned and t is not None else t for i, t in enumerate(inputs)]
 
     def _arguments(self, tensors, named, sizes):
         """Tensors in the order of the inputs, and sizes."""
@@ -301,7 +328,9 @@ class Op:
             program = kind.gradient.joined(prefix)
             firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
             options = {k: v for k, v in self._given_options.items() if "schedule" not in k}
-            second = Op(program, of=firsts, variant=self.variant, _order=self._order + 1, **options)
+            second = Op(
+                program, of=firsts, variant=self.variant, versioned=self._versioned_names, _order=self._order + 1, **options
+            )
             self._joined_ops[kind] = (prefix, second)
         prefix, second = self._joined_ops[kind]
         known = {a.name: t for a, t in zip(self.inputs, inputs)}
@@ -325,6 +354,7 @@ def op(
     of: Sequence[str] = (),
     variant: str = "restructured",
     double_backward: bool = True,
+    versioned: Sequence[str] = (),
     **options: Any,
 ) -> Op:
     """A differentiable operation.
@@ -336,9 +366,11 @@ def op(
     and compiled for each set of these once.
 
     ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``double_backward=False`` keeps fewer tensors
-    for the backward run, which cannot be differentiated then. Options are those of ``loopgrad.compile``.
+    for the backward run, which cannot be differentiated then. ``versioned`` names inputs, such as the indices of a mesh or
+    graph, that nothing but PyTorch changes: while such a tensor is the same and unchanged, facts about it are not verified
+    again, and what is sorted by it is kept. Options are those of ``loopgrad.compile``.
     """
-    made = Op(program, wrt, of, variant, double_backward, **options)
+    made = Op(program, wrt, of, variant, double_backward, versioned, **options)
     from ._torch_library import register
 
     made._custom = register(made)
