@@ -42,9 +42,9 @@ class _Lease:
 class _Kind:
     """The gradient of an operation by some of its inputs, compiled for one target."""
 
-    def __init__(self, op, is_cuda, wrt):
+    def __init__(self, op, options, wrt):
         self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
-        self.executable = _core.compile(self.gradient, **op._options(is_cuda))
+        self.executable = _core.compile(self.gradient, **options)
         self.free = [self.executable]
         inputs = {info.name: i for i, info in enumerate(op.inputs)}
         outputs = {info.name: i for i, info in enumerate(op.outputs)}
@@ -121,7 +121,7 @@ class _Versions:
 class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, op, mask, sizes, *inputs):
-        kind = op._kind(inputs, mask)
+        kind = op._kind(inputs, mask, sizes)
         lease = kind.lease()
         outputs = op._run(lease.executable.forward_list, inputs, sizes)
         ctx.lease, ctx.sizes = lease, sizes
@@ -230,8 +230,12 @@ class Op:
                         f"one of {', '.join(a.name for a in known)}",
                     )
 
-    def _options(self, is_cuda):
+    def _options(self, is_cuda, inputs, sizes):
+        """Of a compilation, for the sizes of the call that needs it first."""
         options = dict(self._given_options)
+        if "expected_sizes" not in options:
+            shapes = {a.name: list(t.shape) for a, t in zip(self.inputs, inputs)}
+            options["expected_sizes"] = {**_core.extents(self.program, shapes, sizes or {})[0], **(sizes or {})}
         options.setdefault("target", "cuda" if is_cuda else "openmp")
         if options["target"] == "openmp":
             options.setdefault("threads", torch.get_num_threads())
@@ -245,12 +249,12 @@ class Op:
                 mask |= bit
         return mask
 
-    def _kind(self, tensors, mask):
+    def _kind(self, tensors, mask, sizes=None):
         key = (tensors[0].is_cuda if tensors else False, mask)
         kind = self._kinds.get(key)
         if kind is None:
             wrt = [a.name for i, a in enumerate(self.inputs) if mask >> i & 1]
-            kind = self._kinds[key] = _Kind(self, key[0], wrt)
+            kind = self._kinds[key] = _Kind(self, self._options(key[0], tensors, sizes), wrt)
         return kind
 
     def _run(self, run, inputs, sizes):
@@ -310,13 +314,13 @@ class Op:
             raise
         if mask:
             return _Forward.apply(self, mask, sizes, *tensors)
-        return self._run(self._executable(tensors), tensors, sizes)
+        return self._run(self._executable(tensors, sizes), tensors, sizes)
 
-    def _executable(self, tensors):
+    def _executable(self, tensors, sizes):
         """What runs the program alone."""
         is_cuda = tensors[0].is_cuda if tensors else False
         if is_cuda not in self._plain:
-            options = self._options(is_cuda)
+            options = self._options(is_cuda, tensors, sizes)
             options.pop("backward_schedule", None)
             self._plain[is_cuda] = _core.compile(self.program, **options).run_list
         return self._plain[is_cuda]
@@ -327,7 +331,7 @@ class Op:
             prefix = "g_" if self._order == 1 else f"g{self._order}_"
             program = kind.gradient.joined(prefix)
             firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
-            options = {k: v for k, v in self._given_options.items() if "schedule" not in k}
+            options = {k: v for k, v in self._given_options.items() if "schedule" not in k and k != "expected_sizes"}
             second = Op(
                 program, of=firsts, variant=self.variant, versioned=self._versioned_names, _order=self._order + 1, **options
             )
@@ -362,7 +366,8 @@ def op(
     It is called with the inputs and in-outs of the program in the order of their declaration, or by name; sizes that
     no extent gives are passed by name too (``op(x, T=10)``). It returns the outputs and the new values of in-outs,
     whose arguments stay as they were. Tensors of the CPU run on the target openmp, those of a GPU on cuda, on the
-    current stream. Tensors that are not contiguous are copied. Gradients are computed for the inputs that require them,
+    current stream. Tensors that are not contiguous are copied. How sums are done is planned for the sizes of the first call,
+    unless ``expected_sizes`` says other ones. Gradients are computed for the inputs that require them,
     and compiled for each set of these once.
 
     ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``double_backward=False`` keeps fewer tensors
