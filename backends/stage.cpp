@@ -48,6 +48,7 @@ Stage::Stage(std::shared_ptr<const ir::Program> program, const CompileOptions& o
              std::shared_ptr<const Code> code)
     : program_(std::move(program)),
       without_tape_(without_tape(*program_)),
+      bind_plan_(std::make_shared<const BindPlan>(without_tape_)),
       backend_(&backend_of(options.target)),
       f64_(options.f64),
       code_(std::move(code)) {}
@@ -67,18 +68,21 @@ void Stage::keep(std::vector<transforms::Record> records, transforms::KeptOrders
     orders_ = std::make_shared<Orders>(std::move(orders), backend_->memory(), program_->name);
   }
   std::erase_if(records, [](const transforms::Record& record) { return record.array == nullptr; });
-  if (records.empty()) return;
   for (const transforms::Record& record : records) std::erase(without_tape_.arrays, record.array);
+  bind_plan_ = std::make_shared<const BindPlan>(without_tape_);
+  if (records.empty()) return;
   records_ = std::make_shared<Records>(std::move(records), backend_->memory(), program_->name);
 }
 
 Binding Stage::bind(const Arguments& arguments, const Sizes& sizes, bool ignore_unknown) const {
   const Memory& memory = backend_->memory();
   for (const auto& [name, view] : arguments) {
+    if (view.device == memory.device()) continue;
     const ir::Array array = ir::find_array(without_tape_, name);
     if (array) check_device(*array, view, memory.device(), program_->name);
   }
-  Binding binding = backend::bind(without_tape_, arguments, sizes, {.ignore_unknown = ignore_unknown, .all_f64 = f64_});
+  Binding binding = backend::bind(without_tape_, arguments, sizes,
+                                  {.ignore_unknown = ignore_unknown, .all_f64 = f64_, .plan = bind_plan_.get()});
   const int device = code_ ? code_->device_index() : 0;
   for (std::size_t i = 0; i < binding.arrays.size(); ++i)
     memory.check_pointer(*without_tape_.arrays[i], binding.arrays[i], device, program_->name);

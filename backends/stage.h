@@ -35,6 +35,7 @@ class Stage {
  private:
   std::shared_ptr<const ir::Program> program_;
   ir::Program without_tape_;  // for binding: what callers give
+  std::shared_ptr<const BindPlan> bind_plan_;
   const Backend* backend_;
   bool f64_;
   std::shared_ptr<const Code> code_;

@@ -17,19 +17,14 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options)
-      : program_(program), arguments_(arguments), given_sizes_(sizes), options_(options) {}
+  Binder(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options,
+         const BindPlan& plan)
+      : program_(program), arguments_(arguments), given_sizes_(sizes), options_(options), plan_(plan) {}
 
   Binding run() {
     check_names();
     for (const ir::Array& array : program_.arrays) binding_.arrays.push_back(find_view(array));
-    binding_.sizes = solve_sizes(program_, binding_.arrays, known_sizes());
-    // Extents that are a size alone come first: their errors say what is wrong most directly.
-    for (const bool lone : {true, false}) {
-      for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
-        check_extents(program_.arrays[i], binding_.arrays[i], lone);
-      }
-    }
+    find_sizes();
     for (std::size_t i = 0; i < program_.arrays.size(); ++i) check_memory(program_.arrays[i], binding_.arrays[i]);
     check_overlaps();
     return std::move(binding_);
@@ -38,6 +33,22 @@ class Binder {
  private:
   [[noreturn]] void fail(const ir::Array& array, ErrorCode code, std::string message, std::string hint) const {
     throw UsageError({code, std::move(message), program_.name, "", array->name, std::move(hint), array->location});
+  }
+
+  void find_sizes() {
+    const Sizes given = known_sizes();
+    if (auto sizes = plan_.known_sizes(binding_.arrays, given)) {
+      binding_.sizes = *std::move(sizes);
+      return;
+    }
+    binding_.sizes = solve_sizes(program_, binding_.arrays, given);
+    // Extents that are a size alone come first: their errors say what is wrong most directly.
+    for (const bool lone : {true, false}) {
+      for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
+        check_extents(program_.arrays[i], binding_.arrays[i], lone);
+      }
+    }
+    plan_.remember(binding_.arrays, given, binding_.sizes);
   }
 
   void check_names() const {
@@ -145,45 +156,22 @@ class Binder {
     }
   }
 
-  /// Inputs never are written; tapes only in the program that fills them.
-  std::set<ir::Array> written_arrays() const {
-    std::set<ir::Array> written;
-    for (const ir::Array& array : program_.arrays) {
-      if (array->role == ir::ArrayRole::Output || array->role == ir::ArrayRole::InOut) written.insert(array);
-    }
-    ir::walk_stmts(program_.body, [&](const ir::Stmt& s) {
-      if (const auto* assign = s.as<ir::Assign>()) written.insert(assign->array);
-      if (const auto* reduce = s.as<ir::Reduce>()) written.insert(reduce->array);
-      if (const auto* pop = s.as<ir::Pop>()) written.insert(pop->array);
-    });
-    return written;
-  }
-
-  bool may_alias(const ir::Array& a, const ir::Array& b) const {
-    return std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
-      return fact.kind == ir::FactKind::MayAlias &&
-             ((fact.array == a && fact.other == b) || (fact.array == b && fact.other == a));
-    });
-  }
-
   void check_overlaps() const {
-    const std::set<ir::Array> written = written_arrays();
-    for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const ir::Array &a = program_.arrays[j], &b = program_.arrays[i];
-        if (written.count(a) || written.count(b)) check_overlap(a, binding_.arrays[j], b, binding_.arrays[i]);
-      }
-    }
+    for (std::size_t i = 0; i < program_.arrays.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (plan_.is_written(i) || plan_.is_written(j)) check_overlap(j, i);
   }
 
-  void check_overlap(const ir::Array& a, const View& view_a, const ir::Array& b, const View& view_b) const {
+  void check_overlap(std::size_t first, std::size_t second) const {
+    const ir::Array &a = program_.arrays[first], &b = program_.arrays[second];
+    const View &view_a = binding_.arrays[first], &view_b = binding_.arrays[second];
     const auto bytes = [&](const ir::Array& array, const View& view) {
       return static_cast<std::uintptr_t>(count_elements(array, view)) * bytes_of(view.type);
     };
     const auto begin_a = reinterpret_cast<std::uintptr_t>(view_a.data), end_a = begin_a + bytes(a, view_a);
     const auto begin_b = reinterpret_cast<std::uintptr_t>(view_b.data), end_b = begin_b + bytes(b, view_b);
     if (begin_a == end_a || begin_b == end_b || begin_a >= end_b || begin_b >= end_a) return;
-    if (!may_alias(a, b)) {
+    if (!plan_.may_alias(first, second)) {
       fail(b, ErrorCode::Aliasing,
            fmt::format("the argument shares memory with '{}' and one of them is written", a->name),
            fmt::format("pass separate memory, or state may_alias({}, {}) in the program", a->name, b->name));
@@ -202,13 +190,62 @@ class Binder {
   const Arguments& arguments_;
   const Sizes& given_sizes_;
   const BindOptions& options_;
+  const BindPlan& plan_;
   Binding binding_;
 };
 
+/// Inputs never are written; tapes only in the program that fills them.
+std::set<ir::Array> written_arrays(const ir::Program& program) {
+  std::set<ir::Array> written;
+  for (const ir::Array& array : program.arrays) {
+    if (array->role == ir::ArrayRole::Output || array->role == ir::ArrayRole::InOut) written.insert(array);
+  }
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+    if (const auto* assign = s.as<ir::Assign>()) written.insert(assign->array);
+    if (const auto* reduce = s.as<ir::Reduce>()) written.insert(reduce->array);
+    if (const auto* pop = s.as<ir::Pop>()) written.insert(pop->array);
+  });
+  return written;
+}
+
 }  // namespace
 
+BindPlan::BindPlan(const ir::Program& program) {
+  const std::set<ir::Array> written = written_arrays(program);
+  std::map<ir::Array, std::size_t> positions;
+  for (const ir::Array& array : program.arrays) {
+    positions[array] = written_.size();
+    written_.push_back(written.count(array) > 0);
+  }
+  for (const ir::Fact& fact : program.facts) {
+    if (fact.kind != ir::FactKind::MayAlias) continue;
+    const auto a = positions.find(fact.array), b = positions.find(fact.other);
+    if (a != positions.end() && b != positions.end()) aliases_.insert(std::minmax(a->second, b->second));
+  }
+}
+
+std::optional<SizeValues> BindPlan::known_sizes(const std::vector<View>& arrays, const Sizes& given) const {
+  std::shared_ptr<const Last> last;
+  {
+    std::lock_guard lock(mutex_);
+    last = last_;
+  }
+  if (!last || last->given != given) return std::nullopt;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (last->shapes[i] != arrays[i].shape) return std::nullopt;
+  return last->sizes;
+}
+
+void BindPlan::remember(const std::vector<View>& arrays, const Sizes& given, const SizeValues& sizes) const {
+  auto last = std::make_shared<Last>(Last{{}, given, sizes});
+  for (const View& array : arrays) last->shapes.push_back(array.shape);
+  std::lock_guard lock(mutex_);
+  last_ = std::move(last);
+}
+
 Binding bind(const ir::Program& program, const Arguments& arguments, const Sizes& sizes, const BindOptions& options) {
-  return Binder(program, arguments, sizes, options).run();
+  if (options.plan) return Binder(program, arguments, sizes, options, *options.plan).run();
+  return Binder(program, arguments, sizes, options, BindPlan(program)).run();
 }
 
 }  // namespace loopgrad::backend

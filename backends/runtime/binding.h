@@ -5,7 +5,14 @@
 
 #include <loopgrad/arrays.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace loopgrad::backend {
 
@@ -21,11 +28,37 @@ struct Binding {
   std::vector<View> arrays;
 };
 
+/// What binding asks of a program and no argument changes, and what it has found out about the last arguments: sizes
+/// that follow from the same shapes are not solved for again. May be used by any threads at once.
+class BindPlan {
+ public:
+  explicit BindPlan(const ir::Program& program);
+  /// By positions in `program.arrays`.
+  bool is_written(std::size_t array) const { return written_[array]; }
+  bool may_alias(std::size_t a, std::size_t b) const { return aliases_.count({std::min(a, b), std::max(a, b)}) > 0; }
+  /// The sizes that were remembered last, if that was for these shapes and given sizes.
+  std::optional<SizeValues> known_sizes(const std::vector<View>& arrays, const Sizes& given) const;
+  void remember(const std::vector<View>& arrays, const Sizes& given, const SizeValues& sizes) const;
+
+ private:
+  struct Last {
+    std::vector<std::vector<std::int64_t>> shapes;
+    Sizes given;
+    SizeValues sizes;
+  };
+  std::vector<bool> written_;
+  std::set<std::pair<std::size_t, std::size_t>> aliases_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Last> last_;
+};
+
 struct BindOptions {
   /// Arguments and sizes that the program does not declare are skipped instead of refused.
   bool ignore_unknown = false;
   /// Arrays of any float type are expected as f64 (the interpreter's f64 mode).
   bool all_f64 = false;
+  /// Of the same program, where it is bound many times; null: made for this one.
+  const BindPlan* plan = nullptr;
 };
 
 /// Solves for sizes from extents that are a size alone or affine with one unknown size left, checks the others, then

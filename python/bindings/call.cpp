@@ -12,13 +12,19 @@ namespace {
 
 constexpr std::int64_t not_given = -1;
 
+/// The array itself.
+nb::handle unwrapped(nb::handle object) {
+  return nb::isinstance<PyVersioned>(object) ? nb::handle(nb::cast<PyVersioned&>(object).array) : object;
+}
+
 /// The object whose library makes missing outputs: the first that is no plain array of the host's.
 nb::handle model_of(const std::vector<nb::object>& objects) {
   nb::handle first;
   for (const nb::object& object : objects) {
     if (!object.is_valid()) continue;
-    if (!PyObject_CheckBuffer(object.ptr())) return object;
-    if (!first.is_valid()) first = object;
+    const nb::handle array = unwrapped(object);
+    if (!PyObject_CheckBuffer(array.ptr())) return array;
+    if (!first.is_valid()) first = array;
   }
   return first;
 }
@@ -76,6 +82,11 @@ void Call::find_extents(const std::deque<std::optional<Borrowed>>& borrowed, con
   key_ = std::move(key);
 }
 
+void Call::borrow(nb::handle object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const {
+  to.emplace(unwrapped(object), arguments_[at], name_, may_require_grad);
+  if (nb::isinstance<PyVersioned>(object)) to->view.version = nb::cast<PyVersioned&>(object).version;
+}
+
 nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream, const Run& run,
                     bool may_require_grad, const ShapeOf& shape_of) {
   std::deque<std::optional<Borrowed>> borrowed(objects.size());
@@ -86,7 +97,7 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
   }
   bool is_complete = true, has_inputs = true;
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (objects[i].is_valid()) borrowed[i].emplace(objects[i], arguments_[i], name_, may_require_grad);
+    if (objects[i].is_valid()) borrow(objects[i], i, borrowed[i], may_require_grad);
     else (arguments_[i].role == Role::Output ? is_complete : has_inputs) = false;
   }
   if (!shape_of && has_inputs) find_extents(borrowed, sizes);
@@ -109,7 +120,7 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
       continue;
     }
     if (!has_stream && borrowed[i]->view.device == Device::Cuda) {
-      options.stream = python::stream_of(objects[i], borrowed[i]->device_index);
+      options.stream = python::stream_of(unwrapped(objects[i]), borrowed[i]->device_index);
       has_stream = true;
     }
     views[info.name] = borrowed[i]->view;

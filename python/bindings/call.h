@@ -16,6 +16,12 @@
 
 namespace loopgrad::python {
 
+/// An array with the promise of `loopgrad::versioned`.
+struct PyVersioned {
+  nb::object array;
+  std::uint64_t version = 0;
+};
+
 /// How one program is called. What does not change from call to call is kept, so that a call does no more than look at
 /// its arrays. Used with the GIL held; the run itself is without it.
 class Call {
@@ -43,8 +49,8 @@ class Call {
   nb::object result(const nb::tuple& outputs);
 
  private:
-  struct Prepared;
   void find_extents(const std::deque<std::optional<Borrowed>>& borrowed, const Sizes& sizes);
+  void borrow(nb::handle object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const;
   [[noreturn]] void refuse_name(const std::string& name) const;
 
   Program program_;

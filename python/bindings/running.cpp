@@ -195,6 +195,18 @@ void bind_gradient(nb::module_& m) {
 
 void bind_running(nb::module_& m) {
   bind_gradient(m);
+  nb::class_<PyVersioned>(m, "Versioned", "An array with a promise, see `versioned`.")
+      .def_ro("array", &PyVersioned::array)
+      .def_ro("version", &PyVersioned::version);
+  m.def(
+      "versioned",
+      [](nb::object array, std::uint64_t version) {
+        return PyVersioned{std::move(array), version};
+      },
+      nb::arg("array"), nb::arg("version"),
+      "The same array with a promise: whenever its memory is passed with this version, it holds the same elements. "
+      "Facts "
+      "about it are verified once, and what follows from it is kept. Count up when the contents change.");
   const auto none = nb::none();
   nb::class_<PyExecutable>(m, "Executable", "A program ready to run.")
       .def("__call__", &PyExecutable::call, nb::arg("arrays") = none, nb::arg("sizes") = none, nb::arg("stream") = none,

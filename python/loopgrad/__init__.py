@@ -63,6 +63,7 @@ from ._core import (
     tan,
     tangent,
     tanh,
+    versioned,
     why_no_cuda,
 )
 from .errors import (

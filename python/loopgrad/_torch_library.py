@@ -49,9 +49,9 @@ def register(op):
         inputs = [t.contiguous() for t in inputs]
         given = _given(op, sizes) or None
         if mask == 0:
-            outputs = op._run(op._executable(inputs).run_list, inputs, given)
+            outputs = op._run(op._executable(inputs, given), inputs, given)
             return [*outputs, torch.zeros((), dtype=torch.int64)]
-        lease = op._kind(inputs, mask).lease()
+        lease = op._kind(inputs, mask, given).lease()
         outputs = op._run(lease.executable.forward_list, inputs, given)
         return [*outputs, leases.token(lease)]
 

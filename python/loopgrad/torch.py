@@ -1,14 +1,17 @@
 """Programs as differentiable operations of PyTorch."""
 
+import itertools
 from typing import Any, Dict, Optional, Sequence
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _core
 from .errors import DifferentiationError, usage_error
 
 __all__ = ["op", "Op"]
 
+_is_compiling = torch.compiler.is_compiling
 _DTYPES = {
     "bool": torch.bool,
     "i32": torch.int32,
@@ -39,26 +42,33 @@ class _Lease:
 class _Kind:
     """The gradient of an operation by some of its inputs, compiled for one target."""
 
-    def __init__(self, op, is_cuda, wrt):
+    def __init__(self, op, options, wrt):
         self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
-        self.executable = _core.compile(self.gradient, **op._options(is_cuda))
+        self.executable = _core.compile(self.gradient, **options)
         self.free = [self.executable]
-        forward = {info.name for info in op.program.arguments}
         inputs = {info.name: i for i, info in enumerate(op.inputs)}
         outputs = {info.name: i for i, info in enumerate(op.outputs)}
-        self.op, self.inputs_read, self.outputs_read, self.plan = op, [], [], []
+        self.op, self.inputs_read, self.outputs_read = op, [], []
         self.dtypes = [_dtype(info) for info in op.inputs]
-        for info in self.executable.backward_arguments:
-            if info.name in forward:  # an in-out as the forward run has left it
-                source = ("output", outputs[info.name]) if info.name in outputs else ("input", inputs[info.name])
-                self.plan.append((*source, info.role != "input", None))
-                (self.outputs_read if source[0] == "output" else self.inputs_read).append(source[1])
-            elif info.name[2:] in inputs and info.role != "input":
-                at = inputs[info.name[2:]]
-                given = outputs.get(info.name[2:]) if info.role == "in-out" else None
-                self.plan.append(("result", at, given, _dtype(info)))
+        # Where the arrays of a backward run come from, as positions among inputs, outputs, gradients of outputs, and None for
+        # what is made; which of them the run changes; and which are gradients of which inputs.
+        self.sources, self.changed, self.results = [], [], []
+        self.gradient_dtypes = [torch.float32 if _dtype(a).itemsize == 2 else _dtype(a) for a in op.outputs]
+        after_inputs, after_outputs = len(op.inputs), len(op.inputs) + len(op.outputs)
+        for place, info in enumerate(self.executable.backward_arguments):
+            name = info.name[2:]
+            if info.name in outputs:  # an in-out is as the forward run has left it
+                self.sources.append(after_inputs + outputs[info.name])
+                self.outputs_read.append(outputs[info.name])
+            elif info.name in inputs:
+                self.sources.append(inputs[info.name])
+                self.inputs_read.append(inputs[info.name])
             else:
-                self.plan.append(("gradient", outputs[info.name[2:]], False, _dtype(info)))
+                self.sources.append(-1 if info.role == "output" else after_outputs + outputs[name])
+                if info.role != "input":
+                    self.results.append((inputs[name], place))
+            if info.role == "in-out":
+                self.changed.append(place)
 
     def lease(self):
         try:
@@ -69,25 +79,16 @@ class _Kind:
 
     def backward(self, executable, inputs, outputs, gradients):
         """The gradients by all inputs, None where there is none."""
+        gradients = [g if g.dtype is d and g.is_contiguous() else g.to(d).contiguous()
+                     for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
+        given = (*self.op._with_versions(inputs), *outputs, *gradients, None)
+        arrays = [given[at] for at in self.sources]
+        for at in self.changed:
+            arrays[at] = arrays[at].clone()
+        made = iter(executable.backward_list(arrays))
         results = [None] * len(inputs)
-        arrays, made = [], []
-        for what, at, changed, dtype in self.plan:
-            if what == "result":
-                array = None if changed is None else gradients[changed].to(dtype, copy=True).contiguous()
-                made.append((at, len(arrays)) if changed is None else None)
-                if changed is not None:
-                    results[at] = array
-            elif what == "gradient":
-                array = gradients[at]
-                if array.dtype is not dtype or not array.is_contiguous():
-                    array = array.to(dtype).contiguous()
-            else:
-                array = (inputs if what == "input" else outputs)[at]
-                array = array.clone() if changed else array
-            arrays.append(array)
-        made = [at for at in made if at is not None]
-        for (at, _), array in zip(made, executable.backward_list(arrays)):
-            results[at] = array
+        for at, place in self.results:
+            results[at] = next(made) if arrays[place] is None else arrays[place]
         return [r if r is None or r.dtype is d else r.to(d) for r, d in zip(results, self.dtypes)]
 
     def restore(self, ctx):
@@ -104,10 +105,23 @@ class _Kind:
         return inputs, outputs
 
 
+class _Versions:
+    """A number for the contents of a tensor: another one for each tensor, and when PyTorch has changed it in place."""
+
+    def __init__(self):
+        self._known, self._next = WeakIdKeyDictionary(), itertools.count(1)
+
+    def wrapped(self, tensor):
+        known = self._known.get(tensor)
+        if known is None or known[0] != tensor._version:
+            known = self._known[tensor] = (tensor._version, next(self._next))
+        return _core.versioned(tensor, known[1])
+
+
 class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, op, mask, sizes, *inputs):
-        kind = op._kind(inputs, mask)
+        kind = op._kind(inputs, mask, sizes)
         lease = kind.lease()
         outputs = op._run(lease.executable.forward_list, inputs, sizes)
         ctx.lease, ctx.sizes = lease, sizes
@@ -174,7 +188,9 @@ class _Backward(torch.autograd.Function):
 class Op:
     """A program as an operation on tensors: see ``op``."""
 
-    def __init__(self, program, wrt=(), of=(), variant="restructured", double_backward=True, _order=1, **options):
+    def __init__(
+        self, program, wrt=(), of=(), variant="restructured", double_backward=True, versioned=(), _order=1, **options
+    ):
         self.program, self.variant, self.double_backward = program, variant, double_backward
         self._given_options, self._order = options, _order
         arguments = program.arguments
@@ -183,7 +199,10 @@ class Op:
         floats = [a.name for a in arguments if _dtype(a).is_floating_point]
         self.of = tuple(of) or tuple(a.name for a in self.outputs if a.name in floats)
         self.wrt = tuple(wrt) or tuple(a.name for a in self.inputs if a.name in floats)
-        self._check_names()
+        readable = [a for a in self.inputs if a.role == "input"]
+        self._check_names(versioned, readable)
+        self._versioned = {i for i, a in enumerate(self.inputs) if a.name in versioned}
+        self._versions, self._versioned_names = _Versions(), tuple(versioned)
         self._sizes = program.sizes
         # Plain numbers and names, which torch.compile follows.
         self._count, self._results = len(self.inputs), len(self.outputs)
@@ -193,14 +212,16 @@ class Op:
         self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
         self._has_in_outs = any(a.role == "in-out" for a in arguments)
         self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
+        self._sources = [at for at, _ in self._order_of_run]
         self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
         self._plain: Dict[bool, Any] = {}
         self._kinds: Dict[Any, _Kind] = {}
         self._joined_ops: Dict[Any, Any] = {}
         self._custom = None
 
-    def _check_names(self):
-        for names, known, what in ((self.wrt, self.inputs, "input"), (self.of, self.outputs, "output")):
+    def _check_names(self, versioned, readable):
+        asked = (self.wrt, self.inputs, "input"), (self.of, self.outputs, "output"), (versioned, readable, "input")
+        for names, known, what in asked:
             for name in names:
                 if name not in {a.name for a in known}:
                     raise usage_error(
@@ -209,8 +230,12 @@ class Op:
                         f"one of {', '.join(a.name for a in known)}",
                     )
 
-    def _options(self, is_cuda):
+    def _options(self, is_cuda, inputs, sizes):
+        """Of a compilation, for the sizes of the call that needs it first."""
         options = dict(self._given_options)
+        if "expected_sizes" not in options:
+            shapes = {a.name: list(t.shape) for a, t in zip(self.inputs, inputs)}
+            options["expected_sizes"] = {**_core.extents(self.program, shapes, sizes or {})[0], **(sizes or {})}
         options.setdefault("target", "cuda" if is_cuda else "openmp")
         if options["target"] == "openmp":
             options.setdefault("threads", torch.get_num_threads())
@@ -224,21 +249,28 @@ class Op:
                 mask |= bit
         return mask
 
-    def _kind(self, tensors, mask):
+    def _kind(self, tensors, mask, sizes=None):
         key = (tensors[0].is_cuda if tensors else False, mask)
-        if key not in self._kinds:
+        kind = self._kinds.get(key)
+        if kind is None:
             wrt = [a.name for i, a in enumerate(self.inputs) if mask >> i & 1]
-            self._kinds[key] = _Kind(self, key[0], wrt)
-        return self._kinds[key]
+            kind = self._kinds[key] = _Kind(self, self._options(key[0], tensors, sizes), wrt)
+        return kind
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        inputs = self._with_versions(inputs)
         if not self._has_in_outs:
-            return run([None if at is None else inputs[at] for at, _ in self._order_of_run], sizes)
+            return run([None if at is None else inputs[at] for at in self._sources], sizes)
         arrays = [None if at is None else inputs[at].clone() if copied else inputs[at]
                   for at, copied in self._order_of_run]  # fmt: skip
         made = iter(run(arrays, sizes))
         return [next(made) if arrays[i] is None else arrays[i] for i in self._output_places]
+
+    def _with_versions(self, inputs):
+        if not self._versioned:
+            return inputs
+        return [self._versions.wrapped(t) if i in self._versioned and t is not None else t for i, t in enumerate(inputs)]
 
     def _arguments(self, tensors, named, sizes):
         """Tensors in the order of the inputs, and sizes."""
@@ -265,7 +297,7 @@ class Op:
             if len(tensors) > self._count:
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
             outputs = outputs[: self._results]
@@ -282,14 +314,15 @@ class Op:
             raise
         if mask:
             return _Forward.apply(self, mask, sizes, *tensors)
-        return self._run(self._executable(tensors).run_list, tensors, sizes)
+        return self._run(self._executable(tensors, sizes), tensors, sizes)
 
-    def _executable(self, tensors):
+    def _executable(self, tensors, sizes):
+        """What runs the program alone."""
         is_cuda = tensors[0].is_cuda if tensors else False
         if is_cuda not in self._plain:
-            options = self._options(is_cuda)
+            options = self._options(is_cuda, tensors, sizes)
             options.pop("backward_schedule", None)
-            self._plain[is_cuda] = _core.compile(self.program, **options)
+            self._plain[is_cuda] = _core.compile(self.program, **options).run_list
         return self._plain[is_cuda]
 
     def _joined(self, kind, inputs, gradients, sizes):
@@ -298,8 +331,10 @@ class Op:
             prefix = "g_" if self._order == 1 else f"g{self._order}_"
             program = kind.gradient.joined(prefix)
             firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
-            options = {k: v for k, v in self._given_options.items() if "schedule" not in k}
-            second = Op(program, of=firsts, variant=self.variant, _order=self._order + 1, **options)
+            options = {k: v for k, v in self._given_options.items() if "schedule" not in k and k != "expected_sizes"}
+            second = Op(
+                program, of=firsts, variant=self.variant, versioned=self._versioned_names, _order=self._order + 1, **options
+            )
             self._joined_ops[kind] = (prefix, second)
         prefix, second = self._joined_ops[kind]
         known = {a.name: t for a, t in zip(self.inputs, inputs)}
@@ -323,6 +358,7 @@ def op(
     of: Sequence[str] = (),
     variant: str = "restructured",
     double_backward: bool = True,
+    versioned: Sequence[str] = (),
     **options: Any,
 ) -> Op:
     """A differentiable operation.
@@ -330,13 +366,16 @@ def op(
     It is called with the inputs and in-outs of the program in the order of their declaration, or by name; sizes that
     no extent gives are passed by name too (``op(x, T=10)``). It returns the outputs and the new values of in-outs,
     whose arguments stay as they were. Tensors of the CPU run on the target openmp, those of a GPU on cuda, on the
-    current stream. Tensors that are not contiguous are copied. Gradients are computed for the inputs that require them,
+    current stream. Tensors that are not contiguous are copied. How sums are done is planned for the sizes of the first call,
+    unless ``expected_sizes`` says other ones. Gradients are computed for the inputs that require them,
     and compiled for each set of these once.
 
     ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``double_backward=False`` keeps fewer tensors
-    for the backward run, which cannot be differentiated then. Options are those of ``loopgrad.compile``.
+    for the backward run, which cannot be differentiated then. ``versioned`` names inputs, such as the indices of a mesh or
+    graph, that nothing but PyTorch changes: while such a tensor is the same and unchanged, facts about it are not verified
+    again, and what is sorted by it is kept. Options are those of ``loopgrad.compile``.
     """
-    made = Op(program, wrt, of, variant, double_backward, **options)
+    made = Op(program, wrt, of, variant, double_backward, versioned, **options)
     from ._torch_library import register
 
     made._custom = register(made)

@@ -162,6 +162,24 @@ def test_false_facts_are_errors():
     assert caught.value.code == "bad_fact" and caught.value.file == __file__
 
 
+def test_versioned_arrays_are_verified_once():
+    @lg.program
+    def gathered(p):
+        n = p.size("n")
+        idx, x, y = p.input("idx", n, "i32"), p.input("x", n), p.output("y", n)
+        p.in_range(idx, 0, n)
+        for i in p.loop("i", n):
+            y[i] = 2 * x[idx[i]]
+
+    g, x, idx = lg.compile_gradient(gathered), np.ones(4, np.float32), np.array([0, 3, 3, 1], np.int32)
+    for _ in range(2):
+        g.forward(x=x, idx=lg.versioned(idx, 1))
+        np.testing.assert_array_equal(g.backward(d_y=np.ones(4, np.float32)), [2, 2, 0, 4])
+    idx[0] = 9
+    with pytest.raises(lg.RuntimeError, match="'idx'"):
+        g.forward(x=x, idx=lg.versioned(idx, 2))
+
+
 def test_other_threads_run_while_a_program_does():
     """The GIL is released: a thread of Python gets on while a run takes its time."""
 

@@ -172,6 +172,35 @@ def test_in_outs_sizes_and_outputs_without_gradients():
     assert torch.autograd.gradgradcheck(f, (rate, u))
 
 
+@lg.program
+def scattered(p):
+    n, m = p.sizes("n m")
+    idx, x, y = p.input("idx", m, "i32"), p.input("x", n, "f64"), p.output("y", m, "f64")
+    p.in_range(idx, 0, n)
+    for e in p.loop("e", m):
+        y[e] = x[idx[e]] * x[idx[e]]
+
+
+def test_versioned_inputs_are_looked_at_again_when_they_change():
+    op = lg.torch.op(scattered, versioned=["idx"])
+    x = tensors(6)[0]
+    idx = torch.tensor([0, 5, 5, 2], dtype=torch.int32)
+    check = lambda: close(torch.autograd.grad(op(idx, x).sum(), x)[0],  # noqa: E731
+                          torch.autograd.grad((x[idx.long()] ** 2).sum(), x)[0])  # fmt: skip
+    for _ in range(3):
+        check()
+    idx[1] = 0  # in place: the order of the backward run's sums must be another one
+    check()
+    idx = torch.tensor([3, 3, 3, 3], dtype=torch.int32)  # another tensor, perhaps where the old one was
+    check()
+    assert torch.autograd.gradgradcheck(lambda x: op(idx, x), x)
+    idx[0] = 6
+    with pytest.raises(lg.RuntimeError, match="'idx'"):
+        op(idx, x)
+    with pytest.raises(lg.UsageError, match="'y'"):
+        lg.torch.op(scattered, versioned=["y"])
+
+
 def test_half_precision():
     op = lg.torch.op(convolution(lg.bf16, "half"))
     x, w = tensors(9, 3, dtype=torch.bfloat16)

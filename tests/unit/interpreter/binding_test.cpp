@@ -39,6 +39,32 @@ TEST(Binding, SolvesSizesThatAreAnExtent) {
   EXPECT_EQ(binding.arrays[2].data, conv.memory_y.data());
 }
 
+TEST(Binding, RemembersSizesOfTheSameShapesOnly) {
+  Convolution conv;
+  const backend::BindPlan plan(conv.program);
+  const backend::BindOptions options{.plan = &plan};
+  const auto sizes_of = [&](const Arguments& given, const Sizes& sizes = {}) {
+    const Binding binding = backend::bind(conv.program, given, sizes, options);
+    return std::pair(binding.sizes.at(conv.n), binding.sizes.at(conv.k));
+  };
+  const auto error_of_bind = [&](const Arguments& given, const Sizes& sizes = {}) {
+    return error_of<UsageError>([&] { backend::bind(conv.program, given, sizes, options); });
+  };
+  for (int repeated = 0; repeated < 2; ++repeated) {
+    EXPECT_EQ(sizes_of(conv.arguments()), (std::pair<std::int64_t, std::int64_t>(8, 3)));
+    EXPECT_EQ(sizes_of(conv.arguments(9, 3, 7)), (std::pair<std::int64_t, std::int64_t>(7, 3)));
+    EXPECT_EQ(error_of_bind(conv.arguments(10, 3, 7)).code, ErrorCode::BadShape);
+    EXPECT_EQ(sizes_of(conv.arguments(9, 3, 7)), (std::pair<std::int64_t, std::int64_t>(7, 3)));
+    EXPECT_EQ(error_of_bind(conv.arguments(9, 3, 7), {{"n", 8}}).code, ErrorCode::BadShape);
+    Arguments overlapping = conv.arguments(9, 3, 7);
+    overlapping["y"].data = conv.memory_x.data();
+    EXPECT_EQ(error_of_bind(overlapping).code, ErrorCode::Aliasing);
+    Arguments typed = conv.arguments(9, 3, 7);
+    typed["y"].type = ScalarType::I32;
+    EXPECT_EQ(error_of_bind(typed).code, ErrorCode::BadType);
+  }
+}
+
 TEST(Binding, SolvesAffineExtentsWithOneUnknown) {
   const Symbol n = make_symbol("n"), k = make_symbol("k"), m = make_symbol("m");
   const Array x = f32("x", {var(n) + var(k) - c(1)}, ArrayRole::Input);
