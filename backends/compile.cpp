@@ -195,6 +195,8 @@ struct GradientExecutable::Impl {
 
   Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
   std::map<std::string, View> tape_views() const;
+  Arguments of_forward(const Arguments& arguments) const;
+  bool is_of_backward_alone(const std::string& name) const;
   void run_forward(const Arguments& arguments, const Sizes& sizes, void* stream);
   void run_backward(const Arguments& arguments, const Sizes& sizes, void* stream);
   void allocate_tape(const backend::SizeValues& sizes);
@@ -284,7 +286,20 @@ void GradientExecutable::Impl::note_tape_bytes() {
   tape_bytes = bytes;
 }
 
+/// Without the arrays that only the backward program has, so that both take one map.
+Arguments GradientExecutable::Impl::of_forward(const Arguments& arguments) const {
+  Arguments own = arguments;
+  std::erase_if(own, [&](const auto& argument) { return is_of_backward_alone(argument.first); });
+  return own;
+}
+
+bool GradientExecutable::Impl::is_of_backward_alone(const std::string& name) const {
+  return !declares(forward().program(), name) && declares(backward().program(), name);
+}
+
 void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Sizes& given, void* stream) {
+  for (const auto& [name, view] : arguments)
+    if (is_of_backward_alone(name)) return run_forward(of_forward(arguments), given, stream);
   facts->verify(arguments, given, stream);  // first: trip counts are read from what facts are about
   const backend::Binding bound = forward().bind(arguments, computed_sizes(arguments, given, stream));
   owner.note_forward();

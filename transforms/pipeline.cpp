@@ -47,10 +47,13 @@
 #include "transforms/sums/contractions/recognize_contractions.h"
 #include "transforms/sums/delay_sums.h"
 #include "transforms/sums/invert_scatters.h"
+#include "transforms/sums/join_scatters.h"
 #include "transforms/sums/keep_orders.h"
 #include "transforms/sums/lane_copies.h"
 #include "transforms/sums/merge_updates.h"
 #include "transforms/sums/restructure_sums.h"
+#include "transforms/sums/scans/isolate_recurrences.h"
+#include "transforms/sums/scans/scan_recurrences.h"
 #include "transforms/sums/sort_scatters.h"
 #include "transforms/sums/zero_fills.h"
 
@@ -158,6 +161,8 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
+    add("isolate_recurrences", isolate_recurrences,
+        "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");
     add("single_zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
     add("restructure_sums", restructure_sums, "early: works on the loops as written");
@@ -199,6 +204,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Mapping);
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
+  add("scan_recurrences", scan_recurrences, "before nests that follow each other are joined again");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
@@ -249,6 +255,8 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");
+  add("scan_recurrences", scan_recurrences, "whole nests, before they are cut into blocks: its own are blocks already");
+  add("join_scatters", plain<join_scatters>, "what is one stream is sorted once");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");

@@ -280,6 +280,77 @@ Program volume_render() {
   return p.build();
 }
 
+/// Sums along rows that are kept all the way.
+Program cumulative_sums() {
+  ProgramBuilder p("cumulative_sums");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n, m});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = 0.0f;
+    for (auto j : p.loop("j", 0, m)) {
+      s += x(i, j);
+      y(i, j) = s;
+    }
+  }
+  return p.build();
+}
+
+/// A loss of deviations from an exponential average, whose decay is learned.
+Program moving_average() {
+  ProgramBuilder p("moving_average");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n}), decay = p.input<float>("decay", {});
+  auto mean = p.output<float>("mean", {n}), loss = p.output<float>("loss", {});
+  auto s = p.scalar<float>("s");
+  s = x(0);
+  loss() = 0.0f;
+  for (auto i : p.loop("i", 0, n)) {
+    s = decay() * s + (1.0f - decay()) * x(i);
+    mean(i) = s;
+    loss() += (x(i) - s) * (x(i) - s);
+  }
+  return p.build();
+}
+
+/// A velocity from forces, a position from velocities, both with friction: recurrences of which one feeds the other.
+Program damped_motion() {
+  ProgramBuilder p("damped_motion");
+  auto bodies = p.size("bodies"), t = p.size("t");
+  auto force = p.input<float>("force", {bodies, t}), friction = p.input<float>("friction", {bodies});
+  auto path = p.output<float>("path", {bodies, t}), heat = p.output<float>("heat", {bodies});
+  for (auto i : p.loop("i", 0, bodies)) {
+    auto v = p.scalar<float>("v"), q = p.scalar<float>("q"), lost = p.scalar<float>("lost");
+    v = 0.0f;
+    q = 1.0f;
+    heat(i) = 0.0f;
+    for (auto j : p.loop("j", 0, t)) {
+      lost = friction(i) * v;
+      v = v + 0.1f * force(i, j) - 0.1f * lost;
+      q += 0.1f * v;
+      heat(i) += lost * v;
+      path(i, j) = q;
+    }
+  }
+  return p.build();
+}
+
+/// How far a series is below its highest value so far.
+Program drawdown() {
+  ProgramBuilder p("drawdown");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto below = p.output<float>("below", {n});
+  auto high = p.scalar<float>("high");
+  high = x(0);
+  for (auto i : p.loop("i", 0, n)) {
+    high.max_with(x(i));
+    below(i) = (high - x(i)) * (high - x(i));
+  }
+  return p.build();
+}
+
 }  // namespace
 
 std::vector<Field> sequences() {
@@ -288,6 +359,11 @@ std::vector<Field> sequences() {
     HostArray& vol = arrays.at("vol");
     for (std::int64_t i = 0; i < vol.size(); ++i) vol.set(i, random.uniform(0.05, 0.2));
     arrays.at("spot").set(0, random.uniform(0.9, 1.1));
+  };
+  auto with_friction = [](const Sizes&, std::uint64_t seed, InputArrays& arrays) {
+    tools::Random random(seed);
+    HostArray& friction = arrays.at("friction");
+    for (std::int64_t i = 0; i < friction.size(); ++i) friction.set(i, random.uniform(0.5, 2));
   };
   auto small_f = [](const Sizes&, std::uint64_t seed, InputArrays& arrays) {
     tools::Random random(seed);
@@ -316,6 +392,13 @@ std::vector<Field> sequences() {
         {{"batch", 3}, {"t", 2}, {"s", 7}, {"k", 2}}}},
       {{"prefix_sums", "", prefix_sums, {{"n", 4000}, {"m", 256}}},
        {{{"n", 3}, {"m", 7}}, {{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 33}}, {{"n", 2}, {"m", 2}}}},
+      {{"cumulative_sums", "", cumulative_sums, {{"n", 8192}, {"m", 8192}}},
+       {{{"n", 2}, {"m", 1000}}, {{"n", 1}, {"m", 2049}}, {{"n", 3}, {"m", 31}}}},
+      {{"moving_average", "", moving_average, {{"n", 1 << 20}}},
+       {{{"n", 12345}}, {{"n", 1000}}, {{"n", 1}}, {{"n", 33}}}},
+      {{"damped_motion", "", damped_motion, {{"bodies", 64}, {"t", 100000}}, {}, {}, with_friction},
+       {{{"bodies", 2}, {"t", 1000}}, {{"bodies", 1}, {"t", 4099}}, {{"bodies", 3}, {"t", 2}}}},
+      {{"drawdown", "", drawdown, {{"n", 1 << 20}}}, {{{"n", 12345}}, {{"n", 257}}, {{"n", 2}}, {{"n", 32}}}},
       {{"volume_render", "", volume_render, {{"rays", 20000}, {"samples", 64}, {"grid", 256}}},
        {{{"rays", 3}, {"samples", 7}, {"grid", 5}},
         {{"rays", 7}, {"samples", 33}, {"grid", 3}},

@@ -4,6 +4,7 @@
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/recorder.h"
 #include "dsl/ir/printer.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <fmt/format.h>
 #include <optional>
@@ -74,6 +75,56 @@ Value ArrayHandle::extent(int dimension, SourceLocation where) const {
   return Value(array_->shape[static_cast<std::size_t>(dimension)].ptr());
 }
 
+int ArrayHandle::rank() const {
+  if (!array_) ir::fail_empty("ArrayHandle", {});
+  return static_cast<int>(array_->shape.size());
+}
+
+// ---- ArrayView ----
+
+ArrayView ArrayHandle::row(const Operand& i) const { return ArrayView(*this).row(i); }
+ArrayView ArrayHandle::row(const Operand& i, const Operand& j) const { return ArrayView(*this).row(i).row(j); }
+
+ArrayView ArrayHandle::reshaped(std::vector<Value> shape, SourceLocation where) const {
+  if (!array_) ir::fail_empty("ArrayHandle", where);
+  const auto recorder = ir::recorder_of(recorder_, where);
+  if (array_->shape.size() != 1)
+    recorder->fail(where, fmt::format("reshaped() of an array of rank {}", array_->shape.size()),
+                   "declare it with one dimension", array_->name);
+  if (shape.empty()) recorder->fail(where, "reshaped() to no dimensions", "give the new extents", array_->name);
+  ir::Expr product = ir::int_const(1);
+  for (const Value& extent : shape) product = product * recorder->size_expr(extent, "an extent", where);
+  if (!ir::same_value(product, array_->shape[0]))
+    recorder->fail(
+        where,
+        fmt::format("reshaped() to {} elements of an array of {}", ir::print(product), ir::print(array_->shape[0])),
+        "the product of the new extents has to be the declared one", array_->name);
+  ArrayView view(*this);
+  view.shape_ = std::move(shape);
+  return view;
+}
+
+ArrayView ArrayView::row(const Operand& i) const {
+  ArrayView result = *this;
+  result.leading_.push_back(i);
+  return result;
+}
+
+Element ArrayView::element(const std::vector<Operand>& indices, const SourceLocation& where) const {
+  std::vector<Operand> all = leading_;
+  all.insert(all.end(), indices.begin(), indices.end());
+  if (turns_ > 0 && !all.empty()) all[0] = Operand(all[0] % Operand(turns_, where), where);
+  if (shape_.empty()) return array_.element(all, where);
+  if (all.size() != shape_.size())
+    ir::recorder_of(array_.recorder_, where)
+        ->fail(where, fmt::format("{} indices for {} dimensions", all.size(), shape_.size()),
+               "give one index for each extent of reshaped()", array_.array_->name);
+  Value place = all[0].value;
+  for (std::size_t k = 1; k < all.size(); ++k)
+    place = Operand(Operand(place, where) * Operand(shape_[k], where), where) + all[k];
+  return array_.element({Operand(place, where)}, where);
+}
+
 // ---- LoopRange ----
 
 struct LoopRange::State {
@@ -92,7 +143,7 @@ LoopRange::Iterator LoopRange::begin() {
   const auto recorder = ir::recorder_of(state_->recorder, state_->where);
   if (state_->iterator) recorder->fail(state_->where, "a loop is iterated twice", "call p.loop() once for each loop");
   state_->depth = state_->open(*recorder);
-  state_->iterator.emplace(ir::var(recorder->iterator()).ptr());
+  state_->iterator.emplace(recorder->iterator().ptr());
   Iterator first;
   first.state_ = state_;
   first.at_end_ = false;
@@ -178,12 +229,41 @@ ArrayHandle ProgramBuilder::local(ScalarType type, const std::string& name, std:
   return {recorder(where).declare(ArrayRole::Local, type, name, shape, where), recorder_};
 }
 
+Value ProgramBuilder::let(const std::string& name, const Operand& value) {
+  const SourceLocation& where = value.location;
+  const ArrayHandle made = local(recorder(where).type_of(value.value, where), name, {}, where);
+  made(where) = value;
+  return Value(made(where), where);
+}
+
+ArrayView ProgramBuilder::in_turns(ArrayHandle array, std::int64_t count, const SourceLocation& where) const {
+  if (count < 1) recorder(where).fail(where, fmt::format("a ring of {} buffers", count), "state at least one");
+  ArrayView view(std::move(array));
+  view.turns_ = count;
+  return view;
+}
+
 LoopRange ProgramBuilder::loop(const std::string& name, const Value& lower, const Value& upper,
                                const LoopOptions& options, SourceLocation where) {
   recorder(where);
-  return {recorder_,
-          [=, at_most = options.at_most](ProgramRecorder& r) { return r.open_for(name, lower, upper, at_most, where); },
-          where};
+  return {recorder_, [=](ProgramRecorder& r) { return r.open_for(name, lower, upper, options, where); }, where};
+}
+
+LoopRange ProgramBuilder::loop(const std::string& name, const Value& upper, const LoopOptions& options,
+                               SourceLocation where) {
+  return loop(name, 0, upper, options, where);
+}
+LoopNest<2> ProgramBuilder::loop(const Axis& a, const Axis& b, std::source_location where) {
+  return {{loop(a.name, a.lower, a.upper, {}, where), loop(b.name, b.lower, b.upper, {}, where)}};
+}
+LoopNest<3> ProgramBuilder::loop(const Axis& a, const Axis& b, const Axis& c, std::source_location where) {
+  return {{loop(a.name, a.lower, a.upper, {}, where), loop(b.name, b.lower, b.upper, {}, where),
+           loop(c.name, c.lower, c.upper, {}, where)}};
+}
+LoopNest<4> ProgramBuilder::loop(const Axis& a, const Axis& b, const Axis& c, const Axis& d,
+                                 std::source_location where) {
+  return {{loop(a.name, a.lower, a.upper, {}, where), loop(b.name, b.lower, b.upper, {}, where),
+           loop(c.name, c.lower, c.upper, {}, where), loop(d.name, d.lower, d.upper, {}, where)}};
 }
 
 LoopRange ProgramBuilder::loop_while(const std::string& name, const Value& max_trips,

@@ -179,6 +179,11 @@ Expr ProgramRecorder::read(const ElementName& name, SourceLocation where) {
   return result;
 }
 
+ScalarType ProgramRecorder::type_of(const Value& value, SourceLocation where) const {
+  require_recording(where);
+  return value.node(where)->type;
+}
+
 std::shared_ptr<ElementName> ProgramRecorder::element(const Array& array, const std::vector<Operand>& operands,
                                                       const std::weak_ptr<ProgramRecorder>& self,
                                                       SourceLocation where) {

@@ -6,6 +6,7 @@
 #include "dsl/ir/program.h"
 
 #include <loopgrad/error.h>
+#include <loopgrad/program.h>
 #include <loopgrad/value.h>
 
 #include <functional>
@@ -19,8 +20,10 @@ namespace loopgrad::ir {
 struct ScopeHeader {
   Kind kind = Kind::Block;  // Block (the program), For, While or If
   Symbol iterator;          // For, While
+  Expr value;               // For, While: what the body calls the iterator
   Expr lower, upper;        // For; `upper` is max_trips of a While
   Expr at_most;             // For
+  bool descending = false;  // For
   Expr condition;           // While, If
   SourceLocation location;
 };
@@ -39,6 +42,9 @@ class ProgramRecorder {
   /// An expression in sizes and constants, as i64; `what` names it in the error otherwise.
   Expr size_expr(const Value& value, const std::string& what, SourceLocation where) const;
 
+  /// The type of a value, after checking that there is one.
+  ScalarType type_of(const Value& value, SourceLocation where) const;
+
   /// A name for the element, after checking rank and types of the indices. `self` is this recorder.
   std::shared_ptr<ElementName> element(const Array& array, const std::vector<Operand>& operands,
                                        const std::weak_ptr<ProgramRecorder>& self, SourceLocation where);
@@ -50,8 +56,8 @@ class ProgramRecorder {
   void reduce(const ElementName& target, ReduceOp op, const Value& value, SourceLocation where);
 
   /// Scopes nest; `depth()` identifies the innermost one. All return the depth of the scope that they opened.
-  std::size_t open_for(const std::string& name, const Value& lower, const Value& upper,
-                       const std::vector<Value>& at_most, SourceLocation where);
+  std::size_t open_for(const std::string& name, const Value& lower, const Value& upper, const LoopOptions& options,
+                       SourceLocation where);
   std::size_t open_while(const std::string& name, const Value& max_trips,
                          const std::function<Value(const Value&)>& condition, SourceLocation where);
   std::size_t open_if(const Value& condition, SourceLocation where);
@@ -61,7 +67,8 @@ class ProgramRecorder {
   std::int64_t close(std::size_t depth);
   /// Drops the scope and everything in it: its body was left before the end. `build` will refuse the program.
   void abandon(std::size_t depth);
-  Symbol iterator() const { return scopes_.back().header.iterator; }
+  /// What iterations of the innermost loop are known by: its iterator, or where that counts steps an expression of it.
+  Expr iterator() const { return scopes_.back().header.value; }
 
   std::shared_ptr<const Program> build(SourceLocation where);
 

@@ -48,16 +48,28 @@ std::size_t ProgramRecorder::open(ScopeHeader header) {
 }
 
 std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lower, const Value& upper,
-                                      const std::vector<Value>& at_most, SourceLocation where) {
+                                      const LoopOptions& options, SourceLocation where) {
   check_identifier(name, "loop", where);
+  if (options.step < 1)
+    fail(where, fmt::format("loop '{}' has the step {}", name, options.step),
+         "state at least 1, and .descending = true for the other direction");
   ScopeHeader header;
   header.kind = Kind::For;
   header.location = where;
   header.lower = with_names(bound(lower, fmt::format("the lower bound of loop '{}'", name), where), where);
   header.upper = with_names(bound(upper, fmt::format("the upper bound of loop '{}'", name), where), where);
+  const std::vector<Value>& at_most = options.at_most;
   if (at_most.size() > 1) fail(where, fmt::format("loop '{}' states at_most twice", name), "state one bound");
   if (!at_most.empty()) header.at_most = size_expr(at_most[0], fmt::format("at_most of loop '{}'", name), where);
   header.iterator = make_symbol(name);
+  header.descending = options.descending;
+  header.value = var(header.iterator);
+  if (options.step > 1) {  // the iterator counts the steps
+    const Expr step = int_const(options.step), first = header.lower;
+    header.upper = binary(BinaryOp::FloorDiv, header.upper - first + int_const(options.step - 1), step);
+    header.lower = int_const(0);
+    header.value = step * var(header.iterator) + first;
+  }
   return open(std::move(header));
 }
 
@@ -73,7 +85,8 @@ std::size_t ProgramRecorder::open_while(const std::string& name, const Value& ma
   if (has_load(header.upper))
     fail(where, fmt::format("max_trips of loop '{}' depends on data", name), "put data into the condition");
   header.iterator = make_symbol(name);
-  const Value iterator_value(var(header.iterator).ptr());
+  header.value = var(header.iterator);
+  const Value iterator_value(header.value.ptr());
   const std::size_t depth = open(std::move(header));
   try {
     const Value value = condition_of(iterator_value);
@@ -136,8 +149,8 @@ std::int64_t ProgramRecorder::close(std::size_t depth) {
   Item item;
   switch (header.kind) {
     case Kind::For:
-      item.stmt = for_loop(header.iterator, header.lower, header.upper, body, LoopMode::Forward, header.location,
-                           header.at_most);
+      item.stmt = for_loop(header.iterator, header.lower, header.upper, body,
+                           header.descending ? LoopMode::Backward : LoopMode::Forward, header.location, header.at_most);
       break;
     case Kind::While:
       item.stmt = while_loop(header.iterator, header.upper, header.condition, body, header.location);

@@ -239,5 +239,24 @@ TEST(Names, OfDerivativesAreNoOtherArrays) {
                            [] { tangent(with_name_of_a_gradient("t_y"), {.wrt = {"x"}}); });
 }
 
+TEST(OneMap, ServesForwardAndBackward) {
+  std::vector<double> x = {1, 2}, y(2), d_x(2), d_y = {1, 10};
+  ProgramBuilder p("square");
+  const Value n = p.size("n");
+  const ArrayHandle in = p.input<double>("x", {n}), out = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) out(i) = in(i)*in(i);
+  const Arguments all = {{"x", view(x.data(), {2})},
+                         {"y", view(y.data(), {2})},
+                         {"d_x", view(d_x.data(), {2})},
+                         {"d_y", view(d_y.data(), {2})}};
+  const GradientExecutable gradient = compile_gradient(p.build(), {}, {.target = Target::Interpreter});
+  gradient.forward(all);
+  gradient.backward(all);
+  EXPECT_EQ(d_x, (std::vector<double>{2, 40}));
+  Arguments more = all;
+  more["z"] = all.at("x");
+  EXPECT_THROW(gradient.forward(more), UsageError);
+}
+
 }  // namespace
 }  // namespace loopgrad::test

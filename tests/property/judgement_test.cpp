@@ -3,7 +3,8 @@
 #include "dsl/ir/rewriter.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
-#include "tools/fuzz/rough_sums.h"
+#include "tools/fuzz/reference.h"
+#include "tools/fuzz/rough_values.h"
 #include "tools/fuzz/session.h"
 
 #include <fmt/format.h>
@@ -130,6 +131,48 @@ TEST(Judgement, FindsALargeTermThatIsMissing) {
   EXPECT_TRUE(judge.finds(without));
 }
 
+/// y = start; y *= factor, n times.
+Case product_of(double start, double factor, std::int64_t n) {
+  ProgramBuilder p("product");
+  const Value count = p.size("n");
+  const ArrayHandle y = p.output<double>("y", {});
+  y() = start;
+  for ([[maybe_unused]] const Value i : p.loop("i", 0, count)) y() *= factor;
+  return case_of(p.build(), {{"n", n}});
+}
+
+TEST(Judgement, ProductsWhoseFactorsOverflowInSomeOrderAreNotCompared) {
+  for (const double factor : {1.5, 0.6}) {
+    Judge judge(product_of(0, factor, 3000));
+    EXPECT_FALSE(judge.finds(with(judge.exact(), "y", 0, std::nan(""))));
+    EXPECT_TRUE(judge.was_unstable());
+    Judge shorter(product_of(1, factor, 12));
+    EXPECT_TRUE(shorter.finds(with(shorter.exact(), "y", 0, 1.001)));
+  }
+}
+
+/// One unit in the last place of the product, in f64, is 6e-8.
+TEST(Judgement, InterpretedProgramsMayRoundInAnotherOrder) {
+  ProgramBuilder p("sine");
+  const Value n = p.size("n");
+  const ArrayHandle x = p.input<double>("x", {}), y = p.output<double>("y", {});
+  const ArrayHandle product = p.local<double>("product", {});
+  product() = 1.0;
+  for ([[maybe_unused]] const Value i : p.loop("i", 0, n)) product() *= 1.5;
+  for ([[maybe_unused]] const Value i : p.loop("j", 0, 2)) product() += 0.7;
+  y() = sin(product()) + x();
+  const Case c = case_of(p.build(), {{"n", 50}});
+  Reference reference(c.program, make_arrays(c, true), c.sizes, {}, 1);
+  reference.run_primal();
+  const auto moved_by = [&](double error) {
+    Arrays arrays = copy_of(reference.outputs());
+    arrays.at("y").set(0, arrays.at("y").get(0) + error);
+    return arrays;
+  };
+  EXPECT_NO_THROW(reference.expect_outputs(moved_by(6e-8)));
+  EXPECT_THROW(reference.expect_outputs(moved_by(6e-5)), Disagreement);
+}
+
 // ---- mistakes in random programs ----
 
 enum class Mistake { Coefficient, MissingSum, MissingTerm };
@@ -225,13 +268,53 @@ TEST(FuzzSession, CountsWhatIsNotFiniteAndDoesNotCompileIt) {
   EXPECT_TRUE(result.findings.empty());
 }
 
-TEST(RoughSums, FollowEachStepByItsError) {
+/// exp(x) - 1 for x near 0, where libraries differ by a unit in the last place of exp.
+TEST(Judgement, AllowsForFunctionsWhoseResultsCancel) {
+  ProgramBuilder p("cancelled");
+  const ArrayHandle x = p.input<float>("x", {1}), y = p.output<float>("y", {1});
+  y(0) = 100.0f * (exp(x(0) * 1e-4f) - 1.0f);
+  Judge judge(case_of(p.build(), {}));
+  const Arrays here = judge.results_of(judge.judged().program.ir());
+  const double step = 100 * 0x1p-23;
+  ASSERT_GT(std::abs(here.at("y").get(0)), 1e-3);
+  Arrays there = copy_of(here);
+  there.at("y").set(0, here.at("y").get(0) + step);
+  EXPECT_FALSE(judge.finds(there));
+  EXPECT_FALSE(judge.was_unstable());
+  there.at("y").set(0, here.at("y").get(0) + 30 * step);
+  EXPECT_TRUE(judge.finds(there));
+}
+
+TEST(RoughValues, FollowEachFunctionByItsError) {
+  ProgramBuilder p("functions");
+  const ArrayHandle x = p.input<float>("x", {}), y = p.output<float>("y", {});
+  y() = exp(x()) + sqrt(abs(x())) + exp(x() + 1.0f);
+  EXPECT_EQ(ir::print(rough_values(p.build().ir(), 0).body),
+            R"(y = exp(x) + exp(x)*2.3841858e-07 + sqrt(abs(x)) + (exp(x + 1) + exp(x + 1)*2.3841858e-07)
+)");
+}
+
+TEST(RoughValues, FollowFactorsAboveAndBelowOne) {
+  EXPECT_EQ(ir::print(rough_values(product_of(0, 1.5, 3).program.ir(), 0).body), R"(local f64 y_below
+local f64 y_above
+y = 0
+y_above = 1
+y_below = 1
+for i in 0..n:
+  y_above *= max(abs(1.5), 1)
+  y_below *= select(abs(1.5) == 0f64, 1, min(abs(1.5), 1))
+  y *= 1.5
+  y += select(y_above > 1.7976931348623157e+308 || y_below < 2.2250738585072014e-308, inf, 1.1102230246251565e-16*abs(y))
+)");
+}
+
+TEST(RoughValues, FollowEachStepByItsError) {
   ProgramBuilder p("rough");
   const Value n = p.size("n");
   const ArrayHandle x = p.input<float>("x", {n}), y = p.inout<float>("y", {n});
   y(0) = 0.0f;
   for (const Value i : p.loop("i", 0, n)) y(0) += x(i);
-  EXPECT_EQ(ir::print(rough_sums(p.build().ir(), 0).body), R"(local f32 y_mass[n]
+  EXPECT_EQ(ir::print(rough_values(p.build().ir(), 0).body), R"(local f32 y_mass[n]
 y[0] = 0
 y_mass[0] = abs(y[0])
 for i in 0..n:

@@ -1,7 +1,7 @@
 #include "tools/fuzz/agreement.h"
 
 #include "dsl/ir/visit.h"
-#include "tools/fuzz/rough_sums.h"
+#include "tools/fuzz/rough_values.h"
 #include "tools/support/random.h"
 
 #include <loopgrad/error.h>
@@ -44,7 +44,7 @@ Precision precision_of(const ir::Program& program) {
 constexpr double tolerated_spreads = 30;
 // The errors of the run and of the reference, each in an order of its own: where the terms of the one come first that
 // come last in the other, its partial sums are twice as large on average.
-constexpr double tolerated_errors_of_sums = 4;
+constexpr double tolerated_errors_of_rounding = 4;
 constexpr double least_certain = 0.6;  // where so much of the largest number is tolerated, there is nothing to compare
 
 /// The same arrays with f64 for all floats.
@@ -65,11 +65,11 @@ Arrays widened(const Arrays& arrays) {
 }
 
 /// NaN counts as more than anything, and is kept.
-void widen(double& spread, double change) {
-  if (!std::isnan(spread) && !(change <= spread)) spread = change;
-}
 void widen(double& spread, const HostArray& one, const HostArray& other) {
-  for (std::int64_t i = 0; i < one.size(); ++i) widen(spread, std::abs(one.get(i) - other.get(i)));
+  for (std::int64_t i = 0; i < one.size(); ++i) {
+    const double change = std::abs(one.get(i) - other.get(i));
+    if (!std::isnan(spread) && !(change <= spread)) spread = change;
+  }
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ NativeReference::NativeReference(const Case& c, const GradientOptions& what, boo
 Arrays NativeReference::run_on(const Arrays& inputs, bool f64, std::optional<std::uint64_t> rough) const {
   const Interpretation how{.f64 = f64, .checked = false};
   const auto with_errors = [&](const Program& program) {
-    return rough ? rough_sums(program.ir(), *rough) : program.ir();
+    return rough ? rough_values(program.ir(), *rough) : program.ir();
   };
   Arrays arrays = copy_of(inputs);
   if (!with_gradient_) {
@@ -139,7 +139,7 @@ void NativeReference::expect_array(const std::string& name, const HostArray& act
     if (std::abs(a - e) <= tolerance_ * scale) continue;
     find_spread();
     const double tolerated = tolerated_spreads * spread_.at(name) +
-                             tolerated_errors_of_sums * errors_of_sums_.at(name)[static_cast<std::size_t>(i)];
+                             tolerated_errors_of_rounding * errors_of_rounding_.at(name)[static_cast<std::size_t>(i)];
     if (!(tolerated < least_certain * scale)) {  // also for what is not finite
       was_unstable_ = true;
       continue;
@@ -161,35 +161,18 @@ void NativeReference::find_spread() {
     const Arrays moved = run_on(inputs, false);
     for (const auto& [name, array] : results_) widen(spread_[name], array, moved.at(name));
   }
-  find_errors_of_sums();
+  find_errors_of_rounding();
   if (!is_half_) return;
   // A sum that is rounded to a few bits at each step stands still while its terms go on; it does so wherever it starts.
   const Arrays wide = run_on(widened(inputs_), true);
   for (const auto& [name, array] : results_) widen(spread_[name], array, wide.at(name));
 }
 
-/// In f64, where a small error is not rounded away. Signs of errors in different statements may cancel out, so several
-/// runs draw them.
-void NativeReference::find_errors_of_sums() {
-  constexpr std::uint64_t runs = 4;
-  for (const auto& [name, array] : results_) errors_of_sums_[name].assign(static_cast<std::size_t>(array.size()), 0);
-  const Arrays inputs = widened(inputs_), exact = run_on(inputs, true);
-  for (std::uint64_t k = 0; k < runs; ++k) {
-    Arrays rough;
-    try {
-      rough = run_on(inputs, true, k == 0 ? 0 : case_.seed + k);
-    } catch (const RuntimeError&) {  // an index that was computed from a sum
-      for (auto& [name, errors] : errors_of_sums_)
-        std::fill(errors.begin(), errors.end(), std::numeric_limits<double>::infinity());
-      return;
-    }
-    for (auto& [name, errors] : errors_of_sums_) {
-      for (std::size_t i = 0; i < errors.size(); ++i) {
-        const auto at = static_cast<std::int64_t>(i);
-        widen(errors[i], std::abs(rough.at(name).get(at) - exact.at(name).get(at)));
-      }
-    }
-  }
+/// In f64, where a small error is not rounded away.
+void NativeReference::find_errors_of_rounding() {
+  const Arrays inputs = widened(inputs_);
+  errors_of_rounding_ = errors_of_rounding(run_on(inputs, true), case_.seed,
+                                           [&](std::uint64_t seed) { return run_on(inputs, true, seed); });
 }
 
 }  // namespace loopgrad::fuzz

@@ -17,6 +17,8 @@ void Writer::pattern() {
                                             SHAPE(ping_pong),
                                             SHAPE(carried_scalar),
                                             SHAPE(recurrence),
+                                            SHAPE(linear_recurrence),
+                                            SHAPE(linear_recurrence),
                                             SHAPE(softmax_row),
                                             SHAPE(csr_sum),
                                             SHAPE(csr_sum),
@@ -134,6 +136,48 @@ void Writer::recurrence() {
     else x.handle(at) += 0.3 * here * squash(before);
   });
   each(space, [&](const Value& i) { sink(x.handle(i)); });
+}
+
+// Carried values that a machine may do in pieces: linear, sums, products, extrema, one from another, with resets, in
+// scalars or elements, up or down, in rows or columns, long enough for several pieces.
+void Writer::linear_recurrence() {
+  const Extent steps{.pad = static_cast<int>(1 + below(chance(70) ? 40 : 300))}, rows{.size = some_size()};
+  const bool across = chance(30), by_element = chance(40), down = chance(30);
+  const ArrayInfo x = across ? filled_local("x", {steps, rows}) : filled_local("x", {rows, steps});
+  const auto at = [&](const Value& row, const Value& j) { return across ? x.handle(j, row) : x.handle(row, j); };
+  const Value count = value_of(steps);
+  const int kind = static_cast<int>(below(6));
+  const auto row_of = [&](const Value& row) {
+    const ArrayInfo s = declare(ir::ArrayRole::Local, "s", {}), v = declare(ir::ArrayRole::Local, "v", {});
+    s.handle() = bounded(0);
+    v.handle() = constant();
+    each(by_element ? 1 : 0, count, steps, [&](const Value& j) {
+      const Value place = down ? count - 1 - j : j;
+      const Value term = 0.3 * squash(at(row, place));
+      if (by_element) {
+        const Value before = at(row, down ? place + 1 : place - 1);
+        if (kind == 0) at(row, place) += before * 0.5;
+        else if (kind == 1) at(row, place) = max(before, at(row, place));
+        else at(row, place) = (0.4 + term) * before + 0.2 * at(row, place);
+        return;
+      }
+      if (kind == 0) s.handle() += term;
+      else if (kind == 1) s.handle().max_with(at(row, place));
+      else if (kind == 2) s.handle() *= 1 - 0.3 * term * term;
+      else s.handle() = (0.5 + term) * s.handle() + 0.2 * at(row, place);
+      if (kind == 4) builder_.when(j % 7 == 3, [&] { s.handle() = constant(); });
+      if (kind == 5) {
+        v.handle() = 0.8 * v.handle() + 0.1 * s.handle();
+        at(row, place) = v.handle() - s.handle();
+      } else {
+        at(row, place) = 0.5 * s.handle();
+      }
+      if (chance(30)) sink(s.handle());
+    });
+    if (chance(50)) sink(s.handle());
+  };
+  each(rows, row_of);
+  each(rows, [&](const Value& row) { each(steps, [&](const Value& j) { sink(at(row, j)); }); });
 }
 
 void Writer::softmax_row() {

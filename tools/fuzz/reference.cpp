@@ -1,5 +1,6 @@
 #include "tools/fuzz/reference.h"
 
+#include "tools/fuzz/rough_values.h"
 #include "tools/support/random.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@ namespace loopgrad::fuzz {
 namespace {
 
 constexpr double tolerance = 1e-8;  // of f64, relative to the largest number of its kind
+constexpr double tolerated_errors = 4;
 
 bool names(const std::vector<std::string>& list, const std::string& name) {
   return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
@@ -39,9 +41,9 @@ void Reference::run_primal() {
 }
 
 void Reference::run_tangent(int elements) {
-  const Program forward_mode = tangent(program_, what_);
+  tangent_ = tangent(program_, what_).ir();
   std::vector<std::pair<std::string, std::int64_t>> all;
-  for (const ir::Array& t : forward_mode.ir().arrays) {
+  for (const ir::Array& t : tangent_.arrays) {
     if (!is_tangent_input(t)) continue;
     for (std::int64_t i = 0; i < inputs_.at(t->name.substr(2)).size(); ++i) all.emplace_back(t->name.substr(2), i);
   }
@@ -49,34 +51,43 @@ void Reference::run_tangent(int elements) {
   for (std::size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
   if (all.size() > static_cast<std::size_t>(elements)) all.resize(static_cast<std::size_t>(elements));
-  for (std::uint64_t i = 0; i < 2; ++i) add_direction(forward_mode.ir(), "a random direction", "", 0, i);
-  for (const auto& [array, element] : all)
-    add_direction(forward_mode.ir(), fmt::format("{}[{}]", array, element), array, element, 0);
+  for (std::uint64_t i = 0; i < 2; ++i) add_direction("a random direction", "", 0, i);
+  for (const auto& [array, element] : all) add_direction(fmt::format("{}[{}]", array, element), array, element, 0);
 }
 
 /// The direction of one element, or a random one when `array` is empty.
-void Reference::add_direction(const ir::Program& tangent, std::string name, const std::string& array,
-                              std::int64_t element, std::uint64_t seed) {
+void Reference::add_direction(std::string name, const std::string& array, std::int64_t element, std::uint64_t seed) {
   Direction direction;
   direction.name = std::move(name);
-  Arrays arrays = copy_of(inputs_);
-  for (const ir::Array& t : tangent.arrays) {
+  for (const ir::Array& t : tangent_.arrays) {
     if (!is_tangent_input(t)) continue;
     const std::string of = t->name.substr(2);
     const HostArray& input = inputs_.at(of);
     HostArray along =
         array.empty() ? random_like(input, of, seed_ + 11 + seed) : HostArray(input.type(), input.shape());
     if (of == array) along.set(element, 1);
-    arrays[t->name] = copy_of(along);
     direction.tangents[t->name] = std::move(along);
   }
-  run(tangent, arrays, sizes_, {});
+  const Arrays arrays = run_along(direction, tangent_);
   expect_outputs(arrays);
-  for (const auto& [d, given] : incoming_) direction.derivative += dot(given, arrays.at("t_" + d.substr(2)));
+  direction.derivative = derivative_in(arrays);
   if (!std::isfinite(direction.derivative))
     throw Disagreement("the derivative along " + direction.name + " is not finite");
   largest_ = std::max(largest_, std::abs(direction.derivative));
   directions_.push_back(std::move(direction));
+}
+
+Arrays Reference::run_along(const Direction& direction, const ir::Program& tangent, bool checked) const {
+  Arrays arrays = copy_of(inputs_);
+  for (const auto& [t, along] : direction.tangents) arrays[t] = copy_of(along);
+  run(tangent, arrays, sizes_, {.checked = checked});
+  return arrays;
+}
+
+double Reference::derivative_in(const Arrays& arrays) const {
+  double derivative = 0;
+  for (const auto& [d, given] : incoming_) derivative += dot(given, arrays.at("t_" + d.substr(2)));
+  return derivative;
 }
 
 void Reference::expect_outputs(const Arrays& arrays) const {
@@ -86,17 +97,44 @@ void Reference::expect_outputs(const Arrays& arrays) const {
     if (!is_float(expected.type())) scale = 0;  // integers are exact
     for (std::int64_t i = 0; i < expected.size(); ++i) {
       const double value = arrays.at(name).get(i);
-      if (!(std::abs(value - expected.get(i)) <= tolerance * scale))
+      if (std::abs(value - expected.get(i)) <= tolerance * scale) continue;
+      const double error = is_float(expected.type()) ? error_of_rounding(name, i) : 0;
+      if (std::isfinite(error) && !(std::abs(value - expected.get(i)) <= tolerance * scale + tolerated_errors * error))
         throw Disagreement(fmt::format("'{}' element {} is {}, not {}", name, i, value, expected.get(i)));
     }
   }
+}
+
+double Reference::error_of_rounding(const std::string& name, std::int64_t element) const {
+  if (errors_of_rounding_.empty())
+    errors_of_rounding_ = errors_of_rounding(outputs_, seed_, [&](std::uint64_t seed) {
+      Arrays arrays = copy_of(inputs_);
+      run(rough_values(program_.ir(), seed, true), arrays, sizes_, {.checked = false});
+      return arrays;
+    });
+  return errors_of_rounding_.at(name)[static_cast<std::size_t>(element)];
+}
+
+/// Of its derivative.
+double Reference::error_of_rounding(const Direction& direction) const {
+  HostArray exact(ScalarType::F64, {});
+  exact.set(0, direction.derivative);
+  const auto errors = errors_of_rounding({{"", exact}}, seed_, [&](std::uint64_t seed) {
+    HostArray rough(ScalarType::F64, {});
+    rough.set(0, derivative_in(run_along(direction, rough_values(tangent_, seed, true), false)));
+    return Arrays{{"", rough}};
+  });
+  return errors.at("").front();
 }
 
 void Reference::expect_gradient(const Arrays& arrays) const {
   for (const Direction& direction : directions_) {
     double value = 0;
     for (const auto& [t, along] : direction.tangents) value += dot(arrays.at("d_" + t.substr(2)), along);
-    if (!(std::abs(value - direction.derivative) <= tolerance * (1e-3 + largest_)))
+    const double off = std::abs(value - direction.derivative), tolerated = tolerance * (1e-3 + largest_);
+    if (off <= tolerated) continue;
+    const double error = error_of_rounding(direction);
+    if (std::isfinite(error) && !(off <= tolerated + tolerated_errors * error))
       throw Disagreement(
           fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
   }

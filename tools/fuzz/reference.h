@@ -23,7 +23,7 @@ class Reference {
   double largest() const { return largest_; }  // derivative
   const Program& program() const { return program_; }
 
-  /// Throw Disagreement.
+  /// Throw Disagreement. Outputs may differ by what rounding in another order makes of them (rough_values.h).
   void expect_outputs(const Arrays& arrays) const;
   void expect_gradient(const Arrays& arrays) const;
 
@@ -33,16 +33,21 @@ class Reference {
     double derivative = 0;  // of <incoming, outputs>
     std::string name;
   };
-  void add_direction(const ir::Program& tangent, std::string name, const std::string& array, std::int64_t element,
-                     std::uint64_t seed);
+  void add_direction(std::string name, const std::string& array, std::int64_t element, std::uint64_t seed);
+  Arrays run_along(const Direction& direction, const ir::Program& tangent, bool checked = true) const;
+  double derivative_in(const Arrays& tangents) const;
+  double error_of_rounding(const std::string& name, std::int64_t element) const;
+  double error_of_rounding(const Direction& direction) const;
 
   Program program_;
+  ir::Program tangent_;
   Arrays inputs_, outputs_, incoming_;
   Sizes sizes_;
   GradientOptions what_;
   std::uint64_t seed_;
   std::vector<Direction> directions_;
   double largest_ = 0;
+  mutable std::map<std::string, std::vector<double>> errors_of_rounding_;  // empty: not needed yet
 };
 
 /// Differentiates and runs forward and backward program in each of the forms; `stage` says what is going on.

@@ -3,7 +3,8 @@
 
 namespace loopgrad::fuzz {
 
-Writer::Writer(std::uint64_t seed, const Axes& axes) : axes_(axes), seed_(seed), random_(seed), builder_("random") {
+Writer::Writer(std::uint64_t seed, const Axes& axes)
+    : axes_(axes), seed_(seed), random_(seed), orders_(seed + 0x0f0f0f), builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
 }
@@ -82,23 +83,41 @@ void Writer::update() {
 void Writer::loop(int depth) {
   const int statements = 1 + static_cast<int>(below(3));
   const auto nested = [&](const Value&) { body(depth + 1, statements); };
+  const LoopOptions options = other_order();
   if (!iterators_.empty() && chance(40)) {
     const IteratorInfo outer = one_of(iterators_);
     switch (below(4)) {
-      case 0: return each(0, outer.value + 1, outer.upper, nested);
-      case 1: return each(0, outer.value, outer.upper, nested);
-      case 2: return each(outer.value, value_of(outer.upper), outer.upper, nested);
-      default: return each(outer.value + 1, value_of(outer.upper), outer.upper, nested);
+      case 0: return each(0, outer.value + 1, outer.upper, nested, options);
+      case 1: return each(0, outer.value, outer.upper, nested, options);
+      case 2: return each(outer.value, value_of(outer.upper), outer.upper, nested, options);
+      default: return each(outer.value + 1, value_of(outer.upper), outer.upper, nested, options);
     }
   }
   const Extent extent{.size = some_size(), .pad = chance(15) ? 1 : 0};
   switch (below(12)) {
-    case 0: return each(1, value_of(extent), extent, nested);
-    case 1: return each(1, value_of(extent) - 1, extent, nested);
-    case 2: return each({.pad = 1 + static_cast<int>(below(3))}, nested);
-    case 3: return each(0, value_of(extent) / 2, extent, nested);
-    default: return each(extent, nested);
+    case 0: return each(1, value_of(extent), extent, nested, options);
+    case 1: return each(1, value_of(extent) - 1, extent, nested, options);
+    case 2: {
+      const Extent few{.pad = 1 + static_cast<int>(below(3))};
+      return each(0, value_of(few), few, nested, options);
+    }
+    case 3: return each(0, value_of(extent) / 2, extent, nested, options);
+    default: return each(0, value_of(extent), extent, nested, options);
   }
+}
+
+/// Loops that go down, or leave iterations out. Drawn apart, so that a seed has the program that it had without them.
+LoopOptions Writer::other_order() {
+  LoopOptions options;
+  if (orders_.below(100) < 6) {
+    options.descending = true;
+    traits_.insert("loop: descending");
+  }
+  if (orders_.below(100) < 6) {
+    options.step = 2 + orders_.below(2);
+    traits_.insert("loop: strided");
+  }
+  return options;
 }
 
 void Writer::branch(int depth) {

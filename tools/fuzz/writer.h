@@ -118,6 +118,7 @@ class Writer {
   void statement(int depth);
   void update();
   void loop(int depth);
+  LoopOptions other_order();
   void branch(int depth);
   void local_scalar();
   void local_array(int depth);
@@ -135,6 +136,7 @@ class Writer {
   void ping_pong();
   void carried_scalar();
   void recurrence();
+  void linear_recurrence();
   void softmax_row();
   void csr_sum();
   void indirect_scatter();
@@ -181,6 +183,7 @@ class Writer {
   Axes axes_;
   std::uint64_t seed_;
   tools::Random random_;
+  tools::Random orders_;  // of loops
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
   bool mixed_ = false;     // arrays of all float types

@@ -177,19 +177,49 @@ bool is_innermost(const ir::For& loop) {
   return !inner && size <= large_body;
 }
 
+// What is known of a condition where those of the list hold: it is one of them, or denies one.
+std::optional<bool> decided_by(const std::vector<Expr>& holding, const Expr& condition) {
+  const auto holds = [&](const Expr& e) {
+    return std::any_of(holding.begin(), holding.end(), [&](const Expr& other) { return ir::equal(e, other); });
+  };
+  if (holds(condition)) return true;
+  const auto* node = condition.as<ir::Unary>();
+  return node && node->op == ir::UnaryOp::Not && holds(node->a) ? std::optional(false) : std::nullopt;
+}
+
 // The body where all conditions that `guards` has taken in hold.
 Stmt without_guards(const ir::For& loop, Guards& guards) {
-  return ir::rewrite(
+  std::vector<Expr> taken;
+  const auto take = [&](const Expr& condition) {
+    const bool usable = guards.add(condition);
+    if (usable) taken.push_back(condition);
+    return usable;
+  };
+  const Stmt body = ir::rewrite(
       loop.body,
       [&](const Expr& e) -> std::optional<Expr> {
         auto* node = e.as<ir::Select>();
-        if (!node || !mentions(node->condition, loop.iterator) || !guards.add(node->condition)) return std::nullopt;
+        if (!node || !mentions(node->condition, loop.iterator) || !take(node->condition)) return std::nullopt;
         return node->a;
       },
       [&](const Stmt& s) -> std::optional<Stmt> {
         auto* node = s.as<ir::If>();
-        if (!node || node->else_body || !guards.add(node->condition)) return std::nullopt;
+        if (!node || node->else_body || !take(node->condition)) return std::nullopt;
         return node->then_body;
+      });
+  // Others ask for the same or the opposite.
+  return ir::rewrite(
+      body,
+      [&](const Expr& e) -> std::optional<Expr> {
+        auto* node = e.as<ir::Select>();
+        const std::optional<bool> known = node ? decided_by(taken, node->condition) : std::nullopt;
+        return known ? std::optional(*known ? node->a : node->b) : std::nullopt;
+      },
+      [&](const Stmt& s) -> std::optional<Stmt> {
+        auto* node = s.as<ir::If>();
+        const std::optional<bool> known = node ? decided_by(taken, node->condition) : std::nullopt;
+        if (!known) return std::nullopt;
+        return *known ? node->then_body : node->else_body ? node->else_body : ir::block({});
       });
 }
 

@@ -32,6 +32,8 @@ struct Machine {
   std::int64_t most_partials = 1;   // partial results of one sum, whatever the number of threads
   std::int64_t enough_threads = 1;  // fewer iterations at once leave the machine half empty
   std::int64_t most_in_place = 0;   // levels of a window of which one may take the place of another; 0: any number
+  std::int64_t least_scanned = 0;   // iterations of a recurrence from which on pieces of it side by side pay; 0: never
+  std::int64_t scan_tile = 0;       // iterations of it that a block of a GPU does together
   bool sorts_scatters = false;      // iterations are sorted by targets that data decide, at the speed of memory
   bool counts_kernels = false;      // many small parallel loops in a row cost more than what is in them
 

@@ -89,7 +89,7 @@ class GradientExecutable {
   GradientExecutable(GradientExecutable&&) noexcept = default;
   GradientExecutable& operator=(GradientExecutable&&) noexcept = default;
 
-  /// Runs the primal program and fills the tape.
+  /// Runs the primal program and fills the tape. Arrays that only `backward` takes may be given too and are ignored.
   void forward(const Arguments& arguments, const Sizes& sizes = {}, const RunOptions& options = {}) const;
   /// Runs the backward program on the tape of the last `forward`. Takes `d_` arrays and those of the primal's arrays
   /// that the backward program reads (others may be given too and are ignored).

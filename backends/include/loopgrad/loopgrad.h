@@ -10,5 +10,6 @@
 #include <loopgrad/report.h>
 #include <loopgrad/schedule.h>
 #include <loopgrad/signature.h>
+#include <loopgrad/small.h>
 #include <loopgrad/types.h>
 #include <loopgrad/value.h>

@@ -3,6 +3,7 @@
 
 #include <loopgrad/value.h>
 
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -32,6 +33,8 @@ class Program {
   std::shared_ptr<const ir::Program> program_;
 };
 
+class ArrayView;
+
 /// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`.
 class ArrayHandle {
  public:
@@ -50,8 +53,18 @@ class ArrayHandle {
   }
   /// The declared extent of a dimension.
   Value extent(int dimension, SourceLocation where = std::source_location::current()) const;
+  int rank() const;
+
+  /// What is left of the array when its first indices are these: `x.row(i)(j)` is `x(i, j)`. A name for a place, like
+  /// `x` itself: nothing is copied.
+  ArrayView row(const Operand& i) const;
+  ArrayView row(const Operand& i, const Operand& j) const;
+  /// An array of rank one as one with this shape: `x.reshaped({n, m})(i, j)` is `x(i*m + j)`. The product of the
+  /// extents must be the array's own.
+  ArrayView reshaped(std::vector<Value> shape, SourceLocation where = std::source_location::current()) const;
 
  private:
+  friend class ArrayView;
   friend class ProgramBuilder;
   ArrayHandle(std::shared_ptr<const ir::ArrayDecl> array, std::weak_ptr<ir::ProgramRecorder> recorder)
       : array_(std::move(array)), recorder_(std::move(recorder)) {}
@@ -59,6 +72,38 @@ class ArrayHandle {
 
   std::shared_ptr<const ir::ArrayDecl> array_;
   std::weak_ptr<ir::ProgramRecorder> recorder_;
+};
+
+/// An array seen in another way: rows of it, or another shape (see `ArrayHandle::row` and `reshaped`), or buffers that
+/// take turns (`ProgramBuilder::ring`). Elements are named as those of an array are.
+class ArrayView {
+ public:
+  /// All of the array, as it is.
+  ArrayView(ArrayHandle array) : array_(std::move(array)) {}
+
+  Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
+  Element operator()(const Operand& i) const { return element({i}, i.location); }
+  Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
+  Element operator()(const Operand& i, const Operand& j, const Operand& k) const {
+    return element({i, j, k}, i.location);
+  }
+  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
+    return element({i, j, k, l}, i.location);
+  }
+  Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
+    return element(indices, where);
+  }
+  ArrayView row(const Operand& i) const;
+
+ private:
+  friend class ArrayHandle;
+  friend class ProgramBuilder;
+  Element element(const std::vector<Operand>& indices, const SourceLocation& where) const;
+
+  ArrayHandle array_;
+  std::vector<Operand> leading_;  // indices that come first
+  std::vector<Value> shape_;      // reshaped to this; empty: as declared
+  std::int64_t turns_ = 0;        // the first index counts modulo this; 0: it does not
 };
 
 /// A loop being recorded: iterating over it once yields the iterator as a Value. Lives in a range-based `for` only:
@@ -99,6 +144,50 @@ struct LoopOptions {
   /// A promise that the loop makes at most this many trips (an expression in sizes). Lets a gradient size its tape when
   /// the bounds are computed by the program itself.
   std::vector<Value> at_most = {};
+  /// Every so manieth iteration: lower, lower + step, ... At least 1.
+  std::int64_t step = 1;
+  /// The same iterations from the last to the first.
+  bool descending = false;
+};
+
+/// One loop of several in one `for`: 0, ..., upper - 1, or lower, ..., upper - 1.
+struct Axis {
+  Axis(std::string name, Value upper) : name(std::move(name)), lower(0), upper(std::move(upper)) {}
+  Axis(std::string name, Value lower, Value upper)
+      : name(std::move(name)), lower(std::move(lower)), upper(std::move(upper)) {}
+  std::string name;
+  Value lower, upper;
+};
+
+/// Loops inside each other as one range: `for (auto [i, j] : p.loop({"i", n}, {"j", m}))`. What holds for a LoopRange
+/// holds for it.
+template <std::size_t N>
+struct LoopNest {
+  class Iterator {
+   public:
+    std::array<Value, N> operator*() const {
+      std::array<Value, N> values;
+      for (std::size_t k = 0; k < N; ++k) values[k] = *at_[k];
+      return values;
+    }
+    Iterator& operator++() {
+      for (std::size_t k = N; k-- > 0;) ++at_[k];
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_[0] != other.at_[0]; }
+
+   private:
+    friend struct LoopNest;
+    std::array<LoopRange::Iterator, N> at_;
+  };
+  Iterator begin() {
+    Iterator first;
+    for (std::size_t k = 0; k < N; ++k) first.at_[k] = loops[k].begin();
+    return first;
+  }
+  Iterator end() { return {}; }
+
+  std::array<LoopRange, N> loops;  // outermost first
 };
 
 class OpenBody;
@@ -191,6 +280,33 @@ class ProgramBuilder {
   Element scalar(const std::string& name, SourceLocation where = std::source_location::current()) {
     return local(scalar_type<T>(), name, {}, where)();
   }
+  /// The same with an initial value. **Example:** `auto s = p.scalar<float>("s", 0);`
+  template <class T>
+  Element scalar(const std::string& name, const Operand& initial) {
+    Element s = local(scalar_type<T>(), name, {}, initial.location)();
+    s = initial;
+    return s;
+  }
+  /// A value that is computed here, once, under a name that listings show: what is returned stays what it is, whatever
+  /// is written later. **Example:** `auto r2 = p.let("r2", dx*dx + dy*dy);`
+  Value let(const std::string& name, const Operand& value);
+  /// A local array that holds these numbers. **Example:** `auto w = p.table<float>("w", {0.25, 0.5, 0.25});`
+  template <class T>
+  ArrayHandle table(const std::string& name, const std::vector<T>& numbers,
+                    SourceLocation where = std::source_location::current()) {
+    ArrayHandle array = local(scalar_type<T>(), name, {static_cast<std::int64_t>(numbers.size())}, where);
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      array.at({Operand(static_cast<std::int64_t>(k), where)}, where) = Operand(T(numbers[k]), where);
+    return array;
+  }
+  /// `count` buffers of that shape that take turns: `u(t, i)` is element i of the buffer of number t modulo `count`, so
+  /// that a step of a time loop reads `u(t, i)` and writes `u(t + 1, i)`, and nothing is swapped or copied.
+  template <class T>
+  ArrayView ring(const std::string& name, std::int64_t count, std::vector<Value> shape,
+                 SourceLocation where = std::source_location::current()) {
+    shape.insert(shape.begin(), count);
+    return in_turns(local(scalar_type<T>(), name, std::move(shape), where), count, where);
+  }
   ArrayHandle input(ScalarType type, const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current());
   ArrayHandle output(ScalarType type, const std::string& name, std::vector<Value> shape,
@@ -203,6 +319,17 @@ class ProgramBuilder {
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
   [[nodiscard]] LoopRange loop(const std::string& name, const Value& lower, const Value& upper,
                                const LoopOptions& options = {}, SourceLocation where = std::source_location::current());
+
+  /// The same from 0. **Example:** `p.loop("i", n, {.step = 2})`
+  [[nodiscard]] LoopRange loop(const std::string& name, const Value& upper, const LoopOptions& options = {},
+                               SourceLocation where = std::source_location::current());
+  /// Loops inside each other. **Example:** `for (auto [i, j] : p.loop({"i", n}, {"j", 1, m - 1})) y(i, j) = 0;`
+  [[nodiscard]] LoopNest<2> loop(const Axis& a, const Axis& b,
+                                 std::source_location where = std::source_location::current());
+  [[nodiscard]] LoopNest<3> loop(const Axis& a, const Axis& b, const Axis& c,
+                                 std::source_location where = std::source_location::current());
+  [[nodiscard]] LoopNest<4> loop(const Axis& a, const Axis& b, const Axis& c, const Axis& d,
+                                 std::source_location where = std::source_location::current());
 
   /// A loop of at most `max_trips` trips that ends when the condition is false; `condition` is recorded once and
   /// evaluated before each trip, with the iterator (0, 1, ...) as its argument.
@@ -232,6 +359,7 @@ class ProgramBuilder {
   Program build(SourceLocation where = std::source_location::current());
 
  private:
+  ArrayView in_turns(ArrayHandle array, std::int64_t count, const SourceLocation& where) const;
   /// Throws UsageError when the builder was moved from.
   ir::ProgramRecorder& recorder(const SourceLocation& where) const;
 

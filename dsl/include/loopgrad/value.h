@@ -29,9 +29,11 @@ class Element;
 ///
 /// An unsigned literal of 2^63 or more, which no type holds, is a UsageError.
 ///
-/// A Value that was moved from holds nothing: using it is a UsageError.
+/// A Value that was moved from holds nothing, and neither does `Value v;` before something is assigned to it: using it
+/// is a UsageError.
 class Value {
  public:
+  Value() = default;
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Value(T constant, SourceLocation where = std::source_location::current()) : Value(from_constant(constant, where)) {}
   /// Reads the element, on the line where the conversion is written.

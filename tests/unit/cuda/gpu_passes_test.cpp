@@ -1,5 +1,6 @@
 // The passes before and inside the mapping to a GPU: each test fails without its pass, and what the pass makes computes
 // the same in the checked interpreter at small and odd sizes.
+#include "tests/support/ir_text.h"
 #include "tests/unit/cuda/mapped.h"
 #include "transforms/loops/search_loops.h"
 #include "transforms/map/gpu/split_kernels.h"
@@ -304,6 +305,34 @@ TEST(KeptRows, LoopsWithASumThatIsNotTheirOwnHaveNoRows) {
   }
   const LoweredProgram result = passed(p.build(), mapped);
   for (const std::int64_t m_value : {1, 5, 300}) expect_same_results(result, {{"m", m_value}});
+}
+
+// Where the row is summed into, the loop around has one iteration: it shares nothing but the other sum.
+TEST(KeptRows, AreFoundInALoopThatThreadsShareForAnotherSum) {
+  LoweredProgram result;
+  result.before = ir::parse_program(R"(
+    program p(m, n)
+      input  f64 y[m, n, n]
+      output f64 part[m, n]
+      output f64 sums[m]
+    parallel for b in 0..m:
+      local f64 own
+      own = 0
+      parallel for z in 0..n:
+        part[b, z] = 0
+      for j in 0..n:
+        for k in 0..n:
+          if 1 < n:
+            own += y[b, j, k]
+          if !(1 < n):
+            part[b, k] += y[b, j, k]
+      sums[b] = own
+  )");
+  result.after = mapped_to(small_gpu(1), result.before, 32);
+  ir::verify(result.after, "map_to_gpu");
+  result.text = ir::print(result.after.body);
+  EXPECT_NE(result.text.find("part_row[t, k] += "), std::string::npos) << result.text;
+  for (const std::int64_t n : {0, 1, 2, 5, 300}) expect_same_results(result, {{"m", 2}, {"n", n}});
 }
 
 TEST(ParallelNest, ALoopOfOneIterationStartsNoIdleBlocks) {

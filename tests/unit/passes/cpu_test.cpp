@@ -115,6 +115,34 @@ TEST(SplitLoopsAtGuards, FreesTheMiddleOfConditions) {
     )");
 }
 
+// A value of the iteration before is read, and saved, in all iterations but the first.
+TEST(SplitLoopsAtGuards, DecidesConditionsThatDenyTheTakenOnes) {
+  expect_pass("split_loops_at_guards", R"(
+    program p(n)
+      input  f32 a
+      inout  f32 x
+      output f32 saved[n]
+    )",
+              R"(
+    for c in 0..n:
+      if !(c <= 0):
+        saved[c] = x
+      x = select(c <= 0, a, x)*2
+    )",
+              R"(
+    for c in 0..min(0, n):
+      if !(c <= 0):
+        saved[c] = x
+      x = select(c <= 0, a, x)*2
+    for c in min(0, n)..max(min(0, n), min(n, 1)):
+      x = a*2
+    for c in max(min(0, n), min(n, 1))..n:
+      if !(c <= 0):
+        saved[c] = x
+      x = select(c <= 0, a, x)*2
+    )");
+}
+
 TEST(SplitLoopsAtGuards, KeepsConditionsThatReadData) {
   expect_kept("split_loops_at_guards", R"(
     program p(n)

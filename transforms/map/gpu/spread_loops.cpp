@@ -90,11 +90,13 @@ class Spreader {
     if (ragged_ && !has_few_trips(loop) && fits_lane_groups(program_, loop))
       return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {
-      const bool row = rows_ && rows_->contains(program_, s);
       const auto sums = shared_sums(program_, s, own_);
-      const ir::For* shared = sums ? loop_to_share(loop, *sums) : nullptr;
-      if (ragged_ && sums && has_length_from_data(loop)) shared = &loop;
-      if (shared) return spread(loop, *shared, *sums, row && shared == &loop);
+      Stmt shared = sums ? loop_to_share(s, *sums) : Stmt();
+      if (ragged_ && sums && has_length_from_data(loop)) shared = s;
+      // Only loops over rows know which thread has an element of a kept one.
+      const bool kept = shared && touches_kept(s);
+      const bool row = shared && (kept || shared.same_as(s)) && rows_ && rows_->contains(program_, shared);
+      if (shared && (row || !kept)) return spread(loop, *shared.as<ir::For>(), *sums, row);
       if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
     return spread_inside(s, loop);
@@ -138,22 +140,37 @@ class Spreader {
   /// The loop itself, or where a loop inside touches memory in a better order that one, if it is directly inside, or
   /// inside that, and sums up the same: each thread then has one sum at the end of `loop`, and not one in each trip.
   /// Null: neither; the loops inside are spread by themselves.
-  const ir::For* loop_to_share(const ir::For& loop, const std::vector<SharedSum>& sums) const {
-    if (!prefers_inner(loop)) return &loop;
-    const ir::For* best = nullptr;
+  Stmt loop_to_share(const Stmt& s, const std::vector<SharedSum>& sums) const {
+    const auto& loop = *s.as<ir::For>();
+    if (!prefers_inner(loop)) return s;
+    Stmt best;
     int best_score = 0;
     for (Stmt inner = loop.body; const auto* n = inner.as<ir::For>(); inner = n->body) {
       const int score = coalescing_score(loop.body, n->iterator);
       if (score <= best_score || has_few_trips(*n)) continue;
       const auto own = shared_sums(program_, inner);
       auto is_known = [&](const SharedSum& sum) {
-        return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == sum.array; });
+        return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& other) { return other.array == sum.array; });
       };
       if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
-      best = n;
+      best = inner;
       best_score = score;
     }
     return best;
+  }
+
+  bool touches_kept(const Stmt& s) const {
+    bool touches = false;
+    ir::walk(
+        s,
+        [&](const Stmt& child) {
+          for_each_store(child, [&](const ir::Array& array, const auto&) { touches |= kept_.contains(array); });
+        },
+        [&](const Expr& e) {
+          const auto* load = e.as<ir::Load>();
+          touches |= load && kept_.contains(load->array);
+        });
+    return touches;
   }
 
   Stmt visit_kept(const ir::Allocate& local) {
@@ -166,7 +183,7 @@ class Spreader {
 
   /// Each warp has a piece of every row, and its threads have elements at a constant distance: that keeps addresses
   /// cheap, and neighbours together.
-  Stmt row_loop(const ir::For& loop, const ir::Symbol& t, const Stmt& body) {
+  Stmt row_loop(const ir::For& loop, const ir::Symbol& t, const Stmt& body) const {
     const ir::Symbol k = ir::make_symbol("k");
     const std::vector<Expr> place = {ir::var(t), ir::var(k)};
     Stmt own = ir::move_elements(body, [&](const ir::Array& array, const auto&) -> std::optional<ir::ElementPlace> {
@@ -184,23 +201,25 @@ class Spreader {
   }
 
   /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
-  /// iterations.
-  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body) const {
+  /// iterations, those of its elements where that is a loop over a row.
+  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body,
+                       bool row) const {
+    if (row && loop.iterator == shared.iterator) return row_loop(loop, t, body);
     if (loop.iterator == shared.iterator && ragged_ && has_length_from_data(loop))
       return every_nth(loop.iterator, loop.lower + ir::var(t), loop.upper, threads_, body, loop.location);
     if (loop.iterator == shared.iterator)
       return strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, body, loop.location);
     const auto* inner = body.as<ir::For>();
     const LoopMode mode = loop.mode == LoopMode::Backward ? loop.mode : LoopMode::Forward;
-    return ir::for_loop(loop.iterator, loop.lower, loop.upper, share_of_thread(*inner, shared, t, inner->body), mode,
-                        loop.location, loop.at_most);
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, share_of_thread(*inner, shared, t, inner->body, row),
+                        mode, loop.location, loop.at_most);
   }
 
   Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
     const ir::Symbol t = ir::make_symbol("t");
     const bool whole = ragged_ && &loop == &shared && has_length_from_data(loop);
     const PartialSums partial = redirect_sums(sums, whole ? with_own_sums(loop.body) : loop.body, "_part");
-    Stmt body = row ? row_loop(loop, t, partial.body) : share_of_thread(loop, shared, t, partial.body);
+    Stmt body = share_of_thread(loop, shared, t, partial.body, row);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
     // part = identity; loop; all += part (together); target += all

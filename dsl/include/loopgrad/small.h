@@ -1,0 +1,291 @@
+// Small vectors, matrices and complex numbers of recorded values. Each component is a Value of its own, so that a
+// program with them is the program that would be written out by hand, and its gradient too; what expressions share is
+// computed once (see "the language").
+//
+// **Example**
+// ```
+// const Vec<3> edge = load<3>(x.row(b)) - load<3>(x.row(a));     // x: {n, 3}
+// add_to(force.row(a), k * (length(edge) - rest) * normalize(edge));
+// ```
+#pragma once
+
+#include <loopgrad/program.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace loopgrad {
+
+namespace small {
+template <std::size_t>
+using Component = Operand;
+
+/// A constructor with as many operands as there are components, so that each knows the user's line.
+template <class Numbers>
+struct Components;
+template <std::size_t... K>
+struct Components<std::index_sequence<K...>> {
+  std::array<Value, sizeof...(K)> at;
+
+  Components() = default;
+  Components(const Component<K>&... components) : at{components.value...} {}
+};
+}  // namespace small
+
+/// N numbers. Components that were not assigned hold nothing: using them is a UsageError.
+template <std::size_t N>
+struct Vec : small::Components<std::make_index_sequence<N>> {
+  using small::Components<std::make_index_sequence<N>>::Components;
+
+  /// All components equal.
+  static Vec all(const Operand& value) {
+    Vec v;
+    v.at.fill(value.value);
+    return v;
+  }
+  Value& operator[](std::size_t k) { return this->at.at(k); }
+  const Value& operator[](std::size_t k) const { return this->at.at(k); }
+};
+
+/// R by C numbers, `m(r, c)`.
+template <std::size_t R, std::size_t C = R>
+struct Mat {
+  std::array<Vec<C>, R> rows;
+
+  Value& operator()(std::size_t r, std::size_t c) { return rows.at(r)[c]; }
+  const Value& operator()(std::size_t r, std::size_t c) const { return rows.at(r)[c]; }
+  static Mat identity() requires(R == C) {
+    Mat m;
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t c = 0; c < C; ++c) m(r, c) = r == c ? 1 : 0;
+    return m;
+  }
+};
+
+// ---- elements of arrays ----
+
+/// The first N elements of a row; all indices of it but the last are given by `row()`.
+template <std::size_t N>
+Vec<N> load(const ArrayView& row, SourceLocation where = std::source_location::current()) {
+  Vec<N> v;
+  for (std::size_t k = 0; k < N; ++k)
+    v[k] = Value(row.at({Operand(static_cast<std::int64_t>(k), where)}, where), where);
+  return v;
+}
+template <std::size_t R, std::size_t C = R>
+Mat<R, C> load_matrix(const ArrayView& rows, SourceLocation where = std::source_location::current()) {
+  Mat<R, C> m;
+  for (std::size_t r = 0; r < R; ++r)
+    m.rows[r] = load<C>(rows.row(Operand(static_cast<std::int64_t>(r), where)), where);
+  return m;
+}
+template <std::size_t N>
+void store(const ArrayView& row, const Vec<N>& v, SourceLocation where = std::source_location::current()) {
+  for (std::size_t k = 0; k < N; ++k)
+    row.at({Operand(static_cast<std::int64_t>(k), where)}, where) = Operand(v[k], where);
+}
+/// `row(k) += v[k]` for all k.
+template <std::size_t N>
+void add_to(const ArrayView& row, const Vec<N>& v, SourceLocation where = std::source_location::current()) {
+  for (std::size_t k = 0; k < N; ++k)
+    row.at({Operand(static_cast<std::int64_t>(k), where)}, where) += Operand(v[k], where);
+}
+template <std::size_t R, std::size_t C>
+void store(const ArrayView& rows, const Mat<R, C>& m, SourceLocation where = std::source_location::current()) {
+  for (std::size_t r = 0; r < R; ++r) store(rows.row(Operand(static_cast<std::int64_t>(r), where)), m.rows[r], where);
+}
+
+// ---- vectors ----
+
+namespace small {
+template <std::size_t N, class F>
+Vec<N> each(const F& f) {
+  Vec<N> v;
+  for (std::size_t k = 0; k < N; ++k) v[k] = f(k);
+  return v;
+}
+}  // namespace small
+
+template <std::size_t N>
+Vec<N> operator+(const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return a[k] + b[k]; });
+}
+template <std::size_t N>
+Vec<N> operator-(const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return a[k] - b[k]; });
+}
+template <std::size_t N>
+Vec<N> operator-(const Vec<N>& a) {
+  return small::each<N>([&](std::size_t k) { return -a[k]; });
+}
+/// By components.
+template <std::size_t N>
+Vec<N> operator*(const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return a[k] * b[k]; });
+}
+template <std::size_t N>
+Vec<N> operator*(const Operand& s, const Vec<N>& v) {
+  return small::each<N>([&](std::size_t k) { return s * v[k]; });
+}
+template <std::size_t N>
+Vec<N> operator*(const Vec<N>& v, const Operand& s) {
+  return small::each<N>([&](std::size_t k) { return v[k] * s; });
+}
+template <std::size_t N>
+Vec<N> operator/(const Vec<N>& v, const Operand& s) {
+  return small::each<N>([&](std::size_t k) { return v[k] / s; });
+}
+template <std::size_t N>
+Value dot(const Vec<N>& a, const Vec<N>& b) {
+  Value sum = a[0] * b[0];
+  for (std::size_t k = 1; k < N; ++k) sum = sum + a[k] * b[k];
+  return sum;
+}
+inline Vec<3> cross(const Vec<3>& a, const Vec<3>& b) {
+  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+}
+/// sqrt(dot(v, v)); its derivative at zero is not finite.
+template <std::size_t N>
+Value length(const Vec<N>& v) {
+  return sqrt(dot(v, v));
+}
+template <std::size_t N>
+Vec<N> normalize(const Vec<N>& v) {
+  return v / length(v);
+}
+/// By components, as the functions of values are.
+template <std::size_t N>
+Vec<N> min(const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return min(a[k], b[k]); });
+}
+template <std::size_t N>
+Vec<N> max(const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return max(a[k], b[k]); });
+}
+template <std::size_t N>
+Vec<N> select(const Operand& condition, const Vec<N>& a, const Vec<N>& b) {
+  return small::each<N>([&](std::size_t k) { return select(condition, a[k], b[k]); });
+}
+
+// ---- matrices ----
+
+namespace small {
+template <std::size_t R, std::size_t C, class F>
+Mat<R, C> each_of(const F& f) {
+  Mat<R, C> m;
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c) m(r, c) = f(r, c);
+  return m;
+}
+/// Without row r and column c.
+template <std::size_t N>
+Mat<N - 1> minor_of(const Mat<N>& m, std::size_t r, std::size_t c) {
+  return each_of<N - 1, N - 1>([&](std::size_t i, std::size_t j) { return m(i < r ? i : i + 1, j < c ? j : j + 1); });
+}
+}  // namespace small
+
+template <std::size_t R, std::size_t C>
+Mat<R, C> operator+(const Mat<R, C>& a, const Mat<R, C>& b) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a(r, c) + b(r, c); });
+}
+template <std::size_t R, std::size_t C>
+Mat<R, C> operator-(const Mat<R, C>& a, const Mat<R, C>& b) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a(r, c) - b(r, c); });
+}
+template <std::size_t R, std::size_t C>
+Mat<R, C> operator*(const Operand& s, const Mat<R, C>& m) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return s * m(r, c); });
+}
+template <std::size_t R, std::size_t K, std::size_t C>
+Mat<R, C> operator*(const Mat<R, K>& a, const Mat<K, C>& b) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) {
+    Value sum = a(r, 0) * b(0, c);
+    for (std::size_t k = 1; k < K; ++k) sum = sum + a(r, k) * b(k, c);
+    return sum;
+  });
+}
+template <std::size_t R, std::size_t C>
+Vec<R> operator*(const Mat<R, C>& m, const Vec<C>& v) {
+  return small::each<R>([&](std::size_t r) { return dot(m.rows[r], v); });
+}
+template <std::size_t R, std::size_t C>
+Mat<C, R> transpose(const Mat<R, C>& m) {
+  return small::each_of<C, R>([&](std::size_t r, std::size_t c) { return m(c, r); });
+}
+template <std::size_t R, std::size_t C>
+Mat<R, C> outer(const Vec<R>& a, const Vec<C>& b) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a[r] * b[c]; });
+}
+template <std::size_t N>
+Value trace(const Mat<N>& m) {
+  Value sum = m(0, 0);
+  for (std::size_t k = 1; k < N; ++k) sum = sum + m(k, k);
+  return sum;
+}
+/// By expansion along the first row: for the small matrices that this is meant for.
+template <std::size_t N>
+Value determinant(const Mat<N>& m) {
+  if constexpr (N == 1) {
+    return m(0, 0);
+  } else {
+    Value sum = m(0, 0) * determinant(small::minor_of(m, 0, 0));
+    for (std::size_t c = 1; c < N; ++c) {
+      const Value term = m(0, c) * determinant(small::minor_of(m, 0, c));
+      sum = c % 2 == 0 ? sum + term : sum - term;
+    }
+    return sum;
+  }
+}
+/// By cofactors, up to 4 by 4; not finite where the determinant is zero.
+template <std::size_t N>
+requires(N <= 4) Mat<N> inverse(const Mat<N>& m) {
+  if constexpr (N == 1) {
+    return small::each_of<1, 1>([&](std::size_t, std::size_t) { return 1 / m(0, 0); });
+  } else {
+    const auto cofactors = small::each_of<N, N>([&](std::size_t r, std::size_t c) {
+      const Value minor = determinant(small::minor_of(m, r, c));
+      return (r + c) % 2 == 0 ? minor : -minor;
+    });
+    const Value factor = 1 / dot(m.rows[0], cofactors.rows[0]);
+    return factor * transpose(cofactors);
+  }
+}
+
+// ---- complex numbers ----
+
+/// re + i*im. Sums, products and quotients with values as well; conj, norm (the square of the magnitude), abs, arg, exp
+/// and polar. The derivatives of abs and arg at zero are not finite.
+struct Complex {
+  Value re, im;
+
+  Complex() = default;
+  Complex(const Operand& re, const Operand& im) : re(re.value), im(im.value) {}
+
+  friend Complex operator+(const Complex& a, const Complex& b) { return {a.re + b.re, a.im + b.im}; }
+  friend Complex operator-(const Complex& a, const Complex& b) { return {a.re - b.re, a.im - b.im}; }
+  friend Complex operator-(const Complex& a) { return {-a.re, -a.im}; }
+  friend Complex operator*(const Complex& a, const Complex& b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+  friend Complex operator/(const Complex& a, const Complex& b) {
+    const Value size = norm(b);
+    return {(a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size};
+  }
+  friend Complex operator*(const Operand& s, const Complex& a) { return {s * a.re, s * a.im}; }
+  friend Complex operator*(const Complex& a, const Operand& s) { return {a.re * s, a.im * s}; }
+  friend Complex operator/(const Complex& a, const Operand& s) { return {a.re / s, a.im / s}; }
+  friend Complex operator+(const Complex& a, const Operand& s) { return {a.re + s, a.im}; }
+  friend Complex operator-(const Complex& a, const Operand& s) { return {a.re - s, a.im}; }
+  friend Complex conj(const Complex& a) { return {a.re, -a.im}; }
+  friend Value norm(const Complex& a) { return a.re * a.re + a.im * a.im; }
+  friend Value abs(const Complex& a) { return sqrt(norm(a)); }
+  friend Value arg(const Complex& a) { return atan2(a.im, a.re); }
+  friend Complex exp(const Complex& a) {
+    const Value size = loopgrad::exp(a.re);
+    return {size * cos(a.im), size * sin(a.im)};
+  }
+};
+inline Complex polar(const Operand& size, const Operand& angle) { return {size * cos(angle), size * sin(angle)}; }
+
+}  // namespace loopgrad
