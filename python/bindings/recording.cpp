@@ -150,12 +150,12 @@ class PyBody {
 };
 
 std::unique_ptr<PyLoop> loop(const SharedRecording& r, const std::string& name, nb::handle first, nb::handle second,
-                             nb::handle at_most) {
+                             nb::handle at_most, std::int64_t step, bool descending) {
   const SourceLocation where = caller();
   const bool from_zero = second.is_none();
   const Value lower = from_zero ? Value(0) : value_of(first, where, "the lower bound");
   const Value upper = value_of(from_zero ? first : second, where, "the upper bound");
-  const LoopOptions options{values_of(at_most, where, "at_most")};
+  const LoopOptions options{.at_most = values_of(at_most, where, "at_most"), .step = step, .descending = descending};
   return std::make_unique<PyLoop>(r, [&](ProgramBuilder& p) { return p.loop(name, lower, upper, options, where); });
 }
 
@@ -252,8 +252,16 @@ void bind_builder(nb::module_& m) {
   declare("local", &array<&ProgramBuilder::local>, "An array that lives until the end of the enclosing body.");
   c.def("scalar", &scalar, nb::arg("name"), nb::arg("dtype") = nb::none(), nb::arg("init") = nb::none(),
         "A local of rank 0: `s[...] = v` or `s.set(v)` assigns, `s += v` adds. Of the type of `init`, else f32.");
+  c.def(
+      "let",
+      [](SharedRecording r, const std::string& name, nb::handle value) {
+        return r->builder.let(name, operand_of(value, caller(), "the value"));
+      },
+      nb::arg("name"), nb::arg("value"),
+      "A value that is computed here, once, under a name: it stays what it is, whatever is written later.");
   c.def("loop", &loop, nb::arg("name"), nb::arg("lower_or_upper"), nb::arg("upper") = nb::none(), nb::kw_only(),
-        nb::arg("at_most") = nb::none(), "`for i in p.loop(\"i\", n):` or `p.loop(\"i\", lower, upper)`.");
+        nb::arg("at_most") = nb::none(), nb::arg("step") = 1, nb::arg("descending") = false,
+        "`for i in p.loop(\"i\", n):` or `p.loop(\"i\", lower, upper)`.");
   c.def("loop_while", &loop_while, nb::arg("name"), nb::arg("most"), nb::arg("condition"),
         "At most `most` trips while `condition(i)` holds.");
   c.def("when", &when, nb::arg("condition"), "`with p.when(x[i] > 0):` records a branch.");

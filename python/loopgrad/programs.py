@@ -15,6 +15,13 @@ class ProgramBuilder(_core.ProgramBuilder):
         """Several sizes: ``n, m = p.sizes("n m")``."""
         return tuple(self.size(name) for name in names.replace(",", " ").split())
 
+    def table(self, name: str, numbers: Sequence[float], dtype: Any = "f32") -> "_core.Array":
+        """A local array that holds these numbers."""
+        array = self.local(name, len(numbers), dtype)
+        for k, number in enumerate(numbers):
+            array[k] = number
+        return array
+
     def loops(self, **ranges: Any) -> Iterator[Tuple["_core.Value", ...]]:
         """Nested loops in one statement: ``for i, j in p.loops(i=n, j=(1, m - 1)):``."""
         opened = [(name, r if isinstance(r, tuple) else (0, r)) for name, r in ranges.items()]

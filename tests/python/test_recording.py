@@ -115,6 +115,25 @@ def test_nested_loops_in_one_statement():
     assert recorded(body).endswith("for i in 0..n:\n  for j in 1..n:\n    y[i, j] = 1\n")
 
 
+def test_named_values_tables_and_strides():
+    def body(p):
+        n = p.size("n")
+        x, y = p.inout("x", n), p.output("y", n)
+        weights = p.table("weights", [0.25, 0.75])
+        for i in p.loop("i", 0, n, step=2, descending=True):
+            old = p.let("old", x[i] * weights[0])
+            x[i] = 0
+            y[i] = old
+
+    text = recorded(body)
+    assert "  weights[1] = 0.75\n" in text and " old = " in text
+    run = lg.compile(lg.program(name="p")(body), target="interpreter")
+    x, y = np.arange(1, 6, dtype=np.float32), np.zeros(5, np.float32)
+    run(x=x, y=y)
+    np.testing.assert_array_equal(y, [0.25, 0, 0.75, 0, 1.25])
+    np.testing.assert_array_equal(x, [0, 2, 0, 4, 0])
+
+
 def test_a_function_with_parameters_records_when_it_is_called():
     @lg.program
     def power(p, times):
