@@ -11,62 +11,19 @@ using ir::ArrayRole;
 using ir::Expr;
 using ir::Stmt;
 
-namespace {
-
-/// The side of each branch around a statement: (branch, true for then).
-std::vector<std::pair<Stmt, bool>> branches_around(const Stmt& s, const std::vector<Stmt>& scopes) {
-  std::vector<std::pair<Stmt, bool>> result;
-  for (std::size_t k = 0; k < scopes.size(); ++k) {
-    const auto* branch = scopes[k].as<ir::If>();
-    if (!branch) continue;
-    const Stmt& inside = k + 1 < scopes.size() ? scopes[k + 1] : s;
-    result.emplace_back(scopes[k], branch->then_body.same_as(inside));
-  }
-  return result;
-}
-
-/// Every branch that decides whether `a` runs is also around `b`, on the same side.
-bool executes_whenever(const Stmt& a, const std::vector<Stmt>& scopes_a, const Stmt& b,
-                       const std::vector<Stmt>& scopes_b) {
-  const auto around_a = branches_around(a, scopes_a), around_b = branches_around(b, scopes_b);
-  if (around_a.size() > around_b.size()) return false;
-  for (std::size_t k = 0; k < around_a.size(); ++k)
-    if (!around_a[k].first.same_as(around_b[k].first) || around_a[k].second != around_b[k].second) return false;
-  return true;
-}
-
-/// The statement that is the body of the innermost loop or branch of `scopes`, or the whole program; `s` is in them.
-const Stmt& body_around(const Stmt& s, const std::vector<Stmt>& scopes) {
-  for (std::size_t k = scopes.size(); k-- > 0;)
-    if (is_loop(scopes[k]) || scopes[k].kind() == ir::Kind::If) return k + 1 < scopes.size() ? scopes[k + 1] : s;
-  return scopes.empty() ? s : scopes.front();
-}
-
-}  // namespace
-
-/// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.
-const Stmt* TapePlan::only_writer(const Array& scalar) const {
-  if (scalar->role != ArrayRole::Local || !scalar->shape.empty()) return nullptr;
-  const auto writers = writers_.find(scalar);
-  if (writers == writers_.end() || writers->second.size() != 1) return nullptr;
-  const Stmt& writer = writers->second.front();
-  const bool assigned_once = site_of(writer).loops.size() == site_of(allocations_.at(scalar)).loops.size();
-  return assigned_once && writer.kind() == ir::Kind::Assign ? &writer : nullptr;
-}
-
 /// Whether the only write comes earlier in a scope around the read: whatever the sizes, that is the write it sees. What
 /// names a part of a statement is read where it was written, by construction.
 bool TapePlan::holds_at(const Array& scalar, const Stmt& site) const {
-  const Stmt* writer = only_writer(scalar);
+  const Stmt* writer = sites_.only_writer(scalar);
   if (!writer) return false;
   const Site &from = site_of(*writer), &to = site_of(site);
   if (from.position > to.position) return false;
-  return prepared_.named.count(scalar) || executes_whenever(*writer, from.scopes, site, to.scopes);
+  return prepared_.named.count(scalar) || sites_.executes_whenever(*writer, site);
 }
 
 std::optional<Expr> TapePlan::computed_again(const ir::Load& load, const Stmt& site) {
   if (!holds_at(load.array, site)) return std::nullopt;
-  const Stmt& writer = *only_writer(load.array);
+  const Stmt& writer = *sites_.only_writer(load.array);
   compute_again_up_to(site_of(writer).position);
   ComputedAgain& again = computed_again_[load.array];
   // A part of a statement takes what the statement would take, from wherever that comes.
@@ -81,8 +38,8 @@ void TapePlan::compute_again_up_to(int position) {
   for (auto next = scalars_.upper_bound(tried_up_to_); next != scalars_.end() && next->first <= position; ++next) {
     const Array& scalar = next->second;
     tried_up_to_ = next->first;
-    const Stmt& writer = *only_writer(scalar);
-    int& work = work_in_body_[body_around(writer, site_of(writer).scopes).get()];
+    const Stmt& writer = *sites_.only_writer(scalar);
+    int& work = work_in_body_[sites_.body_around(writer).get()];
     int budget = std::min(longest_assignment, most_in_body - work);
     const int before = budget;
     const auto again = from_computed_again(writer.as<ir::Assign>()->value, writer, budget);
@@ -93,7 +50,7 @@ void TapePlan::compute_again_up_to(int position) {
 }
 
 TapePlan::ComputedAgain TapePlan::again_as(const Array& scalar, const Expr& value) {
-  const Stmt& writer = *only_writer(scalar);
+  const Stmt& writer = *sites_.only_writer(scalar);
   const Site& from = site_of(writer);
   ComputedAgain result;
   result.local = ir::make_array(scalar->name, scalar->type, {}, ArrayRole::Local, scalar->location);
@@ -102,13 +59,13 @@ TapePlan::ComputedAgain TapePlan::again_as(const Array& scalar, const Expr& valu
   // What names a part that is not always evaluated is assigned under a condition of its own.
   const bool guarded = prepared_.named.count(scalar) && !from.scopes.empty() &&
                        from.scopes.back().kind() == ir::Kind::If &&
-                       site_of(allocations_.at(scalar)).scopes.size() < from.scopes.size();
+                       site_of(sites_.allocation(scalar)).scopes.size() < from.scopes.size();
   if (guarded) {
     const Stmt& branch = from.scopes.back();
     result.assignment = ir::if_then(provide_condition(branch), result.assignment, {}, writer->location);
-    result.body = body_around(branch, site_of(branch).scopes).get();
+    result.body = sites_.body_around(branch).get();
   } else {
-    result.body = body_around(writer, from.scopes).get();
+    result.body = sites_.body_around(writer).get();
   }
   return result;
 }

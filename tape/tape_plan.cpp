@@ -16,41 +16,16 @@ using ir::Stmt;
 using poly::ask;
 
 TapePlan::TapePlan(const Prepared& prepared, Report& report)
-    : prepared_(prepared), report_(report), extents_(prepared.program) {
+    : prepared_(prepared), report_(report), extents_(prepared.program), sites_(prepared.program.body) {
   primal_.insert(prepared.program.arrays.begin(), prepared.program.arrays.end());
   // Gradients have their names, too: of a gradient, `d_x_kept` may be the gradient of the array `x_kept`.
   for (const Array& array : prepared.program.arrays) names_.insert({array->name, "d_" + array->name});
-  std::vector<Stmt> scopes;
-  collect_sites(prepared.program.body, scopes);
-  for (const auto& [array, writers] : writers_)
-    if (const Stmt* writer = only_writer(array)) scalars_[site_of(*writer).position] = array;
+  for (const auto& [array, allocation] : sites_.allocations()) {
+    primal_.insert(array);
+    names_.insert(array->name);
+    if (const Stmt* writer = sites_.only_writer(array)) scalars_[site_of(*writer).position] = array;
+  }
   build_model();
-}
-
-void TapePlan::collect_sites(const Stmt& s, std::vector<Stmt>& scopes) {
-  Site& site = sites_[s.get()];
-  site.scopes = scopes;
-  site.position = static_cast<int>(sites_.size());
-  std::copy_if(scopes.begin(), scopes.end(), std::back_inserter(site.loops), is_loop);
-  if (const Array* array = stored_array(s)) {
-    written_.insert(*array);
-    writers_[*array].push_back(s);
-  }
-  if (const auto* local = s.as<ir::Allocate>()) {
-    primal_.insert(local->array);
-    allocations_[local->array] = s;
-    names_.insert(local->array->name);
-  }
-  scopes.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                              ir::walk(e, [&](const Expr& inner) {
-                                                if (const auto* l = inner.as<ir::Load>()) ++read_count_[l->array];
-                                              });
-                                            },
-                                            [&](const Stmt& child) { collect_sites(child, scopes); }});
-  });
-  scopes.pop_back();
 }
 
 void TapePlan::build_model() {
@@ -64,8 +39,7 @@ void TapePlan::build_model() {
     return;
   }
   for (int i = 0; i < static_cast<int>(model_->statements.size()); ++i) {
-    const auto it = sites_.find(model_->statements[i].stmt.get());
-    if (it != sites_.end()) it->second.model_index = i;
+    if (Site* site = sites_.find(model_->statements[i].stmt)) site->model_index = i;
   }
 }
 
@@ -94,7 +68,7 @@ const poly::Access* TapePlan::find_write(const Site& site) const {
 }
 
 bool TapePlan::is_overwritten(const ir::Load& load, const Site& site) {
-  if (!written_.count(load.array)) return false;
+  if (!sites_.is_written(load.array)) return false;
   const auto access = find_access(load, site);
   if (!access) return true;
   return ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, site.model_index, *access); });
@@ -156,14 +130,14 @@ Expr TapePlan::provide_taken(const Stmt& site) {
 /// value` tells which operand was taken.
 bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
   if (!model_) return false;
-  for (const Stmt& writer : writers_.at(n.array)) {
+  for (const Stmt& writer : sites_.writers(n.array)) {
     const auto* other = writer.as<ir::Reduce>();
     if (other && other->op == n.op) continue;
     const Site& where = site_of(writer);
     const poly::Access* write = find_write(where);
     // An Assign must not come after one of the Reduces.
     if (other || !write) return false;
-    for (const Stmt& earlier : writers_.at(n.array)) {
+    for (const Stmt& earlier : sites_.writers(n.array)) {
       if (earlier.kind() != ir::Kind::Reduce) continue;
       const Site& reducing = site_of(earlier);
       const bool resets = ask(*model_, true, [&] {

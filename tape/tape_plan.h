@@ -24,6 +24,7 @@
 #include "dsl/poly/dataflow.h"
 #include "tape/gradient_program.h"
 #include "tape/loop_extents.h"
+#include "tape/sites.h"
 
 namespace loopgrad::tape {
 
@@ -79,12 +80,6 @@ class TapePlan {
   static constexpr int longest_assignment = 64;     // operations of one scalar that is computed again for all its reads
   static constexpr int most_in_body = 4096;         // and of all of a body
 
-  struct Site {
-    std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
-    std::vector<ir::Stmt> loops;   // the loops among them
-    int model_index = -1;
-    int position = 0;  // textual order
-  };
   struct ComputedAgain {  // a scalar of the primal program that the backward sweep has, too
     ir::Array local;      // there; null: it cannot be computed again
     ir::Stmt assignment;
@@ -96,9 +91,8 @@ class TapePlan {
     ir::Expr load, guard, value;
   };
 
-  void collect_sites(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
   void build_model();
-  const Site& site_of(const ir::Stmt& s) const { return sites_.at(s.get()); }
+  const Site& site_of(const ir::Stmt& s) const { return sites_.of(s); }
   std::optional<poly::Access> find_access(const ir::Load& load, const Site& site) const;
   const poly::Access* find_write(const Site& site) const;
   bool is_overwritten(const ir::Load& load, const Site& site);
@@ -111,7 +105,6 @@ class TapePlan {
   const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard) const;
   std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
-  const ir::Stmt* only_writer(const ir::Array& scalar) const;
   bool holds_at(const ir::Array& scalar, const ir::Stmt& site) const;
   std::optional<ir::Expr> computed_again(const ir::Load& load, const ir::Stmt& site);
   void compute_again_up_to(int position);
@@ -145,11 +138,8 @@ class TapePlan {
   LoopExtents extents_;
   std::optional<poly::Model> model_;
   mutable std::map<const ir::StmtNode*, bool> sequential_;  // loops that is_sequential() was asked about
-  std::map<const ir::StmtNode*, Site> sites_;
-  std::set<ir::Array> primal_, written_;
-  std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
-  std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
-  std::map<ir::Array, int> read_count_;
+  Sites sites_;
+  std::set<ir::Array> primal_;
   std::map<int, ir::Array> scalars_;  // locals with one Assign, by its position
   int tried_up_to_ = -1;              // which of these were looked at for computed_again_
   std::map<ir::Array, ComputedAgain> computed_again_;

@@ -58,11 +58,11 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
   };
   if (load.array->role != ArrayRole::Local && !overwritten) {
     note(value, site->location, "direct", {}, {},
-         written_.count(load.array) ? "not overwritten after this read" : "never written");
+         sites_.is_written(load.array) ? "not overwritten after this read" : "never written");
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
   // A part of a statement has got its name because terms of the adjoint would repeat it.
-  const bool read_again = read_count_[load.array] > 1 || prepared_.named.count(load.array);
+  const bool read_again = sites_.read_count(load.array) > 1 || prepared_.named.count(load.array);
   int budget = read_again ? short_recomputation : longest_recomputation;
   for (const bool inlined : {true, false}) {
     const auto again = inlined ? recomputed(load, site, budget) : computed_again(load, site);
@@ -106,14 +106,14 @@ std::optional<Expr> TapePlan::without_tape(const Expr& e, const Stmt& site, int&
 
 std::optional<Expr> TapePlan::recomputed(const ir::Load& load, const Stmt& site, int& budget) {
   if (!holds_at(load.array, site)) return std::nullopt;
-  const Stmt& writer = *only_writer(load.array);
+  const Stmt& writer = *sites_.only_writer(load.array);
   return without_tape(writer.as<ir::Assign>()->value, writer, budget);
 }
 
 const KeptArray* TapePlan::keep(const Array& array) {
   const auto known = additions_.kept.find(array);
   if (known != additions_.kept.end()) return &known->second;
-  const Stmt& allocation = allocations_.at(array);
+  const Stmt& allocation = sites_.allocation(array);
   const std::vector<Stmt> loops = extents_.dimensions(site_of(allocation).loops);
   if (!can_index(loops)) return nullptr;
   std::vector<Expr> inner_shape;
@@ -140,7 +140,7 @@ const KeptArray* TapePlan::keep(const Array& array) {
 }
 
 std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, const Expr& guard) {
-  const std::size_t declared = extents_.dimensions(site_of(allocations_.at(load.array)).loops).size();
+  const std::size_t declared = extents_.dimensions(site_of(sites_.allocation(load.array)).loops).size();
   const std::size_t reading = extents_.dimensions(site_of(site).loops).size();
   if (declared + growing_dimensions(load.array) > reading && !additions_.kept.count(load.array)) return std::nullopt;
   const KeptArray* kept = keep(load.array);
@@ -172,7 +172,7 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
     if (!can_index(loops)) return std::nullopt;
     writing = std::max(writing, loops.size());
   }
-  const bool selection_pays = flow.sources.size() == 1 || read_count_[load.array] > 1;
+  const bool selection_pays = flow.sources.size() == 1 || sites_.read_count(load.array) > 1;
   if (writing > reading || (writing == reading && !selection_pays)) return std::nullopt;
 
   try {

@@ -358,7 +358,8 @@ int main(int argc, char** argv) {
   }
   loopgrad::fields::Options options;
   CLI::App app("gradients of programs from many fields");
-  app.add_option("command", options.command, "check or time")->check(CLI::IsMember({"check", "time"}));
+  app.add_option("command", options.command, "check, time, or tape: what gradients keep in memory")
+      ->check(CLI::IsMember({"check", "time", "tape"}));
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
   app.add_option("--threads", options.threads, "numbers of threads")->delimiter(',');
@@ -369,5 +370,6 @@ int main(int argc, char** argv) {
   app.add_flag("--assumed", options.assumed, "time code that was not told the sizes");
   app.add_option("--size", options.sizes, "other sizes, name=value");
   CLI11_PARSE(app, argc, argv);
+  if (options.command == "tape") return loopgrad::fields::print_tapes(options.only);
   return loopgrad::fields::run(options);
 }
