@@ -293,6 +293,7 @@ class Forward {
 
 DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   TapePlan plan(prepared, report);
+  plan.decide_for([&] { Backward(prepared, plan).body_of(prepared.program.body); });
   const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};

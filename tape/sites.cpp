@@ -81,7 +81,7 @@ bool Sites::is_final_at(const Array& local, const Stmt& site) const {
     const Site& from = of(writer);
     const bool in_one_loop =
         from.loops.size() > outside && to.loops.size() > outside && from.loops[outside].same_as(to.loops[outside]);
-    return from.position <= to.position && !in_one_loop;
+    return from.position < to.position && !in_one_loop;
   });
 }
 

@@ -34,7 +34,7 @@ class Sites {
 
   /// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.
   const ir::Stmt* only_writer(const ir::Array& scalar) const;
-  /// Nothing writes the local array after `site` has run, until its scope ends, whatever sizes and data are.
+  /// Nothing writes the local array from `site` on, until its scope ends, whatever sizes and data are.
   bool is_final_at(const ir::Array& local, const ir::Stmt& site) const;
   /// Every branch that decides whether `a` runs is also around `b`, on the same side.
   bool executes_whenever(const ir::Stmt& a, const ir::Stmt& b) const;

@@ -17,19 +17,6 @@ using poly::ask;
 namespace {
 
 constexpr int longest_copy = 3;  // what replaces a writer's tape: little more than a load
-constexpr int operation_cost_of_function = 6;
-
-int cost_of(const Expr& e) {
-  return ir::visit(e,
-                   ir::overloaded{
-                       [](const ir::Unary& n) { return n.op == ir::UnaryOp::Neg ? 1 : operation_cost_of_function; },
-                       [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operation_cost_of_function : 1; },
-                       [](const ir::Fma&) { return 2; },
-                       [](const ir::Load&) { return 1; },
-                       [](const auto&) { return 0; },
-                   });
-}
-
 /// Number of dimensions whose extent is not a constant: the degree by which an array grows with the sizes.
 int growing_dimensions(const Array& array) {
   return static_cast<int>(
@@ -51,7 +38,7 @@ const Expr* TapePlan::already_supplied(const Expr& load, const Stmt& site, const
 Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
   const ir::Load& load = *value.as<ir::Load>();
-  const bool overwritten = is_overwritten(load, site_of(site));
+  const bool overwritten = is_overwritten(load, site);
   auto supplied = [&](const Expr& result) {
     supplied_[site.get()].push_back({value, guard, result});
     return result;
@@ -61,14 +48,8 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
          sites_.is_written(load.array) ? "not overwritten after this read" : "never written");
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
-  // A part of a statement has got its name because terms of the adjoint would repeat it.
-  const bool read_again = sites_.read_count(load.array) > 1 || prepared_.named.count(load.array);
-  int budget = read_again ? short_recomputation : longest_recomputation;
-  for (const bool inlined : {true, false}) {
-    const auto again = inlined ? recomputed(load, site, budget) : computed_again(load, site);
-    if (!again) continue;
-    note(value, site->location, "recomputed", {}, {},
-         "assigned once, from values that are still there: " + ir::print(*again));
+  if (const auto again = computed_again(load, site, guard)) {
+    note(value, site->location, "recomputed", {}, {}, "costs less than to save it: " + ir::print(*again));
     return supplied(*again);
   }
   if (load.array->role == ArrayRole::Local && !overwritten)
@@ -83,12 +64,12 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
 std::optional<Expr> TapePlan::without_tape(const Expr& e, const Stmt& site, int& budget) {
   bool ok = true;
   const Expr result = ir::rewrite(e, [&](const Expr& node) -> std::optional<Expr> {
-    budget -= cost_of(node);
+    budget -= operations_of(node);
     if (budget < 0) ok = false;
     if (!ok) return node;
     const auto* load = node.as<ir::Load>();
     if (!load || !primal_.count(load->array)) return std::nullopt;
-    if (load->array->role != ArrayRole::Local && !is_overwritten(*load, site_of(site))) {
+    if (load->array->role != ArrayRole::Local && !is_overwritten(*load, site)) {
       std::vector<Expr> index;
       for (const Expr& i : load->indices) {
         const auto provided = without_tape(i, site, budget);
@@ -152,7 +133,15 @@ std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, 
   return result;
 }
 
-std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& site, const Expr& guard) {
+const std::optional<poly::Dataflow>& TapePlan::writers_of(const ir::Load& load, const Stmt& site) {
+  std::optional<std::optional<poly::Dataflow>>& known = asked(load, site).writers;
+  if (!known) known = find_writers(load, site);
+  return *known;
+}
+
+/// The statements whose tapes the read can be had from; nullopt where none can, or it costs more than a tape of its
+/// own.
+std::optional<poly::Dataflow> TapePlan::find_writers(const ir::Load& load, const Stmt& site) {
   const Site& where = site_of(site);
   const auto access = find_access(load, where);
   if (!access) return std::nullopt;
@@ -174,6 +163,33 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
   }
   const bool selection_pays = flow.sources.size() == 1 || sites_.read_count(load.array) > 1;
   if (writing > reading || (writing == reading && !selection_pays)) return std::nullopt;
+  return flow;
+}
+
+/// Where an element that is overwritten would be saved. Initial contents are saved once and not counted.
+std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const Stmt& site) {
+  const auto& flow = writers_of(load, site);
+  if (!flow) return {{hoisted(ir::load(load.array, load.indices), site), false}};
+  std::vector<ValuePlan::Storage> result;
+  for (const poly::Source& source : flow->sources) {
+    if (source.writer < 0) continue;
+    const Stmt& writer = model_->statements[source.writer].stmt;
+    if (!copied(writer)) result.push_back({writer, true});
+  }
+  return result;
+}
+
+/// What a statement stores, where that is little more than a read of what is still there.
+std::optional<Expr> TapePlan::copied(const Stmt& writer) {
+  int budget = longest_copy;
+  const auto* assign = writer.as<ir::Assign>();
+  return assign ? without_tape(assign->value, writer, budget) : std::nullopt;
+}
+
+std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& site, const Expr& guard) {
+  const Site& where = site_of(site);
+  const auto& flow = writers_of(load, site);
+  if (!flow) return std::nullopt;
 
   try {
     model_->context->restart_budget();
@@ -181,7 +197,7 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
     std::vector<Expr> dims;
     for (const ir::Symbol& i : reader.iterators) dims.push_back(ir::var(i));
     Expr result;
-    for (auto source = flow.sources.rbegin(); source != flow.sources.rend(); ++source) {
+    for (auto source = flow->sources.rbegin(); source != flow->sources.rend(); ++source) {
       const auto value = value_from(*source, load, site, guard);
       if (!value) return std::nullopt;
       if (!result) result = *value;
@@ -219,14 +235,10 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   });
   ir::Substitution at;
   for (std::size_t k = 0; k < writer.iterators.size(); ++k) at[writer.iterators[k]] = instance[k];
-  int budget = longest_copy;
-  const auto* assign = writer.stmt.as<ir::Assign>();
-  if (assign) {
-    if (const auto same = without_tape(assign->value, writer.stmt, budget)) {
-      note(read, site->location, "recomputed", {}, {},
-           "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));
-      return ir::substitute(*same, at);
-    }
+  if (const auto same = copied(writer.stmt)) {
+    note(read, site->location, "recomputed", {}, {},
+         "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));
+    return ir::substitute(*same, at);
   }
   Array& tape = writer_tapes_[writer.stmt.get()];
   if (!tape) {
