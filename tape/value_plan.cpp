@@ -16,7 +16,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr double operations_per_byte = 8;
+constexpr double operations_per_byte = 12;
 constexpr double times_moved = 2;  // written by the forward sweep, read by the backward one
 constexpr double usual_size = 1000;
 constexpr int operations_of_function = 6;

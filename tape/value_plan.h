@@ -10,7 +10,7 @@
 //   H. He, S. Yu, "Transferring pebbling to cuts": min-cut rematerialisation as in PyTorch's AOTAutograd partitioner
 //   (functorch/_src/partitioners.py, min_cut_rematerialization_partition), which bans some nodes where we price them.
 //
-// Prices are those of a GPU and of a CPU with many cores, where about eight operations take as long as a byte; the
+// Prices are those of a GPU and of a CPU with many cores, where about a dozen operations take as long as a byte; the
 // gradient is generated before the target and the sizes are known, so there is one decision for all of them.
 //
 // Slices run the same statements on the same values, so that what they give has the same bits, with the exception of
