@@ -1,6 +1,7 @@
 #include "tape/single_values.h"
 
 #include "dsl/ir/rewriter.h"
+#include "tape/adjoint_rules.h"
 #include "tape/stores.h"
 
 #include <map>
@@ -20,7 +21,7 @@ constexpr int most_new = 512;    // scalars in all: each is one more Allocate ar
 struct Current {
   Array scalar;
   bool written = false;
-  bool read = false;  // since it was last written
+  bool read = false;  // since it was last written, by the program or its adjoint
 };
 using State = std::map<Array, Current>;  // of the program's scalars with several stores
 
@@ -152,7 +153,7 @@ class Splitter {
     Current& current = found->second;
     if (current.read && current.written && !pinned_.count(n.array)) renew(n.array, current);
     current.written = true;
-    current.read = false;
+    current.read = reuses_result(value);  // by its own derivative
     return current.scalar == n.array && value.same_as(n.value) ? s : ir::assign(current.scalar, {}, value, n.location);
   }
 

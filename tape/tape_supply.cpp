@@ -166,15 +166,18 @@ std::optional<poly::Dataflow> TapePlan::find_writers(const ir::Load& load, const
   return flow;
 }
 
-/// Where an element that is overwritten would be saved. Initial contents are saved once and not counted.
+/// Where an element that is overwritten would be saved.
 std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const Stmt& site) {
   const auto& flow = writers_of(load, site);
-  if (!flow) return {{hoisted(ir::load(load.array, load.indices), site), false}};
+  if (!flow) return {{.reader = hoisted(ir::load(load.array, load.indices), site)}};
   std::vector<ValuePlan::Storage> result;
   for (const poly::Source& source : flow->sources) {
-    if (source.writer < 0) continue;
+    if (source.writer < 0) {
+      result.push_back({.initial = load.array});
+      continue;
+    }
     const Stmt& writer = model_->statements[source.writer].stmt;
-    if (!copied(writer)) result.push_back({writer, true});
+    if (!copied(writer)) result.push_back({.writer = writer});
   }
   return result;
 }

@@ -43,6 +43,12 @@ double estimate(const Expr& e) {
   }
 }
 
+double elements_of(const Array& array) {
+  double elements = 1;
+  for (const Expr& extent : array->shape) elements *= std::max(1.0, estimate(extent));
+  return elements;
+}
+
 }  // namespace
 
 int operations_of(const Expr& e) {
@@ -136,28 +142,32 @@ int ValuePlan::local_value(const Array& local, bool decides) {
   }
   Value value;
   value.local = local;
-  double elements = instances(sites_.of(sites_.allocation(local)).loops);
-  for (const Expr& extent : local->shape) elements *= std::max(1.0, estimate(extent));
-  value.price_saved = price_of_saving(local->type, elements);
+  const double copies = instances(sites_.of(sites_.allocation(local)).loops);
+  value.price_saved = price_of_saving(local->type, copies * elements_of(local));
   return locals_[local] = add(std::move(value), decides);
 }
 
 int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool decides) {
-  const auto price = [&] { return price_of_saving(load.array->type, instances(sites_.of(storage.statement).loops)); };
-  const auto make = [&] {
+  const auto make = [&](double elements) {
     Value value;
-    value.price_saved = price();
+    value.price_saved = price_of_saving(load.array->type, elements);
     return add(std::move(value), decides);
   };
-  if (storage.writer) {
-    const auto known = written_.find(storage.statement.get());
-    return known != written_.end() ? known->second : written_[storage.statement.get()] = make();
+  if (storage.initial) {
+    const auto known = initial_.find(storage.initial);
+    return known != initial_.end() ? known->second : initial_[storage.initial] = make(elements_of(storage.initial));
   }
-  auto& here = reads_[storage.statement.get()];
+  const Stmt& where = storage.writer ? storage.writer : storage.reader;
+  const double runs = instances(sites_.of(where).loops);
+  if (storage.writer) {
+    const auto known = written_.find(where.get());
+    return known != written_.end() ? known->second : written_[where.get()] = make(runs);
+  }
+  auto& here = reads_[where.get()];
   for (const auto& [known, value] : here)
     if (known.as<ir::Load>()->array == load.array && ir::equal(known.as<ir::Load>()->indices, load.indices))
       return value;
-  here.emplace_back(ir::load(load.array, load.indices), make());
+  here.emplace_back(ir::load(load.array, load.indices), make(runs));
   return here.back().second;
 }
 

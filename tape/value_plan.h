@@ -51,11 +51,11 @@ class ValuePlan {
  public:
   /// Whether the element may have another value after `site` has read it.
   using IsOverwritten = std::function<bool(const ir::Load& load, const ir::Stmt& site)>;
-  /// Where such an element is saved: by each of the statements that wrote it, or before a statement at which it is
-  /// read.
+  /// Where such an element is saved: by a statement that wrote it, before one that reads it, or with all that an array
+  /// held at the start.
   struct Storage {
-    ir::Stmt statement;
-    bool writer = false;
+    ir::Stmt writer = {}, reader = {};
+    ir::Array initial = {};
   };
   using StorageOf = std::function<std::vector<Storage>(const ir::Load& load, const ir::Stmt& site)>;
   ValuePlan(const Sites& sites, const LoopExtents& extents, IsOverwritten is_overwritten, StorageOf storage_of);
@@ -114,6 +114,7 @@ class ValuePlan {
   std::size_t expanded_ = 0;  // of values_
   std::map<ir::Array, int> locals_;
   std::map<const ir::StmtNode*, int> conditions_;
+  std::map<ir::Array, int> initial_;
   std::map<const ir::StmtNode*, int> written_;                                  // by the writer
   std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, int>>> reads_;  // by site
   std::map<ir::Array, std::optional<Slice>> slices_;
