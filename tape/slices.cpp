@@ -1,7 +1,9 @@
 #include "tape/slices.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace loopgrad::tape {
@@ -13,6 +15,17 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t most_elements = 64;  // of an array that is computed again: registers, or the nearest cache
+
+/// In operations. An element at a place that data tell comes with its neighbours in a sector of memory, of which
+/// something is often in a cache.
+double price_of(const Expr& e) {
+  constexpr double division = 4, function = 8, gathered = 8;
+  if (const auto* n = e.as<ir::Unary>()) return n->op == ir::UnaryOp::Neg ? 1 : function;
+  if (const auto* n = e.as<ir::Binary>())
+    return n->op == ir::BinaryOp::Pow ? function : n->op == ir::BinaryOp::Div ? division : 1;
+  const auto* load = e.as<ir::Load>();
+  return load && std::any_of(load->indices.begin(), load->indices.end(), ir::has_load) ? gathered : operations_of(e);
+}
 
 class Reads {
  public:
@@ -67,7 +80,7 @@ class Slicer {
     const Expr& value = sum ? sum->value : writer.as<ir::Assign>()->value;
     double operations = sum ? 1 : 0;
     ir::walk(value, [&](const Expr& e) {
-      operations += operations_of(e);
+      operations += price_of(e);
       return operations < too_many;
     });
     slice_.operations += times * operations;
