@@ -1,6 +1,8 @@
 #include "tape/sites.h"
 
-#include "dsl/ir/visit.h"
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 
 #include <algorithm>
 
@@ -44,10 +46,20 @@ void Sites::collect(const Stmt& s, std::vector<Stmt>& scopes) {
                                               ir::walk(e, [&](const Expr& inner) {
                                                 if (const auto* l = inner.as<ir::Load>()) ++read_count_[l->array];
                                               });
+                                              collect(e, s);
                                             },
                                             [&](const Stmt& child) { collect(child, scopes); }});
   });
   scopes.pop_back();
+  last_position_[s.get()] = static_cast<int>(sites_.size());
+}
+
+void Sites::collect(const Expr& e, const Stmt& site) {
+  if (const auto* choice = e.as<ir::Select>()) return collect(choice->condition, site);
+  const auto* n = e.as<ir::Binary>();
+  if (n && (n->op == ir::BinaryOp::And || n->op == ir::BinaryOp::Or)) return collect(n->a, site);
+  if (const auto* load = e.as<ir::Load>()) plain_reads_[load->array].push_back({site, e});
+  ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& child) { collect(child, site); }); });
 }
 
 Site* Sites::find(const Stmt& s) {
@@ -59,6 +71,54 @@ const std::vector<Stmt>& Sites::writers(const Array& array) const {
   static const std::vector<Stmt> none;
   const auto found = writers_.find(array);
   return found == writers_.end() ? none : found->second;
+}
+
+const std::vector<PlainRead>& Sites::plain_reads(const Array& array) const {
+  static const std::vector<PlainRead> none;
+  const auto found = plain_reads_.find(array);
+  return found == plain_reads_.end() ? none : found->second;
+}
+
+std::optional<Sites::EarlierRead> Sites::earlier_read(const ir::Load& load, const Stmt& site) const {
+  for (const PlainRead& read : plain_reads(load.array)) {
+    if (of(read.site).position >= of(site).position) break;
+    if (auto found = as_earlier(read, load, site)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Sites::EarlierRead> Sites::as_earlier(const PlainRead& read, const ir::Load& load,
+                                                    const Stmt& site) const {
+  const Site &from = of(read.site), &to = of(site);
+  if (read.site.kind() == ir::Kind::While || from.loops.size() != to.loops.size()) return std::nullopt;
+  ir::Substitution there, back;  // iterators around `site` in terms of those around the read, and the other way round
+  std::size_t common = 0;
+  while (common < to.loops.size() && from.loops[common].same_as(to.loops[common])) ++common;
+  for (std::size_t k = common; k < to.loops.size(); ++k) {
+    const auto *a = from.loops[k].as<ir::For>(), *b = to.loops[k].as<ir::For>();
+    if (!a || !b || ir::has_load(b->lower) || ir::has_load(b->upper)) return std::nullopt;
+    const bool alike = ir::equal(a->lower, ir::substitute(b->lower, there)) &&
+                       ir::equal(a->upper, ir::substitute(b->upper, there)) && a->mode == b->mode;
+    if (!alike) return std::nullopt;
+    there[b->iterator] = ir::var(a->iterator);
+    back[a->iterator] = ir::var(b->iterator);
+  }
+  std::set<Array> arrays{load.array};
+  const ir::Load& earlier = *read.load.as<ir::Load>();
+  for (std::size_t k = 0; k < load.indices.size(); ++k) {
+    if (!ir::equal(earlier.indices[k], ir::substitute(load.indices[k], there))) return std::nullopt;
+    ir::walk(load.indices[k], [&](const Expr& e) {
+      if (const auto* inner = e.as<ir::Load>()) arrays.insert(inner->array);
+    });
+  }
+  const bool one_body = common == to.loops.size();
+  const int first = one_body ? from.position : of(from.loops[common]).position;
+  const int end = one_body ? to.position : last_position_.at(to.loops[common].get()) + 1;
+  for (const Array& array : arrays)
+    for (const Stmt& writer : writers(array))
+      if (of(writer).position >= first && of(writer).position < end) return std::nullopt;
+  if (!executes_whenever(read.site, site)) return std::nullopt;
+  return EarlierRead{read, back};
 }
 
 int Sites::read_count(const Array& array) const {

@@ -4,6 +4,7 @@
 #include "tape/stores.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -14,6 +15,12 @@ struct Site {
   std::vector<ir::Stmt> loops;   // the loops among them
   int model_index = -1;          // of the statement in a polyhedral model, for who has one
   int position = 0;              // textual order
+};
+
+/// A read that happens whenever its statement runs.
+struct PlainRead {
+  ir::Stmt site;
+  ir::Expr load;
 };
 
 class Sites {
@@ -32,6 +39,17 @@ class Sites {
   /// How often it is read in the text.
   int read_count(const ir::Array& array) const;
 
+  /// Those reads of the array that no select, `and` or `or` stands around, in textual order.
+  const std::vector<PlainRead>& plain_reads(const ir::Array& array) const;
+  /// An earlier plain read of the value that `load` reads at `site`, by a statement that runs whenever `site` does, in
+  /// the same iteration, or in the same one of a loop with the same bounds: `iterators` gives its iterators in terms of
+  /// those around `site`.
+  struct EarlierRead {
+    PlainRead read;
+    std::map<ir::Symbol, ir::Expr> iterators;
+  };
+  std::optional<EarlierRead> earlier_read(const ir::Load& load, const ir::Stmt& site) const;
+
   /// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.
   const ir::Stmt* only_writer(const ir::Array& scalar) const;
   /// Nothing writes the local array from `site` on, until its scope ends, whatever sizes and data are.
@@ -43,11 +61,15 @@ class Sites {
 
  private:
   void collect(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
+  void collect(const ir::Expr& e, const ir::Stmt& site);
+  std::optional<EarlierRead> as_earlier(const PlainRead& read, const ir::Load& load, const ir::Stmt& site) const;
 
   std::map<const ir::StmtNode*, Site> sites_;
   std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
   std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
   std::map<ir::Array, int> read_count_;
+  std::map<ir::Array, std::vector<PlainRead>> plain_reads_;
+  std::map<const ir::StmtNode*, int> last_position_;  // of what is in a statement
 };
 
 }  // namespace loopgrad::tape

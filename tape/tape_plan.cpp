@@ -215,9 +215,9 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (array->role == ArrayRole::Local) {
     const Expr result = ir::load(array, stored_indices(site));
     if (collecting_) {
-      const bool worth = values_.need_final(array) || extremum;
-      if (worth) values_.need(result, site, true);
-      return worth ? std::optional(result) : std::nullopt;
+      if (!values_.need_final(array, extremum)) return std::nullopt;
+      for (const Expr& index : stored_indices(site)) values_.need(index, site, true);
+      return result;
     }
     if (values_.is_computed_again(array)) return ir::load(twin(array), provide_all(stored_indices(site), site));
     const auto known = additions_.kept.find(array);

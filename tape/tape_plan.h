@@ -98,6 +98,8 @@ class TapePlan {
   Asked& asked(const ir::Load& load, const ir::Stmt& site);
   const std::optional<poly::Dataflow>& writers_of(const ir::Load& load, const ir::Stmt& site);
   std::optional<poly::Dataflow> find_writers(const ir::Load& load, const ir::Stmt& site);
+  std::optional<Sites::EarlierRead> reader_of(const ir::Load& load, const ir::Stmt& site) const;
+  ir::Expr from_tape_of(const Sites::EarlierRead& first, const std::string& name);
   std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
   std::optional<ir::Expr> copied(const ir::Stmt& writer);
   const Site& site_of(const ir::Stmt& s) const { return sites_.of(s); }
@@ -154,6 +156,8 @@ class TapePlan {
   std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
   std::map<ir::Array, ir::Array> initial_tapes_;
+  std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, ir::Expr>>> early_tapes_;  // by the statement that
+                                                                                           // reads: what, and its place
   std::map<const ir::StmtNode*, ir::Expr> saved_controls_;  // branch conditions and trip counts
   ForwardAdditions additions_;
   std::vector<ir::Array> tape_;

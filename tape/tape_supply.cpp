@@ -166,10 +166,26 @@ std::optional<poly::Dataflow> TapePlan::find_writers(const ir::Load& load, const
   return flow;
 }
 
+/// The statement that reads the value first, where it is read more often than once between two writes; one tape serves
+/// all of these. What is read in front of loops has a tape of its own.
+std::optional<Sites::EarlierRead> TapePlan::reader_of(const ir::Load& load, const Stmt& site) const {
+  const auto stays = [&](const Expr& read, const Stmt& where) { return hoisted(read, where).same_as(where); };
+  if (!stays(ir::load(load.array, load.indices), site)) return std::nullopt;
+  auto earlier = sites_.earlier_read(load, site);
+  if (!earlier) earlier = Sites::EarlierRead{{site, ir::load(load.array, load.indices)}, {}};
+  const bool usable = stays(earlier->read.load, earlier->read.site) &&
+                      can_index(extents_.dimensions(site_of(earlier->read.site).loops));
+  return usable ? earlier : std::nullopt;
+}
+
 /// Where an element that is overwritten would be saved.
 std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const Stmt& site) {
   const auto& flow = writers_of(load, site);
-  if (!flow) return {{.reader = hoisted(ir::load(load.array, load.indices), site)}};
+  if (!flow) {
+    const Expr read = ir::load(load.array, load.indices);
+    if (const auto earlier = reader_of(load, site)) return {{.reader = earlier->read.site, .read = earlier->read.load}};
+    return {{.reader = hoisted(read, site), .read = read}};
+  }
   std::vector<ValuePlan::Storage> result;
   for (const poly::Source& source : flow->sources) {
     if (source.writer < 0) {
@@ -294,8 +310,33 @@ Stmt TapePlan::hoisted(const Expr& value, const Stmt& site) const {
   return best;
 }
 
+/// From the tape of a read that other reads share.
+Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& name) {
+  const Stmt& site = first.read.site;
+  auto& tapes = early_tapes_[site.get()];
+  auto known = std::find_if(tapes.begin(), tapes.end(),
+                            [&](const auto& entry) { return ir::equal(entry.first, first.read.load); });
+  if (known == tapes.end()) {
+    const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
+    const ScalarType type = first.read.load.as<ir::Load>()->array->type;
+    const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
+    const std::vector<Expr> index = tape_index(loops);
+    additions_.before[site.get()].push_back(ir::assign(tape, index, first.read.load, site->location));
+    known = tapes.insert(known, {first.read.load, ir::load(tape, index)});
+  }
+  return ir::substitute(known->second, first.iterators);
+}
+
 Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& reader, const Expr& guard,
                            const std::string& why) {
+  if (const auto* load = value.as<ir::Load>()) {
+    const auto earlier = reader_of(*load, reader);
+    if (earlier && (!guard || !earlier->read.site.same_as(reader))) {
+      const Expr result = from_tape_of(*earlier, name);
+      note(value, reader->location, "tape (reader's index)", result, result.as<ir::Load>()->array, why);
+      return result;
+    }
+  }
   const Stmt site = guard ? reader : hoisted(value, reader);
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
   const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));

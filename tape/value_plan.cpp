@@ -104,12 +104,9 @@ void ValuePlan::need(const Stmt& adjoint, const Stmt& site) {
   expand();
 }
 
-bool ValuePlan::need_final(const Array& local) {
-  if (!locals_.count(local)) {
-    if (!find_slice(local)) return false;
-    local_value(local, false);
-  }
-  values_[static_cast<std::size_t>(locals_.at(local))].needed = true;
+bool ValuePlan::need_final(const Array& local, bool decides) {
+  if (!decides && !locals_.count(local) && !find_slice(local)) return false;
+  values_[static_cast<std::size_t>(local_value(local, decides))].needed = true;
   expand();
   return true;
 }
@@ -165,9 +162,8 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
   }
   auto& here = reads_[where.get()];
   for (const auto& [known, value] : here)
-    if (known.as<ir::Load>()->array == load.array && ir::equal(known.as<ir::Load>()->indices, load.indices))
-      return value;
-  here.emplace_back(ir::load(load.array, load.indices), make(runs));
+    if (ir::equal(known, storage.read)) return value;
+  here.emplace_back(storage.read, make(runs));
   return here.back().second;
 }
 

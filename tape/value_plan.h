@@ -55,6 +55,7 @@ class ValuePlan {
   /// held at the start.
   struct Storage {
     ir::Stmt writer = {}, reader = {};
+    ir::Expr read = {};  // by `reader`
     ir::Array initial = {};
   };
   using StorageOf = std::function<std::vector<Storage>(const ir::Load& load, const ir::Stmt& site)>;
@@ -64,8 +65,9 @@ class ValuePlan {
   void need(const ir::Expr& e, const ir::Stmt& site, bool decides);
   /// All that an adjoint reads of the primal program's values.
   void need(const ir::Stmt& adjoint, const ir::Stmt& site);
-  /// The value that a local has in the end, where something else needs it or it can be computed again; otherwise false.
-  bool need_final(const ir::Array& local);
+  /// The value that a local has in the end. false: nothing else needs it, and as it cannot be computed again, a value
+  /// that decides nothing is not worth saving.
+  bool need_final(const ir::Array& local, bool decides);
   /// The condition of the If.
   void need_condition(const ir::Stmt& branch);
   void decide();
