@@ -19,7 +19,7 @@ constexpr std::int64_t most_elements = 64;  // of an array that is computed agai
 /// In operations. An element at a place that data tell comes with its neighbours in a sector of memory, of which
 /// something is often in a cache.
 double price_of(const Expr& e) {
-  constexpr double division = 4, function = 8, gathered = 8;
+  constexpr double division = 6, function = 16, gathered = 8;
   if (const auto* n = e.as<ir::Unary>()) return n->op == ir::UnaryOp::Neg ? 1 : function;
   if (const auto* n = e.as<ir::Binary>())
     return n->op == ir::BinaryOp::Pow ? function : n->op == ir::BinaryOp::Div ? division : 1;

@@ -21,7 +21,8 @@ TapePlan::TapePlan(const Prepared& prepared, Report& report)
       extents_(prepared.program),
       sites_(prepared.program.body),
       values_(
-          sites_, extents_, [this](const ir::Load& load, const Stmt& site) { return is_overwritten(load, site); },
+          sites_, extents_, prepared.named,
+          [this](const ir::Load& load, const Stmt& site) { return is_overwritten(load, site); },
           [this](const ir::Load& load, const Stmt& site) { return storage_of(load, site); }) {
   primal_.insert(prepared.program.arrays.begin(), prepared.program.arrays.end());
   // Gradients have their names, too: of a gradient, `d_x_kept` may be the gradient of the array `x_kept`.

@@ -193,7 +193,8 @@ std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const
       continue;
     }
     const Stmt& writer = model_->statements[source.writer].stmt;
-    if (!copied(writer)) result.push_back({.writer = writer});
+    if (copied(writer)) result.push_back({});
+    else result.push_back({.writer = writer});
   }
   return result;
 }

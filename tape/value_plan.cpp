@@ -16,8 +16,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr double operations_per_byte = 12;
-constexpr double times_moved = 2;  // written by the forward sweep, read by the backward one
+constexpr double operations_per_byte = 8;
+constexpr double price_of_choice = 32;  // between two places where an element may have been saved
+constexpr double times_moved = 2;       // written by the forward sweep, read by the backward one
 constexpr double usual_size = 1000;
 constexpr int operations_of_function = 6;
 constexpr double never = MinCut::uncuttable;
@@ -61,9 +62,11 @@ int operations_of(const Expr& e) {
                       });
 }
 
-ValuePlan::ValuePlan(const Sites& sites, const LoopExtents& extents, IsOverwritten is_overwritten, StorageOf storage_of)
+ValuePlan::ValuePlan(const Sites& sites, const LoopExtents& extents, const std::set<Array>& named,
+                     IsOverwritten is_overwritten, StorageOf storage_of)
     : sites_(sites),
       extents_(extents),
+      named_(named),
       is_overwritten_(std::move(is_overwritten)),
       storage_of_(std::move(storage_of)) {}
 
@@ -140,7 +143,7 @@ int ValuePlan::local_value(const Array& local, bool decides) {
   Value value;
   value.local = local;
   const double copies = instances(sites_.of(sites_.allocation(local)).loops);
-  value.price_saved = price_of_saving(local->type, copies * elements_of(local));
+  value.price_saved = price_of_saving(local->type, copies * elements_of(local)) * (named_.count(local) ? 2 : 1);
   return locals_[local] = add(std::move(value), decides);
 }
 
@@ -168,14 +171,16 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
 }
 
 /// Empty where the value is still there when the sweep runs, or is none of the primal program.
-std::vector<int> ValuePlan::values_of(const ValueRead& read) {
+std::vector<int> ValuePlan::values_of(const ValueRead& read, int* choices) {
   const ir::Load& load = *read.load.as<ir::Load>();
   const bool local = sites_.allocations().count(load.array) != 0;
   if (!local && (!sites_.is_written(load.array) || !is_overwritten_(load, read.site))) return {};
   if (local && is_final_at(load, read.site)) return {local_value(load.array, read.decides)};
   std::vector<int> result;
-  for (const Storage& storage : storage_of_(load, read.site))
-    result.push_back(saved_value(load, storage, read.decides));
+  const std::vector<Storage> places = storage_of_(load, read.site);
+  if (choices) *choices = static_cast<int>(places.size()) - 1;
+  for (const Storage& place : places)
+    if (place.writer || place.reader || place.initial) result.push_back(saved_value(load, place, read.decides));
   return result;
 }
 
@@ -209,9 +214,14 @@ void ValuePlan::expand(int index) {
       price = operations * instances(sites_.of(self.branch).loops);
     }
   } else if (const Slice* slice = self.local ? find_slice(self.local) : nullptr) {
-    operands = values_of(slice->reads);
+    double choices = 0;
+    for (const ValueRead& read : slice->reads) {
+      const std::vector<int> places = values_of(read);
+      if (places.size() > 1) choices += static_cast<double>(places.size() - 1) * instances(sites_.of(read.site).loops);
+      operands.insert(operands.end(), places.begin(), places.end());
+    }
     for (const Stmt& branch : slice->branches) operands.push_back(condition_value(branch));
-    price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops);
+    price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops) + price_of_choice * choices;
     exact = slice->exact;
   }
   Value& value = values_[static_cast<std::size_t>(index)];

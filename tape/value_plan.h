@@ -10,7 +10,7 @@
 //   H. He, S. Yu, "Transferring pebbling to cuts": min-cut rematerialisation as in PyTorch's AOTAutograd partitioner
 //   (functorch/_src/partitioners.py, min_cut_rematerialization_partition), which bans some nodes where we price them.
 //
-// Prices are those of a GPU and of a CPU with many cores, where about a dozen operations take as long as a byte; the
+// Prices are those of a GPU and of a CPU with many cores, where about eight operations take as long as a byte; the
 // gradient is generated before the target and the sizes are known, so there is one decision for all of them.
 //
 // Slices run the same statements on the same values, so that what they give has the same bits, with the exception of
@@ -58,8 +58,12 @@ class ValuePlan {
     ir::Expr read = {};  // by `reader`
     ir::Array initial = {};
   };
+  /// One for each place that the value may come from; one of nothing where it is still there after all.
   using StorageOf = std::function<std::vector<Storage>(const ir::Load& load, const ir::Stmt& site)>;
-  ValuePlan(const Sites& sites, const LoopExtents& extents, IsOverwritten is_overwritten, StorageOf storage_of);
+  /// `named`: locals that only name parts of statements (see name_values.h), whose adjoints have most of what these
+  /// are computed from: saving them counts twice.
+  ValuePlan(const Sites& sites, const LoopExtents& extents, const std::set<ir::Array>& named,
+            IsOverwritten is_overwritten, StorageOf storage_of);
 
   /// The backward sweep needs what `e` reads at `site`; `decides`: for control.
   void need(const ir::Expr& e, const ir::Stmt& site, bool decides);
@@ -92,7 +96,8 @@ class ValuePlan {
   };
 
   std::vector<int> values_of(const std::vector<ValueRead>& reads);
-  std::vector<int> values_of(const ValueRead& read);
+  /// `choices`: how many places there are to choose from, but for one.
+  std::vector<int> values_of(const ValueRead& read, int* choices = nullptr);
   int saved_value(const ir::Load& load, const Storage& storage, bool decides);
   bool mark_needed(const ValueRead& read);
   int add(Value value, bool decides);
@@ -110,6 +115,7 @@ class ValuePlan {
 
   const Sites& sites_;
   const LoopExtents& extents_;
+  const std::set<ir::Array>& named_;
   IsOverwritten is_overwritten_;
   StorageOf storage_of_;
   std::vector<Value> values_;
