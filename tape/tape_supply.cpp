@@ -49,7 +49,8 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
   if (const auto again = computed_again(load, site, guard)) {
-    note(value, site->location, "recomputed", {}, {}, "costs less than to save it: " + ir::print(*again));
+    const std::string reason = values_.reason(load.array);
+    note(value, site->location, "recomputed", {}, {}, (reason.empty() ? "" : reason + ": ") + ir::print(*again));
     return supplied(*again);
   }
   if (load.array->role == ArrayRole::Local && !overwritten)
@@ -129,7 +130,8 @@ std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, 
   const std::vector<Expr> index = concatenate(kept->leading, provide_all(load.indices, site, guard));
   const Expr result = ir::load(kept->tape, index, load.location);
   note(ir::load(load.array, load.indices), site->location, "kept", result, kept->tape,
-       "local to an iteration and not overwritten within it: one copy per iteration is kept");
+       "local to an iteration and not overwritten within it: one copy per iteration is kept; " +
+           values_.reason(load.array));
   return result;
 }
 

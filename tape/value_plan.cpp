@@ -6,7 +6,7 @@
 #include "tape/slices.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 namespace loopgrad::tape {
 
@@ -142,8 +142,8 @@ int ValuePlan::local_value(const Array& local, bool decides) {
   }
   Value value;
   value.local = local;
-  const double copies = instances(sites_.of(sites_.allocation(local)).loops);
-  value.price_saved = price_of_saving(local->type, copies * elements_of(local)) * (named_.count(local) ? 2 : 1);
+  value.copies = instances(sites_.of(sites_.allocation(local)).loops);
+  value.price_saved = price_of_saving(local->type, value.copies * elements_of(local)) * (named_.count(local) ? 2 : 1);
   return locals_[local] = add(std::move(value), decides);
 }
 
@@ -332,6 +332,18 @@ bool ValuePlan::is_condition_computed_again(const Stmt& branch) const {
 bool ValuePlan::is_saved(const Array& local) const {
   const auto known = locals_.find(local);
   return known != locals_.end() && !values_[static_cast<std::size_t>(known->second)].again;
+}
+
+std::string ValuePlan::reason(const Array& local) const {
+  const auto known = locals_.find(local);
+  if (known == locals_.end()) return "";
+  const Value& value = values_[static_cast<std::size_t>(known->second)];
+  const auto whole = [](double number) { return std::to_string(std::llround(number)); };
+  const std::string bytes = whole(value.price_saved / value.copies / operations_per_byte) + " bytes moved";
+  if (value.price_again == never) return bytes + "; it cannot be computed again";
+  const std::string work = whole(value.price_again / value.copies) + " operations";
+  if (value.again) return work + " in place of " + bytes + " each time";
+  return bytes + " in place of " + work + " each time, or of saving what it is computed from";
 }
 
 std::vector<Array> ValuePlan::computed_again_in(const Stmt& body) const {

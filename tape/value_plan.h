@@ -82,6 +82,8 @@ class ValuePlan {
   bool is_condition_computed_again(const ir::Stmt& branch) const;
   /// Something needs the local, and it is not computed again.
   bool is_saved(const ir::Array& local) const;
+  /// What decided about the local, as a remark: the two prices for each of its copies.
+  std::string reason(const ir::Array& local) const;
   const Slice& slice_of(const ir::Array& local) const { return *slices_.at(local); }
   /// The locals that are computed again at the start of the sweep of `body`.
   std::vector<ir::Array> computed_again_in(const ir::Stmt& body) const;
@@ -90,7 +92,7 @@ class ValuePlan {
   struct Value {
     ir::Array local;  // or
     ir::Stmt branch;  // or else a read
-    double price_saved = 0, price_again = 0;
+    double price_saved = 0, price_again = 0, copies = 1;
     std::vector<int> operands;
     bool needed = false, decides = false, exact = true, again = false;
   };
