@@ -143,7 +143,7 @@ int ValuePlan::local_value(const Array& local, bool decides) {
   Value value;
   value.local = local;
   value.copies = instances(sites_.of(sites_.allocation(local)).loops);
-  value.price_saved = price_of_saving(local->type, value.copies * elements_of(local)) * (named_.count(local) ? 2 : 1);
+  value.price_saved = price_of_saving(local->type, value.copies * elements_of(local)) * weight_of(local);
   return locals_[local] = add(std::move(value), decides);
 }
 
@@ -339,7 +339,8 @@ std::string ValuePlan::reason(const Array& local) const {
   if (known == locals_.end()) return "";
   const Value& value = values_[static_cast<std::size_t>(known->second)];
   const auto whole = [](double number) { return std::to_string(std::llround(number)); };
-  const std::string bytes = whole(value.price_saved / value.copies / operations_per_byte) + " bytes moved";
+  const std::string bytes =
+      whole(value.price_saved / value.copies / operations_per_byte / weight_of(local)) + " bytes moved";
   if (value.price_again == never) return bytes + "; it cannot be computed again";
   const std::string work = whole(value.price_again / value.copies) + " operations";
   if (value.again) return work + " in place of " + bytes + " each time";

@@ -112,6 +112,7 @@ class ValuePlan {
   void spread_decisions();
   void cut();
   void place();
+  double weight_of(const ir::Array& local) const { return named_.count(local) ? 2 : 1; }
   double trips(const ir::Stmt& loop) const;
   double instances(const std::vector<ir::Stmt>& loops) const;
 
