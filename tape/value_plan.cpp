@@ -216,9 +216,10 @@ void ValuePlan::expand(int index) {
   } else if (const Slice* slice = self.local ? find_slice(self.local) : nullptr) {
     double choices = 0;
     for (const ValueRead& read : slice->reads) {
-      const std::vector<int> places = values_of(read);
-      if (places.size() > 1) choices += static_cast<double>(places.size() - 1) * instances(sites_.of(read.site).loops);
-      operands.insert(operands.end(), places.begin(), places.end());
+      int more = 0;
+      const std::vector<int> values = values_of(read, &more);
+      choices += more * instances(sites_.of(read.site).loops);
+      operands.insert(operands.end(), values.begin(), values.end());
     }
     for (const Stmt& branch : slice->branches) operands.push_back(condition_value(branch));
     price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops) + price_of_choice * choices;
