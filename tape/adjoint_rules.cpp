@@ -237,4 +237,20 @@ Expr push_forward(const Expr& value, const TangentOfLoad& tangent) {
                           });
 }
 
+bool reuses_result(const ir::Expr& value) {
+  if (const auto* u = value.as<ir::Unary>()) {
+    switch (u->op) {
+      case ir::UnaryOp::Exp:
+      case ir::UnaryOp::Sqrt:
+      case ir::UnaryOp::Tan:
+      case ir::UnaryOp::Tanh:
+      case ir::UnaryOp::Sigmoid:
+      case ir::UnaryOp::Expm1: return true;
+      default: return false;
+    }
+  }
+  const auto* b = value.as<ir::Binary>();
+  return b && b->op == ir::BinaryOp::Div;
+}
+
 }  // namespace loopgrad::tape

@@ -21,6 +21,9 @@ struct OperandSeeds {
 };
 OperandSeeds pull_back(const ir::Binary& node, const ir::Expr& result, const ir::Expr& seed);
 
+/// Whether the rule of the operation at the top of `value` reuses its result: only then is that worth asking for.
+bool reuses_result(const ir::Expr& value);
+
 /// Whether the derivative of min(a, b) or max(a, b) is that of b: the rule for ties, of expressions and of `min=`,
 /// `max=`.
 ir::Expr second_counts(ir::BinaryOp op, const ir::Expr& a, const ir::Expr& b);

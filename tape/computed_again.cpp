@@ -1,5 +1,5 @@
-// Scalars that the backward sweep computes again: in place of each read, or once for all reads.
-#include "tape/stores.h"
+// Locals that the backward sweep computes again: in place of each read, or once for all reads.
+#include "tape/guarded_loads.h"
 #include "tape/tape_plan.h"
 
 #include <algorithm>
@@ -11,141 +11,122 @@ using ir::ArrayRole;
 using ir::Expr;
 using ir::Stmt;
 
-namespace {
-
-/// The side of each branch around a statement: (branch, true for then).
-std::vector<std::pair<Stmt, bool>> branches_around(const Stmt& s, const std::vector<Stmt>& scopes) {
-  std::vector<std::pair<Stmt, bool>> result;
-  for (std::size_t k = 0; k < scopes.size(); ++k) {
-    const auto* branch = scopes[k].as<ir::If>();
-    if (!branch) continue;
-    const Stmt& inside = k + 1 < scopes.size() ? scopes[k + 1] : s;
-    result.emplace_back(scopes[k], branch->then_body.same_as(inside));
+/// A copy of a body of the primal program with the statements only that give some of its locals their values, in terms
+/// of the backward sweep.
+class AgainStatements {
+ public:
+  AgainStatements(TapePlan& plan, const std::set<Array>& locals) : plan_(plan) {
+    for (const Array& local : locals) {
+      const Slice& slice = plan.values_.slice_of(local);
+      twins_[local] = plan.twin(local);
+      for (const Array& inner : slice.inner)
+        twins_[inner] = ir::make_array(inner->name, inner->type, inner->shape, ArrayRole::Local, inner->location);
+      for (const Stmt& s : slice.statements) wanted_.insert(s.get());
+    }
+    for (const Array& local : locals) own_.insert(local);
   }
-  return result;
-}
 
-/// Every branch that decides whether `a` runs is also around `b`, on the same side.
-bool executes_whenever(const Stmt& a, const std::vector<Stmt>& scopes_a, const Stmt& b,
-                       const std::vector<Stmt>& scopes_b) {
-  const auto around_a = branches_around(a, scopes_a), around_b = branches_around(b, scopes_b);
-  if (around_a.size() > around_b.size()) return false;
-  for (std::size_t k = 0; k < around_a.size(); ++k)
-    if (!around_a[k].first.same_as(around_b[k].first) || around_a[k].second != around_b[k].second) return false;
-  return true;
-}
+  Stmt copy(const Stmt& s) {
+    return ir::visit(
+        s, ir::overloaded{
+               [&](const ir::Block& n) {
+                 std::vector<Stmt> all;
+                 for (const Stmt& child : n.body)
+                   if (const Stmt part = copy(child); !ir::is_empty(part)) all.push_back(part);
+                 return ir::block(std::move(all));
+               },
+               [&](const ir::For& n) {
+                 const Stmt body = copy(n.body);
+                 if (ir::is_empty(body)) return body;
+                 return ir::for_loop(n.iterator, provide(n.lower, s), provide(n.upper, s), body, n.mode, n.location,
+                                     n.at_most);
+               },
+               [&](const ir::If& n) {
+                 const Stmt then_part = copy(n.then_body), else_part = n.else_body ? copy(n.else_body) : ir::block({});
+                 if (ir::is_empty(then_part) && ir::is_empty(else_part)) return ir::block({});
+                 return ir::if_then(condition(s), then_part, ir::is_empty(else_part) ? Stmt{} : else_part, n.location);
+               },
+               [&](const ir::Allocate& n) {
+                 const Stmt body = copy(n.body);
+                 const bool is_inner = twins_.count(n.array) && !own_.count(n.array);
+                 return is_inner && !ir::is_empty(body) ? ir::allocate(twins_.at(n.array), body, n.location) : body;
+               },
+               [&](const ir::Assign& n) {
+                 if (!wanted_.count(s.get())) return ir::block({});
+                 return ir::assign(twins_.at(n.array), provide(n.indices, s), provide(n.value, s), n.location);
+               },
+               [&](const ir::Reduce& n) {
+                 if (!wanted_.count(s.get())) return ir::block({});
+                 return ir::reduce_like(n, twins_.at(n.array), provide(n.indices, s), provide(n.value, s));
+               },
+               [&](const auto&) { return ir::block({}); },
+           });
+  }
 
-/// The statement that is the body of the innermost loop or branch of `scopes`, or the whole program; `s` is in them.
-const Stmt& body_around(const Stmt& s, const std::vector<Stmt>& scopes) {
-  for (std::size_t k = scopes.size(); k-- > 0;)
-    if (is_loop(scopes[k]) || scopes[k].kind() == ir::Kind::If) return k + 1 < scopes.size() ? scopes[k + 1] : s;
-  return scopes.empty() ? s : scopes.front();
-}
+ private:
+  Expr condition(const Stmt& branch) {
+    if (!plan_.values_.is_condition_computed_again(branch)) return plan_.provide_condition(branch);
+    int budget = TapePlan::longest_recomputation;
+    const Expr& condition = branch.as<ir::If>()->condition;
+    const auto inlined = plan_.without_tape(condition, branch, budget);
+    return inlined ? *inlined : provide(condition, branch);
+  }
 
-}  // namespace
+  std::vector<Expr> provide(const std::vector<Expr>& list, const Stmt& site) {
+    std::vector<Expr> result;
+    for (const Expr& e : list) result.push_back(provide(e, site));
+    return result;
+  }
 
-/// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.
-const Stmt* TapePlan::only_writer(const Array& scalar) const {
-  if (scalar->role != ArrayRole::Local || !scalar->shape.empty()) return nullptr;
-  const auto writers = writers_.find(scalar);
-  if (writers == writers_.end() || writers->second.size() != 1) return nullptr;
-  const Stmt& writer = writers->second.front();
-  const bool assigned_once = site_of(writer).loops.size() == site_of(allocations_.at(scalar)).loops.size();
-  return assigned_once && writer.kind() == ir::Kind::Assign ? &writer : nullptr;
-}
+  /// Values that change in the copy are read there as they are at the time.
+  Expr provide(const Expr& e, const Stmt& site) {
+    return rewrite_loads(e, [&](const Expr& read, const Expr& when) -> std::optional<Expr> {
+      const ir::Load& load = *read.as<ir::Load>();
+      if (!plan_.primal_.count(load.array)) return std::nullopt;
+      const auto twin = twins_.find(load.array);
+      const bool changes =
+          twin != twins_.end() && (!own_.count(load.array) || !plan_.sites_.is_final_at(load.array, site));
+      if (changes) return ir::load(twin->second, provide(load.indices, site), load.location);
+      return plan_.supply(read, site, when);
+    });
+  }
+
+  TapePlan& plan_;
+  std::map<Array, Array> twins_;
+  std::set<Array> own_;  // the others are inside of loops of the copy
+  std::set<const ir::StmtNode*> wanted_;
+};
 
 /// Whether the only write comes earlier in a scope around the read: whatever the sizes, that is the write it sees. What
 /// names a part of a statement is read where it was written, by construction.
 bool TapePlan::holds_at(const Array& scalar, const Stmt& site) const {
-  const Stmt* writer = only_writer(scalar);
+  const Stmt* writer = sites_.only_writer(scalar);
   if (!writer) return false;
-  const Site &from = site_of(*writer), &to = site_of(site);
-  if (from.position > to.position) return false;
-  return prepared_.named.count(scalar) || executes_whenever(*writer, from.scopes, site, to.scopes);
+  if (site_of(*writer).position > site_of(site).position) return false;
+  return prepared_.named.count(scalar) || sites_.executes_whenever(*writer, site);
 }
 
-std::optional<Expr> TapePlan::computed_again(const ir::Load& load, const Stmt& site) {
-  if (!holds_at(load.array, site)) return std::nullopt;
-  const Stmt& writer = *only_writer(load.array);
-  compute_again_up_to(site_of(writer).position);
-  ComputedAgain& again = computed_again_[load.array];
-  // A part of a statement takes what the statement would take, from wherever that comes.
-  if (!again.local && !again.final && prepared_.named.count(load.array))
-    again = again_as(load.array, provide(writer.as<ir::Assign>()->value, writer));
-  again.final = true;
-  return again.local ? std::optional(ir::load(again.local, {}, load.location)) : std::nullopt;
-}
-
-/// Tries all scalars in the order in which they are assigned, so that each finds the earlier ones decided.
-void TapePlan::compute_again_up_to(int position) {
-  for (auto next = scalars_.upper_bound(tried_up_to_); next != scalars_.end() && next->first <= position; ++next) {
-    const Array& scalar = next->second;
-    tried_up_to_ = next->first;
-    const Stmt& writer = *only_writer(scalar);
-    int& work = work_in_body_[body_around(writer, site_of(writer).scopes).get()];
-    int budget = std::min(longest_assignment, most_in_body - work);
-    const int before = budget;
-    const auto again = from_computed_again(writer.as<ir::Assign>()->value, writer, budget);
-    if (!again) continue;
-    work += before - budget;
-    computed_again_[scalar] = again_as(scalar, *again);
-  }
-}
-
-TapePlan::ComputedAgain TapePlan::again_as(const Array& scalar, const Expr& value) {
-  const Stmt& writer = *only_writer(scalar);
-  const Site& from = site_of(writer);
-  ComputedAgain result;
-  result.local = ir::make_array(scalar->name, scalar->type, {}, ArrayRole::Local, scalar->location);
-  result.assignment = ir::assign(result.local, {}, value, writer->location);
-  result.position = from.position;
-  // What names a part that is not always evaluated is assigned under a condition of its own.
-  const bool guarded = prepared_.named.count(scalar) && !from.scopes.empty() &&
-                       from.scopes.back().kind() == ir::Kind::If &&
-                       site_of(allocations_.at(scalar)).scopes.size() < from.scopes.size();
-  if (guarded) {
-    const Stmt& branch = from.scopes.back();
-    result.assignment = ir::if_then(provide_condition(branch), result.assignment, {}, writer->location);
-    result.body = body_around(branch, site_of(branch).scopes).get();
-  } else {
-    result.body = body_around(writer, from.scopes).get();
-  }
+const Array& TapePlan::twin(const Array& local) {
+  Array& result = twins_[local];
+  if (!result) result = ir::make_array(local->name, local->type, local->shape, ArrayRole::Local, local->location);
   return result;
 }
 
-/// Like without_tape(), with scalars that the sweep computes again.
-std::optional<Expr> TapePlan::from_computed_again(const Expr& value, const Stmt& site, int& budget) {
-  std::map<Array, Expr> scalars;  // stand-ins, and what they stand for in the backward sweep
-  bool ok = true;
-  const Expr with_stand_ins = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
-    const auto* load = e.as<ir::Load>();
-    if (!load || !holds_at(load->array, site)) return std::nullopt;
-    int small = std::min(budget, short_recomputation);
-    const int before = small;
-    std::optional<Expr> again = recomputed(*load, site, small);
-    budget -= again ? before - small : 0;
-    if (const auto known = computed_again_.find(load->array); !again && known != computed_again_.end())
-      if (known->second.local) again = ir::load(known->second.local, {}, load->location);
-    if (!again) return ok = false, e;
-    const Array stand_in = ir::make_array(load->array->name, load->array->type, {}, ArrayRole::Local, load->location);
-    scalars.emplace(stand_in, *again);
-    return ir::load(stand_in, {}, load->location);
-  });
-  const auto result = ok ? without_tape(with_stand_ins, site, budget) : std::nullopt;
-  if (!result) return std::nullopt;
-  return ir::rewrite(*result, [&](const Expr& e) -> std::optional<Expr> {
-    const auto* load = e.as<ir::Load>();
-    const auto found = load ? scalars.find(load->array) : scalars.end();
-    return found == scalars.end() ? std::nullopt : std::optional(found->second);
-  });
+std::optional<Expr> TapePlan::computed_again(const ir::Load& load, const Stmt& site, const Expr& guard) {
+  // A part of a statement has got its name because terms of the adjoint would repeat it.
+  const bool read_again = sites_.read_count(load.array) > 1 || prepared_.named.count(load.array);
+  int budget = read_again ? short_recomputation : longest_recomputation;
+  if (!values_.is_saved(load.array))
+    if (const auto inlined = recomputed(load, site, budget)) return inlined;
+  if (!values_.is_computed_again(load.array) || !values_.is_final_at(load, site)) return std::nullopt;
+  return ir::load(twin(load.array), provide_all(load.indices, site, guard), load.location);
 }
 
 Stmt TapePlan::with_computed_again(const Stmt& body, const Stmt& sweep) {
-  if (ir::is_empty(sweep)) return sweep;
-  std::map<int, const ComputedAgain*> by_position;
-  for (const auto& [array, again] : computed_again_)
-    if (again.local && again.body == body.get()) by_position[again.position] = &again;
-  std::set<Array> read;
+  if (collecting_ || ir::is_empty(sweep)) return sweep;
+  const std::vector<Array> candidates = values_.computed_again_in(body);
+  if (candidates.empty()) return sweep;
+  std::set<Array> needed, read;
   const auto note_reads = [&](const Stmt& s) {
     ir::walk(
         s, [](const Stmt&) {},
@@ -154,19 +135,21 @@ Stmt TapePlan::with_computed_again(const Stmt& body, const Stmt& sweep) {
         });
   };
   note_reads(sweep);
-  std::vector<const ComputedAgain*> here;
-  for (auto next = by_position.rbegin(); next != by_position.rend(); ++next) {
-    if (!read.count(next->second->local)) continue;
-    note_reads(next->second->assignment);
-    here.insert(here.begin(), next->second);
+  Stmt again = ir::block({});
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const Array& local : candidates) {
+      const auto there = twins_.find(local);
+      if (there != twins_.end() && read.count(there->second)) grows |= needed.insert(local).second;
+    }
+    if (!grows) break;
+    again = AgainStatements(*this, needed).copy(body);
+    note_reads(again);
   }
-  if (here.empty()) return sweep;
-  std::vector<Stmt> all;
-  for (const ComputedAgain* again : here) all.push_back(again->assignment);
-  all.push_back(sweep);
-  Stmt result = ir::block(std::move(all));
-  for (auto again = here.rbegin(); again != here.rend(); ++again)
-    result = ir::allocate((*again)->local, result, (*again)->local->location);
+  if (needed.empty()) return sweep;
+  Stmt result = ir::block({ir::with_fresh_names(again), sweep});
+  for (auto local = candidates.rbegin(); local != candidates.rend(); ++local)
+    if (needed.count(*local)) result = ir::allocate(twin(*local), result, (*local)->location);
   return result;
 }
 

@@ -25,23 +25,6 @@ bool uses_array(const Stmt& s, const Array& array) {
   return found;
 }
 
-/// The rules that reuse their result: only for these is the stored value worth asking for.
-bool reuses_result(const Expr& value) {
-  if (const auto* u = value.as<ir::Unary>()) {
-    switch (u->op) {
-      case ir::UnaryOp::Exp:
-      case ir::UnaryOp::Sqrt:
-      case ir::UnaryOp::Tan:
-      case ir::UnaryOp::Tanh:
-      case ir::UnaryOp::Sigmoid:
-      case ir::UnaryOp::Expm1: return true;
-      default: return false;
-    }
-  }
-  const auto* b = value.as<ir::Binary>();
-  return b && b->op == ir::BinaryOp::Div;
-}
-
 bool touches(const Expr& e, const Array& array) {
   bool found = false;
   ir::walk(e, [&](const Expr& inner) {
@@ -293,6 +276,7 @@ class Forward {
 
 DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   TapePlan plan(prepared, report);
+  plan.decide_for([&] { Backward(prepared, plan).body_of(prepared.program.body); });
   const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};

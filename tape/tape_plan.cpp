@@ -16,41 +16,22 @@ using ir::Stmt;
 using poly::ask;
 
 TapePlan::TapePlan(const Prepared& prepared, Report& report)
-    : prepared_(prepared), report_(report), extents_(prepared.program) {
+    : prepared_(prepared),
+      report_(report),
+      extents_(prepared.program),
+      sites_(prepared.program.body),
+      values_(
+          sites_, extents_, prepared.named,
+          [this](const ir::Load& load, const Stmt& site) { return is_overwritten(load, site); },
+          [this](const ir::Load& load, const Stmt& site) { return storage_of(load, site); }) {
   primal_.insert(prepared.program.arrays.begin(), prepared.program.arrays.end());
   // Gradients have their names, too: of a gradient, `d_x_kept` may be the gradient of the array `x_kept`.
   for (const Array& array : prepared.program.arrays) names_.insert({array->name, "d_" + array->name});
-  std::vector<Stmt> scopes;
-  collect_sites(prepared.program.body, scopes);
-  for (const auto& [array, writers] : writers_)
-    if (const Stmt* writer = only_writer(array)) scalars_[site_of(*writer).position] = array;
+  for (const auto& [array, allocation] : sites_.allocations()) {
+    primal_.insert(array);
+    names_.insert(array->name);
+  }
   build_model();
-}
-
-void TapePlan::collect_sites(const Stmt& s, std::vector<Stmt>& scopes) {
-  Site& site = sites_[s.get()];
-  site.scopes = scopes;
-  site.position = static_cast<int>(sites_.size());
-  std::copy_if(scopes.begin(), scopes.end(), std::back_inserter(site.loops), is_loop);
-  if (const Array* array = stored_array(s)) {
-    written_.insert(*array);
-    writers_[*array].push_back(s);
-  }
-  if (const auto* local = s.as<ir::Allocate>()) {
-    primal_.insert(local->array);
-    allocations_[local->array] = s;
-    names_.insert(local->array->name);
-  }
-  scopes.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                              ir::walk(e, [&](const Expr& inner) {
-                                                if (const auto* l = inner.as<ir::Load>()) ++read_count_[l->array];
-                                              });
-                                            },
-                                            [&](const Stmt& child) { collect_sites(child, scopes); }});
-  });
-  scopes.pop_back();
 }
 
 void TapePlan::build_model() {
@@ -64,8 +45,7 @@ void TapePlan::build_model() {
     return;
   }
   for (int i = 0; i < static_cast<int>(model_->statements.size()); ++i) {
-    const auto it = sites_.find(model_->statements[i].stmt.get());
-    if (it != sites_.end()) it->second.model_index = i;
+    if (Site* site = sites_.find(model_->statements[i].stmt)) site->model_index = i;
   }
 }
 
@@ -93,14 +73,35 @@ const poly::Access* TapePlan::find_write(const Site& site) const {
   return nullptr;
 }
 
-bool TapePlan::is_overwritten(const ir::Load& load, const Site& site) {
-  if (!written_.count(load.array)) return false;
-  const auto access = find_access(load, site);
-  if (!access) return true;
-  return ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, site.model_index, *access); });
+TapePlan::Asked& TapePlan::asked(const ir::Load& load, const Stmt& site) {
+  std::list<Asked>& known = asked_[site.get()];
+  for (Asked& question : known)
+    if (question.read.as<ir::Load>()->array == load.array &&
+        ir::equal(question.read.as<ir::Load>()->indices, load.indices))
+      return question;
+  known.push_back({ir::load(load.array, load.indices), {}, {}});
+  return known.back();
+}
+
+bool TapePlan::is_overwritten(const ir::Load& load, const Stmt& site) {
+  if (!sites_.is_written(load.array)) return false;
+  std::optional<bool>& known = asked(load, site).overwritten;
+  if (known) return *known;
+  const Site& where = site_of(site);
+  const auto access = find_access(load, where);
+  known = !access || ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, where.model_index, *access); });
+  return *known;
+}
+
+void TapePlan::decide_for(const std::function<void()>& ask_for_all) {
+  collecting_ = true;
+  ask_for_all();
+  collecting_ = false;
+  values_.decide();
 }
 
 Expr TapePlan::provide(const Expr& e, const Stmt& site, const Expr& guard) {
+  if (collecting_) return values_.need(e, site, false), e;
   return rewrite_loads(
       e,
       [&](const Expr& load, const Expr& when) -> std::optional<Expr> {
@@ -113,6 +114,7 @@ Expr TapePlan::provide(const Expr& e, const Stmt& site, const Expr& guard) {
 Expr TapePlan::provide(const Expr& e, const Stmt& site) { return provide(e, site, {}); }
 
 Stmt TapePlan::provide(const Stmt& adjoint, const Stmt& site, const Expr& guard) {
+  if (collecting_) return values_.need(adjoint, site), adjoint;
   return rewrite_loads(
       adjoint,
       [&](const Expr& load, const Expr& when) -> std::optional<Expr> {
@@ -130,8 +132,10 @@ std::vector<Expr> TapePlan::provide_all(const std::vector<Expr>& list, const Stm
 
 Expr TapePlan::provide_condition(const Stmt& site) {
   const Expr& condition = site.as<ir::If>()->condition;
+  if (collecting_) return values_.need_condition(site), condition;
   int budget = longest_recomputation;
   if (auto direct = without_tape(condition, site, budget)) return *direct;
+  if (values_.is_condition_computed_again(site)) return provide(condition, site);
   auto& saved = saved_controls_[site.get()];
   if (!saved)
     saved = from_reader(condition, "branch", site, {}, "the branch depends on values that are overwritten later");
@@ -139,9 +143,13 @@ Expr TapePlan::provide_condition(const Stmt& site) {
 }
 
 Expr TapePlan::provide_taken(const Stmt& site) {
+  const auto& n = *site.as<ir::Reduce>();
+  if (collecting_) {
+    if (keeps_intermediate_extrema_secret(n) && stored_value(site)) values_.need(n.value, site, true);
+    return takes_operand(n);
+  }
   auto& saved = saved_controls_[site.get()];
   if (saved) return saved;
-  const auto& n = *site.as<ir::Reduce>();
   if (keeps_intermediate_extrema_secret(n)) {
     if (const auto final_value = stored_value(site)) {
       saved = ir::binary(ir::BinaryOp::Eq, provide(n.value, site), *final_value);
@@ -156,14 +164,14 @@ Expr TapePlan::provide_taken(const Stmt& site) {
 /// value` tells which operand was taken.
 bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
   if (!model_) return false;
-  for (const Stmt& writer : writers_.at(n.array)) {
+  for (const Stmt& writer : sites_.writers(n.array)) {
     const auto* other = writer.as<ir::Reduce>();
     if (other && other->op == n.op) continue;
     const Site& where = site_of(writer);
     const poly::Access* write = find_write(where);
     // An Assign must not come after one of the Reduces.
     if (other || !write) return false;
-    for (const Stmt& earlier : writers_.at(n.array)) {
+    for (const Stmt& earlier : sites_.writers(n.array)) {
       if (earlier.kind() != ir::Kind::Reduce) continue;
       const Site& reducing = site_of(earlier);
       const bool resets = ask(*model_, true, [&] {
@@ -182,6 +190,7 @@ bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
 }
 
 Expr TapePlan::provide_trips(const Stmt& site) {
+  if (collecting_) return ir::int_const(0);
   auto& saved = saved_controls_[site.get()];
   if (saved) return saved;
   const auto& loop = *site.as<ir::While>();
@@ -205,10 +214,17 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
     return from_own_tape(site);
   if (array->role == ArrayRole::Local) {
-    if (const auto again = computed_again(*ir::load(array, stored_indices(site)).as<ir::Load>(), site)) return again;
+    const Expr result = ir::load(array, stored_indices(site));
+    if (collecting_) {
+      if (!values_.need_final(array, extremum)) return std::nullopt;
+      for (const Expr& index : stored_indices(site)) values_.need(index, site, true);
+      return result;
+    }
+    if (values_.is_computed_again(array)) return ir::load(twin(array), provide_all(stored_indices(site), site));
     const auto known = additions_.kept.find(array);
-    // For the sake of a cheaper rule alone it is not worth keeping; an extremum costs a tape otherwise.
-    const KeptArray* kept = known != additions_.kept.end() ? &known->second : extremum ? keep(array) : nullptr;
+    // For the sake of a cheaper rule alone a large array is not worth keeping; an extremum costs a tape otherwise.
+    const bool worth = extremum || (array->shape.empty() && values_.is_saved(array));
+    const KeptArray* kept = known != additions_.kept.end() ? &known->second : worth ? keep(array) : nullptr;
     if (!kept) return std::nullopt;
     return ir::load(kept->tape, concatenate(kept->leading, provide_all(stored_indices(site), site)));
   }

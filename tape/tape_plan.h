@@ -2,10 +2,9 @@
 //
 // In order of preference, decided per read from the polyhedral model of the primal program:
 //   direct        the array still holds the value when the backward sweep runs: read it there
-//   recomputed    a local scalar that is assigned once from values that are themselves direct, by a short expression:
-//                 where it is read, or once at the start of the body that declares it when several statements read it.
-//                 What only names a part of a statement (see name_values.h) is always recomputed, from the values that
-//                 the statement would need
+//   recomputed    a local of a few elements, where the plan for all values (see value_plan.h) finds it cheaper to run
+//                 the statements that write it again: once, at the start of the body that declares it; short
+//                 expressions of values that are direct where they are read
 //   kept          a local array that is not overwritten within its scope: the forward sweep keeps one copy per
 //   iteration of
 //                 the loops around its declaration, and that copy is the tape
@@ -24,6 +23,9 @@
 #include "dsl/poly/dataflow.h"
 #include "tape/gradient_program.h"
 #include "tape/loop_extents.h"
+#include "tape/value_plan.h"
+
+#include <list>
 
 namespace loopgrad::tape {
 
@@ -42,11 +44,15 @@ struct ForwardAdditions {
   std::map<ir::Array, KeptArray> kept;
 };
 
-/// Fills itself on demand: the backward generator asks for values, and what the forward sweep must save accumulates in
-/// `additions()`. The primal program must not change in between.
+/// The backward generator asks for values, twice: first for the sake of decide_for(), which decides about all of them
+/// together, then for the expressions, while what the forward sweep must save accumulates in `additions()`. The primal
+/// program must not change in between.
 class TapePlan {
  public:
   TapePlan(const Prepared& prepared, Report& report);
+
+  /// `ask` asks for all values as it will later; what it is given is of no use.
+  void decide_for(const std::function<void()>& ask);
 
   /// `e`, a primal expression evaluated at statement `site`, as an expression of the backward sweep at the same
   /// iteration.
@@ -76,32 +82,30 @@ class TapePlan {
  private:
   static constexpr int longest_recomputation = 24;  // operations; a load costs about as much as a few of them
   static constexpr int short_recomputation = 2;     // not worth a scalar
-  static constexpr int longest_assignment = 64;     // operations of one scalar that is computed again for all its reads
-  static constexpr int most_in_body = 4096;         // and of all of a body
 
-  struct Site {
-    std::vector<ir::Stmt> scopes;  // enclosing loops, branches and blocks, outermost first
-    std::vector<ir::Stmt> loops;   // the loops among them
-    int model_index = -1;
-    int position = 0;  // textual order
-  };
-  struct ComputedAgain {  // a scalar of the primal program that the backward sweep has, too
-    ir::Array local;      // there; null: it cannot be computed again
-    ir::Stmt assignment;
-    const ir::StmtNode* body = nullptr;  // that it is computed at the start of
-    int position = 0;
-    bool final = false;  // nothing else to be tried
-  };
   struct Supplied {
     ir::Expr load, guard, value;
   };
 
-  void collect_sites(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
+  /// What isl said about a read.
+  struct Asked {
+    ir::Expr read;
+    std::optional<bool> overwritten;
+    std::optional<std::optional<poly::Dataflow>> writers;
+  };
+
   void build_model();
-  const Site& site_of(const ir::Stmt& s) const { return sites_.at(s.get()); }
+  Asked& asked(const ir::Load& load, const ir::Stmt& site);
+  const std::optional<poly::Dataflow>& writers_of(const ir::Load& load, const ir::Stmt& site);
+  std::optional<poly::Dataflow> find_writers(const ir::Load& load, const ir::Stmt& site);
+  std::optional<Sites::EarlierRead> reader_of(const ir::Load& load, const ir::Stmt& site) const;
+  ir::Expr from_tape_of(const Sites::EarlierRead& first, const std::string& name);
+  std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
+  std::optional<ir::Expr> copied(const ir::Stmt& writer);
+  const Site& site_of(const ir::Stmt& s) const { return sites_.of(s); }
   std::optional<poly::Access> find_access(const ir::Load& load, const Site& site) const;
   const poly::Access* find_write(const Site& site) const;
-  bool is_overwritten(const ir::Load& load, const Site& site);
+  bool is_overwritten(const ir::Load& load, const ir::Stmt& site);
 
   // `guard`: the condition under which `site` reads the value, over primal values, or null (see guarded_loads.h).
   ir::Expr provide(const ir::Expr& e, const ir::Stmt& site, const ir::Expr& guard);
@@ -111,12 +115,10 @@ class TapePlan {
   const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard) const;
   std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
-  const ir::Stmt* only_writer(const ir::Array& scalar) const;
   bool holds_at(const ir::Array& scalar, const ir::Stmt& site) const;
-  std::optional<ir::Expr> computed_again(const ir::Load& load, const ir::Stmt& site);
-  void compute_again_up_to(int position);
-  ComputedAgain again_as(const ir::Array& scalar, const ir::Expr& value);
-  std::optional<ir::Expr> from_computed_again(const ir::Expr& value, const ir::Stmt& site, int& budget);
+  std::optional<ir::Expr> computed_again(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
+  const ir::Array& twin(const ir::Array& local);
+  friend class AgainStatements;
   std::optional<ir::Expr> from_kept(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_writers(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard);
   std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
@@ -145,18 +147,17 @@ class TapePlan {
   LoopExtents extents_;
   std::optional<poly::Model> model_;
   mutable std::map<const ir::StmtNode*, bool> sequential_;  // loops that is_sequential() was asked about
-  std::map<const ir::StmtNode*, Site> sites_;
-  std::set<ir::Array> primal_, written_;
-  std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
-  std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
-  std::map<ir::Array, int> read_count_;
-  std::map<int, ir::Array> scalars_;  // locals with one Assign, by its position
-  int tried_up_to_ = -1;              // which of these were looked at for computed_again_
-  std::map<ir::Array, ComputedAgain> computed_again_;
-  std::map<const ir::StmtNode*, int> work_in_body_;
+  Sites sites_;
+  std::set<ir::Array> primal_;
+  ValuePlan values_;
+  bool collecting_ = false;                                // decide_for() is asking
+  std::map<ir::Array, ir::Array> twins_;                   // of locals that the backward sweep computes again, there
+  std::map<const ir::StmtNode*, std::list<Asked>> asked_;  // by site
   std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
   std::map<ir::Array, ir::Array> initial_tapes_;
+  std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, ir::Expr>>> early_tapes_;  // by the statement that
+                                                                                           // reads: what, and its place
   std::map<const ir::StmtNode*, ir::Expr> saved_controls_;  // branch conditions and trip counts
   ForwardAdditions additions_;
   std::vector<ir::Array> tape_;

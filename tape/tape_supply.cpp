@@ -17,19 +17,6 @@ using poly::ask;
 namespace {
 
 constexpr int longest_copy = 3;  // what replaces a writer's tape: little more than a load
-constexpr int operation_cost_of_function = 6;
-
-int cost_of(const Expr& e) {
-  return ir::visit(e,
-                   ir::overloaded{
-                       [](const ir::Unary& n) { return n.op == ir::UnaryOp::Neg ? 1 : operation_cost_of_function; },
-                       [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operation_cost_of_function : 1; },
-                       [](const ir::Fma&) { return 2; },
-                       [](const ir::Load&) { return 1; },
-                       [](const auto&) { return 0; },
-                   });
-}
-
 /// Number of dimensions whose extent is not a constant: the degree by which an array grows with the sizes.
 int growing_dimensions(const Array& array) {
   return static_cast<int>(
@@ -51,24 +38,19 @@ const Expr* TapePlan::already_supplied(const Expr& load, const Stmt& site, const
 Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
   const ir::Load& load = *value.as<ir::Load>();
-  const bool overwritten = is_overwritten(load, site_of(site));
+  const bool overwritten = is_overwritten(load, site);
   auto supplied = [&](const Expr& result) {
     supplied_[site.get()].push_back({value, guard, result});
     return result;
   };
   if (load.array->role != ArrayRole::Local && !overwritten) {
     note(value, site->location, "direct", {}, {},
-         written_.count(load.array) ? "not overwritten after this read" : "never written");
+         sites_.is_written(load.array) ? "not overwritten after this read" : "never written");
     return supplied(ir::load(load.array, provide_all(load.indices, site, guard), load.location));
   }
-  // A part of a statement has got its name because terms of the adjoint would repeat it.
-  const bool read_again = read_count_[load.array] > 1 || prepared_.named.count(load.array);
-  int budget = read_again ? short_recomputation : longest_recomputation;
-  for (const bool inlined : {true, false}) {
-    const auto again = inlined ? recomputed(load, site, budget) : computed_again(load, site);
-    if (!again) continue;
-    note(value, site->location, "recomputed", {}, {},
-         "assigned once, from values that are still there: " + ir::print(*again));
+  if (const auto again = computed_again(load, site, guard)) {
+    const std::string reason = values_.reason(load.array);
+    note(value, site->location, "recomputed", {}, {}, (reason.empty() ? "" : reason + ": ") + ir::print(*again));
     return supplied(*again);
   }
   if (load.array->role == ArrayRole::Local && !overwritten)
@@ -83,12 +65,12 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
 std::optional<Expr> TapePlan::without_tape(const Expr& e, const Stmt& site, int& budget) {
   bool ok = true;
   const Expr result = ir::rewrite(e, [&](const Expr& node) -> std::optional<Expr> {
-    budget -= cost_of(node);
+    budget -= operations_of(node);
     if (budget < 0) ok = false;
     if (!ok) return node;
     const auto* load = node.as<ir::Load>();
     if (!load || !primal_.count(load->array)) return std::nullopt;
-    if (load->array->role != ArrayRole::Local && !is_overwritten(*load, site_of(site))) {
+    if (load->array->role != ArrayRole::Local && !is_overwritten(*load, site)) {
       std::vector<Expr> index;
       for (const Expr& i : load->indices) {
         const auto provided = without_tape(i, site, budget);
@@ -106,14 +88,14 @@ std::optional<Expr> TapePlan::without_tape(const Expr& e, const Stmt& site, int&
 
 std::optional<Expr> TapePlan::recomputed(const ir::Load& load, const Stmt& site, int& budget) {
   if (!holds_at(load.array, site)) return std::nullopt;
-  const Stmt& writer = *only_writer(load.array);
+  const Stmt& writer = *sites_.only_writer(load.array);
   return without_tape(writer.as<ir::Assign>()->value, writer, budget);
 }
 
 const KeptArray* TapePlan::keep(const Array& array) {
   const auto known = additions_.kept.find(array);
   if (known != additions_.kept.end()) return &known->second;
-  const Stmt& allocation = allocations_.at(array);
+  const Stmt& allocation = sites_.allocation(array);
   const std::vector<Stmt> loops = extents_.dimensions(site_of(allocation).loops);
   if (!can_index(loops)) return nullptr;
   std::vector<Expr> inner_shape;
@@ -140,7 +122,7 @@ const KeptArray* TapePlan::keep(const Array& array) {
 }
 
 std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, const Expr& guard) {
-  const std::size_t declared = extents_.dimensions(site_of(allocations_.at(load.array)).loops).size();
+  const std::size_t declared = extents_.dimensions(site_of(sites_.allocation(load.array)).loops).size();
   const std::size_t reading = extents_.dimensions(site_of(site).loops).size();
   if (declared + growing_dimensions(load.array) > reading && !additions_.kept.count(load.array)) return std::nullopt;
   const KeptArray* kept = keep(load.array);
@@ -148,11 +130,20 @@ std::optional<Expr> TapePlan::from_kept(const ir::Load& load, const Stmt& site, 
   const std::vector<Expr> index = concatenate(kept->leading, provide_all(load.indices, site, guard));
   const Expr result = ir::load(kept->tape, index, load.location);
   note(ir::load(load.array, load.indices), site->location, "kept", result, kept->tape,
-       "local to an iteration and not overwritten within it: one copy per iteration is kept");
+       "local to an iteration and not overwritten within it: one copy per iteration is kept; " +
+           values_.reason(load.array));
   return result;
 }
 
-std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& site, const Expr& guard) {
+const std::optional<poly::Dataflow>& TapePlan::writers_of(const ir::Load& load, const Stmt& site) {
+  std::optional<std::optional<poly::Dataflow>>& known = asked(load, site).writers;
+  if (!known) known = find_writers(load, site);
+  return *known;
+}
+
+/// The statements whose tapes the read can be had from; nullopt where none can, or it costs more than a tape of its
+/// own.
+std::optional<poly::Dataflow> TapePlan::find_writers(const ir::Load& load, const Stmt& site) {
   const Site& where = site_of(site);
   const auto access = find_access(load, where);
   if (!access) return std::nullopt;
@@ -172,8 +163,55 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
     if (!can_index(loops)) return std::nullopt;
     writing = std::max(writing, loops.size());
   }
-  const bool selection_pays = flow.sources.size() == 1 || read_count_[load.array] > 1;
+  const bool selection_pays = flow.sources.size() == 1 || sites_.read_count(load.array) > 1;
   if (writing > reading || (writing == reading && !selection_pays)) return std::nullopt;
+  return flow;
+}
+
+/// The statement that reads the value first, where it is read more often than once between two writes; one tape serves
+/// all of these. What is read in front of loops has a tape of its own.
+std::optional<Sites::EarlierRead> TapePlan::reader_of(const ir::Load& load, const Stmt& site) const {
+  const auto stays = [&](const Expr& read, const Stmt& where) { return hoisted(read, where).same_as(where); };
+  if (!stays(ir::load(load.array, load.indices), site)) return std::nullopt;
+  auto earlier = sites_.earlier_read(load, site);
+  if (!earlier) earlier = Sites::EarlierRead{{site, ir::load(load.array, load.indices)}, {}};
+  const bool usable = stays(earlier->read.load, earlier->read.site) &&
+                      can_index(extents_.dimensions(site_of(earlier->read.site).loops));
+  return usable ? earlier : std::nullopt;
+}
+
+/// Where an element that is overwritten would be saved.
+std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const Stmt& site) {
+  const auto& flow = writers_of(load, site);
+  if (!flow) {
+    const Expr read = ir::load(load.array, load.indices);
+    if (const auto earlier = reader_of(load, site)) return {{.reader = earlier->read.site, .read = earlier->read.load}};
+    return {{.reader = hoisted(read, site), .read = read}};
+  }
+  std::vector<ValuePlan::Storage> result;
+  for (const poly::Source& source : flow->sources) {
+    if (source.writer < 0) {
+      result.push_back({.initial = load.array});
+      continue;
+    }
+    const Stmt& writer = model_->statements[source.writer].stmt;
+    if (copied(writer)) result.push_back({});
+    else result.push_back({.writer = writer});
+  }
+  return result;
+}
+
+/// What a statement stores, where that is little more than a read of what is still there.
+std::optional<Expr> TapePlan::copied(const Stmt& writer) {
+  int budget = longest_copy;
+  const auto* assign = writer.as<ir::Assign>();
+  return assign ? without_tape(assign->value, writer, budget) : std::nullopt;
+}
+
+std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& site, const Expr& guard) {
+  const Site& where = site_of(site);
+  const auto& flow = writers_of(load, site);
+  if (!flow) return std::nullopt;
 
   try {
     model_->context->restart_budget();
@@ -181,7 +219,7 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
     std::vector<Expr> dims;
     for (const ir::Symbol& i : reader.iterators) dims.push_back(ir::var(i));
     Expr result;
-    for (auto source = flow.sources.rbegin(); source != flow.sources.rend(); ++source) {
+    for (auto source = flow->sources.rbegin(); source != flow->sources.rend(); ++source) {
       const auto value = value_from(*source, load, site, guard);
       if (!value) return std::nullopt;
       if (!result) result = *value;
@@ -219,14 +257,10 @@ std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::L
   });
   ir::Substitution at;
   for (std::size_t k = 0; k < writer.iterators.size(); ++k) at[writer.iterators[k]] = instance[k];
-  int budget = longest_copy;
-  const auto* assign = writer.stmt.as<ir::Assign>();
-  if (assign) {
-    if (const auto same = without_tape(assign->value, writer.stmt, budget)) {
-      note(read, site->location, "recomputed", {}, {},
-           "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));
-      return ir::substitute(*same, at);
-    }
+  if (const auto same = copied(writer.stmt)) {
+    note(read, site->location, "recomputed", {}, {},
+         "some instances read what line " + writer.stmt->location.str() + " copied: " + ir::print(*same));
+    return ir::substitute(*same, at);
   }
   Array& tape = writer_tapes_[writer.stmt.get()];
   if (!tape) {
@@ -279,8 +313,33 @@ Stmt TapePlan::hoisted(const Expr& value, const Stmt& site) const {
   return best;
 }
 
+/// From the tape of a read that other reads share.
+Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& name) {
+  const Stmt& site = first.read.site;
+  auto& tapes = early_tapes_[site.get()];
+  auto known = std::find_if(tapes.begin(), tapes.end(),
+                            [&](const auto& entry) { return ir::equal(entry.first, first.read.load); });
+  if (known == tapes.end()) {
+    const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
+    const ScalarType type = first.read.load.as<ir::Load>()->array->type;
+    const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
+    const std::vector<Expr> index = tape_index(loops);
+    additions_.before[site.get()].push_back(ir::assign(tape, index, first.read.load, site->location));
+    known = tapes.insert(known, {first.read.load, ir::load(tape, index)});
+  }
+  return ir::substitute(known->second, first.iterators);
+}
+
 Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& reader, const Expr& guard,
                            const std::string& why) {
+  if (const auto* load = value.as<ir::Load>()) {
+    const auto earlier = reader_of(*load, reader);
+    if (earlier && (!guard || !earlier->read.site.same_as(reader))) {
+      const Expr result = from_tape_of(*earlier, name);
+      note(value, reader->location, "tape (reader's index)", result, result.as<ir::Load>()->array, why);
+      return result;
+    }
+  }
   const Stmt site = guard ? reader : hoisted(value, reader);
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
   const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));

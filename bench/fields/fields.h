@@ -20,4 +20,8 @@ std::vector<Field> mixed();      // in place, by choices, and until something ho
 std::vector<Field> assorted();   // filters, elements, routing, tori
 std::vector<Field> all_fields();
 
+/// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its
+/// gradient keeps between its two sweeps.
+int print_tapes(const std::vector<std::string>& only);
+
 }  // namespace loopgrad::fields

@@ -7,6 +7,7 @@
 #include "tools/cli/buffers.h"
 #include "tools/cli/promote.h"
 #include "tools/cli/timed_gradient.h"
+#include "tools/programs/programs.h"
 #include "tools/support/random.h"
 
 #include <loopgrad/error.h>
@@ -33,7 +34,7 @@ constexpr std::int64_t kProbes = 10;  // elements of each array whose derivative
 
 struct Options {
   std::string command = "check", target = "openmp";
-  std::vector<std::string> only;
+  std::vector<std::string> only, variants;
   std::vector<int> threads = {1, 2};
   int seeds = 3, runs = 5;
   bool interpreted = false, assumed = false, cpu = false;
@@ -254,6 +255,8 @@ void time(const Field& field, const Options& options, int threads) {
   const Case c(field.entry, sizes, 1);
   std::vector<std::unique_ptr<Contestant>> all;
   for (Variant variant : kVariants) {
+    const std::vector<std::string>& chosen = options.variants;
+    if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), name_of(variant)) == chosen.end()) continue;
     if (target == Target::Cuda && variant == Variant::NaiveTape) continue;  // one thread of a GPU takes minutes
     try {
       const CompileOptions compile_options{
@@ -325,7 +328,10 @@ void time(const Field& field, const Options& options, int threads) {
 
 int run(const Options& options) {
   int failures = 0;
-  for (const Field& field : all_fields()) {
+  std::vector<Field> fields = all_fields();
+  if (!options.only.empty())  // also of the built-in programs
+    for (const ProgramEntry& entry : programs::all()) fields.push_back({entry, {entry.check_sizes}});
+  for (const Field& field : fields) {
     if (!options.only.empty() &&
         std::find(options.only.begin(), options.only.end(), field.entry.name) == options.only.end())
       continue;
@@ -358,9 +364,11 @@ int main(int argc, char** argv) {
   }
   loopgrad::fields::Options options;
   CLI::App app("gradients of programs from many fields");
-  app.add_option("command", options.command, "check or time")->check(CLI::IsMember({"check", "time"}));
+  app.add_option("command", options.command, "check, time, or tape: what gradients keep in memory")
+      ->check(CLI::IsMember({"check", "time", "tape"}));
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
+  app.add_option("--variants", options.variants, "of gradients, to be timed (all)")->delimiter(',');
   app.add_option("--threads", options.threads, "numbers of threads")->delimiter(',');
   app.add_option("--seeds", options.seeds, "inputs of each size");
   app.add_option("--runs", options.runs, "timed runs");
@@ -369,5 +377,6 @@ int main(int argc, char** argv) {
   app.add_flag("--assumed", options.assumed, "time code that was not told the sizes");
   app.add_option("--size", options.sizes, "other sizes, name=value");
   CLI11_PARSE(app, argc, argv);
+  if (options.command == "tape") return loopgrad::fields::print_tapes(options.only);
   return loopgrad::fields::run(options);
 }

@@ -1,3 +1,4 @@
+#include "backends/runtime/solve_sizes.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/lowered.h"
 #include "tools/cli/table.h"
@@ -5,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace loopgrad::cli {
@@ -28,11 +31,63 @@ std::string titled(const std::string& title, const Rows& rows) {
   return fmt::format("{}:\n{}\n", title, table(rows, "  "));
 }
 
-std::string tape_text(const Report& decisions) {
-  Rows rows = {{"value", "line", "decision", "storage", "elements", "reason"}};
-  for (const TapeDecision& d : decisions.tape)
-    rows.push_back({shortened(d.value, kWidest), d.where.str(), d.decision, d.storage, d.elements, d.reason});
-  return titled("Needed values and where the gradient gets them from", rows);
+/// A value, how the gradient has it, and the lines that need it.
+struct TapeRow {
+  const TapeDecision* decision;
+  std::set<std::string> lines;
+  std::string array;  // of the tape, or empty
+};
+
+/// Reads of one value that are had alike are one row; what is saved comes first.
+std::vector<TapeRow> tape_rows(const Report& decisions) {
+  std::vector<TapeRow> rows;
+  std::map<std::tuple<std::string, std::string, std::string>, std::size_t> known;
+  for (const TapeDecision& d : decisions.tape) {
+    const std::string array = d.elements.empty() ? "" : d.storage.substr(0, d.storage.find('['));
+    const auto [row, is_new] = known.emplace(std::tuple(d.value, d.decision, array), rows.size());
+    if (is_new) rows.push_back({&d, {}, array});
+    rows[row->second].lines.insert(d.where.str());
+  }
+  std::stable_partition(rows.begin(), rows.end(), [](const TapeRow& row) { return !row.array.empty(); });
+  return rows;
+}
+
+/// Of the tape's arrays, where their extents depend on sizes only.
+std::map<std::string, double> tape_bytes(const Program& forward, const Sizes& sizes) {
+  backend::SizeValues values;
+  for (const ir::Symbol& symbol : forward.ir().sizes)
+    if (const auto size = sizes.find(symbol.name); size != sizes.end()) values[symbol] = size->second;
+  std::map<std::string, double> bytes;
+  for (const ir::Array& array : forward.ir().arrays) {
+    if (array->role != ir::ArrayRole::Tape) continue;
+    double product = static_cast<double>(bytes_of(array->type));
+    bool known = true;
+    for (const ir::Expr& extent : array->shape) {
+      const auto value = backend::try_evaluate(extent, values);
+      known &= value.has_value();
+      product *= static_cast<double>(value.value_or(0));
+    }
+    if (known) bytes[array->name] = product;
+  }
+  return bytes;
+}
+
+std::string lines_text(const TapeRow& row) {
+  const std::string& first = *row.lines.begin();
+  return row.lines.size() == 1 ? first : fmt::format("{} and {} more", first, row.lines.size() - 1);
+}
+
+std::string tape_text(const std::vector<TapeRow>& tape, const std::map<std::string, double>& bytes) {
+  Rows rows = {{"value", "line", "decision", "storage", "elements", "bytes", "reason"}};
+  for (const TapeRow& row : tape) {
+    const TapeDecision& d = *row.decision;
+    const auto size = bytes.find(row.array);
+    rows.push_back({shortened(d.value, kWidest), lines_text(row), d.decision, d.storage, d.elements,
+                    size == bytes.end() ? "" : human_bytes(size->second), d.reason});
+  }
+  double sum = 0;
+  for (const auto& [array, size] : bytes) sum += size;
+  return titled(fmt::format("Needed values and where the gradient gets them from ({} saved)", human_bytes(sum)), rows);
 }
 
 std::string sums_text(const Part& part) {
@@ -181,15 +236,20 @@ Json json_of(const Part& part) {
           {"runs", runs}};
 }
 
-Json json_of_tape(const Report& decisions) {
+Json json_of_tape(const std::vector<TapeRow>& rows, const std::map<std::string, double>& bytes) {
   Json tape = Json::array();
-  for (const TapeDecision& d : decisions.tape)
+  for (const TapeRow& row : rows) {
+    const TapeDecision& d = *row.decision;
+    const auto size = bytes.find(row.array);
     tape.push_back({{"value", d.value},
                     {"where", json_of(d.where)},
+                    {"lines", row.lines},
                     {"decision", d.decision},
                     {"storage", d.storage},
                     {"elements", d.elements},
+                    {"bytes", size == bytes.end() ? Json(nullptr) : Json(size->second)},
                     {"reason", d.reason}});
+  }
   return tape;
 }
 
@@ -217,7 +277,9 @@ int explain_program(const Options& options) {
 
   std::string text = fmt::format("{} ({})", entry.name, name_of(options.variant));
   for (const auto& [name, value] : sizes) text += fmt::format(" {}={}", name, value);
-  text += "\n\n" + tape_text(gradient.report);
+  const std::vector<TapeRow> tape = tape_rows(gradient.report);
+  const std::map<std::string, double> bytes = tape_bytes(gradient.forward, sizes);
+  text += "\n\n" + tape_text(tape, bytes);
   Json programs = Json::array(), remark_list = Json::array();
   for (const Part& part : parts) {
     text += sums_text(part) + candidates_text(part) + contractions_text(part) + loops_text(part) + storage_text(part);
@@ -229,7 +291,7 @@ int explain_program(const Options& options) {
          {{"program", entry.name},
           {"variant", name_of(options.variant)},
           {"sizes", sizes},
-          {"tape", json_of_tape(gradient.report)},
+          {"tape", json_of_tape(tape, bytes)},
           {"programs", programs},
           {"remarks", remark_list}});
   return 0;

@@ -1,0 +1,361 @@
+#include "tape/value_plan.h"
+
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
+#include "tape/min_cut.h"
+#include "tape/slices.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace loopgrad::tape {
+
+using ir::Array;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr double operations_per_byte = 8;
+constexpr double price_of_choice = 32;  // between two places where an element may have been saved
+constexpr double times_moved = 2;       // written by the forward sweep, read by the backward one
+constexpr double usual_size = 1000;
+constexpr int operations_of_function = 6;
+constexpr double never = MinCut::uncuttable;
+
+double price_of_saving(ScalarType type, double elements) {
+  return static_cast<double>(bytes_of(type)) * times_moved * operations_per_byte * elements;
+}
+
+/// About how much a bound or an extent is.
+double estimate(const Expr& e) {
+  if (const auto constant = ir::as_int(e)) return static_cast<double>(*constant);
+  const auto* n = e.as<ir::Binary>();
+  if (!n) return usual_size;
+  const double a = estimate(n->a), b = estimate(n->b);
+  switch (n->op) {
+    case ir::BinaryOp::Add: return a + b;
+    case ir::BinaryOp::Sub: return a - b;
+    case ir::BinaryOp::Mul: return a * b;
+    case ir::BinaryOp::Min: return std::min(a, b);
+    case ir::BinaryOp::Max: return std::max(a, b);
+    case ir::BinaryOp::Div: return b > 0 ? a / b : usual_size;
+    default: return usual_size;
+  }
+}
+
+double elements_of(const Array& array) {
+  double elements = 1;
+  for (const Expr& extent : array->shape) elements *= std::max(1.0, estimate(extent));
+  return elements;
+}
+
+}  // namespace
+
+int operations_of(const Expr& e) {
+  return ir::visit(e, ir::overloaded{
+                          [](const ir::Unary& n) { return n.op == ir::UnaryOp::Neg ? 1 : operations_of_function; },
+                          [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operations_of_function : 1; },
+                          [](const ir::Fma&) { return 2; },
+                          [](const ir::Load&) { return 1; },
+                          [](const auto&) { return 0; },
+                      });
+}
+
+ValuePlan::ValuePlan(const Sites& sites, const LoopExtents& extents, const std::set<Array>& named,
+                     IsOverwritten is_overwritten, StorageOf storage_of)
+    : sites_(sites),
+      extents_(extents),
+      named_(named),
+      is_overwritten_(std::move(is_overwritten)),
+      storage_of_(std::move(storage_of)) {}
+
+double ValuePlan::trips(const Stmt& loop) const {
+  return std::max(1.0, extents_.knows(loop) ? estimate(extents_.of(loop).extent) : usual_size);
+}
+
+double ValuePlan::instances(const std::vector<Stmt>& loops) const {
+  double result = 1;
+  for (const Stmt& loop : extents_.dimensions(loops)) result *= trips(loop);
+  return result;
+}
+
+bool ValuePlan::is_final_at(const ir::Load& load, const Stmt& site) const {
+  return sites_.is_final_at(load.array, site) || !is_overwritten_(load, site);
+}
+
+/// Whether the place of the read matters to the sweep, so that its indices are needed as well.
+bool ValuePlan::mark_needed(const ValueRead& read) {
+  const std::vector<int> all = values_of(read);
+  bool placed = true;
+  for (const int value : all) {
+    values_[static_cast<std::size_t>(value)].needed = true;
+    placed &= static_cast<bool>(values_[static_cast<std::size_t>(value)].local);
+  }
+  return placed;
+}
+
+void ValuePlan::need(const Expr& e, const Stmt& site, bool decides) {
+  for_each_read(e, decides || !is_float(e.type()), [&](const Expr& load, bool for_control) {
+    return mark_needed({load, site, for_control});
+  });
+  expand();
+}
+
+void ValuePlan::need(const Stmt& adjoint, const Stmt& site) {
+  for_each_read(adjoint, [&](const Expr& load, bool for_control) { return mark_needed({load, site, for_control}); });
+  expand();
+}
+
+bool ValuePlan::need_final(const Array& local, bool decides) {
+  if (!decides && !locals_.count(local) && !find_slice(local)) return false;
+  values_[static_cast<std::size_t>(local_value(local, decides))].needed = true;
+  expand();
+  return true;
+}
+
+void ValuePlan::need_condition(const Stmt& branch) {
+  values_[static_cast<std::size_t>(condition_value(branch))].needed = true;
+  expand();
+}
+
+int ValuePlan::add(Value value, bool decides) {
+  value.decides = decides;
+  values_.push_back(std::move(value));
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int ValuePlan::condition_value(const Stmt& branch) {
+  const auto known = conditions_.find(branch.get());
+  if (known != conditions_.end()) return known->second;
+  Value value;
+  value.branch = branch;
+  value.price_saved = price_of_saving(ScalarType::Bool, instances(sites_.of(branch).loops));
+  return conditions_[branch.get()] = add(std::move(value), true);
+}
+
+int ValuePlan::local_value(const Array& local, bool decides) {
+  const auto known = locals_.find(local);
+  if (known != locals_.end()) {
+    values_[static_cast<std::size_t>(known->second)].decides |= decides;
+    return known->second;
+  }
+  Value value;
+  value.local = local;
+  value.copies = instances(sites_.of(sites_.allocation(local)).loops);
+  value.price_saved = price_of_saving(local->type, value.copies * elements_of(local)) * weight_of(local);
+  return locals_[local] = add(std::move(value), decides);
+}
+
+int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool decides) {
+  const auto make = [&](double elements) {
+    Value value;
+    value.price_saved = price_of_saving(load.array->type, elements);
+    return add(std::move(value), decides);
+  };
+  if (storage.initial) {
+    const auto known = initial_.find(storage.initial);
+    return known != initial_.end() ? known->second : initial_[storage.initial] = make(elements_of(storage.initial));
+  }
+  const Stmt& where = storage.writer ? storage.writer : storage.reader;
+  const double runs = instances(sites_.of(where).loops);
+  if (storage.writer) {
+    const auto known = written_.find(where.get());
+    return known != written_.end() ? known->second : written_[where.get()] = make(runs);
+  }
+  auto& here = reads_[where.get()];
+  for (const auto& [known, value] : here)
+    if (ir::equal(known, storage.read)) return value;
+  here.emplace_back(storage.read, make(runs));
+  return here.back().second;
+}
+
+/// Empty where the value is still there when the sweep runs, or is none of the primal program.
+std::vector<int> ValuePlan::values_of(const ValueRead& read, int* choices) {
+  const ir::Load& load = *read.load.as<ir::Load>();
+  const bool local = sites_.allocations().count(load.array) != 0;
+  if (!local && (!sites_.is_written(load.array) || !is_overwritten_(load, read.site))) return {};
+  if (local && is_final_at(load, read.site)) return {local_value(load.array, read.decides)};
+  std::vector<int> result;
+  const std::vector<Storage> places = storage_of_(load, read.site);
+  if (choices) *choices = static_cast<int>(places.size()) - 1;
+  for (const Storage& place : places)
+    if (place.writer || place.reader || place.initial) result.push_back(saved_value(load, place, read.decides));
+  return result;
+}
+
+std::vector<int> ValuePlan::values_of(const std::vector<ValueRead>& reads) {
+  std::vector<int> result;
+  for (const ValueRead& read : reads)
+    for (const int value : values_of(read)) result.push_back(value);
+  return result;
+}
+
+void ValuePlan::expand() {
+  for (; expanded_ < values_.size(); ++expanded_) expand(static_cast<int>(expanded_));
+}
+
+void ValuePlan::expand(int index) {
+  const Value self = values_[static_cast<std::size_t>(index)];
+  std::vector<int> operands;
+  double price = never;
+  bool exact = true;
+  if (self.branch) {
+    const Expr& condition = self.branch.as<ir::If>()->condition;
+    double operations = 0;
+    std::vector<ValueRead> reads;
+    ir::walk(condition, [&](const Expr& e) { operations += operations_of(e); });
+    for_each_read(condition, true, [&](const Expr& load, bool) {
+      reads.push_back({load, self.branch, true});
+      return true;
+    });
+    if (are_in_order(reads)) {
+      operands = values_of(reads);
+      price = operations * instances(sites_.of(self.branch).loops);
+    }
+  } else if (const Slice* slice = self.local ? find_slice(self.local) : nullptr) {
+    double choices = 0;
+    for (const ValueRead& read : slice->reads) {
+      int more = 0;
+      const std::vector<int> values = values_of(read, &more);
+      choices += more * instances(sites_.of(read.site).loops);
+      operands.insert(operands.end(), values.begin(), values.end());
+    }
+    for (const Stmt& branch : slice->branches) operands.push_back(condition_value(branch));
+    price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops) + price_of_choice * choices;
+    exact = slice->exact;
+  }
+  Value& value = values_[static_cast<std::size_t>(index)];
+  value.operands = std::move(operands);
+  value.price_again = price;
+  value.exact = exact;
+}
+
+/// Whether the locals among them that can be computed again are final by the program's text where they are read, or not
+/// at all: otherwise they could be computed from what is computed from these reads.
+bool ValuePlan::are_in_order(const std::vector<ValueRead>& reads) const {
+  return std::all_of(reads.begin(), reads.end(), [&](const ValueRead& read) {
+    const ir::Load& load = *read.load.as<ir::Load>();
+    return !sites_.allocations().count(load.array) || !has_few_elements(load.array) ||
+           sites_.is_final_at(load.array, read.site) || is_overwritten_(load, read.site);
+  });
+}
+
+const Slice* ValuePlan::find_slice(const Array& local) {
+  const auto known = slices_.find(local);
+  if (known != slices_.end()) return known->second ? &*known->second : nullptr;
+  std::optional<Slice>& slice = slices_[local];
+  slice = tape::slice_of(local, sites_, [this](const Stmt& loop) { return trips(loop); });
+  if (!slice) return nullptr;
+  if (!are_in_order(slice->reads)) slice.reset();
+  return slice ? &*slice : nullptr;
+}
+
+/// What decides control is only computed again from what has the same bits as before, all the way.
+void ValuePlan::spread_decisions() {
+  std::vector<int> pending;
+  for (std::size_t k = 0; k < values_.size(); ++k)
+    if (values_[k].decides) pending.push_back(static_cast<int>(k));
+  while (!pending.empty()) {
+    Value& value = values_[static_cast<std::size_t>(pending.back())];
+    pending.pop_back();
+    if (!value.exact) {
+      value.price_again = never;
+      value.operands.clear();
+    }
+    for (const int operand : value.operands) {
+      Value& from = values_[static_cast<std::size_t>(operand)];
+      if (!from.decides) pending.push_back(operand);
+      from.decides = true;
+    }
+  }
+}
+
+void ValuePlan::cut() {
+  MinCut graph;
+  // Node 2 k + 2: cut off where value k is computed again; node 2 k + 3: where the sweep has it.
+  for (std::size_t k = 0; k < 2 * values_.size(); ++k) graph.add_node();
+  const auto computed = [](int k) { return 2 * k + 2; };
+  const auto there = [](int k) { return 2 * k + 3; };
+  for (int k = 0; k < static_cast<int>(values_.size()); ++k) {
+    const Value& value = values_[static_cast<std::size_t>(k)];
+    graph.add_edge(MinCut::source, computed(k), value.price_again);
+    graph.add_edge(computed(k), there(k), value.price_saved);
+    if (value.needed) graph.add_edge(there(k), MinCut::sink, never);
+    for (const int operand : value.operands) graph.add_edge(there(operand), computed(k), never);
+  }
+  graph.solve();
+  for (int k = 0; k < static_cast<int>(values_.size()); ++k) {
+    Value& value = values_[static_cast<std::size_t>(k)];
+    value.again = value.price_again < never && graph.is_cut_off(computed(k));
+  }
+}
+
+/// Where each is computed: at the start of the sweep of the body that declares it, or further out where something that
+/// is computed there is computed from it. Consumers come later in the text than what they read.
+void ValuePlan::place() {
+  std::vector<Array> order;
+  for (const Value& value : values_) {
+    if (!value.local || !value.again) continue;
+    bodies_[value.local] = sites_.body_around(sites_.allocation(value.local));
+    order.push_back(value.local);
+  }
+  const auto last = [&](const Array& local) { return sites_.of(sites_.writers(local).back()).position; };
+  std::sort(order.begin(), order.end(), [&](const Array& a, const Array& b) { return last(a) > last(b); });
+  for (const Array& local : order) {
+    const Stmt body = bodies_.at(local);
+    const auto move_out = [&](const Expr& load, const Stmt&) {
+      const auto operand = bodies_.find(load.as<ir::Load>()->array);
+      if (operand != bodies_.end() && sites_.of(body).position < sites_.of(operand->second).position)
+        operand->second = body;
+    };
+    const Slice& slice = slice_of(local);
+    for (const ValueRead& read : slice.reads) move_out(read.load, read.site);
+    for (const Stmt& branch : slice.branches)
+      if (is_condition_computed_again(branch))
+        ir::walk(branch.as<ir::If>()->condition, [&](const Expr& e) {
+          if (e.kind() == ir::Kind::Load) move_out(e, branch);
+        });
+  }
+}
+
+void ValuePlan::decide() {
+  spread_decisions();
+  cut();
+  place();
+}
+
+bool ValuePlan::is_condition_computed_again(const Stmt& branch) const {
+  const auto known = conditions_.find(branch.get());
+  return known != conditions_.end() && values_[static_cast<std::size_t>(known->second)].again;
+}
+
+bool ValuePlan::is_saved(const Array& local) const {
+  const auto known = locals_.find(local);
+  return known != locals_.end() && !values_[static_cast<std::size_t>(known->second)].again;
+}
+
+std::string ValuePlan::reason(const Array& local) const {
+  const auto known = locals_.find(local);
+  if (known == locals_.end()) return "";
+  const Value& value = values_[static_cast<std::size_t>(known->second)];
+  const auto whole = [](double number) { return std::to_string(std::llround(number)); };
+  const std::string bytes =
+      whole(value.price_saved / value.copies / operations_per_byte / weight_of(local)) + " bytes moved";
+  if (value.price_again == never) return bytes + "; it cannot be computed again";
+  const std::string work = whole(value.price_again / value.copies) + " operations";
+  if (value.again) return work + " in place of " + bytes + " each time";
+  return bytes + " in place of " + work + " each time, or of saving what it is computed from";
+}
+
+std::vector<Array> ValuePlan::computed_again_in(const Stmt& body) const {
+  std::vector<Array> result;
+  for (const auto& [local, where] : bodies_)
+    if (where.same_as(body)) result.push_back(local);
+  std::sort(result.begin(), result.end(), [&](const Array& a, const Array& b) {
+    return sites_.of(sites_.writers(a).front()).position < sites_.of(sites_.writers(b).front()).position;
+  });
+  return result;
+}
+
+}  // namespace loopgrad::tape

@@ -1,0 +1,133 @@
+// Programs in which values are saved, computed again and follow from each other in every mixture.
+#include "tests/gradient/jacobian.h"
+
+namespace loopgrad::test {
+namespace {
+
+/// Stiff reactions between steps of transport, with rates that are bounded, in place.
+TEST(TapePlan, ReactionsInPlace) {
+  ProgramBuilder p("reactions");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto c = p.inout<double>("c", {n, 2});
+  auto rate = p.input<double>("rate", {2});
+  for (auto s : p.loop("s", 0, steps)) {
+    (void)s;
+    for (auto i : p.loop("i", 0, n)) {
+      auto a = p.scalar<double>("a"), b = p.scalar<double>("b"), k = p.scalar<double>("k");
+      a = c(i, 0);
+      b = c(i, 1);
+      k = rate(0) * a * b;
+      p.when(k > 0.4, [&] { k = 0.4 + 0.1 * (k - 0.4); });
+      a -= 0.1 * k;
+      p.when(a > 0.9, [&] { a = a * a; }).otherwise([&] {
+        k = k * rate(1);
+        b = b + k * a;
+      });
+      b += 0.1 * k * b;
+      c(i, 0) = a * b;
+      c(i, 1) = b - 0.2 * a;
+    }
+    for (auto i : p.loop("i", 1, n)) c(i, 0) = 0.5 * (c(i, 0) + c(i - 1, 0) * c(i, 1));
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}, {"steps", 3}}, .values = {}, .options = {}}));
+}
+
+/// De Casteljau's scheme overwrites its points, and which piece a parameter is in is found by going through knots.
+TEST(TapePlan, PointsOnACurve) {
+  ProgramBuilder p("curve");
+  auto n = p.size("n"), pieces = p.size("pieces");
+  auto at = p.input<double>("at", {n}), control = p.input<double>("control", {pieces, 4, 2});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto t = p.scalar<double>("t");
+    auto piece = p.scalar<int>("piece");
+    t = at(i);
+    piece = 0;
+    for (auto k : p.loop("k", 1, pieces)) {
+      (void)k;
+      p.when(t > 0.5, [&] {
+        t = t - 0.5;
+        piece += 1;
+      });
+    }
+    t = 2.0 * t;
+    p.when(t > 1.0, [&] { t = 1.0 + 0.01 * (t - 1.0); });
+    auto b = p.local<double>("b", {4, 2});
+    for (auto k : p.loop("k", 0, 4))
+      for (auto c : p.loop("c", 0, 2)) b(k, c) = control(piece, k, c);
+    for (auto level : p.loop("level", 1, 4))
+      for (auto k : p.loop("k", 0, 4 - level))
+        for (auto c : p.loop("c", 0, 2)) b(k, c) = (1.0 - t) * b(k, c) + t * b(k + 1, c);
+    auto length = p.scalar<double>("length");
+    length = 0.0;
+    for (auto c : p.loop("c", 0, 2)) length += b(0, c) * b(0, c);
+    y(i) = sqrt(length) * t;
+  }
+  const Inputs inputs{.sizes = {{"n", 4}, {"pieces", 3}}, .values = {{"at", {0.2, 0.61, 0.9, 1.43}}}, .options = {}};
+  EXPECT_TRUE(gradient_is_right(p.build(), inputs));
+}
+
+/// Scalars that are swapped, that start in one branch only, and that a loop carries on after they were read.
+TEST(TapePlan, ScalarsThatChangeHands) {
+  ProgramBuilder p("hands");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n}), z = p.output<double>("z", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto u = p.scalar<double>("u"), v = p.scalar<double>("v"), swapped = p.scalar<double>("swapped");
+    auto late = p.scalar<double>("late");
+    u = x(i) * x(i);
+    v = sin(x(i));
+    p.when(u > v, [&] {
+       swapped = u;
+       u = v;
+       v = swapped;
+       late = v * u;
+       p.when(late > 0.3, [&] {
+         late = late * late;
+         v *= late;
+       });
+       z(i) = late * v;
+     }).otherwise([&] { z(i) = u * v * v; });
+    y(i) = u * u * v;
+    for (auto k : p.loop("k", 0, i + 1)) {
+      y(i) += sin(u) * v;
+      u = 0.5 * sin(u) * x(k) + 0.1 * v;
+      p.when(u > 0.3, [&] { u = u * u; });
+      v = 0.5 * v + u * u;
+    }
+    y(i) += u * v;
+    u = cos(u);
+    y(i) = y(i) * u;
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 5}}, .values = {}, .options = {}}));
+}
+
+/// The entries of small matrices by rows that are picked by data, their determinants, and a choice by a sum of them.
+TEST(TapePlan, DeterminantsOfPickedRows) {
+  ProgramBuilder p("determinants");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto a = p.inout<double>("a", {rows, 3});
+  auto pick = p.input<int>("pick", {n, 3});
+  p.in_range(pick, 0, rows);
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto m = p.local<double>("m", {3, 3});
+    auto trace = p.scalar<double>("trace"), d = p.scalar<double>("d");
+    trace = 0.0;
+    for (auto r : p.loop("r", 0, 3)) {
+      for (auto c : p.loop("c", 0, 3)) m(r, c) = a(pick(i, r), c) * (1.0 + 0.1 * a(pick(i, r), 0));
+      trace += m(r, r);
+    }
+    d = m(0, 0) * (m(1, 1) * m(2, 2) - m(1, 2) * m(2, 1)) - m(0, 1) * (m(1, 0) * m(2, 2) - m(1, 2) * m(2, 0));
+    p.when(trace > 2.1, [&] { d = d * trace; }).otherwise([&] { d = d / trace + m(2, 0); });
+    y(i) = d * d;
+    for (auto c : p.loop("c", 0, 3)) a(pick(i, 0), c) = 0.5 * a(pick(i, 0), c) + 0.1 * d * m(1, c);
+  }
+  const Inputs inputs{
+      .sizes = {{"n", 4}, {"rows", 4}}, .values = {{"pick", {0, 1, 2, 1, 1, 3, 3, 0, 2, 0, 2, 1}}}, .options = {}};
+  EXPECT_TRUE(gradient_is_right(p.build(), inputs));
+}
+
+}  // namespace
+}  // namespace loopgrad::test
