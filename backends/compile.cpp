@@ -199,6 +199,7 @@ struct GradientExecutable::Impl {
   bool is_of_backward_alone(const std::string& name) const;
   void run_forward(const Arguments& arguments, const Sizes& sizes, void* stream);
   void run_backward(const Arguments& arguments, const Sizes& sizes, void* stream);
+  void check_budget(const Sizes& computed) const;
   void allocate_tape(const backend::SizeValues& sizes);
   void note_tape_bytes();
   Sizes sizes_of_last_forward(const Sizes& given) const;
@@ -240,6 +241,18 @@ std::map<std::string, View> GradientExecutable::Impl::tape_views() const {
   std::map<std::string, View> views;
   for (const auto& [name, array] : tape) views[name] = array.view;
   return views;
+}
+
+/// Before memory is asked for.
+void GradientExecutable::Impl::check_budget(const Sizes& computed) const {
+  const std::int64_t most = code->gradient.max_tape_bytes;
+  const auto needed = computed.find("needed_tape_bytes");
+  if (most <= 0 || needed == computed.end() || needed->second <= most) return;
+  throw RuntimeError({.code = ErrorCode::OutOfMemory,
+                      .message = "the tape takes at least " + std::to_string(needed->second) +
+                                 " bytes at these sizes, more than max_tape_bytes = " + std::to_string(most),
+                      .program = forward().program().name,
+                      .hint = "allow that many; `explain` says which loops can run again in place of a tape"});
 }
 
 /// Keeps what fits from the last call.
@@ -301,7 +314,9 @@ void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Siz
   for (const auto& [name, view] : arguments)
     if (is_of_backward_alone(name)) return run_forward(of_forward(arguments), given, stream);
   facts->verify(arguments, given, stream);  // first: trip counts are read from what facts are about
-  const backend::Binding bound = forward().bind(arguments, computed_sizes(arguments, given, stream));
+  const Sizes computed = computed_sizes(arguments, given, stream);
+  check_budget(computed);
+  const backend::Binding bound = forward().bind(arguments, computed);
   owner.note_forward();
   has_run_forward = false;
   allocate_tape(bound.sizes);

@@ -6,9 +6,12 @@
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
+#include "tape/checkpoints.h"
 #include "tape/direct_tape.h"
 #include "tape/loop_extents.h"
 #include "tape/naive_tape.h"
+
+#include <loopgrad/error.h>
 
 #include <algorithm>
 
@@ -81,11 +84,18 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   forward.name += "_forward";
   ir::Program backward;
   if (options.variant == Variant::NaiveTape) {
+    if (options.max_tape_bytes > 0)
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = "the naive tape has no budget: it is a stack of all values",
+                        .program = program.name(),
+                        .hint = "use another variant, or leave max_tape_bytes out"});
     const tape::Sweeps sweeps = tape::naive_sweeps(prepared, report);
     forward.body = sweeps.forward;
     backward = tape::backward_program(prepared, sweeps.backward, {}, {});
   } else {
-    const tape::DirectGradient direct = tape::direct_gradient(prepared, report);
+    const tape::DirectGradient direct = options.max_tape_bytes > 0
+                                            ? tape::checkpointed_gradient(prepared, options.max_tape_bytes, report)
+                                            : tape::direct_gradient(prepared, report);
     sizing = direct.sizing;
     forward.body = direct.forward;
     forward.sizes.insert(forward.sizes.end(), direct.sizes.begin(), direct.sizes.end());
@@ -96,8 +106,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");
-  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
-          std::move(report)};
+  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)),
+          options.variant,          std::move(report),         options.max_tape_bytes};
 }
 
 }  // namespace

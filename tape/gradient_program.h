@@ -25,6 +25,7 @@ struct Prepared {
   Activity activity;
   ArrayMap adjoints;  // active array -> its adjoint, named d_<name>; a Local unless the array is a program array
   std::set<ir::Array> named;  // locals that only name parts of what the user wrote as one value (see name_values.h)
+  std::set<std::string> taken = {};  // names that tapes may not have, other than those in the program
 };
 
 /// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.

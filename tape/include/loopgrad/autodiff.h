@@ -22,6 +22,10 @@ struct GradientOptions {
   std::vector<std::string> of =
       {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
   Variant variant = Variant::Restructured;
+  /// Tapes and checkpoints of both programs take no more bytes than this: where they would, loops run again in the
+  /// backward program, in segments, from values saved between these. Where that is not possible for the sizes of a
+  /// run, forward() says how much it takes at least. 0: no limit, and nothing runs again. Not for Variant::NaiveTape.
+  std::int64_t max_tape_bytes = 0;
 };
 
 /// A program and its gradient as ordinary programs.
@@ -38,6 +42,7 @@ struct Gradient {
   Program backward;
   Variant variant = Variant::Restructured;
   Report report;
+  std::int64_t max_tape_bytes = 0;  // as asked for; then `sizing` also computes the size `needed_tape_bytes`
 };
 
 /// Differentiates `program`. Throws DifferentiationError, naming the line, where no correct gradient can be guaranteed.
