@@ -111,7 +111,8 @@ bool SegmentedLoop::place_tapes(const ir::Program& program, std::set<std::string
   const Ranges longest = {{first_, {number(0), trips()}}, {length_, {number(0), ir::var(lengths_.leaf)}}};
   for (const Array& tape : gradient_.tape) {
     std::vector<Expr> all, segment;
-    for (const Expr& extent : tape->shape) {
+    for (const Expr& written : tape->shape) {
+      const Expr extent = simplify_indices(written);
       all.push_back(ir::substitute(extent, {{first_, number(0)}, {length_, ir::var(lengths_.taped)}}));
       const auto range = ir::mentions(extent, first_) || ir::mentions(extent, length_)
                              ? range_of(extent, longest, program)

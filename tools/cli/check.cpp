@@ -63,8 +63,7 @@ std::vector<std::string> results_of(const Problem& problem) {
 
 /// Results of one run of a variant. The in-outs' `d_a` is both incoming and result: `inputs` has it for the first.
 Buffers run_variant(const Problem& problem, Variant variant, const CompileOptions& options) {
-  GradientExecutable gradient =
-      compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+  GradientExecutable gradient = compile_gradient(problem.program, problem.gradient_options(variant), options);
   Arrays initial = problem.inputs;
   initial.insert(problem.incoming.begin(), problem.incoming.end());
   Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, problem.sizes, initial, options.f64);
@@ -174,7 +173,8 @@ Json json_of(const Row& row) {
 int check_program(const Options& options) {
   const ProgramEntry& entry = *options.program;
   const Sizes sizes = sizes_of(options, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes);
-  const Problem problem = make_problem(entry, sizes, options.seed);
+  Problem problem = make_problem(entry, sizes, options.seed);
+  problem.max_tape_bytes = options.max_tape_bytes;
   const int block = options.threads_per_block;
   std::vector<Where> targets = {{Target::Interpreter}, {Target::Interpreter, true, block}, {Target::OpenMP}};
   if (has_cuda()) targets.push_back({Target::Cuda, false, block});

@@ -123,8 +123,7 @@ Row measure(const Problem& problem, Variant variant, CompileOptions options, boo
   row.failure = too_long(problem, variant, options.target);
   if (!row.failure.empty()) return row;
   try {
-    GradientExecutable gradient =
-        compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+    GradientExecutable gradient = compile_gradient(problem.program, problem.gradient_options(variant), options);
     Report ignored;
     const ir::Program lowered =
         backend::lower_gradient(gradient.gradient(), options, ignored, ignored).backward.program;
@@ -140,8 +139,7 @@ Row measure(const Problem& problem, Variant variant, CompileOptions options, boo
 
 Arrays run_once(const Problem& problem, const Program& program, Variant variant, const CompileOptions& options,
                 bool f64) {
-  GradientExecutable gradient =
-      compile_gradient(program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+  GradientExecutable gradient = compile_gradient(program, problem.gradient_options(variant), options);
   Buffers buffers = make_buffers(problem, gradient.gradient(), f64);
   TimedGradient timed(gradient, buffers, options.target);
   timed.run();
@@ -277,7 +275,8 @@ int compare_variants(const Options& options) {
   const Target target = compiling.target;
   const bool interpreted = target == Target::Interpreter;
   const Sizes& defaults = interpreted && !entry.check_sizes.empty() ? entry.check_sizes : entry.sizes;
-  const Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);
+  Problem problem = make_problem(entry, sizes_of(options, defaults), options.seed);
+  problem.max_tape_bytes = options.max_tape_bytes;
 
   std::vector<Row> rows;
   std::string reference;

@@ -33,6 +33,13 @@ struct Problem {
   Sizes sizes;
   Arrays inputs, incoming;
   std::uint64_t seed = 1;
+  std::int64_t max_tape_bytes = 0;  // of gradients; 0: no limit
+
+  /// The naive tape has no budget.
+  GradientOptions gradient_options(Variant variant) const {
+    return {
+        .wrt = wrt, .of = of, .variant = variant, .max_tape_bytes = variant == Variant::NaiveTape ? 0 : max_tape_bytes};
+  }
 };
 
 Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_t seed);

@@ -260,7 +260,8 @@ int explain_program(const Options& options) {
   Program program = entry.build();
   Sizes sizes = sizes_of(options, entry.sizes);
   Arrays inputs = make_inputs(entry, program, sizes, options.seed);
-  Gradient gradient = differentiate(program, {.wrt = entry.wrt, .variant = options.variant});
+  Gradient gradient =
+      differentiate(program, {.wrt = entry.wrt, .variant = options.variant, .max_tape_bytes = options.max_tape_bytes});
 
   const CompileOptions compiling = compile_options(options, Target::OpenMP, sizes);
   Report forward, backward;

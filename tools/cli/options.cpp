@@ -21,6 +21,7 @@ struct Raw {  // as typed
   bool keep_going = false, versioned = false;
   bool clear = false;
   std::string out, name;
+  std::uint64_t max_tape_bytes = 0;
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -145,6 +146,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                {{name_of(Facts::Verify), Facts::Verify},
                                 {name_of(Facts::Trust), Facts::Trust},
                                 {name_of(Facts::CheckAccesses), Facts::CheckAccesses}});
+  options.max_tape_bytes = static_cast<std::int64_t>(raw.max_tape_bytes);
   options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
@@ -269,6 +271,10 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     } else {
       add_run_options(sub, raw);
     }
+    if (row.command != Command::Emit)
+      sub.add_option("--max-tape-bytes", raw.max_tape_bytes,
+                     "of the gradient, e.g. 512MiB: loops run again where their tape would take more (0: no limit)")
+          ->transform(CLI::AsSizeValue(false));
     if (row.command == Command::Explain || row.command == Command::Emit)
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
     if (row.command == Command::Compare || row.command == Command::Emit)

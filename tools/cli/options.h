@@ -37,6 +37,7 @@ struct Options {
   Facts facts = Facts::Verify;                     // of `compare` and `emit`
   bool versioned = false;                          // of `compare`
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
+  std::int64_t max_tape_bytes = 0;                 // of `show`, `explain`, `check` and `compare`; 0: no limit
   std::uint64_t seed = 1;
   FuzzOptions fuzz;
   std::string out, name;            // of `emit`: the folder, and the name of files and functions (empty: the program's)
