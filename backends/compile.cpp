@@ -400,7 +400,7 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     LoweredGradient one = lower_gradient(gradient, own, report, report);
     std::vector<transforms::Lowered> lowered;
     for (transforms::Lowered* part : {&one.sizing, &one.forward, &one.backward}) lowered.push_back(std::move(*part));
-    verifiers.push_back(std::make_unique<FactVerifier>(gradient.forward.ir()));
+    verifiers.push_back(std::make_unique<FactVerifier>(gradient.verified().ir()));
     parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));
   }

@@ -90,7 +90,7 @@ EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, cons
   own.pop_back();
   EmitPlan plan(own);
   plan.verifies = options.facts != Facts::Trust;
-  const FactsProgram facts = facts_program(gradient.forward.ir());
+  const FactsProgram facts = facts_program(gradient.verified().ir());
   check_can_be_emitted(gradient, facts, plan.verifies);
   plan.facts = facts.stated.facts;
   plan.violations = facts.result;

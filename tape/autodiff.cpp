@@ -82,6 +82,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;
   forward.name += "_forward";
+  std::optional<Program> without_tape;
+  if (options.max_tape_bytes > 0) without_tape = share(forward);
   ir::Program backward;
   if (options.variant == Variant::NaiveTape) {
     if (options.max_tape_bytes > 0)
@@ -106,8 +108,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");
-  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)),
-          options.variant,          std::move(report),         options.max_tape_bytes};
+  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
+          std::move(report),        options.max_tape_bytes,    std::move(without_tape)};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <loopgrad/program.h>
 #include <loopgrad/report.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct Gradient {
   Variant variant = Variant::Restructured;
   Report report;
   std::int64_t max_tape_bytes = 0;  // as asked for; then `sizing` also computes the size `needed_tape_bytes`
+  /// Where loops may run in segments, whose lengths are found last: `forward` without these and without a tape.
+  std::optional<Program> without_tape = {};
+  /// The accesses to the caller's arrays that are checked before a run.
+  const Program& verified() const { return without_tape ? *without_tape : forward; }
 };
 
 /// Differentiates `program`. Throws DifferentiationError, naming the line, where no correct gradient can be guaranteed.
