@@ -25,6 +25,9 @@ void check(const Gradient& gradient) {
   if (gradient.variant == Variant::NaiveTape)
     refuse(forward, "a gradient with a run-time stack is no ordinary program",
            "use Variant::Restructured, whose gradient can be differentiated again");
+  if (gradient.max_tape_bytes > 0)
+    refuse(forward, "the lengths of this gradient's segments are found before each run, which is no ordinary program",
+           "leave max_tape_bytes out");
   if (!ir::is_empty(gradient.sizing.ir().body))
     refuse(forward, "the extents of this gradient's tape depend on data, which those of no local array may",
            "promise a largest trip count with at_most, so that the tape has extents in sizes");

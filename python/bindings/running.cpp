@@ -163,9 +163,10 @@ PyGradientExecutable compile_for(const Gradient& gradient, const nb::kwargs& opt
 }
 
 Gradient differentiate_program(const Program& program, const std::vector<std::string>& wrt,
-                               const std::vector<std::string>& of, const std::string& variant) {
+                               const std::vector<std::string>& of, const std::string& variant,
+                               std::int64_t max_tape_bytes) {
   const GradientOptions options{
-      wrt, of, named(variant, "variant", {Variant::Restructured, Variant::Atomic, Variant::NaiveTape})};
+      wrt, of, named(variant, "variant", {Variant::Restructured, Variant::Atomic, Variant::NaiveTape}), max_tape_bytes};
   nb::gil_scoped_release others_may_run;
   return differentiate(program, options);
 }
@@ -180,7 +181,7 @@ void bind_gradient(nb::module_& m) {
           "joined", [](const Gradient& g, const std::string& prefix) { return joined(g, prefix); },
           nb::arg("prefix") = "g_", "The gradient as one program, which can be differentiated again.");
   m.def("differentiate", &differentiate_program, nb::arg("program"), nb::arg("wrt") = std::vector<std::string>(),
-        nb::arg("of") = std::vector<std::string>(), nb::arg("variant") = "restructured",
+        nb::arg("of") = std::vector<std::string>(), nb::arg("variant") = "restructured", nb::arg("max_tape_bytes") = 0,
         "The gradient of a program as two programs.");
   m.def(
       "tangent",

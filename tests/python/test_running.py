@@ -271,3 +271,26 @@ def test_programs_of_a_library():
     np.testing.assert_array_equal(g.backward(d_y=np.ones(3, np.float32)), [0, 1, 1, 1])
     with pytest.raises(lg.UsageError, match="has no programs"):
         lg.load(lg._core.__file__)
+
+
+def test_a_budget_for_the_tape_gives_the_same_gradient():
+    @lg.program
+    def steps(p):
+        n, count = p.size("n"), p.size("count")
+        x = p.inout("x", n, dtype=lg.f64)
+        for t in p.loop("t", 0, count):
+            for i in p.loop("i", 0, n):
+                x[i] = x[i] + 0.1 * lg.sin(x[i])
+
+    def gradient(**options):
+        g = lg.compile_gradient(steps, **options)
+        x, d = np.linspace(0, 1, 4), np.ones(4)
+        g.forward(x=x, sizes={"count": 100})
+        g.backward(x=x, d_x=d, sizes={"count": 100})
+        return d, g.tape_bytes
+
+    (all_saved, whole), (in_segments, part) = gradient(), gradient(max_tape_bytes=1000)
+    assert whole >= 100 * 4 * 8 and part <= 1000
+    np.testing.assert_array_equal(all_saved, in_segments)
+    with pytest.raises(lg.Error, match="at least"):
+        gradient(max_tape_bytes=100)
