@@ -193,7 +193,7 @@ struct GradientExecutable::Impl {
   const backend::Stage& forward() const { return stages[1]; }
   const backend::Stage& backward() const { return stages[2]; }
 
-  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
+  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream);
   std::map<std::string, View> tape_views() const;
   Arguments of_forward(const Arguments& arguments) const;
   bool is_of_backward_alone(const std::string& name) const;
@@ -213,14 +213,17 @@ struct GradientExecutable::Impl {
   bool has_run_forward = false;
   TapeOwner owner;
   Sizes sizes;
+  backend::SizeValues lengths_for;  // sizes of the last sizing run
+  Sizes lengths;                    // what it found
   std::map<std::string, backend::OwnedArray> tape;
   std::vector<backend::OwnedArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
   const std::unique_ptr<backend::TapeStack> stack;
   std::atomic<std::int64_t> tape_bytes = 0;  // may be asked for at any time
 };
 
-/// Runs the sizing program; its rank-0 results are sizes of the others.
-Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given, void* stream) const {
+/// Runs the sizing program; its rank-0 results are sizes of the others. Where no data decide, what it found for the
+/// same sizes is known.
+Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given, void* stream) {
   const ir::Program& program = sizing().program();
   Sizes results = given;
   if (ir::is_empty(program.body)) return results;
@@ -231,9 +234,18 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
     values[array->name] = memory().make_array(ScalarType::I64, {});
     all[array->name] = values[array->name].view;
   }
-  sizing().run(sizing().bind(all, given, true), {}, nullptr, stream);
-  memory().synchronize();
-  for (const auto& [name, array] : values) memory().copy_out(&results[name], array.view.data, array.bytes, nullptr);
+  const backend::Binding bound = sizing().bind(all, given, true);
+  const std::vector<ir::Array>& own = code->gradient.sizing.ir().arrays;
+  const bool of_sizes =
+      std::all_of(own.begin(), own.end(), [](const ir::Array& a) { return a->role == ir::ArrayRole::Output; });
+  if (!of_sizes || lengths.empty() || lengths_for != bound.sizes) {
+    lengths.clear();
+    sizing().run(bound, {}, nullptr, stream);
+    memory().synchronize();
+    for (const auto& [name, array] : values) memory().copy_out(&lengths[name], array.view.data, array.bytes, nullptr);
+    lengths_for = bound.sizes;
+  }
+  for (const auto& [name, value] : lengths) results[name] = value;
   return results;
 }
 
