@@ -60,6 +60,7 @@ from ._core import (
     sin,
     sinh,
     sqrt,
+    stop_gradient,
     tan,
     tangent,
     tanh,

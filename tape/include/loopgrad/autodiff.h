@@ -27,6 +27,8 @@ struct GradientOptions {
   /// backward program, in segments, from values saved between these. Where that is not possible for the sizes of a
   /// run, forward() says how much it takes at least. 0: no limit, and nothing runs again. Not for Variant::NaiveTape.
   std::int64_t max_tape_bytes = 0;
+  /// Inputs in `wrt` whose gradient is added to what `d_<input>` holds: in-outs of the backward program.
+  std::vector<std::string> accumulate = {};
 };
 
 /// A program and its gradient as ordinary programs.
