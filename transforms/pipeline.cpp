@@ -2,6 +2,7 @@
 
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/poly/unflatten.h"
 #include "transforms/bounds/bound_accesses.h"
