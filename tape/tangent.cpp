@@ -1,4 +1,5 @@
 // Forward mode: every store is preceded by the store of its tangent.
+#include "tape/directions.h"
 #include "tape/gradient_program.h"
 
 #include "dsl/frontend/out_of_memory.h"
@@ -50,6 +51,13 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
   const tape::Prepared prepared = tape::prepare(program.ir(), options);
   ir::Program result = prepared.program;
   result.name += "_tangent";
+  const bool several = !options.directions.empty();
+  const ir::Symbol count = several ? tape::size_of_directions(program.ir(), options.directions) : ir::Symbol{};
+  if (several) result.sizes.push_back(count);
+  const auto derivative = [&](const Array& array, const std::string& name, ScalarType type, ir::ArrayRole role) {
+    return several ? tape::array_of_directions(array, name, type, role, count)
+                   : ir::make_array_like(array, name, type, role);
+  };
 
   tape::ArrayMap tangents;
   std::vector<Stmt> prologue;
@@ -64,7 +72,7 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
                                                : ir::ArrayRole::Local;
     // A wanted in-out that is not an output of interest is written by the program but only read by the caller.
     const bool copied = role == ir::ArrayRole::Input && array->role == ir::ArrayRole::InOut && active;
-    const Array t = ir::make_array_like(array, "t_" + array->name, value_type(array->type), role);
+    const Array t = derivative(array, "t_" + array->name, value_type(array->type), role);
     if (role != ir::ArrayRole::Local) result.arrays.push_back(t);
     Array used = t;
     if (copied) {
@@ -78,12 +86,12 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
   }
   for (const auto& [array, adjoint] : prepared.adjoints) {
     if (tangents.count(array)) continue;
-    tangents[array] =
-        ir::make_array("t_" + array->name, adjoint->type, array->shape, ir::ArrayRole::Local, array->location);
+    tangents[array] = derivative(array, "t_" + array->name, adjoint->type, ir::ArrayRole::Local);
   }
   const Stmt body = tape::expand_reductions(prepared.program.body, {ir::ReduceOp::Min, ir::ReduceOp::Max},
                                             [&](const Array& a) { return tangents.count(a) != 0; });
-  prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(body));
+  prologue.push_back(several ? tape::along_directions(body, {count, std::move(tangents), true})
+                             : TangentRewriter(std::move(tangents)).rewrite(body));
   result.body = ir::block(std::move(prologue));
   tape::refuse_equal_names(result);
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);

@@ -14,7 +14,7 @@ namespace {
 
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule,
-                       facts = "verify";
+                       facts = "verify", mode = "gradient";
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
   std::vector<std::string> without;
@@ -131,6 +131,11 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                 {"loops", Stage::Loops},
                                 {"schedule", Stage::Schedule},
                                 {"code", Stage::Code}});
+  options.mode = named<Mode>(raw.mode, "mode",
+                             {{"gradient", Mode::Gradient},
+                              {"tangent", Mode::Tangent},
+                              {"hessian-vector", Mode::HessianVector},
+                              {"second-gradient", Mode::SecondGradient}});
   std::vector<std::pair<std::string, Variant>> by_name;
   for (Variant variant : variants()) by_name.emplace_back(name_of(variant), variant);
   options.variant = named(raw.variant, "variant", by_name);
@@ -269,6 +274,10 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     } else {
       add_run_options(sub, raw);
     }
+    if (row.command == Command::Check)
+      sub.add_option("--mode", raw.mode,
+                     "gradient, tangent (forward mode), hessian-vector (forward mode of the gradient) or "
+                     "second-gradient (the gradient's gradient)");
     if (row.command == Command::Explain || row.command == Command::Emit)
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
     if (row.command == Command::Compare || row.command == Command::Emit)

@@ -22,6 +22,10 @@ struct GradientOptions {
   std::vector<std::string> of =
       {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
   Variant variant = Variant::Restructured;
+  /// The name of a size: derivatives are taken along that many directions at once. Every `d_<x>` and `t_<x>` has an
+  /// extra last dimension of that size, and what the directions share is computed once. Empty: along one. Refused with
+  /// Variant::NaiveTape.
+  std::string directions = {};
 };
 
 /// A program and its gradient as ordinary programs.
@@ -52,6 +56,9 @@ Program joined(const Gradient& gradient, const std::string& prefix = "g_");
 
 /// Forward mode: a program with an extra input `t_<x>` for each x in `wrt` and an extra output `t_<y>` for each y in
 /// `of` (in-outs: one in-out `t_<a>`), the directional derivative of y along t. The oracle of the tests.
+///
+/// Of a gradient as one program it is forward over reverse, a product with the Hessian:
+/// `tangent(joined(differentiate(p)), {.wrt = {"x"}, .of = {"g_x"}})` takes t_x and gives t_g_x.
 Program tangent(const Program& program, const GradientOptions& options = {});
 
 }  // namespace loopgrad
