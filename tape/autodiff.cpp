@@ -100,7 +100,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
   }
-  if (!options.directions.empty()) backward = tape::with_adjoints(backward, forward, options.directions);
+  if (!options.directions.empty())
+    backward = tape::with_adjoints(backward, forward, tape::count_directions(backward, options.directions));
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");

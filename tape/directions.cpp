@@ -7,6 +7,7 @@
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace loopgrad::tape {
 namespace {
@@ -97,8 +98,8 @@ class Segment {
     if (!derived_.empty()) {
       Stmt derived = ir::block(derived_);
       for (const Array& local : narrow_) derived = ir::allocate(derivatives_.at(local), derived, local->location);
-      body.push_back(ir::for_loop(direction_, ir::int_const(0), ir::var(directions_.count), derived,
-                                  ir::LoopMode::Forward, where_));
+      body.push_back(
+          ir::for_loop(direction_, ir::int_const(0), directions_.count, derived, ir::LoopMode::Forward, where_));
     }
     Stmt result = ir::block(std::move(body));
     for (auto local = locals_.rbegin(); local != locals_.rend(); ++local)
@@ -226,11 +227,10 @@ class DirectionRewriter final : public ir::Rewriter {
 
 }  // namespace
 
-Array array_of_directions(const Array& like, std::string name, ScalarType type, ArrayRole role,
-                          const ir::Symbol& count) {
+Array array_of_directions(const Array& like, std::string name, ScalarType type, ArrayRole role, const Expr& count) {
   std::vector<Expr> shape = like->shape, given = like->given;
-  shape.push_back(ir::var(count));
-  if (!given.empty()) given.push_back(ir::var(count));
+  shape.push_back(count);
+  if (!given.empty()) given.push_back(count);
   return ir::make_array(std::move(name), type, std::move(shape), role, like->location, std::move(given));
 }
 
@@ -238,22 +238,34 @@ Stmt along_directions(const Stmt& body, const Directions& directions) {
   return DirectionRewriter(directions).rewrite(body);
 }
 
-ir::Symbol size_of_directions(const ir::Program& program, const std::string& name) {
-  const auto is_it = [&](const ir::Symbol& size) { return size.name == name; };
-  if (std::any_of(program.sizes.begin(), program.sizes.end(), is_it) || ir::find_array(program, name))
+Expr count_directions(ir::Program& program, const std::string& directions) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (std::all_of(directions.begin(), directions.end(), is_digit)) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(directions.data(), directions.data() + directions.size(), number);
+    if (error == std::errc{} && number > 0) return ir::int_const(number);
     throw UsageError({.code = ErrorCode::BadArgument,
-                      .message = "the number of directions cannot be called '" + name + "': the program has that name",
+                      .message = "there cannot be " + directions + " directions",
                       .program = program.name,
-                      .array = name,
-                      .hint = "give `directions` another name",
+                      .hint = "`directions` is a number from 1 on, or the name of a size",
                       .location = program.location});
-  return ir::make_symbol(name);
+  }
+  const auto is_it = [&](const ir::Symbol& size) { return size.name == directions; };
+  if (std::any_of(program.sizes.begin(), program.sizes.end(), is_it) || ir::find_array(program, directions))
+    throw UsageError(
+        {.code = ErrorCode::BadArgument,
+         .message = "the number of directions cannot be called '" + directions + "': the program has that name",
+         .program = program.name,
+         .array = directions,
+         .hint = "give `directions` another name",
+         .location = program.location});
+  program.sizes.push_back(ir::make_symbol(directions));
+  return ir::var(program.sizes.back());
 }
 
-ir::Program with_adjoints(const ir::Program& backward, const ir::Program& primal, const std::string& name) {
-  Directions directions{size_of_directions(backward, name), {}, false};
+ir::Program with_adjoints(const ir::Program& backward, const ir::Program& primal, const Expr& count) {
+  Directions directions{count, {}, false};
   ir::Program result = backward;
-  result.sizes.push_back(directions.count);
   std::vector<Array> incoming;
   const auto widened = [&](const Array& array) {
     return array_of_directions(array, array->name, array->type, array->role, directions.count);

@@ -5,11 +5,13 @@
 
 #include "dsl/ir/program.h"
 
+#include <loopgrad/autodiff.h>
+
 namespace loopgrad::tape {
 
 /// What has derivatives along several directions.
 struct Directions {
-  ir::Symbol count;      // the extent of the last dimension
+  ir::Expr count;        // the extent of the last dimension
   ArrayMap derivatives;  // of active arrays: the same extents and `count`
   /// Whether the values of active arrays are computed as well (tangents). Else `body` is linear in them, as a backward
   /// program is in its adjoints, and only the derivatives stay.
@@ -18,7 +20,7 @@ struct Directions {
 
 /// An array for the derivatives of `like` along `count` directions.
 ir::Array array_of_directions(const ir::Array& like, std::string name, ScalarType type, ir::ArrayRole role,
-                              const ir::Symbol& count);
+                              const ir::Expr& count);
 
 /// Before -> after, for `y[i] = x[i] * sin(x[i])` where x and y are active:
 /// ```
@@ -32,11 +34,15 @@ ir::Array array_of_directions(const ir::Array& like, std::string name, ScalarTyp
 /// Products of active arrays and extrema must have been expanded (see expand_reductions).
 ir::Stmt along_directions(const ir::Stmt& body, const Directions& directions);
 
-/// The size that is called `name`. Throws UsageError where a size or an array of the program is.
-ir::Symbol size_of_directions(const ir::Program& program, const std::string& name);
+/// What GradientOptions::directions says: a number, or a new size, which `program` gets. Throws UsageError where that
+/// name is taken.
+ir::Expr count_directions(ir::Program& program, const std::string& directions);
 
 /// A backward program for several incoming gradients at once: every array of `backward` that is none of `primal` and no
 /// tape gets the extra dimension.
-ir::Program with_adjoints(const ir::Program& backward, const ir::Program& primal, const std::string& name);
+ir::Program with_adjoints(const ir::Program& backward, const ir::Program& primal, const ir::Expr& count);
+
+/// Forward mode along `count` directions, of sizes of the program; null: along one without the extra dimension.
+ir::Program tangent_along(const ir::Program& program, const GradientOptions& options, const ir::Expr& count);
 
 }  // namespace loopgrad::tape

@@ -47,16 +47,15 @@ class TangentRewriter final : public ir::Rewriter {
   tape::ArrayMap tangents_;
 };
 
-Program tangent_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared = tape::prepare(program.ir(), options);
+}  // namespace
+
+ir::Program tape::tangent_along(const ir::Program& program, const GradientOptions& options, const Expr& count) {
+  const tape::Prepared prepared = tape::prepare(program, options);
   ir::Program result = prepared.program;
   result.name += "_tangent";
-  const bool several = !options.directions.empty();
-  const ir::Symbol count = several ? tape::size_of_directions(program.ir(), options.directions) : ir::Symbol{};
-  if (several) result.sizes.push_back(count);
   const auto derivative = [&](const Array& array, const std::string& name, ScalarType type, ir::ArrayRole role) {
-    return several ? tape::array_of_directions(array, name, type, role, count)
-                   : ir::make_array_like(array, name, type, role);
+    return count ? tape::array_of_directions(array, name, type, role, count)
+                 : ir::make_array_like(array, name, type, role);
   };
 
   tape::ArrayMap tangents;
@@ -90,18 +89,20 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
   }
   const Stmt body = tape::expand_reductions(prepared.program.body, {ir::ReduceOp::Min, ir::ReduceOp::Max},
                                             [&](const Array& a) { return tangents.count(a) != 0; });
-  prologue.push_back(several ? tape::along_directions(body, {count, std::move(tangents), true})
-                             : TangentRewriter(std::move(tangents)).rewrite(body));
+  prologue.push_back(count ? tape::along_directions(body, {count, std::move(tangents), true})
+                           : TangentRewriter(std::move(tangents)).rewrite(body));
   result.body = ir::block(std::move(prologue));
   tape::refuse_equal_names(result);
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
-  return Program(std::make_shared<const ir::Program>(std::move(result)));
+  return result;
 }
 
-}  // namespace
-
 Program tangent(const Program& program, const GradientOptions& options) {
-  return reporting_memory(program.name(), [&] { return tangent_within_memory(program, options); });
+  return reporting_memory(program.name(), [&] {
+    ir::Program sized = program.ir();
+    const Expr count = options.directions.empty() ? Expr{} : tape::count_directions(sized, options.directions);
+    return Program(std::make_shared<const ir::Program>(tape::tangent_along(sized, options, count)));
+  });
 }
 
 }  // namespace loopgrad

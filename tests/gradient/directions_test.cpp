@@ -30,15 +30,15 @@ struct Inputs {
 
 class Comparison {
  public:
-  Comparison(const Program& program, const Inputs& inputs, const CompileOptions& how)
-      : program_(program), inputs_(inputs), how_(how), sizes_(inputs.sizes) {
+  Comparison(const Program& program, const Inputs& inputs, const CompileOptions& how, std::string directions)
+      : program_(program), inputs_(inputs), how_(how), directions_(std::move(directions)), sizes_(inputs.sizes) {
     sizes_["many"] = count;
   }
 
   void tangents() {
     GradientOptions options = inputs_.options;
     const Program one = tangent(program_, options);
-    options.directions = "many";
+    options.directions = directions_;
     const Program all = tangent(program_, options);
     Arrays wide = filled(all);
     const Arrays start = copy(wide);
@@ -54,7 +54,7 @@ class Comparison {
   void adjoints() {
     GradientOptions options = inputs_.options;
     const Gradient one = differentiate(program_, options);
-    options.directions = "many";
+    options.directions = directions_;
     const Gradient all = differentiate(program_, options);
     const GradientExecutable run = compile(all, how_);
     Arrays wide = filled(all.forward);
@@ -140,6 +140,7 @@ class Comparison {
   const Program& program_;
   const Inputs& inputs_;
   CompileOptions how_;
+  std::string directions_;
   Sizes sizes_;
   std::mt19937_64 random_{11};
   std::uniform_real_distribution<double> uniform_{0.25, 1.25};
@@ -153,9 +154,11 @@ void expect_same(const Program& program, const Inputs& inputs) {
         CompileOptions{.target = Target::Interpreter, .checked = true, .f64 = true, .gpu_mapped = true},
         CompileOptions{.threads = 2}}) {
     SCOPED_TRACE(std::string(name_of(how.target)) + (how.gpu_mapped ? ", as for a GPU" : ""));
-    Comparison(program, inputs, how).tangents();
-    Comparison(program, inputs, how).adjoints();
+    Comparison(program, inputs, how, "many").tangents();
+    Comparison(program, inputs, how, "many").adjoints();
   }
+  Comparison(program, inputs, {.threads = 1}, std::to_string(count)).tangents();
+  Comparison(program, inputs, {.threads = 1}, std::to_string(count)).adjoints();
 }
 
 TEST(Directions, OfSharedValues) {
@@ -256,6 +259,57 @@ TEST(Directions, ShareWhatTheyHaveInCommon) {
   EXPECT_NE(text.find("local f64 t_s\n"), std::string::npos) << "a scalar in that loop:\n" << text;
 }
 
+/// y = A (x*x) + x[0] in two columns, and an update in place: the Jacobian is known.
+TEST(Jacobian, OfBothModesIsTheDerivativeByEveryElement) {
+  ProgramBuilder p("squares");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<double>("A", {m, n}), x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {m, 2});
+  auto z = p.inout<double>("z", {n});
+  for (auto i : p.loop("i", 0, m)) {
+    y(i, 0) = x(0);
+    for (auto j : p.loop("j", 0, n)) y(i, 0) += a(i, j) * x(j) * x(j);
+    y(i, 1) = 2.0 * y(i, 0);
+  }
+  for (auto j : p.loop("j", 1, n)) z(j) = z(j - 1) * z(j) + x(j);
+  const Program program = p.build();
+  std::vector<double> a_at = {1, 2, 3, 4, 5, 6}, x_at = {0.5, 1.5, 2}, y_at(4), j(12);
+  for (const JacobianMode mode : {JacobianMode::Forward, JacobianMode::Reverse}) {
+    const bool forward = mode == JacobianMode::Forward;
+    const Program all = jacobian(program, "y", "x", mode);
+    EXPECT_EQ(arguments_of(all).back().name, "j_y_x");
+    std::vector<double> z_at = {2, 3, 4};
+    const Arguments arguments = {{"A", view(a_at.data(), {2, 3})},
+                                 {"x", view(x_at.data(), {3})},
+                                 {"y", view(y_at.data(), {2, 2})},
+                                 {"z", view(z_at.data(), {3})}};
+    Arguments more = arguments;
+    more["j_y_x"] = forward ? view(j.data(), {2, 2, 3}) : view(j.data(), {3, 4});
+    compile(all, {.target = Target::Interpreter, .checked = true}).run(more);
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t c = 0; c < 2; ++c)
+        for (std::size_t k = 0; k < 3; ++k)
+          EXPECT_DOUBLE_EQ(j[forward ? (i * 2 + c) * 3 + k : (k * 2 + i) * 2 + c],
+                           static_cast<double>(c + 1) * (2 * a_at[i * 3 + k] * x_at[k] + (k == 0)));
+    // Of an in-out by its own initial contents: z1 = z0 z1 + x1, z2 = z1' z2 + x2.
+    z_at = {2, 3, 4};
+    more = arguments;
+    more["j_z_z"] = view(j.data(), {3, 3});
+    compile(jacobian(program, "z", "z", mode), {.target = Target::Interpreter, .checked = true}).run(more);
+    const double expected[3][3] = {{1, 0, 0}, {3, 2, 0}, {12, 8, 7.5}};
+    for (std::size_t r = 0; r < 3; ++r)
+      for (std::size_t k = 0; k < 3; ++k) EXPECT_DOUBLE_EQ(j[forward ? r * 3 + k : k * 3 + r], expected[r][k]);
+  }
+}
+
+TEST(Directions, OfAGradientAsOneProgram) {
+  const Program hessian = tangent(joined(differentiate(n_body(), {.wrt = {"x"}})), {.wrt = {"x"}, .of = {"g_x"}});
+  expect_same(joined(differentiate(n_body(), {.wrt = {"x"}})), {{{"n", 3}}, {}, {.wrt = {"x"}, .of = {"g_x"}}});
+  const Program several = joined(differentiate(n_body(), {.wrt = {"x"}, .directions = "k"}));
+  EXPECT_EQ(size_names(several).back(), "k");
+  EXPECT_EQ(arguments_of(hessian).back().name, "t_g_x");
+}
+
 TEST(Directions, RefuseStacksAndNamesThatAreTaken) {
   const auto refusal = [](auto&& call) {
     try {
@@ -269,6 +323,7 @@ TEST(Directions, RefuseStacksAndNamesThatAreTaken) {
   EXPECT_NE(refusal([&] { differentiate(program, {.variant = Variant::NaiveTape, .directions = "k"}); }).find("stack"),
             std::string::npos);
   EXPECT_NE(refusal([&] { tangent(program, {.directions = "n"}); }).find("'n'"), std::string::npos);
+  EXPECT_NE(refusal([&] { tangent(program, {.directions = "0"}); }).find("0 directions"), std::string::npos);
   EXPECT_NE(refusal([&] { differentiate(program, {.directions = "x"}); }).find("'x'"), std::string::npos);
 }
 
