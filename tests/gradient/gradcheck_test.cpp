@@ -65,6 +65,23 @@ TEST(Gradcheck, ATieOfMaxIsNamed) {
 }
 
 /// A derivative that is not that of the values: an integer that a float decides hides what depends on it.
+TEST(Gradcheck, AStaircaseIsNoDerivativeAndItsStepIsNamed) {
+  ProgramBuilder p("stairs");
+  auto x = p.input<double>("x", {2}), v = p.input<double>("v", {2});
+  auto y = p.output<double>("y", {2});
+  for (auto i : p.loop("i", 0, 2)) y(i) = v(i) + cast<double>(cast<std::int64_t>(x(i) * 1e9)) * 1e-9;
+  std::vector<double> at = {0.25, 0.75}, v_at = {1, 2};
+  const Gradcheck check =
+      gradcheck(p.build(), {{"x", view(at.data(), {2})}, {"v", view(v_at.data(), {2})}}, {}, {.compile = interpreted});
+  ASSERT_FALSE(check.ok()) << check.str();
+  const GradcheckFinding& f = check.findings.front();
+  EXPECT_EQ(f.test, "differences");
+  EXPECT_EQ(f.array, "x");
+  EXPECT_EQ(f.found, 0);
+  EXPECT_NE(f.text.find("the cast to an integer at "), std::string::npos) << f.text;
+  for (const GradcheckFinding& other : check.findings) EXPECT_NE(other.array, "v") << "that one is right";
+}
+
 TEST(Gradcheck, ABranchInALoopWithTripsFromDataIsNamed) {
   ProgramBuilder p("trips");
   auto n = p.size("n");

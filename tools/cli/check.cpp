@@ -1,5 +1,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/promote.h"
+#include "tools/cli/sides.h"
 #include "tools/cli/table.h"
 #include "tools/cli/target_runs.h"
 
@@ -13,6 +14,8 @@ namespace loopgrad::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int kNamedKinks = 3;  // lines about them
 
 struct Row {
   std::string target, variant;
@@ -138,6 +141,21 @@ Json json_of(const Row& row) {
           {"failure", ran ? Json(nullptr) : Json(row.failure)}};
 }
 
+/// The first kinks, each in a line.
+std::string text_of_kinks(const Problem& problem, const std::vector<Direction>& directions) {
+  const Sides sides(problem.program);
+  std::string text;
+  int lines = 0;
+  for (const Direction& d : directions) {
+    if (!d.kink || lines == kNamedKinks) continue;
+    const std::vector<Side> changed = sides_across(sides, problem, d);
+    if (changed.empty()) continue;
+    ++lines;
+    text += fmt::format("  {}: {}\n", name_of(problem, d), text_of(changed));
+  }
+  return text;
+}
+
 }  // namespace
 
 int check_program(const Options& options) {
@@ -156,7 +174,7 @@ int check_program(const Options& options) {
   if (has_cuda()) targets.push_back({Target::Cuda, false, block});
   if (options.target) targets = {{*options.target, false, block}};
 
-  std::vector<Direction> directions = choose_directions(problem);
+  std::vector<Direction> directions = choose_directions(problem, options.elements);
   std::vector<Row> rows;
   Row oracle{.target = "interpreter", .variant = "forward mode", .precision = {kDifferenceTolerance}};
   {
@@ -186,8 +204,8 @@ int check_program(const Options& options) {
       kinks == 0 ? ""
                  : fmt::format(
                        "Differences disagree at a kink or a jump along {} of {} directions (nearby they agree): "
-                       "there forward mode decides.\n",
-                       kinks, directions.size());
+                       "there forward mode decides.\n{}",
+                       kinks, directions.size(), text_of_kinks(problem, directions));
   Json json_rows = Json::array();
   for (const Row& row : rows) json_rows.push_back(json_of(row));
   report(options, text + text_of(rows) + note + (ok ? "" : "MISMATCH\n"),

@@ -6,6 +6,9 @@
 
 #include <loopgrad/error.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -110,7 +113,7 @@ class Oracle {
   /// of several steps the one nearest to forward mode counts.
   double difference(const Arrays& inputs, const Arrays& tangent, double forward_mode, double tolerance) const {
     double best = std::numeric_limits<double>::quiet_NaN();
-    for (double step : {1e-5, 1e-6, 1e-7, 1e-4}) {
+    for (double step : {1e-5, 1e-6, 1e-7, kWidestStep}) {
       double value = (value_at(inputs, tangent, step) - value_at(inputs, tangent, -step)) / (2 * step);
       if (std::isnan(best) || std::abs(value - forward_mode) < std::abs(best - forward_mode)) best = value;
       if (std::abs(best - forward_mode) <= tolerance) break;
@@ -229,6 +232,15 @@ std::vector<Direction> choose_directions(const Problem& problem, std::int64_t el
   }
   for (int i = 0; i < kDense; ++i) directions.push_back({.array = "", .element = i});
   return directions;
+}
+
+std::string name_of(const Problem& problem, const Direction& direction) {
+  if (direction.array.empty()) return "a random direction";
+  const std::vector<std::int64_t>& shape = problem.inputs.at(direction.array).shape();
+  std::vector<std::int64_t> indices(shape.size());
+  std::int64_t rest = direction.element;
+  for (std::size_t k = shape.size(); k-- > 0; rest /= shape[k]) indices[k] = rest % shape[k];
+  return fmt::format("{}[{}]", direction.array, fmt::join(indices, ", "));
 }
 
 void measure_directions(const Problem& problem, std::vector<Direction>& directions, const std::function<void()>& step) {

@@ -11,6 +11,7 @@
 namespace loopgrad::cli {
 
 constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
+constexpr double kWidestStep = 1e-4;           // of the steps of differences
 
 /// A direction in the space of the inputs: one element, or all elements at random.
 struct Direction {
@@ -42,6 +43,9 @@ Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_
 /// The gradient of `problem` as a problem of its own: its program is that of `joined`, to be differentiated by what
 /// the gradient is by and by the incoming gradient `g_<y>`, whose contents are those of `problem`.
 Problem problem_of_gradient(const Problem& problem);
+
+/// "x[2, 3]", or "a random direction".
+std::string name_of(const Problem& problem, const Direction& direction);
 
 /// All elements of arrays of up to `elements`, a random choice of as many of larger ones, and two dense directions, the
 /// last of all; figures not filled in.

@@ -22,7 +22,6 @@ using namespace cli;
 
 constexpr double kLeastRate = 1.8;         // of Taylor's test
 constexpr double kRoundingOfSums = 1e-13;  // relative, of values in f64: smaller remainders show no rate
-constexpr double kAcross = 1e-4;  // how far along a direction a kink is looked for: the largest step of differences
 
 [[noreturn]] void refuse(ErrorCode code, const Program& program, const ArgumentInfo& info, std::string message,
                          std::string hint) {
@@ -106,18 +105,6 @@ class Checker {
   }
 
  private:
-  std::string name_of_direction(const Direction& d) const {
-    return d.array.empty() ? "a random direction" : fmt::format("{}[{}]", d.array, fmt::join(indices_of(d), ", "));
-  }
-
-  std::vector<std::int64_t> indices_of(const Direction& d) const {
-    const std::vector<std::int64_t>& shape = problem_.inputs.at(d.array).shape();
-    std::vector<std::int64_t> indices(shape.size());
-    std::int64_t rest = d.element;
-    for (std::size_t k = shape.size(); k-- > 0; rest /= shape[k]) indices[k] = rest % shape[k];
-    return indices;
-  }
-
   GradcheckFinding finding(const char* test, const Direction& d, double expected, double found) const {
     return {.test = test,
             .array = d.array,
@@ -134,37 +121,25 @@ class Checker {
         std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(result_.differences, error);
     if (error <= kDifferenceTolerance) return;
     GradcheckFinding f = finding("differences", d, d.difference, d.forward_mode);
-    f.text = fmt::format(
-        "along {} differences give {:.9g}, forward mode gives {:.9g}, and they disagree at points nearby "
-        "as well",
-        name_of_direction(d), d.difference, d.forward_mode);
+    const std::vector<Side> sides = sides_across(d);
+    if (!sides.empty()) f.where = sides.front().where;
+    f.text = fmt::format("along {} differences give {:.9g}, forward mode gives {:.9g}; nearby they disagree as well{}",
+                         name_of(problem_, d), d.difference, d.forward_mode,
+                         sides.empty() ? "" : fmt::format(" ({} changes sides here)", text_of(sides)));
     result_.findings.push_back(std::move(f));
   }
 
-  /// The places where sides change between the point and either end of a difference.
   std::vector<Side> sides_across(const Direction& d) {
     if (!sides_) sides_.emplace(problem_.program);
-    const Line line(problem_, d);
-    std::vector<std::vector<std::int64_t>> taken;
-    for (const double step : {0.0, kAcross, -kAcross})
-      taken.push_back(sides_->taken(line.inputs_at(step), problem_.sizes));
-    std::vector<Side> places;
-    for (std::size_t k = 0; k < sides_->places().size(); ++k)
-      if (taken[0][k] != taken[1][k] || taken[0][k] != taken[2][k]) places.push_back(sides_->places()[k]);
-    return places;
+    return cli::sides_across(*sides_, problem_, d);
   }
 
   void add_kink(const Direction& d, const std::vector<Side>& sides) {
     GradcheckFinding f = finding("kink", d, d.difference, d.forward_mode);
     if (!sides.empty()) f.where = sides.front().where;
-    std::vector<std::string> places;
-    for (const Side& side : sides) {
-      std::string place = fmt::format("{} at {}:{}", side.what, side.where.file, side.where.line);
-      if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(std::move(place));
-    }
-    f.text = fmt::format("along {} {}: forward mode gives {:.6g} and differences {:.6g}", name_of_direction(d),
-                         places.empty() ? "there is a kink or a jump (nearby both agree)"
-                                        : fmt::format("{} changes sides here", fmt::join(places, ", ")),
+    f.text = fmt::format("along {} {}: forward mode gives {:.6g} and differences {:.6g}", name_of(problem_, d),
+                         sides.empty() ? "there is a kink or a jump (nearby both agree)"
+                                       : fmt::format("{} changes sides here", text_of(sides)),
                          d.forward_mode, d.difference);
     result_.kinks.push_back(std::move(f));
   }
@@ -198,7 +173,7 @@ class Checker {
       result_.dot_product = std::max(result_.dot_product, errors.forward_mode);
       if (errors.forward_mode <= precision.tolerance) continue;
       GradcheckFinding f = finding("dot product", d, d.forward_mode, value);
-      f.text = fmt::format("along {} the gradient on {} gives {:.9g}, forward mode gives {:.9g}", name_of_direction(d),
+      f.text = fmt::format("along {} the gradient on {} gives {:.9g}, forward mode gives {:.9g}", name_of(problem_, d),
                            result_.target, value, d.forward_mode);
       result_.findings.push_back(std::move(f));
     }
@@ -230,7 +205,7 @@ class Checker {
       if (best >= kLeastRate) continue;
       GradcheckFinding f = finding("Taylor", d, 2, best);
       f.text = fmt::format("along {} the error of the linear model falls with the step to the power {:.2f}, not 2",
-                           name_of_direction(d), best);
+                           name_of(problem_, d), best);
       result_.findings.push_back(std::move(f));
     }
   }

@@ -31,6 +31,7 @@ struct Options {
   const ProgramEntry* program = nullptr;  // null for `list`, `fuzz` and `cache`
   Stage stage = Stage::Program;
   Mode mode = Mode::Gradient;    // of `check`
+  std::int64_t elements = 64;    // of `check`: so many of each array are directions of their own
   std::optional<Target> target;  // not given: each command has its own default
   Variant variant = Variant::Restructured;
   std::optional<Variant> only;  // of `compare`: not given: all

@@ -3,6 +3,11 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 namespace loopgrad::cli {
 namespace {
 
@@ -154,6 +159,26 @@ std::vector<std::int64_t> Sides::taken(const Arrays& inputs, const Sizes& sizes)
   run_.run(buffers.arguments(0), sizes);
   const HostArray& noted = buffers.at(noted_);
   return {noted.as<std::int64_t>(), noted.as<std::int64_t>() + noted.size()};
+}
+
+std::vector<Side> sides_across(const Sides& sides, const Problem& problem, const Direction& direction) {
+  const Line line(problem, direction);
+  std::vector<std::vector<std::int64_t>> taken;
+  for (const double step : {0.0, kWidestStep, -kWidestStep})
+    taken.push_back(sides.taken(line.inputs_at(step), problem.sizes));
+  std::vector<Side> places;
+  for (std::size_t k = 0; k < sides.places().size(); ++k)
+    if (taken[0][k] != taken[1][k] || taken[0][k] != taken[2][k]) places.push_back(sides.places()[k]);
+  return places;
+}
+
+std::string text_of(const std::vector<Side>& sides) {
+  std::vector<std::string> places;
+  for (const Side& side : sides) {
+    std::string place = fmt::format("{} at {}:{}", side.what, side.where.file, side.where.line);
+    if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(std::move(place));
+  }
+  return fmt::format("{}", fmt::join(places, ", "));
 }
 
 }  // namespace loopgrad::cli

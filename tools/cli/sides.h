@@ -1,7 +1,7 @@
 // Which way a program goes: what it compares, and on which side of each kink and jump a run is.
 #pragma once
 
-#include "tools/cli/buffers.h"
+#include "tools/cli/directions.h"
 
 namespace loopgrad::cli {
 
@@ -25,5 +25,12 @@ class Sides {
   Program program_;
   Executable run_;
 };
+
+/// The places where a program changes sides along a direction, between the inputs and either end of the widest
+/// difference.
+std::vector<Side> sides_across(const Sides& sides, const Problem& problem, const Direction& direction);
+
+/// "max at file:line, the branch at file:line", each once.
+std::string text_of(const std::vector<Side>& sides);
 
 }  // namespace loopgrad::cli
