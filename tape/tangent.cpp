@@ -29,7 +29,11 @@ class TangentRewriter final : public ir::Rewriter {
     if (const auto* r = s.as<ir::Reduce>(); r && tangents_.count(r->array)) {
       const Expr value = tangent_of(r->value);
       if (!value) return s;
-      return ir::block({ir::reduce(tangents_.at(r->array), r->indices, r->op, value, r->location), s});
+      std::vector<Stmt> sums;
+      for (const Expr& term : terms_of(r->value, value))
+        sums.push_back(ir::reduce(tangents_.at(r->array), r->indices, r->op, term, r->location));
+      sums.push_back(s);
+      return ir::block(std::move(sums));
     }
     if (const auto* l = s.as<ir::Allocate>(); l && tangents_.count(l->array))
       return ir::allocate(tangents_.at(l->array), rewrite_children(s), l->location);
@@ -42,6 +46,16 @@ class TangentRewriter final : public ir::Rewriter {
       const auto it = tangents_.find(load.array);
       return it == tangents_.end() ? Expr{} : ir::load(it->second, load.indices, load.location);
     });
+  }
+
+  /// A sum of products of two elements has two of them as its tangent, each of which may be a product of matrices.
+  static std::vector<Expr> terms_of(const Expr& value, const Expr& tangent) {
+    const auto* product = value.as<ir::Binary>();
+    const auto* both = tangent.as<ir::Binary>();
+    const auto is_element = [](const Expr& e) { return e.kind() == ir::Kind::Load; };
+    const bool split = product && both && product->op == ir::BinaryOp::Mul && both->op == ir::BinaryOp::Add &&
+                       is_element(product->a) && is_element(product->b);
+    return split ? std::vector{both->a, both->b} : std::vector{tangent};
   }
 
   tape::ArrayMap tangents_;

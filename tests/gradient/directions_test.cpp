@@ -1,5 +1,6 @@
 // Derivatives along several directions at once are those along each of them, in both modes.
 #include "tests/gradient/shared_programs.h"
+#include "transforms/pipeline.h"
 
 #include <gtest/gtest.h>
 #include <loopgrad/loopgrad.h>
@@ -308,6 +309,20 @@ TEST(Directions, OfAGradientAsOneProgram) {
   const Program several = joined(differentiate(n_body(), {.wrt = {"x"}, .directions = "k"}));
   EXPECT_EQ(size_names(several).back(), "k");
   EXPECT_EQ(arguments_of(hessian).back().name, "t_g_x");
+}
+
+/// A library may do each of the two products.
+TEST(Tangent, OfAProductOfMatricesIsTwoProducts) {
+  ProgramBuilder p("product");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {n, n}), b = p.input<float>("b", {n, n});
+  auto c = p.inout<float>("c", {n, n});
+  for (auto [i, j, k] : p.loop({"i", n}, {"j", n}, {"k", n})) c(i, j) += a(i, k) * b(k, j);
+  Report report;
+  const Program forward_mode = tangent(p.build());
+  transforms::lower_for(forward_mode.ir(), {}, report);
+  EXPECT_EQ(report.contractions.size(), 3u);
+  for (const ContractionDecision& product : report.contractions) EXPECT_TRUE(product.handed_over) << product.sum;
 }
 
 TEST(Directions, RefuseStacksAndNamesThatAreTaken) {
