@@ -8,6 +8,7 @@
 #include "dsl/poly/unflatten.h"
 #include "tape/checkpoints.h"
 #include "tape/direct_tape.h"
+#include "tape/directions.h"
 #include "tape/loop_extents.h"
 #include "tape/naive_tape.h"
 
@@ -78,6 +79,12 @@ namespace {
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
   const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_known_bounds(program.ir())), options);
+  if (options.variant == Variant::NaiveTape && !options.directions.empty())
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "a gradient with a run-time stack takes one incoming gradient at a time",
+                      .program = program.name(),
+                      .hint = "use Variant::Restructured, or leave out `directions`",
+                      .location = program.ir().location});
   Report report;
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;
@@ -105,6 +112,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
   }
+  if (!options.directions.empty())
+    backward = tape::with_adjoints(backward, forward, tape::count_directions(backward, options.directions));
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");

@@ -5,6 +5,7 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -96,6 +97,10 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   for (const ir::Symbol& theirs : backward.sizes) {
     for (const ir::Symbol& ours : forward.sizes)
       if (theirs.name == ours.name && !(theirs == ours)) sizes[theirs] = ir::var(ours);
+    // The number of incoming gradients is one of the backward program's alone.
+    if (std::none_of(forward.sizes.begin(), forward.sizes.end(),
+                     [&](const ir::Symbol& ours) { return ours.name == theirs.name; }))
+      result.sizes.push_back(theirs);
   }
   result.body = ir::replace_arrays(ir::block({forward.body, ir::substitute(backward.body, sizes)}), arrays.replaced);
   for (const ir::Array& tape : arrays.tapes) result.body = ir::allocate(tape, result.body);
