@@ -1,0 +1,63 @@
+#include "tools/cli/explanation.h"
+
+#include "backends/interface/backend.h"
+#include "dsl/ir/visit.h"
+#include "tools/cli/lowered.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::cli {
+namespace {
+
+const Arrays no_inputs;
+
+/// Local arrays that live in memory of the call or the device; those that follow each other count both.
+double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes) {
+  const WorkCounter counter(lowered, sizes, no_inputs, WorkCounter::Unknown::Likely);
+  double bytes = 0;
+  ir::walk_stmts(lowered.body, [&](const ir::Stmt& s) {
+    const auto* n = s.as<ir::Allocate>();
+    if (n && (n->home == ir::Home::Call || n->home == ir::Home::Grid)) bytes += counter.bytes_of(n->array);
+  });
+  return bytes;
+}
+
+}  // namespace
+
+Explanation explain(const Options& options, Variant variant) {
+  const ProgramEntry& entry = *options.program;
+  Explanation e;
+  e.program = entry.name;
+  e.variant = variant;
+  e.sizes = sizes_of(options, entry.sizes);
+  const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt, .variant = variant});
+  const CompileOptions compiling = compile_options(options, Target::OpenMP, e.sizes);
+  e.target = compiling.target;
+  e.machine = backend::backend_of(compiling.target).machine(compiling);
+  Report forward, backward;
+  const backend::LoweredGradient lowered = backend::lower_gradient(gradient, compiling, forward, backward);
+  e.remarks = gradient.report.remarks;
+  for (const bool is_forward : {true, false}) {
+    const ir::Program& emitted = (is_forward ? lowered.forward : lowered.backward).program;
+    const Program& program = is_forward ? gradient.forward : gradient.backward;
+    ExplainedProgram part;
+    part.name = is_forward ? "forward" : "backward";
+    part.work = count_work(program, e.sizes, no_inputs, WorkCounter::Unknown::Likely);
+    part.decisions = is_forward ? forward : backward;
+    part.parts = parts_of(emitted, e.sizes, e.machine);
+    part.work_bytes = bytes_of_locals(emitted, e.sizes);
+    part.atomics = count_atomics(emitted);
+    part.parallel_loops = count_parallel_loops(emitted);
+    e.remarks.insert(e.remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
+    e.programs.push_back(std::move(part));
+  }
+  e.tape = tape_table(gradient, e.sizes);
+  return e;
+}
+
+std::string name_of_machine(const Explanation& e) {
+  if (e.machine.is_gpu()) return "a GPU of the kind of an H200";
+  return fmt::format("a CPU with {:.0f} threads", e.machine.threads);
+}
+
+}  // namespace loopgrad::cli
