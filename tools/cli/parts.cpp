@@ -1,5 +1,6 @@
 #include "tools/cli/parts.h"
 
+#include "backends/c_text/parts.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
@@ -49,20 +50,10 @@ struct PartCosts {
   }
 };
 
-bool is_shared_loop(const Stmt& s, bool any_threads) {
-  const auto* n = s.as<For>();
-  if (!n) return false;
-  return n->mode == LoopMode::Grid || n->run.threads || (!any_threads && n->mode == LoopMode::Parallel);
-}
-
 class PartFinder {
  public:
   PartFinder(const ir::Program& program, const Sizes& sizes, const Machine& machine)
-      : machine_(machine), counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely) {
-    ir::walk_stmts(program.body, [&](const Stmt& s) {
-      const auto* n = s.as<For>();
-      any_threads_ |= n && (n->run.threads || n->mode == LoopMode::Grid);
-    });
+      : machine_(machine), found_(program), counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely) {
     const PartCosts costs = costs_of(program.body);
     list(program.body, costs);
     result_.exact = counter_.exact();
@@ -71,35 +62,39 @@ class PartFinder {
   ProgramParts result() && { return std::move(result_); }
 
  private:
-  bool is_shared(const Stmt& s) const { return is_shared_loop(s, any_threads_); }
-
-  bool has_shared(const Stmt& s) {
-    const auto known = has_shared_.find(s.get());
-    if (known != has_shared_.end()) return known->second;
-    bool found = false;
-    ir::walk_stmts(s, [&](const Stmt& inner) { found |= is_shared(inner) || inner.as<Contraction>(); });
-    return has_shared_[s.get()] = found;
-  }
-
-  /// A part as a whole. What is none has parts inside of it, or is no more than a few statements.
-  bool is_part(const Stmt& s) {
-    if (is_shared(s) || s.as<Contraction>()) return true;
-    return (s.as<For>() || s.as<While>()) && !has_shared(s);
-  }
+  bool is_shared(const Stmt& s) const { return found_.is_shared(s); }
 
   PartCosts costs_of(const Stmt& s) {
     if (!s) return {};
-    if (is_part(s)) return {{{s.get(), cost_of_part(s)}}};
+    if (found_.is_part(s)) return {{{s.get(), cost_of_part(s)}}};
     PartCosts sum;
-    if (const auto* n = s.as<Block>())
-      for (const Stmt& child : n->body) sum.add(costs_of(child), 1);
+    if (!found_.contains_part(s)) return sum;
+    if (const auto* n = s.as<Block>()) return costs_of_block(*n);
     if (const auto* n = s.as<Allocate>()) return costs_of(n->body);
     if (const auto* n = s.as<For>()) return counter_.over<PartCosts>(*n, [&] { return costs_of(n->body); });
     if (const auto* n = s.as<While>()) sum.add(costs_of(n->body), counter_.trips_of(*n));
-    if (const auto* n = s.as<If>(); n && has_shared(s)) {
+    if (const auto* n = s.as<If>()) {
       const auto shares = counter_.shares_of(*n).value_or(std::pair(1.0, 0.0));
       if (shares.first > 0) sum.add(costs_of(n->then_body), shares.first);
       if (shares.second > 0) sum.add(costs_of(n->else_body), shares.second);
+    }
+    return sum;
+  }
+
+  /// A loop that joins the part before it counts as that one.
+  PartCosts costs_of_block(const Block& block) {
+    PartCosts sum;
+    const ir::StmtNode* last = nullptr;
+    for (const Stmt& child : block.body) {
+      PartCosts own = costs_of(child);
+      if (backend::Parts::joins(child) && last && own.parts.count(child.get())) {
+        PartCost cost = own.parts.at(child.get());
+        cost.runs = cost.parallel = 0;
+        own.parts = {{last, cost}};
+      } else if (found_.is_part(child)) {
+        last = child.get();
+      }
+      sum.add(own, 1);
     }
     return sum;
   }
@@ -167,14 +162,15 @@ class PartFinder {
   void list(const Stmt& s, const PartCosts& costs) {
     if (!s) return;
     const auto* loop = s.as<For>();
-    const bool is_own_part = is_part(s);
+    const bool is_own_part = found_.is_part(s);
+    if (is_own_part && backend::Parts::joins(s)) return;
     const auto cost = costs.parts.find(s.get());
-    if (is_own_part && cost == costs.parts.end()) return;  // of a branch that is not taken
+    if (!is_own_part && !found_.contains_part(s)) return;
     const std::size_t before = result_.parts.size(), place = result_.ordered.size();
     const bool in_order = loop && !is_shared(s) && !ir::has_one_trip(*loop);
     if (in_order) result_.ordered.push_back({loop->iterator.name, location_of(s), counter_.trips_of(*loop), 0, false});
     if (is_own_part) {
-      add_part(s, cost->second);
+      add_part(s, cost == costs.parts.end() ? PartCost{} : cost->second);  // none: of a branch that is not taken
     } else {
       const auto go_on = [&] {
         ir::visit(s, [&](const auto& node) {
@@ -236,9 +232,8 @@ class PartFinder {
   }
 
   const Machine& machine_;
+  const backend::Parts found_;
   WorkCounter counter_;
-  bool any_threads_ = false;
-  std::map<const ir::StmtNode*, bool> has_shared_;
   std::map<const ir::StmtNode*, std::vector<Array>> outside_;
   ProgramParts result_;
 };

@@ -1,4 +1,4 @@
-// The parts of a program as it runs: loops that threads or a kernel share, and what runs in order between them.
+// What the parts of a program (see backends/c_text/parts.h) take, by the model of a machine.
 #pragma once
 
 #include "dsl/ir/program.h"

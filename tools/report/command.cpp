@@ -3,6 +3,7 @@
 #include "tools/cli/comparison.h"
 #include "tools/cli/explanation.h"
 #include "tools/report/page.h"
+#include "tools/report/part_times.h"
 
 #include "dsl/ir/printer.h"
 
@@ -51,7 +52,7 @@ int report_program(const Options& options) {
   Json facts = {{"summary", options.program->summary}, {"explained", Json::array()}};
   {
     tools::Progress progress(static_cast<double>(all.size()) + 2 +
-                             (options.measure ? steps_of_comparison(options) : 0));
+                             (options.measure ? 1 + steps_of_comparison(options) : 0));
     for (const Variant variant : all) {
       progress.next(fmt::format("{} explained", name_of(variant)));
       facts["explained"].push_back(json_of(explain(options, variant)));
@@ -59,8 +60,11 @@ int report_program(const Options& options) {
     progress.next("listings");
     facts["listings"] = listings_of(options);
     facts["compared"] = facts["profile"] = nullptr;
-    if (options.measure)
+    if (options.measure) {
+      progress.next("the time of each loop");
+      facts["profile"] = time_parts(options);
       facts["compared"] = json_of(compare(options, sizes_of(options, options.program->sizes), progress));
+    }
     progress.next("page");
     write_file(options.out, page::page_of(facts));
   }

@@ -48,7 +48,7 @@ std::string listing(const Json& lines, const std::vector<std::string>& tapes) {
     one_file &= only_file.empty() || only_file == file;
     only_file = file;
   }
-  std::string out = "<div class=\"code\">\n";
+  std::string out = fmt::format("<div class=\"code{}\">\n", one_file ? "" : " files");
   for (const Json& line : lines) {
     const std::string text = text_of(line[0]), where = text_of(line[1]);
     const bool on_tape = std::any_of(tapes.begin(), tapes.end(),
