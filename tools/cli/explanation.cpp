@@ -22,6 +22,18 @@ double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes) {
   return bytes;
 }
 
+/// What estimates of time are made for. The loops of a GPU's threads say in many nested loops what the parallel loops
+/// before the mapping say in a few.
+ir::Program estimated(const ir::Program& program, const ir::Program& emitted, const CompileOptions& options,
+                      Variant variant) {
+  const backend::Backend& target = backend::backend_of(options.target);
+  if (!target.machine(options).is_gpu()) return emitted;
+  transforms::LowerOptions lowering = backend::lowering_of(options, backend::sum_mode(variant));
+  lowering.last = transforms::Part::Shared;
+  Report ignored;
+  return transforms::lower_for(program, lowering, ignored).program;
+}
+
 }  // namespace
 
 Explanation explain(const Options& options, Variant variant) {
@@ -44,7 +56,7 @@ Explanation explain(const Options& options, Variant variant) {
     part.name = is_forward ? "forward" : "backward";
     part.work = count_work(program, e.sizes, no_inputs, WorkCounter::Unknown::Likely);
     part.decisions = is_forward ? forward : backward;
-    part.parts = parts_of(emitted, e.sizes, e.machine);
+    part.parts = parts_of(estimated(program.ir(), emitted, compiling, variant), e.sizes, e.machine);
     part.work_bytes = bytes_of_locals(emitted, e.sizes);
     part.atomics = count_atomics(emitted);
     part.parallel_loops = count_parallel_loops(emitted);

@@ -19,8 +19,9 @@ namespace loopgrad::cli {
 template <class Value, class F>
 class LoopSum {
  public:
-  /// `at(i)` is the value of an iteration. `pieces`: how many may be looked at before samples are taken instead.
-  LoopSum(F at, int pieces) : at_(std::move(at)), pieces_left_(pieces) {}
+  /// `at(i)` is the value of an iteration. `pieces`: how many may be looked at before so many `samples` are taken
+  /// instead.
+  LoopSum(F at, int pieces, std::int64_t samples = 64) : at_(std::move(at)), pieces_left_(pieces), samples_(samples) {}
 
   /// Over lower..upper. `ends`: where pieces may begin.
   Value of(std::int64_t lower, std::int64_t upper, const std::set<std::int64_t>& ends) {
@@ -33,7 +34,7 @@ class LoopSum {
     add_piece(begin, upper, sum);
     if (is_exact_) return sum;
     sum = Value();
-    const std::int64_t count = std::min<std::int64_t>(most_samples, upper - lower);
+    const std::int64_t count = std::min(samples_, upper - lower);
     const double step = static_cast<double>(upper - lower) / static_cast<double>(count);
     for (std::int64_t k = 0; k < count; ++k)
       sum.add(at_(lower + static_cast<std::int64_t>((static_cast<double>(k) + 0.5) * step)), step);
@@ -44,7 +45,7 @@ class LoopSum {
   bool is_exact() const { return is_exact_; }
 
  private:
-  static constexpr std::int64_t most_samples = 64, few = 6;
+  static constexpr std::int64_t few = 6;
 
   void add_piece(std::int64_t begin, std::int64_t end, Value& sum) {
     if (!is_exact_ || end <= begin) return;
@@ -105,6 +106,7 @@ class LoopSum {
 
   F at_;
   int pieces_left_;
+  std::int64_t samples_;
   bool is_exact_ = true;
 };
 

@@ -111,6 +111,9 @@ class PartFinder {
     };
     move(cost.loads);
     move(cost.stores);
+    // Threads of a GPU's block share what is inside where there are not iterations enough.
+    if (machine_.is_gpu() && is_shared(s) && part.parallel < machine_.threads / 8)
+      part.parallel *= std::clamp(cost.accesses() / part.parallel, 1.0, machine_.block_threads);
     const double threads = std::clamp(part.parallel, 1.0, machine_.threads);
     const double compute = cost.operations * machine_.ns_per_operation + cost.accesses() * machine_.ns_per_access;
     const double alone = 1e-3 * std::max(compute, part.bytes * machine_.ns_per_byte);

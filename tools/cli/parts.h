@@ -39,7 +39,8 @@ struct ProgramParts {
   double microseconds() const;
 };
 
-/// Of a program as it is emitted. Where data decide, facts tell what is likely (see WorkCounter).
+/// Of a program whose loops are parallel, or as it is emitted for a CPU. Where data decide, facts tell what is likely
+/// (see WorkCounter).
 ProgramParts parts_of(const ir::Program& lowered, const Sizes& sizes, const transforms::Machine& machine);
 
 }  // namespace loopgrad::cli

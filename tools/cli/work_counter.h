@@ -67,7 +67,8 @@ class WorkCounter {
       --evaluations_left_;
       return body();
     };
-    LoopSum<Value, decltype(at)> sums(at, evaluations_left_ > 0 ? 48 : 2);
+    const bool enough = evaluations_left_ > 0;
+    LoopSum<Value, decltype(at)> sums(at, enough ? 48 : 0, enough ? 64 : 3);
     sum = sums.of(*lower, *upper, ends_of_pieces(loop, *lower, *upper));
     exact_ &= sums.is_exact();
     values_.erase(loop.iterator);

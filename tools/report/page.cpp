@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cctype>
 
 namespace loopgrad::cli::page {
 namespace {
@@ -38,6 +38,16 @@ const Json* measured_variant(const Json& facts) {
   return nullptr;
 }
 
+/// Whether the name stands in the text as a word of its own.
+bool names(const std::string& text, const std::string& name) {
+  const auto is_part = [&](std::size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  for (std::size_t at = text.find(name); at != std::string::npos && !name.empty(); at = text.find(name, at + 1))
+    if (!is_part(at + name.size()) && (at == 0 || !is_part(at - 1))) return true;
+  return false;
+}
+
 /// Lines of the user's, which are numbers alone where there is only one file.
 std::string listing(const Json& lines, const std::vector<std::string>& tapes) {
   std::string only_file;
@@ -51,8 +61,7 @@ std::string listing(const Json& lines, const std::vector<std::string>& tapes) {
   std::string out = fmt::format("<div class=\"code{}\">\n", one_file ? "" : " files");
   for (const Json& line : lines) {
     const std::string text = text_of(line[0]), where = text_of(line[1]);
-    const bool on_tape = std::any_of(tapes.begin(), tapes.end(),
-                                     [&](const std::string& tape) { return text.find(tape) != std::string::npos; });
+    const bool on_tape = std::any_of(tapes.begin(), tapes.end(), [&](const std::string& t) { return names(text, t); });
     out += fmt::format("<div{}{}><i>{}</i><code>{}</code></div>\n", on_tape ? " class=\"tape\"" : "",
                        where.empty() ? "" : fmt::format(" data-line=\"{}\"", escaped(where)),
                        escaped(one_file ? where.substr(where.find(':') + 1) : where), escaped(text));

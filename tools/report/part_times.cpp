@@ -24,6 +24,7 @@ Json microseconds_of(const std::vector<double>& before, const std::vector<double
 Json time_parts(const Options& options) {
   const Problem problem = make_problem(*options.program, sizes_of(options, options.program->sizes), options.seed);
   const CompileOptions compiling = compile_options(options, Target::OpenMP, problem.sizes);
+  if (compiling.target != Target::OpenMP) return nullptr;
   const Gradient gradient =
       differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = options.variant});
   std::vector<backend::PartTimes> times;
@@ -39,7 +40,6 @@ Json time_parts(const Options& options) {
     const TimedGradient::Milliseconds ms = timed.run();
     all += ms.forward + ms.backward;
   }
-  if (forward.empty() && backward.empty()) return nullptr;
   return {{"forward", microseconds_of(forward, times.front().forward(), runs)},
           {"backward", microseconds_of(backward, times.front().backward(), runs)}};
 }

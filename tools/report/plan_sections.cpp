@@ -106,10 +106,11 @@ std::string loops_section(const Json& facts) {
     for (const Json& part : program["parts"]) {
       const std::string label = std::to_string(table.size() + 1);
       const double us = time_of(facts, name, index++, part);
+      if (us == 0 && part["runs"] == 0) continue;  // of a branch that is not taken
       const bool in_order = !part["parallel"].get<bool>() && !part["product"].get<bool>();
       table.add({label, text_of(part["loops"]), text_of(part["where"]), name, time_text(us),
                  time_text(part["microseconds"].get<double>()), number(part["runs"]), number(part["flops"]),
-                 human_bytes(part["bytes"].get<double>()), number(part["iterations_at_once"]),
+                 human_bytes(part["bytes"].get<double>()), number(part["iterations_at_once"], "{:.0f}"),
                  in_order                      ? "in order"
                  : part["product"].get<bool>() ? "product of matrices"
                                                : ""});

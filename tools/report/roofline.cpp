@@ -12,6 +12,7 @@ namespace loopgrad::cli::page {
 namespace {
 
 constexpr Frame frame = {420, 320, 52, 12, 12, 40};
+constexpr double kWorthANumber = 0.02;  // of the slowest part's time
 
 }  // namespace
 
@@ -40,6 +41,7 @@ std::string roofline(const std::vector<RooflinePoint>& points, double bytes_per_
     const double cx = x.at(p.flops / p.bytes), cy = y.at(std::max(1e-3, p.flops / p.microseconds / 1e3));
     out += fmt::format("<circle class=\"dot-{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"><title>{}</title></circle>",
                        escaped(p.kind), cx, cy, 4 + 6 * std::sqrt(p.microseconds / slowest), escaped(p.title));
+    if (p.microseconds < kWorthANumber * slowest) continue;
     out += fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", cx,
                        cy - 13, escaped(p.label));
   }
