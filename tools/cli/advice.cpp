@@ -55,10 +55,10 @@ class Advisor {
     const double enough = e_.machine.is_gpu() ? e_.machine.threads / 8 : e_.machine.threads;
     for (const PartWork& part : program.parts.parts) {
       if (!part.is_shared || part.parallel >= enough || part.microseconds < kMuch * program.microseconds()) continue;
-      say(
-          fmt::format("Of loop '{}' ({}) {:.0f} run at once on {}: it takes larger sizes, or several problems "
-                      "in one call, to use all of it.",
-                      part.loops, part.where.str(), part.parallel, name_of_machine(e_)));
+      say(fmt::format(
+          "No more than {:.0f} of loop '{}' ({}) run at once on {}: it takes larger sizes, or several problems "
+          "in one call, to use all of it.",
+          part.parallel, part.loops, part.where.str(), name_of_machine(e_)));
     }
   }
 
