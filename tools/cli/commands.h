@@ -17,6 +17,7 @@ int report_program(const Options& options);
 int emit_program(const Options& options);
 int check_program(const Options& options);
 int compare_variants(const Options& options);
+int compare_sweep(const Options& options);
 int fuzz_programs(const Options& options);
 int show_cache(const Options& options);
 
