@@ -21,7 +21,7 @@ constexpr const char* style = R"(<style>
   }
   text { font: 13px system-ui, sans-serif; fill: var(--soft); }
   .paper { fill: var(--paper); } .title { fill: var(--ink); font-size: 15px; } .axis { stroke: var(--line); }
-  polyline { fill: none; stroke-width: 2; } .backward { stroke-dasharray: 6 4; }
+  .ink { stroke: var(--ink); } polyline { fill: none; stroke-width: 2; } .backward { stroke-dasharray: 6 4; }
   .naive-tape { stroke: var(--a); } .atomic { stroke: var(--b); } .restructured { stroke: var(--c); }
   circle.naive-tape { fill: var(--a); } circle.atomic { fill: var(--b); } circle.restructured { fill: var(--c); }
 </style>
@@ -85,7 +85,7 @@ std::string sweep_plot(const Json& sweep) {
     place += 45 + 8 * static_cast<double>(variant.size());
   }
   out += fmt::format(
-      "<polyline class=\"backward\" stroke=\"currentColor\" points=\"{0},40 {1},40\"/><text x=\"{2}\" "
+      "<polyline class=\"backward ink\" points=\"{0},40 {1},40\"/><text x=\"{2}\" "
       "y=\"44\">backward</text>\n",
       place, place + 22, place + 27);
   return out + "</svg>\n";
