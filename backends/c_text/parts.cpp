@@ -20,7 +20,7 @@ Parts::Parts(const ir::Program& emitted) {
   };
   if (!emitted.body) return;
   look(look, emitted.body);
-  find(emitted.body);
+  find(emitted.body, false);
 }
 
 bool Parts::is_shared(const Stmt& s) const {
@@ -39,16 +39,33 @@ bool Parts::joins(const Stmt& s) {
   return n && n->run.joins;
 }
 
+/// Stores outside of parts.
+bool Parts::has_own_statements(const Stmt& s) const {
+  if (s.as<ir::Assign>() || s.as<ir::Reduce>()) return true;
+  if (is_part(s)) return false;
+  bool found = false;
+  ir::visit(s, [&](const auto& node) {
+    ir::for_each_child(node,
+                       ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= has_own_statements(c); }});
+  });
+  return found;
+}
+
 /// Whether there is a part in it.
-bool Parts::find(const Stmt& s) {
+bool Parts::find(const Stmt& s, bool in_rest) {
   if (is_part(s)) {
     if (!joins(s)) all_.push_back(s);
     return true;
   }
+  const bool is_rest = !in_rest && (s.as<For>() || s.as<ir::While>()) && has_own_statements(s);
+  const std::size_t place = all_.size();
+  if (is_rest) all_.push_back(s);
   bool found = false;
   ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= find(c); }});
+    ir::for_each_child(
+        node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= find(c, in_rest || is_rest); }});
   });
+  if (is_rest) rests_[s.get()] = all_.size() - place - 1;
   if (found) around_[s.get()] = true;
   return found;
 }

@@ -1,5 +1,6 @@
 // The target `openmp`: C++ for the system's compiler, loaded into this process.
 #include "backends/interface/backend.h"
+#include "backends/c_text/parts.h"
 #include "backends/emit/plan.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitted_source.h"
@@ -55,7 +56,16 @@ class OpenmpCode final : public Code {
                                           : nullptr),
         timed_parts_(function.timed_parts) {}
 
-  std::vector<double> part_seconds() const override { return {seconds_, seconds_ + timed_parts_}; }
+  std::vector<double> part_seconds() const override {
+    std::vector<double> seconds(seconds_, seconds_ + timed_parts_);
+    const Parts parts(*program_);
+    for (std::size_t k = 0; k < seconds.size(); ++k) {
+      if (!parts.is_rest(parts.all()[k])) continue;  // which was timed with the parts in its loop
+      for (std::size_t inner = k + 1; inner <= k + parts.count_in(parts.all()[k]); ++inner)
+        seconds[k] -= seconds_[inner];
+    }
+    return seconds;
+  }
 
   void run(const Binding& arrays, TapeStack* stack, void*) const override {
     auto workspace = workspaces_.take();

@@ -150,6 +150,17 @@ TEST(Explain, EstimatesTheTimeOfEachPart) {
   }
 }
 
+/// In lulesh loops join the region of the loop before them.
+TEST(Explain, CountsAllWorkInSomePart) {
+  for (const std::string program : {"lulesh", "conv1d", "heat2d"}) {
+    const auto json = explained({program});
+    double flops = 0;
+    for (const auto& part : json["programs"][0]["parts"]) flops += part["flops"].get<double>();
+    const double all = json["programs"][0]["operations"].get<double>();
+    EXPECT_NEAR(flops / all, 1, 0.1) << program;
+  }
+}
+
 TEST(Explain, AdvisesWhatToChange) {
   const std::string text = said({"rsbench"});
   EXPECT_NE(text.find("adds to elements that data choose"), std::string::npos) << text;

@@ -270,7 +270,9 @@ TEST(TimedParts, ComputeTheSame) {
     const std::vector<double> forward = times.front().forward(), backward = times.front().backward();
     EXPECT_EQ(forward.size(), backend::Parts(lowered.forward.program).all().size()) << name;
     EXPECT_EQ(backward.size(), backend::Parts(lowered.backward.program).all().size()) << name;
-    EXPECT_GT(std::accumulate(forward.begin(), forward.end(), 0.0), 0) << name;
+    const auto ran = [](double seconds) { return seconds > 0; };
+    EXPECT_GT(std::count_if(forward.begin(), forward.end(), ran), 1) << name;
+    EXPECT_GT(std::count_if(backward.begin(), backward.end(), ran), 1) << name;
     EXPECT_EQ(plain.front().source().find("omp_get_wtime"), std::string::npos);
   }
 }

@@ -68,7 +68,23 @@ class PartFinder {
     if (!s) return {};
     if (found_.is_part(s)) return {{{s.get(), cost_of_part(s)}}};
     PartCosts sum;
-    if (!found_.contains_part(s)) return sum;
+    if (rest_ && (s.as<ir::Assign>() || s.as<ir::Reduce>())) {
+      PartCost cost = cost_of_part(s);
+      cost.runs = cost.parallel = 0;
+      return {{{rest_, cost}}};
+    }
+    if (found_.is_rest(s)) {
+      rest_ = s.get();
+      sum = costs_around_parts(s);
+      rest_ = nullptr;
+      return sum;
+    }
+    return costs_around_parts(s);
+  }
+
+  PartCosts costs_around_parts(const Stmt& s) {
+    PartCosts sum;
+    if (!rest_ && !found_.contains_part(s)) return sum;
     if (const auto* n = s.as<Block>()) return costs_of_block(*n);
     if (const auto* n = s.as<Allocate>()) return costs_of(n->body);
     if (const auto* n = s.as<For>()) return counter_.over<PartCosts>(*n, [&] { return costs_of(n->body); });
@@ -156,7 +172,7 @@ class PartFinder {
         });
     std::vector<Array>& result = outside_[s.get()];
     for (const auto& [id, array] : arrays)
-      if (!inside.count(id)) result.push_back(array);
+      if (!inside.count(id) && !(array->shape.empty() && array->role == ir::ArrayRole::Local)) result.push_back(array);
     return result;
   }
 
@@ -168,6 +184,7 @@ class PartFinder {
     const bool is_own_part = found_.is_part(s);
     if (is_own_part && backend::Parts::joins(s)) return;
     const auto cost = costs.parts.find(s.get());
+    const bool is_rest = found_.is_rest(s);
     if (!is_own_part && !found_.contains_part(s)) return;
     const std::size_t before = result_.parts.size(), place = result_.ordered.size();
     const bool in_order = loop && !is_shared(s) && !ir::has_one_trip(*loop);
@@ -175,6 +192,7 @@ class PartFinder {
     if (is_own_part) {
       add_part(s, cost == costs.parts.end() ? PartCost{} : cost->second);  // none: of a branch that is not taken
     } else {
+      if (is_rest) add_part(s, cost == costs.parts.end() ? PartCost{} : cost->second);
       const auto go_on = [&] {
         ir::visit(s, [&](const auto& node) {
           ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { list(c, costs); }});
@@ -194,7 +212,7 @@ class PartFinder {
 
   void add_part(const Stmt& s, const PartCost& cost) {
     PartWork part{names_of(s), location_of(s), is_shared(s), s.as<Contraction>() != nullptr};
-    part.runs = cost.runs;
+    part.runs = found_.is_rest(s) ? 1 : cost.runs;
     part.flops = cost.flops;
     part.operations = cost.operations;
     part.bytes = cost.bytes;
@@ -237,6 +255,7 @@ class PartFinder {
   const Machine& machine_;
   const backend::Parts found_;
   WorkCounter counter_;
+  const ir::StmtNode* rest_ = nullptr;  // the loop whose statements count now
   std::map<const ir::StmtNode*, std::vector<Array>> outside_;
   ProgramParts result_;
 };
