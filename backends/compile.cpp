@@ -39,7 +39,7 @@ backend::Stage bound_only(const Part& part) {
 
 /// One compilation of all parts. The result has the stages of the parts one after the other, without those that verify
 /// facts, which the verifiers get.
-backend::Build build(const std::vector<Part>& parts, const std::string& name) {
+backend::Build build(const std::vector<Part>& parts, const std::string& name, bool timed = false) {
   std::vector<ir::Program> programs;
   backend::KernelReasons reasons;
   for (const Part& part : parts) {
@@ -51,7 +51,7 @@ backend::Build build(const std::vector<Part>& parts, const std::string& name) {
     programs.push_back(backend::lowered_facts(part.facts.program(), part.options));
     reasons.emplace_back();
   }
-  backend::Build result = backend::build_stages(programs, parts.front().options, name, reasons);
+  backend::Build result = backend::build_stages(programs, parts.front().options, name, reasons, timed);
   std::vector<backend::Stage> stages;
   auto next = result.stages.begin();
   for (const Part& part : parts) {
@@ -399,7 +399,8 @@ double GradientExecutable::build_ms() const { return required(impl_).code->milli
 bool GradientExecutable::from_cache() const { return required(impl_).code->from_cache; }
 
 std::vector<GradientExecutable> backend::compile_together(const std::vector<Gradient>& gradients,
-                                                          const std::vector<CompileOptions>& options) {
+                                                          const std::vector<CompileOptions>& options,
+                                                          std::vector<PartTimes>* times) {
   const auto start = Clock::now();
   std::vector<std::shared_ptr<GradientCode>> codes;
   std::vector<std::unique_ptr<FactVerifier>> verifiers;
@@ -416,7 +417,7 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));
   }
-  const Build all = build(parts, gradients.back().backward.name());
+  const Build all = build(parts, gradients.back().backward.name(), times != nullptr);
   std::vector<GradientExecutable> result;
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto first = all.stages.begin() + static_cast<std::ptrdiff_t>(3 * i);
@@ -424,6 +425,9 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     codes[i]->from_cache = all.from_cache;
     codes[i]->milliseconds = milliseconds_since(start);
     std::vector<Stage> own(first, first + 3);
+    if (times)
+      times->push_back({[forward = own[1]] { return forward.part_seconds(); },
+                        [backward = own[2]] { return backward.part_seconds(); }});
     result.push_back(GradientExecutable(
         std::make_shared<GradientExecutable::Impl>(std::move(codes[i]), std::move(own), std::move(verifiers[i]))));
   }

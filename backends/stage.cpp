@@ -117,11 +117,11 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
 }
 
 Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& given,
-                   const KernelReasons& reasons) {
+                   const KernelReasons& reasons, bool timed) {
   const std::string& name = given.empty() ? lowered.back().name : given;
   check_options(options, name);
   const auto programs = std::make_shared<const std::vector<ir::Program>>(lowered);
-  Compiled compiled = backend_of(options.target).compile(programs, options, name, reasons);
+  Compiled compiled = backend_of(options.target).compile(programs, options, name, reasons, timed);
   Build build;
   for (std::size_t i = 0; i < programs->size(); ++i)
     build.stages.emplace_back(std::shared_ptr<const ir::Program>(programs, &(*programs)[i]), options,

@@ -31,6 +31,8 @@ class Stage {
   bool was_captured() const { return code_ && code_->was_captured(); }
   /// Kernels of a device that the program consists of.
   int kernel_count() const { return code_ ? code_->kernel_count() : 0; }
+  /// As of Code.
+  std::vector<double> part_seconds() const { return code_ ? code_->part_seconds() : std::vector<double>(); }
 
  private:
   std::shared_ptr<const ir::Program> program_;
@@ -52,8 +54,8 @@ struct Build {
 };
 
 /// `name`: what messages call all of this; that of the last program when empty. Throws UsageError for options that do
-/// not fit the target, CompileError as Backend::compile does.
+/// not fit the target, CompileError as Backend::compile does. `timed`: as for that.
 Build build_stages(const std::vector<ir::Program>& lowered, const CompileOptions& options, const std::string& name = {},
-                   const KernelReasons& reasons = {});
+                   const KernelReasons& reasons = {}, bool timed = false);
 
 }  // namespace loopgrad::backend

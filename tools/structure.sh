@@ -16,7 +16,7 @@ layers="dsl/include dsl/ir dsl/symbolic dsl/poly dsl/frontend
   transforms/pass transforms/analysis transforms/bounds transforms/loops transforms/storage transforms/sums
   transforms/schedule transforms/locality transforms/map/cpu transforms/map/gpu transforms
   backends/c_text backends/runtime backends/jit backends/interface backends/emit backends/interpreter backends/openmp backends/cuda backends
-  tools/support tools/programs tools/fuzz tools/cli tools"
+  tools/support tools/programs tools/fuzz tools/cli tools/report tools"
 
 # "FILE HEADER" for every include of the project's own headers.
 includes() {

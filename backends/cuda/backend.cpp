@@ -138,7 +138,7 @@ class CudaBackend final : public Backend {
     return emit_cuda(lowered, reasons).source();
   }
   Compiled compile(const Programs& lowered, const CompileOptions&, const std::string& name,
-                   const KernelReasons& reasons) const override {
+                   const KernelReasons& reasons, bool) const override {
     const auto start = std::chrono::steady_clock::now();
     const auto unit = std::make_shared<const CudaUnit>(emit_cuda(*lowered, reasons));
     report_time("emit CUDA C++", name, start);

@@ -43,6 +43,8 @@ class Code {
   virtual bool was_captured() const { return false; }
   /// Kernels of a device that the program consists of.
   virtual int kernel_count() const { return 0; }
+  /// Where the times of parts were asked for: of each (see c_text/parts.h), in seconds, of all runs so far.
+  virtual std::vector<double> part_seconds() const { return {}; }
   /// The number of the device that it was compiled for.
   virtual int device_index() const { return 0; }
 };
@@ -70,9 +72,9 @@ class Backend {
   virtual bool interprets() const { return false; }
   /// The C++ or the like that `compile` compiles. Throws UsageError where there is none.
   virtual std::string source(const std::vector<ir::Program>& lowered, const KernelReasons& reasons) const = 0;
-  /// `name`: what messages call all of the programs. Throws CompileError.
+  /// `name`: what messages call all of the programs. `timed`: parts are timed, if the target can. Throws CompileError.
   virtual Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string& name,
-                           const KernelReasons& reasons) const = 0;
+                           const KernelReasons& reasons, bool timed) const = 0;
   /// The files that a user compiles, from a plan that was made for this target. Throws UsageError where there are none.
   virtual EmittedFiles files(const EmitPlan& plan) const = 0;
   virtual std::unique_ptr<TapeStack> make_stack() const = 0;

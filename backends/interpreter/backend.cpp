@@ -56,8 +56,8 @@ class InterpreterBackend final : public Backend {
     source({plan.backward.program}, {});  // which says that there are none
     throw InternalError("the interpreter has got generated code");
   }
-  Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string&,
-                   const KernelReasons&) const override {
+  Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string&, const KernelReasons&,
+                   bool) const override {
     Compiled result;
     for (const ir::Program& program : *lowered)
       result.codes.push_back(

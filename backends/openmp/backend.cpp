@@ -1,5 +1,6 @@
 // The target `openmp`: C++ for the system's compiler, loaded into this process.
 #include "backends/interface/backend.h"
+#include "backends/c_text/parts.h"
 #include "backends/emit/plan.h"
 #include "backends/jit/kernel_cache.h"
 #include "backends/openmp/emitted_source.h"
@@ -50,7 +51,21 @@ class OpenmpCode final : public Code {
         openmp_threads_(function.uses_threads ? reinterpret_cast<int (*)()>(library.function("omp_get_max_threads"))
                                               : nullptr),
         workspaces_(function.workspace_blocks),
-        uses_blas_(function.uses_blas) {}
+        uses_blas_(function.uses_blas),
+        seconds_(function.timed_parts > 0 ? static_cast<const double*>(library.function(function.name + "seconds"))
+                                          : nullptr),
+        timed_parts_(function.timed_parts) {}
+
+  std::vector<double> part_seconds() const override {
+    std::vector<double> seconds(seconds_, seconds_ + timed_parts_);
+    const Parts parts(*program_);
+    for (std::size_t k = 0; k < seconds.size(); ++k) {
+      if (!parts.is_rest(parts.all()[k])) continue;  // which was timed with the parts in its loop
+      for (std::size_t inner = k + 1; inner <= k + parts.count_in(parts.all()[k]); ++inner)
+        seconds[k] -= seconds_[inner];
+    }
+    return seconds;
+  }
 
   void run(const Binding& arrays, TapeStack* stack, void*) const override {
     auto workspace = workspaces_.take();
@@ -102,6 +117,8 @@ class OpenmpCode final : public Code {
   int (*const openmp_threads_)();  // null where nothing runs in parallel
   mutable WorkspacePool workspaces_;
   const bool uses_blas_;
+  const double* const seconds_;  // of each part that is timed
+  const int timed_parts_;
 };
 
 class OpenmpBackend final : public Backend {
@@ -113,9 +130,9 @@ class OpenmpBackend final : public Backend {
     return emit_openmp(lowered).source;
   }
   Compiled compile(const Programs& lowered, const CompileOptions& options, const std::string& name,
-                   const KernelReasons&) const override {
+                   const KernelReasons&, bool timed) const override {
     auto start = std::chrono::steady_clock::now();
-    EmittedUnit unit = emit_openmp(*lowered);
+    EmittedUnit unit = emit_openmp(*lowered, {}, timed);
     report_time("emit OpenMP C++", name, start);
     start = std::chrono::steady_clock::now();
     const KernelLibrary library = load_kernels(unit.source, fmt::format("{} {}", required_flags, speed_flags), name);

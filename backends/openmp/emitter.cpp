@@ -147,7 +147,7 @@ std::vector<WorkspaceBlock> sized_blocks(std::vector<WorkspaceBlock> blocks, con
   return blocks;
 }
 
-FunctionText function_text(const Program& source, const std::string& name) {
+FunctionText function_text(const Program& source, const std::string& name, bool timed = false) {
   const auto [program, extents] = name_extents(source);
   const FunctionUses uses = uses_of(program);
   EmitState state(program);
@@ -161,7 +161,7 @@ FunctionText function_text(const Program& source, const std::string& name) {
     constants += fmt::format("  const int64_t {} = {};\n", state.names.of(symbol), text_of(value, state));
     if (is_non_negative(value, state)) state.non_negative.insert(symbol);
   }
-  BodyText body = body_text(program, uses, state);
+  BodyText body = body_text(program, uses, state, timed ? name + "seconds" : "");
   body.text = constants + body.text;
   FunctionText out;
   WorkFunction& work = out.work;
@@ -173,12 +173,19 @@ FunctionText function_text(const Program& source, const std::string& name) {
     declarations.push_back(parameter.declaration);
     arguments.push_back(parameter.kind == EmittedParameter::Kind::Threads ? "threads" : "args->" + parameter.member);
   }
-  out.function = {name, static_cast<int>(body.workspace_blocks.size()), uses.stack, uses.contractions,
-                  uses.threads || uses.contractions};
+  out.function = {name,
+                  static_cast<int>(body.workspace_blocks.size()),
+                  uses.stack,
+                  uses.contractions,
+                  uses.threads || uses.contractions,
+                  body.timed_parts};
   out.declaration = declaration_text(program, out.function, state);
   work.definition = fmt::format("\nstatic int {}({}) {{\n{}  return loopgrad_ok;\n}}\n", work.name,
                                 joined(declarations, 20, 4), body.text);
   work.blocks = sized_blocks(std::move(body.workspace_blocks), program, extents);
+  if (body.timed_parts > 0)
+    work.definition =
+        fmt::format("\nextern \"C\" {{\ndouble {}seconds[{}];\n}}\n", name, body.timed_parts) + work.definition;
   out.entry = fmt::format("\nextern \"C\" int {0}({1}const {0}args* args) {{\n", name,
                           arguments.empty() ? "[[maybe_unused]] " : "");
   if (uses.threads || uses.contractions)
@@ -208,13 +215,13 @@ struct loopgrad_blas {
 };
 )";
 
-EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string& header_name) {
+EmittedUnit emit_openmp(const std::vector<Program>& programs, const std::string& header_name, bool timed) {
   EmittedUnit unit;
   NameTable names(generated_name);
   std::set<Helper> helpers;
   std::string titles, declarations, definitions;
   for (const Program& program : programs) {
-    const FunctionText text = function_text(program, names.fresh(program.name));
+    const FunctionText text = function_text(program, names.fresh(program.name), timed);
     titles += (titles.empty() ? "" : ", ") + text.function.name;
     unit.functions.push_back(text.function);
     declarations += text.declaration;

@@ -23,6 +23,7 @@ struct EmittedFunction {
   bool uses_stack = false;
   bool uses_blas = false;  // then `blas` (loopgrad_blas*, or null) is the last member
   bool uses_threads = false;
+  int timed_parts = 0;  // then there is an array of so many doubles, "NAME_seconds": what each part took so far
 };
 
 /// A parameter of the function that does the work, `static int NAME_run(..)`: what stands for it, by kind.
@@ -60,8 +61,10 @@ inline constexpr const char* speed_flags =
     "-fno-trapping-math";
 
 /// Emits one function per program, named after it. With a `header_name` the source includes that file instead of
-/// repeating the declarations. Throws nothing but InternalError.
-EmittedUnit emit_openmp(const std::vector<ir::Program>& programs, const std::string& header_name = {});
+/// repeating the declarations. `timed`: each part (see backends/c_text/parts.h) is timed. Throws nothing but
+/// InternalError.
+EmittedUnit emit_openmp(const std::vector<ir::Program>& programs, const std::string& header_name = {},
+                        bool timed = false);
 
 /// The same code for a file with a way in of its own.
 std::vector<WorkFunction> emit_work_functions(const std::vector<ir::Program>& programs);

@@ -1,5 +1,6 @@
 #include "backends/openmp/stmt_text.h"
 
+#include "backends/c_text/parts.h"
 #include "backends/openmp/clauses.h"
 #include "backends/openmp/lane_sums.h"
 #include "backends/openmp/local_memory.h"
@@ -23,14 +24,18 @@ using namespace ir;
 
 class StmtWriter {
  public:
-  StmtWriter(const Program& program, const FunctionUses& uses, EmitState& state)
-      : uses_(uses), state_(state), memory_(state, code_), aliased_(aliased_arrays(program)) {}
+  StmtWriter(const Program& program, const FunctionUses& uses, EmitState& state, const std::string& seconds)
+      : uses_(uses), state_(state), memory_(state, code_), aliased_(aliased_arrays(program)), seconds_(seconds) {
+    if (seconds.empty()) return;
+    const Parts parts(program);
+    for (const Stmt& part : parts.all()) timed_.emplace(part.get(), static_cast<int>(timed_.size()));
+  }
 
   BodyText write(const Program& program) {
     if (uses_.can_fail) line("int status = loopgrad_ok;");
     if (uses_.stack) line("Stack stack(home);");
     emit(program.body);
-    return {code_.take(), memory_.blocks()};
+    return {code_.take(), memory_.blocks(), static_cast<int>(timed_.size())};
   }
 
  private:
@@ -53,6 +58,21 @@ class StmtWriter {
 
   void emit(const Stmt& s) {
     if (!s) return;
+    timed(s, [&] { emit_untimed(s); });
+  }
+
+  /// What `f` emits, with its time added up where `s` is a part.
+  template <class F>
+  void timed(const Stmt& s, F&& f) {
+    const auto part = timed_.find(s.get());
+    if (part == timed_.end()) return f();
+    const std::string begin = state_.names.fresh("begin");
+    line("const double {} = omp_get_wtime();", begin);
+    f();
+    line("{}[{}] += omp_get_wtime() - {};", seconds_, part->second, begin);
+  }
+
+  void emit_untimed(const Stmt& s) {
     visit(s, overloaded{
                  [&](const Block& n) { emit_block(n); },
                  [&](const For& n) { emit_loop(s, n); },
@@ -81,7 +101,7 @@ class StmtWriter {
     for (auto first = n.body.begin(); first != n.body.end();) {
       const auto end = std::find_if_not(first + 1, n.body.end(), joins);
       if (end == first + 1) emit(*first);
-      else emit_region({first, end});
+      else timed(*first, [&] { emit_region({first, end}); });
       first = end;
     }
   }
@@ -416,12 +436,14 @@ class StmtWriter {
   bool in_region_ = false, streams_ = false;  // what threads do; something in it stores past the caches
   bool alone_ = false;                        // what threads would do, done by one without a region
   std::set<Array> aliased_;
+  const std::string seconds_;
+  std::map<const StmtNode*, int> timed_;  // parts, and their numbers
 };
 
 }  // namespace
 
-BodyText body_text(const Program& program, const FunctionUses& uses, EmitState& state) {
-  return StmtWriter(program, uses, state).write(program);
+BodyText body_text(const Program& program, const FunctionUses& uses, EmitState& state, const std::string& seconds) {
+  return StmtWriter(program, uses, state, seconds).write(program);
 }
 
 }  // namespace loopgrad::backend

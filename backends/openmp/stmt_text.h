@@ -16,8 +16,11 @@ struct WorkspaceBlock {
 struct BodyText {
   std::string text;
   std::vector<WorkspaceBlock> workspace_blocks;
+  int timed_parts = 0;
 };
 
-BodyText body_text(const ir::Program& program, const FunctionUses& uses, EmitState& state);
+/// `seconds`: the array that what each part takes (see backends/c_text/parts.h) is added to; empty: nothing is timed.
+BodyText body_text(const ir::Program& program, const FunctionUses& uses, EmitState& state,
+                   const std::string& seconds = {});
 
 }  // namespace loopgrad::backend

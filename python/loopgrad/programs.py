@@ -97,8 +97,8 @@ def show(
     return _core.command("show", program, words, sizes or {}, list(wrt)).text
 
 
-def _explained(program, target, variant, wrt, sizes):
-    return _core.command("explain", program, _arguments(target, variant, []), sizes or {}, list(wrt))
+def _explained(program, target, variant, wrt, sizes, more=()):
+    return _core.command("explain", program, _arguments(target, variant, list(more)), sizes or {}, list(wrt))
 
 
 def explain(
@@ -107,12 +107,13 @@ def explain(
     variant: str = "restructured",
     wrt: Sequence[str] = (),
     sizes: Optional[Dict[str, int]] = None,
+    details: Union[bool, Sequence[str]] = False,
 ) -> str:
-    """Where each needed value comes from, each sum and its plan and why, parallel loops. Sizes that are not given
-    count as 1024."""
-    return _explained(program, target, variant, wrt, sizes).text
-
-
+    """What a person wants to know first: estimates of time, the tape, what is not parallel and why, what to change.
+    With `details` tables of all decisions follow, or of "tape", "sums", "loops" and "remarks". Sizes that are not
+    given count as 1024."""
+    groups = [] if details is False else ["--details" if details is True else "--details=" + ",".join(details)]
+    return _explained(program, target, variant, wrt, sizes, groups).text
 def explain_json(
     program: "_core.Program",
     target: Optional[str] = None,

@@ -82,39 +82,6 @@ TEST(Show, PrintsTheLoopsOfASchedule) {
   EXPECT_NE(result.out.find("for j_tile in 0.."), std::string::npos) << result.out;
 }
 
-TEST(Explain, NamesTheUsersLines) {
-  const CliResult result = run_cli(programs::all(), {"explain", "conv1d", "--size", "n=100,k=3"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("conv1d.cpp:"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("n=100"), std::string::npos);
-  const auto json =
-      ordered_json::parse(run_cli(programs::all(), {"explain", "conv1d", "--size", "n=100,k=3", "--json", "-"}).out);
-  ASSERT_EQ(json["programs"].size(), 2u);
-  EXPECT_EQ(json["programs"][0]["operations"], 2.0 * 100 * 3);
-  EXPECT_NE(result.out.find("Estimates for sums of the backward program (k = 3, n = 100)"), std::string::npos)
-      << result.out;
-  EXPECT_NE(result.out.find("Threads, lanes and memory of the backward program"), std::string::npos) << result.out;
-  ASSERT_FALSE(json["programs"][0]["runs"].empty());
-  for (const auto& run : json["programs"][0]["runs"])
-    EXPECT_EQ(keys(run), (std::vector<std::string>{"what", "where", "decision", "reason"}));
-  const auto& sum = json["programs"][1]["sums"][0];
-  EXPECT_EQ(sum["basis"], "k = 3, n = 100");
-  ASSERT_EQ(sum["candidates"].size(), 4u);
-  for (const auto& candidate : sum["candidates"])
-    EXPECT_EQ(keys(candidate), (std::vector<std::string>{"plan", "possible", "microseconds", "bytes", "operations",
-                                                         "parallel", "note", "level"}));
-  const auto& weights = json["programs"][1]["sums"][1];  // one result for each block of iterations
-  EXPECT_EQ(weights["plan"], "partials") << result.out;
-  EXPECT_EQ(weights["level"], "grid");
-  EXPECT_NE(result.out.find("* partials"), std::string::npos) << result.out;
-}
-
-TEST(Explain, EstimatesTheWayThatIsTakenWhereDataChoose) {
-  const CliResult result = run_cli(programs::all(), {"explain", "embedding", "--target", "cuda"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("* segments"), std::string::npos) << result.out;
-}
-
 TEST(Compare, WritesTheAgreedJson) {
   const CliResult result = run_cli(
       programs::all(), {"compare", "conv1d", "--size", "n=1000", "--size", "k=5", "--threads", "2", "--json", "-"});
@@ -134,6 +101,30 @@ TEST(Compare, WritesTheAgreedJson) {
   EXPECT_EQ(json["variants"][2]["name"], "restructured");
   EXPECT_EQ(json["variants"][2]["atomics"], 0);
   EXPECT_EQ(json["variants"][2]["bitwise_repeatable"], true);
+}
+
+TEST(Compare, SweepsOverASizeAndDrawsIt) {
+  const std::string plot = testing::TempDir() + "sweep." + std::to_string(getpid()) + ".svg";
+  const CliResult result = run_cli(programs::all(), {"compare", "conv1d", "--target", "interpreter", "--size", "k=3",
+                                                     "--sweep", "n=10..40:3", "--plot", plot});
+  EXPECT_EQ(result.status, 0) << result.err;
+  std::ifstream svg(plot), data(plot.substr(0, plot.size() - 4) + ".json");
+  const std::string drawn{std::istreambuf_iterator<char>(svg), std::istreambuf_iterator<char>()};
+  EXPECT_NE(drawn.find("<svg xmlns"), std::string::npos);
+  const auto json = ordered_json::parse(data);
+  EXPECT_EQ(json["size"], "n");
+  ASSERT_EQ(json["points"].size(), 3u);
+  EXPECT_EQ(json["points"][1]["sizes"]["n"], 20);
+  EXPECT_EQ(json["points"][1]["sizes"]["k"], 3);
+  for (const auto& point : json["points"]) {
+    ASSERT_EQ(point["variants"].size(), 3u);
+    for (const auto& variant : point["variants"]) {
+      const std::string dot = variant["name"].get<std::string>() + " forward: ";
+      EXPECT_NE(drawn.find(dot), std::string::npos);
+      EXPECT_GT(variant["forward_ms"].get<double>(), 0);
+    }
+  }
+  std::filesystem::remove(plot);
 }
 
 TEST(Compare, ComparesOnTheInterpreterAtSmallSizes) {

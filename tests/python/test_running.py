@@ -231,7 +231,10 @@ def test_threads_have_copies_of_a_gradient(gradient, random):
 def test_explain_and_show_are_strings_and_json():
     program = convolution()
     text = lg.explain(program, sizes={"n": 100, "k": 3})
-    assert "Loops of the backward program" in text and "conftest.py:" in text
+    assert "Forward takes about" in text and "conftest.py:" in text and "Loops of the" not in text
+    text = lg.explain(program, sizes={"n": 100, "k": 3}, details=["loops"])
+    assert "Loops of the backward program" in text and "Sums of the" not in text
+    assert "Sums of the" in lg.explain(program, details=True)
     found = lg.explain_json(program, sizes={"n": 100, "k": 3})
     assert found["sizes"] == {"k": 3, "n": 100} and found["programs"][1]["name"] == "backward"
     assert lg.show(program) == str(program)

@@ -21,6 +21,7 @@ int run(const Options& options, const std::vector<ProgramEntry>& programs) {
     case Command::List: return list_programs(options, programs);
     case Command::Show: return show_program(options);
     case Command::Explain: return explain_program(options);
+    case Command::Report: return report_program(options);
     case Command::Emit: return emit_program(options);
     case Command::Check: return check_program(options);
     case Command::Compare: return compare_variants(options);

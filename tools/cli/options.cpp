@@ -1,5 +1,8 @@
 #include "tools/cli/options.h"
 
+#include "tools/cli/explanation.h"
+#include "tools/cli/sweep.h"
+
 #include <loopgrad/error.h>
 
 #include <fmt/format.h>
@@ -21,7 +24,8 @@ struct Raw {  // as typed
   std::vector<std::string> without;
   bool keep_going = false, versioned = false;
   bool clear = false;
-  std::string out, name;
+  std::string out, name, details, remarks, sweep, plot;
+  bool measure = false;
   std::uint64_t max_tape_bytes = 0;
 };
 
@@ -71,6 +75,17 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
+/// "all", or groups with commas between.
+std::vector<std::string> parse_details(const std::string& typed) {
+  if (typed.empty() || typed == "false") return {};
+  if (typed == "all" || typed == "true") return detail_groups();
+  std::vector<std::pair<std::string, std::string>> groups;
+  for (const std::string& group : detail_groups()) groups.emplace_back(group, group);
+  std::vector<std::string> chosen;
+  for (const std::string& group : split_at_commas(typed)) chosen.push_back(named(group, "group of details", groups));
+  return chosen;
+}
+
 Sizes parse_sizes(const std::vector<std::string>& typed, const ProgramEntry& program) {
   std::vector<std::string> names, items;
   for (const auto& size : program.sizes) names.push_back(size.first);
@@ -115,6 +130,10 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.versioned = raw.versioned;
   options.out = raw.out;
   options.name = raw.name;
+  options.remarks = raw.remarks;
+  options.measure = raw.measure;
+  options.plot = raw.plot;
+  options.details = parse_details(raw.details);
   if (!raw.target.empty())
     options.target = named<Target>(raw.target, "target",
                                    {{name_of(Target::Interpreter), Target::Interpreter},
@@ -144,6 +163,11 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
   options.variant = named(raw.variant, "variant", by_name);
   if (!raw.only.empty()) options.only = named(raw.only, "variant", by_name);
   options.sizes = parse_sizes(raw.sizes, *options.program);
+  if (!raw.sweep.empty()) options.sweep = parse_sweep(raw.sweep, *options.program);
+  if (!raw.plot.empty() && options.sweep.values.empty())
+    bad_input("--plot draws a sweep over sizes, and there is none", "add for example --sweep n=1e3..1e6");
+  if (options.sizes.contains(options.sweep.size))
+    bad_input(fmt::format("size '{}' is given and swept over", options.sweep.size), "leave out one of the two");
   options.threads = static_cast<int>(whole_number(raw.threads, "--threads", 0, 1024));
   options.schedule = Schedule::parse(raw.schedule);
   options.backward_schedule = Schedule::parse(raw.backward_schedule);
@@ -172,7 +196,8 @@ struct CommandRow {
 constexpr CommandRow kCommands[] = {
     {Command::List, "list", "the programs, with a line each and their sizes"},
     {Command::Show, "show", "a program, its gradient at any stage, or the generated code"},
-    {Command::Explain, "explain", "tape, sums, parallel loops, bytes and operations, with the reasons"},
+    {Command::Explain, "explain", "estimates of time, the tape, what is not parallel and why, what to change"},
+    {Command::Report, "report", "a page for a browser: code, tape, sums, loops and their time, variants"},
     {Command::Emit, "emit", "sources with a C interface that need no loopgrad: a header and a C++ or CUDA file"},
     {Command::Check, "check", "gradients against forward mode and differences; exit status 1 on a mismatch"},
     {Command::Compare, "compare", "naive tape / direct tape with atomics / direct tape restructured"},
@@ -258,7 +283,7 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       continue;
     }
     sub.add_option("program", raw.program, "a name that `list` prints")->required();
-    if (row.command != Command::Explain)
+    if (row.command != Command::Explain && row.command != Command::Report)
       sub.add_option("--threads-per-block", raw.block,
                      "of the target cuda: a power of two from 32 (0: as fits the loops)");
     if (row.command == Command::Show) {
@@ -288,12 +313,24 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
                      "second-gradient (the gradient's gradient)");
       sub.add_option("--elements", raw.elements, "so many elements of each array are directions of their own (64)");
     }
-    if (row.command == Command::Explain || row.command == Command::Emit)
+    if (row.command == Command::Explain) {
+      sub.add_flag("--details{all}", raw.details, "tables of all decisions, or of --details=tape,sums,loops,remarks")
+          ->expected(0, 1);
+      sub.add_option("--remarks", raw.remarks,
+                     "write remarks for editors (YAML, as LLVM does) to this file ('-': print)");
+    }
+    if (row.command == Command::Report) {
+      sub.add_option("--out", raw.out, "the file, e.g. report.html")->required();
+      sub.add_flag("--measure", raw.measure, "compile and run the variants, and time every loop (target openmp)");
+    }
+    if (row.command == Command::Explain || row.command == Command::Emit || row.command == Command::Report)
       sub.add_option("--variant", raw.variant, "naive-tape, atomic or restructured");
     if (row.command == Command::Compare || row.command == Command::Emit)
       sub.add_option("--facts", raw.facts, "verify, trust or check-accesses: facts and indices from data");
     if (row.command != Command::Compare) continue;
     sub.add_option("--only", raw.only, "measure no other variant than this one");
+    sub.add_option("--sweep", raw.sweep, "several values of a size, e.g. --sweep n=1e3..1e6 or n=1e3..1e6:7 (points)");
+    sub.add_option("--plot", raw.plot, "draw the sweep to this SVG file, with its data as JSON beside it");
     sub.add_flag("--versioned", raw.versioned, "integer inputs are passed as `versioned`: they stay as they are");
   }
   try {

@@ -10,7 +10,7 @@
 
 namespace loopgrad::cli {
 
-enum class Command { List, Show, Explain, Emit, Check, Compare, Fuzz, Cache };
+enum class Command { List, Show, Explain, Report, Emit, Check, Compare, Fuzz, Cache };
 /// What `check` checks: a gradient, forward mode, or either of them applied to the gradient as one program.
 enum class Mode { Gradient, Tangent, HessianVector, SecondGradient };
 enum class Stage { Program, Adjoint, Summation, Loops, Schedule, Code };
@@ -24,6 +24,12 @@ struct FuzzOptions {
   bool keep_going = false;
   std::string features;              // the file that the table of features goes to, or empty
   std::vector<std::string> without;  // axes that are left out
+};
+
+/// Several values of one size, from small to large.
+struct Sweep {
+  std::string size;
+  std::vector<std::int64_t> values;  // empty: no sweep
 };
 
 struct Options {
@@ -44,10 +50,16 @@ struct Options {
   std::int64_t max_tape_bytes = 0;                 // of `show`, `explain`, `check` and `compare`; 0: no limit
   std::uint64_t seed = 1;
   FuzzOptions fuzz;
-  std::string out, name;            // of `emit`: the folder, and the name of files and functions (empty: the program's)
-  bool clear = false;               // of `cache`
-  std::string json;                 // a file name, "-" for standard output, empty for none
-  CommandOutput* output = nullptr;  // where what is said goes, in place of standard output and the file; or null
+  std::string out,
+      name;  // of `emit`: the folder, and the name of files and functions (empty: the program's); of `report`: the file
+  std::vector<std::string> details;  // of `explain`: groups of tables
+  std::string remarks;               // of `explain`: a file name, "-" for standard output, empty for none
+  bool measure = false;              // of `report`
+  Sweep sweep;                       // of `compare`
+  std::string plot;                  // of `compare`: a file name, or empty
+  bool clear = false;                // of `cache`
+  std::string json;                  // a file name, "-" for standard output, empty for none
+  CommandOutput* output = nullptr;   // where what is said goes, in place of standard output and the file; or null
 };
 
 /// All variants, in the order of tables.

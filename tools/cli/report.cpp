@@ -19,6 +19,17 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 }  // namespace
 
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  if (!file) bad_input(fmt::format("cannot write '{}': {}", path, strerror(errno)));
+  file << text;
+  errno = 0;
+  file.close();
+  if (!file)
+    throw std::runtime_error(
+        fmt::format("error: cannot write '{}'{}{}", path, errno ? ": " : "", errno ? strerror(errno) : ""));
+}
+
 void report(const Options& options, const std::string& text, const nlohmann::ordered_json& json) {
   if (options.output) {
     options.output->text += text;
@@ -26,16 +37,7 @@ void report(const Options& options, const std::string& text, const nlohmann::ord
     return;
   }
   if (options.json == "-") return print(dumped(json));
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    if (!file) bad_input(fmt::format("cannot write '{}': {}", options.json, strerror(errno)));
-    file << dumped(json);
-    errno = 0;
-    file.close();
-    if (!file)
-      throw std::runtime_error(
-          fmt::format("error: cannot write '{}'{}{}", options.json, errno ? ": " : "", errno ? strerror(errno) : ""));
-  }
+  if (!options.json.empty()) write_file(options.json, dumped(json));
   print(text);
 }
 

@@ -1,19 +1,21 @@
 // How much a program must compute and move, from its IR: what a roofline is drawn from.
 #pragma once
 
-#include "tools/cli/buffers.h"
+#include "tools/cli/work_counter.h"
 
 namespace loopgrad::cli {
 
 struct Work {
-  double flops = 0;       // f32 operations: one for each arithmetic operation, function and sum; f64 counts as two
+  double flops = 0;       // f32 operations, as in Cost
   double bytes = 0;       // each array read or written once; of an input no more than is read
   double tape_bytes = 0;  // the program's tape arrays, where their extents depend on sizes only
-  bool exact = true;      // false when a branch or a bound depends on computed data: then the figures are lower bounds
+  bool exact = true;      // false when a branch or a bound depends on computed data, or iterations were sampled
 };
 
-/// Counts by walking the loops. Bounds that read input arrays (CSR) are evaluated with `inputs`; of the two sides of a
-/// data-dependent branch the cheaper one counts; a `while` counts no trip.
-Work count_work(const Program& program, const Sizes& sizes, const Arrays& inputs);
+/// Counts without going through iterations. Bounds that read input arrays are evaluated with `inputs`, at samples, or
+/// follow from facts (CSR); `unknown`: what counts where data decide (see WorkCounter). Where the cheaper branch
+/// counts, the figures are lower bounds if they are not exact.
+Work count_work(const Program& program, const Sizes& sizes, const Arrays& inputs,
+                WorkCounter::Unknown unknown = WorkCounter::Unknown::Cheapest);
 
 }  // namespace loopgrad::cli

@@ -1,4 +1,5 @@
-// The command line of loopgrad as a library: `list`, `show`, `explain`, `check`, `compare` for your own programs.
+// The command line of loopgrad as a library: `list`, `show`, `explain`, `report`, `check`, `compare` for your own
+// programs.
 #pragma once
 
 #include <loopgrad/arrays.h>

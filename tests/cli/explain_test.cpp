@@ -1,0 +1,200 @@
+// What `explain` says, its JSON, and its remarks for editors.
+#include "tests/cli/run_cli.h"
+#include "tools/cli/explanation.h"
+#include "tools/programs/programs.h"
+
+#include <loopgrad/program.h>
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace loopgrad::test {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<std::string> keys(const ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+ordered_json explained(std::vector<std::string> words) {
+  words.insert(words.begin(), "explain");
+  words.insert(words.end(), {"--json", "-"});
+  const CliResult result = run_cli(programs::all(), words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return ordered_json::parse(result.out);
+}
+
+std::string said(std::vector<std::string> words) {
+  words.insert(words.begin(), "explain");
+  const CliResult result = run_cli(programs::all(), words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.out;
+}
+
+TEST(Explain, NamesTheUsersLines) {
+  const std::string text = said({"conv1d", "--size", "n=100,k=3", "--details"});
+  EXPECT_NE(text.find("conv1d.cpp:"), std::string::npos) << text;
+  EXPECT_NE(text.find("n=100"), std::string::npos);
+  const auto json = explained({"conv1d", "--size", "n=100,k=3"});
+  ASSERT_EQ(json["programs"].size(), 2u);
+  EXPECT_EQ(json["programs"][0]["operations"], 2.0 * 100 * 3);
+  EXPECT_NE(text.find("Estimates for sums of the backward program (k = 3, n = 100)"), std::string::npos) << text;
+  EXPECT_NE(text.find("Threads, lanes and memory of the backward program"), std::string::npos) << text;
+  ASSERT_FALSE(json["programs"][0]["runs"].empty());
+  for (const auto& run : json["programs"][0]["runs"])
+    EXPECT_EQ(keys(run), (std::vector<std::string>{"what", "where", "decision", "reason"}));
+  const auto& sum = json["programs"][1]["sums"][0];
+  EXPECT_EQ(sum["basis"], "k = 3, n = 100");
+  ASSERT_EQ(sum["candidates"].size(), 4u);
+  for (const auto& candidate : sum["candidates"])
+    EXPECT_EQ(keys(candidate), (std::vector<std::string>{"plan", "possible", "microseconds", "bytes", "operations",
+                                                         "parallel", "note", "level"}));
+  const auto& weights = json["programs"][1]["sums"][1];  // one result for each block of iterations
+  EXPECT_EQ(weights["plan"], "partials") << text;
+  EXPECT_EQ(weights["level"], "grid");
+  EXPECT_NE(text.find("* partials"), std::string::npos) << text;
+}
+
+TEST(Explain, EstimatesTheWayThatIsTakenWhereDataChoose) {
+  const std::string text = said({"embedding", "--target", "cuda", "--details=sums"});
+  EXPECT_NE(text.find("* segments"), std::string::npos) << text;
+}
+
+TEST(Explain, SaysFirstWhatAPersonWantsToKnow) {
+  const std::string text = said({"heat2d"});
+  std::size_t last = 0;
+  for (const char* part : {"heat2d (openmp, restructured) T=10 m=1024 n=1024", "Forward takes about", "The tape takes",
+                           "Memory: ", "Where the time goes:", "What is not parallel, and why:", "--details"}) {
+    const std::size_t at = text.find(part);
+    ASSERT_NE(at, std::string::npos) << part << " in\n" << text;
+    EXPECT_GE(at, last) << part;
+    last = at;
+  }
+  EXPECT_NE(text.find("'t' (heat2d.cpp:16, forward)"), std::string::npos) << text;
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 50);
+  EXPECT_NE(said({"conv1d"}).find("There is no tape"), std::string::npos);
+  EXPECT_NE(said({"recurrence", "--variant", "naive-tape"}).find("The tape is a stack"), std::string::npos);
+}
+
+TEST(Explain, GivesTheDetailsThatAreAskedFor) {
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string tape = said({"gmm", "--details=tape"}), two = said({"gmm", "--details=sums,remarks"}),
+                    none = said({"gmm"});
+  EXPECT_TRUE(has(tape, "Needed values and where"));
+  EXPECT_FALSE(has(tape, "Sums of the forward program") || has(tape, "Loops of the") || has(none, "Needed values"));
+  EXPECT_TRUE(has(two, "Sums of the forward program") && has(two, "Remark"));
+  EXPECT_FALSE(has(two, "Needed values"));
+}
+
+TEST(Explain, HasATableOfTheTape) {
+  const auto json = explained({"gmm"});
+  const auto& z = json["tape"][0];  // the largest comes first
+  EXPECT_EQ(z["value"], "z");
+  EXPECT_EQ(z["how"], "saved");
+  EXPECT_EQ(z["formula"], "4*n*K*d");
+  EXPECT_EQ(z["bytes"], 4.0 * 1000 * 25 * 20);
+  EXPECT_NEAR(z["written_bytes"].get<double>(), 2e6, 1e-3);
+  EXPECT_GE(z["read_bytes"].get<double>(), 2e6 - 1e-3);
+  EXPECT_NE(z["alternative"].get<std::string>().find("operations each time"), std::string::npos) << z;
+  std::set<std::string> ways;
+  double all = 0;
+  for (const auto& row : json["tape"]) {
+    ways.insert(row["how"].get<std::string>());
+    if (row["bytes"].is_number()) all += row["bytes"].get<double>();
+    if (row["how"] == "read" && row["read_bytes"].is_number()) {
+      EXPECT_TRUE(row["alternative"].get<std::string>().starts_with("a copy: ")) << row;
+    }
+  }
+  EXPECT_TRUE(ways.count("saved") && ways.count("read"));
+  EXPECT_EQ(json["tape_bytes"], all);  // in gmm each value has a tape of its own
+  const auto again = explained({"hand"});
+  EXPECT_TRUE(std::any_of(again["tape"].begin(), again["tape"].end(), [](const auto& row) {
+    return row["how"] == "computed again" &&
+           row["alternative"].template get<std::string>().find("bytes moved") != std::string::npos;
+  }));
+}
+
+/// One array of n elements would take terabytes, and a walk over the iterations years.
+TEST(Explain, MakesNoArraysAndWalksNoIterations) {
+  const auto json = explained({"conv1d", "--size", "n=1000000000000,k=1000"});
+  EXPECT_EQ(json["programs"][0]["operations"], 2e15);
+  EXPECT_GT(json["programs"][0]["microseconds"].get<double>(), 1e6);
+  const auto graph = explained({"gat", "--size", "V=1000000000,E=100000000000"});
+  EXPECT_GT(graph["programs"][1]["operations"].get<double>(), 1e12);
+  const auto banded = explained({"window_attention", "--size", "S=100000000,w=4096"});
+  EXPECT_GT(banded["programs"][0]["operations"].get<double>(), 1e13);
+}
+
+TEST(Explain, EstimatesTheTimeOfEachPart) {
+  for (const std::string target : {"openmp", "cuda"}) {
+    const auto small = explained({"heat2d", "--target", target, "--size", "n=512,m=512"}),
+               large = explained({"heat2d", "--target", target, "--size", "n=2048,m=2048"});
+    for (const std::size_t program : {0u, 1u}) {
+      double sum = 0;
+      for (const auto& part : large["programs"][program]["parts"]) sum += part["microseconds"].get<double>();
+      const double all = large["programs"][program]["microseconds"].get<double>();
+      EXPECT_NEAR(sum, all, 1e-6 * all);
+      EXPECT_GT(all, 4 * small["programs"][program]["microseconds"].get<double>()) << target;
+    }
+    const auto& steps = large["programs"][0]["in_order"][0];
+    EXPECT_EQ(steps["loop"], "t");
+    EXPECT_EQ(steps["has_parallel"], true);
+  }
+}
+
+/// In lulesh loops join the region of the loop before them.
+TEST(Explain, CountsAllWorkInSomePart) {
+  for (const std::string program : {"lulesh", "conv1d", "heat2d"}) {
+    const auto json = explained({program});
+    double flops = 0;
+    for (const auto& part : json["programs"][0]["parts"]) flops += part["flops"].get<double>();
+    const double all = json["programs"][0]["operations"].get<double>();
+    EXPECT_NEAR(flops / all, 1, 0.1) << program;
+  }
+}
+
+TEST(Explain, AdvisesWhatToChange) {
+  const std::string text = said({"rsbench"});
+  EXPECT_NE(text.find("adds to elements that data choose"), std::string::npos) << text;
+  const auto json = explained({"rsbench"});
+  EXPECT_FALSE(json["advice"].empty());
+}
+
+TEST(Explain, WritesRemarksForEditors) {
+  const std::string path = testing::TempDir() + "remarks." + std::to_string(getpid()) + ".yaml";
+  EXPECT_EQ(run_cli(programs::all(), {"explain", "gmm", "--remarks", path}).status, 0);
+  std::ifstream file(path);
+  std::string line;
+  int documents = 0, ended = 0, places = 0;
+  while (std::getline(file, line)) {
+    documents += line == "--- !Passed" || line == "--- !Missed" || line == "--- !Analysis";
+    ended += line == "...";
+    places += line.starts_with("DebugLoc:        { File: \"") && line.find("gmm.cpp\", Line: ") != std::string::npos;
+  }
+  EXPECT_GT(documents, 20);
+  EXPECT_EQ(documents, ended);
+  EXPECT_GT(places, 20);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(said({"gmm", "--remarks", "-"}).starts_with("--- !"));
+}
+
+TEST(Remarks, QuoteWhatNamesContain) {
+  cli::Explanation e;
+  e.program = "p\"q";
+  e.remarks.push_back({"one\nword: \\ 'two' \x01", {"odd \"dir\"/a: b.cpp", 7}});
+  EXPECT_EQ(cli::remarks_yaml(e),
+            "--- !Analysis\nPass:            loopgrad\nName:            \"remark\"\n"
+            "DebugLoc:        { File: \"odd \\\"dir\\\"/a: b.cpp\", Line: 7, Column: 0 }\n"
+            "Function:        \"p\\\"q\"\nArgs:\n  - String:          \"one\\nword: \\\\ 'two' \\u0001\"\n...\n");
+}
+
+}  // namespace
+}  // namespace loopgrad::test

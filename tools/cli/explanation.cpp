@@ -1,0 +1,96 @@
+#include "tools/cli/explanation.h"
+
+#include "backends/interface/backend.h"
+#include "dsl/ir/visit.h"
+#include "tools/cli/lowered.h"
+
+#include <fmt/format.h>
+
+namespace loopgrad::cli {
+namespace {
+
+const Arrays no_inputs;
+
+/// Local arrays that live in memory of the call or the device; those that follow each other count both.
+double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes) {
+  const WorkCounter counter(lowered, sizes, no_inputs, WorkCounter::Unknown::Likely);
+  double bytes = 0;
+  ir::walk_stmts(lowered.body, [&](const ir::Stmt& s) {
+    const auto* n = s.as<ir::Allocate>();
+    if (n && (n->home == ir::Home::Call || n->home == ir::Home::Grid)) bytes += counter.bytes_of(n->array);
+  });
+  return bytes;
+}
+
+/// What estimates of time are made for. The loops of a GPU's threads say in many nested loops what the parallel loops
+/// before the mapping say in a few.
+ir::Program estimated(const ir::Program& program, const ir::Program& emitted, const CompileOptions& options,
+                      Variant variant) {
+  const backend::Backend& target = backend::backend_of(options.target);
+  if (!target.machine(options).is_gpu()) return emitted;
+  transforms::LowerOptions lowering = backend::lowering_of(options, backend::sum_mode(variant));
+  lowering.last = transforms::Part::Shared;
+  Report ignored;
+  return transforms::lower_for(program, lowering, ignored).program;
+}
+
+/// With the lengths of segments that the gradient's own sizing program finds (see max_tape_bytes); sizes that data
+/// decide stay unknown.
+Sizes with_lengths(const Gradient& gradient, const Sizes& sizes) {
+  Sizes all = sizes;
+  std::map<std::string, HostArray> found;
+  Arguments arguments;
+  for (const ir::Array& array : gradient.sizing.ir().arrays) {
+    if (array->role != ir::ArrayRole::Output) return all;
+    found[array->name] = HostArray(array->type, {});
+    arguments[array->name] = found[array->name].view();
+  }
+  if (found.empty()) return all;
+  compile(gradient.sizing, {.target = Target::Interpreter, .checked = false}).run(arguments, sizes);
+  for (const auto& [name, value] : found) all[name] = static_cast<std::int64_t>(value.get(0));
+  return all;
+}
+
+}  // namespace
+
+Explanation explain(const Options& options, Variant variant) {
+  const ProgramEntry& entry = *options.program;
+  Explanation e;
+  e.program = entry.name;
+  e.variant = variant;
+  e.sizes = sizes_of(options, entry.sizes);
+  const Gradient gradient =
+      differentiate(entry.build(), {.wrt = entry.wrt,
+                                    .variant = variant,
+                                    .max_tape_bytes = variant == Variant::NaiveTape ? 0 : options.max_tape_bytes});
+  const Sizes all = with_lengths(gradient, e.sizes);
+  const CompileOptions compiling = compile_options(options, Target::OpenMP, e.sizes);
+  e.target = compiling.target;
+  e.machine = backend::backend_of(compiling.target).machine(compiling);
+  Report forward, backward;
+  const backend::LoweredGradient lowered = backend::lower_gradient(gradient, compiling, forward, backward);
+  e.remarks = gradient.report.remarks;
+  for (const bool is_forward : {true, false}) {
+    const ir::Program& emitted = (is_forward ? lowered.forward : lowered.backward).program;
+    const Program& program = is_forward ? gradient.forward : gradient.backward;
+    ExplainedProgram part;
+    part.name = is_forward ? "forward" : "backward";
+    part.work = count_work(program, all, no_inputs, WorkCounter::Unknown::Likely);
+    part.decisions = is_forward ? forward : backward;
+    part.parts = parts_of(estimated(program.ir(), emitted, compiling, variant), all, e.machine);
+    part.work_bytes = bytes_of_locals(emitted, all);
+    part.atomics = count_atomics(emitted);
+    part.parallel_loops = count_parallel_loops(emitted);
+    e.remarks.insert(e.remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
+    e.programs.push_back(std::move(part));
+  }
+  e.tape = tape_table(gradient, all);
+  return e;
+}
+
+std::string name_of_machine(const Explanation& e) {
+  if (e.machine.is_gpu()) return "a GPU of the kind of an H200";
+  return fmt::format("a CPU with {:.0f} threads", e.machine.threads);
+}
+
+}  // namespace loopgrad::cli
