@@ -45,8 +45,8 @@ class Advisor {
       if (part.is_shared || part.is_product || part.microseconds < kMuch * program.microseconds()) continue;
       say(fmt::format(
           "Loop '{}' ({}) runs in order and takes {} of the {} program. Where its iterations do not need each "
-          "other, give each an element of its own to write, or state what is known of its indices "
-          "(injective, sorted, in_range).",
+          "other, give each elements of its own to write, by several indices rather than a flattened one, or state "
+          "what is known of indices from data (injective, sorted, in_range).",
           part.loops, part.where.str(), percent(part.microseconds, program.microseconds()), program.name));
     }
   }
