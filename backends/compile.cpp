@@ -193,12 +193,13 @@ struct GradientExecutable::Impl {
   const backend::Stage& forward() const { return stages[1]; }
   const backend::Stage& backward() const { return stages[2]; }
 
-  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream) const;
+  Sizes computed_sizes(const Arguments& arguments, const Sizes& sizes, void* stream);
   std::map<std::string, View> tape_views() const;
   Arguments of_forward(const Arguments& arguments) const;
   bool is_of_backward_alone(const std::string& name) const;
   void run_forward(const Arguments& arguments, const Sizes& sizes, void* stream);
   void run_backward(const Arguments& arguments, const Sizes& sizes, void* stream);
+  void check_budget(const Sizes& computed) const;
   void allocate_tape(const backend::SizeValues& sizes);
   void note_tape_bytes();
   Sizes sizes_of_last_forward(const Sizes& given) const;
@@ -212,14 +213,17 @@ struct GradientExecutable::Impl {
   bool has_run_forward = false;
   TapeOwner owner;
   Sizes sizes;
+  backend::SizeValues lengths_for;  // sizes of the last sizing run
+  Sizes lengths;                    // what it found
   std::map<std::string, backend::OwnedArray> tape;
   std::vector<backend::OwnedArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
   const std::unique_ptr<backend::TapeStack> stack;
   std::atomic<std::int64_t> tape_bytes = 0;  // may be asked for at any time
 };
 
-/// Runs the sizing program; its rank-0 results are sizes of the others.
-Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given, void* stream) const {
+/// Runs the sizing program; its rank-0 results are sizes of the others. Where no data decide, what it found for the
+/// same sizes is known.
+Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const Sizes& given, void* stream) {
   const ir::Program& program = sizing().program();
   Sizes results = given;
   if (ir::is_empty(program.body)) return results;
@@ -230,9 +234,18 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
     values[array->name] = memory().make_array(ScalarType::I64, {});
     all[array->name] = values[array->name].view;
   }
-  sizing().run(sizing().bind(all, given, true), {}, nullptr, stream);
-  memory().synchronize();
-  for (const auto& [name, array] : values) memory().copy_out(&results[name], array.view.data, array.bytes, nullptr);
+  const backend::Binding bound = sizing().bind(all, given, true);
+  const std::vector<ir::Array>& own = code->gradient.sizing.ir().arrays;
+  const bool of_sizes =
+      std::all_of(own.begin(), own.end(), [](const ir::Array& a) { return a->role == ir::ArrayRole::Output; });
+  if (!of_sizes || lengths.empty() || lengths_for != bound.sizes) {
+    lengths.clear();
+    sizing().run(bound, {}, nullptr, stream);
+    memory().synchronize();
+    for (const auto& [name, array] : values) memory().copy_out(&lengths[name], array.view.data, array.bytes, nullptr);
+    lengths_for = bound.sizes;
+  }
+  for (const auto& [name, value] : lengths) results[name] = value;
   return results;
 }
 
@@ -240,6 +253,18 @@ std::map<std::string, View> GradientExecutable::Impl::tape_views() const {
   std::map<std::string, View> views;
   for (const auto& [name, array] : tape) views[name] = array.view;
   return views;
+}
+
+/// Before memory is asked for.
+void GradientExecutable::Impl::check_budget(const Sizes& computed) const {
+  const std::int64_t most = code->gradient.max_tape_bytes;
+  const auto needed = computed.find("needed_tape_bytes");
+  if (most <= 0 || needed == computed.end() || needed->second <= most) return;
+  throw RuntimeError({.code = ErrorCode::OutOfMemory,
+                      .message = "the tape takes at least " + std::to_string(needed->second) +
+                                 " bytes at these sizes, more than max_tape_bytes = " + std::to_string(most),
+                      .program = forward().program().name,
+                      .hint = "allow that many; `explain` says which loops can run again in place of a tape"});
 }
 
 /// Keeps what fits from the last call.
@@ -301,7 +326,9 @@ void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Siz
   for (const auto& [name, view] : arguments)
     if (is_of_backward_alone(name)) return run_forward(of_forward(arguments), given, stream);
   facts->verify(arguments, given, stream);  // first: trip counts are read from what facts are about
-  const backend::Binding bound = forward().bind(arguments, computed_sizes(arguments, given, stream));
+  const Sizes computed = computed_sizes(arguments, given, stream);
+  check_budget(computed);
+  const backend::Binding bound = forward().bind(arguments, computed);
   owner.note_forward();
   has_run_forward = false;
   allocate_tape(bound.sizes);
@@ -386,7 +413,7 @@ std::vector<GradientExecutable> backend::compile_together(const std::vector<Grad
     LoweredGradient one = lower_gradient(gradient, own, report, report);
     std::vector<transforms::Lowered> lowered;
     for (transforms::Lowered* part : {&one.sizing, &one.forward, &one.backward}) lowered.push_back(std::move(*part));
-    verifiers.push_back(std::make_unique<FactVerifier>(gradient.forward.ir()));
+    verifiers.push_back(std::make_unique<FactVerifier>(gradient.verified().ir()));
     parts.push_back({std::move(lowered), own, *verifiers.back()});
     codes.push_back(std::move(code));
   }

@@ -43,6 +43,8 @@ void check_can_be_emitted(const Gradient& gradient, const FactsProgram& facts, b
   if (gradient.variant == Variant::NaiveTape)
     refuse(program, "the naive tape needs a stack that grows while the program runs, and is not emitted",
            "emit the variant restructured or atomic");
+  if (gradient.max_tape_bytes > 0)
+    refuse(program, "emitted code does not keep a budget for the tape", "leave max_tape_bytes out");
   if (verifies && !facts.on_host.empty())
     refuse(
         program,
@@ -90,7 +92,7 @@ EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, cons
   own.pop_back();
   EmitPlan plan(own);
   plan.verifies = options.facts != Facts::Trust;
-  const FactsProgram facts = facts_program(gradient.forward.ir());
+  const FactsProgram facts = facts_program(gradient.verified().ir());
   check_can_be_emitted(gradient, facts, plan.verifies);
   plan.facts = facts.stated.facts;
   plan.violations = facts.result;

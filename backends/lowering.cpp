@@ -107,7 +107,7 @@ std::string source_of(const Gradient& gradient, const CompileOptions& options) {
     programs.push_back(std::move(one->program));
     reasons.push_back(std::move(one->kernels));
   }
-  const FactsProgram facts = facts_program(gradient.forward.ir());
+  const FactsProgram facts = facts_program(gradient.verified().ir());
   if (verifies(facts.program, options)) programs.push_back(lowered_facts(facts.program, options));
   return backend.source(programs, reasons);
 }

@@ -12,7 +12,9 @@ void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& out) {
                          if (is_float(n.array->type)) out.insert(n.array);
                        },
                        [&](const ir::Unary& n) {
-                         if (n.op != ir::UnaryOp::Floor && n.op != ir::UnaryOp::Ceil) differentiable_reads(n.a, out);
+                         const bool constant =
+                             n.op == ir::UnaryOp::Floor || n.op == ir::UnaryOp::Ceil || n.op == ir::UnaryOp::Stop;
+                         if (!constant) differentiable_reads(n.a, out);
                        },
                        [&](const ir::Binary& n) {
                          if (!is_float(n.type) || n.op == ir::BinaryOp::FloorDiv) return;

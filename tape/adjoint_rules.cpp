@@ -157,7 +157,8 @@ Expr pull_back(const ir::Unary& node, const Expr& result, const Expr& seed) {
     case UnaryOp::RoundF16:
     case UnaryOp::RoundBF16: return seed;  // of the value that is meant, as for a conversion from f64 to f32
     case UnaryOp::Floor:
-    case UnaryOp::Ceil: return {};
+    case UnaryOp::Ceil:
+    case UnaryOp::Stop: return {};
   }
   return {};
 }

@@ -6,9 +6,13 @@
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
+#include "tape/checkpoints.h"
 #include "tape/direct_tape.h"
+#include "tape/directions.h"
 #include "tape/loop_extents.h"
 #include "tape/naive_tape.h"
+
+#include <loopgrad/error.h>
 
 #include <algorithm>
 
@@ -75,17 +79,32 @@ namespace {
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
   const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_known_bounds(program.ir())), options);
+  if (options.variant == Variant::NaiveTape && !options.directions.empty())
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "a gradient with a run-time stack takes one incoming gradient at a time",
+                      .program = program.name(),
+                      .hint = "use Variant::Restructured, or leave out `directions`",
+                      .location = program.ir().location});
   Report report;
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;
   forward.name += "_forward";
+  std::optional<Program> without_tape;
+  if (options.max_tape_bytes > 0) without_tape = share(forward);
   ir::Program backward;
   if (options.variant == Variant::NaiveTape) {
+    if (options.max_tape_bytes > 0)
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = "the naive tape has no budget: it is a stack of all values",
+                        .program = program.name(),
+                        .hint = "use another variant, or leave max_tape_bytes out"});
     const tape::Sweeps sweeps = tape::naive_sweeps(prepared, report);
     forward.body = sweeps.forward;
     backward = tape::backward_program(prepared, sweeps.backward, {}, {});
   } else {
-    const tape::DirectGradient direct = tape::direct_gradient(prepared, report);
+    const tape::DirectGradient direct = options.max_tape_bytes > 0
+                                            ? tape::checkpointed_gradient(prepared, options.max_tape_bytes, report)
+                                            : tape::direct_gradient(prepared, report);
     sizing = direct.sizing;
     forward.body = direct.forward;
     forward.sizes.insert(forward.sizes.end(), direct.sizes.begin(), direct.sizes.end());
@@ -93,11 +112,13 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
   }
+  if (!options.directions.empty())
+    backward = tape::with_adjoints(backward, forward, tape::count_directions(backward, options.directions));
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");
   return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
-          std::move(report)};
+          std::move(report),        options.max_tape_bytes,    std::move(without_tape)};
 }
 
 }  // namespace

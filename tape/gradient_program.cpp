@@ -45,6 +45,21 @@ Array checked_array(const ir::Program& program, const std::string& name, bool as
   return array;
 }
 
+/// An array whose gradient is only ever added to.
+Array checked_sum(const ir::Program& program, const std::string& name, const Request& request) {
+  const Array array = checked_array(program, name, true);
+  if (array->role == ArrayRole::Input && request.wants(array)) return array;
+  const bool updated = array->role == ArrayRole::InOut;
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = updated
+                                   ? "'accumulate' names an in-out, whose gradient takes the place of the incoming one"
+                                   : "'accumulate' names an array whose gradient is not asked for",
+                    .program = program.name,
+                    .array = name,
+                    .hint = updated ? "add its gradient up in the caller" : "name it in 'wrt' as well",
+                    .location = array->location});
+}
+
 /// One loop per dimension around `body(indices)`.
 template <class Body>
 Stmt for_each_element(const Array& array, const Body& body) {
@@ -102,6 +117,7 @@ Uses uses_of(const Stmt& body) {
 
 bool Request::wants(const Array& array) const { return contains(wrt, array); }
 bool Request::given(const Array& array) const { return contains(of, array); }
+bool Request::accumulates(const Array& array) const { return contains(accumulated, array); }
 
 Request resolve_request(const ir::Program& program, const GradientOptions& options) {
   Request request;
@@ -112,6 +128,7 @@ Request resolve_request(const ir::Program& program, const GradientOptions& optio
     if (options.wrt.empty() && array->role != ArrayRole::Output) request.wrt.push_back(array);
     if (options.of.empty() && array->role != ArrayRole::Input) request.of.push_back(array);
   }
+  for (const std::string& name : options.accumulate) request.accumulated.push_back(checked_sum(program, name, request));
   return request;
 }
 
@@ -185,12 +202,13 @@ ir::Program backward_program(const Prepared& prepared, const Stmt& sweep, const 
       if (!wanted && !given) continue;
       const Array like = ir::make_array_like(array, "d_" + array->name, value_type(array->type), ArrayRole::Local);
       if (wanted && given) declare(like, ArrayRole::InOut);
+      else if (prepared.request.accumulates(array)) declare(like, ArrayRole::InOut);
       else if (wanted) prologue.push_back(zero_fill(declare(like, ArrayRole::Output)));
       else declare(like, ArrayRole::Input);
       continue;
     }
     const Array& adjoint = it->second;
-    if (wanted && given) {
+    if ((wanted && given) || prepared.request.accumulates(array)) {
       renamed[adjoint] = declare(adjoint, ArrayRole::InOut);
     } else if (wanted) {
       renamed[adjoint] = declare(adjoint, ArrayRole::Output);

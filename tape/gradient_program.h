@@ -13,9 +13,11 @@ struct Request {
   std::vector<ir::Array> wrt, of;
   bool wants(const ir::Array& array) const;  // in `wrt`
   bool given(const ir::Array& array) const;  // in `of`
+  std::vector<ir::Array> accumulated = {};   // of `wrt`: the gradient is added to what there is
+  bool accumulates(const ir::Array& array) const;
 };
 
-/// Throws UsageError for unknown names, wrong roles and non-float arrays.
+/// Throws UsageError for unknown names, wrong roles, non-float arrays, and what cannot be accumulated.
 Request resolve_request(const ir::Program& program, const GradientOptions& options);
 
 /// A program made ready for differentiation: products of active arrays spelled out, shared values named.
@@ -25,6 +27,7 @@ struct Prepared {
   Activity activity;
   ArrayMap adjoints;  // active array -> its adjoint, named d_<name>; a Local unless the array is a program array
   std::set<ir::Array> named;  // locals that only name parts of what the user wrote as one value (see name_values.h)
+  std::set<std::string> taken = {};  // names that tapes may not have, other than those in the program
 };
 
 /// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.

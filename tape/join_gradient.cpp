@@ -5,6 +5,7 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -25,6 +26,9 @@ void check(const Gradient& gradient) {
   if (gradient.variant == Variant::NaiveTape)
     refuse(forward, "a gradient with a run-time stack is no ordinary program",
            "use Variant::Restructured, whose gradient can be differentiated again");
+  if (gradient.max_tape_bytes > 0)
+    refuse(forward, "the lengths of this gradient's segments are found before each run, which is no ordinary program",
+           "leave max_tape_bytes out");
   if (!ir::is_empty(gradient.sizing.ir().body))
     refuse(forward, "the extents of this gradient's tape depend on data, which those of no local array may",
            "promise a largest trip count with at_most, so that the tape has extents in sizes");
@@ -93,6 +97,10 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   for (const ir::Symbol& theirs : backward.sizes) {
     for (const ir::Symbol& ours : forward.sizes)
       if (theirs.name == ours.name && !(theirs == ours)) sizes[theirs] = ir::var(ours);
+    // The number of incoming gradients is one of the backward program's alone.
+    if (std::none_of(forward.sizes.begin(), forward.sizes.end(),
+                     [&](const ir::Symbol& ours) { return ours.name == theirs.name; }))
+      result.sizes.push_back(theirs);
   }
   result.body = ir::replace_arrays(ir::block({forward.body, ir::substitute(backward.body, sizes)}), arrays.replaced);
   for (const ir::Array& tape : arrays.tapes) result.body = ir::allocate(tape, result.body);

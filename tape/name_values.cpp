@@ -67,7 +67,8 @@ bool is_call(const Expr& e) {
     case UnaryOp::Floor:
     case UnaryOp::Ceil:
     case UnaryOp::RoundF16:
-    case UnaryOp::RoundBF16: return false;
+    case UnaryOp::RoundBF16:
+    case UnaryOp::Stop: return false;
     default: return true;
   }
 }

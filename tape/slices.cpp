@@ -20,7 +20,7 @@ constexpr std::int64_t most_elements = 64;  // of an array that is computed agai
 /// something is often in a cache.
 double price_of(const Expr& e) {
   constexpr double division = 6, function = 16, gathered = 8;
-  if (const auto* n = e.as<ir::Unary>()) return n->op == ir::UnaryOp::Neg ? 1 : function;
+  if (e.kind() == ir::Kind::Unary) return operations_of(e) > 1 ? function : operations_of(e);
   if (const auto* n = e.as<ir::Binary>())
     return n->op == ir::BinaryOp::Pow ? function : n->op == ir::BinaryOp::Div ? division : 1;
   const auto* load = e.as<ir::Load>();

@@ -1,4 +1,5 @@
 // Forward mode: every store is preceded by the store of its tangent.
+#include "tape/directions.h"
 #include "tape/gradient_program.h"
 
 #include "dsl/frontend/out_of_memory.h"
@@ -28,7 +29,11 @@ class TangentRewriter final : public ir::Rewriter {
     if (const auto* r = s.as<ir::Reduce>(); r && tangents_.count(r->array)) {
       const Expr value = tangent_of(r->value);
       if (!value) return s;
-      return ir::block({ir::reduce(tangents_.at(r->array), r->indices, r->op, value, r->location), s});
+      std::vector<Stmt> sums;
+      for (const Expr& term : terms_of(r->value, value))
+        sums.push_back(ir::reduce(tangents_.at(r->array), r->indices, r->op, term, r->location));
+      sums.push_back(s);
+      return ir::block(std::move(sums));
     }
     if (const auto* l = s.as<ir::Allocate>(); l && tangents_.count(l->array))
       return ir::allocate(tangents_.at(l->array), rewrite_children(s), l->location);
@@ -43,13 +48,29 @@ class TangentRewriter final : public ir::Rewriter {
     });
   }
 
+  /// A sum of products of two elements has two of them as its tangent, each of which may be a product of matrices.
+  static std::vector<Expr> terms_of(const Expr& value, const Expr& tangent) {
+    const auto* product = value.as<ir::Binary>();
+    const auto* both = tangent.as<ir::Binary>();
+    const auto is_element = [](const Expr& e) { return e.kind() == ir::Kind::Load; };
+    const bool split = product && both && product->op == ir::BinaryOp::Mul && both->op == ir::BinaryOp::Add &&
+                       is_element(product->a) && is_element(product->b);
+    return split ? std::vector{both->a, both->b} : std::vector{tangent};
+  }
+
   tape::ArrayMap tangents_;
 };
 
-Program tangent_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared = tape::prepare(program.ir(), options);
+}  // namespace
+
+ir::Program tape::tangent_along(const ir::Program& program, const GradientOptions& options, const Expr& count) {
+  const tape::Prepared prepared = tape::prepare(program, options);
   ir::Program result = prepared.program;
   result.name += "_tangent";
+  const auto derivative = [&](const Array& array, const std::string& name, ScalarType type, ir::ArrayRole role) {
+    return count ? tape::array_of_directions(array, name, type, role, count)
+                 : ir::make_array_like(array, name, type, role);
+  };
 
   tape::ArrayMap tangents;
   std::vector<Stmt> prologue;
@@ -64,7 +85,7 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
                                                : ir::ArrayRole::Local;
     // A wanted in-out that is not an output of interest is written by the program but only read by the caller.
     const bool copied = role == ir::ArrayRole::Input && array->role == ir::ArrayRole::InOut && active;
-    const Array t = ir::make_array_like(array, "t_" + array->name, value_type(array->type), role);
+    const Array t = derivative(array, "t_" + array->name, value_type(array->type), role);
     if (role != ir::ArrayRole::Local) result.arrays.push_back(t);
     Array used = t;
     if (copied) {
@@ -78,22 +99,24 @@ Program tangent_within_memory(const Program& program, const GradientOptions& opt
   }
   for (const auto& [array, adjoint] : prepared.adjoints) {
     if (tangents.count(array)) continue;
-    tangents[array] =
-        ir::make_array("t_" + array->name, adjoint->type, array->shape, ir::ArrayRole::Local, array->location);
+    tangents[array] = derivative(array, "t_" + array->name, adjoint->type, ir::ArrayRole::Local);
   }
   const Stmt body = tape::expand_reductions(prepared.program.body, {ir::ReduceOp::Min, ir::ReduceOp::Max},
                                             [&](const Array& a) { return tangents.count(a) != 0; });
-  prologue.push_back(TangentRewriter(std::move(tangents)).rewrite(body));
+  prologue.push_back(count ? tape::along_directions(body, {count, std::move(tangents), true})
+                           : TangentRewriter(std::move(tangents)).rewrite(body));
   result.body = ir::block(std::move(prologue));
   tape::refuse_equal_names(result);
   for (const Array& local : locals) result.body = ir::allocate(local, result.body, local->location);
-  return Program(std::make_shared<const ir::Program>(std::move(result)));
+  return result;
 }
 
-}  // namespace
-
 Program tangent(const Program& program, const GradientOptions& options) {
-  return reporting_memory(program.name(), [&] { return tangent_within_memory(program, options); });
+  return reporting_memory(program.name(), [&] {
+    ir::Program sized = program.ir();
+    const Expr count = options.directions.empty() ? Expr{} : tape::count_directions(sized, options.directions);
+    return Program(std::make_shared<const ir::Program>(tape::tangent_along(sized, options, count)));
+  });
 }
 
 }  // namespace loopgrad

@@ -31,6 +31,7 @@ TapePlan::TapePlan(const Prepared& prepared, Report& report)
     primal_.insert(array);
     names_.insert(array->name);
   }
+  names_.insert(prepared.taken.begin(), prepared.taken.end());
   build_model();
 }
 

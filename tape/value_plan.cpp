@@ -54,7 +54,10 @@ double elements_of(const Array& array) {
 
 int operations_of(const Expr& e) {
   return ir::visit(e, ir::overloaded{
-                          [](const ir::Unary& n) { return n.op == ir::UnaryOp::Neg ? 1 : operations_of_function; },
+                          [](const ir::Unary& n) {
+                            if (n.op == ir::UnaryOp::Stop) return 0;
+                            return n.op == ir::UnaryOp::Neg ? 1 : operations_of_function;
+                          },
                           [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operations_of_function : 1; },
                           [](const ir::Fma&) { return 2; },
                           [](const ir::Load&) { return 1; },

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/printer.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/poly/unflatten.h"
 #include "transforms/bounds/bound_accesses.h"
@@ -114,6 +115,10 @@ auto adder(std::vector<Pass>& list, Part part) {
   };
 }
 
+ir::Program without_stops(const ir::Program& program, PassContext&) {
+  return ir::with_body(program, ir::without_stops(program.body));
+}
+
 /// Says which arguments are no longer what callers declared.
 ir::Program matrices(const ir::Program& program, PassContext& context) {
   ir::Program result = poly::unflatten(program);
@@ -133,7 +138,8 @@ ir::Program matrices(const ir::Program& program, PassContext& context) {
 
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Bounds);
-  add("known_bounds", plain<ir::with_known_bounds>, "first: bounds that are read once are known to all passes");
+  add("without_stops", without_stops, "first: where derivatives end is settled, and no pass needs to look through it");
+  add("known_bounds", plain<ir::with_known_bounds>, "early: bounds that are read once are known to all passes");
   add("unflatten", matrices, "before anything asks which elements are touched");
   if (options.bounded == Bounded::Nothing) return;
   const auto trips = [](const ir::Program& program, PassContext& context) {

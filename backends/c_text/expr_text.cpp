@@ -80,6 +80,7 @@ std::string function_name(Op op, const char* name, EmitState& state) {
 }
 
 std::string unary_text(const Unary& n, EmitState& state, Level surrounding) {
+  if (n.op == UnaryOp::Stop) return text_of(n.a, state, surrounding);
   if (n.op == UnaryOp::Neg && may_overflow(n.type, {n.a}, state)) {
     state.helpers.insert(Helper::Wrapping);
     return call("wrapping_sub", int_const(0, n.type), n.a, state);

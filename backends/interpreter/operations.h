@@ -75,6 +75,7 @@ auto with_float_unary(ir::UnaryOp op, Use&& use) {
     case Ceil: return use([](T a) { return std::ceil(a); });
     case RoundF16: return use([](T a) { return rounded_to<F16Format>(a); });
     case RoundBF16: return use([](T a) { return rounded_to<BF16Format>(a); });
+    case Stop: return use([](T a) { return a; });
     case Not: break;
   }
   throw InternalError(std::string("'") + name_of(op) + "' of a floating point value");
@@ -125,7 +126,7 @@ auto with_comparison(ir::BinaryOp op, Use&& use) {
 /// Operations that a WorkCount counts when their operands are floating point.
 inline bool is_flop(ir::UnaryOp op) {
   using enum ir::UnaryOp;
-  return op != Neg && op != Abs && op != Not && op != RoundF16 && op != RoundBF16;
+  return op != Neg && op != Abs && op != Not && op != RoundF16 && op != RoundBF16 && op != Stop;
 }
 
 /// Calls `use.template operator()<T>()` with the C++ type of values of `type`.

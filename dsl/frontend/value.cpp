@@ -184,6 +184,7 @@ Value min(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Min,
 Value max(const Operand& a, const Operand& b) { return arithmetic(BinaryOp::Max, a, b); }
 Value pow(const Operand& base, const Operand& exponent) { return math(BinaryOp::Pow, base, exponent); }
 Value atan2(const Operand& y, const Operand& x) { return math(BinaryOp::Atan2, y, x); }
+Value stop_gradient(const Operand& a) { return math(UnaryOp::Stop, a); }
 Value abs(const Operand& a) { return numeric(UnaryOp::Abs, a); }
 Value sqrt(const Operand& a) { return math(UnaryOp::Sqrt, a); }
 Value exp(const Operand& a) { return math(UnaryOp::Exp, a); }

@@ -203,7 +203,7 @@ Load::Load(Array array_in, std::vector<Expr> indices_in, SourceLocation location
 const char* name_of(UnaryOp op) {
   static const char* const names[] = {"neg", "not",   "abs",   "sqrt",  "exp",  "log",  "sin",  "cos",
                                       "tan", "asin",  "acos",  "atan",  "sinh", "cosh", "tanh", "sigmoid",
-                                      "erf", "log1p", "expm1", "floor", "ceil", "f16",  "bf16"};
+                                      "erf", "log1p", "expm1", "floor", "ceil", "f16",  "bf16", "stop_gradient"};
   return names[static_cast<int>(op)];
 }
 

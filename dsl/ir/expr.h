@@ -54,6 +54,7 @@ enum class UnaryOp : std::uint8_t {
   Ceil,
   RoundF16,  // an f32 rounded to the nearest value of f16 or bf16, ties to even; still an f32
   RoundBF16,
+  Stop,  // the value itself, which to derivatives is a constant; passes do not meet it (see without_stops)
 };
 
 enum class BinaryOp : std::uint8_t {

@@ -217,6 +217,14 @@ Stmt substitute(const Stmt& s, const Substitution& values) {
   return reshaped.empty() ? result : replace_arrays(result, reshaped);
 }
 
+Stmt without_stops(const Stmt& s) {
+  const ExprRewrite drop = [&](const Expr& e) -> std::optional<Expr> {
+    const auto* n = e.as<Unary>();
+    return n && n->op == UnaryOp::Stop ? std::optional(rewrite(n->a, drop)) : std::nullopt;
+  };
+  return rewrite(s, drop);
+}
+
 Stmt with_fresh_names(const Stmt& s) { return s ? FreshNames().rewrite(s) : s; }
 
 Stmt move_elements(const Stmt& s, const ElementMove& move) {

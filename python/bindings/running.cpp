@@ -3,6 +3,7 @@
 
 #include "call.h"
 
+#include <loopgrad/gradcheck.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -77,7 +78,8 @@ class PyGradientExecutable {
   explicit PyGradientExecutable(GradientExecutable executable)
       : executable_(std::move(executable)),
         forward_(executable_.gradient().forward),
-        backward_(executable_.gradient().backward) {}
+        backward_(executable_.gradient().backward),
+        several_(has_directions()) {}
 
   nb::tuple run_forward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
                         bool may_require_grad = false) {
@@ -97,7 +99,7 @@ class PyGradientExecutable {
     return backward_.run(
         objects, sizes, stream,
         [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.backward(a, s, o); },
-        may_require_grad, shape_of);
+        may_require_grad, several_ ? Call::ShapeOf() : shape_of);
   }
   nb::object forward(nb::handle arrays, nb::handle sizes, nb::handle stream, const nb::kwargs& named) {
     Sizes given = sizes_of(sizes);
@@ -122,6 +124,14 @@ class PyGradientExecutable {
   const Call& backward_signature() const { return backward_; }
 
  private:
+  /// Of several incoming gradients: shapes are those of the backward program's own arguments then.
+  bool has_directions() const {
+    for (const ArgumentInfo& d : backward_.arguments())
+      for (const ArgumentInfo& a : forward_.arguments())
+        if (d.name == "d_" + a.name && d.shape.size() != a.shape.size()) return true;
+    return false;
+  }
+
   std::size_t position(const std::string& name) const {
     std::size_t at = 0;
     while (at < forward_.arguments().size() && forward_.arguments()[at].name != name) ++at;
@@ -130,6 +140,7 @@ class PyGradientExecutable {
 
   GradientExecutable executable_;
   Call forward_, backward_;
+  bool several_;
   std::vector<nb::object> remembered_;
 };
 
@@ -162,10 +173,18 @@ PyGradientExecutable compile_for(const Gradient& gradient, const nb::kwargs& opt
   return PyGradientExecutable(compile(gradient, compiling));
 }
 
+Variant variant_named(const std::string& typed) {
+  return named(typed, "variant", {Variant::Restructured, Variant::Atomic, Variant::NaiveTape});
+}
+
 Gradient differentiate_program(const Program& program, const std::vector<std::string>& wrt,
-                               const std::vector<std::string>& of, const std::string& variant) {
-  const GradientOptions options{
-      wrt, of, named(variant, "variant", {Variant::Restructured, Variant::Atomic, Variant::NaiveTape})};
+                               const std::vector<std::string>& of, const std::string& variant,
+                               const std::string& directions, std::int64_t max_tape_bytes) {
+  const GradientOptions options{.wrt = wrt,
+                                .of = of,
+                                .variant = variant_named(variant),
+                                .max_tape_bytes = max_tape_bytes,
+                                .directions = directions};
   nb::gil_scoped_release others_may_run;
   return differentiate(program, options);
 }
@@ -180,21 +199,77 @@ void bind_gradient(nb::module_& m) {
           "joined", [](const Gradient& g, const std::string& prefix) { return joined(g, prefix); },
           nb::arg("prefix") = "g_", "The gradient as one program, which can be differentiated again.");
   m.def("differentiate", &differentiate_program, nb::arg("program"), nb::arg("wrt") = std::vector<std::string>(),
-        nb::arg("of") = std::vector<std::string>(), nb::arg("variant") = "restructured",
-        "The gradient of a program as two programs.");
+        nb::arg("of") = std::vector<std::string>(), nb::arg("variant") = "restructured", nb::arg("directions") = "",
+        nb::arg("max_tape_bytes") = 0,
+        "The gradient of a program as two programs; `directions`: of so many incoming gradients at once.");
   m.def(
       "tangent",
-      [](const Program& program, const std::vector<std::string>& wrt, const std::vector<std::string>& of) {
-        return tangent(program, {.wrt = wrt, .of = of});
-      },
+      [](const Program& program, const std::vector<std::string>& wrt, const std::vector<std::string>& of,
+         const std::string& directions) { return tangent(program, {.wrt = wrt, .of = of, .directions = directions}); },
       nb::arg("program"), nb::arg("wrt") = std::vector<std::string>(), nb::arg("of") = std::vector<std::string>(),
-      "Forward mode: takes t_<x>, gives t_<y>.");
+      nb::arg("directions") = "", "Forward mode: takes t_<x>, gives t_<y>; `directions`: so many at once.");
+  m.def(
+      "jacobian",
+      [](const Program& program, const std::string& of, const std::string& wrt, bool reverse) {
+        return jacobian(program, of, wrt, reverse ? JacobianMode::Reverse : JacobianMode::Forward);
+      },
+      nb::arg("program"), nb::arg("of"), nb::arg("wrt"), nb::arg("reverse") = false,
+      "A program that gives j_<of>_<wrt>: shaped like `of` and a dimension over the elements of `wrt`, or the other "
+      "way "
+      "round.");
+}
+
+Gradcheck check_gradient(const Program& program, const nb::dict& arrays, nb::handle sizes,
+                         const std::vector<std::string>& wrt, const std::vector<std::string>& of,
+                         const std::string& variant, std::int64_t elements, double tolerance, std::uint64_t seed,
+                         const nb::kwargs& options) {
+  const GradcheckOptions checking{.gradient = {.wrt = wrt, .of = of, .variant = variant_named(variant)},
+                                  .compile = options_of(options),
+                                  .elements = elements,
+                                  .tolerance = tolerance,
+                                  .seed = seed};
+  Sizes given = sizes_of(sizes);
+  Call call(program);
+  std::vector<nb::object> objects = call.in_order(arrays, given);
+  Gradcheck result;
+  call.run(
+      objects, given, nb::none(),
+      [&](const Arguments& a, const Sizes& s, const RunOptions&) { result = gradcheck(program, a, s, checking); },
+      true);
+  return result;
+}
+
+void bind_gradcheck(nb::module_& m) {
+  nb::class_<GradcheckFinding>(m, "GradcheckFinding", "What is wrong along one direction, or a kink there.")
+      .def_ro("test", &GradcheckFinding::test)
+      .def_ro("array", &GradcheckFinding::array)
+      .def_ro("element", &GradcheckFinding::element)
+      .def_ro("expected", &GradcheckFinding::expected)
+      .def_ro("found", &GradcheckFinding::found)
+      .def_prop_ro("file", [](const GradcheckFinding& f) { return std::string(f.where.file); })
+      .def_prop_ro("line", [](const GradcheckFinding& f) { return f.where.line; })
+      .def("__str__", [](const GradcheckFinding& f) { return f.text; });
+  nb::class_<Gradcheck>(m, "Gradcheck", "What `gradcheck` found; true when the gradient is right.")
+      .def_prop_ro("ok", &Gradcheck::ok)
+      .def("__bool__", &Gradcheck::ok)
+      .def_ro("directions", &Gradcheck::directions)
+      .def_ro("differences", &Gradcheck::differences)
+      .def_ro("dot_product", &Gradcheck::dot_product)
+      .def_ro("taylor_rate", &Gradcheck::taylor_rate)
+      .def_ro("findings", &Gradcheck::findings)
+      .def_ro("kinks", &Gradcheck::kinks)
+      .def("__str__", &Gradcheck::str);
+  m.def("gradcheck", &check_gradient, nb::arg("program"), nb::arg("arrays"), nb::arg("sizes") = nb::none(),
+        nb::arg("wrt") = std::vector<std::string>(), nb::arg("of") = std::vector<std::string>(),
+        nb::arg("variant") = "restructured", nb::arg("elements") = 64, nb::arg("tolerance") = 0.0, nb::arg("seed") = 1,
+        nb::arg("options"), "Differences, dot product and Taylor tests of a gradient at these arrays (of the host).");
 }
 
 }  // namespace
 
 void bind_running(nb::module_& m) {
   bind_gradient(m);
+  bind_gradcheck(m);
   nb::class_<PyVersioned>(m, "Versioned", "An array with a promise, see `versioned`.")
       .def_ro("array", &PyVersioned::array)
       .def_ro("version", &PyVersioned::version);

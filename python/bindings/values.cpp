@@ -229,6 +229,7 @@ void bind_functions(nb::module_& m) {
   one("cosh", &apply<cosh>);
   one("tanh", &apply<tanh>);
   one("sigmoid", &apply<sigmoid>);
+  one("stop_gradient", &apply<stop_gradient>);
   one("erf", &apply<erf>);
   one("floor", &apply<floor>);
   one("ceil", &apply<ceil>);

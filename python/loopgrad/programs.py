@@ -66,11 +66,15 @@ def compile_gradient(
     wrt: Sequence[str] = (),
     of: Sequence[str] = (),
     variant: str = "restructured",
+    directions: str = "",
+    max_tape_bytes: int = 0,
     **options: Any,
 ) -> "_core.GradientExecutable":
     """Differentiates and compiles. ``wrt`` and ``of``: all arrays of float type when empty. ``variant``:
-    "restructured", "atomic" or "naive-tape". Options as in ``compile``."""
-    return _core.compile(_core.differentiate(program, list(wrt), list(of), variant), **options)
+    "restructured", "atomic" or "naive-tape". ``directions``: the name of a size, or a number as text: so many incoming
+    gradients at once, in an extra last dimension. ``max_tape_bytes``: loops run again in segments where their tape would
+    take more (0: no limit). Options as in ``compile``."""
+    return _core.compile(_core.differentiate(program, list(wrt), list(of), variant, directions, max_tape_bytes), **options)
 
 
 def _arguments(target, variant, arguments):

@@ -21,6 +21,18 @@ Program squares() {
   return p.build();
 }
 
+/// Four values are kept for each step.
+Program steps() {
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), count = p.size("count");
+  auto x = p.inout<float>("x", {n});
+  for (auto t : p.loop("t", 0, count)) {
+    (void)t;
+    for (auto i : p.loop("i", 0, n)) x(i) = x(i) * x(i);
+  }
+  return p.build();
+}
+
 struct Case {
   Target target;
   Variant variant;
@@ -256,6 +268,23 @@ TEST(OneMap, ServesForwardAndBackward) {
   Arguments more = all;
   more["z"] = all.at("x");
   EXPECT_THROW(gradient.forward(more), UsageError);
+}
+
+/// As soon as sizes are known, before anything is written; fewer steps fit.
+TEST(TapeBudget, ARunThatTakesMoreIsRefused) {
+  for (const Target target : {Target::Interpreter, Target::OpenMP}) {
+    GradientExecutable run = compile_gradient(steps(), {.max_tape_bytes = 120}, {.target = target});
+    std::vector<float> x = {1, 1.5F, 1.25F, 0.5F}, d = {1, 1, 1, 1};
+    const Arguments arguments = {{"x", view(x.data(), {4})}, {"d_x", view(d.data(), {4})}};
+    expect_error<RuntimeError>(ErrorCode::OutOfMemory,
+                               {"the tape takes at least", "more than max_tape_bytes = 120", "steps_forward"}, [&] {
+                                 run.forward(arguments, {{"count", 1000}});
+                               });
+    EXPECT_EQ(x[1], 1.5F);
+    run.forward(arguments, {{"count", 9}});
+    run.backward(arguments, {{"count", 9}});
+    EXPECT_EQ(d[0], 512);
+  }
 }
 
 }  // namespace

@@ -63,16 +63,23 @@ class Checker {
     Arrays primal = copy(start_);
     run(program_, primal);
     for (const Variant variant : {Variant::NaiveTape, Variant::Restructured}) {
-      const AssertionResult result = check_variant(variant, primal);
+      const AssertionResult result = check_variant(variant, primal, 0);
+      if (!result) return result;
+    }
+    // As little memory as there is a way for, and about half of what the tape takes.
+    for (const std::int64_t most : {std::int64_t{1}, tape_bytes_ / 2 + 1}) {
+      const AssertionResult result = check_variant(Variant::Restructured, primal, most);
       if (!result) return result;
     }
     return AssertionSuccess();
   }
 
  private:
-  AssertionResult check_variant(Variant variant, const Arrays& primal) {
+  /// `most_bytes`: of the tape; 0: no limit.
+  AssertionResult check_variant(Variant variant, const Arrays& primal, std::int64_t most_bytes) {
     GradientOptions options = inputs_.options;
     options.variant = variant;
+    options.max_tape_bytes = most_bytes;
     const Gradient gradient = differentiate(program_, options);
     const std::string text =
         fmt::format("\nvariant {}\n{}\n{}", name_of(variant), gradient.forward.str(), gradient.backward.str());
@@ -88,8 +95,8 @@ class Checker {
         return AssertionFailure() << "forward changes the primal result '" << name << "'" << text;
     }
 
-    Arrays seeds;
-    add_gradients(gradient.backward, sizes, seeds);
+    Arrays seeds = copy(seeds_);
+    if (most_bytes == 0) add_gradients(gradient.backward, sizes, seeds = {});
     Arrays given = copy(seeds);
     Arrays before = copy(state);
     for (const auto& [name, array] : seeds) state[name] = array;
@@ -99,8 +106,29 @@ class Checker {
       if (std::memcmp(array.data(), state.at(name).data(), array.bytes()) != 0)
         return AssertionFailure() << "backward changed '" << name << "'" << text;
     }
+    if (variant == Variant::Restructured && most_bytes > 0) {
+      const AssertionResult same = compare_bits(given, state);
+      return same ? same : AssertionFailure() << same.message() << " with a budget of " << most_bytes << text;
+    }
+    seeds_ = copy(given);
+    for (const auto& [name, seed] : given) unlimited_[name] = state.at(name);
+    for (const auto& [name, array] : before)
+      if (!primal.count(name)) tape_bytes_ += static_cast<std::int64_t>(array.bytes());
     const AssertionResult result = compare(given, state);
     return result ? result : AssertionFailure() << result.message() << text;
+  }
+
+  /// With the gradient that has all of its tape.
+  AssertionResult compare_bits(const Arrays& gradients, const Arrays& state) const {
+    for (const auto& [name, seed] : gradients) {
+      const HostArray &expected = unlimited_.at(name), &found = state.at(name);
+      if (std::memcmp(expected.data(), found.data(), found.bytes()) == 0) continue;
+      for (std::int64_t k = 0; k < found.size(); ++k)
+        if (expected.get(k) != found.get(k))
+          return AssertionFailure() << fmt::format("{}[{}] is {:.17g}, and {:.17g} without a budget", name, k,
+                                                   found.get(k), expected.get(k));
+    }
+    return AssertionSuccess();
   }
 
   /// Every element of every gradient against the directional derivative along its unit vector.
@@ -239,6 +267,8 @@ class Checker {
   const Program& program_;
   const Inputs& inputs_;
   Arrays start_;
+  Arrays seeds_, unlimited_;     // of the last backward run without a budget: what it was given and what it left
+  std::int64_t tape_bytes_ = 0;  // of the runs without one
   std::mt19937_64 random_{42};
   std::uniform_real_distribution<double> uniform_{0.25, 1.25};
 };

@@ -126,7 +126,7 @@ def test_named_values_tables_and_strides():
             y[i] = old
 
     text = recorded(body)
-    assert "  weights[1] = 0.75\n" in text and " old = " in text
+    assert "\nweights[1] = 0.75\n" in text and " old = " in text
     run = lg.compile(lg.program(name="p")(body), target="interpreter")
     x, y = np.arange(1, 6, dtype=np.float32), np.zeros(5, np.float32)
     run(x=x, y=y)

@@ -254,6 +254,49 @@ def test_a_gradient_is_programs():
     assert "t_x" in {a.name for a in tangent.arguments}
 
 
+def squares():
+    @lg.program
+    def squares(p):
+        n = p.size("n")
+        x, y = p.input("x", (n,), lg.f64), p.output("y", (n,), lg.f64)
+        for i in p.loop("i", n):
+            y[i] = x[i] * x[i] + lg.abs(x[0])
+
+    return squares
+
+
+def test_a_jacobian_in_both_modes():
+    x = np.array([1.0, 2.0, 3.0])
+    expected = np.diag(2 * x) + np.outer(np.ones(3), [1, 0, 0])
+    forward = lg.compile(lg.jacobian(squares(), "y", "x"))(x=x)
+    np.testing.assert_allclose(forward.j_y_x, expected)
+    reverse = lg.compile(lg.jacobian(squares(), of="y", wrt="x", reverse=True))(x=x)
+    np.testing.assert_allclose(reverse.j_y_x, expected.T)
+
+
+def test_several_directions_at_once():
+    x, t_x = np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(3, 2)
+    jacobian = np.diag(2 * x) + np.outer(np.ones(3), [1, 0, 0])
+    tangents = lg.compile(lg.tangent(squares(), directions="k"))(x=x, t_x=t_x)
+    np.testing.assert_allclose(tangents.t_y, jacobian @ t_x)
+    gradient = lg.compile_gradient(squares(), directions="2")
+    gradient.forward(x=x)
+    np.testing.assert_allclose(gradient.backward(d_y=t_x), jacobian.T @ t_x)
+
+
+def test_gradcheck_finds_kinks_and_says_where():
+    assert lg.gradcheck(squares(), {"x": np.array([1.0, 2.0, 3.0])}, wrt=["x"], target="interpreter")
+    check = lg.gradcheck(squares(), {"x": np.array([0.0, 2.0, 3.0])}, target="interpreter")
+    assert check.ok and "Taylor" in str(check)
+    kink = check.kinks[0]
+    assert (kink.array, kink.element, os.path.basename(kink.file)) == ("x", 0, "test_running.py")
+    assert "abs at " in str(kink)
+    rounded = lg.gradcheck(convolution(lg.f32), {"x": np.ones(7, np.float32) / 3, "w": np.ones(3, np.float32) / 7}, tolerance=1e-15)
+    assert not rounded and rounded.findings[0].test == "dot product"
+    with pytest.raises(lg.UsageError, match="does not follow"):
+        lg.gradcheck(squares(), {})
+
+
 def test_all_built_in_programs_are_there():
     for name in lg.builtin_names():
         assert lg.builtin(name).name == name
@@ -274,3 +317,26 @@ def test_programs_of_a_library():
     np.testing.assert_array_equal(g.backward(d_y=np.ones(3, np.float32)), [0, 1, 1, 1])
     with pytest.raises(lg.UsageError, match="has no programs"):
         lg.load(lg._core.__file__)
+
+
+def test_a_budget_for_the_tape_gives_the_same_gradient():
+    @lg.program
+    def steps(p):
+        n, count = p.size("n"), p.size("count")
+        x = p.inout("x", n, dtype=lg.f64)
+        for t in p.loop("t", 0, count):
+            for i in p.loop("i", 0, n):
+                x[i] = x[i] + 0.1 * lg.sin(x[i])
+
+    def gradient(**options):
+        g = lg.compile_gradient(steps, **options)
+        x, d = np.linspace(0, 1, 4), np.ones(4)
+        g.forward(x=x, sizes={"count": 100})
+        g.backward(x=x, d_x=d, sizes={"count": 100})
+        return d, g.tape_bytes
+
+    (all_saved, whole), (in_segments, part) = gradient(), gradient(max_tape_bytes=1000)
+    assert whole >= 100 * 4 * 8 and part <= 1000
+    np.testing.assert_array_equal(all_saved, in_segments)
+    with pytest.raises(lg.Error, match="at least"):
+        gradient(max_tape_bytes=100)

@@ -101,11 +101,14 @@ HostArray copy_of(const HostArray& array) {
   return copy;
 }
 
-HostArray as_f64(const HostArray& array) {
-  if (!is_float(array.type())) return copy_of(array);
-  HostArray copy(ScalarType::F64, array.shape());
+HostArray converted(const HostArray& array, ScalarType type) {
+  HostArray copy(type, array.shape());
   for (std::int64_t i = 0; i < array.size(); ++i) copy.set(i, array.get(i));
   return copy;
+}
+
+HostArray as_f64(const HostArray& array) {
+  return is_float(array.type()) ? converted(array, ScalarType::F64) : copy_of(array);
 }
 
 Arrays make_inputs(const ProgramEntry& entry, const Program& program, const Sizes& sizes, std::uint64_t seed) {
@@ -147,7 +150,6 @@ Arrays make_incoming(const Program& program, const Sizes& sizes, std::uint64_t s
 
 Buffers::Buffers(std::vector<Program> programs, Sizes sizes, Arrays initial, bool f64)
     : programs_(std::move(programs)), sizes_(std::move(sizes)) {
-  for (auto& [name, array] : initial) initial_[name] = f64 ? as_f64(array) : array;
   for (const Program& program : programs_) {
     backend::SizeValues values;  // sizes that data decide are unknown here, but only tape arrays have them
     for (const ir::Symbol& symbol : program.ir().sizes)
@@ -155,6 +157,11 @@ Buffers::Buffers(std::vector<Program> programs, Sizes sizes, Arrays initial, boo
     for (const ir::Array& array : program.ir().arrays)
       if (array->role != ir::ArrayRole::Tape && !arrays_.contains(array->name))
         arrays_[array->name] = allocate(array, values, f64);
+  }
+  for (auto& [name, array] : initial) {
+    const auto it = arrays_.find(name);
+    const bool as_it_is = it == arrays_.end() || it->second.type() == array.type();
+    initial_[name] = as_it_is ? array : converted(array, it->second.type());
   }
   reset();
 }

@@ -14,6 +14,8 @@ using Arrays = std::map<std::string, HostArray>;
 
 /// An array with contents of its own.
 HostArray copy_of(const HostArray& array);
+/// The same numbers as far as the type has them.
+HostArray converted(const HostArray& array, ScalarType type);
 /// The same numbers as f64 when the array is of a float type; integers stay.
 HostArray as_f64(const HostArray& array);
 
@@ -34,7 +36,7 @@ Arguments with_versions(Arguments arguments, const Program& program);
 /// Arguments of runs of one or several programs that share arrays by name.
 class Buffers {
  public:
-  /// `initial` holds the contents of inputs and in-outs; with `f64` every float array is f64.
+  /// `initial` holds the contents of inputs and in-outs, of any type; with `f64` every float array is f64.
   Buffers(std::vector<Program> programs, Sizes sizes, Arrays initial, bool f64);
   /// Gives inputs and in-outs their initial contents again; outputs are left as they are.
   void reset();

@@ -1,14 +1,13 @@
 #include "tools/cli/commands.h"
-#include "tools/cli/device_buffers.h"
-#include "tools/cli/directions.h"
+#include "tools/cli/promote.h"
+#include "tools/cli/sides.h"
 #include "tools/cli/table.h"
+#include "tools/cli/target_runs.h"
 
-#include "dsl/ir/visit.h"
+#include <loopgrad/device_array.h>
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 
 namespace loopgrad::cli {
@@ -16,69 +15,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kRoundings = 32;  // that an error of a sum may have, each relative to the sum's terms
+constexpr int kNamedKinks = 3;  // lines about them
 
 struct Row {
   std::string target, variant;
-  double output = 0, forward_mode = 0, difference = 0;  // largest relative errors
-  std::optional<bool> same_bits = {};                   // for 1, 2 and 3 threads or three runs; none where not promised
-  double tolerance = 0;
-  double half_ulp = 0;       // of the type that is computed in
+  Errors errors = {};
+  std::optional<bool> same_bits = {};  // for 1, 2 and 3 threads or three runs; none where not promised
+  Precision precision = {};
   std::string failure = {};  // of a checked run
 
   bool ok() const {
-    return failure.empty() && output <= tolerance && forward_mode <= tolerance &&
-           difference <= std::max(tolerance, kDifferenceTolerance) && same_bits.value_or(true);
+    return failure.empty() && errors.output <= precision.tolerance && errors.forward_mode <= precision.tolerance &&
+           errors.difference <= std::max(precision.tolerance, kDifferenceTolerance) && same_bits.value_or(true);
   }
-  /// The least that an error is relative to, so that one of a few roundings is within the tolerance however far the
-  /// terms cancel.
-  double least_scale(double terms) const { return kRoundings * half_ulp * terms / tolerance; }
 };
-
-/// Never lets a NaN pass.
-double larger(double a, double b) { return std::isnan(b) ? std::numeric_limits<double>::infinity() : std::max(a, b); }
-
-/// What rounding may do to a gradient, for programs of order-one numbers at check sizes.
-void set_precision(Row& row, const Program& program, Target target) {
-  std::size_t narrowest = 8;
-  bool bfloat = false;
-  auto look = [&](const ir::Array& array) {
-    if (is_float(array->type)) narrowest = std::min(narrowest, bytes_of(array->type));
-    bfloat = bfloat || array->type == ScalarType::BF16;
-  };
-  for (const ir::Array& array : program.ir().arrays) look(array);
-  ir::walk_stmts(program.ir().body, [&](const ir::Stmt& s) {
-    if (const auto* local = s.as<ir::Allocate>()) look(local->array);
-  });
-  const bool f64 = target == Target::Interpreter || narrowest == 8;
-  row.tolerance = f64 ? 1e-9 : narrowest == 4 ? 2e-4 : 5e-2;
-  row.half_ulp = f64 ? 0x1p-53 : narrowest == 4 ? 0x1p-24 : bfloat ? 0x1p-9 : 0x1p-12;
-}
 
 std::vector<std::string> results_of(const Problem& problem) {
   std::vector<std::string> names = problem.of;
   for (const std::string& name : problem.wrt) names.push_back("d_" + name);
   return names;
-}
-
-/// Results of one run of a variant. The in-outs' `d_a` is both incoming and result: `inputs` has it for the first.
-Buffers run_variant(const Problem& problem, Variant variant, const CompileOptions& options) {
-  GradientExecutable gradient =
-      compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
-  Arrays initial = problem.inputs;
-  initial.insert(problem.incoming.begin(), problem.incoming.end());
-  Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, problem.sizes, initial, options.f64);
-  if (options.target == Target::Cuda) {
-    DeviceBuffers device(buffers, 2);
-    device.upload();
-    gradient.forward(device.arguments(0), problem.sizes);
-    gradient.backward(device.arguments(1), problem.sizes);
-    device.download();
-    return buffers;
-  }
-  gradient.forward(buffers.arguments(0), problem.sizes);
-  gradient.backward(buffers.arguments(1), problem.sizes);
-  return buffers;
 }
 
 /// What a row of the table runs on: a target, or the interpreter on what a GPU would run.
@@ -89,43 +44,28 @@ struct Where {
   std::string name() const { return gpu_mapped ? "gpu mapping" : name_of(target); }
 };
 
-/// The array whose gradient is not finite, if any.
-std::string not_finite(const Problem& problem, const Buffers& gradient) {
-  for (const std::string& name : problem.wrt) {
-    const HostArray& array = gradient.at("d_" + name);
-    for (std::int64_t i = 0; i < array.size(); ++i)
-      if (!std::isfinite(array.get(i))) return fmt::format("the gradient by '{}' is not finite at element {}", name, i);
-  }
-  return {};
+CompileOptions options_for(const Where& where) {
+  const bool interpreted = where.target == Target::Interpreter;
+  return {.target = where.target,
+          .checked = interpreted,
+          .f64 = interpreted,
+          .gpu_mapped = where.gpu_mapped,
+          .threads = 1,
+          .threads_per_block = where.threads_per_block};
 }
 
 Row check_variant(const Problem& problem, const std::vector<Direction>& directions, const Reference& reference,
                   const Where& where, Variant variant) {
   const Target target = where.target;
   Row row{.target = where.name(), .variant = name_of(variant)};
-  set_precision(row, problem.program, target);
-  const bool interpreted = target == Target::Interpreter;
-  CompileOptions options{.target = target,
-                         .checked = interpreted,
-                         .f64 = interpreted,
-                         .gpu_mapped = where.gpu_mapped,
-                         .threads = 1,
-                         .threads_per_block = where.threads_per_block};
+  row.precision = precision_of(problem.program, target == Target::Interpreter);
+  CompileOptions options = options_for(where);
   try {
     Buffers buffers = run_variant(problem, variant, options);
-    for (const auto& [name, expected] : reference.outputs) {
-      const auto terms = reference.terms.find(name);
-      const double least = terms == reference.terms.end() ? 0 : row.least_scale(terms->second);
-      row.output = larger(row.output, relative_error(buffers.at(name), expected, least));
-    }
+    row.errors.compare_outputs(row.precision, reference, buffers);
     row.failure = not_finite(problem, buffers);
-    for (const Direction& d : directions) {
-      const double value = along(problem, d, buffers), least = row.least_scale(d.terms);
-      row.forward_mode = larger(row.forward_mode, std::abs(value - d.forward_mode) / std::max(d.scale, least));
-      if (!d.kink)
-        row.difference = larger(row.difference, std::abs(value - d.difference) / std::max(d.difference_scale, least));
-    }
-    if (!interpreted) {
+    for (const Direction& d : directions) row.errors.compare_along(row.precision, d, along(problem, d, buffers));
+    if (target != Target::Interpreter) {
       bool same = true;
       for (int threads : {2, 3}) {
         if (target == Target::OpenMP) options.threads = threads;
@@ -141,6 +81,37 @@ Row check_variant(const Problem& problem, const std::vector<Direction>& directio
   return row;
 }
 
+Row check_tangent(const Problem& problem, const std::vector<Direction>& directions, const Reference& reference,
+                  const Where& where) {
+  Row row{.target = where.name(), .variant = "tangent"};
+  row.precision = precision_of(problem.program, where.target == Target::Interpreter);
+  CompileOptions options = options_for(where);
+  try {
+    const TangentRun run(problem, options);
+    for (const Direction& d : directions) {
+      const Buffers buffers = run.along(d);
+      if (&d == &directions.front()) row.errors.compare_outputs(row.precision, reference, buffers);
+      row.errors.compare_along(row.precision, d, along_incoming(problem, buffers));
+    }
+    if (where.target != Target::Interpreter) {
+      std::vector<std::string> names = problem.of;
+      for (const std::string& name : problem.of) names.push_back("t_" + name);
+      const Direction& dense = directions.back();
+      const std::uint64_t bits = hash_bits(run.along(dense), names);
+      bool same = true;
+      for (int threads : {2, 3}) {
+        if (where.target == Target::OpenMP) options.threads = threads;
+        same = same && hash_bits(TangentRun(problem, options).along(dense), names) == bits;
+      }
+      row.same_bits = same;
+    }
+  } catch (const RuntimeError& error) {
+    if (!is_finding(error)) throw;
+    row.failure = error.what();
+  }
+  return row;
+}
+
 std::string text_of(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells = {
       {"target", "variant", "outputs", "forward mode", "differences", "repeated", "verdict"}};
@@ -148,8 +119,9 @@ std::string text_of(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const bool ran = row.failure.empty();
     auto figure = [&](double value) { return ran ? fmt::format("{:.1e}", value) : "-"; };
-    cells.push_back({row.target, row.variant, figure(row.output), figure(row.forward_mode), figure(row.difference),
-                     row.same_bits ? (*row.same_bits ? "same bits" : "DIFFERENT") : "", row.ok() ? "ok" : "FAIL"});
+    cells.push_back({row.target, row.variant, figure(row.errors.output), figure(row.errors.forward_mode),
+                     figure(row.errors.difference), row.same_bits ? (*row.same_bits ? "same bits" : "DIFFERENT") : "",
+                     row.ok() ? "ok" : "FAIL"});
     if (!ran) failures += fmt::format("{} {}: {}\n", row.target, row.variant, row.failure);
   }
   return table(cells) + failures;
@@ -160,13 +132,28 @@ Json json_of(const Row& row) {
   auto figure = [&](double value) { return ran ? Json(value) : Json(nullptr); };
   return {{"target", row.target},
           {"variant", row.variant},
-          {"output_error", figure(row.output)},
-          {"forward_mode_error", figure(row.forward_mode)},
-          {"difference_error", figure(row.difference)},
-          {"tolerance", row.tolerance},
+          {"output_error", figure(row.errors.output)},
+          {"forward_mode_error", figure(row.errors.forward_mode)},
+          {"difference_error", figure(row.errors.difference)},
+          {"tolerance", row.precision.tolerance},
           {"same_bits", row.same_bits ? Json(*row.same_bits) : Json(nullptr)},
           {"ok", row.ok()},
           {"failure", ran ? Json(nullptr) : Json(row.failure)}};
+}
+
+/// The first kinks, each in a line.
+std::string text_of_kinks(const Problem& problem, const std::vector<Direction>& directions) {
+  const Sides sides(problem.program);
+  std::string text;
+  int lines = 0;
+  for (const Direction& d : directions) {
+    if (!d.kink || lines == kNamedKinks) continue;
+    const std::vector<Side> changed = sides_across(sides, problem, d);
+    if (changed.empty()) continue;
+    ++lines;
+    text += fmt::format("  {}: {}\n", name_of(problem, d), text_of(changed));
+  }
+  return text;
 }
 
 }  // namespace
@@ -174,24 +161,35 @@ Json json_of(const Row& row) {
 int check_program(const Options& options) {
   const ProgramEntry& entry = *options.program;
   const Sizes sizes = sizes_of(options, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes);
-  const Problem problem = make_problem(entry, sizes, options.seed);
+  Problem problem = make_problem(entry, sizes, options.seed);
+  problem.max_tape_bytes = options.max_tape_bytes;
+  const bool second = options.mode == Mode::HessianVector || options.mode == Mode::SecondGradient;
+  const bool forward = options.mode == Mode::Tangent || options.mode == Mode::HessianVector;
+  if (second) {
+    problem = problem_of_gradient(problem);
+    // Second derivatives cancel further than f32 can tell from a mistake: what is looked at is the structure.
+    problem.program = promote_to_f64(problem.program);
+  }
   const int block = options.threads_per_block;
   std::vector<Where> targets = {{Target::Interpreter}, {Target::Interpreter, true, block}, {Target::OpenMP}};
   if (has_cuda()) targets.push_back({Target::Cuda, false, block});
   if (options.target) targets = {{*options.target, false, block}};
 
-  std::vector<Direction> directions = choose_directions(problem);
+  std::vector<Direction> directions = choose_directions(problem, options.elements);
   std::vector<Row> rows;
-  Row oracle{.target = "interpreter", .variant = "forward mode", .tolerance = kDifferenceTolerance};
+  Row oracle{.target = "interpreter", .variant = "forward mode", .precision = {kDifferenceTolerance}};
   {
     tools::Progress progress(static_cast<double>(directions.size() + targets.size() * variants().size()));
     measure_directions(problem, directions, [&] { progress.next("forward mode and differences"); });
-    for (const Direction& d : directions)
-      if (!d.kink)
-        oracle.difference = larger(oracle.difference, std::abs(d.forward_mode - d.difference) / d.difference_scale);
+    for (const Direction& d : directions) oracle.errors.compare_along(oracle.precision, d, d.forward_mode);
     rows.push_back(oracle);
     const Reference reference = reference_outputs(problem);
     for (const Where& where : targets) {
+      if (forward) {
+        progress.next(fmt::format("{} tangent", where.name()));
+        rows.push_back(check_tangent(problem, directions, reference, where));
+        continue;
+      }
       for (Variant variant : variants()) {
         progress.next(fmt::format("{} {}", where.name(), name_of(variant)));
         if (where.gpu_mapped && variant == Variant::NaiveTape) continue;  // has no loops to map
@@ -207,8 +205,8 @@ int check_program(const Options& options) {
       kinks == 0 ? ""
                  : fmt::format(
                        "Differences disagree at a kink or a jump along {} of {} directions (nearby they agree): "
-                       "there forward mode decides.\n",
-                       kinks, directions.size());
+                       "there forward mode decides.\n{}",
+                       kinks, directions.size(), text_of_kinks(problem, directions));
   Json json_rows = Json::array();
   for (const Row& row : rows) json_rows.push_back(json_of(row));
   report(options, text + text_of(rows) + note + (ok ? "" : "MISMATCH\n"),

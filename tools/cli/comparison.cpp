@@ -105,8 +105,7 @@ ComparedVariant measure(const Problem& problem, Variant variant, CompileOptions 
   row.failure = too_long(problem, variant, options.target);
   if (!row.failure.empty()) return row;
   try {
-    GradientExecutable gradient =
-        compile_gradient(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+    GradientExecutable gradient = compile_gradient(problem.program, problem.gradient_options(variant), options);
     Report ignored;
     const ir::Program lowered =
         backend::lower_gradient(gradient.gradient(), options, ignored, ignored).backward.program;
@@ -122,8 +121,7 @@ ComparedVariant measure(const Problem& problem, Variant variant, CompileOptions 
 
 Arrays run_once(const Problem& problem, const Program& program, Variant variant, const CompileOptions& options,
                 bool f64) {
-  GradientExecutable gradient =
-      compile_gradient(program, {.wrt = problem.wrt, .of = problem.of, .variant = variant}, options);
+  GradientExecutable gradient = compile_gradient(program, problem.gradient_options(variant), options);
   Buffers buffers = make_buffers(problem, gradient.gradient(), f64);
   TimedGradient timed(gradient, buffers, options.target);
   timed.run();
@@ -203,7 +201,8 @@ double steps_of_comparison(const Options& options) {
 
 Comparison compare(const Options& options, const Sizes& sizes, tools::Progress& progress) {
   const CompileOptions compiling = compile_options(options, Target::OpenMP, {});
-  const Problem problem = make_problem(*options.program, sizes, options.seed);
+  Problem problem = make_problem(*options.program, sizes, options.seed);
+  problem.max_tape_bytes = options.max_tape_bytes;
   Comparison result;
   result.program = options.program->name;
   result.target = compiling.target;

@@ -6,6 +6,9 @@
 
 #include <loopgrad/error.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +19,6 @@ namespace {
 
 using tools::Random;
 
-constexpr std::int64_t kAllElements = 64;  // of arrays up to this size each element is a direction
 constexpr int kDense = 2;
 constexpr double kHalfUlp = 0x1p-24;       // of f32
 constexpr std::size_t kNoiseSamples = 7;   // directions of an array whose rounding errors are looked at
@@ -46,10 +48,7 @@ double dot(const HostArray& a, const HostArray& b) {
 }
 
 HostArray as_f32(const HostArray& array) {
-  if (!is_float(array.type())) return copy_of(array);
-  HostArray copy(ScalarType::F32, array.shape());
-  for (std::int64_t i = 0; i < array.size(); ++i) copy.set(i, array.get(i));
-  return copy;
+  return is_float(array.type()) ? converted(array, ScalarType::F32) : copy_of(array);
 }
 
 double median(std::vector<double> values) {
@@ -57,6 +56,30 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+Arrays with_tangents(const Problem& problem, const Arrays& inputs, const Arrays& tangent) {
+  Arrays initial = inputs;
+  for (const std::string& name : problem.of)  // in-outs that are not among wrt start with a zero tangent
+    if (initial.contains(name)) initial["t_" + name] = HostArray(ScalarType::F64, initial.at(name).shape());
+  for (const auto& [name, t] : tangent) initial["t_" + name] = t;
+  return initial;
+}
+
+/// The inputs in f64, moved.
+Arrays moved_along(const Arrays& inputs, const Arrays& tangent, double step) {
+  Arrays moved;
+  for (const auto& [name, array] : inputs) moved[name] = as_f64(array);
+  for (const auto& [name, t] : tangent)
+    for (std::int64_t i = 0; i < t.size(); ++i) moved.at(name).set(i, moved.at(name).get(i) + step * t.get(i));
+  return moved;
+}
+
+/// Sum of <incoming, array> over the arrays with that prefix of what `of` names.
+double along_incoming(const Problem& problem, const Buffers& buffers, const std::string& prefix) {
+  double sum = 0;
+  for (const std::string& name : problem.of) sum += dot(problem.incoming.at("d_" + name), buffers.at(prefix + name));
+  return sum;
 }
 
 class Oracle {
@@ -72,25 +95,25 @@ class Oracle {
         primal_run_in_f32_(compile(primal_in_f32_, kSingle)) {}
 
   double forward_mode(const Arrays& inputs, const Arrays& tangent) const {
-    Buffers buffers({tangent_program_}, problem_.sizes, with_tangents(inputs, tangent), true);
+    Buffers buffers({tangent_program_}, problem_.sizes, with_tangents(problem_, inputs, tangent), true);
     tangent_run_.run(buffers.arguments(0), problem_.sizes);
-    return along_incoming(buffers, "t_");
+    return along_incoming(problem_, buffers, "t_");
   }
 
   /// What forward mode is off by when it computes in f32.
   double rounding_error(const Arrays& tangent, double forward_mode) const {
     Arrays initial;
-    for (const auto& [name, array] : with_tangents(problem_.inputs, tangent)) initial[name] = as_f32(array);
+    for (const auto& [name, array] : with_tangents(problem_, problem_.inputs, tangent)) initial[name] = as_f32(array);
     Buffers buffers({tangent_in_f32_}, problem_.sizes, initial, false);
     tangent_run_in_f32_.run(buffers.arguments(0), problem_.sizes);
-    return std::abs(along_incoming(buffers, "t_") - forward_mode);
+    return std::abs(along_incoming(problem_, buffers, "t_") - forward_mode);
   }
 
   /// A kink (of max, abs or a branch) between the two points spoils a difference, and so does a step that is too small:
   /// of several steps the one nearest to forward mode counts.
   double difference(const Arrays& inputs, const Arrays& tangent, double forward_mode, double tolerance) const {
     double best = std::numeric_limits<double>::quiet_NaN();
-    for (double step : {1e-5, 1e-6, 1e-7, 1e-4}) {
+    for (double step : {1e-5, 1e-6, 1e-7, kWidestStep}) {
       double value = (value_at(inputs, tangent, step) - value_at(inputs, tangent, -step)) / (2 * step);
       if (std::isnan(best) || std::abs(value - forward_mode) < std::abs(best - forward_mode)) best = value;
       if (std::abs(best - forward_mode) <= tolerance) break;
@@ -99,10 +122,7 @@ class Oracle {
   }
 
   Buffers primal_at(const Arrays& inputs, const Arrays& tangent, double step) const {
-    Arrays moved;
-    for (const auto& [name, array] : inputs) moved[name] = as_f64(array);
-    for (const auto& [name, t] : tangent)
-      for (std::int64_t i = 0; i < t.size(); ++i) moved.at(name).set(i, moved.at(name).get(i) + step * t.get(i));
+    const Arrays moved = moved_along(inputs, tangent, step);
     Buffers buffers({problem_.program}, problem_.sizes, moved, true);
     primal_run_.run(buffers.arguments(0), problem_.sizes);
     return buffers;
@@ -117,23 +137,8 @@ class Oracle {
   }
 
  private:
-  Arrays with_tangents(const Arrays& inputs, const Arrays& tangent) const {
-    Arrays initial = inputs;
-    for (const std::string& name : problem_.of)  // in-outs that are not among wrt start with a zero tangent
-      if (initial.contains(name)) initial["t_" + name] = HostArray(ScalarType::F64, initial.at(name).shape());
-    for (const auto& [name, t] : tangent) initial["t_" + name] = t;
-    return initial;
-  }
-
-  double along_incoming(const Buffers& buffers, const std::string& prefix) const {
-    double sum = 0;
-    for (const std::string& name : problem_.of)
-      sum += dot(problem_.incoming.at("d_" + name), buffers.at(prefix + name));
-    return sum;
-  }
-
   double value_at(const Arrays& inputs, const Arrays& tangent, double step) const {
-    return along_incoming(primal_at(inputs, tangent, step), "");
+    return along_incoming(problem_, primal_at(inputs, tangent, step), "");
   }
 
   const Problem& problem_;
@@ -204,16 +209,38 @@ Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_
   return problem;
 }
 
-std::vector<Direction> choose_directions(const Problem& problem) {
+Problem problem_of_gradient(const Problem& problem) {
+  const Program program = joined(differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of}));
+  Problem second{program, problem.wrt, {}, problem.sizes, {}, {}, problem.seed};
+  second.inputs = problem.inputs;
+  for (const std::string& name : problem.wrt) second.of.push_back("g_" + name);
+  for (const std::string& name : problem.of) {
+    second.wrt.push_back("g_" + name);
+    second.inputs["g_" + name] = problem.incoming.at("d_" + name);
+  }
+  second.incoming = make_incoming(program, problem.sizes, problem.seed + 1);
+  return second;
+}
+
+std::vector<Direction> choose_directions(const Problem& problem, std::int64_t elements) {
   std::vector<Direction> directions;
   Random random(problem.seed);
   for (const std::string& name : problem.wrt) {
     const std::int64_t size = problem.inputs.at(name).size();
-    for (std::int64_t i = 0; i < std::min(size, kAllElements); ++i)
-      directions.push_back({.array = name, .element = size <= kAllElements ? i : random.below(size)});
+    for (std::int64_t i = 0; i < std::min(size, elements); ++i)
+      directions.push_back({.array = name, .element = size <= elements ? i : random.below(size)});
   }
   for (int i = 0; i < kDense; ++i) directions.push_back({.array = "", .element = i});
   return directions;
+}
+
+std::string name_of(const Problem& problem, const Direction& direction) {
+  if (direction.array.empty()) return "a random direction";
+  const std::vector<std::int64_t>& shape = problem.inputs.at(direction.array).shape();
+  std::vector<std::int64_t> indices(shape.size());
+  std::int64_t rest = direction.element;
+  for (std::size_t k = shape.size(); k-- > 0; rest /= shape[k]) indices[k] = rest % shape[k];
+  return fmt::format("{}[{}]", direction.array, fmt::join(indices, ", "));
 }
 
 void measure_directions(const Problem& problem, std::vector<Direction>& directions, const std::function<void()>& step) {
@@ -247,6 +274,25 @@ double along(const Problem& problem, const Direction& direction, const Buffers& 
   double sum = 0;
   for (const auto& [name, t] : tangent_of(problem, direction)) sum += dot(t, gradient.at("d_" + name));
   return sum;
+}
+
+Line::Line(const Problem& problem, const Direction& direction)
+    : problem_(problem), tangent_(tangent_of(problem, direction)), run_(compile(problem.program, kOracle)) {}
+
+Arrays Line::inputs_at(double step) const { return moved_along(problem_.inputs, tangent_, step); }
+
+double Line::value_at(double step) const {
+  const Buffers buffers({problem_.program}, problem_.sizes, inputs_at(step), true);
+  run_.run(buffers.arguments(0), problem_.sizes);
+  return along_incoming(problem_, buffers, "");
+}
+
+Arrays inputs_along(const Problem& problem, const Direction& direction) {
+  return with_tangents(problem, problem.inputs, tangent_of(problem, direction));
+}
+
+double along_incoming(const Problem& problem, const Buffers& tangents) {
+  return along_incoming(problem, tangents, "t_");
 }
 
 Reference reference_outputs(const Problem& problem) {

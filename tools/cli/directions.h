@@ -4,11 +4,14 @@
 #include "tools/cli/buffers.h"
 #include "tools/support/progress.h"
 
+#include <loopgrad/compile.h>
+
 #include <functional>
 
 namespace loopgrad::cli {
 
 constexpr double kDifferenceTolerance = 1e-5;  // of a central difference in f64
+constexpr double kWidestStep = 1e-4;           // of the steps of differences
 
 /// A direction in the space of the inputs: one element, or all elements at random.
 struct Direction {
@@ -33,12 +36,27 @@ struct Problem {
   Sizes sizes;
   Arrays inputs, incoming;
   std::uint64_t seed = 1;
+  std::int64_t max_tape_bytes = 0;  // of gradients; 0: no limit
+
+  /// The naive tape has no budget.
+  GradientOptions gradient_options(Variant variant) const {
+    return {
+        .wrt = wrt, .of = of, .variant = variant, .max_tape_bytes = variant == Variant::NaiveTape ? 0 : max_tape_bytes};
+  }
 };
 
 Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_t seed);
 
-/// All elements of small arrays, a random choice of large ones, and two dense directions; figures not filled in.
-std::vector<Direction> choose_directions(const Problem& problem);
+/// The gradient of `problem` as a problem of its own: its program is that of `joined`, to be differentiated by what
+/// the gradient is by and by the incoming gradient `g_<y>`, whose contents are those of `problem`.
+Problem problem_of_gradient(const Problem& problem);
+
+/// "x[2, 3]", or "a random direction".
+std::string name_of(const Problem& problem, const Direction& direction);
+
+/// All elements of arrays of up to `elements`, a random choice of as many of larger ones, and two dense directions, the
+/// last of all; figures not filled in.
+std::vector<Direction> choose_directions(const Problem& problem, std::int64_t elements = 64);
 
 /// Fills in the figures by running the tangent program and the program itself in the checked interpreter. `step` is
 /// called before each direction. Throws what checked execution finds.
@@ -46,6 +64,25 @@ void measure_directions(const Problem& problem, std::vector<Direction>& directio
 
 /// The derivative along a direction according to a gradient: `d_<x>` for each x in wrt.
 double along(const Problem& problem, const Direction& direction, const Buffers& gradient);
+
+/// What a gradient is compared with: inputs moved by `step` along a direction, and <incoming, outputs> there.
+class Line {
+ public:
+  /// `problem` must outlive this.
+  Line(const Problem& problem, const Direction& direction);
+  Arrays inputs_at(double step) const;
+  double value_at(double step) const;
+
+ private:
+  const Problem& problem_;
+  Arrays tangent_;
+  Executable run_;
+};
+
+/// The inputs of the tangent program along a direction: those of the problem and `t_<x>`.
+Arrays inputs_along(const Problem& problem, const Direction& direction);
+/// The derivative of <incoming, outputs> according to a run of the tangent program: `t_<y>` for each y in `of`.
+double along_incoming(const Problem& problem, const Buffers& tangents);
 
 /// The outputs according to the checked interpreter in f64, and the magnitude of the terms that they are sums of.
 struct Reference {

@@ -34,6 +34,23 @@ ir::Program estimated(const ir::Program& program, const ir::Program& emitted, co
   return transforms::lower_for(program, lowering, ignored).program;
 }
 
+/// With the lengths of segments that the gradient's own sizing program finds (see max_tape_bytes); sizes that data
+/// decide stay unknown.
+Sizes with_lengths(const Gradient& gradient, const Sizes& sizes) {
+  Sizes all = sizes;
+  std::map<std::string, HostArray> found;
+  Arguments arguments;
+  for (const ir::Array& array : gradient.sizing.ir().arrays) {
+    if (array->role != ir::ArrayRole::Output) return all;
+    found[array->name] = HostArray(array->type, {});
+    arguments[array->name] = found[array->name].view();
+  }
+  if (found.empty()) return all;
+  compile(gradient.sizing, {.target = Target::Interpreter, .checked = false}).run(arguments, sizes);
+  for (const auto& [name, value] : found) all[name] = static_cast<std::int64_t>(value.get(0));
+  return all;
+}
+
 }  // namespace
 
 Explanation explain(const Options& options, Variant variant) {
@@ -42,7 +59,11 @@ Explanation explain(const Options& options, Variant variant) {
   e.program = entry.name;
   e.variant = variant;
   e.sizes = sizes_of(options, entry.sizes);
-  const Gradient gradient = differentiate(entry.build(), {.wrt = entry.wrt, .variant = variant});
+  const Gradient gradient =
+      differentiate(entry.build(), {.wrt = entry.wrt,
+                                    .variant = variant,
+                                    .max_tape_bytes = variant == Variant::NaiveTape ? 0 : options.max_tape_bytes});
+  const Sizes all = with_lengths(gradient, e.sizes);
   const CompileOptions compiling = compile_options(options, Target::OpenMP, e.sizes);
   e.target = compiling.target;
   e.machine = backend::backend_of(compiling.target).machine(compiling);
@@ -54,16 +75,16 @@ Explanation explain(const Options& options, Variant variant) {
     const Program& program = is_forward ? gradient.forward : gradient.backward;
     ExplainedProgram part;
     part.name = is_forward ? "forward" : "backward";
-    part.work = count_work(program, e.sizes, no_inputs, WorkCounter::Unknown::Likely);
+    part.work = count_work(program, all, no_inputs, WorkCounter::Unknown::Likely);
     part.decisions = is_forward ? forward : backward;
-    part.parts = parts_of(estimated(program.ir(), emitted, compiling, variant), e.sizes, e.machine);
-    part.work_bytes = bytes_of_locals(emitted, e.sizes);
+    part.parts = parts_of(estimated(program.ir(), emitted, compiling, variant), all, e.machine);
+    part.work_bytes = bytes_of_locals(emitted, all);
     part.atomics = count_atomics(emitted);
     part.parallel_loops = count_parallel_loops(emitted);
     e.remarks.insert(e.remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
     e.programs.push_back(std::move(part));
   }
-  e.tape = tape_table(gradient, e.sizes);
+  e.tape = tape_table(gradient, all);
   return e;
 }
 

@@ -17,14 +17,16 @@ namespace {
 
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule,
-                       facts = "verify";
+                       facts = "verify", mode = "gradient";
   std::vector<std::string> sizes;
-  std::string threads = "0", block = "0", seed = "1", seconds, count = "0", jobs = "0", compiled = "10", features;
+  std::string threads = "0", block = "0", elements = "64", seed = "1", seconds, count = "0", jobs = "0",
+              compiled = "10", features;
   std::vector<std::string> without;
   bool keep_going = false, versioned = false;
   bool clear = false;
   std::string out, name, details, remarks, sweep, plot;
   bool measure = false;
+  std::uint64_t max_tape_bytes = 0;
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -150,6 +152,12 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                 {"loops", Stage::Loops},
                                 {"schedule", Stage::Schedule},
                                 {"code", Stage::Code}});
+  options.mode = named<Mode>(raw.mode, "mode",
+                             {{"gradient", Mode::Gradient},
+                              {"tangent", Mode::Tangent},
+                              {"hessian-vector", Mode::HessianVector},
+                              {"second-gradient", Mode::SecondGradient}});
+  options.elements = whole_number(raw.elements, "--elements", 0, 1'000'000);
   std::vector<std::pair<std::string, Variant>> by_name;
   for (Variant variant : variants()) by_name.emplace_back(name_of(variant), variant);
   options.variant = named(raw.variant, "variant", by_name);
@@ -169,6 +177,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                {{name_of(Facts::Verify), Facts::Verify},
                                 {name_of(Facts::Trust), Facts::Trust},
                                 {name_of(Facts::CheckAccesses), Facts::CheckAccesses}});
+  options.max_tape_bytes = static_cast<std::int64_t>(raw.max_tape_bytes);
   options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
@@ -293,6 +302,16 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
           ->allow_extra_args(false);
     } else {
       add_run_options(sub, raw);
+    }
+    if (row.command != Command::Emit)
+      sub.add_option("--max-tape-bytes", raw.max_tape_bytes,
+                     "of the gradient, e.g. 512MiB: loops run again where their tape would take more (0: no limit)")
+          ->transform(CLI::AsSizeValue(false));
+    if (row.command == Command::Check) {
+      sub.add_option("--mode", raw.mode,
+                     "gradient, tangent (forward mode), hessian-vector (forward mode of the gradient) or "
+                     "second-gradient (the gradient's gradient)");
+      sub.add_option("--elements", raw.elements, "so many elements of each array are directions of their own (64)");
     }
     if (row.command == Command::Explain) {
       sub.add_flag("--details{all}", raw.details, "tables of all decisions, or of --details=tape,sums,loops,remarks")

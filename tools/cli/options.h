@@ -11,6 +11,8 @@
 namespace loopgrad::cli {
 
 enum class Command { List, Show, Explain, Report, Emit, Check, Compare, Fuzz, Cache };
+/// What `check` checks: a gradient, forward mode, or either of them applied to the gradient as one program.
+enum class Mode { Gradient, Tangent, HessianVector, SecondGradient };
 enum class Stage { Program, Adjoint, Summation, Loops, Schedule, Code };
 
 /// What `fuzz` takes besides a seed and a target.
@@ -34,6 +36,8 @@ struct Options {
   Command command = Command::List;
   const ProgramEntry* program = nullptr;  // null for `list`, `fuzz` and `cache`
   Stage stage = Stage::Program;
+  Mode mode = Mode::Gradient;    // of `check`
+  std::int64_t elements = 64;    // of `check`: so many of each array are directions of their own
   std::optional<Target> target;  // not given: each command has its own default
   Variant variant = Variant::Restructured;
   std::optional<Variant> only;  // of `compare`: not given: all
@@ -43,6 +47,7 @@ struct Options {
   Facts facts = Facts::Verify;                     // of `compare` and `emit`
   bool versioned = false;                          // of `compare`
   loopgrad::Schedule schedule, backward_schedule;  // of `show`: of the forward and the backward program
+  std::int64_t max_tape_bytes = 0;                 // of `show`, `explain`, `check` and `compare`; 0: no limit
   std::uint64_t seed = 1;
   FuzzOptions fuzz;
   std::string out,

@@ -29,7 +29,8 @@ std::string lowered(const Gradient& gradient, const CompileOptions& options, bac
 std::string text_of(const Options& options) {
   Program program = options.program->build();
   if (options.stage == Stage::Program) return program.str();
-  GradientOptions gradient_options{.wrt = options.program->wrt, .variant = options.variant};
+  GradientOptions gradient_options{
+      .wrt = options.program->wrt, .variant = options.variant, .max_tape_bytes = options.max_tape_bytes};
   const Target fallback = options.stage == Stage::Code ? Target::OpenMP : Target::Interpreter;
   const CompileOptions compiling = compile_options(options, fallback, sizes_of(options, options.program->sizes));
   const Gradient gradient = differentiate(program, gradient_options);

@@ -1,6 +1,7 @@
 #include "tools/fuzz/check.h"
 
 #include "dsl/ir/visit.h"
+#include "tools/fuzz/derivative_modes.h"
 #include "tools/fuzz/false_facts.h"
 #include "tools/fuzz/reference.h"
 #include "tools/fuzz/schedules.h"
@@ -36,9 +37,18 @@ struct Plan {
     schedule_backward = random.below(2) == 0;
     false_fact = chance(30);
     twice = chance(8);
+    // Drawn apart, so that what was drawn before they were there stays as it is.
+    tools::Random modes(seed * 17 + 9);
+    const auto mode = [&](std::int64_t percent) { return modes.below(100) < percent || everything; };
+    tangent_cpu = mode(20);
+    tangent_gpu = mode(15);
+    at_once = mode(20);
+    at_once_form = modes.below(3);
   }
   bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
   bool schedule, schedule_backward, false_fact, twice;
+  bool tangent_cpu, tangent_gpu, at_once;
+  std::int64_t at_once_form;
 };
 
 /// Programs that are larger are not differentiated twice: it would take minutes.
@@ -69,6 +79,7 @@ class Checker {
       stage_ = "tangent";
       reference_.run_tangent(8);
       gradients();
+      derivative_modes();
     } catch (const DifferentiationError& error) {
       outcome.refusal = error.what();
     } catch (const std::exception& error) {
@@ -192,6 +203,28 @@ class Checker {
     }
     if (plan_.schedule && plan_.schedule_backward && !is_late()) scheduled_gradient(gradient);
     if (plan_.twice && !is_late()) twice(gradient);
+  }
+
+  void derivative_modes() {
+    const auto tangent_for = [&](Form form) {
+      if (is_late()) return;
+      stage_ = fmt::format("tangent{}", label(form));
+      tried("check: " + stage_);
+      note_left_out(form);
+      check_tangent(reference_, {form, case_.left_out, case_.seed + 19});
+    };
+    if (plan_.tangent_cpu) tangent_for(Form::Cpu);
+    if (plan_.tangent_gpu) tangent_for(Form::Gpu);
+    if (!plan_.at_once || is_late()) return;
+    constexpr Form all[] = {Form::AsWritten, Form::Cpu, Form::Gpu};
+    const ModeRun how{all[plan_.at_once_form], case_.left_out, case_.seed + 23};
+    note_left_out(how.form);
+    stage_ = fmt::format("tangents at once{}", label(how.form));
+    tried("check: " + stage_);
+    check_tangents_at_once(reference_, how);
+    stage_ = fmt::format("adjoints at once{}", label(how.form));
+    tried("check: " + stage_);
+    check_adjoints_at_once(reference_, how);
   }
 
   std::vector<Form> forms() const {

@@ -14,8 +14,9 @@ using namespace ir;
 /// Powers by integers are products, but in an order of the target's.
 bool is_approximated(const Expr& e) {
   if (const auto* n = e.as<Unary>()) {
-    static constexpr UnaryOp exact[] = {UnaryOp::Neg,   UnaryOp::Not,  UnaryOp::Abs,      UnaryOp::Sqrt,
-                                        UnaryOp::Floor, UnaryOp::Ceil, UnaryOp::RoundF16, UnaryOp::RoundBF16};
+    static constexpr UnaryOp exact[] = {UnaryOp::Neg,      UnaryOp::Not,       UnaryOp::Abs,
+                                        UnaryOp::Sqrt,     UnaryOp::Floor,     UnaryOp::Ceil,
+                                        UnaryOp::RoundF16, UnaryOp::RoundBF16, UnaryOp::Stop};
     return std::find(std::begin(exact), std::end(exact), n->op) == std::end(exact);
   }
   const auto* n = e.as<Binary>();

@@ -131,13 +131,22 @@ void Reference::expect_gradient(const Arrays& arrays) const {
   for (const Direction& direction : directions_) {
     double value = 0;
     for (const auto& [t, along] : direction.tangents) value += dot(arrays.at("d_" + t.substr(2)), along);
-    const double off = std::abs(value - direction.derivative), tolerated = tolerance * (1e-3 + largest_);
-    if (off <= tolerated) continue;
-    const double error = error_of_rounding(direction);
-    if (std::isfinite(error) && !(off <= tolerated + tolerated_errors * error))
-      throw Disagreement(
-          fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
+    expect_derivative(direction, value);
   }
+}
+
+void Reference::expect_tangent(const Direction& direction, const Arrays& arrays) const {
+  expect_outputs(arrays);
+  expect_derivative(direction, derivative_in(arrays));
+}
+
+void Reference::expect_derivative(const Direction& direction, double value) const {
+  const double off = std::abs(value - direction.derivative), tolerated = tolerance * (1e-3 + largest_);
+  if (off <= tolerated) return;
+  const double error = error_of_rounding(direction);
+  if (std::isfinite(error) && !(off <= tolerated + tolerated_errors * error))
+    throw Disagreement(
+        fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
 }
 
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,

@@ -26,18 +26,22 @@ class Reference {
   /// Throw Disagreement. Outputs may differ by what rounding in another order makes of them (rough_values.h).
   void expect_outputs(const Arrays& arrays) const;
   void expect_gradient(const Arrays& arrays) const;
-
- private:
+  /// `arrays` are those of a tangent program after a run along the direction.
   struct Direction {
     Arrays tangents;        // t_<x> for every array that is differentiated by
     double derivative = 0;  // of <incoming, outputs>
     std::string name;
   };
+  void expect_tangent(const Direction& direction, const Arrays& arrays) const;
+  const std::vector<Direction>& directions() const { return directions_; }
+
+ private:
   void add_direction(std::string name, const std::string& array, std::int64_t element, std::uint64_t seed);
   Arrays run_along(const Direction& direction, const ir::Program& tangent, bool checked = true) const;
   double derivative_in(const Arrays& tangents) const;
   double error_of_rounding(const std::string& name, std::int64_t element) const;
   double error_of_rounding(const Direction& direction) const;
+  void expect_derivative(const Direction& direction, double value) const;
 
   Program program_;
   ir::Program tangent_;

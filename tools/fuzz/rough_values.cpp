@@ -27,7 +27,8 @@ bool is_of_a_library(UnaryOp op) {
     case UnaryOp::Floor:
     case UnaryOp::Ceil:
     case UnaryOp::RoundF16:
-    case UnaryOp::RoundBF16: return false;
+    case UnaryOp::RoundBF16:
+    case UnaryOp::Stop: return false;
     default: return true;
   }
 }

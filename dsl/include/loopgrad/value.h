@@ -137,6 +137,8 @@ Value pow(const Operand& base, const Operand& exponent);
 Value atan2(const Operand& y, const Operand& x);
 /// a*b + c with one rounding. (`s += a*b` has one, too; everything else rounds each operation.)
 Value fma(const Operand& a, const Operand& b, const Operand& c);
+/// The value of `a`, whose gradient is not followed: to all derivatives it is a constant. Of floating point.
+Value stop_gradient(const Operand& a);
 Value abs(const Operand& a);
 Value sqrt(const Operand& a);
 Value exp(const Operand& a);

@@ -4,6 +4,7 @@
 #include <loopgrad/program.h>
 #include <loopgrad/report.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,16 @@ struct GradientOptions {
   std::vector<std::string> of =
       {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
   Variant variant = Variant::Restructured;
+  /// Tapes and checkpoints of both programs take no more bytes than this: where they would, loops run again in the
+  /// backward program, in segments, from values saved between these. Where that is not possible for the sizes of a
+  /// run, forward() says how much it takes at least. 0: no limit, and nothing runs again. Not for Variant::NaiveTape.
+  std::int64_t max_tape_bytes = 0;
+  /// Inputs in `wrt` whose gradient is added to what `d_<input>` holds: in-outs of the backward program.
+  std::vector<std::string> accumulate = {};
+  /// The name of a new size, or a number ("8"): derivatives are taken along that many directions at once. Every `d_<x>`
+  /// and `t_<x>` has an extra last dimension of that size, and what the directions share is computed once. Empty: along
+  /// one. Refused with Variant::NaiveTape.
+  std::string directions = {};
 };
 
 /// A program and its gradient as ordinary programs.
@@ -38,6 +49,11 @@ struct Gradient {
   Program backward;
   Variant variant = Variant::Restructured;
   Report report;
+  std::int64_t max_tape_bytes = 0;  // as asked for; then `sizing` also computes the size `needed_tape_bytes`
+  /// Where loops may run in segments, whose lengths are found last: `forward` without these and without a tape.
+  std::optional<Program> without_tape = {};
+  /// The accesses to the caller's arrays that are checked before a run.
+  const Program& verified() const { return without_tape ? *without_tape : forward; }
 };
 
 /// Differentiates `program`. Throws DifferentiationError, naming the line, where no correct gradient can be guaranteed.
@@ -52,6 +68,22 @@ Program joined(const Gradient& gradient, const std::string& prefix = "g_");
 
 /// Forward mode: a program with an extra input `t_<x>` for each x in `wrt` and an extra output `t_<y>` for each y in
 /// `of` (in-outs: one in-out `t_<a>`), the directional derivative of y along t. The oracle of the tests.
+///
+/// Of a gradient as one program it is forward over reverse, a product with the Hessian:
+/// `tangent(joined(differentiate(p)), {.wrt = {"x"}, .of = {"g_x"}})` takes t_x and gives t_g_x.
 Program tangent(const Program& program, const GradientOptions& options = {});
+
+/// How a Jacobian is computed: along all inputs at once (cheap where they are few) or from all outputs.
+enum class JacobianMode { Forward, Reverse };
+
+/// The Jacobian of the array `of` by the array `wrt` as a program: `program` with one more output `j_<of>_<wrt>`. In
+/// forward mode its shape is that of `of` and a last dimension over the elements of `wrt` in row-major order; in
+/// reverse mode that of `wrt` and a last dimension over those of `of`. Throws as `tangent`, `differentiate` and
+/// `joined` do.
+///
+/// **Example:** for `x[n]` and `y[m]`, `jacobian(p, "y", "x")` gives `j_y_x[m, n]`, and with JacobianMode::Reverse
+/// `j_y_x[n, m]`.
+Program jacobian(const Program& program, const std::string& of, const std::string& wrt,
+                 JacobianMode mode = JacobianMode::Forward);
 
 }  // namespace loopgrad

@@ -80,6 +80,25 @@ Program scanned() {
   return p.build();
 }
 
+/// Steps whose tape has a budget, and a sum over all of them.
+Program damped_string() {
+  ProgramBuilder p("string");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto u = p.inout<float>("u", {n});
+  auto energy = p.output<float>("energy", {1});
+  auto next = p.local<float>("next", {n});
+  energy(0) = 0.0f;
+  for (auto t : p.loop("t", 0, steps)) {
+    (void)t;
+    for (auto i : p.loop("i", 1, n - 1)) next(i) = sin(u(i)) + 0.25f * (u(i - 1) - 2.0f * u(i) + u(i + 1));
+    for (auto i : p.loop("i", 1, n - 1)) {
+      u(i) = next(i);
+      energy(0) += u(i) * u(i);
+    }
+  }
+  return p.build();
+}
+
 std::vector<std::pair<std::string, std::string>> sources() {
   const Program program = everything("exp", "T");
   std::vector<std::pair<std::string, std::string>> result = {{"mapped", cuda_of(mapped_to_small_gpu(program))}};
@@ -92,6 +111,11 @@ std::vector<std::pair<std::string, std::string>> sources() {
                         backend::emit_cuda({mapped(gradient.forward), mapped(gradient.backward)}).source());
   }
   const Gradient scans = differentiate(scanned());
+  const Gradient segments = differentiate(damped_string(), {.max_tape_bytes = 1});
+  result.emplace_back("segments", backend::emit_cuda({lowered_to_gpu(segments.sizing.ir(), SumMode::Restructured),
+                                                      lowered_to_gpu(segments.forward.ir(), SumMode::Restructured),
+                                                      lowered_to_gpu(segments.backward.ir(), SumMode::Restructured)})
+                                      .source());
   result.emplace_back("scans", backend::emit_cuda({lowered_to_gpu(scans.forward.ir(), SumMode::Restructured),
                                                    lowered_to_gpu(scans.backward.ir(), SumMode::Restructured)})
                                    .source());

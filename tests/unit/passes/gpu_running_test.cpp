@@ -395,6 +395,19 @@ TEST(PlaceBarriers, ForThreadsThatAreStillAskingWhatABodyThatDidNotRunWasFor) {
     )");
 }
 
+/// What is waited for is the same after each of them: it used to double.
+TEST(PlaceBarriers, BehindManyBranches) {
+  std::string before = "grid for r in 0..rows (block of 8, at most 8):\n", after = before;
+  after.insert(after.find(":\n"), " (barriers)");
+  for (int k = 0; k < 48; ++k) {
+    const std::string branch = "  if x[r, 0] > d[r, 0]:\n    threads for t in 0..8:\n      y[r, t] = x[r, t]\n";
+    before += branch;
+    after += branch + "    barrier\n";
+  }
+  const std::string last = "  threads for t in 0..1:\n    d[r, 0] = 1\n";
+  expect_pass("place_barriers", rows, before + last, after + "  barrier\n" + last);
+}
+
 /// What the checked interpreter says of a program; "" where it has no objection. `barriers`: with its lines that say
 /// so.
 std::string objection(const std::string& body, bool barriers) {

@@ -455,6 +455,23 @@ TEST(ScanRecurrences, ExtremaHaveTheSameBits) {
   }
 }
 
+/// The first iteration does not ask for the element before it, which the array does not have.
+TEST(ScanRecurrences, WhatTheFirstIterationDoesNotAskForIsNotRead) {
+  const std::map<std::string, Values> inputs = {{"x", wave(1, 0.2)}, {"a", wave(0.9, 0)}};
+  for (const std::int64_t n : {1, 2, 3, 40, 700}) {
+    expect_as_in_order(vectors, R"(
+    for i in 0..n:
+      y[i] = select(i > 0, y[i - 1], 0.317)*a[i] + x[i]
+  )",
+                       n, 1, inputs, 1e-5);
+    expect_as_in_order(vectors, R"(
+    for i in 0..n reversed:
+      y[i] = a[i]*select(i < n - 1, y[i + 1], x[i])
+  )",
+                       n, 1, inputs, 1e-5);
+  }
+}
+
 TEST(ScanRecurrences, SaysSo) {
   for (const Way& way : ways()) {
     const ir::Program program = program_of(vectors, linear);

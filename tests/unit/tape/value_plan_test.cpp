@@ -73,8 +73,8 @@ TEST(ValuePlan, AScalarThatIsOverwrittenHasSeveralValues) {
     f(i, 1) = density * sin(speed);
   }
   const Program program = p.build();
-  EXPECT_EQ(saved(program), (Names{"density_kept", "speed_kept"})) << "the second speed follows from the first"
-                                                               << differentiate(program).backward.str();
+  EXPECT_EQ(saved(program), (Names{"density_kept", "speed_kept"}))
+      << "the second speed follows from the first" << differentiate(program).backward.str();
 }
 
 TEST(ValuePlan, ShortLoopsRunAgainAndLongOnesDoNot) {

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/least_values.h"
 #include "transforms/loops/loop_builder.h"
@@ -69,7 +70,7 @@ class BarrierPlacer {
     if (std::any_of(pending_.begin(), pending_.end(),
                     [&](const Touch& touch) { return touch.writes || written.count(touch.array) > 0; }))
       wait(out);
-    if (waits_ != waits && !runs) pending_.insert(pending_.end(), before_it.begin(), before_it.end());
+    if (waits_ != waits && !runs) also_pending(before_it);
     return block(std::move(out));
   }
 
@@ -101,7 +102,7 @@ class BarrierPlacer {
                        const Stmt then_body = body_of(n.then_body, false, false);
                        std::vector<Touch> after = std::exchange(pending_, outside);
                        const Stmt else_body = n.else_body ? body_of(n.else_body, false, false) : Stmt();
-                       pending_.insert(pending_.end(), after.begin(), after.end());
+                       also_pending(after);
                        out.push_back(if_then(n.condition, then_body, else_body, n.location));
                      },
                      [&](const Contraction& n) { visit(n.loops, out); },
@@ -172,6 +173,15 @@ class BarrierPlacer {
     std::vector<Touch> touched;
     for (const Expr& e : decided_by) walk(e, [&](const Expr& x) { note_loads(x, touched); });
     before(touched, out);
+  }
+  /// Each once: what both sides of a branch leave would double with every branch.
+  void also_pending(const std::vector<Touch>& touched) {
+    for (const Touch& a : touched) {
+      const bool known = std::any_of(pending_.begin(), pending_.end(), [&](const Touch& b) {
+        return a.array == b.array && a.writes == b.writes && a.own == b.own && ir::equal(a.indices, b.indices);
+      });
+      if (!known) pending_.push_back(a);
+    }
   }
   void wait(std::vector<Stmt>& out) {
     out.push_back(barrier());

@@ -203,6 +203,35 @@ bool runs_along(const ir::Stmt& loop, const std::vector<ir::Symbol>& around) {
   return along >= across;
 }
 
+namespace {
+
+/// When `value` reads what `is_read` names: a condition that is null where it always does. `when` is that of `value`.
+struct Needed {
+  bool always = false;
+  Expr when = {};  // null: never
+};
+
+void find_needed(const Expr& value, const Expr& when, const IsPrevious& is_read, Needed& needed) {
+  ir::walk(value, [&](const Expr& e) {
+    if (is_read(e)) {
+      needed.always |= !when;
+      if (when) needed.when = needed.when ? ir::binary(BinaryOp::Or, needed.when, when) : when;
+      return false;
+    }
+    const auto* n = e.as<ir::Select>();
+    if (!n) return true;
+    const auto and_then = [&](const Expr& condition) {
+      return when ? ir::binary(BinaryOp::And, when, condition) : condition;
+    };
+    find_needed(n->condition, when, is_read, needed);
+    find_needed(n->a, and_then(n->condition), is_read, needed);
+    find_needed(n->b, and_then(ir::unary(ir::UnaryOp::Not, n->condition)), is_read, needed);
+    return false;
+  });
+}
+
+}  // namespace
+
 std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   const ir::Stmt s = without_last(written);
   const auto* loop = s.as<ir::For>();
@@ -257,6 +286,22 @@ std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   };
   ir::rewrite(value, look);
   if (others || (plain && selected)) return std::nullopt;
+  if (plain) {  // an element before the first one may not exist where the first iteration does not ask for it
+    Needed needed;
+    find_needed(
+        value, {}, [&](const Expr& e) { return is_element(e, r.array, before); }, needed);
+    if (!needed.always) {
+      const Expr at_start = ir::substitute(needed.when, {{loop->iterator, first}});
+      bool reads_own = false;
+      ir::walk(at_start, [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        reads_own |= load && load->array == r.array;
+        return true;
+      });
+      if (reads_own) return std::nullopt;
+      r.start = ir::select(at_start, r.start, ir::const_of(0, r.array->type));
+    }
+  }
   r.previous = ir::make_array("previous", r.array->type, {}, ir::ArrayRole::Local, r.where);
   r.value = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
     return is_previous(e) ? std::optional(ir::load(r.previous, {})) : std::nullopt;

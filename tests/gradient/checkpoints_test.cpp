@@ -1,0 +1,187 @@
+// Gradients within a budget for the tape. gradient_is_right() compares them with those without one, bit by bit.
+#include "backends/interpreter/interpreter.h"
+#include "tape/checkpoint_sizes.h"
+#include "tests/gradient/jacobian.h"
+
+#include <loopgrad/error.h>
+
+namespace loopgrad::test {
+namespace {
+
+/// The remark on the loop of a gradient with the least budget.
+std::string remark_on(const Program& program, const std::string& loop) {
+  const Gradient gradient = differentiate(program, {.max_tape_bytes = 1});
+  for (const Remark& remark : gradient.report.remarks)
+    if (remark.text.starts_with("loop '" + loop + "'")) return remark.text;
+  return "";
+}
+bool is_checkpointed(const Program& program, const std::string& loop) {
+  return remark_on(program, loop).starts_with("loop '" + loop + "' is checkpointed");
+}
+
+Program diffusion() {
+  ProgramBuilder p("diffusion");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto u = p.inout<double>("u", {n});
+  auto rate = p.input<double>("rate", {n});
+  auto next = p.local<double>("next", {n});
+  for (auto t : p.loop("t", 0, steps)) {
+    (void)t;
+    for (auto i : p.loop("i", 1, n - 1))
+      next(i) = u(i) + 0.1 * rate(i) * (u(i - 1) - 2.0 * u(i) + u(i + 1)) - 0.1 * u(i) * u(i) * u(i);
+    for (auto i : p.loop("i", 1, n - 1)) u(i) = next(i);
+  }
+  return p.build();
+}
+
+TEST(Checkpoints, ATimeLoopRunsInSegments) {
+  const Program program = diffusion();
+  EXPECT_TRUE(is_checkpointed(program, "t"));
+  EXPECT_NE(remark_on(program, "t").find("u is saved"), std::string::npos) << "what `next` holds is never found";
+  for (const std::int64_t steps : {0, 1, 2, 3, 7, 12})
+    EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 4}, {"steps", steps}}, .values = {}, .options = {}}))
+        << steps;
+}
+
+/// Loops of all kinds one after the other; `a` is read by the first and changed by the last.
+TEST(Checkpoints, PartsBetweenLoopsKeepWhatLaterOnesChange) {
+  ProgramBuilder p("parts");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<double>("a", {n});
+  auto y = p.output<double>("y", {});
+  auto level = p.local<double>("level", {n});
+  auto s = p.scalar<double>("s");
+  s = 0.5;
+  for (auto i : p.loop("i", 0, n)) level(i) = a(i) * a(i);
+  for (auto t : p.loop("t", 0, m)) s = s * 0.5 + sin(s) * level(t % n);
+  for (auto t : p.loop("back", 0, m, {.descending = true})) {
+    for (auto i : p.loop("i", 0, n)) a(i) = a(i) * level(i) + 0.01 * cast<double>(t) * s;
+  }
+  for (auto i : p.loop("i", 0, n)) level(i) = level(i) * s;
+  y() = 0;
+  for (auto i : p.loop("rows", 0, n)) {
+    auto square = p.scalar<double>("square");
+    square = exp(level(i) * a(i) * 0.1);
+    y() += square * square;
+    a(i) = square;
+  }
+  const Program program = p.build();
+  for (const char* loop : {"t", "back"}) EXPECT_TRUE(is_checkpointed(program, loop)) << loop;
+  for (const std::int64_t trips : {0, 1, 4, 9})
+    EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 3}, {"m", trips}}, .values = {}, .options = {}})) << trips;
+}
+
+/// Trip counts from data inside of a segment, and an inner loop over earlier iterations.
+TEST(Checkpoints, TapesOfASegmentHaveLoopsOfTheirOwn) {
+  ProgramBuilder p("histories");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto h = p.inout<double>("h", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto t : p.loop("t", 0, n)) {
+    y(t) = x(t);
+    for (auto k : p.loop("k", 0, t + 1)) {
+      h(k) = h(k) * 0.9 + sin(h(k) * x(t));
+      y(t) = y(t) * (1.0 + 0.1 * h(k));
+    }
+    for (auto k : p.loop_while("w", 3, [&](const Value&) { return y(t) > 1.5; })) {
+      (void)k;
+      y(t) = y(t) * y(t) * 0.3;
+    }
+  }
+  const Program program = p.build();
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 6}}, .values = {}, .options = {}}));
+}
+
+/// What a sum comes to may differ by a last bit between two programs, and then another branch would be taken.
+TEST(Checkpoints, ALoopWhoseControlDependsOnASumIsLeftAsItIs) {
+  ProgramBuilder p("norms");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto x = p.inout<double>("x", {n});
+  for (auto t : p.loop("t", 0, steps)) {
+    (void)t;
+    auto norm = p.scalar<double>("norm");
+    norm = 0;
+    for (auto i : p.loop("i", 0, n)) norm += x(i) * x(i);
+    p.when(norm > 2.0, [&] {
+      for (auto i : p.loop("i", 0, n)) x(i) = x(i) * x(i) * 0.25;
+    });
+  }
+  const Program program = p.build();
+  EXPECT_EQ(remark_on(program, "t"),
+            "loop 't' is not checkpointed: 'norm', on which control depends, might be rounded in another way when it "
+            "runs again");
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 3}, {"steps", 5}}, .values = {}, .options = {}}));
+}
+
+TEST(Checkpoints, TheNaiveTapeHasNoBudget) {
+  EXPECT_THROW(differentiate(diffusion(), {.variant = Variant::NaiveTape, .max_tape_bytes = 1}), UsageError);
+}
+
+/// A loop whose state and tape take `state` and `per_iteration` units.
+std::map<std::string, std::int64_t> lengths(std::int64_t trips, std::int64_t state, std::int64_t per_iteration,
+                                            std::int64_t most) {
+  const auto number = [](std::int64_t value) { return ir::int_const(value); };
+  const tape::LoopLengths names = {ir::make_symbol("taped"), ir::make_symbol("blocks"), ir::make_symbol("leaves"),
+                                   ir::make_symbol("leaf")};
+  std::vector<ir::Array> outputs;
+  ir::Program program{"sizing", {}, {}, {}, {}, {}};
+  program.body = tape::decide_lengths(
+      {{names, number(trips), number(state), [&](const ir::Expr& n) { return n * number(per_iteration); }, {}}},
+      number(0), most, outputs);
+  program.arrays = outputs;
+  std::map<std::string, HostArray> results;
+  Arguments arguments;
+  for (const ir::Array& array : outputs) {
+    results[array->name] = HostArray(ScalarType::I64, {});
+    arguments[array->name] = results[array->name].view();
+  }
+  backend::InterpreterOptions how;
+  how.checked = true;
+  backend::interpret(program, backend::bind(program, arguments, {}, {}), how, nullptr);
+  std::map<std::string, std::int64_t> found;
+  for (const auto& [name, array] : results) found[name] = static_cast<std::int64_t>(array.get(0));
+  return found;
+}
+
+TEST(CheckpointSizes, AreThoseOfTheShortestScheduleThatFits) {
+  for (const std::int64_t trips : {1, 2, 5, 17, 60})
+    for (const std::int64_t state : {0, 1, 3})
+      for (const std::int64_t per_iteration : {1, 4})
+        for (std::int64_t most = 1; most <= trips * per_iteration + 3; most += 1 + most / 8) {
+          auto found = lengths(trips, state, per_iteration, most);
+          SCOPED_TRACE(::testing::Message() << trips << " of " << state << " and " << per_iteration << " in " << most);
+          if (trips * per_iteration <= most) {
+            EXPECT_EQ(found["taped"], trips);
+            EXPECT_EQ(found["blocks"], 0);
+            continue;
+          }
+          std::int64_t shortest = -1, least = -1;
+          for (std::int64_t leaf = 1; leaf <= trips; ++leaf)
+            for (std::int64_t leaves = 1; leaves <= trips; ++leaves) {
+              const std::int64_t segments = (trips + leaf - 1) / leaf, blocks = (segments + leaves - 1) / leaves;
+              const std::int64_t bytes = (blocks + leaves - 1) * state + leaf * per_iteration;
+              if (least < 0 || bytes < least) least = bytes;
+              const std::int64_t work = trips + (segments - blocks) * leaf;
+              if (bytes <= most && (shortest < 0 || work < shortest)) shortest = work;
+            }
+          const std::int64_t leaf = found["leaf"], leaves = found["leaves"], blocks = found["blocks"];
+          EXPECT_EQ(found["taped"], 0);
+          EXPECT_GE(blocks * leaves * leaf, trips);
+          EXPECT_EQ(found["needed_tape_bytes"], (blocks + leaves - 1) * state + leaf * per_iteration);
+          if (shortest < 0) EXPECT_EQ(found["needed_tape_bytes"], least);
+          else EXPECT_EQ(trips + ((trips + leaf - 1) / leaf - blocks) * leaf, shortest);
+          EXPECT_LE(found["needed_tape_bytes"], std::max(most, least));
+        }
+}
+
+/// The example in checkpoint_sizes.h, and heat2d of 2048^2 with 512 MiB: 1000 states of 16 MiB.
+TEST(CheckpointSizes, AThousandStepsInThirtyOneStates) {
+  auto found = lengths(1000, 16, 16, 512 - 16);
+  const std::int64_t again = 1000 + ((1000 + found["leaf"] - 1) / found["leaf"] - found["blocks"]) * found["leaf"];
+  EXPECT_LE(found["needed_tape_bytes"], 496);
+  EXPECT_LE(again, 2200) << "2.2 primal sweeps";
+}
+
+}  // namespace
+}  // namespace loopgrad::test
