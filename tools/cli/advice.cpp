@@ -98,9 +98,10 @@ class Advisor {
     const auto row = std::find_if(e_.tape.begin(), e_.tape.end(),
                                   [&](const TapeRow& r) { return r.how == "saved" && r.bytes.value_or(0) >= all / 2; });
     if (row == e_.tape.end()) return;
-    const char* const cure = row->decision == "tape (reader's index)"
-                                 ? "Written to an array of its own that nothing overwrites, it would be read there."
-                                 : "Where that is too much, run parts of the problem one after the other.";
+    const char* const cure =
+        row->decision == "tape (reader's index)"
+            ? "Written to an array of its own that nothing overwrites, it would be read there."
+            : "Where that is too much, bound it (max_tape_bytes), or run parts of the problem one after the other.";
     say(fmt::format("Most of the tape is '{}' ({}): {} = {} bytes. {}", shortened(row->value, 48), row->where.str(),
                     human_bytes(*row->bytes), row->formula, cure));
   }
