@@ -9,7 +9,8 @@
 
 namespace loopgrad::backend {
 
-/// What each part of a gradient's programs (see c_text/parts.h) took so far, in seconds; nothing where the target times none.
+/// What each part of a gradient's programs (see c_text/parts.h) took so far, in seconds; nothing where the target times
+/// none.
 struct PartTimes {
   std::function<std::vector<double>()> forward, backward;
 };

@@ -45,8 +45,8 @@ class Advisor {
       if (part.is_shared || part.is_product || part.microseconds < kMuch * program.microseconds()) continue;
       say(fmt::format(
           "Loop '{}' ({}) runs in order and takes {} of the {} program. Where its iterations do not need each "
-          "other, give each an element of its own to write, or state what is known of its indices "
-          "(injective, sorted, in_range).",
+          "other, give each elements of its own to write, by several indices rather than a flattened one, or state "
+          "what is known of indices from data (injective, sorted, in_range).",
           part.loops, part.where.str(), percent(part.microseconds, program.microseconds()), program.name));
     }
   }
@@ -98,9 +98,10 @@ class Advisor {
     const auto row = std::find_if(e_.tape.begin(), e_.tape.end(),
                                   [&](const TapeRow& r) { return r.how == "saved" && r.bytes.value_or(0) >= all / 2; });
     if (row == e_.tape.end()) return;
-    const char* const cure = row->decision == "tape (reader's index)"
-                                 ? "Written to an array of its own that nothing overwrites, it would be read there."
-                                 : "Where that is too much, run parts of the problem one after the other.";
+    const char* const cure =
+        row->decision == "tape (reader's index)"
+            ? "Written to an array of its own that nothing overwrites, it would be read there."
+            : "Where that is too much, bound it (max_tape_bytes), or run parts of the problem one after the other.";
     say(fmt::format("Most of the tape is '{}' ({}): {} = {} bytes. {}", shortened(row->value, 48), row->where.str(),
                     human_bytes(*row->bytes), row->formula, cure));
   }

@@ -32,7 +32,10 @@ Json listing_of(const Program& program) {
 
 Json listings_of(const Options& options) {
   const Program program = options.program->build();
-  const Gradient gradient = differentiate(program, {.wrt = options.program->wrt, .variant = options.variant});
+  const Gradient gradient =
+      differentiate(program, {.wrt = options.program->wrt,
+                              .variant = options.variant,
+                              .max_tape_bytes = options.variant == Variant::NaiveTape ? 0 : options.max_tape_bytes});
   return {{"program", listing_of(program)},
           {"forward", listing_of(gradient.forward)},
           {"backward", listing_of(gradient.backward)}};

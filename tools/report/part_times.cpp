@@ -22,11 +22,11 @@ Json microseconds_of(const std::vector<double>& before, const std::vector<double
 }  // namespace
 
 Json time_parts(const Options& options) {
-  const Problem problem = make_problem(*options.program, sizes_of(options, options.program->sizes), options.seed);
+  Problem problem = make_problem(*options.program, sizes_of(options, options.program->sizes), options.seed);
+  problem.max_tape_bytes = options.max_tape_bytes;
   const CompileOptions compiling = compile_options(options, Target::OpenMP, problem.sizes);
   if (compiling.target != Target::OpenMP) return nullptr;
-  const Gradient gradient =
-      differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of, .variant = options.variant});
+  const Gradient gradient = differentiate(problem.program, problem.gradient_options(options.variant));
   std::vector<backend::PartTimes> times;
   const std::vector<GradientExecutable> compiled = backend::compile_together({gradient}, {compiling}, &times);
   Arrays initial = problem.inputs;
