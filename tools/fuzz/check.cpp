@@ -44,11 +44,14 @@ struct Plan {
     tangent_gpu = mode(15);
     at_once = mode(20);
     at_once_form = modes.below(3);
+    budget = mode(25);
+    budget_form = modes.below(3);
+    budget_bytes = std::int64_t{1} << modes.below(13);
   }
   bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
   bool schedule, schedule_backward, false_fact, twice;
-  bool tangent_cpu, tangent_gpu, at_once;
-  std::int64_t at_once_form;
+  bool tangent_cpu, tangent_gpu, at_once, budget;
+  std::int64_t at_once_form, budget_form, budget_bytes;
 };
 
 /// Programs that are larger are not differentiated twice: it would take minutes.
@@ -195,6 +198,8 @@ class Checker {
       gradient_run(gradient, {.variant = Variant::Restructured, .forms = {form}});
     }
     if (is_late()) return;
+    if (plan_.budget) gradient_in_segments();
+    if (is_late()) return;
     if (plan_.atomic) {
       GradientRun how{.variant = Variant::Atomic};
       if (plan_.atomic_lowered) how.forms = {Form::AsWritten, plan_.gpu ? Form::Gpu : Form::Cpu};
@@ -203,6 +208,23 @@ class Checker {
     }
     if (plan_.schedule && plan_.schedule_backward && !is_late()) scheduled_gradient(gradient);
     if (plan_.twice && !is_late()) twice(gradient);
+  }
+
+  /// Loops run again where their tape takes more than a few bytes; whether that fits in the end is not asked here.
+  void gradient_in_segments() {
+    constexpr Form all[] = {Form::AsWritten, Form::Cpu, Form::Gpu};
+    const Form form = all[plan_.budget_form];
+    stage_ = fmt::format("restructured: differentiate within {} bytes", plan_.budget_bytes);
+    GradientOptions options = reference_.what();
+    options.max_tape_bytes = plan_.budget_bytes;
+    std::optional<Gradient> gradient;
+    try {
+      gradient = differentiate(case_.program, options);
+    } catch (const DifferentiationError&) {
+      return tried("check: a budget that is refused");
+    }
+    tried(fmt::format("check: gradient within a budget{}", label(form)));
+    gradient_run(*gradient, {.variant = Variant::Restructured, .forms = {form}});
   }
 
   void derivative_modes() {
