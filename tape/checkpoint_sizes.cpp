@@ -28,10 +28,13 @@ class Decision {
   Stmt code(const Array& needed) const {
     const Expr whole = loop_.bytes_of_tape(loop_.trips);
     const Stmt taped = ir::block({put(taped_, loop_.trips), put(needed, now(needed) + whole)});
+    // Where nothing fits, what takes least may be the whole tape.
+    const Expr taken =
+        ir::select(is(BinaryOp::Lt, now(cost_), number(0)), ir::binary(BinaryOp::Min, now(bytes_), whole), now(bytes_));
     const Stmt in_blocks =
         ir::block({put(cost_, number(-1)), put(bytes_, number(-1)),
                    each("k", number(1), loop_.trips + number(1), [&](const Expr& k) { return with_leaf(k); }),
-                   put(needed, now(needed) + now(bytes_))});
+                   put(needed, now(needed) + taken)});
     const Expr fits = is(BinaryOp::Or, is(BinaryOp::Le, whole, share_), is(BinaryOp::Eq, loop_.trips, number(0)));
     Stmt all = ir::block({put(taped_, number(0)), put(blocks_, number(0)), put(leaves_, number(1)),
                           put(leaf_, number(0)), ir::if_then(fits, taped, in_blocks, loop_.where)});
