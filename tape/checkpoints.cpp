@@ -6,6 +6,8 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
+
 namespace loopgrad::tape {
 namespace {
 
@@ -76,8 +78,10 @@ class Composer {
       together.clear();
       units_.push_back({std::nullopt, gradient_of_part(whole_, part, {}, taken_, report_), outer_arrays(part)});
     };
+    std::set<Array> set_before;
     for (const Stmt& part : parts) {
-      auto loop = SegmentedLoop::of(whole_, part, taken_, report_);
+      auto loop = SegmentedLoop::of(whole_, part, set_before, taken_, report_);
+      set_before.merge(outer_arrays(part).written);
       if (!loop) {
         together.push_back(part);
         continue;
@@ -135,7 +139,15 @@ class Composer {
     return ir::replace_arrays(unit.gradient.backward, arrays);
   }
 
+  /// Copies are of whole arrays, also of elements that have no value yet: those are zero.
+  bool is_copied(const Array& local) const {
+    const auto copies = [&](const Unit& unit) { return unit.loop && unit.loop->saves(local); };
+    const auto of_it = [&](const auto& entry) { return entry.first.second == local; };
+    return std::any_of(units_.begin(), units_.end(), copies) || std::any_of(saved_.begin(), saved_.end(), of_it);
+  }
+
   void declare(const Array& local, DirectGradient& gradient) const {
+    if (is_copied(local)) gradient.forward = ir::block({zero_fill(local), gradient.forward});
     gradient.forward = ir::allocate(local, gradient.forward, local->location);
     const auto adjoint = whole_.adjoints.find(local);
     if (adjoint == whole_.adjoints.end()) return;

@@ -72,7 +72,8 @@ SegmentedLoop::SegmentedLoop(const Prepared& whole, const Stmt& loop, std::set<s
   lengths_ = {size("_taped"), size("_blocks"), size("_leaves"), size("_leaf")};
 }
 
-std::optional<SegmentedLoop> SegmentedLoop::of(const Prepared& whole, const Stmt& loop, std::set<std::string>& taken,
+std::optional<SegmentedLoop> SegmentedLoop::of(const Prepared& whole, const Stmt& loop,
+                                               const std::set<Array>& set_before, std::set<std::string>& taken,
                                                Report& report) {
   const auto* n = loop.as<ir::For>();
   if (!n || ir::has_load(n->lower) || ir::has_load(n->upper)) return std::nullopt;
@@ -89,11 +90,14 @@ std::optional<SegmentedLoop> SegmentedLoop::of(const Prepared& whole, const Stmt
     why = "'" + array->name + "', on which control depends, might be rounded in another way when it runs again";
   else if (!result.gradient_.sizes.empty() || !result.place_tapes(whole.program, names))
     why = "extents of its tape depend on data";
+  if (why.empty()) result.find_state(whole.program, names);
+  for (const auto& [array, checkpoint] : result.checkpoints_)
+    if (array->role == ArrayRole::Output && !set_before.count(array))
+      why = "'" + array->name + "' may have no value where it would be saved";
   if (!why.empty()) {
     report.remarks.push_back({"loop '" + n->iterator.name + "' is not checkpointed: " + why, n->location});
     return std::nullopt;
   }
-  result.find_state(whole.program, names);
   taken = std::move(names);
   report = std::move(tried);
   std::string saved;

@@ -27,8 +27,10 @@ namespace loopgrad::tape {
 
 class SegmentedLoop {
  public:
-  /// nullopt where the loop has no tape that grows with its iterations, or must be left as it is.
-  static std::optional<SegmentedLoop> of(const Prepared& whole, const ir::Stmt& loop, std::set<std::string>& taken,
+  /// nullopt where the loop has no tape that grows with its iterations, or must be left as it is. `set_before`: what
+  /// earlier parts of the program write.
+  static std::optional<SegmentedLoop> of(const Prepared& whole, const ir::Stmt& loop,
+                                         const std::set<ir::Array>& set_before, std::set<std::string>& taken,
                                          Report& report);
 
   const OuterArrays& outer() const { return outer_; }
@@ -36,6 +38,8 @@ class SegmentedLoop {
   /// To be saved by the forward run: the tape of all iterations and the checkpoints of blocks.
   std::vector<ir::Array> tape() const;
   LoopToDecide to_decide() const;
+  /// Whether checkpoints are copies of the array.
+  bool saves(const ir::Array& array) const { return checkpoints_.count(array) != 0; }
 
   /// What an array of the program holds after the loop, at the time of the backward run.
   using After = std::function<ir::Array(const ir::Array&)>;

@@ -114,6 +114,23 @@ TEST(Checkpoints, ALoopWhoseControlDependsOnASumIsLeftAsItIs) {
   EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 3}, {"steps", 5}}, .values = {}, .options = {}}));
 }
 
+/// Whole arrays are saved: a local's elements without a value are zero, and an output's are not touched.
+TEST(Checkpoints, WhatHasNoValueYetIsNotCopied) {
+  for (const bool is_output : {false, true}) {
+    ProgramBuilder p("partly");
+    auto n = p.size("n"), steps = p.size("steps");
+    auto x = p.inout<double>("x", {n});
+    auto seen = is_output ? p.output<double>("seen", {n}) : p.local<double>("seen", {n});
+    for (auto t : p.loop("t", 0, steps)) {
+      p.when(t % 2 == 0, [&] { seen(t % n) = x(t % n); });
+      for (auto i : p.loop("i", 0, n)) x(i) = sin(x(i)) * (1.0 + 0.1 * seen(0));
+    }
+    const Program program = p.build();
+    EXPECT_EQ(is_checkpointed(program, "t"), !is_output) << remark_on(program, "t");
+    EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 3}, {"steps", 7}}, .values = {}, .options = {}}));
+  }
+}
+
 TEST(Checkpoints, TheNaiveTapeHasNoBudget) {
   EXPECT_THROW(differentiate(diffusion(), {.variant = Variant::NaiveTape, .max_tape_bytes = 1}), UsageError);
 }

@@ -182,6 +182,8 @@ class Isolator {
     if (!at) return refused(value, "its bounds depend on loops around it");
     if (!value.moves && value.array->role == ir::ArrayRole::Local && is_set_first(value) && !is_read_outside(value))
       return renewed(value, {});
+    if (!value.moves && value.array->role != ir::ArrayRole::InOut && !is_set_outside(value))
+      return refused(value, "nothing gives it a value before the loop");
     const auto body = separated(value, *at);
     if (!body) return refused(value, "what it depends on changes within an iteration");
     const Array& array = value.moves ? value.array : at->array;
@@ -249,6 +251,10 @@ class Isolator {
     if (machine.is_gpu() && runs_along(loop, iterators)) return {};
     const auto enough = static_cast<double>(machine.is_gpu() ? most_rows_in_pieces : machine.enough_threads);
     return rows < enough ? "" : fmt::format("the loops around it have {} iterations that run side by side", rows);
+  }
+
+  bool is_set_outside(const CarriedValue& value) const {
+    return stored_in(replace(program_.body, value.loop, ir::block({}))).count(value.array) != 0;
   }
 
   Expr extent_of(const ir::For& loop) const {
