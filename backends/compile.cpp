@@ -213,8 +213,9 @@ struct GradientExecutable::Impl {
   bool has_run_forward = false;
   TapeOwner owner;
   Sizes sizes;
-  backend::SizeValues lengths_for;  // sizes of the last sizing run
-  Sizes lengths;                    // what it found
+  backend::SizeValues lengths_for;                           // sizes of the last sizing run
+  Sizes lengths;                                             // what it found
+  std::map<std::string, backend::OwnedArray> length_memory;  // where it writes that
   std::map<std::string, backend::OwnedArray> tape;
   std::vector<backend::OwnedArray> captured_tape;  // outgrown, but graphs of the caller's may still use it
   const std::unique_ptr<backend::TapeStack> stack;
@@ -228,11 +229,11 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
   Sizes results = given;
   if (ir::is_empty(program.body)) return results;
   Arguments all = arguments;
-  std::map<std::string, backend::OwnedArray> values;
   for (const ir::Array& array : program.arrays) {
     if (array->role != ir::ArrayRole::Output) continue;
-    values[array->name] = memory().make_array(ScalarType::I64, {});
-    all[array->name] = values[array->name].view;
+    backend::OwnedArray& value = length_memory[array->name];
+    if (!value.owner) value = memory().make_array(ScalarType::I64, {});
+    all[array->name] = value.view;
   }
   const backend::Binding bound = sizing().bind(all, given, true);
   const std::vector<ir::Array>& own = code->gradient.sizing.ir().arrays;
@@ -242,7 +243,8 @@ Sizes GradientExecutable::Impl::computed_sizes(const Arguments& arguments, const
     lengths.clear();
     sizing().run(bound, {}, nullptr, stream);
     memory().synchronize();
-    for (const auto& [name, array] : values) memory().copy_out(&lengths[name], array.view.data, array.bytes, nullptr);
+    for (const auto& [name, array] : length_memory)
+      memory().copy_out(&lengths[name], array.view.data, array.bytes, nullptr);
     lengths_for = bound.sizes;
   }
   for (const auto& [name, value] : lengths) results[name] = value;
@@ -258,8 +260,9 @@ std::map<std::string, View> GradientExecutable::Impl::tape_views() const {
 /// Before memory is asked for.
 void GradientExecutable::Impl::check_budget(const Sizes& computed) const {
   const std::int64_t most = code->gradient.max_tape_bytes;
+  if (most <= 0) return;
   const auto needed = computed.find("needed_tape_bytes");
-  if (most <= 0 || needed == computed.end() || needed->second <= most) return;
+  if (needed == computed.end() || needed->second <= most) return;
   throw RuntimeError({.code = ErrorCode::OutOfMemory,
                       .message = "the tape takes at least " + std::to_string(needed->second) +
                                  " bytes at these sizes, more than max_tape_bytes = " + std::to_string(most),

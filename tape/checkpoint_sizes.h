@@ -30,7 +30,7 @@ struct LoopToDecide {
   SourceLocation where;
 };
 
-/// max(extents)*bytes.
+/// Bytes of an array; extents below 0 count as 0.
 ir::Expr bytes_of_array(ScalarType type, const std::vector<ir::Expr>& shape);
 
 /// The size that tells how much memory the tape and the checkpoints take.

@@ -111,8 +111,7 @@ class Composer {
     if (stays && !locals_.count(array)) return array;
     Array& saved = saved_[{writer, array}];
     if (!saved) {
-      std::string name = array->name + "_saved";
-      while (!taken_.insert(name).second) name += "_";
+      const std::string name = unique_name(array->name + "_saved", taken_);
       saved = ir::make_array(name, array->type, array->shape, ArrayRole::Tape, array->location);
       tape_.push_back(saved);
       report_.tape.push_back({array->name, array->location, "kept", name, "", "changed by later parts of the program"});

@@ -3,6 +3,7 @@
 #include "dsl/frontend/nest_locals.h"
 #include "dsl/frontend/shared_values.h"
 #include "dsl/ir/interner.h"
+#include "dsl/ir/library_calls.h"
 #include "dsl/ir/visit.h"
 #include "tape/stores.h"
 
@@ -54,25 +55,6 @@ bool is_function(const Expr& e) {
          (two && (two->op == BinaryOp::Div || two->op == BinaryOp::Pow || two->op == BinaryOp::Atan2));
 }
 
-/// A function that takes as long as many operations.
-bool is_call(const Expr& e) {
-  if (const auto* two = e.as<ir::Binary>()) return two->op == BinaryOp::Pow || two->op == BinaryOp::Atan2;
-  const auto* n = e.as<ir::Unary>();
-  if (!n) return false;
-  switch (n->op) {
-    case UnaryOp::Neg:
-    case UnaryOp::Not:
-    case UnaryOp::Abs:
-    case UnaryOp::Sqrt:
-    case UnaryOp::Floor:
-    case UnaryOp::Ceil:
-    case UnaryOp::RoundF16:
-    case UnaryOp::RoundBF16:
-    case UnaryOp::Stop: return false;
-    default: return true;
-  }
-}
-
 bool is_operation(const Expr& e) {
   const auto* n = e.as<ir::Binary>();
   return is_function(e) || e.kind() == ir::Kind::Fma || (n && is_float(e.type()));
@@ -84,7 +66,7 @@ using CostOf = std::function<const Cost&(const Expr&)>;
 Cost cost_of(const Expr& e, const CostOf& of, const IsActive& active) {
   Cost cost;
   cost.operations = is_operation(e) ? 1 : 0;
-  cost.calls = is_call(e) ? 1 : 0;
+  cost.calls = ir::is_library_call(e) ? 1 : 0;
   const double own = cost.calls;
   ir::visit(e,
             ir::overloaded{
@@ -187,8 +169,8 @@ class Choice {
       const bool large = in_large.contains(e.get());
       const bool shared = (large || shares) && uses_[e.get()] > 1;
       const bool steep = large && steep_.contains(e.get()) && (cost.operations >= 2 || is_function(e));
-      const bool called =
-          called_often.contains(e.get()) && (is_call(e) || (cost.reads > 1 && called_with_.contains(e.get())));
+      const bool called = called_often.contains(e.get()) &&
+                          (ir::is_library_call(e) || (cost.reads > 1 && called_with_.contains(e.get())));
       if (!shared && !steep && !called && !(large && is_function(e))) continue;
       wanted_.insert(e.get());
       cost = {0, 1, 0};
@@ -197,7 +179,7 @@ class Choice {
 
   /// Terms of the adjoint repeat the calls within a statement. What it calls last is its own result.
   static bool calls_often(const Expr& value, const Cost& cost) {
-    const double last = is_call(value) ? 1 : 0;
+    const double last = ir::is_library_call(value) ? 1 : 0;
     return cost.adjoint_calls - last * cost.reads > times_called * (cost.calls - last);
   }
 
@@ -213,7 +195,7 @@ class Choice {
       enter(operand);
       ++uses_[operand.get()];
       if (!is_linear(e)) steep_.insert(operand.get());
-      if (is_call(e)) called_with_.insert(operand.get());
+      if (ir::is_library_call(e)) called_with_.insert(operand.get());
     });
     order_.push_back(e);
   }

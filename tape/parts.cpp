@@ -54,6 +54,11 @@ OuterArrays outer_arrays(const Stmt& s) {
   return result;
 }
 
+std::string unique_name(std::string name, std::set<std::string>& taken) {
+  while (!taken.insert(name).second) name += "_";
+  return name;
+}
+
 DirectGradient gradient_of_part(const Prepared& whole, const Stmt& part, const std::vector<ir::Symbol>& extra,
                                 std::set<std::string>& taken, Report& report) {
   const OuterArrays outer = outer_arrays(part);

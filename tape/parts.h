@@ -25,6 +25,9 @@ struct OuterArrays {
 };
 OuterArrays outer_arrays(const ir::Stmt& s);
 
+/// `name`, with underscores where that is taken, which is taken from now on.
+std::string unique_name(std::string name, std::set<std::string>& taken);
+
 /// The gradient of `part`, a statement of `whole`, in arrays of the program and in their adjoints. `extra`: symbols in
 /// it that are no sizes of the program. `taken`: names that tapes may not have; theirs are added.
 DirectGradient gradient_of_part(const Prepared& whole, const ir::Stmt& part, const std::vector<ir::Symbol>& extra,

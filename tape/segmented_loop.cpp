@@ -39,25 +39,13 @@ Stmt part_of(const ir::For& n, const Expr& first, const Expr& length) {
                       n.at_most);
 }
 
-std::string unique(std::string name, std::set<std::string>& taken) {
-  while (!taken.insert(name).second) name += "_";
-  return name;
-}
-
-/// to[at, ...] = from[...] or the other way round, for all elements.
+/// rows[at, ...] = row[...] or the other way round, for all elements.
 Stmt copy_row(const Array& row, const Array& rows, const Expr& at, bool to_rows, const SourceLocation& where) {
-  std::vector<ir::Symbol> iterators;
-  std::vector<Expr> indices, in_rows = {at};
-  for (std::size_t d = 0; d < row->shape.size(); ++d) {
-    iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
-    indices.push_back(ir::var(iterators.back()));
-    in_rows.push_back(indices.back());
-  }
-  Stmt s = to_rows ? ir::assign(rows, in_rows, ir::load(row, indices), where)
+  return for_each_element(row, where, [&](const std::vector<Expr>& indices) {
+    const std::vector<Expr> in_rows = concatenate({at}, indices);
+    return to_rows ? ir::assign(rows, in_rows, ir::load(row, indices), where)
                    : ir::assign(row, indices, ir::load(rows, in_rows), where);
-  for (std::size_t d = row->shape.size(); d-- > 0;)
-    s = ir::for_loop(iterators[d], number(0), row->shape[d], s, ir::LoopMode::Forward, where);
-  return s;
+  });
 }
 
 }  // namespace
@@ -67,7 +55,7 @@ SegmentedLoop::SegmentedLoop(const Prepared& whole, const Stmt& loop, std::set<s
   const auto& n = *loop.as<ir::For>();
   part_ = part_of(n, ir::var(first_), ir::var(length_));
   const auto size = [&](const char* what) {
-    return ir::make_symbol(unique(ir::free_name(whole.program, n.iterator.name + what), taken));
+    return ir::make_symbol(unique_name(ir::free_name(whole.program, n.iterator.name + what), taken));
   };
   lengths_ = {size("_taped"), size("_blocks"), size("_leaves"), size("_leaf")};
 }
@@ -126,7 +114,7 @@ bool SegmentedLoop::place_tapes(const ir::Program& program, std::set<std::string
     }
     whole_tapes_[tape] = ir::make_array(tape->name, tape->type, all, ArrayRole::Tape, tape->location);
     segment_tapes_[tape] =
-        ir::make_array(unique(tape->name + "_now", taken), tape->type, segment, ArrayRole::Local, tape->location);
+        ir::make_array(unique_name(tape->name + "_now", taken), tape->type, segment, ArrayRole::Local, tape->location);
   }
   return true;
 }
@@ -134,22 +122,26 @@ bool SegmentedLoop::place_tapes(const ir::Program& program, std::set<std::string
 /// Which arrays run along when a segment runs again, and which of them it finds something in.
 void SegmentedLoop::find_state(const ir::Program& program, std::set<std::string>& taken) {
   const std::set<Array> needed = needed_arrays(gradient_.forward, gradient_.backward, outer_.written);
-  std::set<Array> dropped = outer_.written;
   for (const Array& array : needed) {
-    dropped.erase(array);
-    now_[array] = ir::make_array(unique(array->name + "_now", taken), array->type, array->shape, ArrayRole::Local,
+    now_[array] = ir::make_array(unique_name(array->name + "_now", taken), array->type, array->shape, ArrayRole::Local,
                                  array->location);
   }
-  const Stmt again = without_stores(gradient_.forward, dropped);
   const auto rows = [&](const Array& array, const char* what, const Expr& count, ArrayRole role) {
     std::vector<Expr> shape = array->shape;
     shape.insert(shape.begin(), count);
-    return ir::make_array(unique(array->name + what, taken), array->type, shape, role, array->location);
+    return ir::make_array(unique_name(array->name + what, taken), array->type, shape, role, array->location);
   };
-  for (const Array& array : found_at_start(program, {first_, length_}, again, needed)) {
+  for (const Array& array : found_at_start(program, {first_, length_}, needed_of(gradient_.forward), needed)) {
     checkpoints_[array] = rows(array, "_checkpoint", ir::var(lengths_.blocks), ArrayRole::Tape);
     states_[array] = rows(array, "_state", ir::var(lengths_.leaves) - number(1), ArrayRole::Local);
   }
+}
+
+/// What there is in `s` when it runs again.
+Stmt SegmentedLoop::needed_of(const Stmt& s) const {
+  std::set<Array> dropped = outer_.written;
+  for (const auto& [array, now] : now_) dropped.erase(array);
+  return without_stores(s, dropped);
 }
 
 std::vector<Array> SegmentedLoop::tape() const {
@@ -216,9 +208,7 @@ Stmt SegmentedLoop::backward(const After& after) const {
 }
 
 Stmt SegmentedLoop::by_segments(const After& after) const {
-  std::set<Array> dropped = outer_.written;
-  for (const auto& [array, now] : now_) dropped.erase(array);
-  const Stmt advance = without_stores(part_, dropped), forward = without_stores(gradient_.forward, dropped);
+  const Stmt advance = needed_of(part_), forward = needed_of(gradient_.forward);
   const Expr leaf = ir::var(lengths_.leaf);
 
   const auto of_block = [&](const Expr& s, const Expr& start) {

@@ -50,6 +50,7 @@ class SegmentedLoop {
   SegmentedLoop(const Prepared& whole, const ir::Stmt& loop, std::set<std::string>& taken);
   bool place_tapes(const ir::Program& program, std::set<std::string>& taken);
   void find_state(const ir::Program& program, std::set<std::string>& taken);
+  ir::Stmt needed_of(const ir::Stmt& s) const;
   ir::Expr trips() const;
   ir::Expr block() const;
   ir::Stmt segment_of(const ir::Stmt& s, const ir::Expr& first, const ir::Expr& end) const;

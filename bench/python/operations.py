@@ -5,7 +5,6 @@ are compared first.
 """
 
 import argparse
-import json
 import platform
 import time
 
@@ -13,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import loopgrad as lg
+import recording
 
 WINDOW = {"H": 1, "dilated": 0, "S": 2048, "D": 64, "w": 32}
 MESH = {"n": 32768, "in": 13, "out": 64}
@@ -107,10 +107,7 @@ def main():
     if options.json:
         text = {"benchmark": "python_operations", "device": options.device, "threads": options.threads,
                 "machine": platform.machine(), "torch": torch.__version__, "programs": found}  # fmt: skip
-        if options.device != "cpu":
-            text["gpu"] = torch.cuda.get_device_name()
-        with open(options.json, "w") as file:
-            json.dump(text, file, indent=2)
+        recording.write(options.json, options.device, text)
 
 
 if __name__ == "__main__":

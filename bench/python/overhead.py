@@ -7,7 +7,6 @@ does not count in it, except with --device cuda, which is wall time.
 
 import argparse
 import gc
-import json
 import platform
 import time
 import timeit
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 
 import loopgrad as lg
+import recording
 
 
 @lg.program
@@ -95,10 +95,7 @@ def main():
     if options.json:
         text = {"benchmark": "python_overhead", "device": options.device, "machine": platform.machine(),
                 "python": platform.python_version(), "torch": torch.__version__, "microseconds": found}  # fmt: skip
-        if options.device != "cpu":
-            text["gpu"] = torch.cuda.get_device_name()
-        with open(options.json, "w") as file:
-            json.dump(text, file, indent=2)
+        recording.write(options.json, options.device, text)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::vector<std::string> keys(const ordered_json& object) {
-  std::vector<std::string> names;
-  for (const auto& item : object.items()) names.push_back(item.key());
-  return names;
-}
-
 TEST(List, NamesEveryProgram) {
   const CliResult text = run_cli(programs::all(), {"list"});
   const CliResult result = run_cli(programs::all(), {"list", "--json", "-"});

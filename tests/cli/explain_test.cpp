@@ -18,12 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::vector<std::string> keys(const ordered_json& object) {
-  std::vector<std::string> names;
-  for (const auto& item : object.items()) names.push_back(item.key());
-  return names;
-}
-
 ordered_json explained(std::vector<std::string> words) {
   words.insert(words.begin(), "explain");
   words.insert(words.end(), {"--json", "-"});

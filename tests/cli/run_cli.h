@@ -4,6 +4,7 @@
 #include <loopgrad/main.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ inline CliResult run_cli(const std::vector<ProgramEntry>& programs, std::vector<
   result.out = testing::internal::GetCapturedStdout();
   result.err = testing::internal::GetCapturedStderr();
   return result;
+}
+
+/// The keys of an object, in order.
+inline std::vector<std::string> keys(const nlohmann::ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
 }
 
 }  // namespace loopgrad::test

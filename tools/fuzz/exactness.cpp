@@ -1,5 +1,6 @@
 #include "tools/fuzz/exactness.h"
 
+#include "dsl/ir/library_calls.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -10,18 +11,6 @@ namespace loopgrad::fuzz {
 namespace {
 
 using namespace ir;
-
-/// Powers by integers are products, but in an order of the target's.
-bool is_approximated(const Expr& e) {
-  if (const auto* n = e.as<Unary>()) {
-    static constexpr UnaryOp exact[] = {UnaryOp::Neg,      UnaryOp::Not,       UnaryOp::Abs,
-                                        UnaryOp::Sqrt,     UnaryOp::Floor,     UnaryOp::Ceil,
-                                        UnaryOp::RoundF16, UnaryOp::RoundBF16, UnaryOp::Stop};
-    return std::find(std::begin(exact), std::end(exact), n->op) == std::end(exact);
-  }
-  const auto* n = e.as<Binary>();
-  return n && (n->op == BinaryOp::Pow || n->op == BinaryOp::Atan2);
-}
 
 /// Collects what is not exact. Loops carry values around, so one looks until nothing is added any more.
 class Inexact {
@@ -50,7 +39,7 @@ class Inexact {
     if (e)
       walk(e, [&](const Expr& x) {
         const auto* load = x.as<Load>();
-        found |= is_approximated(x) || (load && has(load->array));
+        found |= ir::is_library_call(x) || (load && has(load->array));
       });
     return found;
   }

@@ -1,5 +1,6 @@
 #include "tools/fuzz/rough_values.h"
 
+#include "dsl/ir/library_calls.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "tools/support/random.h"
@@ -18,22 +19,6 @@ using namespace ir;
 
 constexpr double units_of_functions = 4;  // u each: libraries promise one to two units in the last place of most
 
-bool is_of_a_library(UnaryOp op) {
-  switch (op) {
-    case UnaryOp::Neg:
-    case UnaryOp::Not:
-    case UnaryOp::Abs:
-    case UnaryOp::Sqrt:
-    case UnaryOp::Floor:
-    case UnaryOp::Ceil:
-    case UnaryOp::RoundF16:
-    case UnaryOp::RoundBF16:
-    case UnaryOp::Stop: return false;
-    default: return true;
-  }
-}
-bool is_of_a_library(BinaryOp op) { return op == BinaryOp::Pow || op == BinaryOp::Atan2; }
-
 double unit_of(ScalarType type, bool f64) { return f64 || type == ScalarType::F64 ? 0x1p-53 : 0x1p-24; }
 
 /// With an error in each function of a library, of one sign for each function.
@@ -47,8 +32,8 @@ class RoughFunctions final : public Rewriter {
     const auto* u = e.as<Unary>();
     const auto* b = e.as<Binary>();
     if (!is_float(e.type())) return exact;
-    if (u && is_of_a_library(u->op)) return rough(exact, static_cast<std::uint64_t>(u->op));
-    if (b && is_of_a_library(b->op)) return rough(exact, 1000 + static_cast<std::uint64_t>(b->op));
+    if (u && is_library_call(u->op)) return rough(exact, static_cast<std::uint64_t>(u->op));
+    if (b && is_library_call(b->op)) return rough(exact, 1000 + static_cast<std::uint64_t>(b->op));
     return exact;
   }
 
