@@ -127,6 +127,15 @@ TEST(Compare, ComparesOnTheInterpreterAtSmallSizes) {
   EXPECT_NE(result.out.find("restructured"), std::string::npos);
 }
 
+TEST(Compare, SaysWhyAVariantHasNoFigures) {
+  const CliResult result = run_cli(programs::all(), {"compare", "heat2d", "--target", "interpreter", "--only",
+                                                     "restructured", "--max-tape-bytes", "1", "--json", "-"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const auto row = ordered_json::parse(result.out)["variants"][0];
+  EXPECT_TRUE(row["forward_ms"].is_null());
+  EXPECT_NE(row["failure"].get<std::string>().find("more than max_tape_bytes = 1"), std::string::npos) << row;
+}
+
 /// One input `x`, one output `y`, both of f64 and n elements.
 template <class Body>
 ProgramEntry elementwise(const std::string& name, std::vector<double> contents, Body&& body) {

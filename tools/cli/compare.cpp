@@ -53,9 +53,9 @@ std::string text_of(const std::vector<ComparedVariant>& rows, Target target, int
 
 Json json_of(const ComparedVariant& row, Target target) {
   if (!row.failure.empty())
-    return {{"name", name_of(row.variant)},  {"forward_ms", nullptr},       {"backward_ms", nullptr},
-            {"tape_bytes", nullptr},         {"atomics", nullptr},          {"max_rel_error", nullptr},
-            {"bitwise_repeatable", nullptr}, {"roofline_fraction", nullptr}};
+    return {{"name", name_of(row.variant)},  {"forward_ms", nullptr},        {"backward_ms", nullptr},
+            {"tape_bytes", nullptr},         {"atomics", nullptr},           {"max_rel_error", nullptr},
+            {"bitwise_repeatable", nullptr}, {"roofline_fraction", nullptr}, {"failure", row.failure}};
   Json json = {{"name", name_of(row.variant)},
                {"forward_ms", row.forward_ms},
                {"backward_ms", row.backward_ms},
