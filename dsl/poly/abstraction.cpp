@@ -32,6 +32,11 @@ bool widens(const ir::Cast& node) {
 Facts::Facts(const ir::Program& program) {
   auto note = [this](const ir::Array& array) { written_.insert(array->id); };
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+    if (auto* loop = s.as<ir::For>()) {
+      const auto lower = ir::as_int(loop->lower), upper = ir::as_int(loop->upper);
+      if (lower && upper && *lower < *upper)
+        iterators_.variables[loop->iterator] = {loop->lower, ir::int_const(*upper - 1)};
+    }
     if (auto* node = s.as<ir::Assign>()) note(node->array);
     if (auto* node = s.as<ir::Reduce>()) note(node->array);
     if (auto* node = s.as<ir::Pop>()) note(node->array);
@@ -58,6 +63,14 @@ Facts::Facts(const ir::Program& program) {
 const std::pair<Expr, Expr>* Facts::range_of(const ir::Array& array) const {
   auto found = ranges_.find(array->id);
   return found == ranges_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::pair<std::int64_t, std::int64_t>> Facts::numbers_of(const Expr& e) const {
+  if (iterators_.variables.empty()) return std::nullopt;
+  const auto range = ir::range_of(e, iterators_);
+  if (!range) return std::nullopt;
+  const auto lowest = ir::as_int(range->lowest), highest = ir::as_int(range->highest);
+  return lowest && highest ? std::optional(std::pair(*lowest, *highest)) : std::nullopt;
 }
 
 const ir::Load* as_indirect(const Expr& index) {
@@ -146,6 +159,27 @@ Expr Abstraction::value_of_remainder(const ir::Binary& node, const Expr& e) {
   return result;
 }
 
+// `number` takes few values, and each of them makes the product affine.
+Expr Abstraction::value_of_product(const Expr& number, const Expr& factor, const Expr& e) {
+  constexpr std::int64_t most_cases = 16;
+  const auto numbers = facts_.numbers_of(number);
+  if (!numbers || numbers->second - numbers->first >= most_cases) return {};
+  const bool was_exact = exact_;
+  const Choice operands = choice(number, factor);
+  exact_ = was_exact;
+  if (!operands.exact()) return {};
+  const Expr result = opaque(e);
+  exact_ = was_exact;
+  Expr one_of;
+  for (std::int64_t c = numbers->first; c <= numbers->second; ++c) {
+    const Expr is = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Eq, operands.a, ir::int_const(c)),
+                               ir::binary(BinaryOp::Eq, result, ir::int_const(c) * operands.b));
+    one_of = one_of ? ir::binary(BinaryOp::Or, one_of, is) : is;
+  }
+  constraints_.push_back(one_of);
+  return result;
+}
+
 Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
   switch (node.op) {
     case BinaryOp::Add:
@@ -154,6 +188,8 @@ Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
     case BinaryOp::Max: return value_of_extremum(node, e);
     case BinaryOp::Mul:
       if (ir::as_int(node.a) || ir::as_int(node.b)) return value(node.a) * value(node.b);
+      for (const auto& [number, factor] : {std::pair(node.a, node.b), std::pair(node.b, node.a)})
+        if (const Expr exactly = value_of_product(number, factor, e)) return exactly;
       return opaque(e);
     case BinaryOp::FloorDiv: {
       auto divisor = ir::as_int(node.b);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/symbolic/ranges.h"
 
 #include <map>
 #include <set>
@@ -10,7 +11,7 @@
 namespace loopgrad::poly {
 
 /// The user's facts about arrays that the program never writes (facts are checked before the first statement, so they
-/// say nothing about arrays that change later).
+/// say nothing about arrays that change later), and which values the iterators of loops between numbers take.
 class Facts {
  public:
   explicit Facts(const ir::Program& program);
@@ -20,10 +21,13 @@ class Facts {
   bool is_csr_pointer(const ir::Array& array) const { return csr_.count(array->id) > 0; }
   /// Bounds lower <= element < upper of the array's values, or null.
   const std::pair<ir::Expr, ir::Expr>* range_of(const ir::Array& array) const;
+  /// The least and the largest value of an integer expression of such iterators; nullopt of another.
+  std::optional<std::pair<std::int64_t, std::int64_t>> numbers_of(const ir::Expr& e) const;
 
  private:
   std::set<std::int64_t> written_, injective_, csr_;
   std::map<std::int64_t, std::pair<ir::Expr, ir::Expr>> ranges_;
+  ir::RangeContext iterators_;
 };
 
 /// The Load that an index consists of, looking through integer casts, or null.
@@ -34,7 +38,8 @@ const ir::Load* as_indirect(const ir::Expr& index);
 /// loads get the same symbol.
 ///
 /// **Example:** `x[2 * idx[i] + j]` with idx in [0, m) gives index `2 * s + j`, symbols {s}, constraints {s >= 0, s <
-/// m}. `min(n//k, m)` gives index `s`, constraints {s <= m}.
+/// m}. `min(n//k, m)` gives index `s`, constraints {s <= m}. `c*n` of an iterator in 0..3 gives `s`, exactly,
+/// constraints {c = 0 and s = 0, or c = 1 and s = n, or c = 2 and s = 2*n}.
 class Abstraction {
  public:
   /// Remainders by a size, `a % n`: any number in 0..n; or exactly, as long as `a` is less than a few periods away, in
@@ -69,6 +74,7 @@ class Abstraction {
   Choice choice(const ir::Expr& a, const ir::Expr& b);
   ir::Expr value_of_extremum(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_select(const ir::Select& node, const ir::Expr& e);
+  ir::Expr value_of_product(const ir::Expr& number, const ir::Expr& factor, const ir::Expr& e);
   ir::Expr value_of_binary(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_remainder(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);

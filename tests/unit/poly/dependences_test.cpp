@@ -77,6 +77,30 @@ TEST(Dependences, RemaindersBySizesWithinAFewPeriods) {
   EXPECT_FALSE(has_elements_of_its_own([](auto i, auto n) { return min(i % n, n - 2); }));
 }
 
+/// Whether iterations of a loop over i in 0..n write elements of their own at what `index` gives for i, n and c in
+/// 0..`planes`.
+template <class Index>
+bool has_planes_of_its_own(int planes, Index index) {
+  ProgramBuilder p("planes");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {40 * n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto c : p.loop("c", 0, planes)) y(index(i, c, n)) = x(i);
+  const Loops l = loops_of(p.build());
+  return carried(l, 0).empty() && carried(l, 1).empty();
+}
+
+TEST(Dependences, ProductsOfASizeByFewNumbers) {
+  EXPECT_TRUE(has_planes_of_its_own(8, [](auto i, auto c, auto n) { return c * n + i; }));
+  EXPECT_TRUE(has_planes_of_its_own(8, [](auto i, auto c, auto n) { return n * (2 * c + 1) - 1 - i; }));
+  EXPECT_TRUE(has_planes_of_its_own(3, [](auto i, auto c, auto n) { return (2 - c) * (n + 5) + i; }));
+  EXPECT_FALSE(has_planes_of_its_own(3, [](auto i, auto c, auto n) { return c * (n - 1) + i; }))
+      << "the last, the first";
+  EXPECT_FALSE(has_planes_of_its_own(3, [](auto i, auto c, auto n) { return c * n + 2 * i; }));
+  EXPECT_FALSE(has_planes_of_its_own(30, [](auto i, auto c, auto n) { return c * n + i; })) << "too many cases";
+}
+
 TEST(Dependences, CsrRowsAreDisjoint) {
   ProgramBuilder p("csr");
   auto rows = p.size("rows"), entries = p.size("entries");
