@@ -339,15 +339,25 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
           std::move(context.kept)};
 }
 
-LowerOptions up_to_schedule(LowerOptions options) {
-  options.schedule = {};
-  options.by_hand = true;
+namespace {
+
+LowerOptions up_to(PassFunction end, LowerOptions options) {
   for (const Pass& pass : passes(options)) {
-    if (pass.run == apply_schedule) break;
+    if (pass.run == end) break;
     options.until = pass.name;
   }
   return options;
 }
+
+}  // namespace
+
+LowerOptions up_to_schedule(LowerOptions options) {
+  options.schedule = {};
+  options.by_hand = true;
+  return up_to(apply_schedule, options);
+}
+
+LowerOptions up_to_mapping(LowerOptions options) { return up_to(map_to_gpu, options); }
 
 ir::Program before_schedule(const ir::Program& program, const LowerOptions& options) {
   Report report;

@@ -29,6 +29,9 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
 
 /// The same list of passes as far as the row before apply_schedule: what the first step of a schedule sees.
 LowerOptions up_to_schedule(LowerOptions options);
+/// As far as the row before map_to_gpu: whole nests of parallel loops, with scans and sorts in their blocks. Everything
+/// on a CPU.
+LowerOptions up_to_mapping(LowerOptions options);
 ir::Program before_schedule(const ir::Program& program, const LowerOptions& options = {});
 
 }  // namespace loopgrad::transforms

@@ -9,7 +9,7 @@ using ir::For, ir::LoopMode, ir::Stmt;
 Parts::Parts(const ir::Program& emitted) {
   ir::walk_stmts(emitted.body, [&](const Stmt& s) {
     const auto* n = s.as<For>();
-    any_threads_ |= n && (n->run.threads || n->mode == LoopMode::Grid);
+    any_threads_ |= n && n->run.threads;
   });
   const auto look = [&](const auto& self, const Stmt& s) -> bool {
     bool found = is_shared(s) || s.as<ir::Contraction>();

@@ -32,7 +32,7 @@ class Parts {
   bool find(const ir::Stmt& s, bool in_rest);
   bool has_own_statements(const ir::Stmt& s) const;
 
-  bool any_threads_ = false;  // else parallel loops are shared
+  bool any_threads_ = false;  // of a CPU; else parallel loops are shared
   std::map<const ir::StmtNode*, bool> has_shared_;
   std::map<const ir::StmtNode*, bool> around_;  // statements with parts inside
   std::map<const ir::StmtNode*, std::size_t> rests_;

@@ -23,15 +23,14 @@ double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes) {
 }
 
 /// What estimates of time are made for. The loops of a GPU's threads say in many nested loops what the parallel loops
-/// before the mapping say in a few.
+/// before the mapping say in a few; scans and sorts are in blocks by then.
 ir::Program estimated(const ir::Program& program, const ir::Program& emitted, const CompileOptions& options,
                       Variant variant) {
   const backend::Backend& target = backend::backend_of(options.target);
   if (!target.machine(options).is_gpu()) return emitted;
-  transforms::LowerOptions lowering = backend::lowering_of(options, backend::sum_mode(variant));
-  lowering.last = transforms::Part::Shared;
   Report ignored;
-  return transforms::lower_for(program, lowering, ignored).program;
+  const transforms::LowerOptions lowering = backend::lowering_of(options, backend::sum_mode(variant));
+  return transforms::lower_for(program, transforms::up_to_mapping(lowering), ignored).program;
 }
 
 /// With the lengths of segments that the gradient's own sizing program finds (see max_tape_bytes); sizes that data

@@ -7,7 +7,7 @@ std::vector<ProgramEntry> all() {
       conv1d(),   matmul(),     mlp(),        softmax(),   heat2d(),  histogram(), embedding(),  gat(),
       cholesky(), recurrence(), conv2d(),     layernorm(), wave3d(),  burgers(),   tanh_chain(), window_attention(),
       lstm(),     csr_sum(),    longformer(), subdivnet(), softras(), march(),     splat(),      gmm(),
-      ba(),       xsbench(),    lbm(),        dg(),        lulesh(),  rsbench(),   hand()};
+      ba(),       xsbench(),    lbm(),        dg(),        lulesh(),  rsbench(),   hand(),       softras_render()};
   for (ProgramEntry& op : ops()) entries.push_back(std::move(op));
   return entries;
 }

@@ -28,6 +28,7 @@ ProgramEntry csr_sum();
 ProgramEntry longformer();
 ProgramEntry subdivnet();
 ProgramEntry softras();
+ProgramEntry softras_render();
 ProgramEntry march();
 ProgramEntry splat();
 ProgramEntry gmm();

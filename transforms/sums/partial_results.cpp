@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
@@ -94,6 +95,10 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
     Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
     if (entries) work = {ir::cast(ScalarType::I64, entries)};
     Expr trips = simplify_indices(loop->upper - loop->lower);
+    if (!entries && ir::has_load(trips)) {  // how often it runs is up to the data
+      trips = ir::int_const(static_cast<std::int64_t>(assumed_trips));
+      if (loop->at_most) trips = smaller(trips, loop->at_most);
+    }
     bool known = !entries && !ir::has_load(trips);
     for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
     if (known) work.push_back(trips);

@@ -43,7 +43,8 @@ Partial partial_of(const poly::Model& model, const std::vector<ir::Stmt>& sums);
 ir::Expr product(const std::vector<ir::Expr>& factors);
 
 /// Trips of the loops around a sum as far as they are known on entry to the nest, as factors: all extents that depend
-/// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows.
+/// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows; one whose bounds
+/// are other data is taken to have the usual number of trips (`assumed_trips`), or `at_most` where that is less.
 std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& model, const ir::Stmt& sum);
 
 /// Of one sum, where more than a CPU's number of blocks are wanted.

@@ -266,7 +266,9 @@ TEST(InnerWork, CountsStepsOfSumsAtMost) {
     const Program program = program_of(matrices, "parallel for i in 0..n:\n" + body);
     Analyses known;
     const auto found = inner_work({program, known}, *program.body.as<ir::For>());
-    return found ? ir::print(found->steps) + "; " + ir::print(found->meetings) : "none";
+    if (!found) return std::string("none");
+    const std::string alone = ir::print(found->alone);
+    return ir::print(found->steps) + "; " + ir::print(found->meetings) + (alone == "0" ? "" : "; " + alone);
   };
   const std::string rows = R"(  y[i, 0] = 0
   for j in 0..m:
@@ -274,7 +276,18 @@ TEST(InnerWork, CountsStepsOfSumsAtMost) {
 )";
   EXPECT_EQ(work(rows), "max(m, 0); 1");
   EXPECT_EQ(work("  for k in 0..3:\n    for j in 0..m:\n      y[i, k] += x[i, j]\n"), "3*max(m, 0); 3");
-  EXPECT_EQ(work("  for j in 0..m:\n    y[i, j] = x[i, j]\n"), "none") << "no sum";
+  EXPECT_EQ(work("  parallel for j in 0..m:\n    y[i, j] = x[i, j]\n"), "none") << "threads need not wait";
+  EXPECT_EQ(work(R"(  for k in 0..3:
+    parallel for j in 0..m:
+      y[i, j] += x[i, k]
+)"),
+            "3*max(m, 0); 3");
+  EXPECT_EQ(work(R"(  for j in 0..m:
+    y[i, 0] += x[i, j]
+  for j in 1..m:
+    y[i, j] = y[i, j - 1] + x[i, j]
+)"),
+            "max(m, 0) + max(m - 1, 0); 1; max(m - 1, 0)");
   EXPECT_EQ(work("  y[i, 0] = 1\n"), "none") << "no loop";
 }
 

@@ -25,7 +25,7 @@ class WorkFinder {
   std::optional<InnerWork> of(const ir::For& loop) {
     if (!trips_of(loop)) return std::nullopt;
     add(loop.body, ir::int_const(1));
-    return known_ && ir::as_int(steps_) != 0 ? std::optional(InnerWork{steps_, meetings_}) : std::nullopt;
+    return known_ && ir::as_int(meetings_) != 0 ? std::optional(InnerWork{steps_, meetings_, alone_}) : std::nullopt;
   }
 
  private:
@@ -48,20 +48,28 @@ class WorkFinder {
       });
       return;
     }
-    const Expr trips = is_parallel_loop(s) ? Expr() : trips_of(*loop);
+    const Expr trips = trips_of(*loop);
     known_ = static_cast<bool>(trips);
     if (!known_) return;
-    if (contains_loop(loop->body)) return add(loop->body, times * trips);
-    const auto sums = shared_sums(program_, s);
-    known_ = sums && !sums->empty();
+    const bool is_parallel = is_parallel_loop(s);
+    if (contains_loop(loop->body)) {
+      steps_around_ += is_parallel ? 0 : 1;
+      add(loop->body, times * trips);
+      steps_around_ -= is_parallel ? 0 : 1;
+      return;
+    }
+    // Parallel loops directly inside of each other are as one: threads that share the inner do not wait.
+    known_ = !is_parallel || steps_around_ > 0;
     steps_ = steps_ + times * trips;
-    meetings_ = meetings_ + times;
+    if (is_parallel || shared_sums(program_, s)) meetings_ = meetings_ + times;
+    else alone_ = alone_ + times * trips;
   }
 
   const Analysed program_;
   ir::RangeContext ranges_;
   bool known_ = true;
-  Expr steps_ = ir::int_const(0), meetings_ = ir::int_const(0);
+  int steps_around_ = 0;  // loops in order that the statement is in
+  Expr steps_ = ir::int_const(0), meetings_ = ir::int_const(0), alone_ = ir::int_const(0);
 };
 
 }  // namespace

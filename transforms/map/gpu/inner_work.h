@@ -7,14 +7,14 @@
 
 namespace loopgrad::transforms {
 
-/// Of one iteration, at most, in sizes: how many steps the loops inside make, and how often the threads would meet if
-/// they shared the innermost of them.
+/// Of one iteration, at most, in sizes: how many steps the innermost loops make, how often the threads would meet if
+/// they shared those that they can share, and how many steps are in the others, which one thread does.
 struct InnerWork {
-  ir::Expr steps, meetings;
+  ir::Expr steps, meetings, alone;
 };
 
-/// `loop` is a parallel one of `program`, by identity. Nullopt where the host cannot bound it, or loops inside do more
-/// than to sum.
+/// `loop` is a parallel one of `program`, by identity. Nullopt where the host cannot bound it, where threads could
+/// share nothing inside, or where they could share a parallel loop inside for which they need not wait for each other.
 std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);
 
 }  // namespace loopgrad::transforms

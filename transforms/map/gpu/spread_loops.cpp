@@ -114,8 +114,9 @@ class Spreader {
     const Expr cost = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::FloorDiv, threads_, number(128)), number(1));
     const Stmt own = with_body(loop, with_own_sums(loop.body));
     const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false);
-    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * cost * work->meetings), ir::with_fresh_names(here),
-                       inside, loop.location);
+    const Expr together = cost * work->meetings + work->alone;
+    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * together), ir::with_fresh_names(here), inside,
+                       loop.location);
   }
 
   Stmt spread_inside(const Stmt& s, const ir::For& loop) {
