@@ -178,7 +178,7 @@ ProgramEntry softras_render() {
           .summary = "an image of a textured mesh, softly rasterised",
           .build = build,
           .sizes = {{"F", 5856}, {"S", 64}},
-          .check_sizes = {{"F", 12}, {"S", 5}},
+          .check_sizes = {{"F", 60}, {"S", 7}},
           .wrt = {"faces", "textures"},
           .fill = fill};
 }

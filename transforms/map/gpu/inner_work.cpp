@@ -52,14 +52,14 @@ class WorkFinder {
     known_ = static_cast<bool>(trips);
     if (!known_) return;
     const bool is_parallel = is_parallel_loop(s);
+    // Parallel loops directly inside of each other are as one: threads that share the inner do not wait.
+    known_ = !is_parallel || steps_around_ > 0;
     if (contains_loop(loop->body)) {
       steps_around_ += is_parallel ? 0 : 1;
       add(loop->body, times * trips);
       steps_around_ -= is_parallel ? 0 : 1;
       return;
     }
-    // Parallel loops directly inside of each other are as one: threads that share the inner do not wait.
-    known_ = !is_parallel || steps_around_ > 0;
     steps_ = steps_ + times * trips;
     if (is_parallel || shared_sums(program_, s)) meetings_ = meetings_ + times;
     else alone_ = alone_ + times * trips;
