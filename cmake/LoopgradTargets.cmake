@@ -41,6 +41,8 @@ function(loopgrad_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})
+  # What takes time in tests is in the libraries; their own code compiles in two thirds of the time without optimisation.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   set_property(GLOBAL APPEND PROPERTY LOOPGRAD_TESTS ${name})
   gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600 DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -136,6 +136,8 @@ ir::Program matrices(const ir::Program& program, PassContext& context) {
   return result;
 }
 
+Notes notes_on(const Machine& machine) { return machine.is_gpu() ? Notes::Atomic : Notes::AsSums; }
+
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Bounds);
   add("without_stops", without_stops, "first: where derivatives end is settled, and no pass needs to look through it");
@@ -144,14 +146,16 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   if (options.bounded == Bounded::Nothing) return;
   const auto trips = [](const ir::Program& program, PassContext& context) {
     Record record;
-    ir::Program result = bound_trips(program, context.options.records_trips ? &record : nullptr);
+    ir::Program result =
+        bound_trips(program, context.options.records_trips ? &record : nullptr, notes_on(context.options.machine));
     context.records.push_back(std::move(record));
     return result;
   };
   const auto accesses = [](const ir::Program& program, PassContext& context) {
     Record record;
+    const bool reads = context.options.bounded == Bounded::Accesses;
     ir::Program result =
-        bound_accesses(program, context.options.bounded == Bounded::Accesses, record, context.options.computed);
+        bound_accesses(program, reads, record, context.options.computed, notes_on(context.options.machine));
     context.records.push_back(std::move(record));
     return result;
   };

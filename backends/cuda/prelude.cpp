@@ -123,7 +123,7 @@ inline uint16_t to_f16(float value) {
 )";
 
 constexpr const char* atomic_text = R"(
-// target = update(target), as one step for all threads.
+// target = update(target), as one step for all threads. What changes nothing is not stored.
 template <int bytes> struct Word;
 template <> struct Word<2> { using Type = unsigned short; };
 template <> struct Word<4> { using Type = unsigned int; };
@@ -135,7 +135,9 @@ inline void atomic_update(T& target, Update update) {
   Bits before = *reinterpret_cast<volatile Bits*>(place), seen;
   do {
     seen = before;
-    before = atomicCAS(place, seen, __builtin_bit_cast(Bits, static_cast<T>(update(__builtin_bit_cast(T, seen)))));
+    const Bits after = __builtin_bit_cast(Bits, static_cast<T>(update(__builtin_bit_cast(T, seen))));
+    if (after == seen) return;
+    before = atomicCAS(place, seen, after);
   } while (before != seen);
 }
 )";

@@ -1,5 +1,6 @@
 #include "dsl/poly/dependences.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/examples.h"
@@ -85,7 +86,7 @@ class Collector {
       for (const Access& b : t.accesses) {
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
-        if (search_ == Search::SkipSums && is_sum(a, b)) continue;
+        if (is_sum(a, b) && (search_ == Search::SkipSums || (ir::is_note(s.stmt) && ir::is_note(t.stmt)))) continue;
         if (!orders) orders = make_orders();
         isl::map touching;
         for (std::size_t k = 0; k < orders->size(); ++k) {

@@ -1,5 +1,6 @@
 #include "tools/cli/lowered.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/visit.h"
 
 namespace loopgrad::cli {
@@ -27,7 +28,7 @@ int count_atomics(const ir::Program& program) {
   int count = 0;
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    count += sum && sum->atomic;
+    count += sum && sum->atomic && !ir::is_note(s);
   });
   return count;
 }

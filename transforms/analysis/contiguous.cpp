@@ -1,5 +1,6 @@
 #include "transforms/analysis/contiguous.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
@@ -61,9 +62,10 @@ class UseFinder {
       visit(assign->value, always);
       note(assign->array, assign->indices, always, false, true);
     } else if (const auto* sum = s.as<ir::Reduce>()) {
+      visit(sum->value, always);
+      if (ir::is_note(s)) return;
       has_loops |= sum->atomic;  // neither is moved
       for (const Expr& index : sum->indices) visit(index, always);
-      visit(sum->value, always);
       note(sum->array, sum->indices, always, true, true);
     } else {
       has_loops = true;

@@ -26,7 +26,7 @@ Expr number(std::int64_t value) { return ir::int_const(value); }
 /// Makes the record while its sites are found: the array must be known before its extent is.
 class Recorder {
  public:
-  Recorder(const ir::Program& program, const char* name, Record& record) : record_(record) {
+  Recorder(const ir::Program& program, const char* name, Record& record, Notes notes) : record_(record), notes_(notes) {
     extent_ = ir::make_symbol("sites");
     record_.array = ir::make_array(ir::free_name(program, name), ScalarType::I64, {ir::var(extent_)},
                                    ir::ArrayRole::InOut, program.location);
@@ -34,7 +34,7 @@ class Recorder {
   Stmt note(const RecordedSite& site, const Expr& value) {
     const Expr place = number(static_cast<std::int64_t>(record_.sites.size()));
     record_.sites.push_back(site);
-    return ir::reduce(record_.array, {place}, ir::ReduceOp::Max, value, site.location);
+    return ir::reduce(record_.array, {place}, ir::ReduceOp::Max, value, site.location, notes_ == Notes::Atomic);
   }
   /// The program with the record among its arrays.
   ir::Program finish(ir::Program program, Stmt body) {
@@ -52,6 +52,7 @@ class Recorder {
 
  private:
   Record& record_;
+  const Notes notes_;
   ir::Symbol extent_;
 };
 
@@ -61,8 +62,8 @@ Expr outside(const Expr& index, const Expr& extent) {
 
 class Bounder {
  public:
-  Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed)
-      : scalars_(program, computed), recorder_(program, "indices", record) {
+  Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed, Notes notes)
+      : scalars_(program, computed), recorder_(program, "indices", record, notes) {
     LeavingAccesses leaving(program);
     for (OpenAccess& access : open_accesses(program, computed)) {
       if (access.is_known || (access.is_read && !reads && !has_range(program, access.array))) continue;
@@ -283,16 +284,17 @@ class Bounder {
 
 }  // namespace
 
-ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed) {
+ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed,
+                           Notes notes) {
   record = {};
   if (!program.body) return program;
-  Bounder bounder(program, reads, record, computed);
+  Bounder bounder(program, reads, record, computed, notes);
   if (bounder.is_needed()) return bounder.run(program);
   record = {};
   return program;
 }
 
-ir::Program bound_trips(const ir::Program& program, Record* record) {
+ir::Program bound_trips(const ir::Program& program, Record* record, Notes notes) {
   bool promises = false;
   ir::walk_stmts(program.body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::For>();
@@ -300,7 +302,7 @@ ir::Program bound_trips(const ir::Program& program, Record* record) {
   });
   if (!promises) return program;
   Record own;
-  Recorder recorder(program, "trips", record ? *record : own);
+  Recorder recorder(program, "trips", record ? *record : own, notes);
   const std::function<Stmt(const Stmt&)> bounded = [&](const Stmt& root) {
     return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* n = s.as<ir::For>();

@@ -31,15 +31,21 @@
 
 namespace loopgrad::transforms {
 
+/// How the elements of a record are updated.
+enum class Notes {
+  AsSums,  // as any sum: for a CPU, where a loop with its vector lanes has maxima of its own
+  Atomic,  // see ir::is_note: for a GPU, where a maximum over a nest would need its iterations in blocks
+};
+
 /// Cuts off trips beyond `at_most`; for a program as the user wrote it or as differentiation made it. `record`: also
 /// records trip counts; not needed where another program has done it on the same data.
-ir::Program bound_trips(const ir::Program& program, Record* record);
+ir::Program bound_trips(const ir::Program& program, Record* record, Notes notes = Notes::AsSums);
 
 /// `computed`: inputs that another program computes, so that nobody has looked at them before the run: outputs that a
 /// backward program is given. `reads`: also what is read, not only what is written and what is read of arrays with
 /// facts about a range, which others rely on. An array without elements keeps an access to element 0: give it memory of
 /// one.
 ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record,
-                           const std::set<ir::Array>& computed = {});
+                           const std::set<ir::Array>& computed = {}, Notes notes = Notes::AsSums);
 
 }  // namespace loopgrad::transforms

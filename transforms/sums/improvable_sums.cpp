@@ -1,4 +1,5 @@
 #include "transforms/sums/improvable_sums.h"
+#include "dsl/ir/notes.h"
 
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
@@ -70,7 +71,8 @@ std::vector<Stmt> improvable_sums(const Stmt& nest, const std::vector<std::vecto
   std::vector<Stmt> result;
   for (const Stmt& leaf : leaves(nest)) {
     auto* sum = leaf.as<ir::Reduce>();
-    if (sum && !own.count(sum->array) && !taken.count(leaf.get()) && can_improve(nest, leaf)) result.push_back(leaf);
+    if (sum && !ir::is_note(leaf) && !own.count(sum->array) && !taken.count(leaf.get()) && can_improve(nest, leaf))
+      result.push_back(leaf);
   }
   return result;
 }

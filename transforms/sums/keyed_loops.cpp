@@ -1,5 +1,6 @@
 #include "transforms/sums/keyed_loops.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -70,7 +71,7 @@ bool can_be_moved(const ir::Program& program, const KeyedPart& nest) {
   bool fits = !ir::uses_stack(nest.loop->body);
   ir::walk_stmts(nest.loop->body, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    fits &= s.kind() != ir::Kind::Contraction && !(sum && sum->atomic);
+    fits &= s.kind() != ir::Kind::Contraction && !(sum && sum->atomic && !ir::is_note(s));
   });
   const std::set<Array> aliased = ir::aliased_arrays(program);
   for (const Access& access : accesses_of(nest.loop->body)) fits &= !aliased.count(access.array);

@@ -1,5 +1,6 @@
 #include "transforms/map/gpu/fuse_nests.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
@@ -40,7 +41,7 @@ bool is_plain(const Stmt& body) {
   bool plain = true;
   ir::walk_stmts(body, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    plain &= sum ? !sum->atomic
+    plain &= sum ? !sum->atomic || ir::is_note(s)
                  : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::If || s.kind() == ir::Kind::Allocate ||
                        s.kind() == ir::Kind::Assign;
   });

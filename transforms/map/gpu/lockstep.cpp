@@ -1,5 +1,6 @@
 #include "transforms/map/gpu/lockstep.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -37,7 +38,7 @@ bool can_run_in_lockstep(const Stmt& body, const ir::Symbol& iterator) {
     const auto* branch = s.as<ir::If>();
     can &= loop     ? is_uniform(*loop, iterator)
            : local  ? local->array->shape.empty()
-           : sum    ? !sum->atomic
+           : sum    ? !sum->atomic || ir::is_note(s)
            : branch ? !contains_loop(s) || is_uniform(*branch, iterator)
                     : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
   });
@@ -315,7 +316,7 @@ bool gains_from_more_loads(const Stmt& body) {
         const auto* sum = s.as<ir::Reduce>();
         const auto* branch = s.as<ir::If>();
         plain &= local    ? local->array->shape.empty()
-                 : sum    ? !sum->atomic
+                 : sum    ? !sum->atomic || ir::is_note(s)
                  : branch ? !has_load(branch->condition)
                           : s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Assign;
         for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { stores += !indices.empty(); });
