@@ -56,6 +56,7 @@
 #include "transforms/sums/scans/isolate_recurrences.h"
 #include "transforms/sums/scans/scan_recurrences.h"
 #include "transforms/sums/sort_scatters.h"
+#include "transforms/sums/sum_rows_first.h"
 #include "transforms/sums/zero_fills.h"
 
 #include <fmt/format.h>
@@ -171,6 +172,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
+    add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");
     add("isolate_recurrences", isolate_recurrences,
         "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");

@@ -1,5 +1,6 @@
 // What passes ask, and how bounds are kept: rewrites and analyses that are no row of the list, each alone.
 #include "tests/unit/passes/parts.h"
+#include "dsl/poly/dependences.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/size_estimates.h"
@@ -114,6 +115,27 @@ TEST(BoundAccesses, BringsAnIndexIntoItsExtentAndNotesIt) {
       indices[0] max= select(bin < 0 || bin >= m, max(bin, -9223372036854775807), -9223372036854775808)
       h[max(min(bin, m - 1), 0)] += w[i]
   )"));
+}
+
+TEST(BoundAccesses, NotesOnAGpuKeepNoLoopInOrder) {
+  const Program program = program_of(R"(
+    program p(n, m)
+      inout  f32 x[n]
+      inout  f32 h[n, m]
+  )",
+                                     R"(
+    for i in 0..n:
+      local i64 bin
+      bin = i64(x[i])
+      h[i, bin] = 1
+  )");
+  for (const Notes notes : {Notes::AsSums, Notes::Atomic}) {
+    Record record;
+    const Program bounded = bound_accesses(program, true, record, {}, notes);
+    EXPECT_EQ(ir::print(bounded.body).find("atomic") != std::string::npos, notes == Notes::Atomic) << ir::print(bounded);
+    const poly::Model model = poly::build_model(bounded, bounded.body, std::make_shared<poly::Context>());
+    EXPECT_EQ(poly::carried_by(model, bounded.body).empty(), notes == Notes::Atomic);
+  }
 }
 
 TEST(BoundAccesses, LeavesWhatStaysInRange) {

@@ -12,6 +12,7 @@
 #include "transforms/map/gpu/lane_groups.h"
 #include "transforms/map/gpu/shared_sums.h"
 #include "transforms/storage/settle_scalars.h"
+#include "transforms/storage/update_once.h"
 
 #include <algorithm>
 #include <functional>
@@ -219,7 +220,10 @@ class Spreader {
   Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
     const ir::Symbol t = ir::make_symbol("t");
     const bool whole = ragged_ && &loop == &shared && has_length_from_data(loop);
-    const PartialSums partial = redirect_sums(sums, whole ? with_own_sums(loop.body) : loop.body, "_part");
+    const Stmt iteration = whole ? with_own_sums(loop.body) : loop.body;
+    // What threads share or keep is none of one thread's registers.
+    const Stmt once = sums.empty() && !rows_ ? update_once(program_, iteration) : iteration;
+    const PartialSums partial = redirect_sums(sums, once, "_part");
     Stmt body = share_of_thread(loop, shared, t, partial.body, row);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
