@@ -19,7 +19,7 @@ int count_parallel_loops(const ir::Program& program) {
   int count = 0;
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
     const auto* loop = s.as<ir::For>();
-    count += loop && loop->mode == ir::LoopMode::Parallel;
+    count += loop && (loop->mode == ir::LoopMode::Parallel || loop->mode == ir::LoopMode::Grid);
   });
   return count;
 }
@@ -28,7 +28,7 @@ int count_atomics(const ir::Program& program) {
   int count = 0;
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    count += sum && sum->atomic && !ir::is_note(s);
+    count += sum && sum->atomic && !sum->of_block && !ir::is_note(s);
   });
   return count;
 }

@@ -1,6 +1,40 @@
 
-// r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index_t m_, index_t threads_, const float* x_,
+// One of these, as sizes are:
+//   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
+//   r (text:5), threads: a thread for each iteration, where there are 65536 or more, and fewer than 16 to share in each
+extern "C" __global__ void __launch_bounds__(256) normalize_0_(index_t n_, index_t m_, index_t blocks_x_, const float* x_,
+    float* __restrict__ y_) {
+  for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
+    {
+      const index_t thread_x_ = threadIdx.x;
+      // text:5
+      const index_t r_ = block_x_ * 256 + thread_x_;
+      if (r_ < n_) {
+        float sum_;
+        // text:9
+        if (m_ >= 1) {
+          sum_ = 0.0f;
+        }
+        // text:8
+        for (index_t c_ = 0; c_ < m_; ++c_) {
+          // text:9
+          sum_ += x_[r_ * m_ + c_];
+        }
+        // text:10
+        for (index_t c_1_ = 0; c_1_ < m_; ++c_1_) {
+          // text:11
+          y_[r_ * m_ + c_1_] = x_[r_ * m_ + c_1_] / sum_;
+        }
+      }
+    }
+    if (one_turn) break;
+  }
+}
+
+// One of these, as sizes are:
+//   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
+//   r (text:5), threads: a thread for each iteration, where there are 65536 or more, and fewer than 16 to share in each
+extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
     float x_row_[8];
@@ -59,8 +93,10 @@ extern "C" __global__ void __launch_bounds__(512) normalize_0_(index_t n_, index
   }
 }
 
-// r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(256) normalize_1_(index_t n_, index_t m_, index_t threads_, const float* x_,
+// One of these, as sizes are:
+//   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
+//   r (text:5), threads: a thread for each iteration, where there are 65536 or more, and fewer than 16 to share in each
+extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
     float sum_;

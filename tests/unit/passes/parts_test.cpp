@@ -132,7 +132,8 @@ TEST(BoundAccesses, NotesOnAGpuKeepNoLoopInOrder) {
   for (const Notes notes : {Notes::AsSums, Notes::Atomic}) {
     Record record;
     const Program bounded = bound_accesses(program, true, record, {}, notes);
-    EXPECT_EQ(ir::print(bounded.body).find("atomic") != std::string::npos, notes == Notes::Atomic) << ir::print(bounded);
+    EXPECT_EQ(ir::print(bounded.body).find("atomic") != std::string::npos, notes == Notes::Atomic)
+        << ir::print(bounded);
     const poly::Model model = poly::build_model(bounded, bounded.body, std::make_shared<poly::Context>());
     EXPECT_EQ(poly::carried_by(model, bounded.body).empty(), notes == Notes::Atomic);
   }

@@ -39,6 +39,7 @@ constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: m
 constexpr std::int64_t warp_threads = 32;
 constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
+constexpr std::int64_t few_to_share = 16;       // trips of the longest loop inside, for which half of a warp is idle
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
 constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
@@ -233,10 +234,12 @@ class Mapper {
     });
     // Neighbouring threads of the nest itself meet neighbouring elements: rows only help where they do not, or where
     // some are much longer than others.
-    if (inside > own && (own <= 0 || ragged_rows(program_, nest))) {
+    const bool ragged = ragged_rows(program_, nest).has_value();
+    if (inside > own && (own <= 0 || ragged)) {
       note(s, "rows",
            "a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside");
-      return row_tiles(s, nest, total, rows(s, nest));
+      const Stmt by_rows = row_tiles(s, nest, total, rows(s, nest));
+      return ragged ? by_rows : unless_few(s, nest, total, by_rows);
     }
     // A block for each iteration would read elements far apart: worth it only when there are few.
     const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
@@ -248,6 +251,19 @@ class Mapper {
     if (inside <= own) return both;
     const ir::For& x = *nest.loops[best_along_threads(nest.body, nest.loops)];
     return row_tiles(s, nest, total, both, x.upper - x.lower);
+  }
+
+  /// Where there is little to share in each of many iterations most threads of a block would have nothing to do.
+  Stmt unless_few(const Stmt& s, const Nest& nest, const Expr& total, const Stmt& by_rows) {
+    const Expr extent = inner_extent(nest);
+    const Expr few = extent ? ir::binary(BinaryOp::Lt, extent, number(few_to_share)) : ir::bool_const(false);
+    if (ir::as_int(few) == 0) return by_rows;
+    note(s, "threads",
+         fmt::format("a thread for each iteration, where there are {} or more, and fewer than {} to share in each",
+                     enough_threads_, few_to_share));
+    const Stmt by_threads = thread_kernels(program_, nest, total, {flat_threads_, enough_threads_});
+    return ir::if_then(ir::binary(BinaryOp::And, few, at_least(total, enough_threads_)),
+                       ir::with_fresh_names(by_threads), by_rows);
   }
 
   /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
@@ -264,7 +280,10 @@ class Mapper {
       if (!sums_of(s) || !host_knows(loop->lower) || !host_knows(loop->upper)) return;
       some_unknown |= !known;
       if (!known) return;
-      const Expr trips = loop->upper - loop->lower;
+      Expr trips = number(1);
+      const std::vector<const ir::For*> as_one = short_nest(s);
+      for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
+        trips = trips * (one->upper - one->lower);
       extent = extent ? ir::binary(BinaryOp::Max, extent, trips) : trips;
     });
     return extent || !some_unknown ? extent : number(usual_row);

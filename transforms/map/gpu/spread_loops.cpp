@@ -88,6 +88,8 @@ class Spreader {
 
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
     if (is_team_loop(loop, threads_)) return by_team(loop);
+    const std::vector<const ir::For*> nest = short_nest(s);
+    if (nest.size() > 1 && !ragged_ && !rows_) return spread_as_one(nest);
     if (ragged_ && !has_few_trips(loop) && fits_lane_groups(program_, loop))
       return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {
@@ -101,6 +103,20 @@ class Spreader {
       if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
     return spread_inside(s, loop);
+  }
+
+  Stmt spread_as_one(const std::vector<const ir::For*>& nest) const {
+    const ir::Symbol t = ir::make_symbol("t"), place = ir::make_symbol("place");
+    Stmt body = update_once(program_, nest.back()->body);
+    Expr inside = number(1);  // iterations of the loops inside
+    for (auto loop = nest.rbegin(); loop != nest.rend(); ++loop) {
+      const ir::For& n = **loop;
+      const Expr trips = n.upper - n.lower, turn = div(ir::var(place), inside);
+      body = let(n.iterator, n.lower + (&n == nest.front() ? turn : mod(turn, trips)), body);
+      inside = inside * trips;
+    }
+    const SourceLocation& where = nest.front()->location;
+    return threads_loop(t, threads_, every_nth(place, ir::var(t), inside, threads_, body, where), where);
   }
 
   /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
@@ -309,6 +325,22 @@ class Spreader {
 };
 
 }  // namespace
+
+std::vector<const ir::For*> short_nest(const Stmt& s) {
+  std::vector<const ir::For*> nest;
+  std::int64_t inside = 1;
+  for (Stmt at = s; is_parallel_loop(at); at = nest.back()->body) {
+    const auto* const loop = at.as<ir::For>();
+    const auto trips = ir::as_int(loop->upper - loop->lower);
+    if (!nest.empty()) {
+      if (!trips || *trips < 1 || has_few_trips(*loop) || *trips >= warp_threads || inside * *trips >= warp_threads)
+        break;
+      inside *= *trips;
+    }
+    nest.push_back(loop);
+  }
+  return nest;
+}
 
 bool can_spread(const Analysed& program, const Stmt& s) {
   bool found = false;

@@ -22,6 +22,8 @@
 
 #include "transforms/analysis/analysed.h"
 
+#include <vector>
+
 namespace loopgrad::transforms {
 
 /// `s`, which must be inside `program`, for a block of `threads` threads (an expression of symbols around the kernel).
@@ -45,6 +47,16 @@ ir::Stmt spread_rows(const Analysed& program, const ir::Stmt& s, const ir::Expr&
 /// iterations of the loops over a row one by one, since rows begin anywhere; loops inside that only sum are each
 /// thread's own, or, where several elements have sums over the row, see lane_groups.h.
 ir::Stmt spread_ragged(const Analysed& program, const ir::Stmt& s, std::int64_t threads);
+
+/// Parallel loops directly inside of each other, from `s` on, of which the inner ones make a few trips, a constant
+/// number, together: threads share them as one,
+///
+///   parallel for j in 0..m:                threads for t in 0..T:
+///     parallel for i in 0..5: A     ->       for place in t..5*m step T:
+///                                              let j = place//5, i = place%5: A
+///
+/// One loop or none: they are not.
+std::vector<const ir::For*> short_nest(const ir::Stmt& s);
 
 /// Whether `spread_loops` would spread anything.
 bool can_spread(const Analysed& program, const ir::Stmt& s);
