@@ -17,6 +17,8 @@ namespace loopgrad::backend::cuda {
 namespace {
 
 constexpr std::int64_t most_grid_x = 2147483647, most_grid_yz = 65535;
+constexpr std::int64_t declared_shared_bytes =
+    44 * 1024;  // at most: 40 of local arrays (reserve_locals.h), and sums of blocks
 constexpr std::int64_t most_shared_bytes = 64 * 1024;  // of local arrays: more would leave few blocks on a processor
 constexpr std::size_t fewest_graph_launches = 2, most_graph_launches = 50000, most_launches = 4000000;
 constexpr std::int64_t stack_capacity = std::int64_t{4} << 30;
@@ -353,7 +355,7 @@ void Executor::place_locals(std::size_t k, Function& function, Launch& launch, s
     std::int64_t& sum = local.per_thread ? per_thread : shared;
     if (__builtin_add_overflow(sum, round_up(bytes, 16), &sum)) refuse_local(local);
   }
-  const bool fits = shared <= std::min(most_shared_bytes, info.shared_bytes - 16 * 1024);
+  const bool fits = shared <= std::min(most_shared_bytes, info.shared_bytes - declared_shared_bytes);
   // With memory of their own there are only as many blocks as run at once; each takes several turns.
   const std::int64_t threads = threads_in_block(launch);
   if (per_thread > 0 || !fits) {

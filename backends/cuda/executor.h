@@ -66,8 +66,8 @@ class Executor {
 
   struct Function {
     const void* code = nullptr;
-    int most_threads = 0;  // in a block
-    std::int64_t allowed_shared_bytes = 48 * 1024;
+    int most_threads = 0;                          // in a block
+    std::int64_t allowed_shared_bytes = 4 * 1024;  // 48 less declared_shared_bytes
   };
   struct KernelState {
     std::array<Function, kernel_forms> forms;   // those of the modules that are loaded

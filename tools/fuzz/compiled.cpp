@@ -24,6 +24,8 @@
 namespace loopgrad::fuzz {
 namespace {
 
+constexpr const char *scheduled = "scheduled", *refused_step = "compiled: a refused step of a schedule";
+
 /// One way of compiling a program's gradient.
 struct Way {
   std::string name;
@@ -59,7 +61,7 @@ class CompiledCase {
     if (options_.device && target == Target::OpenMP && !also_on_host()) return;
     tools::Random random(case_.seed * 11 + 3);
     const bool naive = random.below(100) < 40, atomic = random.below(100) < 40;
-    const bool scheduled = random.below(100) < 15;
+    const bool with_schedule = random.below(100) < 15;
     try {
       stage = "compiled: differentiate";
       if (target == Target::Cuda) {
@@ -70,9 +72,9 @@ class CompiledCase {
       add("restructured", gradient, number, target, {1, 2, 3, 7});
       if (naive) add("naive-tape", differentiated(Variant::NaiveTape), number, target, {1});
       if (atomic) add("atomic", differentiated(Variant::Atomic), number, target, {3});
-      if (scheduled) {
+      if (with_schedule) {
         stage = "compiled: schedule";
-        add("scheduled", gradient, number, target, {2});
+        add(scheduled, gradient, number, target, {2});
         ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4).schedule;
         ways_.back().options.backward_schedule = random_schedule(gradient.backward, case_.seed + 1, 6).schedule;
       }
@@ -302,8 +304,11 @@ void guarded(CompiledCase& c, const std::function<void()>& f) {
     if (error.info().location.known()) c.refuse("compiled: refused for the target");
     else c.outcome.failure = Failure{c.stage, error.what()};
   } catch (const TransformError&) {
+    c.refuse(refused_step);
+  } catch (const UsageError& error) {
     // Notes of what is out of range come before the schedule and may make nests imperfect.
-    c.refuse("compiled: a refused step of a schedule");
+    if (c.stage == std::string(scheduled) + ": compile") c.refuse(refused_step);
+    else c.outcome.failure = Failure{c.stage, error.what()};
   } catch (const std::exception& error) {
     c.outcome.failure = Failure{c.stage, error.what()};
   }

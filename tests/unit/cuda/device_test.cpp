@@ -98,6 +98,42 @@ TEST_F(CudaDevice, BlocksOfAGridThatWouldBeTooTallTakeTurns) {
   for (std::size_t k = 0; k < values.size(); ++k) ASSERT_EQ(result[k], 2 * values[k]) << k;
 }
 
+/// A scan within a branch is one block's, which declares more shared memory than the launch may add without a word.
+TEST_F(CudaDevice, SharedMemoryThatIsDeclaredAndThatComesWithTheLaunch) {
+  lg::ProgramBuilder p("stepwise");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {2});
+  auto total = p.output<double>("total", {});
+  total() = 0.0;
+  for (auto i : p.loop("i", 0, n)) {
+    p.when(total() > 0.2, [&] { a(0) += tanh(a(0)); }).otherwise([&] {
+      for ([[maybe_unused]] auto j : p.loop("j", 0, i)) {
+        a(0) = 0.6 * total() - 0.1;
+        total() += tanh(0.9 * a(1));
+      }
+    });
+    total() += 0.01;
+  }
+  const lg::Program program = p.build();
+  std::vector<double> expected(3), actual(3);
+  for (const lg::Target target : {lg::Target::Interpreter, lg::Target::Cuda}) {
+    std::vector<double>& result = target == lg::Target::Cuda ? actual : expected;
+    double start[2] = {0.5, 0.01};
+    lg::DeviceArray device(lg::ScalarType::F64, {2}), device_total(lg::ScalarType::F64, {});
+    if (target == lg::Target::Cuda) {
+      device.upload(start);
+      compile(program, {.target = target}).run({{"a", device.view()}, {"total", device_total.view()}}, {{"n", 5}});
+      device.download(result.data());
+      device_total.download(&result[2]);
+      continue;
+    }
+    result = {start[0], start[1], 0};
+    compile(program, {.target = target})
+        .run({{"a", lg::view(result.data(), {2})}, {"total", lg::view(&result[2], {})}}, {{"n", 5}});
+  }
+  for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(actual[k], expected[k], 1e-12) << k;
+}
+
 TEST_F(CudaDevice, RefusesHostMemory) {
   std::vector<float> x(16), w(7), y(10);
   const lg::Executable run = compile(correlation(), {.target = lg::Target::Cuda});
