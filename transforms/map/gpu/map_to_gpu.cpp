@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
@@ -284,7 +285,7 @@ class Mapper {
       const std::vector<const ir::For*> as_one = short_nest(s);
       for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
         trips = trips * (one->upper - one->lower);
-      extent = extent ? ir::binary(BinaryOp::Max, extent, trips) : trips;
+      extent = extent ? ir::larger(extent, trips) : trips;
     });
     return extent || !some_unknown ? extent : number(usual_row);
   }
