@@ -1,24 +1,9 @@
+#include "tools/programs/plane.h"
 #include "tools/programs/programs.h"
 #include "tools/support/icosphere.h"
 
 namespace loopgrad::programs {
 namespace {
-
-struct Vec2 {
-  Value x, y;
-};
-
-Vec2 operator-(const Vec2& a, const Vec2& b) { return {a.x - b.x, a.y - b.y}; }
-Value dot(const Vec2& a, const Vec2& b) { return a.x * b.x + a.y * b.y; }
-Value cross(const Vec2& a, const Vec2& b) { return a.x * b.y - a.y * b.x; }
-
-/// The square of the distance of p to the edge from a to b.
-Value squared_distance(const Vec2& p, const Vec2& a, const Vec2& b) {
-  auto edge = b - a, from = p - a;
-  auto t = min(max(dot(from, edge) / dot(edge, edge), 0.0f), 1.0f);
-  const Vec2 away = {from.x - t * edge.x, from.y - t * edge.y};
-  return dot(away, away);
-}
 
 /// Whether p is in the triangle a b c, whichever way round that is.
 Value inside(const Vec2& p, const Vec2& a, const Vec2& b, const Vec2& c) {

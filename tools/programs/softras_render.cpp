@@ -1,3 +1,4 @@
+#include "tools/programs/plane.h"
 #include "tools/programs/programs.h"
 #include "tools/support/random.h"
 
@@ -12,22 +13,8 @@ constexpr float kSigma = 1e-5f, kGamma = 1e-4f;            // how soft edges are
 constexpr float kThreshold = 9.21024036697585f * kSigma;   // beyond it a face covers less than 1e-4 of a pixel
 constexpr int kTexels = 5;                                 // on each side of a face
 
-struct Vec2 {
-  Value x, y;
-};
-Vec2 operator-(const Vec2& a, const Vec2& b) { return {a.x - b.x, a.y - b.y}; }
-Value dot(const Vec2& a, const Vec2& b) { return a.x * b.x + a.y * b.y; }
-Value cross(const Vec2& a, const Vec2& b) { return a.x * b.y - a.y * b.x; }
 Value least(const std::array<Vec2, 3>& v, Value Vec2::*axis) { return min(min(v[0].*axis, v[1].*axis), v[2].*axis); }
 Value largest(const std::array<Vec2, 3>& v, Value Vec2::*axis) { return max(max(v[0].*axis, v[1].*axis), v[2].*axis); }
-
-/// The square of the distance of p to the edge from a to b.
-Value squared_distance(const Vec2& p, const Vec2& a, const Vec2& b) {
-  auto edge = b - a, from = p - a;
-  auto t = min(max(dot(from, edge) / dot(edge, edge), 0.0f), 1.0f);
-  const Vec2 away = {from.x - t * edge.x, from.y - t * edge.y};
-  return dot(away, away);
-}
 
 /// A face as a pixel sees it.
 struct Face {
