@@ -32,11 +32,6 @@ bool widens(const ir::Cast& node) {
 Facts::Facts(const ir::Program& program) {
   auto note = [this](const ir::Array& array) { written_.insert(array->id); };
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
-    if (auto* loop = s.as<ir::For>()) {
-      const auto lower = ir::as_int(loop->lower), upper = ir::as_int(loop->upper);
-      if (lower && upper && *lower < *upper)
-        iterators_.variables[loop->iterator] = {loop->lower, ir::int_const(*upper - 1)};
-    }
     if (auto* node = s.as<ir::Assign>()) note(node->array);
     if (auto* node = s.as<ir::Reduce>()) note(node->array);
     if (auto* node = s.as<ir::Pop>()) note(node->array);
@@ -65,19 +60,13 @@ const std::pair<Expr, Expr>* Facts::range_of(const ir::Array& array) const {
   return found == ranges_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::pair<std::int64_t, std::int64_t>> Facts::numbers_of(const Expr& e) const {
-  if (iterators_.variables.empty()) return std::nullopt;
-  const auto range = ir::range_of(e, iterators_);
-  if (!range) return std::nullopt;
-  const auto lowest = ir::as_int(range->lowest), highest = ir::as_int(range->highest);
-  return lowest && highest ? std::optional(std::pair(*lowest, *highest)) : std::nullopt;
-}
-
 const ir::Load* as_indirect(const Expr& index) {
   if (auto* node = index.as<ir::Cast>()) return widens(*node) ? as_indirect(node->a) : nullptr;
   auto* node = index.as<ir::Load>();
   return node && is_integer(node->type) ? node : nullptr;
 }
+
+const Numbers Abstraction::no_numbers;
 
 Expr Abstraction::opaque(const Expr& e, const Expr& lower, const Expr& upper) {
   exact_ = false;
@@ -162,8 +151,12 @@ Expr Abstraction::value_of_remainder(const ir::Binary& node, const Expr& e) {
 // `number` takes few values, and each of them makes the product affine.
 Expr Abstraction::value_of_product(const Expr& number, const Expr& factor, const Expr& e) {
   constexpr std::int64_t most_cases = 16;
-  const auto numbers = facts_.numbers_of(number);
-  if (!numbers || numbers->second - numbers->first >= most_cases) return {};
+  ir::RangeContext context;
+  context.variables = numbers_;
+  const auto range = numbers_.empty() ? std::nullopt : ir::range_of(number, context);
+  const auto first = range ? ir::as_int(range->lowest) : std::nullopt,
+             last = range ? ir::as_int(range->highest) : first;
+  if (!first || !last || *last - *first >= most_cases) return {};
   const bool was_exact = exact_;
   const Choice operands = choice(number, factor);
   exact_ = was_exact;
@@ -171,7 +164,7 @@ Expr Abstraction::value_of_product(const Expr& number, const Expr& factor, const
   const Expr result = opaque(e);
   exact_ = was_exact;
   Expr one_of;
-  for (std::int64_t c = numbers->first; c <= numbers->second; ++c) {
+  for (std::int64_t c = *first; c <= *last; ++c) {
     const Expr is = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Eq, operands.a, ir::int_const(c)),
                                ir::binary(BinaryOp::Eq, result, ir::int_const(c) * operands.b));
     one_of = one_of ? ir::binary(BinaryOp::Or, one_of, is) : is;

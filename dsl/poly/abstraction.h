@@ -11,7 +11,7 @@
 namespace loopgrad::poly {
 
 /// The user's facts about arrays that the program never writes (facts are checked before the first statement, so they
-/// say nothing about arrays that change later), and which values the iterators of loops between numbers take.
+/// say nothing about arrays that change later).
 class Facts {
  public:
   explicit Facts(const ir::Program& program);
@@ -21,17 +21,17 @@ class Facts {
   bool is_csr_pointer(const ir::Array& array) const { return csr_.count(array->id) > 0; }
   /// Bounds lower <= element < upper of the array's values, or null.
   const std::pair<ir::Expr, ir::Expr>* range_of(const ir::Array& array) const;
-  /// The least and the largest value of an integer expression of such iterators; nullopt of another.
-  std::optional<std::pair<std::int64_t, std::int64_t>> numbers_of(const ir::Expr& e) const;
 
  private:
   std::set<std::int64_t> written_, injective_, csr_;
   std::map<std::int64_t, std::pair<ir::Expr, ir::Expr>> ranges_;
-  ir::RangeContext iterators_;
 };
 
 /// The Load that an index consists of, looking through integer casts, or null.
 const ir::Load* as_indirect(const ir::Expr& index);
+
+/// Values of the iterators around an expression, where numbers are the bounds of the loops.
+using Numbers = std::map<ir::Symbol, ir::Range>;
 
 /// Rewrites integer expressions and conditions into affine ones over additional `symbols`. Read the result as "for some
 /// values of the symbols that satisfy `constraints`". One abstraction serves expressions evaluated at one moment: equal
@@ -46,8 +46,9 @@ class Abstraction {
   /// -n..3*n: the caller has to prove that.
   enum class Remainders { Any, OfFewPeriods };
 
-  explicit Abstraction(const Facts& facts, Remainders remainders = Remainders::Any)
-      : facts_(facts), remainders_(remainders) {}
+  /// Both references must outlive it.
+  explicit Abstraction(const Facts& facts, Remainders remainders = Remainders::Any, const Numbers& numbers = no_numbers)
+      : facts_(facts), remainders_(remainders), numbers_(numbers) {}
 
   /// An affine expression that takes the value of `e` for the right choice of symbols.
   ir::Expr value(const ir::Expr& e);
@@ -79,8 +80,11 @@ class Abstraction {
   ir::Expr value_of_remainder(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);
 
+  static const Numbers no_numbers;
+
   const Facts& facts_;
   const Remainders remainders_;
+  const Numbers& numbers_;
   bool has_periods_ = false;
   std::vector<ir::Symbol> symbols_;
   std::vector<ir::Expr> originals_;  // what each symbol stands for

@@ -176,8 +176,8 @@ class Builder {
   void go_inside(const ir::Stmt& s, bool side, const Make& make, const VisitBody& visit_body) {
     Place* outer = place_;
     place_ = &at(outer->inside, key_of(s, side)).get(*model_.context, [&] {
-      Place result{
-          outer->domain, outer->exact, outer->exact_but_csr, outer->exact_bounds, outer->iterators, outer->csr, s};
+      Place result{outer->domain,    outer->exact,   outer->exact_but_csr, outer->exact_bounds,
+                   outer->iterators, outer->numbers, outer->csr,           s};
       make(result);
       return result;
     });
@@ -190,6 +190,11 @@ class Builder {
   void open_loop(Place& place, const ir::Symbol& iterator) const {
     place.iterators.push_back(iterator);
     place.domain = checked(*model_.context, isl_set_add_dims(place.domain.release(), isl_dim_set, 1));
+  }
+
+  static void note_numbers(Place& place, const ir::For& loop) {
+    const auto lower = ir::as_int(loop.lower), upper = ir::as_int(loop.upper);
+    if (lower && upper && *lower < *upper) place.numbers[loop.iterator] = {loop.lower, ir::int_const(*upper - 1)};
   }
 
   // Pieces of a union are compared pair by pair, here and in all that is asked of the model: the cases of conditions
@@ -244,7 +249,8 @@ class Builder {
     header(s, {node.lower, node.upper});
     const auto make = [&](Place& place) {
       open_loop(place, node.iterator);
-      Abstraction abstraction(environment_.facts);
+      note_numbers(place, node);
+      Abstraction abstraction(environment_.facts, Abstraction::Remainders::Any, place.numbers);
       const Expr condition = trip_condition(node, abstraction);
       const bool restricted = restrict(place, condition, abstraction);
       const bool csr = note_csr(place, node);
@@ -278,7 +284,7 @@ class Builder {
       const ir::Stmt& body = side ? node.then_body : node.else_body;
       if (!body) continue;
       const auto make = [&](Place& place) {
-        Abstraction abstraction(environment_.facts);
+        Abstraction abstraction(environment_.facts, Abstraction::Remainders::Any, place.numbers);
         const Expr condition = abstraction.condition(node.condition, side);
         restrict(place, condition, abstraction);
         place.exact_but_csr = place.exact_but_csr && abstraction.exact();
@@ -327,6 +333,7 @@ class Builder {
       result.exact_but_csr = place_->exact_but_csr;
       result.exact_bounds = place_->exact_bounds;
       for (const CsrLoop& loop : place_->csr) result.entries.push_back(csr_entry(loop, result));
+      accesses_.set_numbers(place_->numbers);
       add_accesses(result);
       return result;
     });

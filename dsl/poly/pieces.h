@@ -83,6 +83,7 @@ struct Place {
   isl::set domain;
   bool exact = true, exact_but_csr = true, exact_bounds = true;  // as in Statement
   std::vector<ir::Symbol> iterators = {};
+  Numbers numbers = {};  // of these
   std::vector<CsrLoop> csr = {};
   ir::Stmt kept = {};  // whose addresses are in its key
   PieceMap<Place> inside = {};

@@ -98,14 +98,14 @@ Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std:
   access.kind = kind;
   access.array = array;
   access.indices = indices;
-  Abstraction exactly(facts_, Remainders::OfFewPeriods), of_guard(facts_);
+  Abstraction exactly(facts_, Remainders::OfFewPeriods, *numbers_), of_guard(facts_);
   set_relation(access, statement, guard, exactly);
   if (exactly.has_periods()) {
     const Scope scope{context_, statement.iterators, statement.name};
     isl_set* const happens = points_of(scope, of_guard.condition(guard, true), of_guard).release();
     const isl::set named = checked(*context_, isl_set_set_tuple_name(happens, statement.name.c_str()));
     if (!named.intersect(statement.domain).is_subset(access.relation.domain())) {
-      Abstraction any(facts_);
+      Abstraction any(facts_, Remainders::Any, *numbers_);
       set_relation(access, statement, guard, any);
     }
   }

@@ -30,6 +30,9 @@ class AccessBuilder {
   /// From now on: a local array that is allocated inside the region, inside of so many loops.
   void note_local(const ir::Array& array, std::size_t depth) { local_depth_[array->id] = depth; }
 
+  /// From now on: of the statement whose accesses are added. Must outlive that.
+  void set_numbers(const Numbers& numbers) { numbers_ = &numbers; }
+
   /// How many loops of the region are around the allocation of an array, plus 1; 0 for one from outside.
   std::size_t loops_around(const ir::Array& array) const;
 
@@ -48,6 +51,7 @@ class AccessBuilder {
 
   std::shared_ptr<Context> context_;
   const Facts& facts_;
+  const Numbers* numbers_ = nullptr;
   std::map<std::int64_t, std::size_t> local_depth_;  // local array -> number of loops around its Allocate
 };
 

@@ -105,6 +105,26 @@ TEST(Models, StatementsAreSharedByPrograms) {
   EXPECT_EQ(model->statements[2].name, "S2") << "statements are numbered by the model that they are in";
 }
 
+TEST(Models, ValuesOfIteratorsAreThoseOfTheLoopsAround) {
+  ProgramBuilder p("planes");
+  auto n = p.size("n");
+  auto y = p.output<double>("y", {9 * n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto c : p.loop("c", 0, 4)) y(c * n + i) = 1.0;
+  const ir::Program few = p.build().ir();
+  // The same iterators and statement in a program in which the inner loop makes more trips.
+  const ir::Program more = ir::with_body(
+      few, ir::rewrite(few.body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+        const auto* loop = s.as<ir::For>();
+        if (!loop || !ir::as_int(loop->upper)) return std::nullopt;
+        return ir::for_loop(loop->iterator, loop->lower, ir::int_const(9), loop->body, loop->mode, loop->location);
+      }));
+  Models models;
+  EXPECT_EQ(text_of(*models.of(few, few.body)), fresh_text(few, few.body));
+  EXPECT_EQ(text_of(*models.of(more, more.body)), fresh_text(more, more.body));
+  EXPECT_NE(fresh_text(few, few.body), fresh_text(more, more.body));
+}
+
 TEST(Models, FactsAreAPartOfTheQuestion) {
   const Program program = cases();
   ir::Program bounded = program.ir();
