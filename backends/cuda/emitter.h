@@ -37,7 +37,6 @@ struct CudaKernel {
   std::vector<const ir::For*> grid;  // outermost first; the last two are blockIdx.y and x, the others share z
   std::vector<ir::Expr> threads;     // extents of the block, x first; empty: one thread
   bool uses_stack = false;
-  bool uses_atomics = false;
 };
 
 struct CudaUnit {

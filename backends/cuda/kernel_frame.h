@@ -10,7 +10,7 @@
 namespace loopgrad::backend {
 
 struct KernelFrame {
-  CudaKernel kernel;                 // `locals` and `uses_atomics` follow from the text of the statements
+  CudaKernel kernel;                 // `locals` follow from the text of the statements
   ir::Stmt root;                     // the statements, where locals of the host are arguments
   ir::Stmt in_block;                 // those inside the Grid loops; null when there are none
   std::vector<ir::Array> arguments;  // `kernel.arrays` as `root` names them

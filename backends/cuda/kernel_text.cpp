@@ -229,7 +229,6 @@ class KernelWriter {
     const std::string target = scope_.element(n.array, n.indices);
     const bool plain_storage = value_type(n.array->type) == n.array->type;
     const bool arithmetic = is_float(n.array->type) && (n.op == ReduceOp::Add || n.op == ReduceOp::Mul);
-    frame_.kernel.uses_atomics |= n.atomic;
     if (n.atomic && n.op == ReduceOp::Add && plain_storage && n.array->type != ScalarType::I64) {
       line("atomicAdd(&{}, {});", target, text(n.value));
     } else if (n.atomic) {
