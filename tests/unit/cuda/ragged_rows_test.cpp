@@ -57,6 +57,24 @@ TEST(LaneGroups, NeighboursTakeTheContiguousLoopAndGroupsTheRow) {
   }
 }
 
+TEST(RowClasses, LoopsInsideMayDecideAboutEachOther) {
+  ProgramBuilder p("bands");
+  auto v = p.size("V"), e = p.size("E"), d = p.size("D");
+  auto ptr = p.input<std::int32_t>("ptr", {v + 1});
+  p.csr(ptr, e);
+  auto a = p.input<double>("a", {e});
+  auto w = p.input<double>("w", {d});
+  auto y = p.output<double>("y", {v});
+  for (auto i : p.loop("i", 0, v)) {
+    y(i) = 0.0;
+    for (auto k : p.loop("k", ptr(i), ptr(i + 1)))
+      for (auto l : p.loop("l", 0, d))
+        for (auto m : p.loop("m", l, min(l + 2, d))) y(i) += a(k) * w(l) * w(m);
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());  // verified: no name is out of its scope
+  for (const Sizes& sizes : graphs) expect_same_results(result, sizes);
+}
+
 TEST(RowClasses, LongRowsHaveAKernelOfTheirOwn) {
   const LoweredProgram result = mapped_to_small_gpu(weighted_rows(false));
   EXPECT_EQ(count_of(result.text, "ptr[i + 1] - ptr[i] <= 2"), 1u) << result.text;

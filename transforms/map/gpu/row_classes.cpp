@@ -98,11 +98,14 @@ std::optional<RaggedRows> ragged_rows(const ir::Program& program, const Parallel
     same &= !lower || (ir::equal(loop.lower, lower) && ir::equal(loop.upper, upper));
     lower = loop.lower;
     upper = loop.upper;
+    std::vector<ir::Symbol> inside = {loop.iterator};
     ir::walk_stmts(loop.body, [&](const Stmt& s) {
       const auto* inner = s.as<ir::For>();
       if (!inner) return;
       const Expr trips = inner->upper - inner->lower;
-      same &= nest.fits(*inner) && !mentions(trips, loop.iterator);
+      same &= nest.fits(*inner) &&
+              std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return mentions(trips, i); });
+      inside.push_back(inner->iterator);
       result.inside = result.inside ? ir::binary(BinaryOp::Max, result.inside, trips) : trips;
     });
   });
