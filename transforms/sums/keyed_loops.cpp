@@ -168,7 +168,7 @@ std::vector<Stmt> bodies_of(const ir::For& loop) {
       Group joined = *first;
       for (auto group = first + 1; group != groups.end(); ++group) {
         const bool free =
-            shared_by(*group, *first, loop) == Shared::Nothing && shared_by(*group, own, loop) == Shared::Nothing;
+            shared_by(*group, joined, loop) == Shared::Nothing && shared_by(*group, own, loop) == Shared::Nothing;
         if (free) next.push_back(*group);
         else joined.take(Group(*group));
       }

@@ -376,6 +376,23 @@ TEST(KeyedLoops, PlacesOfTheIterationDoNotTieKeysToEachOther) {
   expect_sorted(q.build(), {{{"n", 61}, {"rows", 7}}, {{"n", 50}, {"rows", 70}}, {{"n", 0}, {"rows", 1}}});
 }
 
+TEST(KeyedLoops, WhatReadsAPartThatIsTiedToAKeyComesAfterIt) {
+  ProgramBuilder p("kept");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto y = p.inout<double>("y", {rows});
+  auto seen = p.output<double>("seen", {n}), mixed = p.inout<double>("mixed", {n}),
+       kept = p.output<double>("kept", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    seen(i) = y(idx(i));
+    mixed(i) = 0.25 * mixed(i) + y(idx(i));
+    kept(i) = mixed(i);  // has nothing to do with y, but with what has to stay in the loop over its keys
+    y(idx(i)) = 0.5 * y(idx(i)) + mixed(i);
+  }
+  expect_sorted(p.build(), {{{"n", 61}, {"rows", 7}}, {{"n", 50}, {"rows", 70}}, {{"n", 0}, {"rows", 1}}});
+}
+
 TEST(KeyedLoops, OtherDependencesKeepTheOrder) {
   const auto text_of = [](const std::function<void(ProgramBuilder&, Value, ArrayHandle, ArrayHandle)>& body) {
     ProgramBuilder p("chains");
