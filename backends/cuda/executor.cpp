@@ -17,8 +17,6 @@ namespace loopgrad::backend::cuda {
 namespace {
 
 constexpr std::int64_t most_grid_x = 2147483647, most_grid_yz = 65535;
-constexpr std::int64_t declared_shared_bytes =
-    44 * 1024;  // at most: 40 of local arrays (reserve_locals.h), and sums of blocks
 constexpr std::int64_t most_shared_bytes = 64 * 1024;  // of local arrays: more would leave few blocks on a processor
 constexpr std::size_t fewest_graph_launches = 2, most_graph_launches = 50000, most_launches = 4000000;
 constexpr std::int64_t stack_capacity = std::int64_t{4} << 30;

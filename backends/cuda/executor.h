@@ -64,10 +64,13 @@ class Executor {
   Executor(const ir::Program& program, const std::vector<CudaKernel>& kernels, Modules modules, bool any_form,
            int device);
 
+  /// What a kernel declares itself, at most: 40 KiB of local arrays (reserve_locals.h), and sums of blocks.
+  static constexpr std::int64_t declared_shared_bytes = 44 * 1024;
+
   struct Function {
     const void* code = nullptr;
-    int most_threads = 0;                          // in a block
-    std::int64_t allowed_shared_bytes = 4 * 1024;  // 48 less declared_shared_bytes
+    int most_threads = 0;                                                   // in a block
+    std::int64_t allowed_shared_bytes = 48 * 1024 - declared_shared_bytes;  // of a launch
   };
   struct KernelState {
     std::array<Function, kernel_forms> forms;   // those of the modules that are loaded

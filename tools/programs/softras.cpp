@@ -6,7 +6,7 @@ namespace loopgrad::programs {
 namespace {
 
 /// Whether p is in the triangle a b c, whichever way round that is.
-Value inside(const Vec2& p, const Vec2& a, const Vec2& b, const Vec2& c) {
+Value inside(const Vec<2>& p, const Vec<2>& a, const Vec<2>& b, const Vec<2>& c) {
   auto u = cross(b - a, p - a), v = cross(c - b, p - b), w = cross(a - c, p - c);
   return (u >= 0.0f && v >= 0.0f && w >= 0.0f) || (u <= 0.0f && v <= 0.0f && w <= 0.0f);
 }
@@ -21,13 +21,12 @@ Program build() {
   auto covered = p.output<float>("covered", {faces, height, width});
   p.in_range(face, 0, vertices);
   for (auto f : p.loop("f", 0, faces)) {
-    auto corner = [&](int k) { return Vec2{vertex(face(f, k), 0), vertex(face(f, k), 1)}; };
-    const Vec2 a = corner(0), b = corner(1), c = corner(2);
+    auto corner = [&](int k) { return Vec<2>{vertex(face(f, k), 0), vertex(face(f, k), 1)}; };
+    const Vec<2> a = corner(0), b = corner(1), c = corner(2);
     for (auto i : p.loop("i", 0, height))
       for (auto j : p.loop("j", 0, width)) {
-        const Vec2 pixel = {cast<float>(j) / cast<float>(width - 1), cast<float>(i) / cast<float>(height - 1)};
-        auto distance =
-            min(min(squared_distance(pixel, a, b), squared_distance(pixel, b, c)), squared_distance(pixel, c, a));
+        const Vec<2> pixel = {cast<float>(j) / cast<float>(width - 1), cast<float>(i) / cast<float>(height - 1)};
+        auto distance = squared_distance(pixel, a, b, c);
         covered(f, i, j) = sigmoid(select(inside(pixel, a, b, c), distance, -distance) / 1e-4f);
       }
   }

@@ -13,12 +13,12 @@ constexpr float kSigma = 1e-5f, kGamma = 1e-4f;            // how soft edges are
 constexpr float kThreshold = 9.21024036697585f * kSigma;   // beyond it a face covers less than 1e-4 of a pixel
 constexpr int kTexels = 5;                                 // on each side of a face
 
-Value least(const std::array<Vec2, 3>& v, Value Vec2::*axis) { return min(min(v[0].*axis, v[1].*axis), v[2].*axis); }
-Value largest(const std::array<Vec2, 3>& v, Value Vec2::*axis) { return max(max(v[0].*axis, v[1].*axis), v[2].*axis); }
+Value least(const std::array<Vec<2>, 3>& v, std::size_t axis) { return min(min(v[0][axis], v[1][axis]), v[2][axis]); }
+Value largest(const std::array<Vec<2>, 3>& v, std::size_t axis) { return max(max(v[0][axis], v[1][axis]), v[2][axis]); }
 
 /// A face as a pixel sees it.
 struct Face {
-  std::array<Vec2, 3> corner;
+  std::array<Vec<2>, 3> corner;
   std::array<Value, 3> depth;
 
   Face(const ArrayHandle& faces, const Value& f) {
@@ -28,14 +28,14 @@ struct Face {
     }
   }
   /// Whether it is seen from its front, and the pixel is in its box or nearly so.
-  Value may_cover(const Vec2& pixel) const {
+  Value may_cover(const Vec<2>& pixel) const {
     const float margin = std::sqrt(kThreshold);
-    return pixel.x >= least(corner, &Vec2::x) - margin && pixel.x <= largest(corner, &Vec2::x) + margin &&
-           pixel.y >= least(corner, &Vec2::y) - margin && pixel.y <= largest(corner, &Vec2::y) + margin &&
+    return pixel[0] >= least(corner, 0) - margin && pixel[0] <= largest(corner, 0) + margin &&
+           pixel[1] >= least(corner, 1) - margin && pixel[1] <= largest(corner, 1) + margin &&
            cross(corner[1] - corner[0], corner[2] - corner[0]) > 0.0f;
   }
   /// Barycentric coordinates.
-  std::array<Value, 3> weights(const Vec2& p) const {
+  std::array<Value, 3> weights(const Vec<2>& p) const {
     const auto& [a, b, c] = corner;
     const Value area = cross(b - a, c - a);
     return {cross(c - b, p - b) / area, cross(a - c, p - c) / area, cross(b - a, p - a) / area};
@@ -56,12 +56,6 @@ Value depth_at(const Face& face, const std::array<Value, 3>& w) {
 
 Value is_inside(const std::array<Value, 3>& weights) {
   return weights[0] > 0.0f && weights[1] > 0.0f && weights[2] > 0.0f;
-}
-
-/// The square of the pixel's distance to the nearest edge.
-Value squared_distance(const Face& face, const Vec2& pixel) {
-  const auto& [a, b, c] = face.corner;
-  return min(min(squared_distance(pixel, a, b), squared_distance(pixel, b, c)), squared_distance(pixel, c, a));
 }
 
 /// The texel at a point of a face: two triangles of them fill its square.
@@ -86,7 +80,7 @@ Program build() {
       const auto on_screen = [&](const Value& k) {
         return (2.0f * cast<float>(k) + 1.0f - cast<float>(size)) / cast<float>(size);
       };
-      const Vec2 pixel = {on_screen(j), on_screen(i)};
+      const Vec<2> pixel = {on_screen(j), on_screen(i)};
       const auto for_each_face = [&](const char* name, const auto& body) {
         for (auto f : p.loop(name, 0, count)) {
           const Face face(faces, f);
@@ -94,7 +88,8 @@ Program build() {
             const auto weights = face.weights(pixel);
             const auto point = clipped(weights);
             auto inside = is_inside(weights);
-            auto distance = squared_distance(face, pixel), z = depth_at(face, point);
+            const auto& [a, b, c] = face.corner;
+            auto distance = squared_distance(pixel, a, b, c), z = depth_at(face, point);
             p.when((inside || distance < kThreshold) && z >= kNear && z <= kFar, [&] {
               // 1 where the pixel is well inside, 0 well outside.
               body(f, point, sigmoid(select(inside, distance, -distance) / kSigma), (kFar - z) / (kFar - kNear));

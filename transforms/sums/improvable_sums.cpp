@@ -1,6 +1,6 @@
 #include "transforms/sums/improvable_sums.h"
-#include "dsl/ir/notes.h"
 
+#include "dsl/ir/notes.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_order.h"
