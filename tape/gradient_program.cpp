@@ -1,6 +1,7 @@
 #include "tape/gradient_program.h"
 
 #include "dsl/ir/rewriter.h"
+#include "tape/invariant_values.h"
 #include "tape/name_values.h"
 #include "tape/single_values.h"
 
@@ -124,7 +125,10 @@ Prepared prepare(const ir::Program& program, const GradientOptions& options) {
   const IsActive active = [&](const Array& a) { return activity.active(a); };
   activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
   prepared.program.body = expand_reductions(program.body, {ir::ReduceOp::Mul}, active);
-  if (options.variant != Variant::NaiveTape) prepared.program.body = single_values(prepared.program.body);
+  if (options.variant != Variant::NaiveTape) {
+    prepared.program.body = single_values(prepared.program.body);
+    prepared.program.body = name_invariants(prepared.program, active, prepared.named);
+  }
   prepared.program.body = name_values(prepared.program.body, active, prepared.named);
   activity = analyze_activity(prepared.program, prepared.request.wrt, prepared.request.of);
   auto add = [&](const Array& a) {

@@ -25,6 +25,7 @@ struct Machine {
   double lanes = 1;                                // iterations that run side by side in one thread
   double ns_per_operation = 0, ns_per_access = 0;  // an access to the next element, in the cache
   double ns_per_byte = 0;                          // from memory
+  double ns_per_update = 0;                        // of an element in memory, where one thread does many in a row
   double ns_per_atomic = 0, ns_per_contended_atomic = 0;
   double start_us = 0;  // of a parallel region or a kernel
 

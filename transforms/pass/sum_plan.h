@@ -22,6 +22,7 @@ enum class Strategy : std::uint8_t {
   Gather,    // loops over the elements are outermost: one iteration owns each
   Segments,  // data choose the elements: the mapping does the iterations in their order, by a sort or an inverse
   Partials,  // partial results, combined in a fixed order
+  Split,     // as Gather, but with partial results of blocks of terms
   Apart,     // a nest of its own, in which no two iterations of the outermost loop add to one element
   Serial,    // the loop keeps its order
   Atomic,    // at any time

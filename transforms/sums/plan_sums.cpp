@@ -84,7 +84,7 @@ class Planner {
     SumCosts estimates = costs();
     std::optional<Strategy> suggested;
     for (const SumStrategy* row : sum_strategies()) {
-      if (!row->cost || (row->suits && !row->suits(group))) continue;
+      if (!row->cost || (row->suits && !row->suits(nest_, group))) continue;
       // What stays in the nest is asked for when it is taken.
       std::optional<std::string> obstacle;
       if (row->in_own_nest || !row->apply) obstacle = row->obstacle(nest_, group, kept[row->strategy]);

@@ -23,7 +23,7 @@ struct SumStrategy {
   /// The estimate. Null: no candidate by itself.
   PlanCandidate (*cost)(SumCosts&, const SumGroup&) = nullptr;
   /// Whether reports name the candidate. Null: always.
-  bool (*suits)(const SumGroup&) = nullptr;
+  bool (*suits)(const SumNest&, const SumGroup&) = nullptr;
   /// The code of `piece`, a part of the nest that has the sums of these groups. Empty: they have to keep their order
   /// after all. Null: as it stands; the mapping to a machine does what there is to do.
   ir::Stmt (*apply)(SumNest&, const ir::Stmt& piece, const std::vector<SumGroup*>&) = nullptr;
@@ -33,8 +33,8 @@ struct SumStrategy {
   };
 };
 
-extern const SumStrategy gather_strategy, partials_strategy, segments_strategy, apart_strategy, atomic_strategy,
-    serial_strategy;
+extern const SumStrategy gather_strategy, split_strategy, partials_strategy, segments_strategy, apart_strategy,
+    atomic_strategy, serial_strategy;
 
 /// In the order in which a shape suggests them and reports name them.
 const std::vector<const SumStrategy*>& sum_strategies();

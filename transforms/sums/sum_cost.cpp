@@ -65,6 +65,47 @@ bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<
   return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
 }
 
+// In the order of the program, block by block.
+SumCosts::Work SumCosts::work_of_blocks(const Stmt& sum, double blocks) {
+  const std::vector<Loop> written = loops_around(sum);
+  std::vector<Loop> order = written;
+  order[0].trips = std::max(1.0, order[0].trips / blocks);
+  Work work = work_of(sum, written, order, true);
+  for (double* all : {&work.instances, &work.operations, &work.bytes, &work.nanoseconds}) *all *= blocks;
+  return work;
+}
+
+// Threads that combine the partial results of one element take a few of them each.
+double SumCosts::combining_us(double blocks, double elements, double partial_bytes) const {
+  const double each = machine_.block_threads > 1 ? std::max(1.0, blocks / 8) : 1;
+  return microseconds(partial_bytes * machine_.ns_per_byte, elements * each, machine_);
+}
+
+PlanCandidate SumCosts::split(const std::vector<Stmt>& sums, const Separators& separators,
+                              const std::vector<ir::Array>& kept) {
+  PlanCandidate result{Strategy::Split, Level::Grid};
+  const double elements = elements_of(sums[0]), blocks = blocks_of(sums, elements);
+  double nanoseconds = 0;
+  for (const Stmt& sum : sums) {
+    // Threads of a block are about as far in its iterations: what one has loaded is there for the others.
+    const Work work = work_of_blocks(sum, blocks);
+    gather_loops(sum, separators, result.parallel);
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    nanoseconds += work.nanoseconds;
+  }
+  result.parallel *= blocks;
+  const double partial_bytes =
+      blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
+  const double extra = bytes_kept(kept);
+  result.operations += blocks * elements;
+  result.bytes += 2 * partial_bytes + extra;
+  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
+                        combining_us(blocks, elements, 2 * partial_bytes) +
+                        (1 + static_cast<double>(sums.size())) * machine_.start_us;
+  return result;
+}
+
 PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   double elements = elements_of(sums[0]);
   bool small = is_small(sums[0]);
@@ -74,22 +115,19 @@ PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   const double shared = shared_by_block(loops_around(sums[0]));
   result.parallel = std::max(1.0, std::min(blocks, root)) * shared;
   double nanoseconds = 0;
+  const bool is_alone = leaves_.size() == sums.size();
   for (const Stmt& sum : sums) {
-    std::vector<Loop> written = loops_around(sum), order = written;
-    order[0].trips = std::max(1.0, order[0].trips / blocks);
-    Work work = work_of(sum, written, order, true);
-    result.operations += blocks * work.operations;
-    result.bytes += blocks * work.bytes;
-    nanoseconds += blocks * work.nanoseconds;
+    const Work work = work_of_blocks(sum, blocks);
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    nanoseconds += work.nanoseconds;
+    if (!small && !is_alone) nanoseconds += updates_of(sum) * machine_.ns_per_update;
   }
   double partial_bytes = blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
   result.operations += blocks * elements;
   result.bytes += 2 * partial_bytes;
-  // Threads that combine those of one element: each takes a few of them.
-  const double combining = machine_.block_threads > 1 ? std::max(1.0, blocks / 8) : 1;
   result.microseconds = microseconds(nanoseconds + partial_bytes * machine_.ns_per_byte, result.parallel, machine_) +
-                        microseconds(partial_bytes * machine_.ns_per_byte, elements * combining, machine_) +
-                        machine_.start_us * (small ? 1 : 2);
+                        combining_us(blocks, elements, partial_bytes) + machine_.start_us * (small ? 1 : 2);
   // The other statements of the nest have to make do with the blocks, too.
   const double rest = rest_nanoseconds(sums);
   result.microseconds +=

@@ -21,6 +21,9 @@ class SumCosts : SumWork {
                        const std::vector<ir::Array>& kept);
   /// Partial results of blocks of iterations of the nest's outermost loop.
   PlanCandidate partials(const std::vector<ir::Stmt>& sums);
+  /// The same in a nest of its own, where each element in each block is owned by one iteration.
+  PlanCandidate split(const std::vector<ir::Stmt>& sums, const Separators& separators,
+                      const std::vector<ir::Array>& kept);
   /// The iterations in the order of their targets; an index of the target that is no separator is read from data.
   PlanCandidate segments(const std::vector<ir::Stmt>& sums, const Separators& separators,
                          const std::vector<ir::Array>& kept);
@@ -32,6 +35,8 @@ class SumCosts : SumWork {
   PlanCandidate serial(const std::vector<ir::Stmt>& sums);
 
  private:
+  Work work_of_blocks(const ir::Stmt& sum, double blocks);
+  double combining_us(double blocks, double elements, double partial_bytes) const;
   double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
   static bool is_small(const ir::Stmt& sum);
 };

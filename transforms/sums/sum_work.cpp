@@ -286,6 +286,20 @@ double SumWork::elements_of(const Stmt& sum) {
   return elements;
 }
 
+double SumWork::updates_of(const Stmt& sum) {
+  const ir::Reduce& node = *sum.as<ir::Reduce>();
+  std::vector<Loop> written = loops_around(sum);
+  const auto chooses = [&](const Loop& loop) {
+    return std::any_of(node.indices.begin(), node.indices.end(),
+                       [&](const Expr& index) { return mentions(index, loop.iterator); });
+  };
+  while (!written.empty() && !chooses(written.back())) written.pop_back();
+  if (std::count_if(written.begin(), written.end(), chooses) < 2) return 0;
+  double updates = 1;
+  for (const Loop& loop : written) updates *= loop.trips;
+  return updates;
+}
+
 double SumWork::bytes_kept(const std::vector<ir::Array>& kept) {
   double bytes = 0;
   for (const LocalArray& local : locals_of(nest_)) {
@@ -315,7 +329,7 @@ double SumWork::shared_by_block(const std::vector<Loop>& written) const {
 double SumWork::rest_nanoseconds(const std::vector<Stmt>& sums) {
   const StmtSet own = set_of(sums);
   double nanoseconds = 0;
-  for (const Stmt& leaf : leaves(nest_)) {
+  for (const Stmt& leaf : leaves_) {
     if (own.count(leaf.get())) continue;
     double instances = 1, operations = 0;
     for (const Loop& loop : loops_around(leaf)) instances *= loop.trips;

@@ -8,6 +8,7 @@
 // one by a margin.
 #pragma once
 
+#include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/pass/machine.h"
 #include "transforms/sums/gather_sums.h"
@@ -27,6 +28,7 @@ class SumWork {
   SumWork(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine,
           CanShareOut can_share_out = {})
       : machine_(machine),
+        leaves_(leaves(nest)),
         program_(program),
         sizes_(sizes),
         nest_(nest),
@@ -60,6 +62,9 @@ class SumWork {
   /// Elements of the target that the sum may add to.
   double elements_of(const ir::Stmt& sum);
   double extent_of(const ir::Array& array, std::size_t dim) { return estimator_.value_of(array->shape[dim], {}); }
+  /// How often an element in memory gets what loops inside of all that choose it have summed up. 0 where one loop
+  /// chooses: threads that share it keep its elements in registers.
+  double updates_of(const ir::Stmt& sum);
   /// Of locals that become arrays over the loops around them, written and read.
   double bytes_kept(const std::vector<ir::Array>& kept);
 
@@ -71,6 +76,7 @@ class SumWork {
   bool is_contiguous(const ir::Stmt& sum, const std::vector<Loop>& order);
 
   const Machine& machine_;
+  const std::vector<ir::Stmt> leaves_;  // of the nest
 
  private:
   struct Access {

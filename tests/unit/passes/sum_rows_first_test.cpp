@@ -15,6 +15,12 @@ const char* const meshes = R"(
       fact key in 0..m
   )";
 
+const char* const triangles = R"(
+    program p(n, m)
+      input  f32 x[n, m]
+      inout  f32 t[m*(m - 1)//2]
+  )";
+
 TEST(SumRowsFirst, TheElementGetsOneTerm) {
   expect_pass("sum_rows_first", meshes, R"(
     for f in 0..n:
@@ -80,6 +86,57 @@ TEST(SumRowsFirst, OnlyLoopsOfWhichItIsKnownThatTheyRun) {
     )");
 }
 
+// A table of keys that serves many samples, as the relative positions of a window of attention do: a total for each of
+// its entries, in place of a sort of all of their samples' terms.
+TEST(SumRowsFirst, ATotalForEachIterationOfLoopsThatChoose) {
+  expect_pass("sum_rows_first", meshes, R"(
+    for b in 0..n:
+      for j in 0..m:
+        for k in 0..d:
+          y[key[j, k], k] += x[b, j]
+          y[key[j, k], k] += z[b]
+    )",
+              R"(
+    local f32 y_row_all[m, d]
+    for j in 0..m:
+      for k in 0..d:
+        y_row_all[j, k] = 0
+    for b in 0..n:
+      for j in 0..m:
+        for k in 0..d:
+          y_row_all[j, k] += x[b, j]
+          y_row_all[j, k] += z[b]
+    for j in 0..m:
+      for k in 0..d:
+        if 0 < n:
+          y[key[j, k], k] += y_row_all[j, k]
+    )");
+}
+
+// Packed triangles: an index that is no affine expression.
+TEST(SumRowsFirst, ATotalForEachPlaceOfAPackedTriangle) {
+  expect_pass("sum_rows_first", triangles, R"(
+    for b in 0..n:
+      for i in 0..m:
+        for j in 0..i:
+          t[i*(i - 1)//2 + j] += x[b, i]*x[b, j]
+    )",
+              R"(
+    local f32 t_row_all[max(m - 1, 0), max(m - 1, 0)]
+    for i in 0..m:
+      for j in 0..i:
+        t_row_all[i - 1, j] = 0
+    for b in 0..n:
+      for i in 0..m:
+        for j in 0..i:
+          t_row_all[i - 1, j] += x[b, i]*x[b, j]
+    for i in 0..m:
+      for j in 0..i:
+        if 0 < n:
+          t[i*(i - 1)//2 + j] += t_row_all[i - 1, j]
+    )");
+}
+
 TEST(SumRowsFirst, LeavesWhatItCannotSumUpBefore) {
   for (const char* const body : {
            R"(
@@ -112,6 +169,11 @@ TEST(SumRowsFirst, LeavesWhatItCannotSumUpBefore) {
         k = key[f, j%d]
         y[k, 0] += x[f, j]
     )",  // chosen inside
+           R"(
+    for b in 0..3:
+      for j in 0..m:
+        y[key[j, 0], 0] += x[b, j]
+    )",  // three terms for each key: as many totals would be no less
        })
     expect_kept("sum_rows_first", meshes, body);
 }

@@ -6,8 +6,8 @@
 #include "transforms/analysis/analyses.h"
 #include "transforms/loops/fission.h"
 #include "transforms/storage/expand_locals.h"
+#include "transforms/sums/contractions/kept_locals.h"
 #include "transforms/sums/contractions/match.h"
-#include "transforms/sums/contractions/scalars.h"
 
 #include <fmt/format.h>
 #include <loopgrad/schedule.h>
@@ -19,6 +19,8 @@ namespace loopgrad::transforms {
 using ir::Stmt;
 
 namespace {
+
+constexpr int most_rounds = 4;  // in which locals are found that products in a nest need to be kept
 
 struct Candidate {
   Stmt leaf;
@@ -46,37 +48,67 @@ class Recognizer {
  private:
   Stmt nest(const Stmt& s, const ir::For& loop) {
     if (!contains_loop(loop.body)) return s;
-    if (const Stmt expanded = with_scalars_kept(s)) return expanded;
-    const std::vector<Candidate> candidates = candidates_of(s, loop);
-    Stmt result = candidates.empty() ? Stmt() : distributed(program_, s, loop, candidates);
+    const Stmt result = with_contractions(s);
     return result ? result : with_body(loop, visit(loop.body));
   }
 
-  /// The nest with its contractions on their own where scalars of the loops, kept for all iterations, make that
-  /// possible; null otherwise.
-  Stmt with_scalars_kept(const Stmt& s) {
-    const std::vector<ir::Array> scalars = scalars_of_products(s);
-    if (scalars.empty()) return {};
+  /// The nest with its contractions on their own; null when none can be separated. Locals of the loops are kept for all
+  /// iterations where that makes it possible: first those of the products; then what is used before and after them.
+  Stmt with_contractions(const Stmt& s) {
+    std::vector<ir::Array> locals = locals_of_products(program_, s, context_);
+    const Said before = said();
+    Said then = before;
+    Stmt result;
+    for (int round = 0; round < most_rounds; ++round) {
+      std::vector<ir::Array> crossing;
+      Stmt next = with_kept(s, locals, round == 0, crossing);
+      if (!next && !result && !locals.empty()) {
+        say(before);
+        locals.clear();
+        next = with_kept(s, locals, false, crossing);
+      }
+      if (next) result = next;
+      if (next || locals.empty()) then = said();
+      if (crossing.empty()) break;
+      say(before);
+      locals.insert(locals.end(), crossing.begin(), crossing.end());
+    }
+    say(then);
+    return result;
+  }
+
+  /// The same with these locals, which have to help when they are `of_products`. `crossing`: gets further ones that pay.
+  Stmt with_kept(const Stmt& s, const std::vector<ir::Array>& locals, bool of_products,
+                 std::vector<ir::Array>& crossing) {
+    if (locals.empty()) return alone(program_, s, {}, crossing);
     try {
-      const auto expansion = expand_locals(program_, *analyses(context_).model_of(program_, s), s, scalars);
+      const auto expansion = expand_locals(program_, *analyses(context_).model_of(program_, s), s, locals);
       if (!expansion) return {};
-      const ir::For& loop = *expansion->nest.as<ir::For>();
       const ir::Program program = ir::with_body(program_, replace(program_.body, s, expansion->nest));
-      const std::vector<Candidate> candidates = candidates_of(expansion->nest, loop);
-      const bool helps = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-        return std::any_of(expansion->arrays.begin(), expansion->arrays.end(),
-                           [&](const ir::Array& array) { return uses(candidate.leaf, array); });
-      });
-      Stmt result = helps ? distributed(program, expansion->nest, loop, candidates) : Stmt();
+      const std::vector<ir::Array> needed = of_products ? expansion->arrays : std::vector<ir::Array>{};
+      Stmt result = alone(program, expansion->nest, needed, crossing);
       if (!result) return {};
       for (const ir::Array& array : expansion->arrays) {
         context_.introduced.insert(array->id);
         result = ir::allocate(array, result, s->location);
       }
-      return result;
+      const ir::Expr fits = fits_memory(program_, s, locals, expansion->arrays, context_);
+      return fits ? ir::if_then(fits, result, ir::with_fresh_names(s), s->location) : result;
     } catch (const poly::BudgetError&) {
       return {};
     }
+  }
+
+  /// A nest of `program` with its contractions on their own, where one of them uses one of `needed`, if there are any.
+  Stmt alone(const ir::Program& program, const Stmt& s, const std::vector<ir::Array>& needed,
+             std::vector<ir::Array>& crossing) {
+    const ir::For& loop = *s.as<ir::For>();
+    const std::vector<Candidate> candidates = candidates_of(s, loop);
+    const bool helps =
+        needed.empty() || std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+          return std::any_of(needed.begin(), needed.end(), [&](const auto& array) { return uses(candidate.leaf, array); });
+        });
+    return helps && !candidates.empty() ? distributed(program, s, loop, candidates, crossing) : Stmt();
   }
 
   /// Contractions that the loop is a part of.
@@ -112,9 +144,10 @@ class Recognizer {
     return candidate;
   }
 
-  /// The nest with each contraction on its own; null when none can be separated.
+  /// The nest with each contraction on its own; null when none can be separated. `crossing`: gets the locals that keep
+  /// one from it, where it pays to keep them.
   Stmt distributed(const ir::Program& program, const Stmt& s, const ir::For& loop,
-                   const std::vector<Candidate>& candidates) {
+                   const std::vector<Candidate>& candidates, std::vector<ir::Array>& crossing) {
     if (leaves(s).size() == 1) return accept(candidates.front());
     try {
       const LeafOrder order(*analyses(context_).model_of(program, s), s);
@@ -123,11 +156,16 @@ class Recognizer {
       for (const Candidate& candidate : candidates) {
         groups.push_back({candidate.leaf.get()});
         const auto parts = order.split(groups);
-        if (parts && crossing_locals(s, *parts).empty()) {
+        const std::vector<ir::Array> shared = parts ? crossing_locals(s, *parts) : std::vector<ir::Array>{};
+        if (parts && shared.empty()) {
           chosen.push_back(&candidate);
           continue;
         }
         groups.pop_back();
+        const double multiplications = instances_of(program, s, candidate.leaf, context_);
+        if (parts && pays_to_keep(program, s, shared, multiplications, context_))
+          for (const ir::Array& array : shared)
+            if (std::find(crossing.begin(), crossing.end(), array) == crossing.end()) crossing.push_back(array);
         report(candidate.leaf, false,
                parts ? "a local of the loop is shared with other statements" : "the loop also uses its result");
       }
@@ -159,6 +197,19 @@ class Recognizer {
     report(candidate.leaf, true,
            extents + " multiplications: where there is a library and they are many, else by loops");
     return candidate.match.contraction;
+  }
+
+  /// What the report and the plans have.
+  struct Said {
+    std::vector<ContractionDecision> contractions;
+    std::vector<SumPlan> plans;
+    std::map<const ir::StmtNode*, Stmt> reported;
+  };
+  Said said() const { return {context_.report.contractions, context_.plans, reported_}; }
+  void say(const Said& said) {
+    context_.report.contractions = said.contractions;
+    context_.plans = said.plans;
+    reported_ = said.reported;
   }
 
   /// The first word on a sum counts: it is about the most loops.

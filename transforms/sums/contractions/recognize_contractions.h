@@ -8,8 +8,8 @@
 //                                                   ...
 //
 // A sum that is a contraction (match.h) becomes a nest of its own where dependences allow it, the loops that are no
-// part of it outside, and a preceding nest that sets its result to zero joins it. Scalars that a product is summed
-// into, or that are a factor of one, are kept for all iterations where that separates it (scalars.h). Whether the
+// part of it outside, and a preceding nest that sets its result to zero joins it. Locals that a product is summed
+// into, or that are a factor of one, are kept for all iterations where that separates it (kept_locals.h). Whether the
 // library is called is decided at run time: it must be there and the product large enough. Otherwise the loops run,
 // which later passes treat as any.
 // Requires: the loops as written. Guarantees: the loops inside a Contraction compute all of it. Leaves alone, with the

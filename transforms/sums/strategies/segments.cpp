@@ -54,6 +54,6 @@ const SumStrategy segments_strategy = {.strategy = Strategy::Segments,
                                        .obstacle = obstacle,
                                        .claim = claim,
                                        .cost = cost,
-                                       .suits = has_targets_from_data};
+                                       .suits = [](const SumNest&, const SumGroup& group) { return has_targets_from_data(group); }};
 
 }  // namespace loopgrad::transforms
