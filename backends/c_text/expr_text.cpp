@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/ir/wrapping.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -405,7 +406,8 @@ bool is_non_negative(const Expr& e, const EmitState& state) {
                       [&](const Binary& n) {
                         switch (n.op) {
                           case BinaryOp::Add:
-                          case BinaryOp::Mul: return n.type == ScalarType::I64 && both(n.a, n.b);  // i32 may wrap
+                          case BinaryOp::Mul:  // narrower types may wrap
+                            return n.type == ScalarType::I64 && both(n.a, n.b) && !may_wrap(e);
                           case BinaryOp::Sub: {
                             const auto less = as_int(n.b);
                             return n.type == ScalarType::I64 && less && least_of(n.a, state).value_or(-1) >= *less;

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "dsl/ir/wrapping.h"
 
 namespace loopgrad::poly {
 
@@ -130,13 +131,25 @@ Expr Abstraction::value_of_select(const ir::Select& node, const Expr& e) {
   return result;
 }
 
-// By a size: it is positive, or the program is in error.
+// By something that need not be a positive number: where it is not, nothing is known of the remainder.
 Expr Abstraction::value_of_remainder(const ir::Binary& node, const Expr& e) {
-  if (remainders_ == Remainders::Any) return opaque(e, ir::int_const(0), value(node.b));
+  const auto where_positive = [&](const Expr& result, const Expr& divisor, const Expr& also) {
+    const Expr positive = ir::binary(BinaryOp::Lt, ir::int_const(0), divisor);
+    Expr holds = ir::binary(BinaryOp::And, ir::binary(BinaryOp::Le, ir::int_const(0), result),
+                            ir::binary(BinaryOp::Lt, result, divisor));
+    if (also) holds = ir::binary(BinaryOp::And, holds, also);
+    constraints_.push_back(ir::binary(BinaryOp::Or, ir::binary(BinaryOp::And, positive, holds),
+                                      ir::binary(BinaryOp::Le, divisor, ir::int_const(0))));
+    return result;
+  };
+  if (remainders_ == Remainders::Any) {
+    const Expr divisor = value(node.b);
+    return where_positive(opaque(e), divisor, {});
+  }
   const bool was_exact = exact_;
   const Choice operands = choice(node.a, node.b);
-  if (!operands.exact()) return operands.unknown ? opaque(e) : opaque(e, ir::int_const(0), operands.b);
-  const Expr result = opaque(e, ir::int_const(0), operands.b);
+  const Expr result = opaque(e);
+  if (!operands.exact()) return operands.unknown ? result : where_positive(result, operands.b, {});
   exact_ = was_exact;
   has_periods_ = true;
   Expr one_of;
@@ -144,8 +157,7 @@ Expr Abstraction::value_of_remainder(const ir::Binary& node, const Expr& e) {
     const Expr equal = ir::binary(BinaryOp::Eq, operands.a, result + ir::int_const(period) * operands.b);
     one_of = one_of ? ir::binary(BinaryOp::Or, one_of, equal) : equal;
   }
-  constraints_.push_back(one_of);
-  return result;
+  return where_positive(result, operands.b, one_of);
 }
 
 // `number` takes few values, and each of them makes the product affine.
@@ -174,6 +186,7 @@ Expr Abstraction::value_of_product(const Expr& number, const Expr& factor, const
 }
 
 Expr Abstraction::value_of_binary(const ir::Binary& node, const Expr& e) {
+  if (ir::may_wrap(e)) return opaque(e);
   switch (node.op) {
     case BinaryOp::Add:
     case BinaryOp::Sub: return ir::binary(node.op, value(node.a), value(node.b));

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "dsl/ir/wrapping.h"
 #include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
@@ -126,7 +127,7 @@ std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
                         const auto a = n.op == UnaryOp::Neg ? range_of(n.a, context) : Result();
                         return a ? Result(Range{-a->highest, -a->lowest}) : Result();
                       },
-                      [&](const Binary& n) { return range_of_binary(n, context); },
+                      [&](const Binary& n) { return may_wrap(e) ? Result() : range_of_binary(n, context); },
                       [&](const Select& n) {
                         const auto a = range_of(n.a, context), b = range_of(n.b, context);
                         if (!a || !b) return Result();

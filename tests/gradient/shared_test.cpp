@@ -2,6 +2,7 @@
 // are a few times those of the program as recorded.
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
+#include "tape/invariant_values.h"
 #include "tape/name_values.h"
 #include "tests/gradient/jacobian.h"
 #include "tests/gradient/shared_programs.h"
@@ -173,6 +174,69 @@ TEST(NameValues, FunctionsOfAStencilAreCalledOnceForAllNeighbours) {
   EXPECT_EQ(count_of(backward, "sin("), 1u) << backward;
   EXPECT_EQ(count_of(backward, "cos("), 1u) << backward;
   EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 6}}, .values = {}, .options = {}}));
+}
+
+Program weighted_rows() {
+  ProgramBuilder p("weighted_rows");
+  auto n = p.size("n"), d = p.size("d");
+  auto s = p.input<double>("s", {n}), v = p.input<double>("v", {n, d}), total = p.input<double>("total", {});
+  auto y = p.output<double>("y", {d});
+  for (auto c : p.loop("c", 0, d)) y(c) = 0.0;
+  for (auto j : p.loop("j", 0, n))
+    for (auto c : p.loop("c", 0, d)) y(c) += s(j) / total() * v(j, c);
+  return p.build();
+}
+
+TEST(NameInvariants, DerivativesOfWhatALoopRepeatsAreTakenOnce) {
+  const Program program = weighted_rows();
+  const std::string backward = differentiate(program).backward.str();
+  // The sum over c has a product alone; what follows from it is done for each j.
+  EXPECT_NE(backward.find("d_value0 += d_y[c]*v[j, c]"), std::string::npos) << backward;
+  EXPECT_EQ(count_of(backward, "/total"), 3u) << backward;  // the value itself, d_s, and d_total
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 4}, {"d", 3}}, .values = {}, .options = {}}));
+}
+
+/// Whether the loops of `body(p, x, y, n)` have invariants.
+template <class Body>
+bool has_invariants(Body body) {
+  ProgramBuilder p("loops");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n}), w = p.input<float>("w", {n});
+  auto y = p.output<float>("y", {n});
+  body(p, x, w, y, n);
+  std::set<ir::Array> named;
+  const Program program = p.build();
+  const bool changed = !tape::name_invariants(program.ir(), all_floats, named).same_as(program.ir().body);
+  EXPECT_EQ(changed, !named.empty());
+  return changed;
+}
+
+TEST(NameInvariants, LeavesWhatMayNotBeComputedBefore) {
+  using A = const ArrayHandle&;
+  EXPECT_TRUE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) y(j) = sqrt(x(i)) * w(j);
+  }));
+  EXPECT_FALSE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, i)) y(j) = sqrt(x(i)) * w(j);
+  })) << "rows of a triangle may be empty, and the derivative of a root infinite";
+  EXPECT_FALSE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) y(j) = select(x(i) > 0.0f, sqrt(x(i)) * w(j), w(j));
+  })) << "only one side of a select has to have a derivative";
+  EXPECT_FALSE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) p.when(x(i) > 0.0f, [&] { y(j) = sqrt(x(i)) * w(j); });
+  })) << "branches neither";
+  EXPECT_FALSE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) y(j) = sqrt(x(i + 1 - 1 + 2)) * w(j);
+  })) << "nobody knows whether the element exists when the loop does not run";
+  EXPECT_FALSE(has_invariants([](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, n)) y(i) = sqrt(y(i) + x(i)) * w(j);
+  })) << "the loop changes it";
 }
 
 // `y += a*b` does not round the product, whoever else uses it.

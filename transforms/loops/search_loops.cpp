@@ -134,6 +134,18 @@ bool is_own_of(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
   return false;
 }
 
+/// Whether no other element of the array is read.
+bool reads_only(const Stmt& s, const ir::Array& array, const std::vector<Expr>& indices) {
+  bool only = true;
+  ir::walk(
+      s, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        if (load && load->array == array) only &= ir::equal(load->indices, indices);
+      });
+  return only;
+}
+
 /// Whether the `branch` of all iterations can come before the `others`, those of `after` behind it in the body.
 bool can_come_first(const ir::Symbol& iterator, const Stmt& branch, const std::vector<Stmt>& others,
                     const StmtSet& after, const std::set<ir::Array>& aliases) {
@@ -145,22 +157,24 @@ bool can_come_first(const ir::Symbol& iterator, const Stmt& branch, const std::v
       can &= is_new || ir::equal(known->second, indices);
     });
   });
+  // Of what the branch changes, statements behind it may use the iteration's own element.
+  const auto is_own = [&](const Stmt& other, const ir::Array& array, const std::vector<Expr>& indices) {
+    const auto known = changed.find(array);
+    if (known == changed.end() || !after.count(other.get())) return false;
+    return ir::equal(indices, known->second) && is_own_of(indices, iterator) && reads_only(branch, array, indices);
+  };
   for (const Stmt& other : others) {
     ir::walk(
         other,
         [&](const Stmt& s) {
           can &= s.kind() != ir::Kind::Push && s.kind() != ir::Kind::Pop;
-          for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
-            can &= !changed.count(array) && !uses(branch, array) && !aliases.count(array);
+          for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+            can &= !aliases.count(array) && (is_own(other, array, indices) || !uses(branch, array));
           });
         },
         [&](const Expr& e) {
           const auto* load = e.as<ir::Load>();
-          const auto known = load ? changed.find(load->array) : changed.end();
-          if (known == changed.end()) return;
-          // It reads the iteration's own element, which this branch has changed already.
-          can &=
-              after.count(other.get()) && ir::equal(load->indices, known->second) && is_own_of(load->indices, iterator);
+          if (load && changed.count(load->array)) can &= is_own(other, load->array, load->indices);
         });
   }
   return can;

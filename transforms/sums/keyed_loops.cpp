@@ -8,6 +8,7 @@
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/bounds/open_accesses.h"
 
 #include <algorithm>
 #include <map>
@@ -85,6 +86,49 @@ bool can_be_moved(const ir::Program& program, const KeyedPart& nest) {
   return fits;
 }
 
+/// Of the dimensions that a key is about.
+std::vector<Expr> key_extents(const Access& access) {
+  std::vector<Expr> result;
+  for (std::size_t d = 0; d < access.indices.size(); ++d)
+    if (ir::has_load(access.indices[d])) result.push_back(access.array->shape[d]);
+  return result;
+}
+
+/// What bounds and facts tell about indices anywhere in the program.
+IndexRanges ranges_in(const ir::Program& program) {
+  IndexRanges ranges(program);
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) ranges.enter(s);
+  });
+  return ranges;
+}
+
+/// Whether each of the indices may be asked for in any iteration, also in those in which the body does not.
+bool can_be_asked_for(const IndexRanges& ranges, const std::vector<Expr>& key) {
+  bool can = true;
+  for (const Expr& index : key)
+    ir::walk(index, [&](const Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      for (std::size_t d = 0; load && d < load->indices.size(); ++d)
+        can &= ranges.stays_within(load->indices[d], load->array->shape[d]);
+    });
+  return can;
+}
+
+/// Whether the indices are those of an element; null where that is known. A list may have -1 for "none", or places
+/// beyond a capacity, and a condition in the body that leaves these out.
+Expr is_within(const IndexRanges& ranges, const std::vector<Expr>& key, const std::vector<Expr>& extents) {
+  Expr result;
+  for (std::size_t k = 0; k < key.size(); ++k) {
+    if (ranges.stays_within(key[k], extents[k])) continue;
+    const Expr index = ir::cast(ScalarType::I64, key[k]);
+    const Expr own = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
+                                ir::binary(ir::BinaryOp::Lt, index, extents[k]));
+    result = result ? ir::binary(ir::BinaryOp::And, result, own) : own;
+  }
+  return result;
+}
+
 /// What the part is; neither parallel nor with keys where it has to stay in order.
 void classify(const ir::Program& program, KeyedPart& part) {
   const std::set<Array> stored = stored_in(part.body);
@@ -104,12 +148,19 @@ void classify(const ir::Program& program, KeyedPart& part) {
   }
   for (const Expr& index : part.key)
     if (!is_of_iteration(index, part, stored)) return;
+  const std::vector<Expr> extents = key_extents(target->front());
+  for (const auto& [array, all] : accesses)
+    if (stored.count(array) && !is_own_in_all(all, *part.loop) && !ir::equal(key_extents(all.front()), extents)) return;
+  const IndexRanges ranges = ranges_in(program);
+  if (!can_be_asked_for(ranges, part.key)) return;
+  part.has_key = is_within(ranges, part.key, extents);
   // The stream of keys, as the sorts know it: iterations that add to the elements.
   const Access& first = target->front();
   std::vector<Expr> indices;
   for (const Expr& index : first.indices) indices.push_back(ir::has_load(index) ? index : ir::int_const(0));
   const Expr nothing = ir::cast(value_type(first.array->type), ir::int_const(0));
-  const Stmt sum = ir::reduce(first.array, indices, ir::ReduceOp::Add, nothing, part.loop->location);
+  Stmt sum = ir::reduce(first.array, indices, ir::ReduceOp::Add, nothing, part.loop->location);
+  if (part.has_key) sum = ir::if_then(part.has_key, sum, {}, part.loop->location);
   part.stream = with_mode(*with_body(*part.loop, sum).as<ir::For>(), LoopMode::Forward);
   part.keys = scatter_form(program, part.stream);
 }
@@ -214,8 +265,31 @@ std::optional<std::vector<KeyedPart>> keyed_parts(const ir::Program& program, co
   return has_keys ? std::optional(std::move(result)) : std::nullopt;
 }
 
+namespace {
+
+/// What iterations without a key do: they touch places of their own only. Null: nothing.
+Stmt without_key(const KeyedPart& part) {
+  if (!part.has_key) return {};
+  std::set<Array> own;
+  bool stores = false;  // something else than elements with keys
+  ir::walk_stmts(part.body, [&](const Stmt& s) {
+    if (const auto* local = s.as<ir::Allocate>()) own.insert(local->array);
+    for_each_store(s, [&](const Array& array, const std::vector<Expr>& indices) {
+      stores |= !own.count(array) && std::none_of(indices.begin(), indices.end(), [&](const Expr& index) {
+        return ir::has_load(index) && std::any_of(part.key.begin(), part.key.end(),
+                                                  [&](const Expr& key) { return ir::equal(index, key); });
+      });
+    });
+  });
+  if (!stores) return {};
+  const Stmt body = ir::if_then(ir::unary(ir::UnaryOp::Not, part.has_key), part.body, {}, part.loop->location);
+  return around(part.rows, with_mode(*with_body(*part.loop, body).as<ir::For>(), LoopMode::Parallel));
+}
+
+}  // namespace
+
 Stmt by_keys(const KeyedPart& part, const SortedIterations& sorted) {
-  return part.keys->over_targets([&](const std::vector<Expr>& places, const Expr& target) {
+  const Stmt keyed = part.keys->over_targets([&](const std::vector<Expr>& places, const Expr& target) {
     const ir::Symbol slot = ir::make_symbol("slot");
     const Stmt here = ir::rewrite(part.body, [&](const Expr& e) -> std::optional<Expr> {
       for (std::size_t k = 0; k < part.key.size(); ++k)
@@ -227,6 +301,8 @@ Stmt by_keys(const KeyedPart& part, const SortedIterations& sorted) {
     return around(part.rows, ir::for_loop(slot, bound(sorted.begin), bound(sorted.end), one, part.loop->mode,
                                           part.loop->location));
   });
+  const Stmt others = without_key(part);
+  return others ? ir::block({ir::with_fresh_names(others), keyed}) : keyed;
 }
 
 }  // namespace loopgrad::transforms

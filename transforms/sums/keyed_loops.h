@@ -23,6 +23,7 @@ struct KeyedPart {
   ir::Stmt stream;                // the loop, with a sum into the elements of each iteration's key
   std::optional<Scatter> keys;    // what that is; of loops that `stream` must keep alive
   std::vector<ir::Expr> key;      // the indices from data that all of its accesses to changed elements have
+  ir::Expr has_key;  // whether they are those of an element: others touch none, for a reason that the body has; or null
 
   /// As a nest of its own.
   ir::Stmt nest() const;
@@ -33,7 +34,7 @@ struct KeyedPart {
 /// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
 /// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part
 /// has keys when every array that it changes is accessed in places of the iteration's own, or under one list of indices
-/// from data, which the part does not change. Leaves alone: atomic sums, stacks, arrays that may alias, bounds from
+/// from data, which the part does not change, of arrays with the same extents there. Leaves alone: atomic sums, stacks, arrays that may alias, bounds from
 /// data or from other loops of the nest.
 std::optional<std::vector<KeyedPart>> keyed_parts(const ir::Program& program, const ir::Stmt& nest);
 

@@ -224,11 +224,25 @@ class RowSummer final : public ir::Rewriter {
     return body;
   }
 
+  /// All elements: partial results of the sums may add to more of them than the loops that choose do.
+  static Stmt cleared(const Array& total) {
+    std::vector<Expr> element;
+    std::vector<ir::Symbol> iterators;
+    for (std::size_t d = 0; d < total->shape.size(); ++d) {
+      iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
+      element.push_back(ir::var(iterators.back()));
+    }
+    Stmt result = ir::assign(total, element, ir::const_of(0, total->type), total->location);
+    for (std::size_t d = total->shape.size(); d-- > 0;)
+      result = ir::for_loop(iterators[d], ir::int_const(0), total->shape[d], result, ir::LoopMode::Forward,
+                            total->location);
+    return result;
+  }
+
   static Stmt with_totals(const Stmt& loop, const std::vector<Rows>& rows, const std::vector<Stmt>& added) {
     std::vector<Stmt> body;
     for (const Rows& one : rows) {
-      const Stmt zero = ir::assign(one.total, one.element, ir::const_of(0, one.total->type), one.total->location);
-      body.push_back(ir::with_fresh_names(over_keys(one, zero)));
+      body.push_back(cleared(one.total));
     }
     body.push_back(ir::rewrite(loop, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* sum = s.as<ir::Reduce>();

@@ -393,6 +393,38 @@ TEST(KeyedLoops, WhatReadsAPartThatIsTiedToAKeyComesAfterIt) {
   expect_sorted(p.build(), {{{"n", 61}, {"rows", 7}}, {{"n", 50}, {"rows", 70}}, {{"n", 0}, {"rows", 1}}});
 }
 
+// Lists in which -1 is nobody, and places beyond a capacity.
+TEST(KeyedLoops, IterationsMayHaveNoKey) {
+  ProgramBuilder p("dispatch");
+  auto n = p.size("n"), rows = p.size("rows"), capacity = p.size("capacity");
+  auto row = p.input<std::int32_t>("row", {n}), place = p.input<std::int32_t>("place", {n});
+  p.in_range(row, -2, rows);
+  p.in_range(place, 0, 3 * capacity);
+  auto a = p.input<double>("a", {n});
+  auto y = p.inout<double>("y", {rows, capacity}), dropped = p.inout<double>("dropped", {n});
+  for (auto i : p.loop("i", 0, n))
+    p.when(row(i) >= 0 && place(i) < capacity, [&] { y(row(i), place(i)) = 0.5 * y(row(i), place(i)) + a(i); })
+        .otherwise([&] { dropped(i) += a(i); });
+  const Program program = p.build();
+  EXPECT_NE(passed_for_gpu(program, sorted).text.find("local i64 words["), std::string::npos);
+  expect_sorted(program, {{{"n", 61}, {"rows", 7}, {"capacity", 2}},
+                          {{"n", 90}, {"rows", 3}, {"capacity", 11}},
+                          {{"n", 50}, {"rows", 1}, {"capacity", 1}}});
+}
+
+// The key of an iteration that the body leaves out may not exist.
+TEST(KeyedLoops, KeysThatMayNotBeAskedForKeepTheOrder) {
+  ProgramBuilder p("shorter_list");
+  auto n = p.size("n"), m = p.size("m"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {m});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto y = p.inout<double>("y", {rows});
+  for (auto i : p.loop("i", 0, n)) p.when(i < m, [&] { y(idx(i)) = 0.5 * y(idx(i)) + a(i); });
+  const LoweredProgram result = passed_for_gpu(p.build(), sorted);
+  EXPECT_EQ(result.text.find("local i64 words["), std::string::npos) << result.text;
+}
+
 TEST(KeyedLoops, OtherDependencesKeepTheOrder) {
   const auto text_of = [](const std::function<void(ProgramBuilder&, Value, ArrayHandle, ArrayHandle)>& body) {
     ProgramBuilder p("chains");

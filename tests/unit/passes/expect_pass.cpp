@@ -95,8 +95,9 @@ PassResult run_passes(const std::string& passes_text, const std::string& declara
 }
 
 void expect_pass(const std::string& passes_text, const std::string& declarations, const std::string& before,
-                 const std::string& after, const std::string& said) {
-  const PassResult result = run_passes(passes_text, declarations, before, machine_with(passes_text));
+                 const std::string& after, const std::string& said, const std::optional<Machine>& machine) {
+  const PassResult result =
+      run_passes(passes_text, declarations, before, machine ? *machine : machine_with(passes_text));
   const ir::Program expected = program_of(declarations, after);
   EXPECT_EQ(ir::print(result.after), ir::print(expected));
   EXPECT_TRUE(ir::structurally_equal(result.after, expected)) << "the same text, but another program";

@@ -3,6 +3,7 @@
 
 #include "transforms/pass/pass.h"
 
+#include <optional>
 #include <string>
 
 namespace loopgrad::transforms {
@@ -20,9 +21,9 @@ PassResult run_passes(const std::string& passes, const std::string& declarations
 
 /// They turn `before` into `after`, and say `said` in the report. Both compute the same in the checked interpreter, so
 /// that a mistake cannot be copied into a test (but for what is on a tape). Passes of the mapping to a GPU are found on
-/// the GPU's list.
+/// the GPU's list; `machine` is for those that both have.
 void expect_pass(const std::string& passes, const std::string& declarations, const std::string& before,
-                 const std::string& after, const std::string& said = "");
+                 const std::string& after, const std::string& said = "", const std::optional<Machine>& machine = {});
 
 /// They leave `body` as it is, and say `said` in the report.
 void expect_kept(const std::string& passes, const std::string& declarations, const std::string& body,

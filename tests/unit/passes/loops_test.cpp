@@ -259,6 +259,49 @@ TEST(IsolateSearches, PutsASearchInALoopOfItsOwn) {
     )");
 }
 
+// The scores of an attention are scaled before their maximum is taken, so their adjoints are after it.
+TEST(IsolateSearches, PutsASearchBeforeWhatChangesItsElements) {
+  expect_pass("isolate_searches", R"(
+    program p(n)
+      input  f32 s[n]
+      input  f32 largest
+      inout  f32 d_s[n]
+      inout  f32 d_largest
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+      d_s[e] = d_s[e]*0.125
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+    for e in 0..n reversed:
+      d_s[e] = d_s[e]*0.125
+    )");
+}
+
+TEST(IsolateSearches, KeepsASearchWhoseElementsOtherIterationsChange) {
+  expect_kept("isolate_searches", R"(
+    program p(n)
+      input  f32 s[n]
+      input  f32 largest
+      inout  f32 d_s[n + 1]
+      inout  f32 d_largest
+    )",
+              R"(
+    for e in 0..n reversed:
+      if s[e] == largest:
+        d_s[e] += d_largest
+        d_largest = 0
+      d_s[e + 1] = d_s[e]*0.125
+    )");
+}
+
 TEST(IsolateSearches, KeepsASearchWhoseResultTheOthersRead) {
   expect_kept("isolate_searches", R"(
     program p(n)

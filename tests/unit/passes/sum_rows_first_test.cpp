@@ -98,9 +98,9 @@ TEST(SumRowsFirst, ATotalForEachIterationOfLoopsThatChoose) {
     )",
               R"(
     local f32 y_row_all[m, d]
-    for j in 0..m:
-      for k in 0..d:
-        y_row_all[j, k] = 0
+    for z0 in 0..m:
+      for z1 in 0..d:
+        y_row_all[z0, z1] = 0
     for b in 0..n:
       for j in 0..m:
         for k in 0..d:
@@ -123,9 +123,9 @@ TEST(SumRowsFirst, ATotalForEachPlaceOfAPackedTriangle) {
     )",
               R"(
     local f32 t_row_all[max(m - 1, 0), max(m - 1, 0)]
-    for i in 0..m:
-      for j in 0..i:
-        t_row_all[i - 1, j] = 0
+    for z0 in 0..max(m - 1, 0):
+      for z1 in 0..max(m - 1, 0):
+        t_row_all[z0, z1] = 0
     for b in 0..n:
       for i in 0..m:
         for j in 0..i:

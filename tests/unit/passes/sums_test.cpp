@@ -386,6 +386,55 @@ TEST(RecognizeContractions, TakesATransposedOperand) {
     )");
 }
 
+// Hidden values of one sample after the other: on a GPU, products of all samples pay for memory for all of them; as much
+// as that is where nobody has stated sizes, the host decides.
+TEST(RecognizeContractions, KeepsRowsForProductsInsideNests) {
+  expect_pass("recognize_contractions", R"(
+    program p(m, k, n)
+      input  f32 a[m, k]
+      input  f32 b[k, n]
+      output f32 c[m, n]
+    )",
+              R"(
+    for i in 0..m:
+      local f32 s[n]
+      for j in 0..n:
+        s[j] = 0
+      for j in 0..n:
+        for l in 0..k:
+          s[j] += a[i, l]*b[l, j]
+      for j in 0..n:
+        c[i, j] = tanh(s[j])
+    )",
+              R"(
+    if 4*m*n <= 1073741824:
+      local f32 s_all[m, n]
+      for i in 0..m:
+        for j in 0..n:
+          s_all[i, j] = 0
+      contraction s_all += a*b (m x n x k):
+        at s_all[0; 0, n, 1] = a[0; 0, k, 1]*b[0; 0, n, 1]
+        for i in 0..m:
+          for j in 0..n:
+            for l in 0..k:
+              s_all[i, j] += a[i, l]*b[l, j]
+      for i in 0..m:
+        for j in 0..n:
+          c[i, j] = tanh(s_all[i, j])
+    else:
+      for i in 0..m:
+        local f32 s[n]
+        for j in 0..n:
+          s[j] = 0
+        for j in 0..n:
+          for l in 0..k:
+            s[j] += a[i, l]*b[l, j]
+        for j in 0..n:
+          c[i, j] = tanh(s[j])
+    )",
+              "where there is a library", gpu_machine());
+}
+
 TEST(RestructureSums, GathersWhatShiftedIterationsShare) {
   expect_pass("restructure_sums", R"(
     program p(n, k)
