@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 namespace loopgrad::test {
 namespace {
@@ -54,6 +55,62 @@ TEST_P(OutOfRange, InAGatherWithoutFacts) {
     g.forward(primal);
     EXPECT_NO_THROW(g.backward(arguments));
   }
+}
+
+/// h[index(i)] = x[i]^2 for i in order, of which the last one stays, and its gradient, in place of what is asked for.
+void expect_last_stores(const Case& target, const std::function<Value(const Value& i, const Value& size)>& index,
+                        const std::function<std::int64_t(std::int64_t)>& expected) {
+  constexpr std::int64_t count = 200, extent = 10;
+  ProgramBuilder p("last");
+  auto c = p.size("n"), one = p.size("one");
+  auto x = p.input<float>("x", {c});
+  auto h = p.inout<float>("h", {extent});
+  for (auto i : p.loop("i", 0, c)) h(index(i, one)) = x(i) * x(i);
+  const GradientExecutable g =
+      compile_gradient(p.build(), {.wrt = {"x"}, .variant = target.variant}, target.options());
+  std::vector<float> x0(count), want(count, 0.0f);
+  std::vector<std::int64_t> last(extent, -1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    x0[static_cast<std::size_t>(i)] = 1.0f + static_cast<float>(i % 7);
+    last[static_cast<std::size_t>(expected(i))] = i;
+  }
+  for (const std::int64_t i : last)
+    if (i >= 0) want[static_cast<std::size_t>(i)] = 2 * x0[static_cast<std::size_t>(i)];
+  Guarded hs(extent, 3), d_h(extent, 1), d_x(count, 9);
+  Arguments arguments = {{"x", view(x0.data(), {count})}, {"h", hs.view()}};
+  g.forward(arguments, {{"one", 1}});
+  arguments["d_h"] = d_h.view();
+  arguments["d_x"] = d_x.view();
+  g.backward(arguments, {{"one", 1}});
+  for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(d_x[i], want[static_cast<std::size_t>(i)]) << i;
+}
+
+std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return b == 0 ? 0 : ((a % b) + b) % b; }
+
+// Random numbers and hashes wrap around: what holds for their operands does not hold for them.
+TEST_P(OutOfRange, IntegersWrapAround) {
+  const auto step = [](std::int64_t i) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) * 6364136223846793005u + 1442695040888963407u);
+  };
+  expect_last_stores(
+      GetParam(),
+      [](const Value& i, const Value&) { return (i * 6364136223846793005 + 1442695040888963407) % 10; },
+      [&](std::int64_t i) { return floor_mod(step(i), 10); });
+  expect_last_stores(
+      GetParam(), [](const Value& i, const Value&) { return cast<std::int64_t>(cast<int>(i) * 1073741824) / 1073741824 + 5; },
+      [](std::int64_t i) {
+        const auto wrapped = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 1073741824u);
+        return static_cast<std::int64_t>(wrapped) / 1073741824 + 5;
+      });
+}
+
+// 0 by zero, and not positive by a negative number.
+TEST_P(OutOfRange, RemaindersByWhatIsNotPositive) {
+  expect_last_stores(
+      GetParam(), [](const Value& i, const Value&) { return 7 + i % -7; },
+      [](std::int64_t i) { return i % 7 == 0 ? 7 : i % 7; });
+  expect_last_stores(
+      GetParam(), [](const Value& i, const Value& one) { return i % (one - 1); }, [](std::int64_t) { return 0; });
 }
 
 TEST_P(OutOfRange, OfARowOfATable) {

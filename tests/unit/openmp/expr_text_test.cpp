@@ -85,6 +85,12 @@ TEST_F(ExprText, PlainDivisionOnlyForNonNegativeDividends) {
   EXPECT_EQ(text(div(vn, vn)), "floor_div(n, n)");
   state.non_negative.insert(i);
   EXPECT_EQ(text(div(vi, int_const(2))), "i / 2");
+  // A random number wraps around, once or after a few steps.
+  const Expr step = vi * int_const(6364136223846793005) + int_const(1442695040888963407);
+  EXPECT_NE(text(mod(step, int_const(10))).find("floor_mod("), std::string::npos);
+  const auto short_step = [](const Expr& e) { return e * int_const(1103515245) + int_const(12345); };
+  EXPECT_EQ(text(mod(short_step(vi), int_const(10))).find("floor_mod("), std::string::npos);
+  EXPECT_NE(text(mod(short_step(short_step(vi)), int_const(10))).find("floor_mod("), std::string::npos);
   const Expr element = cast(ScalarType::I64, load(k, {vi}));
   EXPECT_EQ(text(mod(element, int_const(8))), "floor_mod(int64_t(k[i]), int64_t(8))");
   state.non_negative_data.insert(k);
