@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/storage/old_value.h"
 
 #include <algorithm>
 
@@ -18,12 +19,12 @@ bool Element::is(const ir::Array& other, const std::vector<Expr>& at) const {
   return array == other && ir::equal(indices, at);
 }
 
-namespace {
-
-bool is_used_in(const Stmt& s, const Element& e) {
+bool Element::is_used_in(const Stmt& s) const {
   const auto all = accesses_of(s);
-  return std::any_of(all.begin(), all.end(), [&](const Access& x) { return e.is(x.array, x.indices); });
+  return std::any_of(all.begin(), all.end(), [&](const Access& x) { return is(x.array, x.indices); });
 }
+
+namespace {
 
 /// Where a statement stands among those that are looked at.
 struct Place {
@@ -146,114 +147,9 @@ class Collector {
   std::vector<const ir::For*> loops_;
 };
 
-/// What must happen before statements so that a scalar has the value that they find in an element.
-class OldValue {
- public:
-  OldValue(const Element& e, const std::set<ir::Array>& aliases) : e_(e), aliases_(aliases) {}
-
-  /// Before `s`: `load`, some of it under conditions, or null for nothing; `after` is the same for what follows `s`. It
-  /// does not grow with the branches in a row.
-  Stmt needed(const Stmt& s, const Stmt& after, const Stmt& load) const {
-    if (!s) return after;
-    if (const auto* block = s.as<ir::Block>()) {
-      Stmt result = after;
-      for (auto child = block->body.rbegin(); child != block->body.rend(); ++child)
-        result = needed(*child, result, load);
-      return result;
-    }
-    if (const auto* local = s.as<ir::Allocate>()) {
-      const Stmt inside = needed(local->body, after, load);
-      return decided_by(inside, {local->array}) ? load : inside;
-    }
-    if (!is_used_in(s, e_)) {
-      return decided_by(after, stored_in(s)) ? load : after;
-    }
-    if (const auto* assign = s.as<ir::Assign>()) return assigns_new(*assign) ? Stmt() : load;
-    // What a loop only assigns has the old value where it makes no trip, which matters to what follows alone.
-    if (!after && (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) && only_assigns(s)) return {};
-    const auto* branch = s.as<ir::If>();
-    if (!branch || may_read(branch->condition, e_.array, e_.indices)) return load;
-    const Stmt yes = needed(branch->then_body, after, load), no = needed(branch->else_body, after, load);
-    if (!yes && !no) return {};
-    if (!yes) return ir::if_then(ir::unary(ir::UnaryOp::Not, branch->condition), no);
-    return no ? load : ir::if_then(branch->condition, yes);
-  }
-
-  /// `e = select(choice, e, ..)` comes first: whether the old value, which need not exist, is read. Null: other forms.
-  Expr choice(const Stmt& s) const {
-    const auto* assign = first_assignment(s);
-    const auto* select = assign ? assign->value.as<ir::Select>() : nullptr;
-    if (!select || ir::has_load(select->condition) || may_read(select->b, e_.array, e_.indices)) return {};
-    return select->condition;
-  }
-
- private:
-  /// Whether a condition in `s` reads one of these arrays.
-  bool decided_by(const Stmt& s, const std::set<ir::Array>& arrays) const {
-    const bool any_alias =
-        std::any_of(arrays.begin(), arrays.end(), [&](const ir::Array& array) { return aliases_.count(array) > 0; });
-    bool found = false;
-    if (s)
-      ir::walk_stmts(s, [&](const Stmt& t) {
-        const auto* branch = t.as<ir::If>();
-        if (!branch) return;
-        ir::walk(branch->condition, [&](const Expr& x) {
-          const auto* load = x.as<ir::Load>();
-          found |= load && (arrays.count(load->array) || (any_alias && aliases_.count(load->array)));
-        });
-      });
-    return found;
-  }
-
-  bool only_assigns(const Stmt& s) const {
-    bool only = true;
-    ir::walk(
-        s,
-        [&](const Stmt& t) {
-          for_each_store(t, [&](const ir::Array& array, const std::vector<Expr>& at) {
-            only &= t.as<ir::Assign>() || !e_.is(array, at);
-          });
-        },
-        [&](const Expr& x) {
-          const auto* load = x.as<ir::Load>();
-          only &= !load || !e_.is(load->array, load->indices);
-        });
-    return only;
-  }
-
-  bool assigns_new(const ir::Assign& assign) const {
-    return e_.is(assign.array, assign.indices) && !may_read(assign.value, e_.array, e_.indices);
-  }
-
-  /// The first statement that uses the element, if that assigns it whenever `s` runs; else null.
-  const ir::Assign* first_assignment(const Stmt& s) const {
-    if (const auto* local = s.as<ir::Allocate>()) return first_assignment(local->body);
-    if (const auto* block = s.as<ir::Block>()) {
-      const auto first = std::find_if(block->body.begin(), block->body.end(),
-                                      [&](const Stmt& child) { return is_used_in(child, e_); });
-      return first == block->body.end() ? nullptr : first_assignment(*first);
-    }
-    const auto* assign = s.as<ir::Assign>();
-    return assign && e_.is(assign->array, assign->indices) ? assign : nullptr;
-  }
-
-  const Element& e_;
-  const std::set<ir::Array>& aliases_;
-};
-
-bool first_use_is_a_loop(const Element& e, const Stmt& s) {
-  if (const auto* local = s.as<ir::Allocate>()) return first_use_is_a_loop(e, local->body);
-  const auto* block = s.as<ir::Block>();
-  if (!block) return s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
-  const auto first =
-      std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& child) { return is_used_in(child, e); });
-  return first != block->body.end() && first_use_is_a_loop(e, *first);
-}
-
-/// Whether `s`, which needs the old value of the element, may yet be the first to give it one: it assigns it, after a
-/// loop that need not make a trip.
-bool may_have_no_value(const Element& e, const Stmt& s) {
-  return e.array->role != ir::ArrayRole::InOut && e.assigns && first_use_is_a_loop(e, s);
+/// Whether statements that may need the old value of the element may yet be the first to give it one.
+bool may_have_no_value(const Element& e, const OldValue& old) {
+  return e.array->role != ir::ArrayRole::InOut && e.assigns && !old.is_exact;
 }
 
 /// `s` with the scalar in place of the element.
@@ -306,7 +202,7 @@ struct Range {
 };
 
 Range range_of(const std::vector<Stmt>& list, const Element& e) {
-  const auto uses_it = [&](const Stmt& s) { return is_used_in(s, e); };
+  const auto uses_it = [&](const Stmt& s) { return e.is_used_in(s); };
   const auto first = std::find_if(list.begin(), list.end(), uses_it);
   const auto last = std::find_if(list.rbegin(), list.rend(), uses_it);
   return {first - list.begin(), last.base() - list.begin(), {e}};
@@ -370,8 +266,9 @@ std::vector<Element> ScalarElements::of(const std::vector<Stmt>& statements) con
 
 Stmt ScalarElements::before(const Stmt& s, const Element& e, const ir::Array& scalar) const {
   if (e.starts_new) return {};
-  const Stmt load = ir::assign(scalar, {}, ir::load(e.array, e.indices), e.location);
-  return OldValue(e, aliases_).needed(s, load, load);
+  const Expr when = old_value(s, e, aliases_).when;
+  if (!when) return {};
+  return ir::if_then(when, ir::assign(scalar, {}, ir::load(e.array, e.indices), e.location));
 }
 
 Stmt ScalarElements::over_loop(const Stmt& s, const ScalarPolicy& policy) const {
@@ -379,17 +276,13 @@ Stmt ScalarElements::over_loop(const Stmt& s, const ScalarPolicy& policy) const 
   std::vector<InScalar> list;
   for (const Element& e : of({s})) {
     if (!policy.pays(e) || !always_stores(trips.body, e)) continue;
+    const OldValue old = old_value(trips.body, e, aliases_);
+    if (may_have_no_value(e, old)) continue;
     const ir::Array scalar = scalar_for(e, policy.name(e));
-    const Expr old = ir::load(e.array, e.indices);
-    Stmt before = ir::assign(scalar, {}, old, e.location);
-    const OldValue value(e, aliases_);
-    if (!value.needed(trips.body, before, before)) {
-      before = {};
-    } else if (may_have_no_value(e, trips.body)) {
-      continue;
-    } else if (const Expr choice = value.choice(trips.body)) {
-      const Expr none = ir::identity_of(ir::ReduceOp::Add, e.array->type);
-      before = ir::assign(scalar, {}, ir::select(ir::substitute(choice, trips.first), old, none), e.location);
+    Stmt before;
+    if (old.when) {
+      const Expr none = ir::identity_of(ir::ReduceOp::Add, e.array->type), first = ir::load(e.array, e.indices);
+      before = ir::assign(scalar, {}, ir::select(ir::substitute(old.when, trips.first), first, none), e.location);
     }
     list.push_back({e, scalar, before});
   }
@@ -403,7 +296,7 @@ Stmt ScalarElements::over_block(const Stmt& s, const ScalarPolicy& policy) const
   for (const Element& e : of(list)) {
     if (!e.certain || !policy.pays(e)) continue;
     const Range range = policy.whole_blocks ? Range{0, std::ssize(list), {e}} : range_of(list, e);
-    if (may_have_no_value(e, s) && before(s, e, scalar_for(e, policy.name(e)))) continue;
+    if (!e.starts_new && may_have_no_value(e, old_value(s, e, aliases_))) continue;
     if (range.end - range.begin > 1) add(ranges, range);  // or it is in the scope of a local, and found there
   }
   if (ranges.empty()) return {};
@@ -435,6 +328,7 @@ Stmt ScalarElements::in_scalars(const Stmt& body, const ScalarPolicy& policy) co
 }
 
 Stmt ScalarElements::without_store(const Stmt& s, const Element& e, const std::string& name) const {
+  if (!e.starts_new && may_have_no_value(e, old_value(s, e, aliases_))) return s;
   const ir::Array scalar = scalar_for(e, name);
   return with_scalars(s, {{e, scalar, before(s, e, scalar), false}});
 }

@@ -37,6 +37,7 @@ struct Element {
   SourceLocation location;      // of the first sum, or else of the first store
 
   bool is(const ir::Array& other, const std::vector<ir::Expr>& at) const;
+  bool is_used_in(const ir::Stmt& s) const;
 };
 
 /// What a pass decides.
@@ -58,10 +59,12 @@ class ScalarElements {
   std::vector<Element> of(const std::vector<ir::Stmt>& statements) const;
 
   /// `body` with scalars in place of elements that fit, where it pays: over blocks that store to them in any case, the
-  /// outermost, and over loops, with loops directly inside them, that do so in each trip, if they make one.
+  /// outermost, and over loops, with loops directly inside them, that do so in each trip, if they make one. An element
+  /// is read only where the program as written does (old_value.h), unless it is an argument that came with a value.
   ir::Stmt in_scalars(const ir::Stmt& body, const ScalarPolicy& policy) const;
 
-  /// `s` with a scalar in place of one that it stores to in any case, and that nobody wants afterwards.
+  /// `s` with a scalar in place of one that it stores to in any case, and that nobody wants afterwards; `s` itself
+  /// where that might read an element that has no value yet.
   ir::Stmt without_store(const ir::Stmt& s, const Element& e, const std::string& name) const;
 
  private:

@@ -68,6 +68,106 @@ TEST(AccumulateInRegisters, LoadsNothingThatMayHaveNoValueYet) {
     )");
 }
 
+TEST(AccumulateInRegisters, LoadsWhereTheFirstTripReads) {
+  const char* declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y
+      output f32 z
+    )";
+  expect_pass("accumulate_in_registers", declarations, R"(
+    for i in 0..n:
+      y = exp(select(i == 1, y, 0.5))
+      y += x[i]
+    )",
+              R"(
+    if 0 < n:
+      local f32 y_sum
+      y_sum = 0
+      for i in 0..n:
+        y_sum = exp(select(i == 1, y_sum, 0.5))
+        y_sum += x[i]
+      y = y_sum
+    )");
+  expect_pass("accumulate_in_registers", declarations, R"(
+    for i in 0..n reversed:
+      y = exp(select(i < n - 1 && y > 1, x[i], 0.5))
+    )",
+              R"(
+    if 0 < n:
+      local f32 y_now
+      y_now = select(n - 1 < n - 1, y, 0)
+      for i in 0..n reversed:
+        y_now = exp(select(i < n - 1 && y_now > 1, x[i], 0.5))
+      y = y_now
+    )");
+  expect_pass("accumulate_in_registers", declarations, R"(
+    z = 0
+    for i in 0..n:
+      if i > 0:
+        z += y
+      y = x[i]
+    )",
+              R"(
+    local f32 z_sum
+    z_sum = 0
+    if 0 < n:
+      local f32 y_now
+      y_now = 0
+      for i in 0..n:
+        if i > 0:
+          z_sum += y_now
+        y_now = x[i]
+      y = y_now
+    z = z_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, LoadsWhereABlockReads) {
+  expect_pass("accumulate_in_registers", R"(
+    program p(n, k)
+      input  f32 x[k]
+      output f32 y[n]
+      output f32 z[n]
+    )",
+              R"(
+    for i in 1..n:
+      y[i] = 2
+    for i in 0..n:
+      z[i] = select(i > 0, y[i], 0.5)
+      y[i] = 0
+      for j in 0..k:
+        y[i] += x[j]
+    )",
+              R"(
+    for i in 1..n:
+      y[i] = 2
+    for i in 0..n:
+      local f32 y_sum
+      if i > 0:
+        y_sum = y[i]
+      z[i] = select(i > 0, y_sum, 0.5)
+      y_sum = 0
+      for j in 0..k:
+        y_sum += x[j]
+      y[i] = y_sum
+    )");
+}
+
+TEST(AccumulateInRegisters, KeepsWhatMayHaveNoValueWhereThatCannotBeAsked) {
+  expect_kept("accumulate_in_registers", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y
+    )",
+              R"(
+    for i in 0..n:
+      local f32 a
+      a = x[i]*f32(i)
+      y = exp(select(a != 0, y, 0.5))
+    )");
+}
+
 TEST(AccumulateInRegisters, StartsFromWhatWasAssigned) {
   expect_pass("accumulate_in_registers", R"(
     program p(n, k)

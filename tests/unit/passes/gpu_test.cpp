@@ -288,6 +288,25 @@ TEST(KeepLastElements, KeepsWhatNobodyElseReadsInAScalar) {
     )");
 }
 
+TEST(KeepLastElements, KeepsWhatMayHaveNoValueWhereThatCannotBeAsked) {
+  expect_kept("keep_last_elements", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n]
+    )",
+              R"(
+    local f32 v[n]
+    parallel for i in 1..n:
+      v[i] = x[i]
+    parallel for i in 0..n:
+      local f32 a
+      a = f32(i)
+      y[i] = select(a > 0, v[i], 0.5)
+      v[i] = a
+      y[i] += v[i]
+    )");
+}
+
 TEST(KeepLastElements, StoresWhatTheCallerGets) {
   expect_kept("keep_last_elements", R"(
     program p(n)
