@@ -169,10 +169,10 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   const bool restructures = options.mode == SumMode::Restructured;
   if (restructures) {
     add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
+    add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
-    add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");
     add("isolate_recurrences", isolate_recurrences,
         "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");

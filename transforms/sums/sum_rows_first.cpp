@@ -21,7 +21,7 @@ using ir::Stmt;
 namespace {
 
 /// How often a key is repeated at least for totals of many keys to pay: they are set to zero, summed up and added.
-constexpr double least_repeats = 16;
+constexpr double least_repeats = 4;
 
 /// Sums into the elements that some of the loops inside a loop choose, or none of them.
 struct Rows {
