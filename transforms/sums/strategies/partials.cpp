@@ -28,6 +28,19 @@ void set_level(SumPlan& plan, Level level) {
     if (c.strategy == plan.strategy) c.level = level;
 }
 
+/// Of a GPU, as many partial results as threads that fill it where the threads of a block would find little to share:
+/// the paths of a simulation, say, whose steps stay in order. (1,024 partial results kept 1,024 threads at work.)
+Machine machine_for(const SumNest& nest, const std::vector<SumGroup*>& groups) {
+  Machine machine = nest.machine();
+  if (!machine.is_gpu()) return machine;
+  const bool is_thin = std::all_of(groups.begin(), groups.end(), [&](const SumGroup* group) {
+    const PlanCandidate* candidate = group->plan.candidate(Strategy::Partials);
+    return candidate && candidate->parallel < static_cast<double>(machine.enough_threads) / 4;
+  });
+  if (is_thin) machine.most_partials = machine.enough_threads;
+  return machine;
+}
+
 /// One loop for all groups: they share its blocks.
 Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& groups) {
   const NestVersion version = nest.version_of(piece);
@@ -36,7 +49,7 @@ Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& group
     if (!can_be_held_back(version.model, group->sums)) return {};
     sums.push_back(group->sums);
   }
-  const Stmt code = tree_sums(version.program, version.model, piece, sums, nest.machine());
+  const Stmt code = tree_sums(version.program, version.model, piece, sums, machine_for(nest, groups));
   std::set<ir::Array> known;
   for (const LocalArray& local : locals_of(piece)) known.insert(local.array);
   for (const LocalArray& local : locals_of(code))
