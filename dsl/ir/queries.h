@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <set>
+#include <string>
 
 namespace loopgrad::ir {
 
@@ -22,6 +23,9 @@ bool has_mode(const Stmt& s, LoopMode mode);
 bool uses_stack(const Stmt& s);
 /// Whether an expression at or below `s` loads from the array; that a Reduce reads its target does not count.
 bool reads(const Stmt& s, const Array& array);
+
+/// Whether a size, an array or a loop may have this name: letters, digits and '_', no digit first.
+bool is_identifier(const std::string& name);
 
 /// Bytes of an array of constant extents; nullopt for others, and where they do not fit into an i64.
 std::optional<std::int64_t> constant_bytes(const Array& array);
