@@ -4,6 +4,7 @@
 #include "backends/compile_together.h"
 #include "backends/fact_verifier.h"
 #include "backends/lowering.h"
+#include "backends/runtime/size_checks.h"
 #include "backends/stage.h"
 #include "dsl/frontend/out_of_memory.h"
 
@@ -87,9 +88,10 @@ const char* name_of(Facts facts) {
 }
 
 struct Executable::Impl {
-  explicit Impl(const ir::Program& program) : facts(program) {}
+  explicit Impl(const ir::Program& program) : facts(program), bounds(program) {}
   backend::Build build;
   backend::FactVerifier facts;
+  const backend::WrittenBounds bounds;
 };
 
 Executable compile(const Program& program, const CompileOptions& options) {
@@ -109,6 +111,7 @@ void Executable::run(const Arguments& arguments, const Sizes& sizes, const RunOp
   const backend::Stage& stage = required(impl_).build.stages.front();
   reporting_memory(stage.program().name, [&] {
     const backend::Binding bound = stage.bind(arguments, sizes);
+    impl_->bounds.check(bound.sizes, stage.program().name);
     impl_->facts.verify(arguments, sizes, options.stream);
     stage.run(bound, {}, nullptr, options.stream);
   });
@@ -128,9 +131,10 @@ bool declares(const ir::Program& program, const std::string& array) {
 
 /// What copies of a gradient share.
 struct GradientCode {
-  GradientCode(const Gradient& g, const CompileOptions& o) : gradient(g), options(o) {}
+  GradientCode(const Gradient& g, const CompileOptions& o) : gradient(g), bounds(g.verified().ir()), options(o) {}
 
   Gradient gradient;
+  backend::WrittenBounds bounds;
   CompileOptions options;
   std::string source;
   double milliseconds = 0;
@@ -332,6 +336,7 @@ void GradientExecutable::Impl::run_forward(const Arguments& arguments, const Siz
   const Sizes computed = computed_sizes(arguments, given, stream);
   check_budget(computed);
   const backend::Binding bound = forward().bind(arguments, computed);
+  code->bounds.check(bound.sizes, forward().program().name);
   owner.note_forward();
   has_run_forward = false;
   allocate_tape(bound.sizes);

@@ -2,6 +2,7 @@
 
 #include "backends/facts_program.h"
 #include "backends/lowering.h"
+#include "backends/runtime/size_checks.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -99,6 +100,7 @@ EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, cons
   plan.needed = facts.needed;
   for (const FactsProgram::OfSizes& one : facts.of_sizes)
     plan.leaving.push_back({one.broken, one.access.array, one.access.dimension, one.access.location});
+  plan.bounds = WrittenBounds(gradient.verified().ir()).bounds();
   Report ignored;
   LoweredGradient lowered = lower_gradient(gradient, options, ignored, ignored);
   plan.sizing = part_of(std::move(lowered.sizing));

@@ -21,10 +21,28 @@ SumMode sum_mode(Variant variant) {
     case Variant::Atomic: return SumMode::Atomic;
     case Variant::Restructured: return SumMode::Restructured;
   }
-  throw InternalError("unknown variant");
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = "`variant` is " + std::to_string(static_cast<int>(variant)) + ", which is no Variant",
+                    .hint = "use the Gradient as differentiate() returns it"});
 }
 
+namespace {
+
+void check_facts(Facts facts) {
+  switch (facts) {
+    case Facts::Verify:
+    case Facts::Trust:
+    case Facts::CheckAccesses: return;
+  }
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = "`facts` is " + std::to_string(static_cast<int>(facts)) + ", which is no value of Facts",
+                    .hint = "use Facts::Verify, Facts::Trust or Facts::CheckAccesses"});
+}
+
+}  // namespace
+
 LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Schedule& schedule) {
+  check_facts(options.facts);
   LowerOptions result;
   result.mode = mode;
   result.machine = backend_of(options.target).machine(options);

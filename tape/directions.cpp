@@ -1,5 +1,6 @@
 #include "tape/directions.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "tape/activity.h"
@@ -250,6 +251,12 @@ Expr count_directions(ir::Program& program, const std::string& directions) {
                       .hint = "`directions` is a number from 1 on, or the name of a size",
                       .location = program.location});
   }
+  if (!ir::is_identifier(directions))
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "`directions` is '" + directions + "', which is neither a number nor a name",
+                      .program = program.name,
+                      .hint = "`directions` is a number from 1 on, or the name of a size: letters, digits and '_'",
+                      .location = program.location});
   const auto is_it = [&](const ir::Symbol& size) { return size.name == directions; };
   if (std::any_of(program.sizes.begin(), program.sizes.end(), is_it) || ir::find_array(program, directions))
     throw UsageError(

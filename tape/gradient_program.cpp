@@ -99,6 +99,23 @@ Uses uses_of(const Stmt& body) {
   return uses;
 }
 
+void check_options(const ir::Program& program, const GradientOptions& options) {
+  ErrorInfo info{.code = ErrorCode::BadArgument, .program = program.name, .location = program.location};
+  if (options.max_tape_bytes < 0) {
+    info.message = "`max_tape_bytes` is " + std::to_string(options.max_tape_bytes);
+    info.hint = "give it a number of bytes, or 0 for no limit";
+    throw UsageError(info);
+  }
+  switch (options.variant) {
+    case Variant::NaiveTape:
+    case Variant::Atomic:
+    case Variant::Restructured: return;
+  }
+  info.message = "`variant` is " + std::to_string(static_cast<int>(options.variant)) + ", which is no Variant";
+  info.hint = "use Variant::NaiveTape, Variant::Atomic or Variant::Restructured";
+  throw UsageError(info);
+}
+
 }  // namespace
 
 bool Request::wants(const Array& array) const { return contains(wrt, array); }
@@ -119,6 +136,7 @@ Request resolve_request(const ir::Program& program, const GradientOptions& optio
 }
 
 Prepared prepare(const ir::Program& program, const GradientOptions& options) {
+  check_options(program, options);
   refuse_written_aliases(program);
   Prepared prepared{program, resolve_request(program, options), {}, {}, {}};
   Activity& activity = prepared.activity;

@@ -295,6 +295,16 @@ std::set<std::string> names_in(const std::string& list) {
   return names;
 }
 
+/// The pass that LOOPGRAD_DUMP=after:PASS names; empty where it is not set.
+std::string dumped_pass(const std::string& program) {
+  const std::string asked = environment("LOOPGRAD_DUMP"), after = "after:";
+  if (asked.empty() || asked.starts_with(after)) return asked.substr(std::min(asked.size(), after.size()));
+  throw UsageError({.code = ErrorCode::BadInput,
+                    .message = "LOOPGRAD_DUMP is '" + asked + "', which names no pass",
+                    .program = program,
+                    .hint = "set it to after:PASS"});
+}
+
 /// Refuses a name that no pass of any target has; a pass that another target has is left out there.
 void check_names(const std::set<std::string>& names, const std::string& program) {
   std::set<std::string> known;
@@ -333,6 +343,7 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
   skip.merge(names_in(environment("LOOPGRAD_SKIP")));
   std::set<std::string> named = skip;
   if (!options.until.empty()) named.insert(options.until);
+  if (!environment("LOOPGRAD_DUMP").empty()) named.insert(dumped_pass(program.name));
   if (!named.empty()) check_names(named, program.name);
   ir::Program result = program;
   for (const Pass& pass : passes(options)) {

@@ -24,7 +24,7 @@ struct Lowered {
 /// TransformError, UsageError.
 /// Environment: LOOPGRAD_DUMP=after:PASS prints the program after a pass to standard error, LOOPGRAD_TIME=1 the time of
 /// each, LOOPGRAD_VERIFY=1 verifies after each (always in debug builds), LOOPGRAD_SKIP=PASS,PASS leaves passes out.
-/// Throws UsageError for a name in LOOPGRAD_SKIP, `skip` or `until` that no pass has.
+/// Throws UsageError for a name in LOOPGRAD_DUMP, LOOPGRAD_SKIP, `skip` or `until` that no pass has.
 Lowered lower_for(const ir::Program& program, const LowerOptions& options, Report& report);
 
 /// The same list of passes as far as the row before apply_schedule: what the first step of a schedule sees.

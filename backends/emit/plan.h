@@ -4,6 +4,7 @@
 
 #include "backends/c_text/prelude.h"
 #include "backends/interface/backend.h"
+#include "backends/runtime/size_checks.h"
 #include "dsl/ir/printer.h"
 
 #include <map>
@@ -93,8 +94,9 @@ struct EmitPlan {
   ir::Array violations;  // what the program of the facts writes: how many do not hold
   ir::Expr needed;       // for which sizes it has anything to look at; null for all of them
   std::vector<LeavingAccess> leaving;
-  std::vector<std::string> sizes;     // parameters of all functions, in order
-  std::vector<std::string> computed;  // those of `sizes` that NAME_sizes tells
+  std::vector<WrittenBounds::Bound> bounds;  // of the loops that the user wrote
+  std::vector<std::string> sizes;            // parameters of all functions, in order
+  std::vector<std::string> computed;         // those of `sizes` that NAME_sizes tells
   std::vector<EmitArray> of_forward, of_backward, of_facts, of_sizing;
   mutable Spelling names;
   mutable Statuses statuses;

@@ -2,6 +2,7 @@
 
 #include "backends/runtime/size_checks.h"
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -207,6 +208,7 @@ class SizeCheckWriter {
             fmt::format("size '{}' is negative", size));
     for (const EmitArray& one : plan_.all_arrays()) check_extents(one.array);
     for (const ir::Array& array : plan_.tape()) check_extents(array);
+    for (const WrittenBounds::Bound& bound : plan_.bounds) check_bound(bound);
     for (const EmitPart* part : {&plan_.sizing, &plan_.forward, &plan_.backward, &plan_.facts_part}) check_part(*part);
     if (plan_.verifies)
       for (const LeavingAccess& one : plan_.leaving)
@@ -241,6 +243,17 @@ class SizeCheckWriter {
           StatusKind::BadSize,
           fmt::format("the extents of '{}', {}, are negative or its bytes do not fit in 64 bits{}", array->name,
                       shape_words(array), location_words(array->location)));
+  }
+
+  void check_bound(const WrittenBounds::Bound& bound) {
+    if (!is_of_sizes(bound.value, plan_.sizes)) return;
+    const std::string value = number(bound.value), place = location_words(bound.location),
+                      words = fmt::format("the bound {} of loop '{}'", shortened(ir::print(bound.value)), bound.loop);
+    check(fmt::format("!{}.fits", value), StatusKind::BadSize,
+          fmt::format("{} does not fit in 64 bits{}", words, place));
+    if (bound.is_counted)
+      check(fmt::format("is_less({0}, -{1}).value || is_less({1}, {0}).value", value, ir::furthest_bound),
+            StatusKind::BadSize, fmt::format("{} is further from zero than {}{}", words, ir::furthest_bound, place));
   }
 
   void check_part(const EmitPart& part) {

@@ -2,6 +2,9 @@
 
 #include "backends/runtime/shared_library.h"
 
+#include <loopgrad/error.h>
+
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -55,7 +58,13 @@ Library* in_use = nullptr;  // by the sessions that are open
 
 double least_product() {
   const char* const chosen = std::getenv("LOOPGRAD_LEAST_PRODUCT");
-  return chosen && *chosen ? std::strtod(chosen, nullptr) : 32768;
+  if (!chosen || !*chosen) return 32768;
+  char* end = nullptr;
+  const double least = std::strtod(chosen, &end);
+  if (*end == 0 && !std::isnan(least)) return least;
+  throw UsageError({.code = ErrorCode::BadInput,
+                    .message = std::string("LOOPGRAD_LEAST_PRODUCT is '") + chosen + "', which is no number",
+                    .hint = "set it to a number of multiplications, e.g. 32768, or leave it out"});
 }
 
 bool is_worth_a_library(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -64,6 +73,7 @@ bool is_worth_a_library(std::int64_t batch, std::int64_t m, std::int64_t n, std:
 }
 
 BlasSession::BlasSession() {
+  const double least = least_product();  // may throw: before anything is set
   const std::lock_guard lock(mutex);
   Library* const wanted = library();
   // The setting is the library's, not the call's: sessions that overlap share it.
@@ -77,7 +87,7 @@ BlasSession::BlasSession() {
     wanted->threads_before = wanted->threads();
     wanted->set_threads(1);
   }
-  kernel_ = {wanted->sgemm, wanted->dgemm, least_product()};
+  kernel_ = {wanted->sgemm, wanted->dgemm, least};
   found_ = true;
 }
 

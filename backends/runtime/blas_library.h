@@ -5,7 +5,8 @@
 
 namespace loopgrad::backend {
 
-/// Products of fewer multiplications are left to the loops: LOOPGRAD_LEAST_PRODUCT, by default 32768.
+/// Products of fewer multiplications are left to the loops: LOOPGRAD_LEAST_PRODUCT, by default 32768. Throws UsageError
+/// where that is no number.
 double least_product();
 /// Large enough, and so is each of the batch.
 bool is_worth_a_library(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);

@@ -2,6 +2,8 @@
 
 #include "backends/runtime/solve_sizes.h"
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -65,6 +67,44 @@ void SizeChecks::refuse(const std::string& message, const std::string& loop, con
                     .array = array,
                     .hint = "use smaller sizes",
                     .location = location});
+}
+
+WrittenBounds::WrittenBounds(const Program& program) {
+  const std::set<Symbol> sizes(program.sizes.begin(), program.sizes.end());
+  std::set<Symbol> extents;  // arrays in memory are never that long
+  for (const Array& array : program.arrays)
+    for (const Expr& extent : array->callers_shape())
+      if (const auto* v = extent.as<Var>()) extents.insert(v->symbol);
+  const auto add = [&](const Bound& bound) {
+    const auto* v = bound.value.as<Var>();
+    if (v && (extents.count(v->symbol) || !bound.is_counted)) return;
+    const bool known = std::any_of(bounds_.begin(), bounds_.end(), [&](const Bound& other) {
+      return other.is_counted == bound.is_counted && equal(other.value, bound.value);
+    });
+    if (!known && can_overflow(bound.value, sizes)) bounds_.push_back(bound);
+  };
+  walk_stmts(program.body, [&](const Stmt& s) {
+    if (const auto* loop = s.as<For>()) {
+      for (const Expr& bound : {loop->lower, loop->upper}) add({bound, loop->iterator.name, loop->location});
+    } else if (const auto* repeated = s.as<While>()) {
+      add({repeated->max_trips, repeated->iterator.name, repeated->location, false});
+    }
+  });
+}
+
+void WrittenBounds::check(const SizeValues& sizes, const std::string& name) const {
+  for (const Bound& bound : bounds_) {
+    const auto value = try_evaluate(bound.value, sizes);
+    if (value && (!bound.is_counted || (*value >= -furthest_bound && *value <= furthest_bound))) continue;
+    const std::string what = value ? fmt::format("is {}, further from zero than {}", *value, furthest_bound)
+                                   : std::string("does not fit in 64 bits");
+    throw UsageError({.code = ErrorCode::BadSize,
+                      .message = fmt::format("the bound {} {}", print(bound.value), what),
+                      .program = name,
+                      .loop = bound.loop,
+                      .hint = "use smaller sizes",
+                      .location = bound.location});
+  }
 }
 
 void SizeChecks::check(const SizeValues& sizes) const {

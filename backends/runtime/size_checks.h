@@ -37,4 +37,27 @@ class SizeChecks {
   std::vector<Local> locals_;
 };
 
+/// The bounds of loops as the user wrote them, where sizes alone tell them. Passes take loops apart in ways that leave
+/// bounds which `SizeChecks` cannot tell from those of iterators, and compute with them a little further: every bound
+/// has to be within `furthest_bound` of zero.
+class WrittenBounds {
+ public:
+  struct Bound {
+    ir::Expr value;
+    std::string loop;
+    SourceLocation location;
+    bool is_counted = true;  // false: it only ends a `while`, and need not be near to zero
+  };
+
+  /// `program` as it was before lowering.
+  explicit WrittenBounds(const ir::Program& program);
+
+  /// Throws UsageError(BadSize) at the user's line. `name` is that of the program that runs.
+  void check(const SizeValues& sizes, const std::string& name) const;
+  const std::vector<Bound>& bounds() const { return bounds_; }
+
+ private:
+  std::vector<Bound> bounds_;
+};
+
 }  // namespace loopgrad::backend

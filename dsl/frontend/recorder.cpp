@@ -3,22 +3,16 @@
 #include "dsl/frontend/expression_graph.h"
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/shared_values.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 namespace loopgrad::ir {
 namespace {
-
-bool is_identifier(const std::string& name) {
-  const auto word = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
-         std::all_of(name.begin(), name.end(), word);
-}
 
 bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
 

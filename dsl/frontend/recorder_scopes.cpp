@@ -13,6 +13,8 @@ namespace {
 
 bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
 
+bool is_near(std::int64_t bound) { return bound >= -furthest_bound && bound <= furthest_bound; }
+
 }  // namespace
 
 Expr ProgramRecorder::bound(const Value& value, const std::string& what, SourceLocation where) {
@@ -53,11 +55,18 @@ std::size_t ProgramRecorder::open_for(const std::string& name, const Value& lowe
   if (options.step < 1)
     fail(where, fmt::format("loop '{}' has the step {}", name, options.step),
          "state at least 1, and .descending = true for the other direction");
+  if (!is_near(options.step))
+    fail(where, fmt::format("loop '{}' has the step {}, more than {}", name, options.step, furthest_bound),
+         "a loop of one trip needs no step");
   ScopeHeader header;
   header.kind = Kind::For;
   header.location = where;
   header.lower = with_names(bound(lower, fmt::format("the lower bound of loop '{}'", name), where), where);
   header.upper = with_names(bound(upper, fmt::format("the upper bound of loop '{}'", name), where), where);
+  for (const Expr& end : {header.lower, header.upper})
+    if (const auto number = as_int(end); number && !is_near(*number))
+      fail(where, fmt::format("the bound {} of loop '{}' is further from zero than {}", *number, name, furthest_bound),
+           "let the loop start at 0, and add to its iterator in the body");
   const std::vector<Value>& at_most = options.at_most;
   if (at_most.size() > 1) fail(where, fmt::format("loop '{}' states at_most twice", name), "state one bound");
   if (!at_most.empty()) header.at_most = size_expr(at_most[0], fmt::format("at_most of loop '{}'", name), where);

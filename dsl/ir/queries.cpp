@@ -3,6 +3,9 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace loopgrad::ir {
 
 bool has_load(const Expr& e) {
@@ -48,6 +51,12 @@ bool reads(const Stmt& s, const Array& array) {
         found |= l && l->array == array;
       });
   return found;
+}
+
+bool is_identifier(const std::string& name) {
+  const auto word = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), word);
 }
 
 std::optional<std::int64_t> constant_bytes(const Array& array) {

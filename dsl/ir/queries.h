@@ -3,8 +3,10 @@
 
 #include "dsl/ir/program.h"
 
+#include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 
 namespace loopgrad::ir {
 
@@ -22,6 +24,12 @@ bool has_mode(const Stmt& s, LoopMode mode);
 bool uses_stack(const Stmt& s);
 /// Whether an expression at or below `s` loads from the array; that a Reduce reads its target does not count.
 bool reads(const Stmt& s, const Array& array);
+
+/// Whether a size, an array or a loop may have this name: letters, digits and '_', no digit first.
+bool is_identifier(const std::string& name);
+
+/// How far from zero bounds and steps of loops may be: passes add steps, tiles and bounds to each other in 64 bits.
+inline constexpr std::int64_t furthest_bound = std::int64_t{1} << 61;
 
 /// Bytes of an array of constant extents; nullopt for others, and where they do not fit into an i64.
 std::optional<std::int64_t> constant_bytes(const Array& array);

@@ -258,6 +258,7 @@ void bind_gradcheck(nb::module_& m) {
       .def_ro("taylor_rate", &Gradcheck::taylor_rate)
       .def_ro("findings", &Gradcheck::findings)
       .def_ro("kinks", &Gradcheck::kinks)
+      .def_ro("stopped", &Gradcheck::stopped)
       .def("__str__", &Gradcheck::str);
   m.def("gradcheck", &check_gradient, nb::arg("program"), nb::arg("arrays"), nb::arg("sizes") = nb::none(),
         nb::arg("wrt") = std::vector<std::string>(), nb::arg("of") = std::vector<std::string>(),

@@ -184,6 +184,21 @@ TEST(Check, LetsForwardModeDecideAtKinksAndJumps) {
   EXPECT_EQ(ordered_json::parse(smooth.out)["kinks"], 0);
 }
 
+/// stop(x) x has the derivative x, and the difference 2 x.
+TEST(Check, LetsForwardModeDecideWhereGradientsStop) {
+  const ProgramEntry entry = elementwise(
+      "stopped", {0.5, 1, -2},
+      [](auto&, const ArrayHandle& x, const ArrayHandle& y, const Value& i) { y(i) = x(i) * stop_gradient(x(i)); });
+  const CliResult text = check_interpreted(entry);
+  EXPECT_EQ(text.status, 0) << text.out << text.err;
+  EXPECT_NE(text.out.find("Differences see through stop_gradient along 5 of 5 directions"), std::string::npos)
+      << text.out;
+  const auto json = ordered_json::parse(check_interpreted(entry, {"--json", "-"}).out);
+  EXPECT_EQ(json["stopped"], 5);
+  EXPECT_EQ(json["kinks"], 0);
+  EXPECT_EQ(json["ok"], true);
+}
+
 /// The slope of x + 1e-9 floor(1e9 x) is 2 to any difference and 1 to the rules: as if a rule were wrong everywhere.
 TEST(Check, FindsARuleThatDisagreesWithDifferencesEverywhere) {
   const CliResult result = check_interpreted(

@@ -27,6 +27,7 @@ for command in list "show conv1d" "explain conv1d" "list --json -" --help; do
 done
 expect 1 "cannot write '/dev/full'" "$loopgrad list --json /dev/full"
 expect 2 "cannot write '$folder'" "$loopgrad list --json $folder"
+expect 1 "cannot write '/dev/full'" "$loopgrad fuzz --count 2 --jobs 1 --target interpreter --features /dev/full"
 expect 0 '' "$loopgrad list --json $folder/list.json"
 [ -s "$folder/list.json" ] || { echo "FAILED: no JSON"; failed=1; }
 

@@ -115,6 +115,28 @@ TEST_F(EmittedGather, WithoutElementsNeedsNoArrays) {
   EXPECT_EQ(library().backward(sizes, {}, 1), 0);
 }
 
+/// y[0] += x[0], m*m times.
+TEST(EmittedBounds, ThatWrapAreRefused) {
+  ProgramBuilder p("squared");
+  auto m = p.size("m");
+  auto x = p.input<double>("x", {1});
+  auto y = p.inout<double>("y", {1});
+  for (auto i : p.loop("i", 0, m * m)) y(0) += x(0) + cast<double>(i) * 0.0;
+  EmittedLibrary library(differentiate(p.build(), {.wrt = {"x"}}), "squared");
+  double at = 1, sum = 0;
+  const Arguments arrays = {{"x", view(&at, {1})}, {"y", view(&sum, {1})}};
+  ASSERT_EQ(library.memory({{"m", 3}}, 1), 0);
+  ASSERT_EQ(library.forward({{"m", 3}}, arrays, 1), 0);
+  EXPECT_EQ(sum, 9);
+  const int wraps = library.forward({{"m", std::int64_t{1} << 32}}, arrays, 1);
+  EXPECT_EQ(wraps & 255, bad_size);
+  EXPECT_NE(library.error_text(wraps).find("the bound m*m of loop 'i' does not fit"), std::string::npos);
+  const int far = library.forward({{"m", std::int64_t{1} << 31}}, arrays, 1);
+  EXPECT_EQ(far & 255, bad_size);
+  EXPECT_NE(library.error_text(far).find("further from zero"), std::string::npos) << library.error_text(far);
+  EXPECT_EQ(sum, 9);
+}
+
 /// h[i64(t[i])] += w[i] with a t that the program computes: nobody knows the index before it runs.
 TEST(EmittedRecords, TellWhatWasLeftOut) {
   ProgramBuilder p("scatter");

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 namespace loopgrad::test {
 namespace {
@@ -285,6 +286,30 @@ TEST(TapeBudget, ARunThatTakesMoreIsRefused) {
     run.backward(arguments, {{"count", 9}});
     EXPECT_EQ(d[0], 512);
   }
+}
+
+TEST(GradientOptionValues, ThatMeanNothingAreRefused) {
+  const Program program = squares();
+  const auto expect_refused = [&](const GradientOptions& options, const std::string& name) {
+    for (const auto& derive : std::initializer_list<std::function<void()>>{[&] { differentiate(program, options); },
+                                                                           [&] { tangent(program, options); }})
+      EXPECT_NE(expect_error<UsageError>(ErrorCode::BadArgument, {"squares", name}, derive).hint, "");
+  };
+  for (const char* directions : {"-3", "1e6", "two words", "k-1", "0", "7k"})
+    expect_refused({.directions = directions}, std::string(directions));
+  EXPECT_NO_THROW(differentiate(program, {.directions = "many_2"}));
+  expect_refused({.max_tape_bytes = -1}, "`max_tape_bytes` is -1");
+  expect_refused({.variant = static_cast<Variant>(7)}, "`variant` is 7");
+}
+
+TEST(CompileOptionValues, ThatMeanNothingAreRefused) {
+  const Program program = squares();
+  const CompileOptions options{.target = Target::Interpreter, .facts = static_cast<Facts>(9)};
+  expect_error<UsageError>(ErrorCode::BadArgument, {"`facts` is 9"}, [&] { compile(program, options); });
+  expect_error<UsageError>(ErrorCode::BadArgument, {"`facts` is 9"}, [&] { compile_gradient(program, {}, options); });
+  Gradient gradient = differentiate(program);
+  gradient.variant = static_cast<Variant>(7);
+  expect_error<UsageError>(ErrorCode::BadArgument, {"`variant` is 7"}, [&] { compile(gradient); });
 }
 
 }  // namespace

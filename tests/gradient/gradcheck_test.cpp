@@ -64,6 +64,21 @@ TEST(Gradcheck, ATieOfMaxIsNamed) {
   EXPECT_NE(check.kinks.front().text.find("max at "), std::string::npos) << check.str();
 }
 
+/// x stop(x) has the derivative x; along w, which is not stopped, differences still count.
+TEST(Gradcheck, ForwardModeDecidesWhereGradientsStop) {
+  ProgramBuilder p("stopped");
+  auto x = p.input<double>("x", {3}), w = p.input<double>("w", {3});
+  auto y = p.output<double>("y", {3});
+  for (auto i : p.loop("i", 0, 3)) y(i) = x(i) * stop_gradient(x(i)) + sin(w(i));
+  std::vector<double> at = {0.25, -0.5, 0.5}, w_at = {1, 2, 3};
+  const Gradcheck check =
+      gradcheck(p.build(), {{"x", view(at.data(), {3})}, {"w", view(w_at.data(), {3})}}, {}, {.compile = interpreted});
+  EXPECT_TRUE(check.ok()) << check.str();
+  EXPECT_EQ(check.stopped, 3 + 2) << "the elements of x, and all at random";
+  EXPECT_TRUE(check.kinks.empty()) << check.str();
+  EXPECT_NE(check.str().find("stop_gradient"), std::string::npos) << check.str();
+}
+
 /// A derivative that is not that of the values: an integer that a float decides hides what depends on it.
 TEST(Gradcheck, AStaircaseIsNoDerivativeAndItsStepIsNamed) {
   ProgramBuilder p("stairs");

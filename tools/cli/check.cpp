@@ -201,12 +201,18 @@ int check_program(const Options& options) {
   std::string text = fmt::format("{}: largest relative errors along {} directions, by {}\n", entry.name,
                                  directions.size(), fmt::join(problem.wrt, ", "));
   const auto kinks = std::count_if(directions.begin(), directions.end(), [](const Direction& d) { return d.kink; });
-  const std::string note =
-      kinks == 0 ? ""
-                 : fmt::format(
-                       "Differences disagree at a kink or a jump along {} of {} directions (nearby they agree): "
-                       "there forward mode decides.\n{}",
-                       kinks, directions.size(), text_of_kinks(problem, directions));
+  const auto stopped =
+      std::count_if(directions.begin(), directions.end(), [](const Direction& d) { return d.stopped; });
+  std::string note;
+  if (kinks > 0)
+    note += fmt::format(
+        "Differences disagree at a kink or a jump along {} of {} directions (nearby they agree): "
+        "there forward mode decides.\n{}",
+        kinks, directions.size(), text_of_kinks(problem, directions));
+  if (stopped > 0)
+    note +=
+        fmt::format("Differences see through stop_gradient along {} of {} directions: there forward mode decides.\n",
+                    stopped, directions.size());
   Json json_rows = Json::array();
   for (const Row& row : rows) json_rows.push_back(json_of(row));
   report(options, text + text_of(rows) + note + (ok ? "" : "MISMATCH\n"),
@@ -214,6 +220,7 @@ int check_program(const Options& options) {
           {"sizes", sizes},
           {"directions", directions.size()},
           {"kinks", kinks},
+          {"stopped", stopped},
           {"rows", json_rows},
           {"ok", ok}});
   return ok ? 0 : 1;

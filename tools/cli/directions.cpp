@@ -1,5 +1,6 @@
 #include "tools/cli/directions.h"
 
+#include "dsl/ir/visit.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/promote.h"
 #include "tools/support/random.h"
@@ -188,6 +189,17 @@ bool agree_nearby(const Oracle& oracle, const Problem& problem, const Direction&
   return false;
 }
 
+bool stops_gradients(const Program& program) {
+  bool found = false;
+  ir::walk(
+      program.ir().body, [](const ir::Stmt&) {},
+      [&](const ir::Expr& e) {
+        const auto* n = e.as<ir::Unary>();
+        found |= n && n->op == ir::UnaryOp::Stop;
+      });
+  return found;
+}
+
 /// Sum of |incoming * output|: what a difference is a difference of.
 double size_of_results(const Oracle& oracle, const Problem& problem) {
   const Buffers buffers = oracle.primal_at(problem.inputs, {}, 0);
@@ -197,6 +209,13 @@ double size_of_results(const Oracle& oracle, const Problem& problem) {
     for (std::int64_t i = 0; i < output.size(); ++i) sum += std::abs(incoming.get(i) * output.get(i));
   }
   return sum;
+}
+
+/// Where difference and forward mode disagree: whether something explains that.
+void judge_by_forward_mode(const Oracle& oracle, const Problem& problem, Direction& d) {
+  d.kink = agree_nearby(oracle, problem, d);
+  d.stopped =
+      !d.kink && std::isfinite(d.forward_mode) && std::isfinite(d.difference) && stops_gradients(problem.program);
 }
 
 }  // namespace
@@ -265,7 +284,7 @@ void measure_directions(const Problem& problem, std::vector<Direction>& directio
     d.terms = median(rounding[d.array]) / kHalfUlp;
     d.difference_scale = std::max(d.scale, kDifferenceNoise * std::max(d.terms, results));
     if (!(std::abs(d.difference - d.forward_mode) <= kDifferenceTolerance * d.difference_scale))
-      d.kink = agree_nearby(oracle, problem, d);
+      judge_by_forward_mode(oracle, problem, d);
   }
 }
 

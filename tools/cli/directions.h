@@ -27,6 +27,9 @@ struct Direction {
   /// The difference disagrees with forward mode here and agrees nearby: it lies over a kink or a jump and judges
   /// nothing.
   bool kink = false;
+  /// The difference disagrees, and the program stops gradients, which differences see through: forward mode decides.
+  bool stopped = false;
+  bool has_difference() const { return !kink && !stopped; }
 };
 
 /// A program with inputs and an incoming gradient, to be differentiated by `wrt`.

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <thread>
 
 namespace loopgrad::cli {
@@ -74,13 +73,6 @@ Json given_up_json(const fuzz::SessionResult& result) {
   return list;
 }
 
-void write_features(const std::string& file, const std::string& page) {
-  std::ofstream out(file);
-  out << page;
-  out.close();
-  if (!out) bad_input(fmt::format("cannot write '{}'", file), "name a file in a folder that can be written");
-}
-
 }  // namespace
 
 int fuzz_programs(const Options& options) {
@@ -114,7 +106,7 @@ int fuzz_programs(const Options& options) {
     mismatches[i]["program"] = program;
     text += fmt::format("\nthe program:\n{}\nmade smaller:\n{}\n", fuzz::describe(smaller[i].original), program);
   }
-  if (!options.fuzz.features.empty()) write_features(options.fuzz.features, fuzz::features_page(session, result));
+  if (!options.fuzz.features.empty()) write_file(options.fuzz.features, fuzz::features_page(session, result));
   report(options, text,
          {{"seed", session.seed},
           {"programs", result.programs},

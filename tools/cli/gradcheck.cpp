@@ -97,6 +97,7 @@ class Checker {
     measure_directions(problem_, directions_, [] {});
     for (const Direction& d : directions_) {
       if (d.kink) add_kink(d, sides_across(d));
+      else if (d.stopped) ++result_.stopped;
       else compare_difference(d);
     }
     compare_gradient();
@@ -183,7 +184,7 @@ class Checker {
   void test_taylor() {
     result_.taylor_rate = std::numeric_limits<double>::quiet_NaN();
     for (const Direction& d : directions_) {
-      if (!d.array.empty() || d.kink) continue;
+      if (!d.array.empty() || !d.has_difference()) continue;
       const Line line(problem_, d);
       const double here = line.value_at(0);
       double best = std::numeric_limits<double>::infinity(), before = 0, step = 1e-2;
@@ -227,6 +228,8 @@ std::string Gradcheck::str() const {
       "  Taylor       {:.2f}     (rate: 2 for a right derivative, inf for a linear function)\n",
       program, target, directions, ok() ? "ok" : "WRONG", differences, dot_product, tolerance, taylor_rate);
   for (const GradcheckFinding& f : findings) text += fmt::format("  {}: {}\n", f.test, f.text);
+  if (stopped > 0)
+    text += fmt::format("  differences see through stop_gradient along {} directions: forward mode decides\n", stopped);
   for (const GradcheckFinding& f : kinks) text += fmt::format("  kink: {}\n", f.text);
   return text;
 }

@@ -17,7 +17,7 @@ namespace {
 
 struct Raw {  // as typed
   std::string program, stage = "program", target, variant = "restructured", only, json, schedule, backward_schedule,
-                       facts = "verify", mode = "gradient";
+                       facts = "verify", mode = "gradient", max_tape_bytes = "0";
   std::vector<std::string> sizes;
   std::string threads = "0", block = "0", elements = "64", seed = "1", seconds, count = "0", jobs = "0",
               compiled = "10", features;
@@ -26,7 +26,6 @@ struct Raw {  // as typed
   bool clear = false;
   std::string out, name, details, remarks, sweep, plot;
   bool measure = false;
-  std::uint64_t max_tape_bytes = 0;
 };
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -52,6 +51,20 @@ std::int64_t whole_number(const std::string& text, const std::string& what, std:
   if (value < least || value > most)
     bad_input(fmt::format("{} is {}, which is not in {}..{}", what, value, least, most));
   return value;
+}
+
+/// "512MiB", or a number of bytes.
+std::int64_t size_in_bytes(const std::string& typed, const std::string& what) {
+  std::string bytes = typed;
+  bool is_right = typed.find('-') == std::string::npos;  // CLI11 reads numbers without a sign: "-5" is a large one
+  try {
+    is_right = is_right && CLI::AsSizeValue(false)(bytes).empty();
+  } catch (const CLI::ValidationError&) {
+    is_right = false;
+  }
+  if (!is_right)
+    bad_input(fmt::format("{} is '{}', which is no number of bytes", what, typed), "write for example 512MiB");
+  return whole_number(bytes, what, 0, std::int64_t{1} << 62);
 }
 
 /// The value that goes with a name, e.g. of a stage.
@@ -177,7 +190,7 @@ Options checked(Command command, const Raw& raw, const std::vector<ProgramEntry>
                                {{name_of(Facts::Verify), Facts::Verify},
                                 {name_of(Facts::Trust), Facts::Trust},
                                 {name_of(Facts::CheckAccesses), Facts::CheckAccesses}});
-  options.max_tape_bytes = static_cast<std::int64_t>(raw.max_tape_bytes);
+  options.max_tape_bytes = size_in_bytes(raw.max_tape_bytes, "--max-tape-bytes");
   options.threads_per_block = static_cast<int>(whole_number(raw.block, "--threads-per-block", 0, 1024));
   return options;
 }
@@ -305,8 +318,7 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     }
     if (row.command != Command::Emit)
       sub.add_option("--max-tape-bytes", raw.max_tape_bytes,
-                     "of the gradient, e.g. 512MiB: loops run again where their tape would take more (0: no limit)")
-          ->transform(CLI::AsSizeValue(false));
+                     "of the gradient, e.g. 512MiB: loops run again where their tape would take more (0: no limit)");
     if (row.command == Command::Check) {
       sub.add_option("--mode", raw.mode,
                      "gradient, tangent (forward mode), hessian-vector (forward mode of the gradient) or "

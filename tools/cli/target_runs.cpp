@@ -47,7 +47,8 @@ void Errors::compare_outputs(const Precision& precision, const Reference& refere
 void Errors::compare_along(const Precision& precision, const Direction& d, double value) {
   const double least = precision.least_scale(d.terms);
   forward_mode = larger(forward_mode, std::abs(value - d.forward_mode) / std::max(d.scale, least));
-  if (!d.kink) difference = larger(difference, std::abs(value - d.difference) / std::max(d.difference_scale, least));
+  if (d.has_difference())
+    difference = larger(difference, std::abs(value - d.difference) / std::max(d.difference_scale, least));
 }
 
 Buffers run_variant(const Problem& problem, Variant variant, const CompileOptions& options) {

@@ -4,6 +4,7 @@
 #include "backends/interpreter/interpreter.h"
 #include "backends/runtime/blas_library.h"
 #include "dsl/ir/printer.h"
+#include "tests/error/expect_error.h"
 #include "tests/unit/transforms/passes.h"
 #include "transforms/pipeline.h"
 
@@ -218,6 +219,20 @@ TEST(ContractionsOpenMP, OverlappingRows) {
   Buffers expected = interpreted(channels(), sizes), actual = run_stage(build.stages.front(), sizes);
   expect_near(actual, expected, ir::print(program));
   EXPECT_EQ(blas.calls(), 3);
+}
+
+TEST(ContractionsOpenMP, ALeastProductThatIsNoNumberIsRefused) {
+  const backend::Build build = backend::build_stages({lowered(product<double>("least"))}, {});
+  const Sizes sizes = {{"m", 33}, {"n", 32}, {"k", 32}};
+  for (const char* least : {"abc", "12x", "nan"}) {
+    const Setting setting("LOOPGRAD_LEAST_PRODUCT", least);
+    expect_error<UsageError>(ErrorCode::BadInput, {"LOOPGRAD_LEAST_PRODUCT", least},
+                             [&] { run_stage(build.stages.front(), sizes); });
+  }
+  const Setting never("LOOPGRAD_LEAST_PRODUCT", "inf");
+  const CountingBlas blas;
+  run_stage(build.stages.front(), sizes);
+  EXPECT_EQ(blas.calls(), 0);
 }
 
 TEST(ContractionsOpenMP, ResultIsOverwrittenAndSmallProductsAreLeftToTheLoops) {

@@ -98,6 +98,20 @@ TEST(LowerFor, RefusesANameThatNoPassHas) {
   }
 }
 
+TEST(LowerFor, RefusesToDumpWhatNoPassIs) {
+  for (const std::string asked : {"after:restructure_sum", "restructure_sums", "after:"}) {
+    const Environment dump("LOOPGRAD_DUMP", asked.c_str());
+    Report report;
+    try {
+      lower_for(backward_of(smoothing()), {}, report);
+      FAIL() << asked << " was accepted";
+    } catch (const UsageError& error) {
+      EXPECT_NE(error.info().hint.find(asked[0] == 'a' ? "restructure_sums" : "after:PASS"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(LowerFor, AcceptsTheNamesOfOtherTargets) {
   const Environment skip("LOOPGRAD_SKIP", "lane_copies,tile_lanes");
   Report report;

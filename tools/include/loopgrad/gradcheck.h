@@ -37,6 +37,7 @@ struct Gradcheck {
   double taylor_rate = 0;
   std::vector<GradcheckFinding> findings;  // empty when the gradient is right
   std::vector<GradcheckFinding> kinks;     // directions along which differences lie over a kink or a jump
+  int stopped = 0;  // directions along which differences see through stop_gradient: there forward mode decides
   bool ok() const { return findings.empty(); }
   std::string str() const;
 };
