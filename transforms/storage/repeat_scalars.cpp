@@ -164,7 +164,7 @@ class Repeater {
       const auto* joined = all.as<ir::Block>();
       if (!joined) continue;
       const Stmt inside = arranged({joined->body.begin(), joined->body.end()});
-      if (repeated_ == before) continue;
+      if (repeated_ == before) return;  // nor do the locals that follow, which have been looked at in there
       list[k] = ir::allocate(local->array, inside, local->location);
       list.resize(k + 1);
     }

@@ -106,7 +106,8 @@ class Restructured {
       left.push_back(&group);
       parts.push_back(std::move(part));
     }
-    if (left.empty()) return piece;
+    const auto in_order = [](const SumGroup* group) { return group->plan.strategy == Strategy::Serial; };
+    if (std::all_of(left.begin(), left.end(), in_order)) return piece;
     std::vector<SumGroup*> now;
     for (SumGroup& part : parts) now.push_back(&part);
     if (const Stmt code = strategy(Strategy::Partials).apply(nest_, piece, now)) {
