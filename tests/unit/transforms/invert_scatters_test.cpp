@@ -91,7 +91,6 @@ TEST(InvertScatters, LoopsThatOnlyDataBoundStay) {
   auto x = p.input<double>("x", {n, m});
   auto t = p.inout<double>("t", {n, m});
   p.in_range(idx, 0, n);
-  p.in_range(count, 0, n);
   for (auto i : p.loop("i", 0, n))
     for (auto k : p.loop("k", 0, count(i)))
       for (auto j : p.loop("j", 0, m)) t(idx(k), j) += x(i, j);
