@@ -155,9 +155,9 @@ class Invariants final : public ir::Rewriter {
       }
       const auto* v = index.as<ir::Var>();
       const bool within = v && std::any_of(around_.begin(), around_.end(), [&](const ir::For* loop) {
-        return loop->iterator == v->symbol && ir::as_int(loop->lower).value_or(-1) >= 0 &&
-               ir::equal(loop->upper, extent);
-      });
+                            return loop->iterator == v->symbol && ir::as_int(loop->lower).value_or(-1) >= 0 &&
+                                   ir::equal(loop->upper, extent);
+                          });
       if (!within) return false;
     }
     return true;

@@ -25,8 +25,8 @@ int digits_of_type(ScalarType type) { return static_cast<int>(8 * bytes_of(type)
 /// as a factor need not be.
 int digits_of(const Expr& e, int depth) {
   if (const auto value = as_int(e))
-    return static_cast<int>(std::bit_width(*value < 0 ? ~static_cast<std::uint64_t>(*value) + 1
-                                                      : static_cast<std::uint64_t>(*value)));
+    return static_cast<int>(
+        std::bit_width(*value < 0 ? ~static_cast<std::uint64_t>(*value) + 1 : static_cast<std::uint64_t>(*value)));
   if (depth > most_depth) return many_digits;
   if (const auto* n = e.as<Cast>(); n && is_integer(n->a.type()))
     return std::min(digits_of(n->a, depth + 1), digits_of_type(n->type));

@@ -66,8 +66,7 @@ void expect_last_stores(const Case& target, const std::function<Value(const Valu
   auto x = p.input<float>("x", {c});
   auto h = p.inout<float>("h", {extent});
   for (auto i : p.loop("i", 0, c)) h(index(i, one)) = x(i) * x(i);
-  const GradientExecutable g =
-      compile_gradient(p.build(), {.wrt = {"x"}, .variant = target.variant}, target.options());
+  const GradientExecutable g = compile_gradient(p.build(), {.wrt = {"x"}, .variant = target.variant}, target.options());
   std::vector<float> x0(count), want(count, 0.0f);
   std::vector<std::int64_t> last(extent, -1);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -93,11 +92,11 @@ TEST_P(OutOfRange, IntegersWrapAround) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) * 6364136223846793005u + 1442695040888963407u);
   };
   expect_last_stores(
-      GetParam(),
-      [](const Value& i, const Value&) { return (i * 6364136223846793005 + 1442695040888963407) % 10; },
+      GetParam(), [](const Value& i, const Value&) { return (i * 6364136223846793005 + 1442695040888963407) % 10; },
       [&](std::int64_t i) { return floor_mod(step(i), 10); });
   expect_last_stores(
-      GetParam(), [](const Value& i, const Value&) { return cast<std::int64_t>(cast<int>(i) * 1073741824) / 1073741824 + 5; },
+      GetParam(),
+      [](const Value& i, const Value&) { return cast<std::int64_t>(cast<int>(i) * 1073741824) / 1073741824 + 5; },
       [](std::int64_t i) {
         const auto wrapped = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 1073741824u);
         return static_cast<std::int64_t>(wrapped) / 1073741824 + 5;

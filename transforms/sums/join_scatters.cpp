@@ -87,6 +87,10 @@ std::optional<Part> part_of(const ir::Program& program, const Stmt& s) {
   if (s.kind() != ir::Kind::For) return std::nullopt;
   auto scatter = scatter_in(program, s);
   if (!scatter) return std::nullopt;
+  // What is parallel for one sum, as its rows are each iteration's own, need not be for several.
+  if (std::any_of(scatter->sequential.begin(), scatter->sequential.end(),
+                  [](const ir::For* loop) { return ir::is_parallel(loop->mode); }))
+    return std::nullopt;
   Part part{std::move(*scatter), {}, {}};
   Stmt at = s;
   for (const auto* loop = at.as<ir::For>(); loop; loop = at.as<ir::For>()) {

@@ -13,8 +13,9 @@
 // of one instance: those with as many terms are joined.
 //
 // Requires: parallel loops are marked. Guarantees: the same terms for every element; their order follows from the
-// program. Leaves alone: nests between which something else stands; leaves with scalars of their own; sums into
-// different columns of what the key chooses, which share a sort as they are.
+// program. Leaves alone: nests whose instances run in parallel as they are, nests between which something else stands;
+// leaves with scalars of their own; sums into different columns of what the key chooses, which share a sort as they
+// are.
 #pragma once
 
 #include "dsl/ir/program.h"

@@ -276,8 +276,8 @@ Stmt without_key(const KeyedPart& part) {
     if (const auto* local = s.as<ir::Allocate>()) own.insert(local->array);
     for_each_store(s, [&](const Array& array, const std::vector<Expr>& indices) {
       stores |= !own.count(array) && std::none_of(indices.begin(), indices.end(), [&](const Expr& index) {
-        return ir::has_load(index) && std::any_of(part.key.begin(), part.key.end(),
-                                                  [&](const Expr& key) { return ir::equal(index, key); });
+        return ir::has_load(index) &&
+               std::any_of(part.key.begin(), part.key.end(), [&](const Expr& key) { return ir::equal(index, key); });
       });
     });
   });

@@ -34,8 +34,8 @@ struct KeyedPart {
 /// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
 /// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part
 /// has keys when every array that it changes is accessed in places of the iteration's own, or under one list of indices
-/// from data, which the part does not change, of arrays with the same extents there. Leaves alone: atomic sums, stacks, arrays that may alias, bounds from
-/// data or from other loops of the nest.
+/// from data, which the part does not change, of arrays with the same extents there. Leaves alone: atomic sums, stacks,
+/// arrays that may alias, bounds from data or from other loops of the nest.
 std::optional<std::vector<KeyedPart>> keyed_parts(const ir::Program& program, const ir::Stmt& nest);
 
 /// The part by its keys. `sorted`: has the order of `part.keys`.

@@ -95,8 +95,7 @@ PlanCandidate SumCosts::split(const std::vector<Stmt>& sums, const Separators& s
     nanoseconds += work.nanoseconds;
   }
   result.parallel *= blocks;
-  const double partial_bytes =
-      blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
+  const double partial_bytes = blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
   const double extra = bytes_kept(kept);
   result.operations += blocks * elements;
   result.bytes += 2 * partial_bytes + extra;

@@ -30,7 +30,7 @@ struct Rows {
   std::vector<const ir::For*> loops;  // around the first of the sums, the outermost first; it is none that chooses
   std::set<ir::Symbol> choosing;      // iterators
   StmtSet sums;
-  Array total = {};               // where they go
+  Array total = {};                // where they go
   std::vector<Expr> element = {};  // of it
 };
 
@@ -106,9 +106,8 @@ class RowFinder {
                           std::all_of(rows.loops.begin(), rows.loops.end(), [&](const ir::For* loop) {
                             return is_told(loop->lower) && is_told(loop->upper);
                           });
-    return all_told && std::any_of(rows.indices.begin(), rows.indices.end(), [&](const Expr& e) {
-             return ir::has_load(e) || !is_affine(e);
-           });
+    return all_told && std::any_of(rows.indices.begin(), rows.indices.end(),
+                                   [&](const Expr& e) { return ir::has_load(e) || !is_affine(e); });
   }
 
   bool is_affine(const Expr& index) const {
@@ -183,8 +182,7 @@ class RowSummer final : public ir::Rewriter {
   /// their number is not known.
   std::optional<Stmt> add_total(Rows& rows) const {
     const SourceLocation& where = (*rows.sums.begin())->location;
-    const Array one =
-        ir::make_array(rows.target->name + "_row", rows.target->type, {}, ir::ArrayRole::Local, where);
+    const Array one = ir::make_array(rows.target->name + "_row", rows.target->type, {}, ir::ArrayRole::Local, where);
     Expr runs;
     for (const ir::For* n : rows.loops) {
       if (rows.choosing.count(n->iterator)) continue;
@@ -234,8 +232,8 @@ class RowSummer final : public ir::Rewriter {
     }
     Stmt result = ir::assign(total, element, ir::const_of(0, total->type), total->location);
     for (std::size_t d = total->shape.size(); d-- > 0;)
-      result = ir::for_loop(iterators[d], ir::int_const(0), total->shape[d], result, ir::LoopMode::Forward,
-                            total->location);
+      result =
+          ir::for_loop(iterators[d], ir::int_const(0), total->shape[d], result, ir::LoopMode::Forward, total->location);
     return result;
   }
 

@@ -403,8 +403,9 @@ TEST(KeyedLoops, IterationsMayHaveNoKey) {
   auto a = p.input<double>("a", {n});
   auto y = p.inout<double>("y", {rows, capacity}), dropped = p.inout<double>("dropped", {n});
   for (auto i : p.loop("i", 0, n))
-    p.when(row(i) >= 0 && place(i) < capacity, [&] { y(row(i), place(i)) = 0.5 * y(row(i), place(i)) + a(i); })
-        .otherwise([&] { dropped(i) += a(i); });
+    p.when(row(i) >= 0 && place(i) < capacity, [&] {
+       y(row(i), place(i)) = 0.5 * y(row(i), place(i)) + a(i);
+     }).otherwise([&] { dropped(i) += a(i); });
   const Program program = p.build();
   EXPECT_NE(passed_for_gpu(program, sorted).text.find("local i64 words["), std::string::npos);
   expect_sorted(program, {{{"n", 61}, {"rows", 7}, {"capacity", 2}},

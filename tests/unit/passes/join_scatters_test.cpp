@@ -79,6 +79,23 @@ TEST(JoinScatters, ConditionsAreThoseOfEachSum) {
   )");
 }
 
+// Each sum has a row for every iteration, but both have not.
+TEST(JoinScatters, KeepsNestsThatAreParallelForEachSumAlone) {
+  expect_kept("join_scatters", R"(
+    program p(n, m)
+      input  i32 key[n]
+      input  f32 a[n]
+      inout  f32 t[2*n, m]
+      fact key in 0..m
+  )",
+              R"(
+    parallel for j in 0..n:
+      t[j + n, key[j]] += (segments) a[j]
+    parallel for k in 0..n:
+      t[2*k, key[k]] += (segments) a[k]
+  )");
+}
+
 TEST(JoinScatters, KeepsColumnsThatShareASortOtherArraysAndOtherLoops) {
   for (const char* second : {"for e in 0..m:\n  f[ends[e, 0], 1] += (segments) d[e, 0]\n",
                              "for e in 0..m:\n  g[ends[e, 1], 0] += (segments) d[e, 0]\n",

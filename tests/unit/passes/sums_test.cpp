@@ -386,8 +386,8 @@ TEST(RecognizeContractions, TakesATransposedOperand) {
     )");
 }
 
-// Hidden values of one sample after the other: on a GPU, products of all samples pay for memory for all of them; as much
-// as that is where nobody has stated sizes, the host decides.
+// Hidden values of one sample after the other: on a GPU, products of all samples pay for memory for all of them; as
+// much as that is where nobody has stated sizes, the host decides.
 TEST(RecognizeContractions, KeepsRowsForProductsInsideNests) {
   expect_pass("recognize_contractions", R"(
     program p(m, k, n)

@@ -111,8 +111,8 @@ Expr fits_memory(const ir::Program& program, const Stmt& nest, const std::vector
   for (const LocalArray& local : locals_of(nest)) {
     const auto at = std::find(locals.begin(), locals.end(), local.array);
     std::vector<ir::Symbol> iterators;
-    if (at == locals.end() || (local.array->shape.empty() && only_loops(local, iterators) &&
-                               is_as_large_as_another_array(nest, iterators)))
+    if (at == locals.end() ||
+        (local.array->shape.empty() && only_loops(local, iterators) && is_as_large_as_another_array(nest, iterators)))
       continue;
     bytes_of(sizes, local);
   }

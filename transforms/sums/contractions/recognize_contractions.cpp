@@ -77,7 +77,8 @@ class Recognizer {
     return result;
   }
 
-  /// The same with these locals, which have to help when they are `of_products`. `crossing`: gets further ones that pay.
+  /// The same with these locals, which have to help when they are `of_products`. `crossing`: gets further ones that
+  /// pay.
   Stmt with_kept(const Stmt& s, const std::vector<ir::Array>& locals, bool of_products,
                  std::vector<ir::Array>& crossing) {
     if (locals.empty()) return alone(program_, s, {}, crossing);
@@ -106,7 +107,8 @@ class Recognizer {
     const std::vector<Candidate> candidates = candidates_of(s, loop);
     const bool helps =
         needed.empty() || std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-          return std::any_of(needed.begin(), needed.end(), [&](const auto& array) { return uses(candidate.leaf, array); });
+          return std::any_of(needed.begin(), needed.end(),
+                             [&](const auto& array) { return uses(candidate.leaf, array); });
         });
     return helps && !candidates.empty() ? distributed(program, s, loop, candidates, crossing) : Stmt();
   }

@@ -49,11 +49,12 @@ PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
 
 }  // namespace
 
-const SumStrategy segments_strategy = {.strategy = Strategy::Segments,
-                                       .in_own_nest = true,
-                                       .obstacle = obstacle,
-                                       .claim = claim,
-                                       .cost = cost,
-                                       .suits = [](const SumNest&, const SumGroup& group) { return has_targets_from_data(group); }};
+const SumStrategy segments_strategy = {
+    .strategy = Strategy::Segments,
+    .in_own_nest = true,
+    .obstacle = obstacle,
+    .claim = claim,
+    .cost = cost,
+    .suits = [](const SumNest&, const SumGroup& group) { return has_targets_from_data(group); }};
 
 }  // namespace loopgrad::transforms

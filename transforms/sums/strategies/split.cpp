@@ -4,7 +4,8 @@
 //     for r in 0..d:                          for r in 0..d:
 //       for c in 0..d:                 ->       for c in 0..d:
 //         t[r, c] += a[i, r]*b[i, c]              t_part[block, r, c] = 0
-//                                                 for i in block's share of 0..n: t_part[block, r, c] += a[i, r]*b[i, c]
+//                                                 for i in block's share of 0..n: t_part[block, r, c] += a[i, r]*b[i,
+//                                                 c]
 //                                           t[r, c] += t_part[block, r, c], block by block
 //
 // Blocks and their combination are those of partial results (tree_sums.h), but the sums have a nest of their own, in
