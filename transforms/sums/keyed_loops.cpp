@@ -8,7 +8,6 @@
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
-#include "transforms/bounds/open_accesses.h"
 
 #include <algorithm>
 #include <map>
@@ -19,6 +18,25 @@ using ir::Array;
 using ir::Expr;
 using ir::LoopMode;
 using ir::Stmt;
+
+IndexRanges ranges_in(const ir::Program& program) {
+  IndexRanges ranges(program);
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) ranges.enter(s);
+  });
+  return ranges;
+}
+
+bool can_be_asked_for(const IndexRanges& ranges, const std::vector<Expr>& list) {
+  bool can = true;
+  for (const Expr& index : list)
+    ir::walk(index, [&](const Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      for (std::size_t d = 0; load && d < load->indices.size(); ++d)
+        can &= ranges.stays_within(load->indices[d], load->array->shape[d]);
+    });
+  return can;
+}
 
 namespace {
 
@@ -92,27 +110,6 @@ std::vector<Expr> key_extents(const Access& access) {
   for (std::size_t d = 0; d < access.indices.size(); ++d)
     if (ir::has_load(access.indices[d])) result.push_back(access.array->shape[d]);
   return result;
-}
-
-/// What bounds and facts tell about indices anywhere in the program.
-IndexRanges ranges_in(const ir::Program& program) {
-  IndexRanges ranges(program);
-  ir::walk_stmts(program.body, [&](const Stmt& s) {
-    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) ranges.enter(s);
-  });
-  return ranges;
-}
-
-/// Whether each of the indices may be asked for in any iteration, also in those in which the body does not.
-bool can_be_asked_for(const IndexRanges& ranges, const std::vector<Expr>& key) {
-  bool can = true;
-  for (const Expr& index : key)
-    ir::walk(index, [&](const Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      for (std::size_t d = 0; load && d < load->indices.size(); ++d)
-        can &= ranges.stays_within(load->indices[d], load->array->shape[d]);
-    });
-  return can;
 }
 
 /// Whether the indices are those of an element; null where that is known. A list may have -1 for "none", or places

@@ -10,6 +10,7 @@
 // key, and stores of which the last one stays. Every element gets the same operations in the same order.
 #pragma once
 
+#include "transforms/bounds/open_accesses.h"
 #include "transforms/sums/sorted_iterations.h"
 
 namespace loopgrad::transforms {
@@ -30,6 +31,11 @@ struct KeyedPart {
   /// How many iterations run side by side as it is.
   ir::Expr width() const;
 };
+
+/// What bounds and facts tell about indices anywhere in the program, which it must outlive.
+IndexRanges ranges_in(const ir::Program& program);
+/// Whether these expressions may be computed where the program does not: all that they load surely exists.
+bool can_be_asked_for(const IndexRanges& ranges, const std::vector<ir::Expr>& list);
 
 /// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
 /// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part

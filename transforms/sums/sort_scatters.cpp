@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 namespace loopgrad::transforms {
 
@@ -54,7 +55,7 @@ std::vector<std::string> texts_of(const std::vector<Expr>& list) {
 class Sorter {
  public:
   Sorter(const ir::Program& program, std::int64_t enough_threads, int threads_per_block)
-      : program_(program), aliased_(ir::aliased_arrays(program)) {
+      : program_(program), aliased_(ir::aliased_arrays(program)), ranges_(ranges_in(program)) {
     const auto at_most = [&](std::int64_t share, std::int64_t most) {
       return std::clamp(share, std::int64_t{2}, most);
     };
@@ -109,8 +110,14 @@ class Sorter {
   Scope* scope_of(const Scatter& scatter, const std::set<Array>& loads) {
     std::set<ir::Symbol> known(program_.sizes.begin(), program_.sizes.end());
     for (const ir::For* loop : scatter.sequential) known.insert(loop->iterator);
-    for (Scope& one : scopes_) {
+    std::vector<Expr> deciders;
+    for_each_decider(scatter, [&](const Expr& x) { deciders.push_back(x); });
+    // Outside of a branch its condition need not hold, nor what decides the targets exist.
+    const std::size_t first = can_be_asked_for(ranges_, deciders) ? 0 : in_branch_;
+    for (std::size_t k = 0; k < scopes_.size(); ++k) {
+      Scope& one = scopes_[k];
       if (one.iterator) known.insert(*one.iterator);
+      if (k < first) continue;
       const bool changes = std::any_of(loads.begin(), loads.end(), [&](const Array& array) {
         return one.written.count(array) || (aliased_.count(array) && written_.count(array));
       });
@@ -173,6 +180,7 @@ class Sorter {
   Stmt inside(const Stmt& all) {
     return ir::rewrite(all, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       if (s.kind() == ir::Kind::Contraction) return s;
+      if (const auto* branch = s.as<ir::If>()) return in_branch(*branch);
       if (s.kind() != ir::Kind::For) return std::nullopt;
       if (const auto scatter = scatter_in(program_, s)) return by_segments(s, *scatter);
       if (const auto owned = owned_scatter(program_, s)) return owned;
@@ -182,6 +190,14 @@ class Sorter {
       const ir::For& loop = *s.as<ir::For>();
       return with_body(loop, scope(loop.body, &loop.iterator));
     });
+  }
+
+  Stmt in_branch(const ir::If& branch) {
+    const std::size_t outside = std::exchange(in_branch_, scopes_.size());
+    const Stmt then_body = scope(branch.then_body, nullptr);
+    const Stmt else_body = branch.else_body ? scope(branch.else_body, nullptr) : Stmt();
+    in_branch_ = outside;
+    return ir::if_then(branch.condition, then_body, else_body, branch.location);
   }
 
   Stmt by_segments(const Stmt& s, const Scatter& scatter) {
@@ -239,6 +255,8 @@ class Sorter {
   std::set<Array> written_;    // by the program
   std::vector<Stmt> streams_;  // that sorts refer to
   std::vector<Scope> scopes_;  // around the present statement, outermost first
+  const IndexRanges ranges_;
+  std::size_t in_branch_ = 0;  // the first of them inside of all branches around it
 };
 
 }  // namespace

@@ -290,6 +290,22 @@ TEST(SortScatters, ShortLoopsThatDecideNothingBelongToAnInstance) {
   expect_sorted(program, {{{"n", 0}, {"rows", 3}}, {{"n", 61}, {"rows", 7}}, {{"n", 20}, {"rows", 90}}});
 }
 
+// What decides about the targets exists where the branch is taken alone.
+TEST(SortScatters, SortsOfABranchStayInIt) {
+  ProgramBuilder p("later_steps");
+  auto n = p.size("n"), steps = p.size("steps"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n}), level = p.input<double>("level", {steps});
+  auto t = p.inout<double>("t", {rows});
+  for (auto s : p.loop("s", 0, steps))
+    p.when(s > 0, [&] {
+      t(0) *= 0.5;  // steps stay in order
+      for (auto i : p.loop("i", 0, n)) p.when(a(i) > level(s - 1), [&] { t(idx(i)) += a(i); });
+    });
+  expect_sorted(p.build(), {{{"n", 61}, {"steps", 3}, {"rows", 7}}, {{"n", 5}, {"steps", 1}, {"rows", 2}}});
+}
+
 // ---- loops by their keys ----
 
 TEST(KeyedLoops, IterationsOfOneKeyStayInOrder) {
