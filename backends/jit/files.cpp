@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,7 +60,34 @@ std::optional<std::string> read_all(const Descriptor& file) {
   return out;
 }
 
+namespace {
+
+/// While it lives, a file that would grow beyond the process's limit is an errno of this thread (EFBIG) and no SIGXFSZ,
+/// which ends the user's process.
+class FileLimitAsErrno {
+ public:
+  FileLimitAsErrno() {
+    ::sigemptyset(&limit_);
+    ::sigaddset(&limit_, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &limit_, &before_);
+  }
+  ~FileLimitAsErrno() {
+    // What the kernel sent for this thread's write waits for it; another one's own would be sent to that thread.
+    const timespec at_once = {};
+    if (!::sigismember(&before_, SIGXFSZ)) ::sigtimedwait(&limit_, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  FileLimitAsErrno(const FileLimitAsErrno&) = delete;
+  FileLimitAsErrno& operator=(const FileLimitAsErrno&) = delete;
+
+ private:
+  sigset_t limit_ = {}, before_ = {};
+};
+
+}  // namespace
+
 int write_all(const Descriptor& file, std::string_view content) {
+  const FileLimitAsErrno limited;
   while (!content.empty()) {
     const ssize_t written = ::write(file.value(), content.data(), content.size());
     if (written < 0 && errno != EINTR) return errno;

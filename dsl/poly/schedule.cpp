@@ -28,6 +28,16 @@ isl::map schedule_of(const Model& model, const Statement& s, const std::vector<E
   return checked(*model.context, map).intersect_domain(s.domain);
 }
 
+// isl makes existentials on its way that it cannot express, and then fails at its own sets; that is as if it took too
+// long, for which whoever asks has another way.
+isl::ast_node generated(const isl::ast_build& build, const isl::union_map& schedule) {
+  try {
+    return build.node_from_schedule_map(schedule);
+  } catch (const isl::exception_invalid&) {
+    throw BudgetError();
+  }
+}
+
 }  // namespace
 
 Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statements,
@@ -50,7 +60,7 @@ Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statem
       return ir::with_fresh_names(ir::substitute(body, values));
     };
     const isl::ast_build build = ast_builder(model.assumptions, schedule.space());
-    return to_stmt(build.node_from_schedule_map(schedule), user, names, *model.context);
+    return to_stmt(generated(build, schedule), user, names, *model.context);
   });
 }
 

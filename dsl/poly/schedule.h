@@ -18,7 +18,7 @@ struct TimedStatement {
 /// run in any order, different statements in the order of the list. Requires that the domains are exact as far as loop
 /// bounds go (`Statement::exact_bounds`); conditions that are not affine belong in `body`. `names[k]` is the name
 /// wished for the iterator of time dimension k. Bodies are copied as often as isl splits the domains. Whether the new
-/// order is legal is up to the caller. Throws BudgetError.
+/// order is legal is up to the caller. Throws BudgetError, also where isl cannot express what it needs.
 ///
 /// **Example:** `dx[i + j] += dy[i]*w[j]` for i < n, j < k at time (i + j, j) becomes
 /// `for c0 in 0..n + k - 1: for j in max(0, c0 - n + 1)..min(k, c0 + 1): dx[c0] += dy[c0 - j]*w[j]`.

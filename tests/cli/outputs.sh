@@ -31,6 +31,9 @@ expect 1 "cannot write '/dev/full'" "$loopgrad fuzz --count 2 --jobs 1 --target 
 expect 0 '' "$loopgrad list --json $folder/list.json"
 [ -s "$folder/list.json" ] || { echo "FAILED: no JSON"; failed=1; }
 
+# A file that the process may not make as large as the output.
+expect 1 "cannot write '$folder/limited.json'" "( (ulimit -f 0; $loopgrad list --json $folder/limited.json) 2>&1 | cat >&2; exit \${PIPESTATUS[0]})"
+
 # A mistake whose reason nobody can read is a mistake.
 expect 2 '' "$loopgrad show nothing 2>&-"
 expect 2 '' "$loopgrad show nothing 2> /dev/full"

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -177,6 +178,16 @@ TEST_F(Cache, WhatIsRefusedWhenNewIsAnError) {
                              [&] { with_cached_bytes(there, key, build_it, refuse); });
   EXPECT_EQ(built, 2);
   EXPECT_EQ(used, 2);
+}
+
+TEST_F(Cache, AFileThatMayNotGrowIsAnErrorAndNoSignal) {
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit none = {0, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  EXPECT_THROW(build(2), CompileError);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  EXPECT_TRUE(works(build(2), 2));
 }
 
 TEST_F(Cache, LeastRecentlyUsedGoFirst) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstdio>
@@ -103,6 +104,7 @@ CommandOutput run_command(const std::vector<std::string>& arguments, const std::
 
 int main_with(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
   cli::occupy_standard_descriptors();
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is output that cannot be written
   std::optional<cli::Options> options;
   try {
     cli::check_entries(programs);
