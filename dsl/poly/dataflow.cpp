@@ -15,6 +15,7 @@ bool writes(const Access& access) { return access.kind != AccessKind::Read; }
 
 /// Whether two accesses may touch one element, the second at a time in `order` relative to the first.
 bool touch(const Model& model, int first, const Access& a, int second, const Access& b, Order order) {
+  if (are_in_different_planes(a, b)) return false;
   const Statement &s = model.statements[first], &t = model.statements[second];
   isl::map pairs = touching_pairs(model, s, a, t, b).intersect_domain(s.domain).intersect_range(t.domain);
   pairs = pairs.intersect(possible_pairs(s, t)).intersect_params(model.assumptions);
@@ -32,14 +33,22 @@ bool touch(const Model& model, int first, const Access& a, int second, const Acc
   return std::any_of(orders.begin(), orders.end(), some_are);
 }
 
-/// Whether some write conflicts with `access`, at a time in `order` relative to it.
+/// Whether some write conflicts with `access`, at a time in `order` relative to it. The one that does is most often
+/// near, on the side that `order` says, so those are asked first: in a long program each question about all of them
+/// counts.
 bool conflicts(const Model& model, int index, const Access& access, Order order) {
-  for (int other = 0; other < static_cast<int>(model.statements.size()); ++other) {
-    for (const Access& write : model.statements[other].accesses) {
-      if (!writes(write) || (write.array != access.array && model.aliases.empty())) continue;
-      if (touch(model, index, access, other, write, order)) return true;
-    }
-  }
+  const auto conflicts_at = [&](int other) {
+    const auto& accesses = model.statements[other].accesses;
+    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& write) {
+      if (!writes(write) || (write.array != access.array && model.aliases.empty())) return false;
+      return touch(model, index, access, other, write, order);
+    });
+  };
+  const int count = static_cast<int>(model.statements.size()), step = order == Order::Before ? -1 : 1;
+  for (int other = index; other >= 0 && other < count; other += step)
+    if (conflicts_at(other)) return true;
+  for (int other = index - step; other >= 0 && other < count; other -= step)
+    if (common_loops(model.statements[index], model.statements[other]) > 0 && conflicts_at(other)) return true;
   return false;
 }
 
@@ -165,6 +174,7 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
     Flow flow(model, sink, read);
     for (int w = 0; w < static_cast<int>(model.statements.size()); ++w) {
       const Statement& s = model.statements[w];
+      if (w > reader && common_loops(s, sink) == 0) break;  // and all that follow come after the read
       for (const Access& a : s.accesses) {
         if (!writes(a) || a.array != read.array) continue;
         if (a.exact && s.exact) {

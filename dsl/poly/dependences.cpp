@@ -86,6 +86,7 @@ class Collector {
       for (const Access& b : t.accesses) {
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
+        if (are_in_different_planes(a, b)) continue;
         if (is_sum(a, b) && (search_ == Search::SkipSums || (ir::is_note(s.stmt) && ir::is_note(t.stmt)))) continue;
         if (!orders) orders = make_orders();
         isl::map touching;

@@ -85,6 +85,9 @@ isl::map possible_pairs(const Statement& a, const Statement& b);
 /// other, as far as that loop decides. Empty when the two share no CSR structure.
 isl::map same_entry(const Statement& a, const Statement& b);
 
+/// Whether numbers keep elements of one array apart, as in x[2, i] and x[3, j]: seen without asking isl.
+bool are_in_different_planes(const Access& a, const Access& b);
+
 /// Pairs (instance of a's statement, instance of b's) that may touch the same element: through equal elements of one
 /// array, minus what Injective facts exclude, or any pair when MayAlias relates the two arrays (in the domains or not).
 /// Not yet restricted to `possible_pairs`. `sa`, `sb` are the statements that the accesses belong to.

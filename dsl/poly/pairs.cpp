@@ -13,15 +13,6 @@ isl::map pairs_by_key(const CsrEntry& a, const CsrEntry& b, const char* conditio
   return a.key.apply_range(keys).apply_range(b.key.reverse());
 }
 
-// Elements that numbers keep apart, as in x[2, i] and x[3, j], without asking isl.
-bool are_in_different_planes(const Access& a, const Access& b) {
-  for (std::size_t k = 0; k < std::min(a.indices.size(), b.indices.size()); ++k) {
-    const auto at = ir::as_int(a.indices[k]), other = ir::as_int(b.indices[k]);
-    if (at && other && *at != *other) return true;
-  }
-  return false;
-}
-
 bool may_alias(const Model& model, const ir::Array& a, const ir::Array& b) {
   return std::any_of(model.aliases.begin(), model.aliases.end(), [&](const ir::Fact& fact) {
     return (fact.array == a && fact.other == b) || (fact.array == b && fact.other == a);
@@ -66,6 +57,15 @@ isl::map same_entry(const Statement& a, const Statement& b) {
     }
     return result;
   });
+}
+
+bool are_in_different_planes(const Access& a, const Access& b) {
+  if (a.array != b.array) return false;
+  for (std::size_t k = 0; k < std::min(a.indices.size(), b.indices.size()); ++k) {
+    const auto at = ir::as_int(a.indices[k]), other = ir::as_int(b.indices[k]);
+    if (at && other && *at != *other) return true;
+  }
+  return false;
 }
 
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,
