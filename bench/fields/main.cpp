@@ -38,7 +38,8 @@ struct Options {
   std::vector<int> threads = {1, 2};
   int seeds = 3, runs = 5;
   bool interpreted = false, assumed = false, cpu = false;
-  std::vector<std::string> sizes;  // name=value
+  std::vector<Facts> facts = {Facts::Verify};  // to be timed
+  std::vector<std::string> sizes;              // name=value
 };
 
 /// One program at some sizes, with inputs and incoming gradients.
@@ -237,6 +238,7 @@ double least(const std::vector<double>& values) { return *std::min_element(value
 /// A variant ready to be timed.
 struct Contestant {
   Variant variant;
+  Facts facts;
   double generation_ms = 0;
   GradientExecutable gradient;
   Buffers buffers;
@@ -258,20 +260,22 @@ void time(const Field& field, const Options& options, int threads) {
     const std::vector<std::string>& chosen = options.variants;
     if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), name_of(variant)) == chosen.end()) continue;
     if (target == Target::Cuda && variant == Variant::NaiveTape) continue;  // one thread of a GPU takes minutes
-    try {
-      const CompileOptions compile_options{
-          .target = target, .threads = threads, .expected_sizes = options.assumed ? Sizes{} : sizes};
-      const double start = now_ms();
-      GradientExecutable gradient =
-          compile_gradient(c.program, {.wrt = c.wrt, .of = c.of, .variant = variant}, compile_options);
-      const double generation = now_ms() - start;
-      Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, c.sizes, c.initial(), false);
-      all.push_back(std::make_unique<Contestant>(Contestant{variant, generation, gradient, buffers, {}, {}, {}}));
-      all.back()->timed.emplace(all.back()->gradient, all.back()->buffers, target);
-      all.back()->timed->run();
-    } catch (const std::exception& error) {
-      if (!all.empty() && all.back()->variant == variant) all.pop_back();
-      fmt::print("{} {}: {}\n", field.entry.name, name_of(variant), error.what());
+    for (const Facts facts : options.facts) {
+      try {
+        const CompileOptions compile_options{
+            .target = target, .facts = facts, .threads = threads, .expected_sizes = options.assumed ? Sizes{} : sizes};
+        const double start = now_ms();
+        GradientExecutable gradient =
+            compile_gradient(c.program, {.wrt = c.wrt, .of = c.of, .variant = variant}, compile_options);
+        const double generation = now_ms() - start;
+        Buffers buffers({gradient.gradient().forward, gradient.gradient().backward}, c.sizes, c.initial(), false);
+        auto one = std::make_unique<Contestant>(Contestant{variant, facts, generation, gradient, buffers, {}, {}, {}});
+        one->timed.emplace(one->gradient, one->buffers, target);
+        one->timed->run();
+        all.push_back(std::move(one));
+      } catch (const std::exception& error) {
+        fmt::print("{} {}: {}\n", field.entry.name, name_of(variant), error.what());
+      }
     }
   }
   for (int run = 0; run < options.runs; ++run)
@@ -311,6 +315,7 @@ void time(const Field& field, const Options& options, int threads) {
     Json line;
     line["program"] = field.entry.name;
     line["variant"] = name_of(contestant->variant);
+    line["facts"] = name_of(contestant->facts);
     line["target"] = options.target;
     line["threads"] = threads;
     line["forward_ms"] = least(contestant->forward);
@@ -369,6 +374,13 @@ int main(int argc, char** argv) {
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
   app.add_option("--variants", options.variants, "of gradients, to be timed (all)")->delimiter(',');
+  const std::map<std::string, loopgrad::Facts> facts = {
+      {loopgrad::name_of(loopgrad::Facts::Verify), loopgrad::Facts::Verify},
+      {loopgrad::name_of(loopgrad::Facts::Trust), loopgrad::Facts::Trust},
+      {loopgrad::name_of(loopgrad::Facts::CheckAccesses), loopgrad::Facts::CheckAccesses}};
+  app.add_option("--facts", options.facts, "how much of facts and indices is looked at, to be timed (verify)")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(facts));
   app.add_option("--threads", options.threads, "numbers of threads")->delimiter(',');
   app.add_option("--seeds", options.seeds, "inputs of each size");
   app.add_option("--runs", options.runs, "timed runs");

@@ -116,7 +116,7 @@ class CompiledCase {
       if (way.name == "restructured") expect_same_again(way, target, *first);
       note(way, target);
     }
-    if (options_.axes.false_facts_compiled && target == Target::OpenMP) false_fact();
+    if (options_.axes.false_facts_compiled) false_fact(target);
     if (reference_->was_unstable()) outcome.tried.insert("compiled: too sensitive to rounding to compare all");
   }
 
@@ -254,14 +254,15 @@ class CompiledCase {
     }
   }
 
-  void false_fact() {
+  void false_fact(Target target) {
     Arrays inputs = copy_of(reference_->inputs());
     const auto broken = break_a_fact(case_, inputs);
     if (!broken) return;
-    stage = "a false fact, compiled";
-    outcome.tried.insert("check: a false fact, compiled");
+    const std::string what = target == Target::Cuda ? "a false fact, compiled for a GPU" : "a false fact, compiled";
+    stage = what;
+    outcome.tried.insert("check: " + what);
     try {
-      run_way(ways_.front(), 2, Target::OpenMP, inputs);
+      run_way(ways_.front(), 2, target, inputs);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::BadFact && error.array() == *broken) return;
       throw Disagreement(fmt::format("the false fact about '{}' gives: {}", *broken, error.what()));

@@ -173,13 +173,23 @@ std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>
 }
 
 std::vector<ir::Array> crossing_locals(const Stmt& nest, const std::vector<StmtSet>& parts) {
-  std::vector<Stmt> slices;
-  for (const StmtSet& part : parts) slices.push_back(slice(nest, part));
-  std::vector<ir::Array> result;
-  for (const LocalArray& local : locals_of(nest)) {
-    auto users = std::count_if(slices.begin(), slices.end(), [&](const Stmt& s) { return uses(s, local.array); });
-    if (users > 1) result.push_back(local.array);
+  std::map<ir::Array, int> users;
+  for (const StmtSet& part : parts) {
+    std::set<ir::Array> used;  // each slice is walked once: there may be hundreds of both
+    ir::walk(
+        slice(nest, part),
+        [&](const Stmt& s) {
+          for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>&) { used.insert(stored); });
+        },
+        [&](const Expr& e) {
+          if (const auto* load = e.as<ir::Load>()) used.insert(load->array);
+        });
+    for (const ir::Array& array : used) ++users[array];
   }
+  std::vector<ir::Array> result;
+  for (const LocalArray& local : locals_of(nest))
+    if (const auto found = users.find(local.array); found != users.end() && found->second > 1)
+      result.push_back(local.array);
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "transforms/storage/forward_locals.h"
 
+#include "dsl/poly/dataflow.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/analysis/nest.h"
 
@@ -131,7 +132,7 @@ class Forwarder {
 
   // Whether an element that the setter reads may be written before the sum of the same iteration.
   bool may_change(const poly::Statement& setter, const poly::Access& read) const {
-    return poly::guarded(*model_.context, [&] {
+    return poly::ask(model_, true, [&] {
       isl_map* same = poly::unrelated_pairs(setter, sum(), true).release();
       for (int k = 0; k < static_cast<int>(setter.iterators.size()); ++k) {
         same = isl_map_equate(same, isl_dim_in, k, isl_dim_out, k);
@@ -141,6 +142,7 @@ class Forwarder {
       for (const poly::Statement& writer : model_.statements) {
         for (const poly::Access& write : writer.accesses) {
           if (write.kind == poly::AccessKind::Read) continue;
+          if (write.array != read.array && model_.aliases.empty()) continue;
           isl::map touched = poly::touching_pairs(model_, setter, read, writer, write);
           if (touched.is_empty()) continue;
           touched = touched.intersect(poly::executed_before(model_, number(setter), number(writer)));

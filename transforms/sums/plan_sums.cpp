@@ -52,6 +52,7 @@ class Planner {
   // One group
 
   void choose_for(SumGroup& group) {
+    nest_.now.model.context->restart_budget();  // or a nest would be too large by the number of its sums
     group.separators = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
     group.plan = {};
     std::map<Strategy, std::vector<ir::Array>> kept;

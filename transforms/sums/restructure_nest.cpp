@@ -17,6 +17,7 @@ constexpr std::size_t most_leaves_of_two_plans = 8;  // statements of a nest of 
 /// A nest with its sums done as planned.
 struct Planned {
   Stmt nest;
+  std::vector<Stmt> freed = {};     // see RestructuredNest
   std::vector<SumPlan> plans = {};  // of what has changed, or has been asked for
 };
 
@@ -42,13 +43,13 @@ class Restructured {
     if (none && std::all_of(groups_.begin(), groups_.end(), unshared)) return {nest_.original_nest};
     if (nest_.request.all_or_none && !std::all_of(groups_.begin(), groups_.end(), unasked))
       return {nest_.original_nest};
-    Planned result{code()};
+    Planned result{code(), std::move(freed_)};
     bool serial = true;
     for (SumGroup& group : groups_) {
       serial = serial && group.plan.strategy == Strategy::Serial;
       if (group.shared || group.plan.strategy == Strategy::Gather) result.plans.push_back(finished(group));
     }
-    if (serial) result.nest = nest_.original_nest;
+    if (serial) result = {nest_.original_nest, {}, std::move(result.plans)};
     return result;
   }
 
@@ -62,6 +63,7 @@ class Restructured {
       separate.push_back(set_of(groups_[k].sums));
     }
     if (separate.empty()) return rest(nest_.now.nest);
+    nest_.now.model.context->restart_budget();
     std::vector<ir::Array> crossing;
     auto parts = nest_.leaf_order().split(separate);
     const auto arrays = parts ? nest_.expand(*parts, crossing) : std::nullopt;
@@ -76,6 +78,7 @@ class Restructured {
       SumGroup* const group = part.group < 0 ? nullptr : &groups_[numbers[static_cast<std::size_t>(part.group)]];
       result.push_back(group ? applied(*group, piece) : rest(piece));
       if (result.size() > 1) result.back() = copied(result.back(), nest_.context);
+      if (!group && shared_in(piece).empty() && result.back().kind() == ir::Kind::For) freed_.push_back(result.back());
     }
     Stmt all = ir::block(std::move(result));
     for (const ir::Array& array : *arrays) all = ir::allocate(array, all, nest_.original_nest->location);
@@ -93,17 +96,25 @@ class Restructured {
     return row.apply ? row.apply(nest_, piece, {&group}) : piece;
   }
 
-  // A nest with the sums that stay in it.
-  Stmt rest(const Stmt& piece) {
+  /// The groups with shared sums in a piece; each without those that are in another piece.
+  std::vector<std::pair<SumGroup*, SumGroup>> shared_in(const Stmt& piece) {
     const StmtSet here = set_of(leaves(piece));
-    std::vector<SumGroup*> left;
-    std::vector<SumGroup> parts;  // of these groups: others of their sums may be in another piece
+    std::vector<std::pair<SumGroup*, SumGroup>> result;
     for (SumGroup& group : groups_) {
       if (!group.shared || group.is_apart()) continue;
       SumGroup part = group;
       std::erase_if(part.sums, [&](const Stmt& sum) { return !here.count(sum.get()); });
-      if (part.sums.empty()) continue;
-      left.push_back(&group);
+      if (!part.sums.empty()) result.push_back({&group, std::move(part)});
+    }
+    return result;
+  }
+
+  // A nest with the sums that stay in it.
+  Stmt rest(const Stmt& piece) {
+    std::vector<SumGroup*> left;
+    std::vector<SumGroup> parts;
+    for (auto& [group, part] : shared_in(piece)) {
+      left.push_back(group);
       parts.push_back(std::move(part));
     }
     const auto in_order = [](const SumGroup* group) { return group->plan.strategy == Strategy::Serial; };
@@ -133,6 +144,7 @@ class Restructured {
   SumNest& nest_;
   std::vector<SumGroup>& groups_;
   std::string kept_;
+  std::vector<Stmt> freed_;
 };
 
 Planned restructured(SumNest& nest) {
@@ -157,21 +169,22 @@ ir::Expr has_few_elements(const SumNest& nest) {
 
 }  // namespace
 
-Stmt restructure_nest(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context) {
+RestructuredNest restructure_nest(const ir::Program& program, const Stmt& nest, const NestRequest& request,
+                                  PassContext& context) {
   try {
     SumNest sums(program, nest, request, context, false);
     Planned result = restructured(sums);
     for (SumPlan& plan : result.plans) add_plan(context, std::move(plan));
     const ir::Expr few = has_few_elements(sums);
-    if (!few || result.nest.same_as(nest)) return result.nest;
+    if (!few || result.nest.same_as(nest)) return {result.nest, std::move(result.freed)};
     // The host chooses: the report has what is done where it matters.
     SumNest by_partials(program, nest, request, context, true);
-    return ir::if_then(few, restructured(by_partials).nest, copied(result.nest, context), nest->location);
+    return {ir::if_then(few, restructured(by_partials).nest, copied(result.nest, context), nest->location)};
   } catch (const poly::BudgetError& e) {
     const ir::For& loop = *nest.as<ir::For>();
     context.report.remarks.push_back(
         {"sums in loop '" + loop.iterator.name + "' keep their order: " + e.info().message, nest->location});
-    return nest;
+    return {nest};
   }
 }
 

@@ -20,10 +20,18 @@ struct NestRequest {
   std::set<SumPair> meetings = {};  // of sums: two iterations of that loop add to one element; a sum may meet itself
 };
 
+/// What has become of a nest.
+struct RestructuredNest {
+  ir::Stmt nest;  // the same one when there is nothing to do
+  /// Nests in it, with a loop outermost, that were parts of the old one and have lost all the sums that iterations of
+  /// that loop shared: sums that its inner loops share are still as they were.
+  std::vector<ir::Stmt> freed = {};
+};
+
 /// Rewrites `nest`, a For of `program`, and adds the plans of sums that it moves to the context. Besides the shared
 /// sums, others are gathered where that gives more parallel loops or better access to memory, and needs no array for
-/// locals. Returns `nest` itself when there is nothing to do, with a remark when isl's budget is the reason.
-ir::Stmt restructure_nest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request,
-                          PassContext& context);
+/// locals. Leaves a remark when isl's budget is the reason why there is nothing to do.
+RestructuredNest restructure_nest(const ir::Program& program, const ir::Stmt& nest, const NestRequest& request,
+                                  PassContext& context);
 
 }  // namespace loopgrad::transforms

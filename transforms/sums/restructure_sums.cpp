@@ -60,8 +60,8 @@ class Visitor {
     Carries carries = what_it_carries(s);
     if (carries == Carries::Nothing) return parallel_nest(s, loop);
     if (carries == Carries::SumsOnly) {
-      Stmt result = restructure_nest(program_, s, {conflicts_, s, false, meetings_}, context_);
-      if (!result.same_as(s)) return result;
+      const RestructuredNest result = restructure_nest(program_, s, {conflicts_, s, false, meetings_}, context_);
+      if (!result.nest.same_as(s)) return with_freed_visited(s, result);
     }
     return with_body(loop, visit(loop.body));
   }
@@ -72,10 +72,23 @@ class Visitor {
     Stmt next = loop.body;
     while (auto* node = next.as<ir::Allocate>()) next = node->body;
     if (next.kind() == ir::Kind::For && what_it_carries(next) == Carries::SumsOnly) {
-      Stmt result = restructure_nest(program_, s, {conflicts_, next, true, meetings_}, context_);
-      if (!result.same_as(s)) return result;
+      const RestructuredNest result = restructure_nest(program_, s, {conflicts_, next, true, meetings_}, context_);
+      if (!result.nest.same_as(s)) return result.nest;
     }
-    return restructure_nest(program_, s, {{}, s, false}, context_);
+    return restructure_nest(program_, s, {{}, s, false}, context_).nest;
+  }
+
+  // What has lost the sums that its outermost loop shared may have others: those of a few parallel iterations that data
+  // choose, say, beside some that all iterations share.
+  Stmt with_freed_visited(const Stmt& before, const RestructuredNest& now) {
+    Stmt nest = now.nest;
+    for (const Stmt& freed : now.freed) {
+      ir::Program program = program_;
+      program.body = replace(program_.body, before, nest);
+      const Stmt after = Visitor(program, context_).loop_nest(freed, *freed.as<ir::For>());
+      nest = replace(nest, freed, after);
+    }
+    return nest;
   }
 
   enum class Carries { Nothing, SumsOnly, Other };

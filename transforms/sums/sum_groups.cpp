@@ -59,6 +59,7 @@ void SumNest::adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
 void SumNest::set(NestVersion version) {
   now = std::move(version);
   order_.reset();
+  can_be_expanded_.clear();
 }
 
 bool SumNest::keep_operands_of(SumGroup& group) {
@@ -119,7 +120,14 @@ std::optional<std::vector<ir::Array>> SumNest::expand(std::vector<NestPart>& par
   }
   for (const ir::Array& array : expansion->arrays) context.introduced.insert(array->id);
   now.nest = expansion->nest;
+  can_be_expanded_.clear();
   return expansion->arrays;
+}
+
+bool SumNest::can_expand(const ir::Array& local) {
+  const auto [known, is_new] = can_be_expanded_.try_emplace(local, false);
+  if (is_new) known->second = expand_locals(now.program, now.model, now.nest, {local}).has_value();
+  return known->second;
 }
 
 std::optional<std::string> obstacle_to_splitting(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
@@ -135,7 +143,7 @@ std::optional<std::string> obstacle_to_splitting(SumNest& nest, const SumGroup& 
   auto crossing = crossing_locals(nest.now.nest, *parts);
   if (!crossing.empty() && !group.shared)
     return fmt::format("'{}' would have to be kept for all iterations", crossing[0]->name);
-  if (!crossing.empty() && !expand_locals(nest.now.program, nest.now.model, nest.now.nest, crossing))
+  if (!std::all_of(crossing.begin(), crossing.end(), [&](const ir::Array& local) { return nest.can_expand(local); }))
     return "a local of the loop has an extent that is not known before the loop";
   kept = std::move(crossing);
   return std::nullopt;

@@ -65,11 +65,14 @@ class SumNest {
   /// Gives the nest arrays in place of the locals that cross between its parts, and follows the leaves of the parts and
   /// groups. Nullopt where an extent is not known before the nest.
   std::optional<std::vector<ir::Array>> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
+  /// Whether `expand` could give the local an array, in the current version.
+  bool can_expand(const ir::Array& local);
 
  private:
   void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
 
-  std::optional<LeafOrder> order_;  // of `now`
+  std::optional<LeafOrder> order_;             // of `now`
+  std::map<ir::Array, bool> can_be_expanded_;  // of `now`, as far as somebody has asked
   std::map<const ir::StmtNode*, ir::Stmt> before_forwarding_;
 };
 

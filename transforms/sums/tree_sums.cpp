@@ -123,7 +123,10 @@ class Tree {
       if (!ir::equal(blocks_, smaller(ir::int_const(machine.most_partials), wanted)))
         blocks_ = smaller(blocks_, wanted);
     }
-    if (few) blocks_ = smaller(blocks_, few);
+    // Blocks without iterations would have threads of their own all the same, and the mapping would not see how few
+    // work.
+    const Expr trips = simplify_indices(root_.upper - root_.lower);
+    if (many_ && !ir::has_load(trips)) blocks_ = smaller(blocks_, trips);
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
     for (Partial& partial : partials_) make_arrays(partial);
   }
