@@ -4,6 +4,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/flat_loops.h"
 #include "dsl/poly/relations.h"
 #include "dsl/symbolic/flat_index.h"
 
@@ -269,9 +270,23 @@ class Unflattener {
 
 }  // namespace
 
-ir::Program unflatten(const ir::Program& program) {
-  ir::Program result = Unflattener(program, false).run();
+namespace {
+
+ir::Program with_matrices(const ir::Program& program) {
+  const ir::Program result = Unflattener(program, false).run();
   return Unflattener(result, true).run();
+}
+
+}  // namespace
+
+ir::Program unflatten(const ir::Program& program) {
+  const NestedLoops nested = with_flat_loops_nested(program);
+  if (!nested.rows.empty()) {
+    // All or nothing: an array that stays flat would be worse off with positions of two iterators.
+    const ir::Program result = with_matrices(nested.program);
+    if (!has_products_of(result, nested.rows)) return result;
+  }
+  return with_matrices(program);
 }
 
 }  // namespace loopgrad::poly

@@ -16,10 +16,11 @@
 // Requires: any program of the language. Guarantees: the same values in the same places, in the same order. A
 // dimension is taken apart when its extent is a product, all of its indices are sums of rests times strides of which
 // each divides the next larger one, and every rest but the first is in 0..its extent in all iterations, by isl. Loops
-// over all elements, of which an iterator is an index of its own, become nests. Rejects (leaves as they are): arrays
-// with facts other than InRange and Injective, and those of which one index is not of the form, or cannot be proved in
-// time. Planes that numbers choose, as 3*n + i of 19*n elements, are a dimension of their own unless a loop
-// goes over all of them.
+// over all elements, of which an iterator is an index of its own, become nests; so do loops over flat positions of
+// which rows and columns are computed by division (flat_loops.h), where no array then stays flat. Rejects (leaves as
+// they are): arrays with facts other than InRange and Injective, and those of which one index is not of the form, or
+// cannot be proved in time. Planes that numbers choose, as 3*n + i of 19*n elements, are a dimension of their own
+// unless a loop goes over all of them.
 #pragma once
 
 #include "dsl/ir/program.h"
