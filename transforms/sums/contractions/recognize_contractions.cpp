@@ -4,6 +4,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/analysis/analyses.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/loops/fission.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/sums/contractions/kept_locals.h"
@@ -20,7 +21,8 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int most_rounds = 4;  // in which locals are found that products in a nest need to be kept
+constexpr double slower_by_loops = 8;  // than by the machine's operations
+constexpr int most_rounds = 4;         // in which locals are found that products in a nest need to be kept
 
 struct Candidate {
   Stmt leaf;
@@ -127,9 +129,29 @@ class Recognizer {
       const bool part_of_it =
           std::none_of(outside.begin(), outside.end(), [&](const ir::For* f) { return f->iterator == loop.iterator; });
       if (!candidate.match.contraction) report(leaf, false, candidate.match.reason);
+      else if (part_of_it && are_small_calls(s, leaf, candidate.match))
+        report(leaf, false, "the loops outside of it add up products that are too small to be worth a call each");
       else if (part_of_it) result.push_back(own(std::move(candidate)));
     }
     return result;
+  }
+
+  /// Whether loops outside of the product add to the same elements, one call after the other, as where a band's width
+  /// depends on them, and loops over all elements would be done sooner.
+  bool are_small_calls(const Stmt& s, const Stmt& leaf, const ContractionMatch& match) const {
+    const auto& indices = leaf.as<ir::Reduce>()->indices;
+    const auto is_summed = [&](const ir::For* loop) {
+      return std::none_of(indices.begin(), indices.end(),
+                          [&](const ir::Expr& index) { return mentions(index, loop->iterator); });
+    };
+    if (std::none_of(match.outside.begin(), match.outside.end(), is_summed)) return false;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    double calls = 1;
+    for (const ir::For* loop : match.outside) calls *= std::max(1.0, sizes.trips_of(loop->lower, loop->upper, {}));
+    const Machine& machine = context_.options.machine;
+    const double ns = slower_by_loops * (machine.ns_per_operation + 2 * machine.ns_per_access) /
+                      static_cast<double>(machine.enough_threads);
+    return instances_of(program_, s, leaf, context_) * ns < calls * 1e3 * machine.start_us;
   }
 
   /// The loops outside belong to the slice, which does not outlive its caller otherwise.
