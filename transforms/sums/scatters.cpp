@@ -165,14 +165,36 @@ void take_summed(Scatter& scatter) {
   }
 }
 
-/// The loops of a perfect nest by what they are; false where the nest is none.
-bool take_loops(const Stmt& nest, Scatter& scatter) {
+/// The loops of a perfect nest, outermost first, and what is in them. A condition around inner loops is one of what is
+/// in them as well, unless it keeps them from reading where they end.
+std::pair<Loops, Stmt> perfect_nest(const Stmt& nest) {
   Loops loops;
+  std::vector<const ir::If*> conditions;  // since the innermost loop so far, and those around loops
   Stmt at = nest;
-  for (const auto* loop = at.as<ir::For>(); loop; loop = at.as<ir::For>()) {
-    loops.push_back(loop);
-    at = loop->body;
+  for (Stmt next = nest; next;) {
+    if (const auto* loop = next.as<ir::For>()) {
+      if (!conditions.empty() && bounds_load(*loop)) break;
+      loops.push_back(loop);
+      next = at = loop->body;
+    } else if (const auto* branch = next.as<ir::If>(); branch && !branch->else_body) {
+      conditions.push_back(branch);
+      next = branch->then_body;
+    } else {
+      break;
+    }
   }
+  // Of `conditions`, those below the innermost loop are still in `at`.
+  std::set<const ir::StmtNode*> inside;
+  ir::walk_stmts(at, [&](const Stmt& s) { inside.insert(s.get()); });
+  for (auto it = conditions.rbegin(); it != conditions.rend(); ++it)
+    if (!inside.count(*it)) at = ir::if_then((*it)->condition, at, {}, (*it)->location);
+  return {std::move(loops), std::move(at)};
+}
+
+/// The loops of such a nest by what they are; false where the nest is none.
+bool take_loops(const Stmt& nest, Scatter& scatter) {
+  if (nest.kind() != ir::Kind::For) return false;
+  const auto [loops, at] = perfect_nest(nest);
   scatter.leaf = at;
   scatter.sum = only_sum(at);
   if (!scatter.sum) return false;

@@ -128,10 +128,19 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
     if (varies && row_of(index, written)) varying.push_back(simplify_indices(index));
   }
   if (varying.empty() || !separators.exact_bounds) {
-    // Blocks of one loop, or an index that is not linear: as many threads as there are elements or blocks.
+    if (separators.exact_bounds) {  // an index that is not linear: as many threads as there are elements
+      for (int dim : separators.dims)
+        parallel *= estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
+      return written;
+    }
+    // Blocks of one loop, the innermost that is an index as it is: whose elements the threads of a block share.
+    double trips = 1;
     for (int dim : separators.dims)
-      parallel *= estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
-    if (!separators.exact_bounds) parallel = std::max(1.0, parallel / elements_per_block);
+      if (const auto* index = node.indices[static_cast<std::size_t>(dim)].as<ir::Var>())
+        for (const Loop& loop : written)
+          if (loop.iterator == index->symbol) trips = loop.trips;
+    parallel = std::max(1.0, trips / elements_per_block) *
+               std::clamp<double>(machine_.block_threads, 1, std::min<double>(trips, elements_per_block));
     return written;
   }
   LoopOrder order = best_order(sum, iterators_of(written), varying);
