@@ -66,17 +66,23 @@ class Planner {
     }
     const PlanCandidate from = *group.plan.candidate(suggested);
     if (!from.possible) return;
+    const SumStrategy* best = nullptr;
+    double least = 0;
     for (const SumStrategy* row : sum_strategies()) {
       if (!row->by_estimate || row->strategy == suggested || !is_possible(group, *row)) continue;
-      const PlanCandidate& c = *group.plan.candidate(row->strategy);
+      const double microseconds = group.plan.candidate(row->strategy)->microseconds;
       group.kept = kept[suggested];
-      if (c.microseconds * margin_against(group, kept[Strategy::Gather]) >= from.microseconds) continue;
+      if (microseconds * margin_against(group, kept[Strategy::Gather]) >= from.microseconds) continue;
       if (!row->in_own_nest && row->obstacle(nest_, group, group.kept)) continue;
-      const std::string other = suggested == Strategy::Gather ? "gathering" : name_of(suggested, from.level);
-      return take(group, row->strategy,
-                  fmt::format("estimated {:.3g} us against {:.3g} us of {}", c.microseconds, from.microseconds, other),
-                  kept[row->strategy]);
+      if (best && microseconds >= least) continue;
+      best = row;
+      least = microseconds;
     }
+    if (!best) return;
+    const std::string other = suggested == Strategy::Gather ? "gathering" : name_of(suggested, from.level);
+    take(group, best->strategy,
+         fmt::format("estimated {:.3g} us against {:.3g} us of {}", least, from.microseconds, other),
+         kept[best->strategy]);
   }
 
   /// Makes the candidates; the strategy that the shape suggests. `reason` then says what speaks against others.

@@ -39,10 +39,10 @@ PlanCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& 
     result.operations += work.operations;
     result.bytes += work.bytes;
     nanoseconds += work.nanoseconds;
-    // Terms of one element are shared out where there are not elements enough, and neighbours meet neighbours. (Not
-    // where the loops stay as they are, in blocks of one of them.)
+    // Terms of the innermost loop are shared out where there are not elements enough, and neighbours meet neighbours.
+    // (Not where the loops stay as they are, in blocks of one of them.)
     if (separators.exact_bounds && is_contiguous(sum, order) && result.parallel < machine_.threads / 8)
-      result.parallel *= std::clamp(work.instances / result.parallel, 1.0, machine_.block_threads);
+      result.parallel *= std::clamp(innermost_terms(sum, order), 1.0, machine_.block_threads);
   }
   double extra = bytes_kept(kept);
   result.bytes += extra;

@@ -353,4 +353,19 @@ bool SumWork::is_contiguous(const Stmt& sum, const std::vector<Loop>& order) {
   return !order.empty() && access_cost(sum, iterators_of(loops_around(sum)), order.back().direction) < strided_cost;
 }
 
+double SumWork::innermost_terms(const Stmt& sum, const std::vector<Loop>& order) {
+  const std::vector<Loop> written = loops_around(sum);
+  const auto& indices = sum.as<ir::Reduce>()->indices;
+  double trips = 1;
+  for (auto loop = order.rbegin(); loop != order.rend(); ++loop) {
+    trips *= loop->trips;
+    const bool stays = std::all_of(indices.begin(), indices.end(), [&](const Expr& index) {
+      const auto row = row_of(index, written);
+      return row && dot(*row, loop->direction) == 0;
+    });
+    if (stays) return trips;
+  }
+  return 1;
+}
+
 }  // namespace loopgrad::transforms

@@ -74,6 +74,9 @@ class SumWork {
   double rest_nanoseconds(const std::vector<ir::Stmt>& sums);
   /// Whether neighbouring iterations of the last loop of the order meet neighbouring elements.
   bool is_contiguous(const ir::Stmt& sum, const std::vector<Loop>& order);
+  /// Iterations that a block's threads share: of the innermost loop of the order that stays at one element, and of
+  /// those inside of it, over a block of neighbouring elements.
+  double innermost_terms(const ir::Stmt& sum, const std::vector<Loop>& order);
 
   const Machine& machine_;
   const std::vector<ir::Stmt> leaves_;  // of the nest
