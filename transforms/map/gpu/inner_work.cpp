@@ -78,4 +78,54 @@ std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop
   return WorkFinder(program).of(loop);
 }
 
+namespace {
+
+class ParallelWork {
+ public:
+  ParallelWork() {
+    ranges_.leaf = [](const Expr& leaf) {
+      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+    };
+    ranges_.non_negative = [](const ir::Symbol&) { return false; };
+  }
+
+  /// Null: not known.
+  Expr enter(const ir::For& loop) {
+    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
+    if (has_load(loop.lower) || has_load(loop.upper) || !lower || !upper) return {};
+    ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    return ir::binary(ir::BinaryOp::Max, upper->highest - lower->lowest, ir::int_const(0));
+  }
+
+  Expr in(const Stmt& s) {
+    if (!s || !contains_parallel_loop(s)) return ir::int_const(1);
+    if (s.kind() == ir::Kind::While) return {};
+    if (const auto* loop = s.as<ir::For>()) {
+      const Expr trips = enter(*loop), inside = in(loop->body);
+      if (!is_parallel_loop(s)) return inside;
+      return trips && inside ? trips * inside : Expr();
+    }
+    Expr most = ir::int_const(1);
+    ir::visit(s, [&](const auto& node) {
+      ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
+                                              [&](const Stmt& child) {
+                                                const Expr one = most ? in(child) : Expr();
+                                                most = most && one ? ir::larger(most, one) : Expr();
+                                              }});
+    });
+    return most;
+  }
+
+ private:
+  ir::RangeContext ranges_;
+};
+
+}  // namespace
+
+Expr iterations_at_once(const ir::For& loop) {
+  ParallelWork work;
+  work.enter(loop);
+  return work.in(loop.body);
+}
+
 }  // namespace loopgrad::transforms

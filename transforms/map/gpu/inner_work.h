@@ -17,4 +17,8 @@ struct InnerWork {
 /// share nothing inside, or where they could share a parallel loop inside for which they need not wait for each other.
 std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);
 
+/// The most iterations that parallel loops inside of each other have in one iteration of `loop`, in sizes and iterators
+/// around it; null where the host cannot bound it.
+ir::Expr iterations_at_once(const ir::For& loop);
+
 }  // namespace loopgrad::transforms

@@ -9,6 +9,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
 #include "transforms/loops/loop_builder.h"
+#include "transforms/map/gpu/inner_work.h"
 #include "transforms/map/gpu/keep_rows.h"
 #include "transforms/map/gpu/lockstep.h"
 #include "transforms/map/gpu/long_sums.h"
@@ -41,7 +42,9 @@ constexpr std::int64_t warp_threads = 32;
 constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t few_to_share = 16;       // trips of the longest loop inside, for which half of a warp is idle
-constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
+constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone,
+constexpr std::int64_t most_block_work = 4096;  // where it has no more iterations to do in each of them,
+constexpr std::size_t most_block_leaves = 100;  // and few enough statements for one kernel
 constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
@@ -194,10 +197,15 @@ class Mapper {
     const Expr trips = loop.upper - loop.lower;
     const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
     if (known && *known <= most_host_trips) return launches;
-    const std::string many =
-        fmt::format("more than {} steps in a row: launching each would take longer", most_host_trips);
-    return ir::if_then(ir::binary(BinaryOp::Le, trips, number(most_host_trips)), launches,
-                       ir::with_fresh_names(one_block(s, many)), loop.location);
+    const Expr work = iterations_at_once(loop);
+    if (!work || leaves(loop.body).size() > most_block_leaves) return launches;
+    const Expr few = ir::binary(BinaryOp::Le, trips, number(most_host_trips));
+    const Expr large = ir::binary(BinaryOp::Gt, work, number(most_block_work));
+    const std::string many = fmt::format(
+        "more than {} steps in a row, of no more than {} iterations at once: launching each would take longer",
+        most_host_trips, most_block_work);
+    return ir::if_then(ir::binary(BinaryOp::Or, few, large), launches, ir::with_fresh_names(one_block(s, many)),
+                       loop.location);
   }
 
   /// Everything at or below `s` by the threads of one block.
