@@ -73,7 +73,7 @@ class DeviceFacts : public testing::Test {
 TEST_F(DeviceFacts, RangeNamesTheElement) {
   std::vector<int> indices(n, 0);
   indices[1234] = m;
-  const std::uint32_t line = std::source_location::current().line() + 1;
+  const std::uint32_t line = std::source_location::current().line() + 2;
   const State state = [](ProgramBuilder& p, const ArrayHandle& idx, const Value& extent) {
     p.in_range(idx, 0, extent);
   };

@@ -54,6 +54,56 @@ TEST(GeneralScatters, ConditionsOnWhatTheProgramHasComputed) {
   expect_sorted(p.build(), {{{"n", 50}, {"rows", 4}}, {{"n", 2}, {"rows", 1}}});
 }
 
+TEST(GeneralScatters, BranchesAroundALoopOverColumns) {
+  ProgramBuilder p("columns");
+  auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.input<double>("x", {n, m});
+  auto t = p.inout<double>("t", {rows, m});
+  for (auto i : p.loop("i", 0, n))
+    p.when(x(i, 0) > 0.2, [&] {
+      for (auto k : p.loop("k", 0, m)) p.when(x(i, k) < 0.9, [&] { t(a(i), k) += x(i, k); });
+    });
+  expect_sorted(p.build(), {{{"n", 50}, {"rows", 4}, {"m", 3}}, {{"n", 2}, {"rows", 1}, {"m", 1}}});
+}
+
+TEST(GeneralScatters, BesideASumOverTheParallelLoopAroundThem) {
+  ProgramBuilder p("channels");
+  auto c = p.size("c"), n = p.size("n"), rows = p.size("rows");
+  auto a = p.input<std::int32_t>("a", {n});
+  p.in_range(a, 0, rows);
+  auto x = p.input<double>("x", {c, n});
+  auto mean = p.inout<double>("mean", {n});
+  auto t = p.inout<double>("t", {c, rows});
+  for (auto k : p.loop("k", 0, c))
+    for (auto i : p.loop("i", 0, n)) {
+      mean(i) += x(k, i);
+      t(k, a(i)) += x(k, i) * x(k, i);
+    }
+  expect_sorted(p.build(), {{{"c", 3}, {"n", 40}, {"rows", 5}}, {{"c", 1}, {"n", 2}, {"rows", 1}}});
+}
+
+/// Nine cells of two components around a particle that moves.
+TEST(GeneralScatters, ManyOfOneNest) {
+  ProgramBuilder p("particles");
+  auto n = p.size("n"), g = p.size("g");
+  auto x = p.inout<double>("x", {n, 2});
+  auto grid = p.inout<double>("grid", {g, g, 2});
+  for (auto i : p.loop("i", 0, n)) {
+    Value base[2];
+    for (int k = 0; k < 2; ++k)
+      base[k] = p.let("base", min(max(cast<std::int64_t>(x(i, k) * cast<double>(g)), 0), g - 3));
+    for (int a = 0; a < 3; ++a)
+      for (int b = 0; b < 3; ++b)
+        for (int k = 0; k < 2; ++k) grid(base[0] + a, base[1] + b, k) += (1 + a * b + k) * x(i, k);
+    for (int k = 0; k < 2; ++k) x(i, k) += 0.01 * x(i, 1 - k);
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_GT(count_of(result.text, "local i64 words["), 0) << "sorted: no budget ends for the size of the nest";
+  expect_same_results(result, {{"n", 7}, {"g", 4}});
+}
+
 TEST(GeneralScatters, AreSortedOnceForAllStepsOfALoop) {
   ProgramBuilder p("steps");
   auto n = p.size("n"), rows = p.size("rows"), steps = p.size("steps");

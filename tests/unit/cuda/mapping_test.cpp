@@ -216,4 +216,19 @@ TEST(Mapping, ConstantsOf64BitsKeepThem) {
   EXPECT_EQ(code.find("index_t(5000000000)"), std::string::npos) << code;
 }
 
+/// Ten thousand steps of a large field are launched; of a few elements they are one block's.
+TEST(Mapping, ManyStepsAreOneBlocksWhereThereIsLittleToDoAtOnce) {
+  lg::ProgramBuilder p("steps");
+  auto n = p.size("n"), m = p.size("m"), steps = p.size("steps");
+  auto a = p.inout<float>("a", {n, m});
+  auto b = p.inout<float>("b", {n, m});
+  for ([[maybe_unused]] auto t : p.loop("t", steps)) {
+    for (auto [i, j] : p.loop({"i", 1, n - 1}, {"j", m})) b(i, j) = a(i - 1, j) + a(i + 1, j);
+    for (auto [i, j] : p.loop({"i", 1, n - 1}, {"j", m})) a(i, j) = 0.5f * b(i, j);
+  }
+  const std::string text = lg::ir::print(mapped(p.build()).body);
+  EXPECT_NE(text.find("if steps <= 4096 || "), std::string::npos) << text;
+  EXPECT_NE(text.find(" > 4096:"), std::string::npos) << text;
+}
+
 }  // namespace

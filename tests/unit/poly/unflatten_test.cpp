@@ -239,5 +239,64 @@ TEST(Unflatten, AliasesSortedArraysAndNumbersStay) {
   EXPECT_FALSE(changes(p.build())) << "isl understands it as it is";
 }
 
+TEST(FlatLoops, RowsAndColumnsByDivision) {
+  ProgramBuilder p("heads");
+  auto kv = p.size("kv"), group = p.size("group"), n = p.size("n");
+  auto q = p.input<float>("q", {kv * group, n});
+  auto k = p.input<float>("k", {kv, n});
+  auto y = p.output<float>("y", {kv * group, n});
+  for (auto h : p.loop("h", kv * group))
+    for (auto i : p.loop("i", n)) y(h, i) = q(h, i) * k(h / group, i);
+  EXPECT_EQ(unflattened(p.build()),
+            "for h in 0..kv:\n"
+            "  for h_1 in 0..group:\n"
+            "    for i in 0..n:\n"
+            "      y[h, h_1, i] = q[h, h_1, i]*k[h, i]\n");
+}
+
+TEST(FlatLoops, ThreeDimensionsOfOnePosition) {
+  ProgramBuilder p("grid");
+  auto a = p.size("a"), b = p.size("b"), c = p.size("c");
+  auto x = p.input<float>("x", {a, b, c});
+  auto y = p.output<float>("y", {a * b * c});
+  for (auto t : p.loop("t", a * b * c)) y(t) = x(t / (b * c), t / c % b, t % c) + x(t / c / b, t % (b * c) / c, t % c);
+  EXPECT_EQ(unflattened(p.build()),
+            "for t in 0..a:\n"
+            "  for t_1 in 0..b:\n"
+            "    for t_1_1 in 0..c:\n"
+            "      y[t, t_1, t_1_1] = x[t, t_1, t_1_1] + x[t, t_1, t_1_1]\n");
+}
+
+TEST(FlatLoops, FromTheLastToTheFirst) {
+  ProgramBuilder p("descending");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.inout<float>("x", {n});
+  for (auto t : p.loop("t", n * m, {.descending = true})) x(t / m) = 0.5f * x(t / m) + cast<float>(t % m);
+  EXPECT_EQ(unflattened(p.build()),
+            "for t in 0..n reversed:\n"
+            "  for t_1 in 0..m reversed:\n"
+            "    x[t] = 0.5*x[t] + f32(t_1)\n");
+}
+
+TEST(FlatLoops, StayWhereTheyWouldMakeAnIndexWorse) {
+  ProgramBuilder p("flat");
+  auto n = p.size("n"), m = p.size("m");
+  auto b = p.input<float>("b", {m});
+  auto x = p.inout<float>("x", {n * m});
+  for (auto t : p.loop("t", n * m)) x(t) *= b(t % m);
+  for (auto t : p.loop("s", 1, n * m)) x(t) += x(t - 1);  // runs over the ends of rows
+  EXPECT_FALSE(changes(p.build()));
+}
+
+TEST(FlatLoops, StayWhereTheDivisorIsNoFactor) {
+  ProgramBuilder p("others");
+  auto n = p.size("n"), m = p.size("m"), k = p.size("k");
+  auto x = p.inout<float>("x", {n + m});
+  for (auto t : p.loop("t", n * m)) x(t / (k + 1)) = 1.0f;
+  for (auto t : p.loop("s", m)) x(t / k) = 1.0f;
+  for (auto t : p.loop("r", 1, n * m)) x(t / m) = 1.0f;
+  EXPECT_FALSE(changes(p.build()));
+}
+
 }  // namespace
 }  // namespace loopgrad::poly

@@ -91,7 +91,7 @@ TEST(Analyses, OneLoweringBuildsFewModels) {
   const Built gpu = built_for(backward, gpu_machine());
   EXPECT_LE(gpu.models, 27u);
   EXPECT_LE(gpu.statements, 95u);
-  EXPECT_LE(gpu.questions, 25u);
+  EXPECT_LE(gpu.questions, 28u);  // what has lost its shared sums is asked about again
 }
 
 }  // namespace

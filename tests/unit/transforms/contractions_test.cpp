@@ -30,6 +30,19 @@ std::string refusal(const LoweredProgram& l) {
   return reasons;
 }
 
+TEST(Contractions, SmallOnesThatABandAddsUpOneByOneStayLoops) {
+  ProgramBuilder p("band");
+  auto n = p.size("n");
+  auto s = p.input<float>("s", {4, 8, n, n}), q = p.input<float>("q", {4, 8, n, 32});
+  auto k = p.inout<float>("k", {4, n, 32});
+  for (auto [h, g, i] : p.loop({"h", 4}, {"g", 8}, {"i", n}))
+    for (auto j : p.loop("j", max(0, i - 127), i + 1))
+      for (auto c : p.loop("c", 32)) k(h, j, c) += s(h, g, i, j) * q(h, g, i, c);
+  LoweredProgram l;
+  l.after = shared_passes(p.build().ir(), SumMode::Restructured, l.report, gpu_machine());
+  EXPECT_NE(refusal(l).find("too small to be worth a call each"), std::string::npos);
+}
+
 TEST(Contractions, ProductOfMatricesTakesItsFillAlong) {
   ProgramBuilder p("product");
   auto m = p.size("m"), n = p.size("n"), k = p.size("k");

@@ -253,13 +253,46 @@ class Mapper {
     // A block for each iteration would read elements far apart: worth it only when there are few.
     const std::int64_t enough = inside < own ? most_rows(enough_threads_) : enough_threads_;
     note(s, "rows", fmt::format("a block for each iteration, where there are fewer than {}", enough));
-    if (is_below(total, enough)) return rows(s, nest);
-    note(s, "threads", fmt::format("a thread for each iteration, where there are {} or more", enough));
-    const Stmt both = ir::if_then(at_least(total, enough), thread_kernels(program_, nest, total, shape),
-                                  ir::with_fresh_names(rows(s, nest)));
+    const std::int64_t some = most_rows(enough_threads_);
+    const Expr lone =
+        some < enough ? ir::binary(BinaryOp::And, at_least(total, some), little_to_share(nest)) : ir::bool_const(false);
+    const bool never = ir::as_int(lone) == 0;
+    if (is_below(total, enough) && never) return rows(s, nest);
+    note(s, "threads",
+         fmt::format("a thread for each iteration, where there are {} or more{}", enough,
+                     never ? "" : fmt::format(", or {} with fewer than {} to share in each", some, few_to_share)));
+    const Expr alone = ir::binary(BinaryOp::Or, at_least(total, enough), lone);
+    const Stmt both =
+        ir::if_then(alone, thread_kernels(program_, nest, total, shape), ir::with_fresh_names(rows(s, nest)));
     if (inside <= own) return both;
     const ir::For& x = *nest.loops[best_along_threads(nest.body, nest.loops)];
     return row_tiles(s, nest, total, both, x.upper - x.lower);
+  }
+
+  /// A condition of sizes: false where nothing is known of the loops inside.
+  Expr little_to_share(const Nest& nest) const {
+    Expr extent = inner_extent(nest);
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      const Expr row = loop ? average_row(*loop) : Expr();
+      if (row) extent = extent ? ir::larger(extent, row) : row;
+    });
+    return extent ? ir::binary(BinaryOp::Lt, extent, number(few_to_share)) : ir::bool_const(false);
+  }
+
+  /// The average length of the rows of a CSR structure that the loop goes over the entries of; null for other loops.
+  Expr average_row(const ir::For& loop) const {
+    const auto pointer_of = [](const Expr& bound) {
+      const auto* cast = bound.as<ir::Cast>();
+      const auto* load = (cast ? cast->a : bound).as<ir::Load>();
+      return load ? load->array : ir::Array();
+    };
+    const ir::Array pointer = pointer_of(loop.upper);
+    if (!pointer || pointer_of(loop.lower) != pointer) return {};
+    for (const ir::Fact& fact : program_->facts)
+      if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer && host_knows(fact.upper))
+        return ceil_div(ir::cast(ScalarType::I64, fact.upper), ir::larger(pointer->shape[0] - number(1), number(1)));
+    return {};
   }
 
   /// Where there is little to share in each of many iterations most threads of a block would have nothing to do.
