@@ -234,6 +234,10 @@ class KernelWriter {
     } else if (n.atomic) {
       scope_.state.helpers.insert(Helper::AtomicUpdate);
       const char* const type = storage_cpp_type(n.array->type);
+      const bool extremum = n.op == ReduceOp::Max || n.op == ReduceOp::Min;
+      // An index that is inside of its array notes nothing: then no thread looks at the element that all would share.
+      if (extremum && is_integer(n.array->type))
+        line("if ({} != {})", text(n.value), text(identity_of(n.op, n.array->type)));
       line("atomic_update({}, [&]({} before) -> {} {{ return {}; }});", target, type, type,
            updated_text(n, "before", scope_.state));
     } else if (plain_storage && arithmetic && !n.fused) {

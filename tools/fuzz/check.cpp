@@ -47,10 +47,12 @@ struct Plan {
     budget = mode(25);
     budget_form = modes.below(3);
     budget_bytes = std::int64_t{1} << modes.below(13);
+    bounded_cpu = mode(15);
+    bounded_gpu = mode(25);
   }
   bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
   bool schedule, schedule_backward, false_fact, twice;
-  bool tangent_cpu, tangent_gpu, at_once, budget;
+  bool tangent_cpu, tangent_gpu, at_once, budget, bounded_cpu, bounded_gpu;
   std::int64_t at_once_form, budget_form, budget_bytes;
 };
 
@@ -144,6 +146,33 @@ class Checker {
       one(SumMode::Atomic, Form::Cpu, "atomic for a CPU");
       one(SumMode::Atomic, Form::Gpu, "atomic for a GPU");
     }
+    if (plan_.bounded_cpu) bounded_primal(Form::Cpu);
+    if (plan_.bounded_gpu) bounded_primal(Form::Gpu);
+  }
+
+  /// With a look at every index. Programs leave no array, so that there is nothing to note.
+  void bounded_primal(Form form) {
+    if (is_late()) return;
+    stage_ = fmt::format("primal{}, every index looked at", label(form));
+    tried("check: " + stage_);
+    note_left_out(form);
+    const ir::Program program = formed(case_.program.ir(), form, case_.sizes,
+                                       {.bounded = transforms::Bounded::Accesses, .skip = case_.left_out});
+    Arrays arrays = copy_of(reference_.inputs());
+    std::vector<std::string> records;
+    for (const ir::Array& array : program.arrays) {
+      if (ir::find_array(case_.program.ir(), array->name)) continue;
+      records.push_back(array->name);
+      HostArray& record =
+          arrays.emplace(array->name, HostArray(ScalarType::I64, backend::shape_of(array, {}))).first->second;
+      for (std::int64_t i = 0; i < record.size(); ++i) record.set(i, double(transforms::nothing_recorded));
+    }
+    run(program, arrays, case_.sizes, {.seed = case_.seed + 7});
+    reference_.expect_outputs(arrays);
+    for (const std::string& name : records)
+      for (std::int64_t i = 0; name.starts_with("indices") && i < arrays.at(name).size(); ++i)
+        if (arrays.at(name).get(i) != double(transforms::nothing_recorded))
+          throw Disagreement(fmt::format("'{}[{}]' notes an index that is inside of its array", name, i));
   }
 
   void scheduled_primal() {

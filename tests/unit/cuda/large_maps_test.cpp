@@ -43,6 +43,30 @@ TEST(Lockstep, LoadsOfAllIterationsComeBeforeTheirStores) {
   for (const std::int64_t n_value : {2, 3, 6, 9}) expect_same_results(result, {{"n", n_value}, {"T", 2}});
 }
 
+TEST(Lockstep, NotesOfIndicesStayAtomic) {
+  ProgramBuilder p("look_up");
+  auto n = p.size("n"), k = p.size("k");
+  auto knot = p.input<double>("knot", {k}), x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto at = p.scalar<std::int64_t>("at");
+    at = -1;
+    for (auto q : p.loop("q", 0, k)) p.when(knot(q) <= x(i), [&] { at = q; });
+    y(i) = knot(at);
+  }
+  const Program program = p.build();
+  Report report;
+  const ir::Program mapped =
+      lower_for(program.ir(), {.machine = small_gpu(1), .bounded = Bounded::Accesses, .threads_per_block = 32}, report)
+          .program;
+  const std::string text = ir::print(mapped.body);
+  EXPECT_NE(text.find("local i64 at[4]"), std::string::npos) << text;
+  EXPECT_NE(text.find("indices[0] max= (atomic)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("indices_new"), std::string::npos)
+      << "another thread's note may come between a load and a store\n"
+      << text;
+}
+
 TEST(Lockstep, LoopsOfDifferentLengthsStayApart) {
   ProgramBuilder p("triangle");
   auto n = p.size("n");

@@ -165,12 +165,13 @@ class Distributor {
   const SourceLocation location_;
 };
 
-/// What is stored to an array that its statement loads too gets its value first.
+/// What is stored to an array that its statement loads too gets its value first, but for atomic sums: others may add
+/// between a load and a store.
 Stmt with_values_first(const Stmt& body) {
   return ir::rewrite(body, {}, [](const Stmt& s) -> std::optional<Stmt> {
     const auto* assign = s.as<ir::Assign>();
     const auto* sum = s.as<ir::Reduce>();
-    const bool loads = assign ? uses(assign->value, assign->array) : sum != nullptr;
+    const bool loads = assign ? uses(assign->value, assign->array) : sum && !sum->atomic;
     const ir::Array array = assign ? assign->array : sum ? sum->array : ir::Array();
     const std::vector<Expr> indices = assign ? assign->indices : sum ? sum->indices : std::vector<Expr>();
     if (!loads || indices.empty()) return std::nullopt;
