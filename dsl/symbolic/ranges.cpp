@@ -33,13 +33,14 @@ std::optional<Range> product(const Range& a, const Range& b, const RangeContext&
   return std::nullopt;
 }
 
-std::optional<Range> range_of_binary(const Binary& n, const RangeContext& context) {
-  const auto a = range_of(n.a, context), b = range_of(n.b, context);
+std::optional<Range> range_of_arithmetic(const Binary& n, const RangeContext& context) {
+  const auto b = range_of(n.b, context);
   if (!b) return std::nullopt;
   if (n.op == BinaryOp::Mod) {  // needs no bounds of the dividend
     const bool positive = equal(b->lowest, b->highest) && surely_non_negative(b->lowest, context);
     return positive ? std::optional(Range{int_const(0), b->highest - int_const(1)}) : std::nullopt;
   }
+  const auto a = range_of(n.a, context);
   if (!a) return std::nullopt;
   switch (n.op) {
     case BinaryOp::Add: return Range{a->lowest + b->lowest, a->highest + b->highest};
@@ -49,8 +50,6 @@ std::optional<Range> range_of_binary(const Binary& n, const RangeContext& contex
         if (r) return r;
       return constant_product(*a, *b);
     }
-    case BinaryOp::Min: return Range{smaller(a->lowest, b->lowest), smaller(a->highest, b->highest)};
-    case BinaryOp::Max: return Range{larger(a->lowest, b->lowest), larger(a->highest, b->highest)};
     case BinaryOp::FloorDiv: {
       const auto c = as_int(b->lowest);
       if (!c || *c <= 0 || !equal(b->lowest, b->highest)) return std::nullopt;
@@ -58,6 +57,33 @@ std::optional<Range> range_of_binary(const Binary& n, const RangeContext& contex
     }
     default: return std::nullopt;
   }
+}
+
+/// Bounds of which either may be missing: null. Only what gives one of its operands has such: what has no upper bound
+/// may be so large that a sum of it wraps around.
+struct Ends {
+  Expr lowest, highest;
+};
+
+Ends ends_of(const Expr& e, const RangeContext& context);
+
+template <class F>
+Expr of_both(const Expr& a, const Expr& b, F&& f) {
+  return a && b ? f(a, b) : Expr();
+}
+template <class F>
+Expr of_either(const Expr& a, const Expr& b, F&& f) {
+  return a && b ? f(a, b) : a ? a : b;
+}
+
+Ends ends_of_binary(const Binary& n, const RangeContext& context) {
+  if (n.op != BinaryOp::Min && n.op != BinaryOp::Max) {
+    const auto range = range_of_arithmetic(n, context);
+    return range ? Ends{range->lowest, range->highest} : Ends();
+  }
+  const Ends a = ends_of(n.a, context), b = ends_of(n.b, context);
+  if (n.op == BinaryOp::Min) return {of_both(a.lowest, b.lowest, smaller), of_either(a.highest, b.highest, smaller)};
+  return {of_either(a.lowest, b.lowest, larger), of_both(a.highest, b.highest, larger)};
 }
 
 }  // namespace
@@ -101,41 +127,56 @@ bool surely_non_negative(const Expr& e, const RangeContext& context) {
          surely_non_negative(b->a, context) && surely_non_negative(b->b, context);
 }
 
-std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
-  using Result = std::optional<Range>;
+namespace {
+
+Ends ends_of_leaf(const Expr& e, const RangeContext& context) {
+  const auto found = context.leaf ? context.leaf(e) : std::nullopt;
+  if (!found) return {};
   // Bounds are numbers of 64 bits, whatever the type of what is read.
-  const auto leaf = [&]() -> Result {
-    const Result found = context.leaf ? context.leaf(e) : Result();
-    if (!found) return found;
-    const auto wide = [](const Expr& bound) {
-      return bound.type() == ScalarType::I64 ? bound : cast(ScalarType::I64, bound);
-    };
-    return Range{wide(found->lowest), wide(found->highest)};
+  const auto wide = [](const Expr& bound) {
+    return bound.type() == ScalarType::I64 ? bound : cast(ScalarType::I64, bound);
   };
+  return {wide(found->lowest), wide(found->highest)};
+}
+
+Ends ends_of_cast(const Cast& n, const RangeContext& context) {
+  if (!is_integer(n.a.type())) return {};
+  const Ends a = ends_of(n.a, context);
+  const bool is_narrower = bytes_of(n.type) < bytes_of(n.a.type());  // what has no end may go on at the other one
+  return is_narrower && !(a.lowest && a.highest) ? Ends() : a;
+}
+
+Ends ends_of(const Expr& e, const RangeContext& context) {
   return visit(e, overloaded{
                       [&](const IntConst& n) {
                         const Expr c = int_const(n.value);
-                        return Result(Range{c, c});
+                        return Ends{c, c};
                       },
                       [&](const Var& n) {
                         const auto it = context.variables.find(n.symbol);
-                        if (it != context.variables.end()) return Result(it->second);
-                        return leaf();
+                        if (it != context.variables.end()) return Ends{it->second.lowest, it->second.highest};
+                        return ends_of_leaf(e, context);
                       },
-                      [&](const Load&) { return leaf(); },
+                      [&](const Load&) { return ends_of_leaf(e, context); },
                       [&](const Unary& n) {
-                        const auto a = n.op == UnaryOp::Neg ? range_of(n.a, context) : Result();
-                        return a ? Result(Range{-a->highest, -a->lowest}) : Result();
+                        const auto a = n.op == UnaryOp::Neg ? range_of(n.a, context) : std::nullopt;
+                        return a ? Ends{-a->highest, -a->lowest} : Ends();
                       },
-                      [&](const Binary& n) { return may_wrap(e) ? Result() : range_of_binary(n, context); },
+                      [&](const Binary& n) { return may_wrap(e) ? Ends() : ends_of_binary(n, context); },
                       [&](const Select& n) {
-                        const auto a = range_of(n.a, context), b = range_of(n.b, context);
-                        if (!a || !b) return Result();
-                        return Result(Range{smaller(a->lowest, b->lowest), larger(a->highest, b->highest)});
+                        const Ends a = ends_of(n.a, context), b = ends_of(n.b, context);
+                        return Ends{of_both(a.lowest, b.lowest, smaller), of_both(a.highest, b.highest, larger)};
                       },
-                      [&](const Cast& n) { return is_integer(n.a.type()) ? range_of(n.a, context) : Result(); },
-                      [&](const auto&) { return Result(); },
+                      [&](const Cast& n) { return ends_of_cast(n, context); },
+                      [&](const auto&) { return Ends(); },
                   });
+}
+
+}  // namespace
+
+std::optional<Range> range_of(const Expr& e, const RangeContext& context) {
+  const Ends ends = ends_of(e, context);
+  return ends.lowest && ends.highest ? std::optional(Range{ends.lowest, ends.highest}) : std::nullopt;
 }
 
 std::optional<Expr> highest_of(const Expr& e, const RangeContext& context) {

@@ -6,6 +6,7 @@
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace loopgrad::transforms {
@@ -49,6 +50,13 @@ void IndexRanges::enter(const ir::For& loop) {
   const auto behind = ir::highest_of(loop.upper, context_);
   if (lower && behind) context_.variables[loop.iterator] = {lower->lowest, least(*behind) - ir::int_const(1)};
   if (is_from_data(loop.lower) || is_from_data(loop.upper)) from_data_.insert(loop.iterator);
+}
+
+void IndexRanges::begin_trip(const Stmt& loop) {
+  const auto* n = loop.as<ir::For>();
+  const auto known = n ? context_.variables.find(n->iterator) : context_.variables.end();
+  trips_.push_back(known == context_.variables.end() ? ir::int_const(0)
+                                                     : simplify_indices(known->second.highest - known->second.lowest));
 }
 
 std::optional<ir::Range> IndexRanges::range_of_leaf(const Expr& leaf) const {
@@ -142,10 +150,28 @@ Expr IndexRanges::least(const Expr& e) const {
   return is_surely_not_negative(a - b) ? b : e;
 }
 
+/// As is_surely_not_negative, in the trips that loops around are known to make.
+bool IndexRanges::is_not_negative_here(const Expr& e) const {
+  return is_surely_not_negative(e) || std::any_of(trips_.begin(), trips_.end(),
+                                                  [&](const Expr& apart) { return is_surely_not_negative(e - apart); });
+}
+
 bool IndexRanges::stays_within(const Expr& index, const Expr& extent) const {
   const auto range = ir::range_of(index, context_);
-  return range && is_surely_not_negative(range->lowest) &&
-         is_surely_not_negative(extent - ir::int_const(1) - range->highest);
+  if (!range) return false;
+  const std::function<bool(const Expr&)> is_low = [&](const Expr& highest) {
+    const auto* n = highest.as<ir::Binary>();
+    if (n && n->op == BinaryOp::Max) return is_low(n->a) && is_low(n->b);
+    if (n && n->op == BinaryOp::Min && (is_low(n->a) || is_low(n->b))) return true;
+    return is_not_negative_here(extent - ir::int_const(1) - highest);
+  };
+  const std::function<bool(const Expr&)> is_high = [&](const Expr& lowest) {
+    const auto* n = lowest.as<ir::Binary>();
+    if (n && n->op == BinaryOp::Max && (is_high(n->a) || is_high(n->b))) return true;
+    if (n && n->op == BinaryOp::Min) return is_high(n->a) && is_high(n->b);
+    return is_not_negative_here(lowest);
+  };
+  return is_high(range->lowest) && is_low(range->highest);
 }
 
 Expr IndexRanges::beyond(const Expr& index, const Expr& extent) const {
@@ -191,9 +217,11 @@ class Finder {
           s, [&](const Array& array, const std::vector<Expr>& indices) { access(array, indices, {}, where_, false); });
       enter(s);
     }
+    ranges_.begin_trip(s);
     ir::visit(s, [&](const auto& node) {
       ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { statement(child); }});
     });
+    ranges_.end_trip();
     around_.pop_back();
   }
   void enter(const Stmt& s) {

@@ -33,6 +33,9 @@ class IndexRanges {
   /// To be called for each loop before the statements in it.
   void enter(const ir::Stmt& loop);
   void enter(const ir::For& loop);
+  /// Between these two, the loop that was entered makes a trip: its first and last one have their order.
+  void begin_trip(const ir::Stmt& loop);
+  void end_trip() { trips_.pop_back(); }
   /// Whether data decide: a load, or an iterator with such bounds. Tape arrays hold trip counts of bounded loops.
   bool is_from_data(const ir::Expr& index) const;
   /// In sizes; nullopt where nothing bounds it.
@@ -45,11 +48,13 @@ class IndexRanges {
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
   void find_names(const ir::Program& program);
   bool is_surely_not_negative(const ir::Expr& e) const;
+  bool is_not_negative_here(const ir::Expr& e) const;
   ir::Expr least(const ir::Expr& e) const;
 
   const ir::Program& program_;
   ir::RangeContext context_;
   std::set<ir::Symbol> from_data_;
+  std::vector<ir::Expr> trips_;  // how far the last trip of each loop around is from the first one: not negative
   std::set<ir::Array> written_;
   std::map<ir::Array, ir::Expr> names_;  // scalars with one assignment, and what they are assigned
   mutable std::set<ir::Array> asked_;    // scalars whose range is being found

@@ -157,6 +157,43 @@ TEST(BoundAccesses, LeavesWhatStaysInRange) {
   EXPECT_TRUE(record.sites.empty());
 }
 
+TEST(BoundAccesses, LeavesWhatAMinimumInsideALoopBringsIntoRange) {
+  const Program program = program_of(R"(
+    program p(n)
+      inout  f32 x[n]
+      inout  f32 h[n]
+  )",
+                                     R"(
+    for i in 0..n:
+      local i64 low
+      local i64 high
+      low = max(0, min(n - 1, i64(x[i])))
+      high = min(n - 1, low + 1)
+      h[high] += x[low]
+  )");
+  Record record;
+  const Program bounded = bound_accesses(program, true, record);
+  EXPECT_EQ(ir::print(bounded), ir::print(program)) << "the loop makes a trip, so that n - 1 is not negative";
+}
+
+TEST(BoundAccesses, LooksAtWhatMayHaveWrappedBeforeItsMinimum) {
+  const auto sites = [](const std::string& low) {
+    const Program program = program_of(R"(
+      program p(n)
+        inout  f32 x[n]
+        inout  f32 h[n]
+    )",
+                                       "for i in 0..n:\n  local i64 low\n  low = " + low + "\n  h[low] += 1\n");
+    Record record;
+    bound_accesses(program, true, record);
+    return record.sites.size();
+  };
+  EXPECT_EQ(sites("min(n - 1, max(0, i64(x[i])))"), 0u);
+  EXPECT_EQ(sites("min(n - 1, max(0, i64(x[i])) + 1)"), 1u) << "2^63 - 1 and one more is negative";
+  EXPECT_EQ(sites("min(n - 1, i64(i32(max(0, i64(x[i])))))"), 1u) << "2^31 is no i32";
+  EXPECT_EQ(sites("min(n - 2, max(0, i64(x[i])))"), 1u) << "one trip says nothing about two";
+}
+
 TEST(BoundTrips, CutsOffWhatWasNotPromised) {
   const Program program = program_of(R"(
     program p(n)
