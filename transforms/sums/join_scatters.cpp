@@ -16,7 +16,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::size_t most_joined = 32;
+constexpr std::size_t most_joined = 32, longest_run = 256;
 
 /// An expression with other operands.
 class WithOperands final : public ir::Rewriter {
@@ -250,24 +250,50 @@ class Parts {
   std::vector<ir::Substitution> names_;
 };
 
+/// Neighbours with equal loops from `first` on, in any order the same.
+std::vector<Part> run_of(const ir::Program& program, const std::vector<Stmt>& body, std::size_t first) {
+  std::vector<Part> run;
+  for (std::size_t next = first; next < body.size() && run.size() < longest_run; ++next) {
+    auto part = part_of(program, body[next]);
+    if (!part || (!run.empty() && !same_loops(run[0], *part))) break;
+    if (!std::all_of(run.begin(), run.end(),
+                     [&](const Part& other) { return are_independent(other.scatter, part->scatter); }))
+      break;
+    run.push_back(std::move(*part));
+  }
+  return run;
+}
+
+/// By the array that they add to, each of the run's parts, in the order of the first of them.
+std::vector<std::vector<std::size_t>> by_target(const std::vector<Part>& run) {
+  std::vector<std::vector<std::size_t>> result;
+  for (std::size_t k = 0; k < run.size(); ++k) {
+    const auto found = std::find_if(result.begin(), result.end(), [&](const std::vector<std::size_t>& all) {
+      return all.size() < most_joined && same_sums(*run[all[0]].scatter.sum, *run[k].scatter.sum);
+    });
+    if (found == result.end()) result.push_back({k});
+    else found->push_back(k);
+  }
+  return result;
+}
+
 std::vector<Stmt> with_joined(const ir::Program& program, const std::vector<Stmt>& body) {
   std::vector<Stmt> result;
   for (std::size_t k = 0; k < body.size();) {
-    std::vector<Part> parts;
-    for (std::size_t next = k; next < body.size() && parts.size() < most_joined; ++next) {
-      auto part = part_of(program, body[next]);
-      if (!part) break;
-      if (!parts.empty() && (!same_sums(*parts[0].scatter.sum, *part->scatter.sum) || !same_loops(parts[0], *part)))
-        break;
-      parts.push_back(std::move(*part));
+    const std::vector<Part> run = run_of(program, body, k);
+    if (run.size() < 2) {
+      result.push_back(body[k++]);
+      continue;
     }
-    const std::size_t count = std::max<std::size_t>(parts.size(), 1);
-    std::vector<Stmt> nests = count > 1 ? Parts(std::move(parts)).nests(program) : std::vector<Stmt>();
-    if (nests.empty())
-      nests.assign(body.begin() + static_cast<std::ptrdiff_t>(k),
-                   body.begin() + static_cast<std::ptrdiff_t>(k + count));
-    result.insert(result.end(), nests.begin(), nests.end());
-    k += count;
+    for (const std::vector<std::size_t>& numbers : by_target(run)) {
+      std::vector<Part> parts;
+      for (const std::size_t number : numbers) parts.push_back(run[number]);
+      std::vector<Stmt> nests = numbers.size() > 1 ? Parts(std::move(parts)).nests(program) : std::vector<Stmt>();
+      if (nests.empty())
+        for (const std::size_t number : numbers) nests.push_back(body[k + number]);
+      result.insert(result.end(), nests.begin(), nests.end());
+    }
+    k += run.size();
   }
   return result;
 }

@@ -8,9 +8,10 @@
 //       f[ends[e, 1], c] += l[e]*d[e, c]
 //
 // Neighbouring nests with equal loops, each one scatter (scatters.h) into the same array by the plan `segments`, become
-// one nest with a short loop over the sums, where these differ in indices of the key alone. Where the terms and indices
-// of the sums differ, they are computed from the loop's iterator (`by_number`). Sums into the same elements are terms
-// of one instance: those with as many terms are joined.
+// one nest with a short loop over the sums, where these differ in indices of the key alone. Sums into other arrays may
+// stand between them, as those of a cell's mass between those of its momentum. Where the terms and indices of the sums
+// differ, they are computed from the loop's iterator (`by_number`). Sums into the same elements are terms of one
+// instance: those with as many terms are joined.
 //
 // Requires: parallel loops are marked. Guarantees: the same terms for every element; their order follows from the
 // program. Leaves alone: nests whose instances run in parallel as they are, nests between which something else stands;

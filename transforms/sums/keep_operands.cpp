@@ -71,4 +71,16 @@ std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
   return KeptOperands{replace(nest, sum, copies.around(result)), result};
 }
 
+NamedTerm with_named_term(const Stmt& sum) {
+  const ir::Reduce& node = *sum.as<ir::Reduce>();
+  const Array term =
+      ir::make_array(node.array->name + "_term", node.value.type(), {}, ir::ArrayRole::Local, node.location);
+  ir::Reduce next = node;
+  next.value = ir::load(term, {});
+  next.fused = false;
+  const Stmt named(std::make_shared<ir::Reduce>(std::move(next)));
+  const Stmt set = ir::assign(term, {}, node.value, node.location);
+  return {ir::allocate(term, ir::block({set, named}), node.location), named, term};
+}
+
 }  // namespace loopgrad::transforms

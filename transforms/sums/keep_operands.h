@@ -25,4 +25,11 @@ struct KeptOperands {
 /// nullopt where `sum`, a Reduce of the nest, reads nothing that another statement of the nest stores.
 std::optional<KeptOperands> keep_operands(const ir::Stmt& nest, const ir::Stmt& sum);
 
+/// A sum, and the statement that stands for it: the term gets a name of its own, which the sum reads.
+struct NamedTerm {
+  ir::Stmt statement, sum;
+  ir::Array term;
+};
+NamedTerm with_named_term(const ir::Stmt& sum);
+
 }  // namespace loopgrad::transforms

@@ -33,6 +33,7 @@ class Planner {
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     const bool all = std::all_of(groups_.begin(), groups_.end(), [](const SumGroup& g) { return g.is_apart(); });
     if (!all) nest_.give_back_locals();
+    nest_.keep_terms_of_segments();
   }
 
  private:

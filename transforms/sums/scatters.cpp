@@ -328,6 +328,15 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   return planned ? scatter_form(program, nest) : std::nullopt;
 }
 
+bool are_independent(const Scatter& a, const Scatter& b) {
+  if (a.sum->array == b.sum->array) return a.sum->op == b.sum->op;
+  const auto reads = [](const Scatter& s, const ir::Array& array) {
+    const auto in_bounds = [&](const ir::For* loop) { return uses(loop->lower, array) || uses(loop->upper, array); };
+    return uses(s.leaf, array) || std::any_of(s.sequential.begin(), s.sequential.end(), in_bounds);
+  };
+  return !reads(a, b.sum->array) && !reads(b, a.sum->array);
+}
+
 namespace {
 
 template <class Condition>

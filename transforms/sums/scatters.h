@@ -70,6 +70,8 @@ struct Scatter {
 std::optional<Scatter> scatter_form(const ir::Program& program, const ir::Stmt& nest);
 /// The same where the plan says that the sum is done by segments.
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);
+/// Whether two scatters may be done in any order: none reads what the other one adds to, nor adds to it in another way.
+bool are_independent(const Scatter& a, const Scatter& b);
 
 /// Sums into elements that data choose, but those into arrays that restructure_sums has made (partial results): what
 /// the plan tells the mapping.

@@ -2,9 +2,11 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/ranges.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::transforms {
 
@@ -18,46 +20,84 @@ namespace {
 
 class SegmentSums : OrderBuilder {
  public:
-  SegmentSums(const Scatter& scatter, const SortedIterations& sorted, std::int64_t piece)
-      : OrderBuilder(scatter.leaf->location), s_(scatter), sorted_(sorted), piece_(piece) {
+  SegmentSums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece)
+      : OrderBuilder(all[0].leaf->location), all_(all), first_(all[0]), sorted_(sorted), piece_(piece) {
     pieces_ = ceil_div(sorted.count, number(piece));
-    std::vector<Expr> shape = without_key(s_.sum->array->shape);
-    shape.insert(shape.begin(), {number(2), pieces_});
-    parts_ = ir::make_array(s_.sum->array->name + "_part", value_type(s_.sum->array->type), shape, ir::ArrayRole::Local,
-                            where_);
+    for (const Scatter& scatter : all) {
+      const Array& target = scatter.sum->array;
+      std::vector<Expr> shape = without_key(scatter, target->shape);
+      shape.insert(shape.begin(), {number(2), pieces_});
+      parts_.push_back(
+          ir::make_array(target->name + "_part", value_type(target->type), shape, ir::ArrayRole::Local, where_));
+      names_.push_back(*same_rows(first_, scatter));
+    }
   }
 
-  Stmt code() const { return ir::allocate(parts_, ir::block({parts(), sums()}), where_); }
+  Stmt code() const {
+    Stmt result = ir::block({parts(), sums()});
+    for (auto array = parts_.rbegin(); array != parts_.rend(); ++array) result = ir::allocate(*array, result, where_);
+    return result;
+  }
 
  private:
-  std::vector<Expr> without_key(std::vector<Expr> list) const {
-    for (std::size_t k = s_.dims.size(); k-- > 0;) list.erase(list.begin() + static_cast<std::ptrdiff_t>(s_.dims[k]));
+  using Totals = std::vector<Array>;  // one for each sum
+  using Places = std::vector<Expr>;
+
+  static std::vector<Expr> without_key(const Scatter& scatter, std::vector<Expr> list) {
+    for (std::size_t k = scatter.dims.size(); k-- > 0;)
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(scatter.dims[k]));
     return list;
   }
-  /// total = none; total op= each of the positions.
-  Stmt over(const Array& total, const Expr& lower, const Expr& upper, const std::vector<Expr>& target) const {
-    const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
-      const Stmt one = s_.sum_into(target, sorted_.instance_at(slot));
-      return ir::with_fresh_names(ir::rewrite(one, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-        const auto* sum = s.as<ir::Reduce>();
-        return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
-      }));
+
+  /// f(number of the sum, its total), for all of them, with rows that are those of the first.
+  template <class F>
+  Stmt for_each_sum(const Totals& totals, F&& f) const {
+    std::vector<Stmt> result;
+    for (std::size_t k = 0; k < all_.size(); ++k) result.push_back(ir::substitute(f(k, totals[k]), names_[k]));
+    return ir::block(std::move(result));
+  }
+
+  Stmt with_totals(const std::function<Stmt(const Totals&)>& body) const {
+    Totals totals;
+    for (const Array& part : parts_)
+      totals.push_back(ir::make_array("total", part->type, {}, ir::ArrayRole::Local, where_));
+    Stmt result = body(totals);
+    for (auto total = totals.rbegin(); total != totals.rend(); ++total) result = ir::allocate(*total, result, where_);
+    return result;
+  }
+
+  /// Each total = none; total op= each of the positions.
+  Stmt over(const Totals& totals, const Expr& lower, const Expr& upper, const Places& target) const {
+    const Stmt none = for_each_sum(totals, [&](std::size_t k, const Array& total) {
+      return set(total, {}, ir::identity_of(all_[k].sum->op, total->type));
     });
-    return ir::block({set(total, {}, ir::identity_of(s_.sum->op, total->type)), each});
+    const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
+      return for_each_sum(totals, [&](std::size_t k, const Array& total) {
+        const Stmt one = all_[k].sum_into(target, sorted_.instance_at(slot));
+        return ir::with_fresh_names(ir::rewrite(one, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+          const auto* sum = s.as<ir::Reduce>();
+          return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
+        }));
+      });
+    });
+    return ir::block({none, each});
   }
-  Stmt add(const Array& array, std::vector<Expr> indices, const Expr& value) const {
-    return ir::reduce(array, std::move(indices), s_.sum->op, value, where_);
+  Stmt add(std::size_t k, const Array& array, std::vector<Expr> indices, const Expr& value) const {
+    return ir::reduce(array, std::move(indices), all_[k].sum->op, value, where_);
   }
-  Array total() const { return ir::make_array("total", parts_->type, {}, ir::ArrayRole::Local, where_); }
-  std::vector<Expr> part(int which, const Expr& piece) const {
-    std::vector<Expr> indices = without_key(s_.sum->indices);
+  std::vector<Expr> part(std::size_t k, int which, const Expr& piece) const {
+    std::vector<Expr> indices = without_key(all_[k], all_[k].sum->indices);
     indices.insert(indices.begin(), {number(which), piece});
     return indices;
   }
+  Expr part_value(std::size_t k, int which, const Expr& piece) const {
+    return ir::load(parts_[k], part(k, which, piece), where_);
+  }
   Stmt around_all(const Stmt& body) const {
     Stmt row;
-    if (s_.outer.size() == 1 && s_.inner.size() == 1) row = whole_loop(*s_.outer[0], *s_.inner[0], body);
-    return row ? row : around(s_.outer, around(s_.inner, body));
+    if (first_.outer.size() == 1 && first_.inner.size() == 1)
+      row = whole_loop(*first_.outer[0], *first_.inner[0], body);
+    return row ? row : around(first_.outer, around(first_.inner, body));
   }
   Expr is_long(const Expr& target) const {
     return less(number(piece_), at(sorted_.end, target) - at(sorted_.begin, target));
@@ -70,10 +110,13 @@ class SegmentSums : OrderBuilder {
       const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.count);
       const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
       const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
-        const Array sum = total();
-        const Stmt all =
-            ir::block({over(sum, lower, upper, s_.places_of(target)), set(parts_, part(which, c), ir::load(sum, {}))});
-        return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), ir::allocate(sum, all, where_)));
+        const Stmt all = with_totals([&](const Totals& totals) {
+          const Stmt stores = for_each_sum(totals, [&](std::size_t k, const Array& total) {
+            return set(parts_[k], part(k, which, c), ir::load(total, {}));
+          });
+          return ir::block({over(totals, lower, upper, first_.places_of(target)), stores});
+        });
+        return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), all));
       };
       const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
       const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.begin, tail), end));
@@ -82,34 +125,65 @@ class SegmentSums : OrderBuilder {
   }
 
   Stmt sums() const {
-    return s_.over_targets([&](const std::vector<Expr>& places, const Expr& t) {
-      const Expr begin = at(sorted_.begin, t), end = at(sorted_.end, t), piece = div(begin, number(piece_));
-      std::vector<Expr> indices = s_.sum->indices;
-      for (std::size_t k = 0; k < s_.dims.size(); ++k) indices[s_.dims[k]] = places[k];
-      const Array sum = total();
-      const auto of_part = [&](int which, const Expr& c) { return ir::load(parts_, part(which, c), where_); };
-      const Stmt begun = ir::if_then(ir::binary(BinaryOp::Eq, begin, piece * number(piece_)),
-                                     set(sum, {}, of_part(0, piece)), set(sum, {}, of_part(1, piece)));
-      const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
-                               LoopMode::Forward, [&](const Expr& c) { return add(sum, {}, of_part(0, c)); });
-      const Stmt found = ir::if_then(is_long(t), ir::block({begun, others}), over(sum, begin, end, places));
-      // Elements that nothing is added to may have no value yet.
-      const Stmt all = ir::block({found, add(s_.sum->array, indices, ir::load(sum, {}))});
-      return around_all(ir::if_then(less(begin, end), ir::allocate(sum, all, where_)));
+    return first_.over_targets([&](const Places& places, const Expr& t) {
+      const Stmt all = with_totals([&](const Totals& totals) {
+        // Elements that nothing is added to may have no value yet.
+        return ir::block({found(totals, places, t), for_each_sum(totals, [&](std::size_t k, const Array& total) {
+                            std::vector<Expr> indices = all_[k].sum->indices;
+                            for (std::size_t d = 0; d < first_.dims.size(); ++d) indices[all_[k].dims[d]] = places[d];
+                            return add(k, all_[k].sum->array, indices, ir::load(total, {}));
+                          })});
+      });
+      return around_all(ir::if_then(less(at(sorted_.begin, t), at(sorted_.end, t)), all));
     });
   }
 
-  const Scatter& s_;
+  /// The totals of a target: of its parts, or of its positions.
+  Stmt found(const Totals& totals, const Places& places, const Expr& t) const {
+    const Expr begin = at(sorted_.begin, t), end = at(sorted_.end, t), piece = div(begin, number(piece_));
+    const auto begun = [&](int which) {
+      return for_each_sum(
+          totals, [&](std::size_t k, const Array& total) { return set(total, {}, part_value(k, which, piece)); });
+    };
+    const Stmt first_part = ir::if_then(ir::binary(BinaryOp::Eq, begin, piece * number(piece_)), begun(0), begun(1));
+    const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
+                             LoopMode::Forward, [&](const Expr& c) {
+                               return for_each_sum(totals, [&](std::size_t k, const Array& total) {
+                                 return add(k, total, {}, part_value(k, 0, c));
+                               });
+                             });
+    return ir::if_then(is_long(t), ir::block({first_part, others}), over(totals, begin, end, places));
+  }
+
+  const std::vector<Scatter>& all_;
+  const Scatter& first_;
   const SortedIterations& sorted_;
   const std::int64_t piece_;
   Expr pieces_;
-  Array parts_;  // of long segments
+  std::vector<Array> parts_;             // of long segments, for each sum
+  std::vector<ir::Substitution> names_;  // of rows, for each sum
 };
 
 }  // namespace
 
-Stmt segment_sums(const Scatter& scatter, const SortedIterations& sorted, std::int64_t piece) {
-  return SegmentSums(scatter, sorted, piece).code();
+std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& scatter) {
+  ir::Substitution names;
+  for (const Loops Scatter::*rows : {&Scatter::outer, &Scatter::inner}) {
+    const Loops &mine = like.*rows, &its = scatter.*rows;
+    if (mine.size() != its.size()) return std::nullopt;
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      const bool same = mine[k]->mode == its[k]->mode &&
+                        ir::equal(mine[k]->lower, ir::substitute(its[k]->lower, names)) &&
+                        ir::equal(mine[k]->upper, ir::substitute(its[k]->upper, names));
+      if (!same) return std::nullopt;
+      names[its[k]->iterator] = ir::var(mine[k]->iterator);
+    }
+  }
+  return names;
+}
+
+Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece) {
+  return SegmentSums(all, sorted, piece).code();
 }
 
 }  // namespace loopgrad::transforms

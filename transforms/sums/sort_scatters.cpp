@@ -29,7 +29,8 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t least_pieces = 8;  // of iterations in order, below which one thread has done them sooner
+constexpr std::size_t most_together = 16;  // sums that are in registers at once
+constexpr std::int64_t least_pieces = 8;   // of iterations in order, below which one thread has done them sooner
 
 /// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
 /// as nothing changes the targets.
@@ -43,6 +44,12 @@ struct Scope {
   std::set<Array> written;               // by the present statement
   std::vector<Stmt> before;              // sorts that it needs
   std::vector<Sort> sorts;
+};
+
+/// Neighbours that are summed up together: nests, and what they are.
+struct Run {
+  std::vector<Stmt> nests;
+  std::vector<Scatter> scatters;
 };
 
 std::vector<std::string> texts_of(const std::vector<Expr>& list) {
@@ -91,11 +98,21 @@ class Sorter {
       return ir::allocate(local->array, statements(local->body), local->location);
     if (const auto* block = s.as<ir::Block>()) {
       std::vector<Stmt> body;
-      for (const Stmt& child : block->body) body.push_back(statements(child));
+      for (std::size_t k = 0; k < block->body.size();) {
+        const Run run = run_of(block->body, k);
+        body.push_back(run.nests.size() > 1 ? statement(ir::block(run.nests), [&] { return by_segments(run); })
+                                            : statements(block->body[k]));
+        k += std::max<std::size_t>(run.nests.size(), 1);
+      }
       return ir::block(std::move(body));
     }
+    return statement(s, [&] { return inside(s); });
+  }
+
+  /// One of the present scope.
+  Stmt statement(const Stmt& s, const std::function<Stmt()>& rewritten) {
     scopes_.back().written = stored_in(s);
-    const Stmt result = inside(s);
+    const Stmt result = rewritten();
     Scope& here = scopes_.back();
     for (Scope::Sort& sort : here.sorts)
       for (const Array& array : sort.loads) sort.is_live &= !here.written.count(array);
@@ -167,14 +184,37 @@ class Sorter {
   }
 
   /// By sorted segments, where the numbers fit and the nest is not parallel enough as it is.
-  Stmt where_it_fits(const Stmt& nest, const Scatter& scatter, const SortedIterations& sorted,
-                     const Stmt& by_sort) const {
-    const Stmt result =
-        ir::if_then(sorted.fits(), by_sort, owned_scatter(program_, nest).value_or(nest), nest->location);
-    if (!scatter.is_shared_out) return ir::with_fresh_names(result);
+  Stmt where_it_fits(const Run& run, const SortedIterations& sorted, const Stmt& by_sort) const {
+    std::vector<Stmt> owned;
+    for (const Stmt& nest : run.nests) owned.push_back(owned_scatter(program_, nest).value_or(nest));
+    const Stmt& nest = run.nests[0];
+    const Stmt result = ir::if_then(sorted.fits(), by_sort, ir::block(std::move(owned)), nest->location);
+    if (!run.scatters[0].is_shared_out) return ir::with_fresh_names(result);
     const auto& loop = *nest.as<ir::For>();
     return ir::if_then(at_least(loop.upper - loop.lower, many_threads_), nest, ir::with_fresh_names(result),
                        nest->location);
+  }
+
+  /// From `first` on, the scatters that one order serves and that may be done in any order.
+  Run run_of(const std::vector<Stmt>& body, std::size_t first) const {
+    Run run;
+    std::optional<SortedIterations> sorted;
+    for (std::size_t k = first; k < body.size() && run.nests.size() < most_together; ++k) {
+      if (body[k].kind() != ir::Kind::For) break;
+      auto scatter = scatter_in(program_, body[k]);
+      if (!scatter || (scatter->is_shared_out && !run.nests.empty())) break;
+      const bool fits = !sorted || (sorted->serves(*scatter) && same_rows(run.scatters[0], *scatter) &&
+                                    std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
+                                      return are_independent(other, *scatter);
+                                    }));
+      if (!fits) break;
+      const bool is_alone = scatter->is_shared_out;
+      run.nests.push_back(body[k]);
+      run.scatters.push_back(std::move(*scatter));
+      if (is_alone) break;
+      if (!sorted) sorted.emplace(run.scatters[0], false, shares_);
+    }
+    return run;
   }
 
   Stmt inside(const Stmt& all) {
@@ -182,7 +222,7 @@ class Sorter {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (const auto* branch = s.as<ir::If>()) return in_branch(*branch);
       if (s.kind() != ir::Kind::For) return std::nullopt;
-      if (const auto scatter = scatter_in(program_, s)) return by_segments(s, *scatter);
+      if (const auto scatter = scatter_in(program_, s)) return by_segments({{s}, {*scatter}});
       if (const auto owned = owned_scatter(program_, s)) return owned;
       if (auto parts = keyed_parts(program_, s)) return by_keys_of(*parts);
       // Inside a parallel loop there are owners enough.
@@ -200,9 +240,9 @@ class Sorter {
     return ir::if_then(branch.condition, then_body, else_body, branch.location);
   }
 
-  Stmt by_segments(const Stmt& s, const Scatter& scatter) {
-    return with_sorted(scatter, [&](const SortedIterations& sorted, const Stmt& before) {
-      return where_it_fits(s, scatter, sorted, ir::block({before, segment_sums(scatter, sorted, piece_)}));
+  Stmt by_segments(const Run& run) {
+    return with_sorted(run.scatters[0], [&](const SortedIterations& sorted, const Stmt& before) {
+      return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_)}));
     });
   }
 

@@ -1,6 +1,7 @@
 #include "transforms/sums/sum_groups.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/storage/forward_locals.h"
@@ -41,18 +42,26 @@ NestVersion SumNest::version_of(const Stmt& nest) const {
   return result;
 }
 
-// Gives the nest other sums; `changed` maps old ones to new ones.
-void SumNest::adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
-  if (changed.empty()) return;
-  const Stmt nest = ir::rewrite(now.nest, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+Stmt SumNest::replaced(const std::map<const ir::StmtNode*, Stmt>& changed) const {
+  return ir::rewrite(now.nest, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     auto found = changed.find(s.get());
     return found == changed.end() ? std::nullopt : std::optional(found->second);
   });
+}
+
+void SumNest::follow(const std::map<const ir::StmtNode*, Stmt>& changed) {
   for (SumGroup& group : groups) {
     for (Stmt& sum : group.sums) {
       if (auto found = changed.find(sum.get()); found != changed.end()) sum = found->second;
     }
   }
+}
+
+// Gives the nest other sums; `changed` maps old ones to new ones.
+void SumNest::adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
+  if (changed.empty()) return;
+  const Stmt nest = replaced(changed);
+  follow(changed);
   set(version_of(nest));
 }
 
@@ -100,6 +109,69 @@ void SumNest::give_back_locals() {
     }
   }
   adopt(changed);
+}
+
+namespace {
+
+/// What an instance of a sum reads for its term, in a nest of its own.
+struct TermReads {
+  std::size_t elements = 0;  // different ones
+  bool of_nest = false;      // some belong to locals of the nest, which have to be kept for it
+};
+
+TermReads reads_of(const Stmt& sum, const std::set<ir::Array>& locals) {
+  TermReads result;
+  std::vector<ir::Expr> seen;
+  ir::walk(sum.as<ir::Reduce>()->value, [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    if (!load || std::any_of(seen.begin(), seen.end(), [&](const ir::Expr& other) { return ir::equal(other, e); }))
+      return;
+    seen.push_back(e);
+    result.of_nest |= locals.count(load->array) > 0;
+  });
+  result.elements = seen.size();
+  return result;
+}
+
+// Instances are read in the order of their targets, so that each element is a sector of memory: a term costs one, and a
+// store beside others.
+constexpr std::size_t few_reads = 2, many_reads = 5;
+
+}  // namespace
+
+void SumNest::keep_terms_of_segments() {
+  std::set<ir::Array> locals;
+  for (const LocalArray& local : locals_of(now.nest)) locals.insert(local.array);
+  std::map<const ir::StmtNode*, Stmt> statements, sums;
+  std::vector<ir::Array> terms;
+  for (const SumGroup& group : groups) {
+    if (group.plan.strategy != Strategy::Segments) continue;
+    for (const Stmt& sum : group.sums) {
+      const auto forwarded = before_forwarding_.find(sum.get());
+      const Stmt& before = forwarded == before_forwarding_.end() ? sum : forwarded->second;
+      const TermReads now_read = reads_of(sum, locals), then = reads_of(before, locals);
+      if ((!now_read.of_nest && now_read.elements <= many_reads) || now_read.elements <= few_reads) continue;
+      if (then.elements <= few_reads && then.elements < now_read.elements) {
+        statements[sum.get()] = sums[sum.get()] = before;
+        for (const ir::Array& local : locals)
+          if (uses(before, local)) terms.push_back(local);
+        continue;
+      }
+      const NamedTerm named = with_named_term(before);
+      statements[sum.get()] = named.statement;
+      sums[sum.get()] = named.sum;
+      terms.push_back(named.term);
+    }
+  }
+  if (statements.empty()) return;
+  const NestVersion version = now;
+  const std::vector<SumGroup> before = groups;
+  const Stmt nest = replaced(statements);
+  follow(sums);
+  set(version_of(nest));
+  if (expand_locals(now.program, now.model, now.nest, terms)) return;
+  groups = before;
+  set(version);
 }
 
 std::optional<std::vector<ir::Array>> SumNest::expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing) {

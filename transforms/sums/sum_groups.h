@@ -62,6 +62,8 @@ class SumNest {
   /// Sums take in what locals of the nest hold, so that they can leave it; those that stay get their locals back.
   void forward_locals_into_sums();
   void give_back_locals();
+  /// What sums that are sorted add is kept where computing it again would take more that has to be kept.
+  void keep_terms_of_segments();
   /// Gives the nest arrays in place of the locals that cross between its parts, and follows the leaves of the parts and
   /// groups. Nullopt where an extent is not known before the nest.
   std::optional<std::vector<ir::Array>> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
@@ -70,6 +72,8 @@ class SumNest {
 
  private:
   void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
+  ir::Stmt replaced(const std::map<const ir::StmtNode*, ir::Stmt>& changed) const;
+  void follow(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
 
   std::optional<LeafOrder> order_;             // of `now`
   std::map<ir::Array, bool> can_be_expanded_;  // of `now`, as far as somebody has asked

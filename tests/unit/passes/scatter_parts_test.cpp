@@ -178,7 +178,7 @@ TEST(SegmentSums, AddUpSortedIterations) {
   ASSERT_TRUE(scatter);
   const SortedIterations sorted(*scatter, false, {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3});
   EXPECT_TRUE(sorted.serves(*scatter));
-  Stmt body = ir::block({sorted.code(), segment_sums(*scatter, sorted, 4)});
+  Stmt body = ir::block({sorted.code(), segment_sums({*scatter}, sorted, 4)});
   for (const ir::Array& array : sorted.arrays()) body = ir::allocate(array, body);
   const Program after = ir::with_body(program, ir::with_fresh_names(body));
   for (const std::int64_t entries : {0, 1, 90})
