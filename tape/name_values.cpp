@@ -4,9 +4,11 @@
 #include "dsl/frontend/shared_values.h"
 #include "dsl/ir/interner.h"
 #include "dsl/ir/library_calls.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 #include "tape/stores.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -160,11 +162,14 @@ class Choice {
       if (cost.adjoint + cost.reads > times_forward * cost.operations + few_operations) mark(value(store), in_large);
       if (calls_often(value(store), cost)) mark(value(store), called_often);
     }
+    for (const Expr& e : order_)
+      if (uses_[e.get()] > 1 && is_chosen_by_data(e)) wanted_.insert(e.get());
     const bool shares = adjoint > times_forward * operations + few_operations;
-    if (!shares && in_large.empty() && called_often.empty()) return;
+    if (!shares && in_large.empty() && called_often.empty() && wanted_.empty()) return;
     const CostOf named = [this](const Expr& e) -> const Cost& { return named_.at(e.get()); };
     for (const Expr& e : order_) {
       Cost& cost = named_[e.get()] = cost_of(e, named, active_);
+      if (wants(e)) continue;
       if (!is_float(e.type()) || cost.operations < 1 || cost.reads < 1) continue;
       const bool large = in_large.contains(e.get());
       const bool shared = (large || shares) && uses_[e.get()] > 1;
@@ -175,6 +180,13 @@ class Choice {
       wanted_.insert(e.get());
       cost = {0, 1, 0};
     }
+  }
+
+  /// Each read of such an element is a sum of its own in the adjoint, which has to find it.
+  bool is_chosen_by_data(const Expr& e) const {
+    const auto* load = e.as<ir::Load>();
+    return load && is_float(e.type()) && active_(load->array) &&
+           std::any_of(load->indices.begin(), load->indices.end(), ir::has_load);
   }
 
   /// Terms of the adjoint repeat the calls within a statement. What it calls last is its own result.

@@ -301,31 +301,41 @@ class Mapper {
     const Expr few = extent ? ir::binary(BinaryOp::Lt, extent, number(few_to_share)) : ir::bool_const(false);
     if (ir::as_int(few) == 0) return by_rows;
     note(s, "threads",
-         fmt::format("a thread for each iteration, where there are {} or more, and fewer than {} to share in each",
-                     enough_threads_, few_to_share));
+         fmt::format("a thread for each iteration, where fewer than {} are to share in each, and of those that a block "
+                     "would have no more than {} have something to do",
+                     few_to_share, few_to_share));
     const Stmt by_threads = thread_kernels(program_, nest, total, {flat_threads_, enough_threads_});
-    return ir::if_then(ir::binary(BinaryOp::And, few, at_least(total, enough_threads_)),
-                       ir::with_fresh_names(by_threads), by_rows);
+    // The fewer there are to share, the fewer iterations are enough.
+    const Expr many =
+        ir::binary(BinaryOp::Ge, total * number(few_to_share), ir::larger(extent, number(1)) * number(enough_threads_));
+    return ir::if_then(ir::binary(BinaryOp::And, few, many), ir::with_fresh_names(by_threads), by_rows);
   }
 
   /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
   Expr inner_extent(const Nest& nest) const {
     Expr extent;
     bool some_unknown = false;
-    std::vector<ir::Symbol> inner;
+    std::set<ir::Symbol> inside;  // iterators of the nest and of loops in it
+    for (const ir::For* loop : nest.loops) inside.insert(loop->iterator);
     ir::walk_stmts(nest.body, [&](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
       if (!loop) return;
-      bool known = nest.fits(*loop);
-      for (const ir::Symbol& symbol : inner) known &= !mentions(loop->lower, symbol) && !mentions(loop->upper, symbol);
-      inner.push_back(loop->iterator);
+      const auto is_fixed = [&](const Expr& e) {
+        return std::none_of(inside.begin(), inside.end(),
+                            [&](const ir::Symbol& symbol) { return mentions(e, symbol); });
+      };
+      const bool known = is_fixed(loop->lower) && is_fixed(loop->upper);
+      // A block of iterations has no more than its share: block*share..min(block*share + share, n).
+      const std::optional<Expr> width = ir::band_width(loop->lower, loop->upper, is_fixed);
+      inside.insert(loop->iterator);
       if (!sums_of(s) || !host_knows(loop->lower) || !host_knows(loop->upper)) return;
-      some_unknown |= !known;
-      if (!known) return;
-      Expr trips = number(1);
-      const std::vector<const ir::For*> as_one = short_nest(s);
-      for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
-        trips = trips * (one->upper - one->lower);
+      some_unknown |= !known && !width;
+      if (!known && !width) return;
+      Expr trips = known ? number(1) : *width;
+      const std::vector<const ir::For*> as_one = known ? short_nest(s) : std::vector<const ir::For*>();
+      if (known)
+        for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
+          trips = trips * (one->upper - one->lower);
       extent = extent ? ir::larger(extent, trips) : trips;
     });
     return extent || !some_unknown ? extent : number(usual_row);

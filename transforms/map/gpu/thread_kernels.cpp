@@ -25,12 +25,16 @@ constexpr std::int64_t shared_threads_x = 32;   // along x when threads along y 
 
 constexpr std::int64_t least_along_y = 16;  // with fewer iterations threads of a block are left over
 
+// Statements of a thread that take longer than a wide access saves, where few threads have them to do.
+constexpr std::size_t many_leaves = 24;
+
 constexpr std::int64_t wide_tile = 16, narrow_tile = 32;  // sums of a thread, with wide accesses and without
 
 /// What a thread may take.
 struct Wanted {
-  bool shares_loops;  // iterations that share the loops inside, with wide accesses
-  bool copies;        // and such that share what they load
+  bool shares_loops;   // iterations that share the loops inside, with wide accesses
+  bool copies;         // and such that share what they load
+  bool chunks = true;  // neighbours, with wide accesses
 };
 
 /// How many iterations one thread takes.
@@ -50,11 +54,12 @@ const ir::For* column_of(const ParallelNest& nest) {
   return nest.loops.end()[-2];
 }
 
-Tile tile_of(ParallelNest& nest, const ir::For& x, bool share_loops) {
+Tile tile_of(ParallelNest& nest, const ir::For& x, const Wanted& wanted) {
+  if (!wanted.chunks) return {};
   for (auto it = nest.loops.begin(); it + 1 != nest.loops.end(); ++it)
     if (gains_from_tiles(nest.body, (*it)->iterator, x.iterator)) return {chunk_width, chunk_width, 0, false, it};
   if (const auto shift = shift_for_chunks(nest.body, x.iterator, x.lower)) return {chunk_width, 1, *shift, false, {}};
-  const auto shift = share_loops ? shift_for_lockstep(nest.body, x.iterator, x.lower) : std::nullopt;
+  const auto shift = wanted.shares_loops ? shift_for_lockstep(nest.body, x.iterator, x.lower) : std::nullopt;
   if (shift) return {chunk_width, 1, *shift, true, {}};
   if (nest.loops.size() < 2) return {};
   if (gains_from_more_loads(nest.body)) return {1, 1, 0, true, {}, column_of(nest)};
@@ -70,10 +75,10 @@ class ThreadKernel {
     auto& loops = nest_.loops;
     const auto best = loops.begin() + static_cast<std::ptrdiff_t>(best_along_threads(nest_.body, loops));
     std::rotate(best, best + 1, loops.end());
-    tile_ = tile_of(nest_, *loops.back(), wanted.shares_loops);
+    tile_ = tile_of(nest_, *loops.back(), wanted);
     if (tile_.rows && writes_along_outer(nest_.body, (**tile_.rows)->iterator, loops.back()->iterator)) {
       std::iter_swap(*tile_.rows, loops.end() - 1);
-      tile_ = tile_of(nest_, *loops.back(), wanted.shares_loops);
+      tile_ = tile_of(nest_, *loops.back(), wanted);
     }
     if (wanted.copies && contains_loop(nest_.body)) {
       const bool wide_x = tile_.lockstep && tile_.x > 1;
@@ -83,6 +88,7 @@ class ThreadKernel {
     else if (!tile_.column) take_long_y();
   }
 
+  bool takes_chunks() const { return tile_.x * tile_.y > 1; }
   bool shares_loops() const { return tile_.lockstep && contains_loop(nest_.body); }
   const std::vector<TiledLoop>& copies() const { return copies_; }
   /// Of the nest's iterations, those that one thread takes.
@@ -199,6 +205,9 @@ Stmt thread_kernels(const ir::Program& program, ParallelNest nest, const Expr& t
   if (shared.shares_loops())
     result = ir::if_then(at_least(total, shared.iterations() * shape.enough), result,
                          ir::with_fresh_names(ThreadKernel(nest, {false, false}, shape.block).kernel()));
+  else if (shared.takes_chunks() && leaves(nest.body).size() >= many_leaves)
+    result = ir::if_then(at_least(total, shape.enough), result,
+                         ir::with_fresh_names(ThreadKernel(nest, {false, false, false}, shape.block).kernel()));
   if (tiled.copies().empty()) return result;
   // Threads with many sums need not be as many: each has more under way.
   const std::int64_t enough = std::max<std::int64_t>(shape.enough / 2, 1) * (tiled.shares_loops() ? chunk_width : 1);
