@@ -478,8 +478,11 @@ class Builder {
     if (gate) links.push_back({std::nullopt, {}, {}, gate, access.location});
     for (std::size_t k = 0; k < access.around.size(); ++k) {
       if (const auto* n = access.around[k].as<ir::For>()) {
-        links.push_back(
-            {n->iterator, scalars_.look_through(n->lower), scalars_.look_through(n->upper), {}, access.location});
+        links.push_back({n->iterator,
+                         as_stated(scalars_.look_through(n->lower)),
+                         as_stated(scalars_.look_through(n->upper)),
+                         {},
+                         access.location});
       } else if (const auto* branch = access.around[k].as<ir::If>()) {
         const Stmt& inner = k + 1 < access.around.size() ? access.around[k + 1] : access.statement;
         const Expr condition = scalars_.look_through(branch->condition);
@@ -489,6 +492,19 @@ class Builder {
       }
     }
     return links;
+  }
+
+  /// Brings what is read into the range that is stated for it, which is looked at as well: a false fact about a bound
+  /// is no loop that goes on for hours.
+  Expr as_stated(const Expr& bound) const {
+    return ir::rewrite(bound, [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      if (!load) return std::nullopt;
+      for (const ir::Fact& fact : source_.facts)
+        if (fact.kind == ir::FactKind::InRange && fact.array == load->array)
+          return ir::cast(e.type(), ir::larger(ir::smaller(as_index(e), fact.upper - number(1)), fact.lower));
+      return std::nullopt;
+    });
   }
 
   const ir::Program& source_;

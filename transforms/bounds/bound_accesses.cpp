@@ -65,8 +65,10 @@ class Bounder {
   Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed, Notes notes)
       : scalars_(program, computed), recorder_(program, "indices", record, notes) {
     LeavingAccesses leaving(program);
+    const std::set<Array> written = stored_in(program.body);
     for (OpenAccess& access : open_accesses(program, computed)) {
-      if (access.is_known || (access.is_read && !reads && !has_range(program, access.array))) continue;
+      const bool is_looked_at = reads || has_range(program, access.array) || relies_on_own_integers(access, written);
+      if (access.is_known || (access.is_read && !is_looked_at)) continue;
       if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
       open_[access.statement.get()].push_back(std::move(access));
     }
@@ -82,6 +84,21 @@ class Bounder {
     return std::any_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
       return fact.array == array && (fact.kind == ir::FactKind::InRange || fact.kind == ir::FactKind::CsrPointer);
     });
+  }
+
+  /// Whether what is read is an integer of an array that the program itself fills, or such integers say where it is: if
+  /// a place in that array was left out, nobody knows what they are, as with a stack that is too short.
+  static bool relies_on_own_integers(const OpenAccess& access, const std::set<Array>& written) {
+    const auto is_own = [&](const Array& array) {
+      return is_integer(array->type) && !array->shape.empty() && array->role != ir::ArrayRole::Tape &&
+             written.count(array) > 0;
+    };
+    bool relies = is_own(access.array);
+    ir::walk(access.index, [&](const Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      relies |= load && is_own(load->array);
+    });
+    return relies;
   }
 
   /// What sizes alone decide is refused before the run, for the adjoint as well: it goes through the same loops and

@@ -73,7 +73,7 @@ class Work {
     if (const auto* least = upper.as<Binary>(); least && least->op == BinaryOp::Min)
       for (const Expr& end : {least->a, least->b})
         if (const Expr trips = difference(end, lower); is_known(trips, inner_)) return trips;
-    return at_most ? at_most : int_const(unknown_trips);
+    return at_most && is_known(at_most, inner_) ? at_most : int_const(unknown_trips);
   }
 
   std::int64_t operations(const Expr& e) const {

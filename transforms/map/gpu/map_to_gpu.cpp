@@ -301,9 +301,9 @@ class Mapper {
     const Expr few = extent ? ir::binary(BinaryOp::Lt, extent, number(few_to_share)) : ir::bool_const(false);
     if (ir::as_int(few) == 0) return by_rows;
     note(s, "threads",
-         fmt::format("a thread for each iteration, where fewer than {} are to share in each, and of those that a block "
-                     "would have no more than {} have something to do",
-                     few_to_share, few_to_share));
+         fmt::format("a thread for each iteration, where fewer than {} are to share in each, and there are {} times as "
+                     "many iterations",
+                     few_to_share, std::max<std::int64_t>(enough_threads_ / few_to_share, 1)));
     const Stmt by_threads = thread_kernels(program_, nest, total, {flat_threads_, enough_threads_});
     // The fewer there are to share, the fewer iterations are enough.
     const Expr many =
