@@ -57,6 +57,49 @@ TEST_P(OutOfRange, InAGatherWithoutFacts) {
   }
 }
 
+/// A walk along links, with the nodes to come on a stack.
+Program walk() {
+  ProgramBuilder p("walk");
+  auto count = p.size("n"), nodes = p.size("nodes"), depth = p.size("depth");
+  auto mass = p.input<double>("mass", {nodes});
+  auto next = p.input<std::int64_t>("next", {nodes});
+  p.in_range(next, -1, nodes);
+  auto y = p.output<double>("y", {count});
+  for (auto i : p.loop("i", 0, count)) {
+    auto stack = p.local<std::int64_t>("stack", {depth});
+    auto top = p.scalar<std::int64_t>("top", 1);
+    stack(0) = 0;
+    y(i) = 0.0;
+    for ([[maybe_unused]] auto k : p.loop_while("k", 4 * nodes, [&](const Value&) { return top > 0; })) {
+      top -= 1;
+      auto v = p.let("v", stack(top));
+      y(i) += mass(v) * mass(v);
+      p.when(next(v) >= 0, [&] {
+        stack(top) = next(v);
+        stack(top + 1) = next(v);
+        top += 2;
+      });
+    }
+  }
+  return p.build();
+}
+
+TEST_P(OutOfRange, OfAStackThatIsTooShortIsReadNowhereElse) {
+  const GradientExecutable g =
+      compile_gradient(walk(), {.wrt = {"mass"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<std::int64_t> next = {1, 2, 3, -1};
+  std::vector<double> mass(4, 1), y(2);
+  const auto forward = [&](std::int64_t depth) {
+    g.forward({{"mass", view(mass.data(), {4})}, {"next", view(next.data(), {4})}, {"y", view(y.data(), {2})}},
+              {{"depth", depth}});
+  };
+  forward(8);
+  EXPECT_EQ(y[0], 15);
+  // What was left out may be anything; no node has such a number, and none is read.
+  for (const std::int64_t depth : {3, 2, 1})
+    expect_error<RuntimeError>(ErrorCode::BadIndex, {"'stack'", "is outside of"}, [&] { forward(depth); });
+}
+
 /// h[index(i)] = x[i]^2 for i in order, of which the last one stays, and its gradient, in place of what is asked for.
 void expect_last_stores(const Case& target, const std::function<Value(const Value& i, const Value& size)>& index,
                         const std::function<std::int64_t(std::int64_t)>& expected) {

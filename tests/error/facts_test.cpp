@@ -71,6 +71,35 @@ TEST_P(FalseFacts, RangeNamesTheElement) {
   expect_false(GetParam(), gather, "idx[2999] = -1 is not in the stated range", line);
 }
 
+TEST_P(FalseFacts, AboutBoundsOfLoopsEndAtOnce) {
+  ProgramBuilder p("lattice");
+  auto rows = p.size("rows"), m = p.size("m"), k = p.size("k");
+  auto length = p.input<std::int64_t>("length", {rows}), width = p.input<std::int64_t>("width", {rows});
+  auto x = p.input<float>("x", {rows, m, k});
+  auto y = p.output<float>("y", {rows});
+  p.in_range(length, 0, m + 1);
+  p.in_range(width, 0, k + 1);
+  for (auto r : p.loop("r", 0, rows)) {
+    y(r) = 0.0f;
+    for (auto i : p.loop("i", 0, length(r)))
+      for (auto j : p.loop("j", 0, width(r))) y(r) += x(r, i, j) * x(r, i, j);
+  }
+  const GradientExecutable g =
+      compile_gradient(p.build(), {.wrt = {"x"}, .variant = GetParam().variant}, GetParam().options());
+  std::vector<std::int64_t> lengths = {2, 3}, widths = {4, 1};
+  std::vector<float> xs(2 * 3 * 4, 1), ys(2);
+  const auto forward = [&] {
+    g.forward({{"length", view(lengths.data(), {2})},
+               {"width", view(widths.data(), {2})},
+               {"x", view(xs.data(), {2, 3, 4})},
+               {"y", view(ys.data(), {2})}});
+  };
+  forward();
+  EXPECT_EQ(ys, (std::vector<float>{8, 3}));
+  lengths[1] = std::int64_t{1} << 60;  // trips that nobody would wait for
+  expect_error<RuntimeError>(ErrorCode::BadFact, {"'length'", "is not in the stated range [0, 4)"}, forward);
+}
+
 TEST_P(FalseFacts, OrderNamesTheElements) {
   std::uint32_t line = 0;
   Gather gather([&](ProgramBuilder& p, const ArrayHandle& idx, const Value&) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <vector>
 
 namespace loopgrad::test {
 namespace {
@@ -52,6 +53,21 @@ TEST_P(LoopBounds, ThatWrapAreRefused) {
   EXPECT_EQ(trips(counting(square), 9), 81);
   expect_refused([](const Value& m) { return std::pair{Value(0), m + largest}; }, 5, "does not fit in 64 bits");
   expect_refused([](const Value& m) { return std::pair{-m * m, Value(0)}; }, std::int64_t{1} << 32, "does not fit");
+}
+
+TEST_P(LoopBounds, OfWhilesMayBeIteratorsOfParallelNests) {
+  ProgramBuilder p("halvings");
+  auto rows = p.size("rows"), m = p.size("m");
+  auto y = p.output<double>("y", {rows, m});
+  for (auto r : p.loop("r", 0, rows))
+    for (auto i : p.loop("i", 0, m)) {
+      auto s = p.scalar<double>("s", 1.0);
+      for (auto k : p.loop_while("k", i, [&](const Value&) { return s > 0.2; })) s = s * 0.5 + cast<double>(k) * 0.0;
+      y(r, i) = s;
+    }
+  std::vector<double> y_values(2 * 5);
+  compile(p.build(), {.target = GetParam()}).run({{"y", view(y_values.data(), {2, 5})}});
+  EXPECT_EQ(y_values, (std::vector<double>{1, 0.5, 0.25, 0.125, 0.125, 1, 0.5, 0.25, 0.125, 0.125}));
 }
 
 TEST_P(LoopBounds, ThatPassesCannotComputeWithAreRefused) {

@@ -53,6 +53,31 @@ TEST_P(SharedPrograms, AdjointsTakeAFewTimesTheOperations) {
   EXPECT_LE(operations(tangent(program)), 4 * forward);
 }
 
+TEST(NamedReads, AdjointsAddToAnElementThatDataChooseOnce) {
+  for (const bool written : {false, true}) {
+    ProgramBuilder p("look_ups");
+    auto n = p.size("n"), m = p.size("m");
+    auto idx = p.input<std::int64_t>("idx", {n});
+    p.in_range(idx, 0, m);
+    auto x = p.inout<double>("x", {m});
+    auto y = p.output<double>("y", {n, 2});
+    for (auto i : p.loop("i", 0, n)) {
+      y(i, 0) = x(idx(i)) * sin(x(idx(i)));
+      if (written) x(i) = 1.0;
+      y(i, 1) = x(idx(i)) * x(idx(i));
+    }
+    const Program program = p.build();
+    const Sizes sizes = {{"n", 5}, {"m", 7}};
+    EXPECT_TRUE(gradient_is_right(program, {.sizes = sizes, .values = {}, .options = {}}));
+    std::size_t sums = 0;
+    ir::walk_stmts(differentiate(program).backward.ir().body, [&](const ir::Stmt& s) {
+      const auto* sum = s.as<ir::Reduce>();
+      sums += sum && sum->array->name == "d_x";
+    });
+    EXPECT_EQ(sums, written ? 2u : 1u) << ir::print(differentiate(program).backward.ir());
+  }
+}
+
 TEST_P(SharedPrograms, SoDoAdjointsOfAdjoints) {
   const Program program = GetParam().build();
   const Program gradient = differentiate(program).backward;

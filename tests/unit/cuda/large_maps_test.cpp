@@ -43,6 +43,45 @@ TEST(Lockstep, LoadsOfAllIterationsComeBeforeTheirStores) {
   for (const std::int64_t n_value : {2, 3, 6, 9}) expect_same_results(result, {{"n", n_value}, {"T", 2}});
 }
 
+TEST(ThreadKernels, FewThreadsWithMuchToDoTakeOneIterationEach) {
+  for (const int statements : {4, 40}) {
+    ProgramBuilder p("columns");
+    auto n = p.size("n");
+    auto a = p.input<float>("a", {n});
+    auto b = p.output<float>("b", {n});
+    for (auto i : p.loop("i", 0, n)) {
+      auto s = p.scalar<float>("s", 0.5f);
+      for (int k = 0; k < statements; ++k) s = s * a(i) + 0.25f;
+      b(i) = s;
+    }
+    Report report;
+    const ir::Program mapped = lower_for(p.build().ir(), {.machine = small_gpu(64)}, report).program;
+    const std::string text = ir::print(mapped.body);
+    EXPECT_NE(text.find("(chunk of 4)"), std::string::npos) << text;
+    EXPECT_EQ(text.find("if n >= 64:") != std::string::npos, statements == 40) << text;
+  }
+}
+
+TEST(Rows, ThatBlocksWouldHardlyShareAreOfAThreadEach) {
+  for (const std::int64_t share : {2, 200}) {
+    ProgramBuilder p("shares");
+    auto n = p.size("n"), m = p.size("m");
+    auto x = p.input<double>("x", {m});
+    auto y = p.output<double>("y", {n});
+    for (auto b : p.loop("b", 0, n)) {
+      y(b) = 0.0;
+      for (auto i : p.loop("i", b * share, min(b * share + share, m))) y(b) += sin(x(i));
+    }
+    LoweredProgram result;
+    result.before = p.build().ir();
+    result.after = lower_for(result.before, {.machine = small_gpu(64)}, result.report).program;
+    const std::string text = ir::print(result.after.body);
+    EXPECT_NE(text.find("threads for t in 0..threads"), std::string::npos) << text;
+    EXPECT_EQ(text.find("if n >= 64 || n >= 8:") != std::string::npos, share == 2) << text;
+    for (const std::int64_t n_value : {1, 7, 40}) expect_same_results(result, {{"n", n_value}, {"m", 77}});
+  }
+}
+
 TEST(Lockstep, NotesOfIndicesStayAtomic) {
   ProgramBuilder p("look_up");
   auto n = p.size("n"), k = p.size("k");

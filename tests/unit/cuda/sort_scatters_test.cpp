@@ -170,6 +170,48 @@ TEST(SortScatters, LoopsBetweenRowsAndTheirEntriesAreNoObstacle) {
   expect_sorted(p.build(), {{{"rows", 5}, {"entries", 17}, {"b", 3}}, {{"rows", 1}, {"entries", 0}, {"b", 2}}});
 }
 
+TEST(SortScatters, SumsWithOneOrderAreAddedUpTogether) {
+  for (const bool reads : {false, true}) {
+    ProgramBuilder p("momentum_and_mass");
+    auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
+    auto idx = p.input<std::int32_t>("idx", {n});
+    p.in_range(idx, 0, rows);
+    auto a = p.input<double>("a", {n, m}), b = p.input<double>("b", {n, m});
+    auto t = p.inout<double>("t", {rows, m}), s = p.inout<double>("s", {rows, m});
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) t(idx(i), j) += a(i, j);
+    for (auto i : p.loop("i", 0, n))
+      for (auto k : p.loop("k", 0, m)) s(idx(i), k) += reads ? b(i, k) * t(idx(i), 0) : b(i, k);
+    const Program program = p.build();
+    expect_sorted(
+        program,
+        {{{"n", 0}, {"rows", 3}, {"m", 2}}, {{"n", 100}, {"rows", 2}, {"m", 2}}, {{"n", 61}, {"rows", 7}, {"m", 3}}});
+    const LoweredProgram result = passed_for_gpu(program, sorted);
+    // Two ends of each piece, and the short segments of a target.
+    EXPECT_EQ(count_of(result.text, "for slot in"), reads ? 6u : 3u) << result.text;
+  }
+}
+
+TEST(SortScatters, TermsOfMuchThatWouldBeKeptAreKeptThemselves) {
+  ProgramBuilder p("forces");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto t = p.inout<double>("t", {rows});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto u = p.let("u", exp(sin(a(i)) * 0.1)), v = p.let("v", exp(cos(a(i)) * 0.2)), w = p.let("w", exp(u * v * 0.1));
+    t(idx(i)) += u * v + w * u - v;
+    y(i) = u + v + w;
+  }
+  const Program program = p.build();
+  expect_sorted(program, {{{"n", 0}, {"rows", 3}}, {{"n", 40}, {"rows", 3}}});
+  const LoweredProgram result = passed_for_gpu(program, sorted);
+  EXPECT_NE(result.text.find("local f64 t_term_all[n]"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("u_all"), std::string::npos) << result.text;
+}
+
 TEST(SortScatters, LocalsOfTheLoopAreKeptForTheSum) {
   ProgramBuilder p("attention");
   auto v = p.size("V"), e = p.size("E");

@@ -96,6 +96,35 @@ TEST(JoinScatters, KeepsNestsThatAreParallelForEachSumAlone) {
   )");
 }
 
+TEST(JoinScatters, SumsIntoOtherArraysMayStandBetween) {
+  expect_pass("join_scatters", springs, R"(
+    for e in 0..m:
+      f[ends[e, 0], 0] += (segments) l[e]
+    for e in 0..m:
+      g[ends[e, 0], 0] += (segments) d[e, 0]
+    for e in 0..m:
+      f[ends[e, 1], 0] += (segments) l[e]
+    for e in 0..m:
+      g[ends[e, 1], 0] += (segments) d[e, 1]
+  )",
+              R"(
+    for e in 0..m:
+      for which in 0..2:
+        f[ends[e, which], 0] += (segments) l[e]
+    for e in 0..m:
+      for which in 0..2:
+        g[ends[e, which], 0] += (segments) d[e, which]
+  )");
+  expect_kept("join_scatters", springs, R"(
+    for e in 0..m:
+      f[ends[e, 0], 0] += (segments) l[e]
+    for e in 0..m:
+      g[ends[e, 0], 0] += (segments) f[other[e], 0]
+    for e in 0..m:
+      f[ends[e, 1], 0] += (segments) l[e]
+  )");
+}
+
 TEST(JoinScatters, KeepsColumnsThatShareASortOtherArraysAndOtherLoops) {
   for (const char* second : {"for e in 0..m:\n  f[ends[e, 0], 1] += (segments) d[e, 0]\n",
                              "for e in 0..m:\n  g[ends[e, 1], 0] += (segments) d[e, 0]\n",
