@@ -59,7 +59,7 @@ void LoopExtents::visit(const Stmt& s, std::vector<Stmt>& around) {
   } else if (const auto* w = s.as<ir::While>()) {
     if (const auto trips = range_of(w->max_trips, ranges_, program_)) {
       ranges_[w->iterator] = {ir::int_const(0), trips->highest - ir::int_const(1)};
-      extents_[s.get()] = {ir::int_const(0), trips->highest, {}, nullptr};
+      extents_[s.get()] = {ir::int_const(0), not_negative(trips->highest), {}, nullptr};
     }
   }
   around.push_back(s);
@@ -67,6 +67,11 @@ void LoopExtents::visit(const Stmt& s, std::vector<Stmt>& around) {
     ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit(child, around); }});
   });
   around.pop_back();
+}
+
+/// Loops may make no trip for some sizes.
+Expr LoopExtents::not_negative(const Expr& extent) const {
+  return ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, ir::int_const(0));
 }
 
 LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>& around) {
@@ -78,9 +83,7 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   // A promise about the trips of a loop says more than facts about where data let it start and end.
   const bool promised = n.at_most && (ir::has_load(n.lower) || ir::has_load(n.upper));
   if (lower && upper && !promised) {
-    const Expr extent = upper->highest - lower->lowest;
-    const Expr zero = ir::int_const(0);
-    const Expr box = ir::surely_non_negative(extent, range_context(program_, {})) ? extent : ir::larger(extent, zero);
+    const Expr box = not_negative(upper->highest - lower->lowest);
     if (const auto width = width_of_band(n, around)) return {n.lower, ir::smaller(*width, box), {}, nullptr};
     return {lower->lowest, box, {}, replaced_by(n, around)};
   }

@@ -48,6 +48,7 @@ class LoopExtents {
 
  private:
   void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
+  ir::Expr not_negative(const ir::Expr& extent) const;
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
   std::optional<ir::Expr> width_of_band(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;

@@ -70,6 +70,24 @@ TEST_P(LoopBounds, OfWhilesMayBeIteratorsOfParallelNests) {
   EXPECT_EQ(y_values, (std::vector<double>{1, 0.5, 0.25, 0.125, 0.125, 1, 0.5, 0.25, 0.125, 0.125}));
 }
 
+TEST_P(LoopBounds, OfWhilesMayBeNegativeForSomeSizes) {
+  ProgramBuilder p("chains");
+  auto m = p.size("m");
+  auto x = p.input<double>("x", {m});
+  auto y = p.output<double>("y", {m});
+  for (auto i : p.loop("i", 0, m)) y(i) = x(i);
+  for (auto i : p.loop("i", 1, m)) {
+    auto s = p.scalar<double>("s", 1.0);
+    for ([[maybe_unused]] auto k : p.loop_while("k", i, [&](const Value&) { return s < 2.0; })) s = s * exp(s * x(i));
+    y(i) += s;
+  }
+  const GradientExecutable g = compile_gradient(p.build(), {.wrt = {"x"}}, {.target = GetParam()});
+  EXPECT_NO_THROW(g.forward({{"x", view<double>(nullptr, {0})}, {"y", view<double>(nullptr, {0})}}));
+  std::vector<double> x_values = {0.5, 1, 1}, y_values(3);
+  g.forward({{"x", view(x_values.data(), {3})}, {"y", view(y_values.data(), {3})}});
+  EXPECT_GT(y_values[1], 2);
+}
+
 TEST_P(LoopBounds, ThatPassesCannotComputeWithAreRefused) {
   expect_refused([](const Value& m) { return std::pair{Value(0), m}; }, largest, "the bound m is 9223372036854775807");
   expect_refused([](const Value& m) { return std::pair{m - 5, m}; }, largest, "further from zero than");
