@@ -182,11 +182,11 @@ class Choice {
     }
   }
 
-  /// Each read of such an element is a sum of its own in the adjoint, which has to find it.
+  /// Each read of such an element is a sum of its own in the adjoint, which has to find it. Rows of which data choose
+  /// one are left alone: their elements are next to each other, and read again sooner than kept.
   bool is_chosen_by_data(const Expr& e) const {
     const auto* load = e.as<ir::Load>();
-    return load && is_float(e.type()) && active_(load->array) &&
-           std::any_of(load->indices.begin(), load->indices.end(), ir::has_load);
+    return load && is_float(e.type()) && active_(load->array) && ir::chooses_element(load->indices);
   }
 
   /// Terms of the adjoint repeat the calls within a statement. What it calls last is its own result.

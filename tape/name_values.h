@@ -26,7 +26,7 @@ namespace loopgrad::tape {
 ///   - are functions of a library, which take as long as many operations, and what these are called with, where the
 ///     adjoint of the statement would call them more than three times as often: its sums may go to nests of their own,
 ///     as those of a stencil do, or
-///   - are elements that data choose and that several operations read: the adjoint adds to each once.
+///   - are single elements that data choose and that several operations read: the adjoint adds to each once.
 /// Small statements (products of a few elements) stay as they are. Values do not change: nothing is computed in another
 /// way, and what a fused sum adds keeps its product. `active`: the arrays that get adjoints. The locals are added to
 /// `named`: each is assigned once, from the same values wherever it is read.

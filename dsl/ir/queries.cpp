@@ -14,6 +14,12 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+bool chooses_element(const std::vector<Expr>& indices) {
+  const auto from_data = [](const Expr& index) { return has_load(index); };
+  const auto fits = [&](const Expr& index) { return from_data(index) || as_int(index).has_value(); };
+  return std::any_of(indices.begin(), indices.end(), from_data) && std::all_of(indices.begin(), indices.end(), fits);
+}
+
 bool mentions(const Expr& e, const Symbol& symbol) {
   bool found = false;
   walk(e, [&](const Expr& node) {

@@ -7,12 +7,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace loopgrad::ir {
 
 /// Whether the value depends on data: something in it is read from an array.
 bool has_load(const Expr& e);
 bool mentions(const Expr& e, const Symbol& symbol);
+/// Whether indices are those of one element that data choose, not of one in a row: besides what is read from arrays
+/// they have constants only.
+bool chooses_element(const std::vector<Expr>& indices);
 
 /// Whether `s` is or contains a For or While (false for a null statement).
 bool contains_loop(const Stmt& s);

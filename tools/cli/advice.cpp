@@ -84,9 +84,9 @@ class Advisor {
     }
     if (lines.empty()) return;
     say(fmt::format(
-        "The sum '{}' ({}{}) adds to elements that data choose. If no value of the index array occurs twice, or "
-        "they ascend, say so (injective, sorted, csr): then nothing is sorted, and no partial results are "
-        "made.",
+        "The sum '{}' ({}{}) adds to elements that data choose. Where the indices are an input in which no value "
+        "occurs twice, or they ascend, say so (injective, sorted, csr): then nothing is sorted, and no partial "
+        "results are made.",
         first, *lines.begin(), lines.size() > 1 ? fmt::format(" and {} more lines", lines.size() - 1) : ""));
   }
 

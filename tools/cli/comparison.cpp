@@ -156,8 +156,10 @@ std::string fill_errors(const Problem& problem, const Options& options, const Co
   for (ComparedVariant& row : rows)
     if (row.failure.empty())
       row.error = largest_error(run_once(small, small.program, row.variant, compile_options, false), reference);
-  return fmt::format("the naive tape in f64, interpreted, at {} (its stack at full size is too large)",
-                     sizes_text(small.sizes));
+  const char* const why = naive.variant != Variant::NaiveTape ? "the naive tape is not measured"
+                          : naive.failure.empty()             ? "its stack at full size is too large"
+                                                              : "it does not run at full size";
+  return fmt::format("the naive tape in f64, interpreted, at {} ({})", sizes_text(small.sizes), why);
 }
 
 /// Fills in the roofline fractions.

@@ -65,12 +65,14 @@ class Bounder {
   Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed, Notes notes)
       : scalars_(program, computed), recorder_(program, "indices", record, notes) {
     LeavingAccesses leaving(program);
-    const std::set<Array> written = stored_in(program.body);
-    for (OpenAccess& access : open_accesses(program, computed)) {
-      const bool is_looked_at = reads || has_range(program, access.array) || relies_on_own_integers(access, written);
-      if (access.is_known || (access.is_read && !is_looked_at)) continue;
-      if (access.only_sizes && !is_possible(access, leaving.leaving(access))) continue;
-      open_[access.statement.get()].push_back(std::move(access));
+    std::vector<OpenAccess> open = open_accesses(program, computed);
+    std::erase_if(open, [&](const OpenAccess& access) {
+      return access.is_known || (access.only_sizes && !is_possible(access, leaving.leaving(access)));
+    });
+    const std::set<Array> doubtful = doubtful_integers(program, open);
+    for (OpenAccess& access : open) {
+      const bool is_looked_at = reads || has_range(program, access.array) || relies_on(doubtful, access);
+      if (!access.is_read || is_looked_at) open_[access.statement.get()].push_back(std::move(access));
     }
   }
   bool is_needed() const { return !open_.empty(); }
@@ -86,19 +88,20 @@ class Bounder {
     });
   }
 
-  /// Whether what is read is an integer of an array that the program itself fills, or such integers say where it is: if
-  /// a place in that array was left out, nobody knows what they are, as with a stack that is too short.
-  static bool relies_on_own_integers(const OpenAccess& access, const std::set<Array>& written) {
-    const auto is_own = [&](const Array& array) {
-      return is_integer(array->type) && !array->shape.empty() && array->role != ir::ArrayRole::Tape &&
-             written.count(array) > 0;
-    };
-    bool relies = is_own(access.array);
-    ir::walk(access.index, [&](const Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      relies |= load && is_own(load->array);
-    });
-    return relies;
+  /// Arrays of integers that the program itself fills, and may miss: nobody knows what such an array holds after that,
+  /// as with a stack that is too short.
+  static std::set<Array> doubtful_integers(const ir::Program& program, const std::vector<OpenAccess>& open) {
+    const std::set<Array> written = stored_in(program.body);
+    std::set<Array> result;
+    for (const OpenAccess& access : open)
+      if (is_integer(access.array->type) && access.array->role != ir::ArrayRole::Tape && written.count(access.array))
+        result.insert(access.array);
+    return result;
+  }
+  /// Whether it is an access to one of these arrays, or to a place that they name.
+  static bool relies_on(const std::set<Array>& arrays, const OpenAccess& access) {
+    return arrays.count(access.array) > 0 ||
+           std::any_of(arrays.begin(), arrays.end(), [&](const Array& array) { return uses(access.index, array); });
   }
 
   /// What sizes alone decide is refused before the run, for the adjoint as well: it goes through the same loops and

@@ -43,8 +43,8 @@ ir::Program bound_trips(const ir::Program& program, Record* record, Notes notes 
 
 /// `computed`: inputs that another program computes, so that nobody has looked at them before the run: outputs that a
 /// backward program is given. `reads`: also what is read, not only what is written and what is read of arrays with
-/// facts about a range, which others rely on, or of or by integers that the program itself puts into arrays. An array
-/// without elements keeps an access to element 0: give it memory of one.
+/// facts about a range, which others rely on, or that relies on integers which the program itself puts into an array
+/// where it may miss it. An array without elements keeps an access to element 0: give it memory of one.
 ir::Program bound_accesses(const ir::Program& program, bool reads, Record& record,
                            const std::set<ir::Array>& computed = {}, Notes notes = Notes::AsSums);
 

@@ -147,6 +147,7 @@ void SumNest::keep_terms_of_segments() {
   for (const SumGroup& group : groups) {
     if (group.plan.strategy != Strategy::Segments) continue;
     for (const Stmt& sum : group.sums) {
+      if (!ir::chooses_element(sum.as<ir::Reduce>()->indices)) continue;  // rows are read side by side
       const auto forwarded = before_forwarding_.find(sum.get());
       const Stmt& before = forwarded == before_forwarding_.end() ? sum : forwarded->second;
       const TermReads now_read = reads_of(sum, locals), then = reads_of(before, locals);

@@ -342,6 +342,45 @@ TEST(UnswitchRows, AsksBeforeTheRow) {
     )");
 }
 
+TEST(UnswitchRows, AsksAboutSizesOnce) {
+  expect_pass("unswitch_rows", R"(
+    program p(n, m)
+      input  f32 x[m]
+      inout  f32 f[m]
+      inout  f32 g[m]
+    )",
+              R"(
+    for j in 0..m:
+      if n >= 1:
+        f[j] = x[j]
+      if m >= 2:
+        g[j] = x[j]
+    )",
+              R"(
+    if n >= 1 && m >= 2:
+      for j in 0..m:
+        f[j] = x[j]
+        g[j] = x[j]
+    else:
+      for j in 0..m:
+        if n >= 1:
+          f[j] = x[j]
+        if m >= 2:
+          g[j] = x[j]
+    )");
+  expect_kept("unswitch_rows", R"(
+    program p(n, m)
+      input  f32 x[m]
+      inout  f32 f[m]
+    )",
+              R"(
+    for i in 0..n:
+      for j in 0..m:
+        f[j] = select(i == 0, x[j], 1)
+        f[j] += select(i == 1, x[j], 2)
+    )");
+}
+
 TEST(UnswitchRows, KeepsConditionsThatReadData) {
   expect_kept("unswitch_rows", R"(
     program p(m)
