@@ -59,12 +59,12 @@ TEST(NamedReads, AdjointsAddToAnElementThatDataChooseOnce) {
     auto n = p.size("n"), m = p.size("m");
     auto idx = p.input<std::int64_t>("idx", {n});
     p.in_range(idx, 0, m);
-    auto x = p.inout<double>("x", {m});
+    auto x = p.inout<double>("x", {m, 2});
     auto y = p.output<double>("y", {n, 2});
     for (auto i : p.loop("i", 0, n)) {
-      y(i, 0) = x(idx(i)) * sin(x(idx(i)));
-      if (written) x(i) = 1.0;
-      y(i, 1) = x(idx(i)) * x(idx(i));
+      y(i, 0) = x(idx(i), 1) * sin(x(idx(i), 1));
+      if (written) x(i, 0) = 1.0;
+      y(i, 1) = x(idx(i), 1) * x(idx(i), 1);
     }
     const Program program = p.build();
     const Sizes sizes = {{"n", 5}, {"m", 7}};

@@ -1,6 +1,5 @@
 #include "transforms/analysis/strides.h"
 
-#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
@@ -38,10 +37,6 @@ int weight_of(const std::vector<Expr>& indices, const std::vector<ir::Symbol>& a
   return weight;
 }
 
-bool contains(const std::vector<Expr>& list, const Expr& e) {
-  return std::any_of(list.begin(), list.end(), [&](const Expr& other) { return ir::equal(other, e); });
-}
-
 int score_of(const Stmt& s, const ir::Symbol& iterator, std::vector<ir::Symbol>& around) {
   if (!s) return 0;
   int score = 0;
@@ -51,14 +46,10 @@ int score_of(const Stmt& s, const ir::Symbol& iterator, std::vector<ir::Symbol>&
   for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { add(indices); });
   const auto* loop = s.as<ir::For>();
   const bool repeats = loop && ir::as_int(loop->upper - loop->lower).value_or(repeated) >= repeated;
-  std::vector<Expr> read;  // what a statement reads several times is loaded once
   ir::visit(s, [&](const auto& node) {
     ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
                                               ir::walk(e, [&](const Expr& x) {
-                                                const auto* load = x.as<ir::Load>();
-                                                if (!load || contains(read, x)) return;
-                                                read.push_back(x);
-                                                add(load->indices);
+                                                if (const auto* load = x.as<ir::Load>()) add(load->indices);
                                               });
                                             },
                                             [&](const Stmt& child) {

@@ -9,7 +9,7 @@ namespace loopgrad::transforms {
 using ir::has_load;
 
 /// The number of accesses at or below `s` that move by one element when `iterator` moves by one, minus those that jump.
-/// An access inside further loops that move it counts as several, one that a statement repeats as one.
+/// An access inside further loops that move it counts as several.
 int coalescing_score(const ir::Stmt& s, const ir::Symbol& iterator);
 
 /// Which of the loops around `body` (not empty, outermost first) has the best score, the innermost of equals.

@@ -1,7 +1,7 @@
 
 // One of these, as sizes are:
 //   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and of those that a block would have no more than 16 have something to do
+//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and there are 4096 times as many iterations
 extern "C" __global__ void __launch_bounds__(256) normalize_0_(index_t n_, index_t m_, index_t blocks_x_, const float* x_,
     float* __restrict__ y_) {
   for (index_t block_x_ = index_t(blockIdx.x); block_x_ < blocks_x_; block_x_ += gridDim.x) {
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) normalize_0_(index_t n_, index
 
 // One of these, as sizes are:
 //   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and of those that a block would have no more than 16 have something to do
+//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and there are 4096 times as many iterations
 extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index
 
 // One of these, as sizes are:
 //   r (text:5), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and of those that a block would have no more than 16 have something to do
+//   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and there are 4096 times as many iterations
 extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
   for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {

@@ -109,22 +109,6 @@ TEST(Strides, RunsThreadsAlongNeighbours) {
   EXPECT_EQ(best_along_threads(nest.body, nest.loops), 0u);
 }
 
-TEST(Strides, WhatAStatementRepeatsIsOneAccess) {
-  const Program program = program_of(R"(
-    program p(n)
-      input  i64 at[n]
-      input  f32 x[n]
-      input  f32 z[n]
-      output f32 y[n]
-  )",
-                                     R"(
-    parallel for i in 0..n:
-      y[0] = x[at[i]//2] + z[at[i]//2]*x[at[i]//2]
-  )");
-  const auto& loop = *program.body.as<ir::For>();
-  EXPECT_EQ(coalescing_score(loop.body, loop.iterator), -1) << "at moves by one; x and z jump";
-}
-
 TEST(SharedSums, AreAllThatIterationsShare) {
   const Program program = program_of(R"(
     program p(n)
