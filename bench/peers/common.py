@@ -23,13 +23,17 @@ def arguments(description):
     parser.add_argument("--threads", default=2, type=int)
     parser.add_argument("--rounds", default=7, type=int)
     parser.add_argument("--json", type=Path, help="file for the results, for bench_reference --peers")
-    parser.add_argument("--check", type=Path, help="compare with this folder, written by bench_reference --export")
-    return parser.parse_args()
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--data", type=Path, help="take arrays from this folder, written by bench_reference --export, and compare results")
+    parser.add_argument("--check", type=Path, help="compare with this folder, and measure nothing")
+    options = parser.parse_args()
+    options.data = options.check or options.data
+    return options
 
 
 def cases(options, known):
-    """The cases to run, as dictionaries; with --check they name their arrays."""
-    source = options.check / "cases.json" if options.check else options.cases
+    """The cases to run, as dictionaries; with --data they name their arrays."""
+    source = options.data / "cases.json" if options.data else options.cases
     wanted = options.programs or known
     return [case for case in json.loads(source.read_text()) if case["program"] in wanted and case["program"] in known]
 
@@ -104,6 +108,8 @@ def make_arrays(case):
 
 def names(case):
     """Inputs to differentiate by, and the output."""
+    if "wrt" in case:
+        return case["wrt"], case["of"][0]
     inputs, outputs = shapes(case["program"], case["sizes"])
     return list(inputs), next(iter(outputs))
 
@@ -118,39 +124,58 @@ def check(case, arrays, results):
     return worst
 
 
-def medians(forward, both, rounds):
-    """Median milliseconds of `forward()` and of `both()`, and the number of runs that they are of."""
-    both(), forward()  # compiled and warm
+def medians(forward, both, wait, options):
+    """Median milliseconds of `forward()` and of `both()`, and the number of runs that they are of. On a GPU one
+    wait serves several calls, so that the host's part of a call is seen only where it is the longer one."""
+    wait(both()), wait(forward())  # compiled and warm
     start = time.perf_counter()
-    both()
+    wait(both())
     batch = int(min(max(BATCH_SECONDS / max(time.perf_counter() - start, 1e-9), 1), LARGEST_BATCH))
+    calls, repeats = (batch, 1) if options.device == "cuda" else (1, batch)
+
+    def milliseconds(run):
+        start = time.perf_counter()
+        for _ in range(calls):
+            result = run()
+        wait(result)
+        return 1e3 * (time.perf_counter() - start) / calls
+
     forward_ms, both_ms = [], []
-    for _ in range(rounds):
-        for _ in range(batch):
-            start = time.perf_counter()
-            forward()
-            forward_ms.append(1e3 * (time.perf_counter() - start))
-        for _ in range(batch):
-            start = time.perf_counter()
-            both()
-            both_ms.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(forward_ms), statistics.median(both_ms), len(both_ms)
+    for _ in range(options.rounds):
+        forward_ms += [milliseconds(forward) for _ in range(repeats)]
+        both_ms += [milliseconds(both) for _ in range(repeats)]
+    return statistics.median(forward_ms), statistics.median(both_ms), len(both_ms) * calls
 
 
-def row(name, forward, both, rounds):
+def row(name, runs, wait, options):
     """A row of the table. Backward is the time of both less that of forward alone."""
     try:
-        forward_ms, both_ms, runs = medians(forward, both, rounds)
+        forward_ms, both_ms, count = medians(*runs, wait, options)
     except Exception as error:  # a peer that cannot run a program is a row too
         reason = str(error).strip().split("\n")[0][:200]
         return {"name": name, "forward_ms": None, "backward_ms": None, "skipped": reason}
-    return {"name": name, "forward_ms": forward_ms, "backward_ms": both_ms - forward_ms, "runs": runs}
+    return {"name": name, "forward_ms": forward_ms, "backward_ms": both_ms - forward_ms, "runs": count}
 
 
-def finish(options, peers, programs):
-    result = {"peers": peers, "programs": programs}
-    for program in programs:
-        for line in program["rows"]:
-            print(program["program"], program["sizes"], line, flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+def main(options, known, contestants, wait, to_numpy, peers, device):
+    """Runs the cases: compares with exported results where there are some, measures unless --check says not to. Returns
+    1 where a result differs, as the exit status. `contestants` gives names with functions for forward and for both."""
+    result = {"date": time.strftime("%F"), "device": device, "peers": peers, "programs": []}
+    wrong = 0
+    for case in cases(options, list(known)):
+        arrays = exported(case, options.data) if options.data else make_arrays(case)
+        rows = []
+        for name, runs in contestants(case, arrays, known[case["program"]]):
+            if options.check and rows:
+                break  # compiled or not, they compute the same
+            line = {"name": name} if options.check else row(name, runs, wait, options)
+            if options.data and not line.get("skipped"):
+                results = {key: to_numpy(value) for key, value in runs[1]().items()}
+                line["max_rel_difference"] = check(case, arrays, results)
+                wrong += not line["max_rel_difference"] <= TOLERANCE
+            rows.append(line)
+            print(case["program"], case["sizes"], line, flush=True)
+        result["programs"].append({"program": case["program"], "sizes": case["sizes"], "rows": rows})
+        if options.json:
+            options.json.write_text(json.dumps(result, indent=1) + "\n")
+    return int(wrong > 0)

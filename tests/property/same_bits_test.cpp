@@ -70,6 +70,26 @@ TEST(ExactArrays, DependOnNoApproximatedFunction) {
   EXPECT_EQ(written_and(SumOrder::AsWritten, p.build()), (Names{"b"}));
 }
 
+TEST(ExactArrays, AreNoScans) {
+  ProgramBuilder p("scans");
+  const Value n = p.size("n");
+  const ArrayHandle x = p.input<float>("x", {n}), total = p.output<float>("total", {}), y = p.output<float>("y", {n}),
+                    twice = p.output<float>("twice", {n}), steps = p.output<int>("steps", {});
+  total() = 0.0;
+  auto state = p.scalar<float>("state", 0);
+  steps() = 0;
+  for (const Value i : p.loop("i", 0, n)) {
+    total() = 0.5 * total() + x(i);
+    y(i) = 0.5 * state + x(i);  // carried in a roundabout way
+    state = y(i);
+    twice(i) = 2.0 * x(i);
+    steps() = steps() + 1;
+  }
+  const Program program = p.build();
+  EXPECT_EQ(written_and(SumOrder::Free, program), (Names{"twice", "steps"}));
+  EXPECT_EQ(written_and(SumOrder::AsWritten, program), (Names{"total", "y", "twice", "steps"}));
+}
+
 TEST(ExactArrays, ShareMemory) {
   ProgramBuilder p("shared");
   const Value n = p.size("n");

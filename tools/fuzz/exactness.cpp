@@ -18,6 +18,7 @@ class Inexact {
   Inexact(SumOrder order, const std::map<std::string, std::string>& shared) : order_(order), shared_(shared) {}
 
   void add(const ir::Program& program) {
+    if (order_ == SumOrder::Free) add_carried(program);
     std::size_t before;
     do {
       before = found_.size();
@@ -47,6 +48,32 @@ class Inexact {
   void write(const Array& array, const std::vector<Expr>& indices, bool inexact) {
     for (const Expr& index : indices) inexact |= is_inexact(index);
     if (inexact) found_.insert(key(array));
+  }
+
+  /// Floats that come from earlier values of themselves may be scans, which compose steps in another order. Taken for
+  /// one: every cycle of assignments, whatever their steps and indices.
+  void add_carried(const ir::Program& program) {
+    std::map<std::string, std::set<std::string>> sources;
+    walk_stmts(program.body, [&](const Stmt& s) {
+      const auto* assign = s.as<Assign>();
+      if (!assign || !is_float(assign->array->type)) return;
+      std::set<std::string>& read = sources[key(assign->array)];
+      walk(assign->value, [&](const Expr& e) {
+        if (const auto* load = e.as<Load>(); load && is_float(load->array->type)) read.insert(key(load->array));
+      });
+    });
+    for (const auto& [name, direct] : sources) {
+      std::set<std::string> reached;
+      std::vector<std::string> open(direct.begin(), direct.end());
+      while (!open.empty()) {
+        const std::string next = open.back();
+        open.pop_back();
+        if (!reached.insert(next).second) continue;
+        if (const auto more = sources.find(next); more != sources.end())
+          open.insert(open.end(), more->second.begin(), more->second.end());
+      }
+      if (reached.count(name)) found_.insert(name);
+    }
   }
 
   /// `control`: whether it runs depends on what is not exact.

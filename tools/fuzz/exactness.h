@@ -8,10 +8,10 @@
 
 namespace loopgrad::fuzz {
 
-/// Who decides the order of the terms of a sum.
+/// Who decides the order of the terms of a sum, and of the steps of a recurrence.
 enum class SumOrder {
   AsWritten,  // the program: every target adds them up in textual order
-  Free,       // the plan, so that results of sums are not the same everywhere
+  Free,       // the plan, so that results of sums and scans are not the same everywhere
 };
 
 /// Names of the arrays whose elements must have the same bits on every target by the table of docs/numerics.md, when
