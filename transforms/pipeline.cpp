@@ -282,7 +282,10 @@ void run_on_gpu(std::vector<Pass>& list) {
   add("place_locals", plain<place_locals>, "first: who shares a local follows from the loops over threads", true);
   add("reserve_locals", plain<reserve_locals>, "of those that threads share, and those of each", true);
   add("widen_accesses", plain<widen_accesses>, "locals of a thread are no memory, and are not moved by wide accesses");
-  add("shape_blocks", plain<shape_blocks>, "columns without wide accesses want many blocks at once", true);
+  const auto shape = [](const ir::Program& program, PassContext& context) {
+    return shape_blocks(program, context.options.machine.enough_threads);
+  };
+  add("shape_blocks", shape, "columns without wide accesses want many blocks at once", true);
   add("place_barriers", plain<place_barriers>, "last: what threads share is decided, and which kernels have several",
       true);
 }

@@ -211,10 +211,12 @@ Timer::Timer() {
   }
 }
 
-void Timer::start() { require(cudaEventRecord(static_cast<cudaEvent_t>(begin_.get()), nullptr), "cudaEventRecord"); }
+void Timer::start(Stream stream) {
+  require(cudaEventRecord(static_cast<cudaEvent_t>(begin_.get()), native(stream)), "cudaEventRecord");
+}
 
-double Timer::stop() {
-  require(cudaEventRecord(static_cast<cudaEvent_t>(end_.get()), nullptr), "cudaEventRecord");
+double Timer::stop(Stream stream) {
+  require(cudaEventRecord(static_cast<cudaEvent_t>(end_.get()), native(stream)), "cudaEventRecord");
   require(cudaEventSynchronize(static_cast<cudaEvent_t>(end_.get())), "cudaEventSynchronize");
   float ms = 0;
   require(cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(begin_.get()), static_cast<cudaEvent_t>(end_.get())),

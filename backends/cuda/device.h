@@ -130,12 +130,12 @@ class Order {
 /// Whether the caller is recording the stream into a graph of their own.
 bool is_capturing(Stream stream);
 
-/// Milliseconds on the device between two points of the default stream.
+/// Milliseconds on the device between two points of a stream.
 class Timer {
  public:
   Timer();
-  void start();
-  double stop();  // waits
+  void start(Stream stream = nullptr);
+  double stop(Stream stream = nullptr);  // waits
 
  private:
   std::shared_ptr<void> begin_, end_;

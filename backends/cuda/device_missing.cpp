@@ -42,7 +42,7 @@ void Order::follow(Stream, const std::string& program) const { missing(program);
 void Graph::launch(Stream, const std::string& program) const { missing(program); }
 bool is_capturing(Stream) { return false; }
 Timer::Timer() { missing(""); }
-void Timer::start() { missing(""); }
-double Timer::stop() { missing(""); }
+void Timer::start(Stream) { missing(""); }
+double Timer::stop(Stream) { missing(""); }
 
 }  // namespace loopgrad::backend::cuda

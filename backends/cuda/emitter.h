@@ -36,6 +36,7 @@ struct CudaKernel {
   std::vector<KernelLocal> locals;
   std::vector<const ir::For*> grid;  // outermost first; the last two are blockIdx.y and x, the others share z
   std::vector<ir::Expr> threads;     // extents of the block, x first; empty: one thread
+  ir::Expr teams;                    // so many of these share a block, along y; null: one
   bool uses_stack = false;
 };
 

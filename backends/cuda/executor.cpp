@@ -104,6 +104,10 @@ void Executor::run(const Binding& binding, Stream stream, DeviceStack* stack, St
 
 void Executor::replay(Plan& plan, Stream stream, bool capturing) {
   if (capturing) return record_launches(plan.launches, plan.order, stream, program_.name);
+  if (times_kernels()) {
+    if (!times_) times_.emplace(program_.name);
+    return times_->run(plan.launches, stream);
+  }
   const std::size_t count = plan.launches.size();
   const bool worth = count >= fewest_graph_launches && count <= most_graph_launches;
   if (worth && plan.repeats > 0 && !launch_blocking()) {
@@ -287,8 +291,9 @@ void Executor::prepare(std::size_t k) {
   std::size_t axis = 0;
   bool one_turn = true;
   for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it, axis = std::min<std::size_t>(axis + 1, 2)) {
-    const std::int64_t extent = value((*it)->upper) - value((*it)->lower);
+    std::int64_t extent = value((*it)->upper) - value((*it)->lower);
     if (extent <= 0) return;
+    if (axis == 0 && kernel.teams) extent = (extent + value(kernel.teams) - 1) / value(kernel.teams);
     const std::int64_t most = axis == 0 ? most_grid_x : most_grid_yz;
     // Several loops share z; an extent above `most` is reached in several turns.
     const std::int64_t all = launch.grid[axis] * std::min(extent, most);
@@ -303,6 +308,7 @@ void Executor::prepare(std::size_t k) {
   launch.function = function.code;
   for (std::size_t d = 0; d < kernel.threads.size(); ++d)
     launch.threads[d] = static_cast<unsigned>(value(kernel.threads[d]));
+  if (kernel.teams) launch.threads[1] = static_cast<unsigned>(value(kernel.teams));
   for (const ir::Symbol& symbol : kernel.symbols) launch.parameters.push_back(symbols_.at(symbol));
   std::vector<const void*> touched, written;
   for (const ir::Array& array : kernel.arrays) {

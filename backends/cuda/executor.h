@@ -3,6 +3,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/emitter.h"
+#include "backends/cuda/kernel_times.h"
 #include "backends/cuda/matrix_library.h"
 #include "backends/runtime/binding.h"
 #include "backends/runtime/size_checks.h"
@@ -128,6 +129,7 @@ class Executor {
   std::list<Plan> plans_;  // the latest first
   Order runs_;             // local arrays are shared by all runs
   std::atomic<bool> captured_ = false;
+  std::optional<KernelTimes> times_;  // where they are asked for
 
   std::mutex mutex_;  // of everything that a run changes
 

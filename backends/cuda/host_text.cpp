@@ -137,9 +137,14 @@ class HostWriter {
     if (kernel.uses_stack) throw InternalError("a program with a stack cannot be emitted");
     code_.comment(kernel.node->location);
     std::vector<std::string> grid, threads, locals, words;
-    for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it)
-      grid.push_back(number((*it)->upper - (*it)->lower));
+    for (auto it = kernel.grid.rbegin(); it != kernel.grid.rend(); ++it) {
+      const Expr extent = (*it)->upper - (*it)->lower;
+      const bool teams = kernel.teams && grid.empty();
+      grid.push_back(
+          number(teams ? binary(BinaryOp::FloorDiv, extent + (kernel.teams - int_const(1)), kernel.teams) : extent));
+    }
     for (const Expr& extent : kernel.threads) threads.push_back(number(extent));
+    if (kernel.teams) threads.push_back(number(kernel.teams));
     for (const KernelLocal& local : kernel.locals) {
       std::string count = "Number(1)";
       for (const Expr& extent : local.shape) count += fmt::format(" * larger({}, 0)", number(extent));

@@ -126,6 +126,10 @@ KernelFrame kernel_frame(const Program& program, const Stmt& s, const std::strin
   for (Stmt inner = frame.root; has_mode(inner, LoopMode::Grid); inner = frame.in_block)
     frame.in_block = inner.as<For>()->body;
   if (!kernel.grid.empty()) kernel.threads = kernel.grid.front()->block;
+  if (!kernel.grid.empty() && kernel.grid.front()->run.teams) {
+    kernel.teams = kernel.threads.back();
+    kernel.threads.pop_back();
+  }
   frame.exchanged = exchanged_arrays(frame);
   return frame;
 }

@@ -59,7 +59,7 @@ class KernelWriter {
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
                      [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); },
-                     [&](const Barrier&) { line("__syncthreads();"); }});
+                     [&](const Barrier&) { line("{}", frame_.kernel.teams ? "__syncwarp();" : "__syncthreads();"); }});
   }
 
   // Loops over blocks and threads.
@@ -71,10 +71,13 @@ class KernelWriter {
     const For& n = *s.as<For>();
     scope_.enter(n);
     const char axis = "xyz"[left - 1];
-    const std::string block = fmt::format("{}(blockIdx.{})", index_type(), axis);
+    const bool teams = axis == 'x' && frame_.kernel.teams;
+    const std::string block = teams
+                                  ? fmt::format("({0}(blockIdx.x) * {0}(blockDim.y) + {0}(threadIdx.y))", index_type())
+                                  : fmt::format("{}(blockIdx.{})", index_type(), axis);
     const std::string first = as_int(n.lower) == 0 ? block : text(n.lower, Level::Sum) + " + " + block;
-    line("for ({4} {0} = {1}; {0} < {2}; {0} += gridDim.{3}) {{", scope_.name_of(n.iterator), first,
-         text(n.upper, Level::Sum), axis, index_type());
+    line("for ({4} {0} = {1}; {0} < {2}; {0} += gridDim.{3}{5}) {{", scope_.name_of(n.iterator), first,
+         text(n.upper, Level::Sum), axis, index_type(), teams ? " * blockDim.y" : "");
     indented([&] {
       emit_grid(n.body, level + 1);
       end_turn();

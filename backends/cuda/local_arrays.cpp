@@ -20,7 +20,9 @@ void LocalArrays::declare(const Allocate& n, bool in_thread) {
   const std::string& name = scope_.state.names.of(array);
   const auto element_bytes = static_cast<std::int64_t>(bytes_of(array->type));
   const auto bytes = constant_bytes(array);
-  if (array->shape.empty()) {
+  if (!of_thread && frame_.kernel.teams) {
+    declare_of_team(array);
+  } else if (array->shape.empty()) {
     code.line("{}{} {};", of_thread ? "" : "__shared__ ", type, name);
   } else if (of_thread && !in_thread) {
     code.line("{} {}[{}];", type, name, *bytes / element_bytes);
@@ -38,6 +40,21 @@ void LocalArrays::declare(const Allocate& n, bool in_thread) {
                         .location = array->location});
   }
 }
+
+/// Each team has its own.
+void LocalArrays::declare_of_team(const Array& array) {
+  const char* const type = storage_cpp_type(array->type);
+  const std::string& name = scope_.state.names.of(array);
+  const std::string all = scope_.state.names.fresh(array->name + "_of_teams");
+  const std::int64_t elements =
+      std::max<std::int64_t>(*constant_bytes(array) / static_cast<std::int64_t>(bytes_of(array->type)), 1);
+  const char* const kind = array->shape.empty() ? "&" : "* const";
+  scope_.code.line("__shared__ {} {}[{}];", type, all, most_teams() * elements);
+  scope_.code.line("{}{} {} = {}[threadIdx.y * {}];", type, kind, name, array->shape.empty() ? all : "&" + all,
+                   elements);
+}
+
+std::int64_t LocalArrays::most_teams() const { return frame_.root.as<For>()->run.most_threads / 32; }
 
 void LocalArrays::declare_memory(const Allocate& n) {
   const Array& array = n.array;

@@ -20,6 +20,8 @@ class LocalArrays {
 
  private:
   void declare_memory(const ir::Allocate& n);
+  void declare_of_team(const ir::Array& array);
+  std::int64_t most_teams() const;
   void need_block_number();
   void need_dynamic_shared();
 

@@ -247,6 +247,7 @@ class StmtPrinter {
                                  exprs_.element(access.array, access.indices), access.even_rows ? "" : " unevenly"));
     if (!threads.empty())
       text += fmt::format(" (block of {}, at most {})", fmt::join(threads, " x "), f.run.most_threads);
+    if (f.run.teams) text += " (teams)";
     if (f.run.many_blocks) text += " (many blocks)";
     if (f.run.barriers) text += " (barriers)";
     if (f.run.unroll > 0) text += fmt::format(" (unroll {})", f.run.unroll);

@@ -69,6 +69,7 @@ struct LoopRun {
   // A GPU. The first three are of a kernel, the outermost Grid loop; its block has For::block threads.
   std::int64_t most_threads = 0;  // in a block; 0: not decided, or one
   bool many_blocks = false;       // registers are left for many of its blocks on a multiprocessor
+  bool teams = false;             // For::block is threads by teams; each team has iterations along x of its own
   bool barriers = false;          // threads of a block wait for each other at Barriers, and nowhere else
   std::int64_t unroll = 0;        // so many iterations are written in a row; 0: as the compiler likes
   bool wide_trips = false;        // whether the chunk that is its body has wide accesses is asked once, for all trips

@@ -242,6 +242,7 @@ class Verifier {
     if ((!f.block.empty() || f.run.barriers) && !outermost) fail("a block of what is no kernel", place);
     if (f.block.size() > 3 || f.block.empty() != (f.run.most_threads == 0) || (f.run.many_blocks && f.block.empty()))
       fail("a block of threads without a number of them", place);
+    if (f.run.teams && (f.block.size() != 2 || as_int(f.block.front()) != 32)) fail("teams that are no warps", place);
   }
   /// The iterator is in scope.
   void check_wide(const For& f, const std::string& place) const {

@@ -248,6 +248,7 @@ class ProgramReader {
       in.expect(",");
       run.most_threads = read_number(in, {"at", "most"}).value_or(0);
     }
+    run.teams = in.accept_all({"(", "teams", ")"});
     run.many_blocks = in.accept_all({"(", "many", "blocks", ")"});
     run.barriers = in.accept_all({"(", "barriers", ")"});
     run.unroll = read_number(in, {"(", "unroll"}).value_or(0);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace lg = loopgrad;
@@ -64,6 +65,45 @@ class CudaDevice : public testing::Test {
     if (!lg::has_cuda(&why)) GTEST_SKIP() << why;
   }
 };
+
+/// y[v] = the sum of squares of a row, with a maximum: what the threads of a row share.
+lg::Program rows_of_a_graph() {
+  lg::ProgramBuilder p("rows_of_a_graph");
+  auto nodes = p.size("V"), edges = p.size("E");
+  auto ptr = p.input<int>("ptr", {nodes + 1});
+  auto x = p.input<float>("x", {edges});
+  auto y = p.output<float>("y", {nodes});
+  p.csr(ptr, edges);
+  for (auto v : p.loop("v", 0, nodes)) {
+    auto largest = p.scalar<float>("largest", 0), sum = p.scalar<float>("sum", 0);
+    for (auto e : p.loop("e", ptr(v), ptr(v + 1))) largest.max_with(x(e));
+    for (auto e : p.loop("e", ptr(v), ptr(v + 1))) sum += x(e) * x(e) + largest;
+    y(v) = sum;
+  }
+  return p.build();
+}
+
+TEST_F(CudaDevice, TeamsOfABlockKeepTheirRowsApart) {
+  const std::int64_t nodes = 16411;  // above what has eight teams to a block, and no multiple of eight
+  std::vector<int> ptr = {0};
+  for (std::int64_t v = 0; v < nodes; ++v) ptr.push_back(ptr.back() + static_cast<int>(v % 71));
+  const std::int64_t edges = ptr.back();
+  std::vector<float> x, y(static_cast<std::size_t>(nodes)), expected;
+  for (std::int64_t e = 0; e < edges; ++e) x.push_back(static_cast<float>(e % 13));
+  for (std::size_t v = 0; v < y.size(); ++v) {
+    float largest = 0, sum = 0;
+    for (int e = ptr[v]; e < ptr[v + 1]; ++e) largest = std::max(largest, x[static_cast<std::size_t>(e)]);
+    for (int e = ptr[v]; e < ptr[v + 1]; ++e)
+      sum += x[static_cast<std::size_t>(e)] * x[static_cast<std::size_t>(e)] + largest;
+    expected.push_back(sum);
+  }
+  const lg::Executable run = compile(rows_of_a_graph(), {.target = lg::Target::Cuda});
+  EXPECT_NE(run.source().find("__syncwarp();\n"), std::string::npos);
+  run.run({{"ptr", lg::view(ptr.data(), {nodes + 1})},
+           {"x", lg::view(x.data(), {edges})},
+           {"y", lg::view(y.data(), {nodes})}});
+  EXPECT_EQ(y, expected);
+}
 
 TEST_F(CudaDevice, RunsAgainAndAgainWithTheSameBits) {
   const std::int64_t n = 1001, k = 7;

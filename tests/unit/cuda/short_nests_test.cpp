@@ -1,5 +1,7 @@
 // Loops of a few iterations inside of many: threads of a block share several of them as one, or take an iteration of
 // the outer loop each.
+#include "backends/cuda/index_width.h"
+#include "tests/unit/count_of.h"
 #include "tests/unit/cuda/mapped.h"
 
 #include <loopgrad/loopgrad.h>
@@ -71,6 +73,50 @@ TEST(ShortNests, AThreadForEachOfManyIterationsWithFewInside) {
     expect_same_results(few, {{"n", n}, {"m", 6}});
     expect_same_results(many, {{"n", n}, {"m", 6}});
   }
+}
+
+/// y[f] = the sum of squares of the image f: two loops that sum, the inner one over neighbours in memory.
+Program energies() {
+  ProgramBuilder p("energies");
+  auto n = p.size("n"), h = p.size("h"), w = p.size("w");
+  auto x = p.input<double>("x", {n, h, w});
+  auto y = p.output<double>("y", {n});
+  for (auto f : p.loop("f", 0, n)) {
+    y(f) = 0.0;
+    for (auto i : p.loop("i", 0, h))
+      for (auto j : p.loop("j", 0, w)) y(f) += x(f, i, j) * x(f, i, j);
+  }
+  return p.build();
+}
+
+TEST(SharedNest, GroupsOfThreadsShareTheLoopAroundShortRows) {
+  const LoweredProgram result = mapped_to_small_gpu(energies());
+  EXPECT_GE(count_of(result.text, "for i in t//lanes"), 1u) << result.text;
+  EXPECT_GE(count_of(result.text, "for j in t%lanes"), 1u) << result.text;
+  for (const Sizes& sizes : std::vector<Sizes>{{{"n", 3}, {"h", 9}, {"w", 13}},
+                                               {{"n", 2}, {"h", 1}, {"w", 70}},
+                                               {{"n", 2}, {"h", 40}, {"w", 1}},
+                                               {{"n", 1}, {"h", 0}, {"w", 5}},
+                                               {{"n", 4}, {"h", 33}, {"w", 35}}})
+    expect_same_results(result, sizes);
+}
+
+TEST(SharedNest, IndicesHave32BitsWhereAllFit) {
+  ProgramBuilder p("borders");  // rows whose bounds follow from a loop around
+  auto n = p.size("n"), w = p.size("w");
+  auto x = p.input<float>("x", {n, w, w});
+  auto y = p.output<float>("y", {n, 3});
+  for (auto f : p.loop("f", 0, n))
+    for (auto s : p.loop("s", 0, 3)) {
+      y(f, s) = 0.0f;
+      for (auto i : p.loop("i", 0, w))
+        for (auto j : p.loop("j", max(0, 1 - s), min(w, w + 1 - s))) y(f, s) += x(f, i, j + s - 1);
+    }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_GE(count_of(result.text, "for lanes in"), 1u) << result.text;
+  backend::SizeValues sizes;
+  for (const ir::Symbol& size : result.after.sizes) sizes[size] = 56;
+  EXPECT_TRUE(backend::has_narrow_indices(result.after, sizes)) << result.text;
 }
 
 }  // namespace

@@ -264,6 +264,17 @@ TEST(ShapeBlocks, LongColumnsWantManyBlocks) {
   expect_pass("shape_blocks", declarations, column(12, ""), column(12, " (block of 256, at most 256)"));
 }
 
+TEST(ShapeBlocks, ManyBlocksOfAWarpShareOne) {
+  const auto rows = [](const std::string& extent, const std::string& run) {
+    return "grid for g in 0..n" + run + ":\n  local f32 s" + extent +
+           " (block):\n    threads for t in 0..32:\n      if t == 0:\n        y[g] = x[g]\n";
+  };
+  expect_pass("shape_blocks", vectors, rows("", ""),
+              rows("", " (block of 32 x select(16384 <= n, 8, 1), at most 256) (teams)"));
+  // Eight times as much of what a block shares leaves few of them on a multiprocessor.
+  expect_pass("shape_blocks", vectors, rows("[257]", ""), rows("[257]", " (block of 32, at most 32)"));
+}
+
 constexpr const char* rows = R"(
     program p(rows)
       input  f32 x[rows, 8]

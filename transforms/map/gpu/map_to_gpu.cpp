@@ -16,7 +16,7 @@
 #include "transforms/map/gpu/parallel_nest.h"
 #include "transforms/map/gpu/register_tile.h"
 #include "transforms/map/gpu/row_classes.h"
-#include "transforms/map/gpu/shared_sums.h"
+#include "transforms/map/gpu/shared_nest.h"
 #include "transforms/map/gpu/spread_loops.h"
 #include "transforms/map/gpu/thread_kernels.h"
 #include "transforms/storage/update_once.h"
@@ -336,9 +336,20 @@ class Mapper {
       if (known)
         for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
           trips = trips * (one->upper - one->lower);
+      const Expr groups = known && as_one.empty() ? groups_of(s) : number(1);
+      if (is_fixed(groups)) trips = trips * groups;
       extent = extent ? ir::larger(extent, trips) : trips;
     });
     return extent || !some_unknown ? extent : number(usual_row);
+  }
+
+  /// Trips of the loop inside `s` that neighbouring threads share, where groups of them share `s`.
+  Expr groups_of(const Stmt& s) const {
+    if (!s.as<ir::For>()->body.as<ir::For>()) return number(1);
+    const SharedNest nest = nest_to_share(program_, s, *sums_of(s));
+    if (!nest.around || nest.around != s.as<ir::For>()) return number(1);
+    const auto& shared = *nest.shared.as<ir::For>();
+    return shared.upper - shared.lower;
   }
 
   /// The nest `s` with what it adds to one element going to memory once, made into a kernel by make(mapper, nest).

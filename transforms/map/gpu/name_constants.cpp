@@ -57,7 +57,7 @@ class Namer {
   }
 
   Stmt name(const Stmt& kernel) {
-    Stmt result = ir::rewrite(kernel, [&](const Expr& e) { return named(e); });
+    Stmt result = with_names(kernel);
     for (const Constant& c : constants_) {
       const Expr value = total(c.value);
       result = ir::for_loop(c.symbol, value, value + ir::int_const(1), std::move(result));
@@ -70,6 +70,23 @@ class Namer {
     Expr value;
     ir::Symbol symbol;
   };
+
+  Stmt with_names(const Stmt& s) {
+    return ir::rewrite(
+        s, [&](const Expr& e) { return named(e); },
+        [&](const Stmt& child) -> std::optional<Stmt> {
+          const auto* loop = child.as<ir::For>();
+          if (!loop || !ir::has_one_trip(*loop)) return std::nullopt;
+          const auto known = named(loop->lower);
+          if (!known) return std::nullopt;
+          // Still one trip: a name for the constant.
+          return ir::with_mapping(child, [&](ir::For& copy) {
+            copy.lower = *known;
+            copy.upper = *known + ir::int_const(1);
+            copy.body = with_names(loop->body);
+          });
+        });
+  }
 
   std::optional<Expr> named(const Expr& e) {
     if (!is_worth_a_name(e) || !is_from_outside(e)) return std::nullopt;

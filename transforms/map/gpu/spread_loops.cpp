@@ -10,7 +10,7 @@
 #include "transforms/map/gpu/inner_work.h"
 #include "transforms/map/gpu/keep_rows.h"
 #include "transforms/map/gpu/lane_groups.h"
-#include "transforms/map/gpu/shared_sums.h"
+#include "transforms/map/gpu/shared_nest.h"
 #include "transforms/storage/settle_scalars.h"
 #include "transforms/storage/update_once.h"
 
@@ -28,11 +28,6 @@ namespace {
 
 constexpr std::int64_t warp_threads = 32;
 constexpr std::int64_t most_team = 1024;  // threads of a block
-
-bool has_few_trips(const ir::For& loop) {
-  const auto trips = ir::as_int(loop.upper - loop.lower);
-  return trips && *trips <= 4;
-}
 
 /// A parallel loop with an iteration for each of a constant number of threads.
 bool is_team_loop(const ir::For& loop, const Expr& threads) {
@@ -94,12 +89,14 @@ class Spreader {
       return lane_groups(program_, loop, *ir::as_int(threads_));
     if (!has_few_trips(loop)) {
       const auto sums = shared_sums(program_, s, own_);
-      Stmt shared = sums ? loop_to_share(s, *sums) : Stmt();
+      const SharedNest nested = sums ? nest_to_share(program_, s, *sums) : SharedNest();
+      Stmt shared = nested.shared;
       if (ragged_ && sums && has_length_from_data(loop)) shared = s;
       // Only loops over rows know which thread has an element of a kept one.
       const bool kept = shared && touches_kept(s);
       const bool row = shared && (kept || shared.same_as(s)) && rows_ && rows_->contains(program_, shared);
-      if (shared && (row || !kept)) return spread(loop, *shared.as<ir::For>(), *sums, row);
+      const ir::For* const around = ragged_ || rows_ ? nullptr : nested.around;
+      if (shared && (row || !kept)) return spread(loop, *shared.as<ir::For>(), *sums, row, around);
       if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
     return spread_inside(s, loop);
@@ -130,7 +127,7 @@ class Spreader {
     const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
     const Expr cost = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::FloorDiv, threads_, number(128)), number(1));
     const Stmt own = with_body(loop, with_own_sums(loop.body));
-    const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false);
+    const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false, nullptr);
     const Expr together = cost * work->meetings + work->alone;
     return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * together), ir::with_fresh_names(here), inside,
                        loop.location);
@@ -140,41 +137,6 @@ class Spreader {
     if (!can_spread(program_, loop.body)) return single(s);
     const LoopMode mode = loop.mode == LoopMode::Parallel ? LoopMode::Forward : loop.mode;
     return ir::for_loop(loop.iterator, loop.lower, loop.upper, visit(loop.body), mode, loop.location, loop.at_most);
-  }
-
-  /// A loop inside touches memory in a better order.
-  bool prefers_inner(const ir::For& loop) const {
-    bool better = false;
-    ir::walk_stmts(loop.body, [&](const Stmt& s) {
-      const auto* inner = s.as<ir::For>();
-      if (!inner || has_few_trips(*inner)) return;
-      const int own = coalescing_score(inner->body, loop.iterator);
-      const int other = coalescing_score(loop.body, inner->iterator);
-      if (other > 0 && other > own && shared_sums(program_, s)) better = true;
-    });
-    return better;
-  }
-
-  /// The loop itself, or where a loop inside touches memory in a better order that one, if it is directly inside, or
-  /// inside that, and sums up the same: each thread then has one sum at the end of `loop`, and not one in each trip.
-  /// Null: neither; the loops inside are spread by themselves.
-  Stmt loop_to_share(const Stmt& s, const std::vector<SharedSum>& sums) const {
-    const auto& loop = *s.as<ir::For>();
-    if (!prefers_inner(loop)) return s;
-    Stmt best;
-    int best_score = 0;
-    for (Stmt inner = loop.body; const auto* n = inner.as<ir::For>(); inner = n->body) {
-      const int score = coalescing_score(loop.body, n->iterator);
-      if (score <= best_score || has_few_trips(*n)) continue;
-      const auto own = shared_sums(program_, inner);
-      auto is_known = [&](const SharedSum& sum) {
-        return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& other) { return other.array == sum.array; });
-      };
-      if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
-      best = inner;
-      best_score = score;
-    }
-    return best;
   }
 
   bool touches_kept(const Stmt& s) const {
@@ -218,29 +180,52 @@ class Spreader {
                         chunk_loop(loop.iterator, one, 1, own, loop.location), LoopMode::Forward, loop.location);
   }
 
+  /// How threads take apart loops directly inside each other: neighbours the inner one, groups of so many `around`.
+  struct Groups {
+    const ir::For* around = nullptr;  // null: one thread does all of that
+    Expr lanes, groups;               // threads along the inner loop, and how many of these there are
+  };
+
   /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
   /// iterations, those of its elements where that is a loop over a row.
-  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body,
-                       bool row) const {
+  Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body, bool row,
+                       const Groups& by) const {
     if (row && loop.iterator == shared.iterator) return row_loop(loop, t, body);
     if (loop.iterator == shared.iterator && ragged_ && has_length_from_data(loop))
       return every_nth(loop.iterator, loop.lower + ir::var(t), loop.upper, threads_, body, loop.location);
     if (loop.iterator == shared.iterator)
-      return strided_loop(loop.iterator, loop.lower, loop.upper, ir::var(t), threads_, body, loop.location);
+      return strided_loop(loop.iterator, loop.lower, loop.upper, by.around ? mod(ir::var(t), by.lanes) : ir::var(t),
+                          by.around ? by.lanes : threads_, body, loop.location);
     const auto* inner = body.as<ir::For>();
+    const Stmt inside = share_of_thread(*inner, shared, t, inner->body, row, by);
+    if (by.around && loop.iterator == by.around->iterator) {
+      const Expr group = div(ir::var(t), by.lanes);
+      const Stmt share = every_nth(loop.iterator, loop.lower + group, loop.upper, by.groups, inside, loop.location);
+      return ir::if_then(ir::binary(BinaryOp::Lt, group, by.groups), share, {}, loop.location);
+    }
     const LoopMode mode = loop.mode == LoopMode::Backward ? loop.mode : LoopMode::Forward;
-    return ir::for_loop(loop.iterator, loop.lower, loop.upper, share_of_thread(*inner, shared, t, inner->body, row),
-                        mode, loop.location, loop.at_most);
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, inside, mode, loop.location, loop.at_most);
   }
 
-  Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row) {
+  Stmt shares_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body, bool row,
+                        const ir::For* around) const {
+    if (!around) return share_of_thread(loop, shared, t, body, row, {});
+    const ir::Symbol lanes = ir::make_symbol("lanes"), groups = ir::make_symbol("groups");
+    const Stmt share = share_of_thread(loop, shared, t, body, row, {around, ir::var(lanes), ir::var(groups)});
+    // There is one: said so that bounds of what is divided by their number are known.
+    const Expr count = ir::binary(BinaryOp::Max, div(threads_, ir::var(lanes)), number(1));
+    return let(lanes, lanes_along(shared, threads_), let(groups, count, share));
+  }
+
+  Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row,
+              const ir::For* around) {
     const ir::Symbol t = ir::make_symbol("t");
     const bool whole = ragged_ && &loop == &shared && has_length_from_data(loop);
     const Stmt iteration = whole ? with_own_sums(loop.body) : loop.body;
     // What threads share or keep is none of one thread's registers.
     const Stmt once = sums.empty() && !rows_ ? update_once(program_, iteration) : iteration;
     const PartialSums partial = redirect_sums(sums, once, "_part");
-    Stmt body = share_of_thread(loop, shared, t, partial.body, row);
+    Stmt body = shares_of_thread(loop, shared, t, partial.body, row, around);
     if (sums.empty()) return threads_loop(t, threads_, body, loop.location);
 
     // part = identity; loop; all += part (together); target += all

@@ -1,0 +1,75 @@
+#include "transforms/map/gpu/shared_nest.h"
+
+#include "dsl/ir/queries.h"
+#include "transforms/analysis/contiguous.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/analysis/strides.h"
+#include "transforms/loops/loop_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace loopgrad::transforms {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t least_lanes = 8, most_lanes = 256;
+
+/// A loop inside touches memory in a better order.
+bool prefers_inner(const Analysed& program, const ir::For& loop) {
+  bool better = false;
+  ir::walk_stmts(loop.body, [&](const Stmt& s) {
+    const auto* inner = s.as<ir::For>();
+    if (better || !inner || has_few_trips(*inner)) return;
+    const int own = coalescing_score(inner->body, loop.iterator);
+    const int other = coalescing_score(loop.body, inner->iterator);
+    better = other > 0 && other > own && shared_sums(program, s);
+  });
+  return better;
+}
+
+bool is_fixed_in(const ir::For& loop, const ir::For& inner) {
+  return !mentions(inner.lower, loop.iterator) && !mentions(inner.upper, loop.iterator) && !has_load(inner.lower) &&
+         !has_load(inner.upper);
+}
+
+}  // namespace
+
+bool has_few_trips(const ir::For& loop) {
+  const auto trips = ir::as_int(loop.upper - loop.lower);
+  return trips && *trips <= 4;
+}
+
+SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vector<SharedSum>& sums) {
+  const auto& loop = *s.as<ir::For>();
+  if (!prefers_inner(program, loop)) return {s};
+  SharedNest best;
+  int best_score = 0;
+  Stmt around = s;
+  for (Stmt inner = loop.body; inner.as<ir::For>(); inner = inner.as<ir::For>()->body) {
+    const auto& outer = *std::exchange(around, inner).as<ir::For>();
+    const auto& n = *inner.as<ir::For>();
+    const int score = coalescing_score(loop.body, n.iterator);
+    if (score <= best_score || has_few_trips(n)) continue;
+    const auto own = shared_sums(program, inner);
+    auto is_known = [&](const SharedSum& sum) {
+      return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& other) { return other.array == sum.array; });
+    };
+    if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
+    best = {inner, is_fixed_in(outer, n) ? &outer : nullptr};
+    best_score = score;
+  }
+  return best;
+}
+
+Expr lanes_along(const ir::For& shared, const Expr& threads) {
+  const bool chunks = shift_for_chunks(shared.body, shared.iterator, shared.lower).has_value();
+  const Expr extent = ceil_div(shared.upper - shared.lower, number(chunks ? chunk_width : 1));
+  return ir::binary(BinaryOp::Min, threads_for(extent, least_lanes, most_lanes), threads);
+}
+
+}  // namespace loopgrad::transforms
