@@ -221,7 +221,17 @@ TEST(Generator, CoversTheLanguage) {
                            "shape: largest_product",
                            "shape: floor_of_product",
                            "shape: branch_at_equality",
-                           "shape: tied_extrema"})
+                           "shape: tied_extrema",
+                           "loop: at_most",
+                           "shape: turns",
+                           "shape: other_views",
+                           "shape: small_vectors",
+                           "shape: optional_keys",
+                           "shape: hashed",
+                           "shape: nested_while",
+                           "shape: followed_links",
+                           "shape: by_key",
+                           "shape: scalar_sums"})
     EXPECT_GT(features[part], 0) << part << " among\n" << all;
 }
 

@@ -123,7 +123,8 @@ void Writer::stopped() {
   const ArrayInfo s = filled_local("s", {});
   const bool carried = chance(50);
   each(n, [&](const Value& i) {
-    const Value constant_part = stop_gradient(chance(50) ? Value(x.handle(i)) : squash(y.handle(i)));
+    const Value constant_part =
+        builder_.let(fresh("fixed"), stop_gradient(chance(50) ? Value(x.handle(i)) : squash(y.handle(i))));
     y.handle(i) = constant_part * x.handle(i) + 0.3 * stop_gradient(y.handle(i));
     if (carried) s.handle() = 0.7 * s.handle() + 0.3 * stop_gradient(s.handle()) * y.handle(i);
     else s.handle() += constant_part * y.handle(i);
