@@ -168,6 +168,14 @@ std::vector<Conflict> dependences(const Model& model) {
   });
 }
 
+std::vector<Conflict> dependences(const Model& model, int first, int second) {
+  return guarded(*model.context, [&] {
+    Collector collector(model, Search::All);
+    collector.collect(first, second, 0, [&] { return execution_orders(model, first, second); });
+    return collector.take();
+  });
+}
+
 bool must_precede(const Model& model, int first, int second) {
   return guarded(*model.context, [&] {
     Collector collector(model, Search::SkipSums);

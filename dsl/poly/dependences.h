@@ -20,6 +20,9 @@ struct Conflict {
 /// of accesses may give several conflicts, one for each loop that carries them.
 std::vector<Conflict> dependences(const Model& model);
 
+/// Those between these two statements.
+std::vector<Conflict> dependences(const Model& model, int first, int second);
+
 /// Whether some instance of statement `first` must stay before some instance of statement `second` (sums may be
 /// exchanged, so they do not count).
 bool must_precede(const Model& model, int first, int second);

@@ -91,22 +91,26 @@ isl::point small_point(const Model& model, const isl::set& set) {
 
 std::optional<Conflict> exchanged_by(const Model& model, const Times& times, Exchanged which) {
   return guarded(*model.context, [&]() -> std::optional<Conflict> {
-    std::map<std::pair<int, int>, std::vector<isl::map>> reversed;
-    for (Conflict& conflict : dependences(model)) {
-      if (conflict.sum != (which == Exchanged::Sums)) continue;
-      const auto& time_a = times[static_cast<std::size_t>(conflict.first)];
-      const auto& time_b = times[static_cast<std::size_t>(conflict.second)];
-      if (!time_a || !time_b) continue;
-      auto [it, added] = reversed.try_emplace({conflict.first, conflict.second});
-      if (added) {
-        it->second = reversed_pairs(model, model.statements[static_cast<std::size_t>(conflict.first)], *time_a,
-                                    model.statements[static_cast<std::size_t>(conflict.second)], *time_b);
-      }
-      for (const isl::map& pairs : it->second) {
-        isl::map wrong = conflict.pairs.intersect(pairs);
-        if (wrong.is_empty()) continue;
-        conflict.pairs = wrong;
-        return conflict;
+    const auto n = static_cast<int>(model.statements.size());
+    for (int first = 0; first < n; ++first) {
+      for (int second = 0; second < n; ++second) {
+        const auto& time_a = times[static_cast<std::size_t>(first)];
+        const auto& time_b = times[static_cast<std::size_t>(second)];
+        if (!time_a || !time_b) continue;
+        // Most pairs keep their order whatever they touch: what these depend on is not asked.
+        const std::vector<isl::map> reversed =
+            reversed_pairs(model, model.statements[static_cast<std::size_t>(first)], *time_a,
+                           model.statements[static_cast<std::size_t>(second)], *time_b);
+        if (reversed.empty()) continue;
+        for (Conflict& conflict : dependences(model, first, second)) {
+          if (conflict.sum != (which == Exchanged::Sums)) continue;
+          for (const isl::map& pairs : reversed) {
+            isl::map wrong = conflict.pairs.intersect(pairs);
+            if (wrong.is_empty()) continue;
+            conflict.pairs = wrong;
+            return conflict;
+          }
+        }
       }
     }
     return std::nullopt;

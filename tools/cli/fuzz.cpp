@@ -30,6 +30,7 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
     session.axes.same_bits &= axis != "same-bits";
     session.axes.false_facts_compiled &= axis != "false-facts";
     session.axes.left_out_passes &= axis != "left-out-passes";
+    session.axes.users_shapes &= axis != "users-shapes";
   }
   session.interrupted = [] { return fuzz::Interruption::signal() != 0; };
   if (options.target != Target::Cuda) return session;

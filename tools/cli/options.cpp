@@ -131,7 +131,8 @@ FuzzOptions checked_fuzz(const Raw& raw) {
                                                  {{"rounded-control", "rounded-control"},
                                                   {"same-bits", "same-bits"},
                                                   {"false-facts", "false-facts"},
-                                                  {"left-out-passes", "left-out-passes"}}));
+                                                  {"left-out-passes", "left-out-passes"},
+                                                  {"users-shapes", "users-shapes"}}));
   return options;
 }
 
@@ -289,7 +290,8 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--seed", raw.seed, "seed of the first program");
       sub.add_option("--jobs", raw.jobs, "processes (0: one for each core)");
       sub.add_option("--compiled", raw.compiled, "percent of the programs that are also compiled and run");
-      sub.add_option("--without", raw.without, "leave out: rounded-control, same-bits, false-facts, left-out-passes")
+      sub.add_option("--without", raw.without,
+                     "leave out: rounded-control, same-bits, false-facts, left-out-passes, users-shapes")
           ->delimiter(',');
       sub.add_option("--features", raw.features, "write a table of the features that were reached to this file");
       sub.add_flag("--keep-going", raw.keep_going, "go on after a mismatch");

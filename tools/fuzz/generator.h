@@ -16,6 +16,9 @@ struct Axes {
   bool false_facts_compiled = true;
   /// Some programs are lowered without some of the passes: none relies on another one, but where it says so.
   bool left_out_passes = true;
+  /// What users write beside loops over plain arrays: views, rings, tables, keys that may be none, computed trip
+  /// counts.
+  bool users_shapes = true;
 };
 
 /// The program of a seed: the same for ever on every machine. It mixes random nests (overwrites, in-place updates,

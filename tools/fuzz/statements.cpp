@@ -4,7 +4,7 @@
 namespace loopgrad::fuzz {
 
 Writer::Writer(std::uint64_t seed, const Axes& axes)
-    : axes_(axes), seed_(seed), random_(seed), orders_(seed + 0x0f0f0f), builder_("random") {
+    : axes_(axes), seed_(seed), random_(seed), orders_(seed + 0x0f0f0f), later_(seed * 13 + 7), builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
 }
@@ -21,6 +21,8 @@ Case Writer::write() {
       if (chance(55)) pattern();
       else loop(0);
     });
+    // Drawn apart: the others are the programs that they were before there was this.
+    if (axes_.users_shapes && later_.below(100) < 40) scope([&] { later_pattern(); });
     if (chance(10)) update();
   }
   const Sizes sizes = choose_sizes();

@@ -176,6 +176,24 @@ class Writer {
   void branch_at_equality();
   void tied_extrema();
 
+  // ---- what users write (patterns_users.cpp) ----
+  void later_pattern();
+  void pass_on(const ArrayInfo& result, const Value& i);
+  void keyed_update(const Element& bin, int kind, const Value& value);
+  void turns();
+  void table_of_weights();
+  void other_views();
+  void small_vectors();
+  void stopped();
+  void optional_keys();
+  void guarded_accesses();
+  void hashed();
+  void computed_trips();
+  void nested_while();
+  void followed_links();
+  void by_key();
+  void scalar_sums();
+
   int some_size();
   ArrayInfo filled_local(const char* stem, std::vector<Extent> extents);
   void sink(const Value& value);
@@ -184,6 +202,7 @@ class Writer {
   std::uint64_t seed_;
   tools::Random random_;
   tools::Random orders_;  // of loops
+  tools::Random later_;   // whether later_pattern() adds something
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
   bool mixed_ = false;     // arrays of all float types
