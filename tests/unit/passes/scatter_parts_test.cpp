@@ -330,6 +330,28 @@ TEST(RowNests, KnowHowManyRowsTheyAreApart) {
   EXPECT_EQ(reach("u[i, j]"), "0 up, 0 down, shared, independent");
 }
 
+TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
+  const Program program = program_of(R"(
+  program p(n, r, nnz, longest)
+    input  i32 ptr[r + 1]
+    input  i32 row[n]
+    input  i32 col[nnz]
+    input  f32 a[nnz]
+    inout  f32 y[n]
+    fact   ptr csr pointer of nnz, at most longest a row
+    fact   row in 0..r
+    fact   col in 0..n
+)",
+                                     R"(
+    for i in 0..n:
+      for e in ptr[row[i]]..ptr[row[i] + 1]:
+        y[col[e]] += a[e]
+)");
+  const auto scatter = scatter_form(program, program.body);
+  ASSERT_TRUE(scatter);
+  EXPECT_EQ(ir::print(scatter->iterations()), "n*longest");
+}
+
 // ---- lanes and groups of them ----
 
 const char* const csr = R"(
