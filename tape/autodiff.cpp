@@ -64,10 +64,10 @@ std::vector<ir::Fact> read_up_to(const std::vector<ir::Array>& tape, const ir::P
 
 /// What has been measured beforehand says more than the number of all entries.
 void state_longest_rows(ir::Program& program, const std::map<ir::Array, ir::Symbol>& longest) {
-  for (ir::Fact& fact : program.facts) {
-    const auto known = longest.find(fact.array);
-    if (fact.kind == ir::FactKind::CsrPointer && known != longest.end()) fact.longest = ir::var(known->second);
-  }
+  // The backward program has arrays of its own, of the same names.
+  for (ir::Fact& fact : program.facts)
+    for (const auto& [pointer, size] : longest)
+      if (fact.kind == ir::FactKind::CsrPointer && fact.array->name == pointer->name) fact.longest = ir::var(size);
 }
 
 Program share(ir::Program program) { return Program(std::make_shared<const ir::Program>(std::move(program))); }

@@ -5,6 +5,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/locality/row_nests.h"
 #include "transforms/map/gpu/lane_groups.h"
+#include "transforms/storage/expand_locals.h"
 #include "transforms/sums/counting_sort.h"
 #include "transforms/sums/improvable_sums.h"
 #include "transforms/sums/own_scatters.h"
@@ -350,6 +351,31 @@ TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
   const auto scatter = scatter_form(program, program.body);
   ASSERT_TRUE(scatter);
   EXPECT_EQ(ir::print(scatter->iterations()), "n*longest");
+}
+
+TEST(ExpandLocals, RowsThatDataChooseHaveRoomForTheLongestOne) {
+  const Program program = program_of(R"(
+  program p(n, r, nnz, longest)
+    input  i32 ptr[r + 1]
+    input  i32 row[n]
+    input  f32 a[nnz]
+    inout  f32 y[n]
+    fact   ptr csr pointer of nnz, at most longest a row
+    fact   row in 0..r
+)",
+                                     R"(
+    for i in 0..n:
+      for e in ptr[row[i]]..ptr[row[i] + 1]:
+        local f32 v
+        v = a[e]
+        y[i] += v*v
+)");
+  const ir::Array local = first<ir::Allocate>(program.body).as<ir::Allocate>()->array;
+  const auto expanded = expand_locals(program, model_of(program), program.body, {local});
+  ASSERT_TRUE(expanded);
+  EXPECT_EQ(ir::print(expanded->arrays.at(0)->shape.at(1)), "longest");
+  EXPECT_NE(ir::print(expanded->nest).find("v_all[i, e - ptr[row[i]]]"), std::string::npos)
+      << ir::print(expanded->nest);
 }
 
 // ---- lanes and groups of them ----

@@ -110,8 +110,9 @@ Program chosen_rows(bool twice) {
 TEST(Tape, RowsThatDataChooseTakeTheLongestOneEach) {
   const Gradient gradient = differentiate(chosen_rows(false), {.wrt = {"x"}});
   EXPECT_NE(forward_text(gradient).find("_tape[n, longest_of_ptr]"), std::string::npos) << forward_text(gradient);
-  EXPECT_NE(forward_text(gradient).find("fact   ptr csr pointer of entries, at most longest_of_ptr a row"),
-            std::string::npos);
+  const std::string fact = "fact   ptr csr pointer of entries, at most longest_of_ptr a row";
+  EXPECT_NE(forward_text(gradient).find(fact), std::string::npos) << forward_text(gradient);
+  EXPECT_NE(backward_text(gradient).find(fact), std::string::npos) << backward_text(gradient);
   EXPECT_NE(gradient.sizing.str().find("longest_of_ptr max= ptr[row_1 + 1] - ptr[row_1]"), std::string::npos)
       << gradient.sizing.str();
   const std::string joint = joined(gradient).str();
