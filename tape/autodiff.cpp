@@ -62,6 +62,14 @@ std::vector<ir::Fact> read_up_to(const std::vector<ir::Array>& tape, const ir::P
   return facts;
 }
 
+/// What has been measured beforehand says more than the number of all entries.
+void state_longest_rows(ir::Program& program, const std::map<ir::Array, ir::Symbol>& longest) {
+  // The backward program has arrays of its own, of the same names.
+  for (ir::Fact& fact : program.facts)
+    for (const auto& [pointer, size] : longest)
+      if (fact.kind == ir::FactKind::CsrPointer && fact.array->name == pointer->name) fact.longest = ir::var(size);
+}
+
 Program share(ir::Program program) { return Program(std::make_shared<const ir::Program>(std::move(program))); }
 
 }  // namespace
@@ -111,6 +119,7 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     forward.arrays.insert(forward.arrays.end(), direct.tape.begin(), direct.tape.end());
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
+    for (ir::Program* part : {&forward, &backward}) state_longest_rows(*part, direct.longest_rows);
   }
   if (!options.directions.empty())
     backward = tape::with_adjoints(backward, forward, tape::count_directions(backward, options.directions));

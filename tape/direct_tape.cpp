@@ -279,7 +279,8 @@ DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   plan.decide_for([&] { Backward(prepared, plan).body_of(prepared.program.body); });
   const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
-  return {forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing()};
+  return {
+      forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing(), plan.extents().longest_rows()};
 }
 
 }  // namespace loopgrad::tape

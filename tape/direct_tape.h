@@ -10,6 +10,7 @@ struct DirectGradient {
   std::vector<ir::Array> tape;    // role Tape, written by forward and read by backward
   std::vector<ir::Symbol> sizes;  // extra sizes, set by `sizing`
   ir::Program sizing;
+  std::map<ir::Array, ir::Symbol> longest_rows = {};  // those of the extra sizes that are, by the pointer to the rows
 };
 
 /// Before -> after: `for i: y[i] = 0; for j: y[i] += x[i + j]*w[j]` gives the backward sweep

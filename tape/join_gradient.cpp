@@ -1,11 +1,14 @@
 #include <loopgrad/autodiff.h>
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -21,6 +24,43 @@ namespace {
                               .location = program.location});
 }
 
+/// What no size that is found before a run can exceed, by its name; nullopt where one has no such bound.
+std::optional<std::map<std::string, ir::Expr>> largest_sizes(const Gradient& gradient) {
+  std::map<std::string, ir::Expr> largest;
+  ir::walk_stmts(gradient.sizing.ir().body, [&](const ir::Stmt& s) {
+    const auto* n = s.as<ir::Reduce>();
+    if (n && n->op == ir::ReduceOp::Min && !ir::has_load(n->value)) largest[n->array->name] = n->value;
+  });
+  for (const ir::Array& array : gradient.sizing.ir().arrays)
+    if (array->role == ir::ArrayRole::Output && !largest.count(array->name)) return std::nullopt;
+  return largest;
+}
+
+/// The program with these in place of the sizes.
+ir::Program with_sizes(const ir::Program& program, const std::map<std::string, ir::Expr>& values) {
+  ir::Program result = program;
+  result.sizes.clear();
+  ir::Substitution sizes;
+  for (const ir::Symbol& size : program.sizes) {
+    const auto value = values.find(size.name);
+    if (value == values.end()) result.sizes.push_back(size);
+    else sizes[size] = value->second;
+  }
+  if (sizes.empty()) return result;
+  std::map<ir::Array, ir::Array> replaced;
+  for (ir::Array& array : result.arrays) {
+    std::vector<ir::Expr> shape;
+    for (const ir::Expr& extent : array->shape) shape.push_back(ir::substitute(extent, sizes));
+    if (array->role != ir::ArrayRole::Tape) continue;
+    const ir::Array own = ir::make_array(array->name, array->type, shape, array->role, array->location);
+    replaced[array] = own;
+    array = own;
+  }
+  for (ir::Fact& fact : result.facts) fact.longest = {};
+  result.body = ir::replace_arrays(ir::substitute(program.body, sizes), replaced);
+  return result;
+}
+
 void check(const Gradient& gradient) {
   const ir::Program& forward = gradient.forward.ir();
   if (gradient.variant == Variant::NaiveTape)
@@ -29,7 +69,7 @@ void check(const Gradient& gradient) {
   if (gradient.max_tape_bytes > 0)
     refuse(forward, "the lengths of this gradient's segments are found before each run, which is no ordinary program",
            "leave max_tape_bytes out");
-  if (!ir::is_empty(gradient.sizing.ir().body))
+  if (!largest_sizes(gradient))
     refuse(forward, "the extents of this gradient's tape depend on data, which those of no local array may",
            "promise a largest trip count with at_most, so that the tape has extents in sizes");
 }
@@ -43,12 +83,12 @@ std::string of_primal(const std::string& forward) {
 /// The arrays of both programs, each once: tapes become locals, gradients get names of their own.
 class Arrays {
  public:
-  Arrays(const Gradient& gradient, const std::string& prefix) : prefix_(prefix) {
-    for (const ir::Array& array : gradient.forward.ir().arrays) taken_.insert(array->name);
-    for (const ir::Array& array : gradient.forward.ir().arrays) add(array, array->name);
-    for (const ir::Array& array : gradient.backward.ir().arrays) {
+  Arrays(const ir::Program& forward, const ir::Program& backward, const std::string& prefix) : prefix_(prefix) {
+    for (const ir::Array& array : forward.arrays) taken_.insert(array->name);
+    for (const ir::Array& array : forward.arrays) add(array, array->name);
+    for (const ir::Array& array : backward.arrays) {
       const bool is_gradient = !taken_.count(array->name) && array->name.starts_with("d_");
-      add(array, is_gradient ? free_name(gradient.forward.ir(), array->name) : array->name);
+      add(array, is_gradient ? free_name(forward, array->name) : array->name);
     }
   }
 
@@ -84,8 +124,10 @@ class Arrays {
 
 Program joined(const Gradient& gradient, const std::string& prefix) {
   check(gradient);
-  const ir::Program &forward = gradient.forward.ir(), &backward = gradient.backward.ir();
-  const Arrays arrays(gradient, prefix);
+  const std::map<std::string, ir::Expr> largest = *largest_sizes(gradient);
+  const ir::Program forward = with_sizes(gradient.forward.ir(), largest),
+                    backward = with_sizes(gradient.backward.ir(), largest);
+  const Arrays arrays(forward, backward, prefix);
   ir::Program result;
   result.name = of_primal(forward.name) + "_gradient";
   result.sizes = forward.sizes;

@@ -25,6 +25,18 @@ std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& prog
   return std::nullopt;
 }
 
+/// Whether `next` is row + 1, in i64 or, as it comes from an i32 array, in i32: rows that exist do not wrap.
+bool is_next_row(const Expr& row, const Expr& next) {
+  const auto narrow = [](const Expr& e) {
+    const auto* cast = e.as<ir::Cast>();
+    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
+  };
+  if (ir::equal(next, row + ir::int_const(1))) return true;
+  const Expr from = narrow(row), to = narrow(next);
+  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
+         ir::equal(to, from + ir::int_const(1, ScalarType::I32));
+}
+
 }  // namespace
 
 ir::RangeContext range_context(const ir::Program& program, Ranges iterators) {
@@ -85,13 +97,21 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   if (lower && upper && !promised) {
     const Expr box = not_negative(upper->highest - lower->lowest);
     if (const auto width = width_of_band(n, around)) return {n.lower, ir::smaller(*width, box), {}, nullptr};
-    return {lower->lowest, box, {}, replaced_by(n, around)};
+    const ir::StmtNode* replaced = replaced_by(n, around);
+    const std::optional<Expr> longest = replaced ? std::nullopt : longest_row(n, box);
+    if (!longest) return {lower->lowest, box, {}, replaced};
+    return from_lower_bound(n, *longest);
   }
   std::optional<Expr> trips;
   if (n.at_most) trips = n.at_most;
   else trips = measured_trips(loop, around);
   if (!trips) return {};
-  LoopExtent result{n.lower, *trips, {}, nullptr};
+  return from_lower_bound(n, *trips);
+}
+
+/// Of a loop of so many trips at most that starts where data say.
+LoopExtent LoopExtents::from_lower_bound(const ir::For& n, const Expr& trips) {
+  LoopExtent result{n.lower, trips, {}, nullptr};
   if (ir::has_load(n.lower)) {
     result.lower_local =
         ir::make_array(n.iterator.name + "_first", ScalarType::I64, {}, ir::ArrayRole::Local, n.location);
@@ -108,8 +128,8 @@ std::optional<Expr> LoopExtents::width_of_band(const ir::For& n, const std::vect
   });
 }
 
-/// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart.
-const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector<Stmt>& around) const {
+/// The `ptr[r]` of a loop over ptr[r]..ptr[r + 1] with a CSR fact; null for others.
+const ir::Load* LoopExtents::start_of_row(const ir::For& n) const {
   const auto *first = n.lower.as<ir::Load>(), *last = n.upper.as<ir::Load>();
   // i32 pointers are widened to i64.
   if (const auto* c = n.lower.as<ir::Cast>()) first = c->a.as<ir::Load>();
@@ -118,14 +138,43 @@ const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector
   bool is_csr = false;
   for (const ir::Fact& fact : program_.facts)
     is_csr |= fact.kind == ir::FactKind::CsrPointer && fact.array == first->array && !written_.count(fact.array);
-  if (!is_csr || !ir::equal(last->indices[0], first->indices[0] + ir::int_const(1))) return nullptr;
-  const auto* row = first->indices[0].as<ir::Var>();
+  return is_csr && is_next_row(first->indices[0], last->indices[0]) ? first : nullptr;
+}
+
+/// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart. Of two loops over one row
+/// within each other, the outer one does.
+const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector<Stmt>& around) const {
+  const ir::Load* start = start_of_row(n);
+  const auto* row = start ? start->indices[0].as<ir::Var>() : nullptr;
   if (!row) return nullptr;
+  const ir::StmtNode* found = nullptr;
   for (const Stmt& outer : around) {
     const auto* f = outer.as<ir::For>();
-    if (f && f->iterator == row->symbol) return outer.get();
+    if (f && f->iterator == row->symbol) found = outer.get();
+    const auto known = extents_.find(outer.get());
+    if (found && known != extents_.end() && known->second.replaces == found) return nullptr;
   }
-  return nullptr;
+  return found;
+}
+
+/// Trips of a loop over a row of a CSR structure, whichever one: the pointer is looked through beforehand.
+std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) {
+  const ir::Load* start = start_of_row(n);
+  if (!start || start->array->role != ir::ArrayRole::Input) return std::nullopt;
+  const ir::Array& pointer = start->array;
+  const auto known = longest_rows_.find(pointer);
+  if (known != longest_rows_.end()) return ir::var(known->second);
+  const ir::Symbol row = ir::make_symbol("row"), symbol = ir::make_symbol(free_name("longest_of_" + pointer->name));
+  const auto at = [&](const Expr& index) { return ir::cast(ScalarType::I64, ir::load(pointer, {index})); };
+  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, n.location);
+  const Stmt one =
+      ir::reduce(output, {}, ir::ReduceOp::Max, at(ir::var(row) + ir::int_const(1)) - at(ir::var(row)), n.location);
+  const Expr rows = pointer->shape[0] - ir::int_const(1);
+  const Stmt all_rows = ir::for_loop(row, ir::int_const(0), rows, one, ir::LoopMode::Forward, n.location);
+  // No row is longer than all of them: who cannot measure beforehand takes that (see join_gradient.cpp).
+  measure(symbol, output, ir::block({all_rows, ir::reduce(output, {}, ir::ReduceOp::Min, all, n.location)}));
+  longest_rows_[pointer] = symbol;
+  return ir::var(symbol);
 }
 
 /// Sizing passes trip counts on by name, so loops with iterators of one name need different ones.
@@ -168,11 +217,16 @@ std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vec
       return std::nullopt;
     }
   }
+  measure(symbol, output, s);
+  return ir::var(symbol);
+}
+
+/// The symbol is what `taken`, a nest of maxima, finds in the output.
+void LoopExtents::measure(const ir::Symbol& symbol, const ir::Array& output, const Stmt& taken) {
   symbols_.push_back(symbol);
   outputs_.push_back(output);
-  measurements_.push_back(ir::assign(output, {}, ir::int_const(0), n.location));
-  measurements_.push_back(ir::with_fresh_names(s));
-  return ir::var(symbol);
+  measurements_.push_back(ir::assign(output, {}, ir::int_const(0), taken->location));
+  measurements_.push_back(ir::with_fresh_names(taken));
 }
 
 const LoopExtent& LoopExtents::of(const Stmt& loop) const {

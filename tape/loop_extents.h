@@ -45,21 +45,28 @@ class LoopExtents {
   /// empty body when there are none.
   ir::Program sizing() const;
   const std::vector<ir::Symbol>& symbols() const { return symbols_; }
+  /// Those of `symbols()` that are the length of the longest row of a CSR structure, by its pointer.
+  const std::map<ir::Array, ir::Symbol>& longest_rows() const { return longest_rows_; }
 
  private:
   void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
   ir::Expr not_negative(const ir::Expr& extent) const;
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+  LoopExtent from_lower_bound(const ir::For& loop, const ir::Expr& trips);
   std::optional<ir::Expr> width_of_band(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
+  const ir::Load* start_of_row(const ir::For& loop) const;
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   std::string free_name(const std::string& wish) const;
+  std::optional<ir::Expr> longest_row(const ir::For& loop, const ir::Expr& all);
   std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+  void measure(const ir::Symbol& symbol, const ir::Array& output, const ir::Stmt& taken);
 
   const ir::Program& program_;
   std::set<ir::Array> written_;
   Ranges ranges_;
   std::map<const ir::StmtNode*, LoopExtent> extents_;
   std::vector<ir::Symbol> symbols_;
+  std::map<ir::Array, ir::Symbol> longest_rows_;
   std::vector<ir::Array> outputs_;
   std::vector<ir::Stmt> measurements_;
 };

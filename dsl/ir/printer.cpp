@@ -196,7 +196,10 @@ class StmtPrinter {
         break;
       case FactKind::Sorted: text += " sorted"; break;
       case FactKind::Injective: text += " injective"; break;
-      case FactKind::CsrPointer: text += " csr pointer of " + exprs_.text(fact.upper); break;
+      case FactKind::CsrPointer:
+        text += " csr pointer of " + exprs_.text(fact.upper);
+        if (fact.longest) text += ", at most " + exprs_.text(fact.longest) + " a row";
+        break;
       case FactKind::MayAlias: text += " may alias " + names_.of(fact.other); break;
       case FactKind::ReadUpTo:
         text += fmt::format("[{}, ..] is the last that is read later", exprs_.text(fact.upper));

@@ -22,6 +22,7 @@ struct Fact {
   Expr lower, upper;  // in sizes; null where the kind has none
   Array other;        // MayAlias only
   SourceLocation location;
+  Expr longest = {};  // CsrPointer only: no row has more entries, where something in sizes says so
 };
 
 /// Immutable once shared. `arrays` holds everything but locals, in declaration order; locals appear as Allocate.

@@ -144,6 +144,7 @@ class Verifier {
     if (range) check_without_loads(fact.lower, place);
     const bool bounded = range || fact.kind == FactKind::CsrPointer || fact.kind == FactKind::ReadUpTo;
     if (bounded) check_without_loads(fact.upper, place);
+    if (fact.longest) check_without_loads(fact.longest, place);
   }
 
   // ---- statements ----

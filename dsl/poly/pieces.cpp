@@ -58,7 +58,7 @@ Environment& Pieces::environment_of(const ir::Program& program) {
   for (const ir::Fact& fact : program.facts) {
     key.push_back(static_cast<std::uintptr_t>(fact.kind));
     for (const ir::Array& array : {fact.array, fact.other}) key.push_back(address(array));
-    for (const ir::Expr& bound : {fact.lower, fact.upper}) key.push_back(address(bound));
+    for (const ir::Expr& bound : {fact.lower, fact.upper, fact.longest}) key.push_back(address(bound));
   }
   key.push_back(0);
   // Only of these does the model of a statement depend on whether another one writes them.

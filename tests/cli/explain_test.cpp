@@ -33,6 +33,28 @@ std::string said(std::vector<std::string> words) {
   return result.out;
 }
 
+/// Data alone say how long the loop is, so nobody knows how long the tape will be.
+Program windows() {
+  ProgramBuilder p("windows");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n}), y = p.output<float>("y", {n});
+  auto first = p.input<int>("first", {n}), last = p.input<int>("last", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = 1.0f;
+    for (auto j : p.loop("j", first(i), last(i))) y(i) = sin(y(i)) * x(j);
+  }
+  return p.build();
+}
+
+TEST(Explain, TapesWhoseLengthDataDecide) {
+  for (const char* target : {"openmp", "cuda"}) {
+    const CliResult result =
+        run_cli({{"windows", "", windows, {{"n", 100}}}}, {"explain", "windows", "--details=tape", "--target", target});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find("most_j"), std::string::npos) << result.out;
+  }
+}
+
 TEST(Explain, NamesTheUsersLines) {
   const std::string text = said({"conv1d", "--size", "n=100,k=3", "--details"});
   EXPECT_NE(text.find("conv1d.cpp:"), std::string::npos) << text;

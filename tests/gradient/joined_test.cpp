@@ -50,6 +50,29 @@ TEST(Joined, HasNamesOfItsOwnAndNoTape) {
   EXPECT_EQ(names(program), (std::vector<std::string>{"x", "w", "y", "g_x", "g_w", "g_y"}));
 }
 
+/// The tape has the longest row for each i; joined, which measures nothing beforehand, all entries.
+TEST(Joined, RowsThatDataChoose) {
+  ProgramBuilder p("chosen");
+  auto n = p.size("n"), rows = p.size("rows"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {rows + 1}), row = p.input<int>("row", {n}), to = p.input<int>("to", {entries});
+  auto x = p.input<double>("x", {entries}), z = p.input<double>("z", {n});
+  auto y = p.output<double>("y", {n});
+  p.csr(ptr, entries);
+  p.in_range(row, 0, rows);
+  p.in_range(to, 0, n);
+  for (auto i : p.loop("i", 0, n)) {
+    auto v = p.scalar<double>("v", 1);
+    for (auto e : p.loop("e", ptr(row(i)), ptr(row(i) + 1))) v = sin(v) * x(e) + z(to(e));
+    y(i) = v;
+  }
+  const Program program = p.build();
+  const Sizes sizes = {{"n", 5}, {"rows", 3}, {"entries", 7}};
+  const std::map<std::string, std::vector<double>> values = {
+      {"ptr", {0, 2, 2, 7}}, {"row", {2, 0, 1, 2, 0}}, {"to", {4, 0, 1, 1, 0, 3, 4}}};
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = sizes, .values = values, .options = {}}));
+  EXPECT_TRUE(gradient_is_right(joined(differentiate(program)), {.sizes = sizes, .values = values, .options = {}}));
+}
+
 TEST(Joined, GivesTheGradientAndTheSecondOne) {
   const Program program = joined(differentiate(cubes()));
   HostArray x(ScalarType::F64, {2}), w(ScalarType::F64, {}), y = HostArray(ScalarType::F64, {2}),

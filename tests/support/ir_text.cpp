@@ -85,6 +85,10 @@ class ProgramReader {
     } else if (in.accept_all({"csr", "pointer", "of"})) {
       fact.kind = FactKind::CsrPointer;
       fact.upper = index(in);
+      if (in.accept_all({",", "at", "most"})) {
+        fact.longest = index(in);
+        if (!in.accept_all({"a", "row"})) in.fail("'a row'");
+      }
     } else if (in.accept_all({"may", "alias"})) {
       fact.kind = FactKind::MayAlias;
       fact.other = read_array(in, scope_);

@@ -3,6 +3,7 @@
 #include "backends/interface/backend.h"
 #include "dsl/ir/visit.h"
 #include "tools/cli/lowered.h"
+#include "transforms/analysis/size_estimates.h"
 
 #include <fmt/format.h>
 
@@ -33,10 +34,21 @@ ir::Program estimated(const ir::Program& program, const ir::Program& emitted, co
   return transforms::lower_for(program, transforms::up_to_mapping(lowering), ignored).program;
 }
 
-/// With the lengths of segments that the gradient's own sizing program finds (see max_tape_bytes); sizes that data
-/// decide stay unknown.
-Sizes with_lengths(const Gradient& gradient, const Sizes& sizes) {
+/// What is likely of the longest rows of CSR structures.
+Sizes with_longest_rows(const ir::Program& forward, const Sizes& sizes) {
   Sizes all = sizes;
+  transforms::SizeEstimator estimates(forward, sizes);
+  for (const ir::Fact& fact : forward.facts) {
+    const auto* longest = fact.longest ? fact.longest.as<ir::Var>() : nullptr;
+    if (longest) all[longest->symbol.name] = static_cast<std::int64_t>(estimates.value_of(fact.longest, {}));
+  }
+  return all;
+}
+
+/// With the lengths of segments that the gradient's own sizing program finds (see max_tape_bytes); other sizes that
+/// data decide stay unknown.
+Sizes with_lengths(const Gradient& gradient, const Sizes& sizes) {
+  Sizes all = with_longest_rows(gradient.forward.ir(), sizes);
   std::map<std::string, HostArray> found;
   Arguments arguments;
   for (const ir::Array& array : gradient.sizing.ir().arrays) {

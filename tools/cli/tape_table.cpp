@@ -1,6 +1,7 @@
 #include "tools/cli/tape_table.h"
 
 #include "backends/runtime/solve_sizes.h"
+#include "dsl/ir/visit.h"
 #include "tools/cli/table.h"
 #include "tools/cli/work_counter.h"
 
@@ -48,6 +49,11 @@ class Traffic {
 std::optional<double> bytes_of_tape(const ir::Array& array, const backend::SizeValues& values) {
   double bytes = static_cast<double>(loopgrad::bytes_of(array->type));
   for (const ir::Expr& extent : array->shape) {
+    bool is_known = true;  // not so where data decide
+    ir::walk(extent, [&](const ir::Expr& e) {
+      if (const auto* size = e.as<ir::Var>()) is_known &= values.count(size->symbol) > 0;
+    });
+    if (!is_known) return std::nullopt;
     const auto value = backend::try_evaluate(extent, values);
     if (!value) return std::nullopt;
     bytes *= static_cast<double>(*value);

@@ -19,6 +19,7 @@ double SizeEstimator::value_of(const Expr& e, const std::map<ir::Symbol, double>
     bool is_size = std::count(program_.sizes.begin(), program_.sizes.end(), node->symbol) > 0;
     auto known = sizes_.find(node->symbol.name);
     bool given = is_size && known != sizes_.end();
+    if (const ir::Fact* csr = given ? nullptr : longest_row_of(node->symbol)) return longest_row(*csr, iterators);
     double value = given ? static_cast<double>(known->second) : is_size ? assumed_size : assumed_size / 2;
     if (is_size) used_[node->symbol.name] = value;
     assumed_ |= !given;
@@ -44,6 +45,22 @@ double SizeEstimator::value_of(const Expr& e, const std::map<ir::Symbol, double>
     case BinaryOp::Max: return std::max(a, b);
     default: return 1;
   }
+}
+
+/// The CSR structure whose longest row it is.
+const ir::Fact* SizeEstimator::longest_row_of(const ir::Symbol& size) const {
+  for (const ir::Fact& fact : program_.facts) {
+    const auto* longest = fact.longest ? fact.longest.as<ir::Var>() : nullptr;
+    if (longest && longest->symbol == size) return &fact;
+  }
+  return nullptr;
+}
+
+/// As if chance chose the row of each entry.
+double SizeEstimator::longest_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators) {
+  const double rows = std::max(1.0, value_of(csr.array->shape[0], iterators) - 1);
+  const double entries = value_of(csr.upper, iterators), mean = entries / rows;
+  return std::min(std::max(1.0, entries), std::ceil(mean + 4 * std::sqrt(mean)));
 }
 
 double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::map<ir::Symbol, double>& iterators) {

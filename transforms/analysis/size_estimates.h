@@ -31,6 +31,9 @@ class SizeEstimator {
   bool assumed_sizes() const;
 
  private:
+  const ir::Fact* longest_row_of(const ir::Symbol& size) const;
+  double longest_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators);
+
   const ir::Program& program_;
   const SizeEstimates& sizes_;
   std::map<std::string, double> used_;

@@ -180,12 +180,31 @@ void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t
   dimension.room = simplify_indices(ir::smaller(*width, dimension.extent));
 }
 
-std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, IndexRanges& ranges,
-                               const LocalArray& local) {
+/// Where the loop goes through a row of a CSR structure that something else chooses than a loop over the rows.
+void keep_row(const ir::Program& program, Dimension& dimension, const ir::For& loop) {
+  const auto* start = poly::as_indirect(loop.lower);
+  const auto* end = poly::as_indirect(loop.upper);
+  if (!start || !end || start->array != end->array) return;
+  bool is_fixed = true;  // nothing that the nest computes decides
+  ir::walk(loop.lower, [&](const Expr& e) {
+    if (const auto* load = e.as<ir::Load>()) is_fixed &= load->array->role == ir::ArrayRole::Input;
+  });
+  for (const ir::Fact& fact : program.facts) {
+    const bool is_csr = fact.kind == ir::FactKind::CsrPointer && fact.array == start->array;
+    if (!is_fixed || !is_csr || !fact.longest) continue;
+    if (!same_value(end->indices[0], start->indices[0] + ir::int_const(1))) continue;
+    dimension.origin = loop.lower;
+    dimension.room = fact.longest;
+  }
+}
+
+std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,
+                               IndexRanges& ranges, const LocalArray& local) {
   std::vector<Stmt> loops = loops_of(local.around);
   std::vector<Dimension> dimensions;
   for (std::size_t depth = 0; depth < loops.size(); ++depth) {
-    if (auto row = row_loop_of(model, loops[depth], depth, loops)) {
+    const auto row = row_loop_of(model, loops[depth], depth, loops);
+    if (row) {
       dimensions.erase(
           std::remove_if(dimensions.begin(), dimensions.end(), [&](const Dimension& d) { return d.iterator == *row; }),
           dimensions.end());
@@ -195,6 +214,7 @@ std::optional<Expanded> expand(const poly::Model& model, Dimensions& bounds, Ind
     if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
     keep_band(*dimension, loops, depth);
+    if (const auto* loop = row ? nullptr : loops[depth].as<ir::For>()) keep_row(program, *dimension, *loop);
     dimensions.push_back(*dimension);
   }
   std::vector<Expr> shape;
@@ -236,7 +256,7 @@ std::optional<Expansion> expand_locals(const ir::Program& program, const poly::M
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {
       if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
-      auto expanded = expand(model, bounds, ranges, local);
+      auto expanded = expand(program, model, bounds, ranges, local);
       if (!expanded) return std::nullopt;
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);

@@ -28,8 +28,20 @@ bool bounds_mention(const ir::For& loop, const Loops& loops) {
 
 bool bounds_load(const ir::For& loop) { return ir::has_load(loop.lower) || ir::has_load(loop.upper); }
 
-/// The total of a CSR structure whose rows the loop runs over, one for each iteration of `rows`; null for other loops.
-Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& rows) {
+/// Whether `next` is row + 1, in i64 or, as it comes from an i32 array, in i32: rows that exist do not wrap.
+bool is_next_row(const Expr& row, const Expr& next) {
+  const auto narrow = [](const Expr& e) {
+    const auto* cast = e.as<ir::Cast>();
+    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
+  };
+  if (same_value(next, row + ir::int_const(1))) return true;
+  const Expr from = narrow(row), to = narrow(next);
+  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
+         same_value(to, from + ir::int_const(1, ScalarType::I32));
+}
+
+/// Of a loop over ptr[r]..ptr[r + 1], a row of a CSR structure: what is known of that, and r. Null for other loops.
+std::pair<const ir::Fact*, Expr> csr_row_of(const ir::Program& program, const ir::For& loop) {
   const auto entry = [](const Expr& bound) {
     const auto* cast = bound.as<ir::Cast>();
     return (cast ? cast->a : bound).as<ir::Load>();
@@ -37,12 +49,16 @@ Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& 
   const auto *first = entry(loop.lower), *last = entry(loop.upper);
   if (!first || !last || first->array != last->array || first->array->role != ir::ArrayRole::Input) return {};
   if (first->indices.size() != 1 || last->indices.size() != 1) return {};
-  const Expr row = ir::var(rows.iterator);
-  if (!same_value(first->indices[0], row) || !same_value(last->indices[0], row + ir::int_const(1))) return {};
+  if (!is_next_row(first->indices[0], last->indices[0])) return {};
   for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::CsrPointer && fact.array == first->array)
-      return ir::cast(ScalarType::I64, fact.upper);
+    if (fact.kind == ir::FactKind::CsrPointer && fact.array == first->array) return {&fact, first->indices[0]};
   return {};
+}
+
+/// The total of a CSR structure whose rows the loop runs over, one for each iteration of `rows`; null for other loops.
+Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& rows) {
+  const auto [csr, row] = csr_row_of(program, loop);
+  return csr && same_value(row, ir::var(rows.iterator)) ? ir::cast(ScalarType::I64, csr->upper) : Expr{};
 }
 
 /// The loops with every one over the entries of CSR rows directly inside that over the rows: what is between them
@@ -63,6 +79,7 @@ Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
 Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
   const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
   if (in_sizes(loop.at_most)) return ir::larger(loop.at_most, ir::int_const(0));
+  if (const ir::Fact* csr = csr_row_of(program, loop).first; csr && csr->longest) return csr->longest;
   IndexRanges ranges(program);
   for (const ir::For* around : inside) ranges.enter(*around);
   const auto trips = ranges.range_of(simplify_indices(loop.upper - loop.lower));

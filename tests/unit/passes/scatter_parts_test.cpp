@@ -5,6 +5,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/locality/row_nests.h"
 #include "transforms/map/gpu/lane_groups.h"
+#include "transforms/storage/expand_locals.h"
 #include "transforms/sums/counting_sort.h"
 #include "transforms/sums/improvable_sums.h"
 #include "transforms/sums/own_scatters.h"
@@ -328,6 +329,53 @@ TEST(RowNests, KnowHowManyRowsTheyAreApart) {
   EXPECT_EQ(reach("v[i - 1, j] + v[i + 2, j]"), "1 up, 2 down, shared");
   EXPECT_EQ(reach("v[n - 1 - i, j]"), "far");
   EXPECT_EQ(reach("u[i, j]"), "0 up, 0 down, shared, independent");
+}
+
+TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
+  const Program program = program_of(R"(
+  program p(n, r, nnz, longest)
+    input  i32 ptr[r + 1]
+    input  i32 row[n]
+    input  i32 col[nnz]
+    input  f32 a[nnz]
+    inout  f32 y[n]
+    fact   ptr csr pointer of nnz, at most longest a row
+    fact   row in 0..r
+    fact   col in 0..n
+)",
+                                     R"(
+    for i in 0..n:
+      for e in ptr[row[i]]..ptr[row[i] + 1]:
+        y[col[e]] += a[e]
+)");
+  const auto scatter = scatter_form(program, program.body);
+  ASSERT_TRUE(scatter);
+  EXPECT_EQ(ir::print(scatter->iterations()), "n*longest");
+}
+
+TEST(ExpandLocals, RowsThatDataChooseHaveRoomForTheLongestOne) {
+  const Program program = program_of(R"(
+  program p(n, r, nnz, longest)
+    input  i32 ptr[r + 1]
+    input  i32 row[n]
+    input  f32 a[nnz]
+    inout  f32 y[n]
+    fact   ptr csr pointer of nnz, at most longest a row
+    fact   row in 0..r
+)",
+                                     R"(
+    for i in 0..n:
+      for e in ptr[row[i]]..ptr[row[i] + 1]:
+        local f32 v
+        v = a[e]
+        y[i] += v*v
+)");
+  const ir::Array local = first<ir::Allocate>(program.body).as<ir::Allocate>()->array;
+  const auto expanded = expand_locals(program, model_of(program), program.body, {local});
+  ASSERT_TRUE(expanded);
+  EXPECT_EQ(ir::print(expanded->arrays.at(0)->shape.at(1)), "longest");
+  EXPECT_NE(ir::print(expanded->nest).find("v_all[i, e - ptr[row[i]]]"), std::string::npos)
+      << ir::print(expanded->nest);
 }
 
 // ---- lanes and groups of them ----

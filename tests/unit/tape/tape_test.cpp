@@ -85,5 +85,45 @@ TEST(Tape, AtMostSaysMoreThanFactsAboutBounds) {
   EXPECT_NE(text(false).find("_tape[n, entries]"), std::string::npos) << text(false);
 }
 
+/// Each i goes through a row that data choose; a second loop goes through the same row for each entry.
+Program chosen_rows(bool twice) {
+  ProgramBuilder p("chosen");
+  auto n = p.size("n"), rows = p.size("rows"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {rows + 1}), row = p.input<int>("row", {n});
+  auto x = p.input<float>("x", {entries});
+  auto y = p.output<float>("y", {n});
+  p.csr(ptr, entries);
+  p.in_range(row, 0, rows);
+  for (auto i : p.loop("i", 0, n)) {
+    auto v = p.scalar<float>("v", 1);
+    if (twice) {
+      for (auto e : p.loop("e", ptr(i), ptr(i + 1)))
+        for (auto f : p.loop("f", ptr(i), ptr(i + 1))) v = sin(v) * x(e) * x(f);
+    } else {
+      for (auto e : p.loop("e", ptr(row(i)), ptr(row(i) + 1))) v = sin(v) * x(e);
+    }
+    y(i) = v;
+  }
+  return p.build();
+}
+
+TEST(Tape, RowsThatDataChooseTakeTheLongestOneEach) {
+  const Gradient gradient = differentiate(chosen_rows(false), {.wrt = {"x"}});
+  EXPECT_NE(forward_text(gradient).find("_tape[n, longest_of_ptr]"), std::string::npos) << forward_text(gradient);
+  const std::string fact = "fact   ptr csr pointer of entries, at most longest_of_ptr a row";
+  EXPECT_NE(forward_text(gradient).find(fact), std::string::npos) << forward_text(gradient);
+  EXPECT_NE(backward_text(gradient).find(fact), std::string::npos) << backward_text(gradient);
+  EXPECT_NE(gradient.sizing.str().find("longest_of_ptr max= ptr[row_1 + 1] - ptr[row_1]"), std::string::npos)
+      << gradient.sizing.str();
+  const std::string joint = joined(gradient).str();
+  EXPECT_NE(joint.find("_tape[n, entries]"), std::string::npos) << joint;
+  EXPECT_EQ(joint.find("longest"), std::string::npos) << joint;
+}
+
+TEST(Tape, OfTwoLoopsOverARowOneTellsTheRowsApart) {
+  const std::string text = forward_text(differentiate(chosen_rows(true), {.wrt = {"x"}}));
+  EXPECT_NE(text.find("_tape[entries, longest_of_ptr]"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad
