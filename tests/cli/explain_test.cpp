@@ -84,6 +84,22 @@ TEST(Explain, EstimatesTheWayThatIsTakenWhereDataChoose) {
   EXPECT_NE(text.find("* segments"), std::string::npos) << text;
 }
 
+TEST(Explain, SumsThatThreadsOfAGpuTakeApartAreNotInOrder) {
+  const auto loss = [] {
+    ProgramBuilder p("loss");
+    const auto n = p.size("n");
+    const auto x = p.input<float>("x", {n, 4});
+    auto y = p.output<float>("y", {1});
+    y(0) = 0.0f;
+    for (auto i : p.loop("i", n))
+      for (auto j : p.loop("j", 4)) y(0) += x(i, j) * x(i, j);
+    return p.build();
+  };
+  const CliResult result = run_cli({{"loss", "", loss, {{"n", 1000000}}}}, {"explain", "loss", "--target", "cuda"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("All loops that take time are parallel."), std::string::npos) << result.out;
+}
+
 TEST(Explain, SaysFirstWhatAPersonWantsToKnow) {
   const std::string text = said({"heat2d"});
   std::size_t last = 0;

@@ -3,6 +3,8 @@
 #include "backends/c_text/parts.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "transforms/analysis/analyses.h"
+#include "transforms/map/gpu/shared_sums.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -53,7 +55,10 @@ struct PartCosts {
 class PartFinder {
  public:
   PartFinder(const ir::Program& program, const Sizes& sizes, const Machine& machine)
-      : machine_(machine), found_(program), counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely) {
+      : program_(program),
+        machine_(machine),
+        found_(program),
+        counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely) {
     const PartCosts costs = costs_of(program.body);
     list(program.body, costs);
     result_.exact = counter_.exact();
@@ -62,7 +67,19 @@ class PartFinder {
   ProgramParts result() && { return std::move(result_); }
 
  private:
-  bool is_shared(const Stmt& s) const { return found_.is_shared(s); }
+  bool is_shared(const Stmt& s) { return found_.is_shared(s) || is_long_sum(s); }
+
+  /// A loop in order that a GPU takes apart nevertheless, as all its iterations share are sums.
+  bool is_long_sum(const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!machine_.is_gpu() || !loop || !found_.is_part(s) || found_.is_rest(s) || found_.is_shared(s)) return false;
+    const auto [known, is_new] = long_sums_.try_emplace(s.get());
+    if (is_new) {
+      const auto sums = transforms::shared_sums({program_, analyses_}, s);
+      known->second = sums && !sums->empty();
+    }
+    return known->second;
+  }
 
   PartCosts costs_of(const Stmt& s) {
     if (!s) return {};
@@ -141,6 +158,7 @@ class PartFinder {
   /// Iterations that may run at once.
   double parallel_of(const Stmt& s) {
     if (!s) return 1;
+    if (is_long_sum(s)) return std::max(1.0, counter_.trips_of(*s.as<For>()));
     if (const auto* n = s.as<For>()) {
       const bool counts = n->mode == LoopMode::Grid || n->mode == LoopMode::Threads || n->mode == LoopMode::Parallel;
       const double trips = counts ? std::max(1.0, counter_.trips_of(*n)) : 1;
@@ -252,7 +270,10 @@ class PartFinder {
     return names.empty() ? first : fmt::format("{}", fmt::join(names, ", "));
   }
 
+  const ir::Program& program_;
   const Machine& machine_;
+  transforms::Analyses analyses_;
+  std::map<const ir::StmtNode*, bool> long_sums_;
   const backend::Parts found_;
   WorkCounter counter_;
   const ir::StmtNode* rest_ = nullptr;  // the loop whose statements count now
