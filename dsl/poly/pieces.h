@@ -5,7 +5,8 @@
 //
 //   Environment   what a program says outside of its body: sizes, arrays, facts, and which of these arrays it writes
 //   Assumption    on parameters: by an environment, and by the loops and conditions around a region
-//   Place         the domain inside of some loops and conditions of a region; in it, statements with their accesses
+//   Place         the domain inside of some loops and conditions of a region; in it, statements and their accesses,
+//                 which rewritten statements have in common with what they were
 //
 // A piece is built with a budget of its own, and that it was spent is kept as well: so a model is the same, or fails in
 // the same way, whatever was built before it.
@@ -13,6 +14,8 @@
 
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/model.h"
+
+#include <list>
 
 namespace loopgrad::poly {
 
@@ -79,6 +82,13 @@ struct KnownStatement {
   PieceMap<Statement> by_depths = {};  // by the loops of the region around the allocations of these arrays
 };
 
+/// An access but for its kind, and for the name of the statement that it is of.
+struct KnownAccess {
+  std::vector<ir::Expr> kept;  // indices, whose addresses are in its key
+  ir::Expr guard;
+  Piece<Access> piece = {};
+};
+
 struct Place {
   isl::set domain;
   bool exact = true, exact_but_csr = true, exact_bounds = true;  // as in Statement
@@ -88,6 +98,7 @@ struct Place {
   ir::Stmt kept = {};  // whose addresses are in its key
   PieceMap<Place> inside = {};
   std::map<PieceKey, KnownStatement> statements = {};
+  std::map<PieceKey, std::list<KnownAccess>> accesses = {};  // of one element under different guards
 };
 
 struct Environment {
@@ -106,6 +117,7 @@ class Pieces {
   Environment& environment_of(const ir::Program& program);
   /// How many different ones there are.
   std::size_t statements() const;
+  std::size_t accesses() const;
 
  private:
   const std::vector<ir::Array>& written_by(const ir::Stmt& body);
