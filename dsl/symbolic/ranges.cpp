@@ -37,7 +37,8 @@ std::optional<Range> range_of_arithmetic(const Binary& n, const RangeContext& co
   const auto b = range_of(n.b, context);
   if (!b) return std::nullopt;
   if (n.op == BinaryOp::Mod) {  // needs no bounds of the dividend
-    const bool positive = equal(b->lowest, b->highest) && surely_non_negative(b->lowest, context);
+    const bool one = equal(b->lowest, b->highest) && surely_non_negative(b->lowest, context);
+    const bool positive = one || (as_int(b->lowest).value_or(0) > 0 && as_int(b->highest));
     return positive ? std::optional(Range{int_const(0), b->highest - int_const(1)}) : std::nullopt;
   }
   const auto a = range_of(n.a, context);
@@ -51,9 +52,12 @@ std::optional<Range> range_of_arithmetic(const Binary& n, const RangeContext& co
       return constant_product(*a, *b);
     }
     case BinaryOp::FloorDiv: {
-      const auto c = as_int(b->lowest);
-      if (!c || *c <= 0 || !equal(b->lowest, b->highest)) return std::nullopt;
-      return Range{binary(BinaryOp::FloorDiv, a->lowest, b->lowest), binary(BinaryOp::FloorDiv, a->highest, b->lowest)};
+      const auto least = as_int(b->lowest), most = as_int(b->highest);
+      if (!least || !most || *least <= 0) return std::nullopt;
+      const auto by = [](const Expr& value, const Expr& divisor) { return binary(BinaryOp::FloorDiv, value, divisor); };
+      if (*least == *most) return Range{by(a->lowest, b->lowest), by(a->highest, b->lowest)};
+      return Range{binary(BinaryOp::Min, by(a->lowest, b->lowest), by(a->lowest, b->highest)),
+                   binary(BinaryOp::Max, by(a->highest, b->lowest), by(a->highest, b->highest))};
     }
     default: return std::nullopt;
   }
