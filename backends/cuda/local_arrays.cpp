@@ -29,8 +29,10 @@ void LocalArrays::declare(const Allocate& n, bool in_thread) {
   } else if (!n.largest.empty()) {
     declare_memory(n);
   } else if (bytes) {
-    code.line("{}{} {}[{}];", of_thread ? "" : "__shared__ ", type, name,
-              std::max<std::int64_t>(*bytes / element_bytes, 1));
+    // Where rows are whole accesses of 16 bytes, the compiler may read several elements in one.
+    const auto row = array->shape.size() > 1 ? as_int(array->shape.back()) : std::nullopt;
+    const char* const shared = row && *row * element_bytes % 16 == 0 ? "__shared__ __align__(16) " : "__shared__ ";
+    code.line("{}{} {}[{}];", of_thread ? "" : shared, type, name, std::max<std::int64_t>(*bytes / element_bytes, 1));
   } else {
     throw CompileError({.code = ErrorCode::CompileFailed,
                         .message = "the extent of this local array depends on data",

@@ -12,10 +12,9 @@ namespace loopgrad::test {
 namespace {
 
 /// The kernels of a program for a device that a few threads fill, so that the shapes of large programs are taken.
-std::string kernels_of(const std::string& text) {
+std::string kernels_of(const std::string& text, const transforms::Machine& machine = transforms::gpu_machine()) {
   Report report;
-  const transforms::Lowered lowered =
-      transforms::lower_for(ir::parse_program(text), {.machine = transforms::gpu_machine()}, report);
+  const transforms::Lowered lowered = transforms::lower_for(ir::parse_program(text), {.machine = machine}, report);
   return backend::emit_cuda({lowered.program}, {lowered.kernels}).definitions;
 }
 
@@ -83,6 +82,24 @@ TEST(CudaGolden, Tiled) {
         for l in 0..k:
           c[i, j] += a[i, l]*f64(b[l, j])
   )"));
+}
+
+TEST(CudaGolden, BlockTile) {
+  transforms::Machine machine = transforms::gpu_machine();
+  machine.tile_threads = 128;
+  const std::string all = kernels_of(R"(
+    program distances(n, m, k)
+      input  f32 a[n, k]
+      input  f32 b[k, m]
+      output f32 c[n, m]
+    for i in 0..n:
+      for j in 0..m:
+        c[i, j] = 0
+        for l in 0..k:
+          c[i, j] += abs(a[i, l] - b[l, j])
+  )",
+                                     machine);
+  expect_golden("block_tile.cu", all.substr(0, all.find("\n// ", all.find("extern"))));  // the first of its kernels
 }
 
 TEST(CudaGolden, Stencil) {

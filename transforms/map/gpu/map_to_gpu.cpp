@@ -19,6 +19,7 @@
 #include "transforms/map/gpu/shared_nest.h"
 #include "transforms/map/gpu/spread_loops.h"
 #include "transforms/map/gpu/thread_kernels.h"
+#include "transforms/map/gpu/tile_dense_sums.h"
 #include "transforms/storage/update_once.h"
 
 #include <fmt/format.h>
@@ -222,13 +223,38 @@ class Mapper {
   // Parallel nests.
 
   Stmt map_nest(const Stmt& s) {
+    const Stmt otherwise = map_apart(s);
+    return updated_once(s, parallel_nest(s),
+                        [&](Mapper& mapper, const Nest& nest) { return mapper.shared_tiles(s, nest, otherwise); });
+  }
+
+  Stmt shared_tiles(const Stmt& s, const Nest& nest, const Stmt& otherwise) {
+    const std::int64_t usual = context_.options.machine.tile_threads;
+    if (usual == 0 || !ir::contains_loop(nest.body) || nest.loops.size() < 2) return otherwise;
+    const auto plain = [&](const Stmt& other) {
+      const Nest own = parallel_nest(other);
+      return thread_kernels(program_, own, iterations_of(own), {flat_threads_, enough_threads_});
+    };
+    const TiledSums tiled = tile_dense_sums(
+        program_, nest, otherwise,
+        {context_.options.expected_sizes, enough_threads_, fixed_threads_ ? fixed_threads_ : usual, plain});
+    note(s, tiled.kernels ? "shared tiles" : "no shared tiles", tiled.reason);
+    return tiled.kernels ? tiled.kernels : otherwise;
+  }
+
+  static Expr iterations_of(const Nest& nest) {
+    Expr total = number(1);
+    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
+    return total;
+  }
+
+  Stmt map_apart(const Stmt& s) {
     const Nest nest = parallel_nest(s);
     if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team)) {
       note(s, "rows", fmt::format("a block of {} threads for each iteration, as its loops are written for", *team));
       return in_grid(nest, spread_loops(program_, nest.body, number(*team)));
     }
-    Expr total = number(1);
-    for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);
+    const Expr total = iterations_of(nest);
     const ThreadShape shape = {flat_threads_, enough_threads_};
     if (!can_spread(program_, nest.body)) {
       note(s, "threads", "a thread for each iteration: nothing in it can be shared out");

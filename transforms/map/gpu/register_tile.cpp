@@ -171,10 +171,10 @@ Expr fill_device(const std::vector<TiledLoop>& tile, const Expr& total, std::int
   return result;
 }
 
-Expr most_trips(const ir::For& loop, const std::vector<ir::Symbol>& around) {
+Expr most_trips(const Expr& least_start, const Expr& most_end, const std::vector<ir::Symbol>& around) {
   std::vector<Expr> lowers, uppers;
-  operands_of(loop.lower, ir::BinaryOp::Max, lowers);
-  operands_of(loop.upper, ir::BinaryOp::Min, uppers);
+  operands_of(least_start, ir::BinaryOp::Max, lowers);
+  operands_of(most_end, ir::BinaryOp::Min, uppers);
   std::vector<Expr> found;
   for (const Expr& lower : lowers)
     for (const Expr& upper : uppers) {

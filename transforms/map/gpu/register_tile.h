@@ -35,7 +35,10 @@ ir::Expr fill_device(const std::vector<TiledLoop>& tile, const ir::Expr& total, 
 
 /// How many trips the loop makes at most, in what does not depend on loops around it: the least difference between an
 /// upper and a lower bound of which that is known. Null: there is none.
-ir::Expr most_trips(const ir::For& loop, const std::vector<ir::Symbol>& around);
+ir::Expr most_trips(const ir::Expr& lower, const ir::Expr& upper, const std::vector<ir::Symbol>& around);
+inline ir::Expr most_trips(const ir::For& loop, const std::vector<ir::Symbol>& around) {
+  return most_trips(loop.lower, loop.upper, around);
+}
 
 /// How many iterations all of them together make one.
 std::int64_t iterations_of(const std::vector<TiledLoop>& tile);
