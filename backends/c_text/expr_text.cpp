@@ -274,6 +274,10 @@ bool is_wide(const Expr& e, const EmitState& state) {
 std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
   return visit(e, overloaded{
                       [&](const IntConst& n) {
+                        // NVRTC's int64_t is another type than that of a large literal: the two do not go together as
+                        // arguments of a helper.
+                        if (state.index_type != wide_type && n.type == ScalarType::I64 && is_wide(e, state))
+                          return wide_type + ("(" + int_text(n) + ")");
                         return wrapped(int_text(n), n.value < 0 ? Level::Prefix : Level::Postfix, surrounding);
                       },
                       [&](const FloatConst& n) {

@@ -53,9 +53,9 @@ extern "C" __global__ void __launch_bounds__(512) csr_sum_0_(index_t n_, index_t
 }
 
 // v (text:7), rows: a block for each iteration: neighbouring threads meet neighbouring elements in the loops inside
-extern "C" __global__ void __launch_bounds__(32) csr_sum_1_(index_t n_, const int32_t* ptr_, const float* x_,
+extern "C" __global__ void __launch_bounds__(256) csr_sum_1_(index_t n_, const int32_t* ptr_, const float* x_,
     float* __restrict__ y_) {
-  for (index_t v_ = index_t(blockIdx.x); v_ < n_; v_ += gridDim.x) {
+  for (index_t v_ = (index_t(blockIdx.x) * index_t(blockDim.y) + index_t(threadIdx.y)); v_ < n_; v_ += gridDim.x * blockDim.y) {
     if (wrapping_sub(int64_t(ptr_[v_ + 1]), int64_t(ptr_[v_])) <= 256) {
       float y_now_;
       // text:10
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(32) csr_sum_1_(index_t n_, const in
       if (threadIdx.x == 0) {
         y_[v_] = y_now_;
       }
-      __syncthreads();
+      __syncwarp();
     }
     if (one_turn) break;
   }

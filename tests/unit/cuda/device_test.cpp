@@ -50,6 +50,19 @@ TEST(CudaSource, HasAtomicsInTheAtomicVariantOnly) {
   EXPECT_EQ(source_of(lg::Variant::Restructured).find("atomic"), std::string::npos);
 }
 
+TEST(CudaSource, LargeLiteralsAreOfTheTypeOfIndices) {
+  lg::ProgramBuilder p("hashes");
+  auto n = p.size("n");
+  auto y = p.output<float>("y", {5});
+  for (auto k : p.loop("k", 0, 5)) y(k) = 0.0f;
+  for (auto i : p.loop("i", 0, n)) y(((i + 1) * lg::Value(std::int64_t{6364136223846793005}) + 12345 - i) % 5) = 1.0f;
+  const lg::ir::Program mapped = lg::transforms::lowered_to_gpu(p.build().ir(), lg::transforms::SumMode::Restructured);
+  const std::string source = lg::backend::emit_cuda({mapped}).source(lg::backend::KernelForm::Narrow);
+  EXPECT_NE(source.find("int64_t(6364136223846793005)"), std::string::npos) << source;
+  if (!lg::backend::has_nvrtc()) GTEST_SKIP() << "no libnvrtc on this machine";
+  EXPECT_FALSE(lg::backend::compile_cubin(source, "sm_90", "hashes").empty());
+}
+
 TEST(CudaTarget, SaysWhatIsMissing) {
   std::string why;
   if (lg::has_cuda(&why)) GTEST_SKIP() << "there is a GPU: " << lg::cuda_device_name();
@@ -99,9 +112,12 @@ TEST_F(CudaDevice, TeamsOfABlockKeepTheirRowsApart) {
   }
   const lg::Executable run = compile(rows_of_a_graph(), {.target = lg::Target::Cuda});
   EXPECT_NE(run.source().find("__syncwarp();\n"), std::string::npos);
-  run.run({{"ptr", lg::view(ptr.data(), {nodes + 1})},
-           {"x", lg::view(x.data(), {edges})},
-           {"y", lg::view(y.data(), {nodes})}});
+  lg::DeviceArray d_ptr(lg::ScalarType::I32, {nodes + 1}), d_x(lg::ScalarType::F32, {edges}),
+      d_y(lg::ScalarType::F32, {nodes});
+  d_ptr.upload(ptr.data());
+  d_x.upload(x.data());
+  run.run({{"ptr", d_ptr.view()}, {"x", d_x.view()}, {"y", d_y.view()}});
+  d_y.download(y.data());
   EXPECT_EQ(y, expected);
 }
 

@@ -267,7 +267,8 @@ TEST(SortScatters, ABlockSortsATileInMemoryOfItsOwn) {
   // What threads have of a tile is theirs; the tile and the counts are the block's; nothing is atomic.
   for (const char* part : {"grid for tile in", "threads for t in 0..256", "local i32 own[256, 8]"})
     EXPECT_NE(result.text.find(part), std::string::npos) << part << " in " << result.text;
-  for (const char* part : {"__shared__ __align__(16) int32_t sorted_[2080]", "__shared__ int32_t counts_[4352]", "int32_t own_[8];"})
+  for (const char* part :
+       {"__shared__ __align__(16) int32_t sorted_[2080]", "__shared__ int32_t counts_[4352]", "int32_t own_[8];"})
     EXPECT_NE(code.find(part), std::string::npos) << part << " in " << code;
   EXPECT_EQ(code.find("atomic"), std::string::npos) << code;
   const std::size_t tile = code.find("sorted_[2080]"), begin = code.rfind("__global__", tile);
