@@ -59,7 +59,7 @@ std::string call(const char* function, const Expr& a, const Expr& b, EmitState& 
 }
 
 /// Whether an operation on integers must be kept from overflowing: to CUDA that is undefined. All data of a program may
-/// overflow, while its indices do not.
+/// overflow, while its indices do not but for those that multiply by large numbers (`may_wrap`).
 bool may_overflow(ScalarType type, std::initializer_list<Expr> operands, const EmitState& state) {
   if (!state.device || (type != ScalarType::I32 && type != ScalarType::I64)) return false;
   if (type == ScalarType::I32) return true;
@@ -178,7 +178,7 @@ std::string power_text(const Binary& n, EmitState& state) {
 
 std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
   const bool ring = n.op == BinaryOp::Add || n.op == BinaryOp::Sub || n.op == BinaryOp::Mul;
-  if (ring && may_overflow(n.type, {n.a, n.b}, state)) {
+  if (ring && (may_overflow(n.type, {n.a, n.b}, state) || (state.device && may_wrap(binary(n.op, n.a, n.b))))) {
     state.helpers.insert(Helper::Wrapping);
     return call(wrapping_name(n.op), n.a, n.b, state);
   }
@@ -299,10 +299,9 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
 }
 
 std::string argument_text(const Expr& e, EmitState& state) {
-  const std::string text = text_of(e, state);
-  return e.kind() == Kind::IntConst && e.type() == ScalarType::I64
-             ? (is_wide(e, state) ? wide_type : state.index_type) + "(" + text + ")"
-             : text;
+  const auto* literal = e.as<IntConst>();
+  if (!literal || e.type() != ScalarType::I64) return text_of(e, state);
+  return (is_wide(e, state) ? wide_type : state.index_type) + "(" + int_text(*literal) + ")";
 }
 
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {
