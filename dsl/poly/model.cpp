@@ -333,7 +333,7 @@ class Builder {
       result.exact_but_csr = place_->exact_but_csr;
       result.exact_bounds = place_->exact_bounds;
       for (const CsrLoop& loop : place_->csr) result.entries.push_back(csr_entry(loop, result));
-      accesses_.set_place(*place_);
+      accesses_.set_numbers(place_->numbers);
       add_accesses(result);
       return result;
     });

@@ -24,6 +24,5 @@ std::shared_ptr<const Model> Models::of(const ir::Program& program, const ir::St
 }
 
 std::size_t Models::statements() const { return pieces_->statements(); }
-std::size_t Models::accesses() const { return pieces_->accesses(); }
 
 }  // namespace loopgrad::poly

@@ -22,10 +22,9 @@ class Models {
   /// the context starts anew.
   std::shared_ptr<const Model> of(const ir::Program& program, const ir::Stmt& region);
 
-  /// For tests: how many there are, and of how many different statements and accesses.
+  /// For tests: how many there are, and of how many different statements.
   std::size_t count() const { return known_.size(); }
   std::size_t statements() const;
-  std::size_t accesses() const;
 
  private:
   using Key = std::vector<const void*>;

@@ -30,14 +30,6 @@ std::size_t statements_in(const Piece<Place>& piece) {
   return count;
 }
 
-std::size_t accesses_in(const Piece<Place>& piece) {
-  if (!piece.known()) return 0;
-  std::size_t count = 0;
-  for (const auto& [key, accesses] : piece.known()->accesses) count += accesses.size();
-  for (const auto& [key, inner] : piece.known()->inside) count += accesses_in(*inner);
-  return count;
-}
-
 }  // namespace
 
 void restart_for_piece(Context& context) { context.restart_budget_once(budget_per_piece); }
@@ -85,12 +77,6 @@ Environment& Pieces::environment_of(const ir::Program& program) {
 std::size_t Pieces::statements() const {
   std::size_t count = 0;
   for (const auto& [key, environment] : environments_) count += statements_in(environment.outside);
-  return count;
-}
-
-std::size_t Pieces::accesses() const {
-  std::size_t count = 0;
-  for (const auto& [key, environment] : environments_) count += accesses_in(environment.outside);
   return count;
 }
 

@@ -5,8 +5,7 @@
 //
 //   Environment   what a program says outside of its body: sizes, arrays, facts, and which of these arrays it writes
 //   Assumption    on parameters: by an environment, and by the loops and conditions around a region
-//   Place         the domain inside of some loops and conditions of a region; in it, statements and their accesses,
-//                 which rewritten statements have in common with what they were
+//   Place         the domain inside of some loops and conditions of a region; in it, statements with their accesses
 //
 // A piece is built with a budget of its own, and that it was spent is kept as well: so a model is the same, or fails in
 // the same way, whatever was built before it.
@@ -14,8 +13,6 @@
 
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/model.h"
-
-#include <list>
 
 namespace loopgrad::poly {
 
@@ -82,13 +79,6 @@ struct KnownStatement {
   PieceMap<Statement> by_depths = {};  // by the loops of the region around the allocations of these arrays
 };
 
-/// An access but for its kind, and for the name of the statement that it is of.
-struct KnownAccess {
-  std::vector<ir::Expr> kept;  // indices, whose addresses are in its key
-  ir::Expr guard;
-  Piece<Access> piece = {};
-};
-
 struct Place {
   isl::set domain;
   bool exact = true, exact_but_csr = true, exact_bounds = true;  // as in Statement
@@ -98,7 +88,6 @@ struct Place {
   ir::Stmt kept = {};  // whose addresses are in its key
   PieceMap<Place> inside = {};
   std::map<PieceKey, KnownStatement> statements = {};
-  std::map<PieceKey, std::list<KnownAccess>> accesses = {};  // of one element under different guards
 };
 
 struct Environment {
@@ -117,7 +106,6 @@ class Pieces {
   Environment& environment_of(const ir::Program& program);
   /// How many different ones there are.
   std::size_t statements() const;
-  std::size_t accesses() const;
 
  private:
   const std::vector<ir::Array>& written_by(const ir::Stmt& body);

@@ -1,6 +1,5 @@
 #include "dsl/poly/relations.h"
 
-#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 
 namespace loopgrad::poly {
@@ -85,62 +84,28 @@ void AccessBuilder::add_reads(const Expr& e, Statement& statement, const Expr& g
     ir::for_each_child(node, [&](const Expr& child) { add_reads(child, statement, guard); });
   });
   if (auto* node = e.as<ir::Load>()) {
-    Access read = find(node->array, node->indices, statement, guard);
-    read.kind = AccessKind::Read;
+    Access read = access(AccessKind::Read, node->array, node->indices, statement, guard);
     read.load = e;
     read.guard = guard;
     statement.accesses.push_back(std::move(read));
   }
 }
 
-Piece<Access>& AccessBuilder::piece_for(const ir::Array& array, const std::vector<Expr>& indices,
-                                        const Expr& guard) const {
-  PieceKey key{reinterpret_cast<std::uintptr_t>(array.get()), loops_around(array)};
-  const auto add_depths = [&](const Expr& e) {
-    ir::walk(e, [&](const Expr& part) {
-      if (auto* load = part.as<ir::Load>()) key.push_back(loops_around(load->array));
-    });
-  };
-  for (const Expr& index : indices) {
-    key.push_back(reinterpret_cast<std::uintptr_t>(index.get()));
-    add_depths(index);
-  }
-  add_depths(guard);
-  std::list<KnownAccess>& known = place_->accesses[key];
-  for (KnownAccess& one : known) {
-    if (ir::equal(one.guard, guard)) return one.piece;
-  }
-  return known.emplace_back(KnownAccess{indices, guard}).piece;
-}
-
-// Copies of the same piece for all statements of a place but for their names.
-Access AccessBuilder::find(const ir::Array& array, const std::vector<Expr>& indices, const Statement& statement,
-                           const Expr& guard) const {
-  Access result =
-      piece_for(array, indices, guard).get(*context_, [&] { return access(array, indices, statement, guard); });
-  const auto rename = [&](isl::map& map) {
-    if (isl_map_get_tuple_name(map.get(), isl_dim_in) == statement.name) return;
-    map = checked(*context_, isl_map_set_tuple_name(map.release(), isl_dim_in, statement.name.c_str()));
-  };
-  rename(result.relation);
-  for (Indirect& indirect : result.indirect) rename(indirect.subscript);
-  return result;
-}
-
-Access AccessBuilder::access(const ir::Array& array, const std::vector<Expr>& indices, const Statement& statement,
-                             const Expr& guard) const {
+Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
+                             const Statement& statement, const Expr& guard) const {
   using Remainders = Abstraction::Remainders;
   Access access;
+  access.kind = kind;
   access.array = array;
   access.indices = indices;
-  Abstraction exactly(facts_, Remainders::OfFewPeriods, place_->numbers), of_guard(facts_);
+  Abstraction exactly(facts_, Remainders::OfFewPeriods, *numbers_), of_guard(facts_);
   set_relation(access, statement, guard, exactly);
   if (exactly.has_periods()) {
     const Scope scope{context_, statement.iterators, statement.name};
     isl_set* const happens = points_of(scope, of_guard.condition(guard, true), of_guard).release();
     const isl::set named = checked(*context_, isl_set_set_tuple_name(happens, statement.name.c_str()));
     if (!named.intersect(statement.domain).is_subset(access.relation.domain())) {
-      Abstraction any(facts_, Remainders::Any, place_->numbers);
+      Abstraction any(facts_, Remainders::Any, *numbers_);
       set_relation(access, statement, guard, any);
     }
   }
@@ -194,8 +159,7 @@ void AccessBuilder::note_indirect(Access& access, int dim, const Statement& stat
 
 void AccessBuilder::add_write(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,
                               ir::ReduceOp op, Statement& statement) const {
-  Access write = find(array, indices, statement, ir::bool_const(true));
-  write.kind = kind;
+  Access write = access(kind, array, indices, statement, ir::bool_const(true));
   write.op = op;
   statement.accesses.push_back(std::move(write));
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dsl/poly/abstraction.h"
-#include "dsl/poly/pieces.h"
+#include "dsl/poly/model.h"
 
 namespace loopgrad::poly {
 
@@ -30,9 +30,8 @@ class AccessBuilder {
   /// From now on: a local array that is allocated inside the region, inside of so many loops.
   void note_local(const ir::Array& array, std::size_t depth) { local_depth_[array->id] = depth; }
 
-  /// From now on: where the statement is whose accesses are added. Accesses of several statements there are found
-  /// once. Must outlive that.
-  void set_place(Place& place) { place_ = &place; }
+  /// From now on: of the statement whose accesses are added. Must outlive that.
+  void set_numbers(const Numbers& numbers) { numbers_ = &numbers; }
 
   /// How many loops of the region are around the allocation of an array, plus 1; 0 for one from outside.
   std::size_t loops_around(const ir::Array& array) const;
@@ -44,18 +43,15 @@ class AccessBuilder {
 
  private:
   void add_reads(const ir::Expr& e, Statement& statement, const ir::Expr& guard) const;
-  Access access(const ir::Array& array, const std::vector<ir::Expr>& indices, const Statement& statement,
-                const ir::Expr& guard) const;
-  Piece<Access>& piece_for(const ir::Array& array, const std::vector<ir::Expr>& indices, const ir::Expr& guard) const;
-  Access find(const ir::Array& array, const std::vector<ir::Expr>& indices, const Statement& statement,
-              const ir::Expr& guard) const;
+  Access access(AccessKind kind, const ir::Array& array, const std::vector<ir::Expr>& indices,
+                const Statement& statement, const ir::Expr& guard) const;
   void set_relation(Access& access, const Statement& statement, const ir::Expr& guard, Abstraction& abstraction) const;
   std::vector<ir::Expr> local_prefix(const ir::Array& array, const Statement& statement) const;
   void note_indirect(Access& access, int dim, const Statement& statement) const;
 
   std::shared_ptr<Context> context_;
   const Facts& facts_;
-  Place* place_ = nullptr;
+  const Numbers* numbers_ = nullptr;
   std::map<std::int64_t, std::size_t> local_depth_;  // local array -> number of loops around its Allocate
 };
 

@@ -105,23 +105,6 @@ TEST(Models, StatementsAreSharedByPrograms) {
   EXPECT_EQ(model->statements[2].name, "S2") << "statements are numbered by the model that they are in";
 }
 
-TEST(Models, ARewrittenStatementHasTheAccessesThatItHad) {
-  const Program program = steps();
-  Models models;
-  models.of(program.ir(), program.ir().body);
-  EXPECT_EQ(models.accesses(), 5u);
-  const ir::Program changed =
-      ir::with_body(program.ir(), ir::rewrite(program.ir().body, {}, [](const ir::Stmt& s) -> std::optional<ir::Stmt> {
-                      const auto* node = s.as<ir::Assign>();
-                      if (!node) return std::nullopt;
-                      return ir::assign(node->array, node->indices, node->value + node->value, node->location);
-                    }));
-  const auto model = models.of(changed, changed.body);
-  EXPECT_EQ(models.statements(), 4u);
-  EXPECT_EQ(models.accesses(), 5u);
-  EXPECT_EQ(text_of(*model), fresh_text(changed, changed.body));
-}
-
 TEST(Models, ValuesOfIteratorsAreThoseOfTheLoopsAround) {
   ProgramBuilder p("planes");
   auto n = p.size("n");
