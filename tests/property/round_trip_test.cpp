@@ -102,8 +102,7 @@ TEST_P(RandomProgramTexts, AreReadBack) {
   std::uint64_t differentiated = 0;
   for (std::uint64_t k = 0; k < seeds_per_test; ++k) {
     const std::uint64_t seed = GetParam() * seeds_per_test + k;
-    // The reader knows no stop_gradient() yet, which users' shapes have.
-    const Program program = fuzz::generate(seed, {.users_shapes = false}).program;
+    const Program program = fuzz::generate(seed).program;
     ASSERT_TRUE(is_read_back(program.ir())) << "seed " << seed;
     try {
       const Gradient gradient = differentiate(program);

@@ -258,7 +258,7 @@ class Builder {
       const std::vector<Expr> all = alike(t.operands, 0, known);
       return fma(all[0], all[1], all[2]);
     }
-    if (const auto op = operation_named(t.text, UnaryOp::RoundBF16)) {
+    if (const auto op = operation_named(t.text, UnaryOp::Stop)) {
       takes(1);
       return unary(*op, build(t.operands[0], known));
     }
