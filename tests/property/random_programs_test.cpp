@@ -4,6 +4,7 @@
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
 #include "tools/fuzz/compiled.h"
+#include "tools/fuzz/false_facts.h"
 #include "tools/fuzz/features.h"
 #include "tools/fuzz/memory.h"
 #include "tools/fuzz/shrinker.h"
@@ -126,6 +127,40 @@ TEST(Check, TriesFalseFactsSchedulesAndGradientsOfGradients) {
   for (const char* what : {"check: a false fact, interpreted", "check: a gradient of a gradient",
                            "check: restructured gradient for a CPU", "check: restructured gradient for a GPU"})
     EXPECT_TRUE(outcome.tried.contains(what)) << what;
+}
+
+/// Sums of the first trips[i] of x.
+Case case_with_a_promise() {
+  ProgramBuilder p("promised");
+  const Value n = p.size("n");
+  const ArrayHandle x = p.input<double>("x", {n}), y = p.output<double>("y", {n});
+  const ArrayHandle trips = p.local<std::int64_t>("trips", {n});
+  for (const Value i : p.loop("i", 0, n)) trips(i) = i / 2;
+  for (const Value i : p.loop("i", 0, n)) {
+    y(i) = 0.5;
+    for (const Value j : p.loop("j", 0, trips(i), {.at_most = {n}})) y(i) = y(i) * x(j);
+  }
+  return {1, p.build(), {{"n", 7}}, {{"n", 301}}, {}, {}, {}, {}};
+}
+
+TEST(Check, BreaksPromises) {
+  const Case c = case_with_a_promise();
+  const Arrays inputs = make_arrays(c, true);
+  const auto promise = break_a_promise(c, inputs, true);
+  ASSERT_TRUE(promise);
+  EXPECT_EQ(promise->loop, "j");
+  EXPECT_NE(promise->program.str().find("(at most 2)"), std::string::npos) << promise->program.str();
+  const Outcome interpreted = check(c, {.axes = {}, .thorough = true});
+  EXPECT_FALSE(interpreted.failure) << interpreted.failure->message;
+  for (const char* what : {"check: a broken at_most, interpreted", "check: accumulated gradient, not lowered"})
+    EXPECT_TRUE(interpreted.tried.contains(what)) << what;
+  ErrorInfo other_loop;
+  other_loop.code = ErrorCode::BadIndex;
+  other_loop.loop = "i";
+  EXPECT_THROW(expect_broken(*promise, RuntimeError(other_loop)), Disagreement);
+  Case none = c;
+  none.sizes["n"] = 1;
+  EXPECT_FALSE(break_a_promise(none, make_arrays(none, true), true)) << "no trip, no promise to break";
 }
 
 TEST(Check, ComparesCompiledResultsTightly) {

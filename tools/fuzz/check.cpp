@@ -49,11 +49,15 @@ struct Plan {
     budget_bytes = std::int64_t{1} << modes.below(13);
     bounded_cpu = mode(15);
     bounded_gpu = mode(25);
+    broken_promise = mode(60);
+    accumulated = mode(20);
+    accumulated_form = everything ? 0 : modes.below(3);
   }
   bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
   bool schedule, schedule_backward, false_fact, twice;
   bool tangent_cpu, tangent_gpu, at_once, budget, bounded_cpu, bounded_gpu;
-  std::int64_t at_once_form, budget_form, budget_bytes;
+  bool broken_promise, accumulated;
+  std::int64_t accumulated_form, at_once_form, budget_form, budget_bytes;
 };
 
 /// Programs that are larger are not differentiated twice: it would take minutes.
@@ -79,6 +83,7 @@ class Checker {
       stage_ = "primal";
       if (!is_finite()) return outcome;
       if (plan_.false_fact) false_fact();
+      if (plan_.broken_promise) broken_promise();
       lowered_primal();
       if (plan_.schedule && !plan_.schedule_backward) scheduled_primal();
       stage_ = "tangent";
@@ -127,6 +132,20 @@ class Checker {
       throw Disagreement(fmt::format("the false fact about '{}' gives: {}", *broken, error.what()));
     }
     throw Disagreement(fmt::format("the false fact about '{}' is not found", *broken));
+  }
+
+  void broken_promise() {
+    stage_ = "a broken promise";
+    const auto promise = break_a_promise(case_, reference_.inputs(), true);
+    if (!promise) return;
+    tried("check: a broken at_most, interpreted");
+    try {
+      Arrays arrays = copy_of(reference_.inputs());
+      run(promise->program.ir(), arrays, case_.sizes, {});
+    } catch (const RuntimeError& error) {
+      return expect_broken(*promise, error);
+    }
+    throw Disagreement(fmt::format("the broken promise of '{}' is not found", promise->loop));
   }
 
   void lowered_primal() {
@@ -266,8 +285,14 @@ class Checker {
     };
     if (plan_.tangent_cpu) tangent_for(Form::Cpu);
     if (plan_.tangent_gpu) tangent_for(Form::Gpu);
-    if (!plan_.at_once || is_late()) return;
     constexpr Form all[] = {Form::AsWritten, Form::Cpu, Form::Gpu};
+    if (plan_.accumulated && !is_late()) {
+      const ModeRun how{all[plan_.accumulated_form], case_.left_out, case_.seed + 29};
+      note_left_out(how.form);
+      stage_ = fmt::format("accumulated gradient{}", label(how.form));
+      if (check_accumulated(reference_, how)) tried("check: " + stage_);
+    }
+    if (!plan_.at_once || is_late()) return;
     const ModeRun how{all[plan_.at_once_form], case_.left_out, case_.seed + 23};
     note_left_out(how.form);
     stage_ = fmt::format("tangents at once{}", label(how.form));

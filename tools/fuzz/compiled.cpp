@@ -24,7 +24,8 @@
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr const char *scheduled = "scheduled", *refused_step = "compiled: a refused step of a schedule";
+constexpr const char *scheduled = "scheduled", *refused_step = "compiled: a refused step of a schedule",
+                     *with_broken_promise = "broken promise";
 
 /// One way of compiling a program's gradient.
 struct Way {
@@ -66,7 +67,8 @@ class CompiledCase {
       stage = "compiled: differentiate";
       if (target == Target::Cuda) {
         const Variant variant = atomic_on_device() ? Variant::Atomic : Variant::Restructured;
-        return add(name_of(variant), differentiated(variant), number, target, {0});
+        add(name_of(variant), differentiated(variant), number, target, {0});
+        return add_broken_promise(number, target);
       }
       const Gradient gradient = differentiated(Variant::Restructured);
       add("restructured", gradient, number, target, {1, 2, 3, 7});
@@ -78,6 +80,7 @@ class CompiledCase {
         ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4).schedule;
         ways_.back().options.backward_schedule = random_schedule(gradient.backward, case_.seed + 1, 6).schedule;
       }
+      add_broken_promise(number, target);
     } catch (const DifferentiationError& error) {
       outcome.refusal = error.what();
       ways_.clear();
@@ -100,6 +103,10 @@ class CompiledCase {
     if (ways_.empty()) return;
     if (!reference_) reference_.emplace(case_, gradient_options(case_), outcome.refusal.empty());
     for (const Way& way : ways_) {
+      if (way.name == with_broken_promise) {
+        broken_promise(way, target);
+        continue;
+      }
       stage = way.name + ": bits";
       std::optional<Arrays> first;
       const std::set<std::string> same_bits = options_.axes.same_bits ? due_bits(way, target) : std::set<std::string>();
@@ -126,10 +133,31 @@ class CompiledCase {
   bool also_on_host() const { return tools::Random(case_.seed * 17 + 9).below(100) < 20; }
   bool atomic_on_device() const { return tools::Random(case_.seed * 19 + 1).below(100) < 30; }
 
-  Gradient differentiated(Variant variant) const {
+  Gradient differentiated(Variant variant) const { return differentiated(case_.program, variant); }
+  Gradient differentiated(const Program& program, Variant variant) const {
     GradientOptions what = gradient_options(case_);
     what.variant = variant;
-    return differentiate(case_.program, what);
+    return differentiate(program, what);
+  }
+
+  /// One more way where a loop has an `at_most`, in a third of the programs.
+  void add_broken_promise(std::size_t number, Target target) {
+    if (!options_.axes.false_facts_compiled || tools::Random(case_.seed * 23 + 7).below(3) > 0) return;
+    if (!promise_) promise_ = break_a_promise(case_, make_arrays(case_, false), false);
+    if (!promise_) return;
+    stage = "compiled: differentiate with a broken promise";
+    add(with_broken_promise, differentiated(promise_->program, Variant::Restructured), number, target, {2});
+  }
+
+  void broken_promise(const Way& way, Target target) {
+    stage = target == Target::Cuda ? "a broken at_most, compiled for a GPU" : "a broken at_most, compiled";
+    outcome.tried.insert("check: " + stage);
+    try {
+      run_way(way, 2, target, reference_->inputs());
+    } catch (const Error& error) {
+      return expect_broken(*promise_, error);
+    }
+    throw Disagreement(fmt::format("the broken promise of '{}' is not found", promise_->loop));
   }
 
   void add(const std::string& name, const Gradient& gradient, std::size_t number, Target target,
@@ -293,6 +321,7 @@ class CompiledCase {
   const CompiledOptions options_;
   std::vector<Way> ways_;
   std::optional<NativeReference> reference_;
+  std::optional<BrokenPromise> promise_;
 };
 
 /// Runs `f` for a program; what it throws becomes the program's outcome.

@@ -1,5 +1,7 @@
 #include "tools/fuzz/derivative_modes.h"
 
+#include "tools/support/random.h"
+
 #include <loopgrad/autodiff.h>
 
 #include <algorithm>
@@ -109,6 +111,34 @@ void check_adjoints_at_once(const Reference& reference, const ModeRun& how) {
       if (is_derivative(reference, name, "d_")) one.emplace(name, one_of(array, q, factors[q]));
     reference.expect_gradient(one);
   }
+}
+
+bool check_accumulated(const Reference& reference, const ModeRun& how) {
+  GradientOptions options = reference.what();
+  tools::Random random(how.seed);
+  for (const ir::Array& array : reference.program().ir().arrays) {
+    const bool wanted = options.wrt.empty() || std::ranges::find(options.wrt, array->name) != options.wrt.end();
+    if (array->role == ir::ArrayRole::Input && is_float(array->type) && wanted && random.below(3) > 0)
+      options.accumulate.push_back(array->name);
+  }
+  if (options.accumulate.empty()) return false;
+  const Gradient gradient = differentiate(reference.program(), options);
+  const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
+  Arrays arrays = copy_of(reference.inputs());
+  run(formed_for(gradient.forward.ir(), how, sizes), arrays, sizes, {.seed = how.seed});
+  for (const auto& [d, incoming] : reference.incoming()) arrays[d] = copy_of(incoming);
+  Arrays before;
+  for (const std::string& name : options.accumulate) {
+    const HostArray given = random_like(reference.inputs().at(name), "d_" + name, how.seed);
+    arrays["d_" + name] = copy_of(before.emplace("d_" + name, given).first->second);
+  }
+  run(formed_for(gradient.backward.ir(), how, sizes), arrays, sizes, {.seed = how.seed});
+  for (const auto& [name, given] : before) {
+    HostArray& sum = arrays.at(name);
+    for (std::int64_t i = 0; i < sum.size(); ++i) sum.set(i, sum.get(i) - given.get(i));
+  }
+  reference.expect_gradient(arrays);
+  return true;
 }
 
 }  // namespace loopgrad::fuzz

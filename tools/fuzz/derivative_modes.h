@@ -18,5 +18,7 @@ void check_tangent(const Reference& reference, const ModeRun& how);
 void check_tangents_at_once(const Reference& reference, const ModeRun& how);
 /// A backward program that takes multiples of the incoming gradient at once: each gives that multiple of the gradient.
 void check_adjoints_at_once(const Reference& reference, const ModeRun& how);
+/// A gradient that is added to random numbers, for some of the inputs as the seed says. False where there are none.
+bool check_accumulated(const Reference& reference, const ModeRun& how);
 
 }  // namespace loopgrad::fuzz

@@ -1,7 +1,11 @@
 #include "tools/fuzz/false_facts.h"
 
 #include "backends/runtime/binding.h"
+#include "dsl/ir/rewriter.h"
+#include "tools/fuzz/execution.h"
 #include "tools/support/random.h"
+
+#include <fmt/format.h>
 
 #include <vector>
 
@@ -22,7 +26,52 @@ bool can_break(const ir::Fact& fact, const Arrays& arrays) {
   return false;
 }
 
+/// The loop with another promise; null: none.
+ir::Stmt promising(const ir::For& loop, const ir::Expr& at_most) {
+  return ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, loop.mode, loop.location, at_most, loop.shape);
+}
+
+ir::Program with_loop(ir::Program program, const ir::For* loop, const ir::Stmt& other) {
+  const auto nothing = [](const ir::Expr&) -> std::optional<ir::Expr> { return std::nullopt; };
+  program.body = ir::rewrite(program.body, nothing, [&](const ir::Stmt& s) -> std::optional<ir::Stmt> {
+    return s.as<ir::For>() == loop ? std::optional(other) : std::nullopt;
+  });
+  return program;
+}
+
+/// How many trips the loop makes at most in a run.
+std::int64_t most_trips(const Case& c, const ir::For& loop, const Arrays& inputs, bool f64) {
+  const ir::Array most = ir::make_array("most_trips", ScalarType::I64, {}, ir::ArrayRole::Output, {});
+  const ir::Stmt noted = ir::block(
+      {ir::reduce(most, {}, ir::ReduceOp::Max, loop.upper - loop.lower, loop.location), promising(loop, loop.at_most)});
+  ir::Program program = with_loop(c.program.ir(), &loop, noted);
+  program.arrays.push_back(most);
+  program.body = ir::block({ir::assign(most, {}, ir::int_const(0)), program.body});
+  Arrays arrays = copy_of(inputs);
+  run(program, arrays, c.sizes, {.f64 = f64});
+  return static_cast<std::int64_t>(arrays.at("most_trips").get(0));
+}
+
 }  // namespace
+
+std::optional<BrokenPromise> break_a_promise(const Case& c, const Arrays& inputs, bool f64) {
+  std::vector<const ir::For*> loops;
+  ir::walk_stmts(c.program.ir().body, [&](const ir::Stmt& s) {
+    if (const auto* loop = s.as<ir::For>(); loop && loop->at_most) loops.push_back(loop);
+  });
+  if (loops.empty()) return std::nullopt;
+  tools::Random random(c.seed + 31);
+  const ir::For& loop = *loops[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(loops.size())))];
+  const std::int64_t trips = most_trips(c, loop, inputs, f64);
+  if (trips < 1) return std::nullopt;
+  const ir::Program broken = with_loop(c.program.ir(), &loop, promising(loop, ir::int_const(trips - 1)));
+  return BrokenPromise{Program(std::make_shared<const ir::Program>(broken)), loop.iterator.name};
+}
+
+void expect_broken(const BrokenPromise& promise, const Error& error) {
+  if (error.code() != ErrorCode::BadIndex || error.info().loop != promise.loop)
+    throw Disagreement(fmt::format("the broken promise of '{}' gives: {}", promise.loop, error.what()));
+}
 
 std::optional<std::string> break_a_fact(const Case& c, Arrays& arrays) {
   std::vector<const ir::Fact*> candidates;
