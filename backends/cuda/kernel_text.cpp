@@ -59,7 +59,15 @@ class KernelWriter {
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
                      [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); },
-                     [&](const Barrier&) { line("{}", frame_.kernel.teams ? "__syncwarp();" : "__syncthreads();"); }});
+                     [&](const Barrier&) { emit_barrier(); }});
+  }
+
+  /// Teams are warps. Where sizes decide whether there are some, a block that is no team may have several.
+  void emit_barrier() {
+    if (!frame_.kernel.teams) return line("__syncthreads();");
+    if (as_int(frame_.kernel.threads.front())) return line("__syncwarp();");
+    line("if (blockDim.y > 1) __syncwarp();");
+    line("else __syncthreads();");
   }
 
   // Loops over blocks and threads.

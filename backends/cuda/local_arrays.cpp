@@ -56,7 +56,11 @@ void LocalArrays::declare_of_team(const Array& array) {
                    elements);
 }
 
-std::int64_t LocalArrays::most_teams() const { return frame_.root.as<For>()->run.most_threads / 32; }
+std::int64_t LocalArrays::most_teams() const {
+  const Expr& teams = frame_.kernel.teams;
+  const auto* choice = teams.as<Select>();  // where sizes decide
+  return choice ? std::max(as_int(choice->a).value(), as_int(choice->b).value()) : as_int(teams).value();
+}
 
 void LocalArrays::declare_memory(const Allocate& n) {
   const Array& array = n.array;

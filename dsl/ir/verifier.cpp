@@ -243,7 +243,15 @@ class Verifier {
     if ((!f.block.empty() || f.run.barriers) && !outermost) fail("a block of what is no kernel", place);
     if (f.block.size() > 3 || f.block.empty() != (f.run.most_threads == 0) || (f.run.many_blocks && f.block.empty()))
       fail("a block of threads without a number of them", place);
-    if (f.run.teams && (f.block.size() != 2 || as_int(f.block.front()) != 32)) fail("teams that are no warps", place);
+    if (f.run.teams && (f.block.size() != 2 || !are_warps(f.block.front(), f.block.back())))
+      fail("teams that are no warps", place);
+  }
+  /// `teams` of so many threads: each of a warp, or select(threads == 32 && .., teams, 1).
+  static bool are_warps(const Expr& threads, const Expr& teams) {
+    if (as_int(threads) == 32) return true;
+    const auto* choice = teams.as<Select>();
+    const auto* both = choice && as_int(choice->b) == 1 ? choice->condition.as<Binary>() : nullptr;
+    return both && both->op == BinaryOp::And && equal(both->a, binary(BinaryOp::Eq, threads, int_const(32)));
   }
   /// The iterator is in scope.
   void check_wide(const For& f, const std::string& place) const {

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) normalize_0_(index_t n_, index
 //   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and there are 4096 times as many iterations
 extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
-  for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
+  for (index_t r_ = (index_t(blockIdx.x) * index_t(blockDim.y) + index_t(threadIdx.y)); r_ < n_; r_ += gridDim.x * blockDim.y) {
     float x_row_[8];
     {
       const index_t t_ = threadIdx.x;
@@ -71,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index
       }
       sum_all_ += block_reduce<float>(sum_part_, [](float a, float b) { return a + b; });
     }
-    __syncthreads();
+    if (blockDim.y > 1) __syncwarp();
+    else __syncthreads();
     // text:8
     if (0 < m_) {
       // text:9
@@ -98,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index
 //   r (text:5), threads: a thread for each iteration, where fewer than 16 are to share in each, and there are 4096 times as many iterations
 extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index_t m_, index_t threads_, const float* x_,
     float* __restrict__ y_) {
-  for (index_t r_ = index_t(blockIdx.x); r_ < n_; r_ += gridDim.x) {
+  for (index_t r_ = (index_t(blockIdx.x) * index_t(blockDim.y) + index_t(threadIdx.y)); r_ < n_; r_ += gridDim.x * blockDim.y) {
     float sum_;
     // text:9
     if (m_ >= 1) {
@@ -128,7 +129,8 @@ extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index
       }
       sum_all_ += block_reduce<float>(sum_part_, [](float a, float b) { return a + b; });
     }
-    __syncthreads();
+    if (blockDim.y > 1) __syncwarp();
+    else __syncthreads();
     // text:8
     if (0 < m_) {
       // text:9

@@ -399,7 +399,7 @@ extern "C" __global__ void __launch_bounds__(256) products_3_(index_t n_, index_
 extern "C" __global__ void __launch_bounds__(256) products_4_(index_t n_, index_t m_, index_t k_, index_t threads_,
     const double* a_, const float* b_, double* __restrict__ c_) {
   for (index_t i_ = index_t(blockIdx.y); i_ < n_; i_ += gridDim.y) {
-    for (index_t j_ = index_t(blockIdx.x); j_ < m_; j_ += gridDim.x) {
+    for (index_t j_ = (index_t(blockIdx.x) * index_t(blockDim.y) + index_t(threadIdx.y)); j_ < m_; j_ += gridDim.x * blockDim.y) {
       double c_now_;
       // text:10
       c_now_ = 0.0;

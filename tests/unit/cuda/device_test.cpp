@@ -112,7 +112,7 @@ TEST_F(CudaDevice, TeamsOfABlockKeepTheirRowsApart) {
     expected.push_back(sum);
   }
   const lg::Executable run = compile(rows_of_a_graph(), {.target = lg::Target::Cuda});
-  EXPECT_NE(run.source().find("__syncwarp();\n"), std::string::npos);
+  EXPECT_NE(run.source().find("    __syncwarp();\n"), std::string::npos);
   lg::DeviceArray d_ptr(lg::ScalarType::I32, {nodes + 1}), d_x(lg::ScalarType::F32, {edges}),
       d_y(lg::ScalarType::F32, {nodes});
   d_ptr.upload(ptr.data());

@@ -38,6 +38,12 @@ std::optional<std::int64_t> largest(const Expr& e) {
   return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
 }
 
+/// Of such an expression: whether it can have that value.
+bool may_be(const Expr& e, std::int64_t value) {
+  const auto* choice = e.as<Select>();
+  return choice ? may_be(choice->a, value) || may_be(choice->b, value) : as_int(e) == value;
+}
+
 /// The most threads that a block can have, as far as the values of names around the kernel tell.
 std::int64_t most_threads(const std::map<Symbol, Expr>& names, const std::vector<Expr>& extents) {
   std::int64_t most = 1;
@@ -114,13 +120,17 @@ class BlockShaper final : public Rewriter {
   }
 
  private:
-  /// How many share a block; null: each has its own, whatever the sizes. Blocks whose size sizes decide have their own.
+  /// How many share a block; null: each has its own, whatever the sizes.
   Expr teams_of(const Stmt& kernel, const std::vector<Expr>& threads) const {
-    if (threads.size() != 1 || as_int(threads.front()) != warp_threads || !may_be_teams(kernel)) return {};
+    if (threads.size() != 1 || !may_be_teams(kernel)) return {};
+    const auto* named = threads.front().as<Var>();
+    const auto found = named ? names_.find(named->symbol) : names_.end();
+    if (!may_be(found == names_.end() ? threads.front() : found->second, warp_threads)) return {};
     const For* rows = nullptr;  // along x
     for (Stmt inner = kernel; has_mode(inner, LoopMode::Grid); inner = rows->body) rows = inner.as<For>();
+    const Expr is_warp = binary(BinaryOp::Eq, threads.front(), int_const(warp_threads));
     const Expr many = binary(BinaryOp::Le, int_const(least_rows_), rows->upper - rows->lower);
-    const Expr teams = select(many, int_const(usual_teams), int_const(1));
+    const Expr teams = select(binary(BinaryOp::And, is_warp, many), int_const(usual_teams), int_const(1));
     return as_int(teams) == 1 ? Expr() : teams;
   }
 

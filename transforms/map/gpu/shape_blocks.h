@@ -16,8 +16,9 @@
 //     threads for t in 0..32:                                                  at most 256) (teams):
 //
 // A multiprocessor holds half as many warps as it could where each is a block, and starting blocks takes time: many
-// short rows (those of graphs, say) go eight to a block, as teams that wait for nobody else. Not where blocks have
-// memory of their own, or too much of what they share.
+// short rows (those of graphs, say) go eight to a block, as teams that wait for nobody else; where sizes decide how
+// many threads a row has, they decide that, too. Not where blocks have memory of their own, or too much of what they
+// share.
 //
 // Requires: wide accesses are decided (widen_accesses), as a chunk that has some is no column. Changes nothing else.
 #pragma once
