@@ -267,24 +267,26 @@ TEST(ScanRecurrences, WhatTheFirstIterationDoesNotAskForIsNotRead) {
   }
 }
 
-/// An output that only a branch sets: a scan would start from what is in it.
+/// An output that only a branch sets: a scan would start from what is in it. What sets it later does not help.
 TEST(ScanRecurrences, WhatHasNoValueBeforeTheLoopIsNotTakenOut) {
-  const ir::Program program = program_of(R"(
+  for (const char* const after : {"", "    last = 0.5\n"}) {
+    const ir::Program program = program_of(R"(
     program p(n)
       input  f32 x[n]
       output f32 last
   )",
-                                         R"(
+                                           R"(
     for i in 0..n:
       if x[i] > 0.5:
         last = 0.25
-  )");
-  LowerOptions options;
-  options.machine = gpu_machine();
-  Report report;
-  lower_for(program, options, report);
-  EXPECT_NE(reasons_in(report).find("nothing gives it a value before the loop"), std::string::npos)
-      << reasons_in(report);
+)" + std::string(after));
+    LowerOptions options;
+    options.machine = gpu_machine();
+    Report report;
+    lower_for(program, options, report);
+    EXPECT_NE(reasons_in(report).find("nothing gives it a value before the loop"), std::string::npos)
+        << reasons_in(report);
+  }
 }
 
 TEST(ScanRecurrences, SaysSo) {

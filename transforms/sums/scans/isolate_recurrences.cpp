@@ -182,7 +182,7 @@ class Isolator {
     if (!at) return refused(value, "its bounds depend on loops around it");
     if (!value.moves && value.array->role == ir::ArrayRole::Local && is_set_first(value) && !is_read_outside(value))
       return renewed(value, {});
-    if (!value.moves && value.array->role != ir::ArrayRole::InOut && !is_set_outside(value))
+    if (!value.moves && value.array->role != ir::ArrayRole::InOut && !is_set_before(value))
       return refused(value, "nothing gives it a value before the loop");
     const auto body = separated(value, *at);
     if (!body) return refused(value, "what it depends on changes within an iteration");
@@ -253,8 +253,16 @@ class Isolator {
     return rows < enough ? "" : fmt::format("the loops around it have {} iterations that run side by side", rows);
   }
 
-  bool is_set_outside(const CarriedValue& value) const {
-    return stored_in(replace(program_.body, value.loop, ir::block({}))).count(value.array) != 0;
+  /// In the order of the text.
+  bool is_set_before(const CarriedValue& value) const {
+    bool reached = false, set = false;
+    ir::walk_stmts(program_.body, [&](const Stmt& s) {
+      reached |= s.same_as(value.loop);
+      const auto* assign = s.as<ir::Assign>();
+      const auto* reduce = s.as<ir::Reduce>();
+      set |= !reached && ((assign && assign->array == value.array) || (reduce && reduce->array == value.array));
+    });
+    return set;
   }
 
   Expr extent_of(const ir::For& loop) const {
