@@ -59,7 +59,8 @@ class KernelWriter {
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
                      [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); },
-                     [&](const Barrier&) { line("{}", frame_.kernel.teams ? "__syncwarp();" : "__syncthreads();"); }});
+                     [&](const Barrier&) { line("{}", frame_.kernel.teams ? "__syncwarp();" : "__syncthreads();"); },
+                     [&](const CustomGradient& n) { emit(n.body); }});
   }
 
   // Loops over blocks and threads.
