@@ -332,7 +332,7 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
       return with_loops(copy, rewrite(n->loops, on_expr, on_stmt));
     }
     if (const auto* n = t.as<CustomGradient>()) {
-      const auto part = [&](const Stmt& s) { return s ? rewrite(s, on_expr, on_stmt) : s; };
+      const auto part = [&](const Stmt& one) { return one ? rewrite(one, on_expr, on_stmt) : one; };
       return with_listed(with_parts(*n, part(n->body), part(n->adjoint), part(n->tangent)), renamed);
     }
     return std::nullopt;
