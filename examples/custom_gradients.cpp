@@ -111,10 +111,9 @@ lg::Program fixed_point() {
                  for (auto i : p.loop("i", n)) change() += (next(i) - l(i)) * (next(i) - l(i));
                  for (auto i : p.loop("i", n)) l(i) = next(i);
                }
-               for (auto i : p.loop("i", n)) {
-                 d(drive)(i) += slope(i) * l(i);
-                 for (auto j : p.loop("j", n)) d(a)(i, j) += scale * slope(i) * l(i) * z(j);
-               }
+               for (auto i : p.loop("i", n)) d(drive)(i) += slope(i) * l(i);
+               for (auto j : p.loop("j", n))  // j outside, so that z(j) is read once for all i
+                 for (auto i : p.loop("i", n)) d(a)(i, j) += scale * slope(i) * l(i) * z(j);
              }});
     for (auto i : p.loop("i", n)) y(i) = z(i) * z(i);
   }
