@@ -5,39 +5,6 @@
 namespace loopgrad::tape {
 namespace {
 
-/// Arrays that `value` depends on differentiably (not through indices, conditions, casts to integers or floor).
-void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& out) {
-  ir::visit(value, ir::overloaded{
-                       [&](const ir::Load& n) {
-                         if (is_float(n.array->type)) out.insert(n.array);
-                       },
-                       [&](const ir::Unary& n) {
-                         const bool constant =
-                             n.op == ir::UnaryOp::Floor || n.op == ir::UnaryOp::Ceil || n.op == ir::UnaryOp::Stop;
-                         if (!constant) differentiable_reads(n.a, out);
-                       },
-                       [&](const ir::Binary& n) {
-                         if (!is_float(n.type) || n.op == ir::BinaryOp::FloorDiv) return;
-                         differentiable_reads(n.a, out);
-                         differentiable_reads(n.b, out);
-                       },
-                       [&](const ir::Fma& n) {
-                         for (const ir::Expr* operand : {&n.a, &n.b, &n.c}) differentiable_reads(*operand, out);
-                       },
-                       [&](const ir::Select& n) {
-                         differentiable_reads(n.a, out);
-                         differentiable_reads(n.b, out);
-                       },
-                       [&](const ir::Cast& n) {
-                         if (is_float(n.type) && is_float(n.a.type())) differentiable_reads(n.a, out);
-                       },
-                       // By name, so that a new node cannot be forgotten.
-                       [](const ir::IntConst&) {},
-                       [](const ir::FloatConst&) {},
-                       [](const ir::Var&) {},
-                   });
-}
-
 struct Flow {
   ir::Array target;
   std::set<ir::Array> sources;
@@ -54,11 +21,47 @@ std::vector<Flow> flows_of(const ir::Stmt& body) {
   ir::walk_stmts(body, [&](const ir::Stmt& s) {
     if (const auto* a = s.as<ir::Assign>()) add(a->array, a->value);
     if (const auto* r = s.as<ir::Reduce>()) add(r->array, r->value);
+    const auto* region = s.as<ir::CustomGradient>();
+    if (!region) return;
+    for (const ir::Array& output : region->outputs)
+      flows.push_back({output, {region->inputs.begin(), region->inputs.end()}});
   });
   return flows;
 }
 
 }  // namespace
+
+void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& reads) {
+  ir::visit(value, ir::overloaded{
+                       [&](const ir::Load& n) {
+                         if (is_float(n.array->type)) reads.insert(n.array);
+                       },
+                       [&](const ir::Unary& n) {
+                         const bool constant =
+                             n.op == ir::UnaryOp::Floor || n.op == ir::UnaryOp::Ceil || n.op == ir::UnaryOp::Stop;
+                         if (!constant) differentiable_reads(n.a, reads);
+                       },
+                       [&](const ir::Binary& n) {
+                         if (!is_float(n.type) || n.op == ir::BinaryOp::FloorDiv) return;
+                         differentiable_reads(n.a, reads);
+                         differentiable_reads(n.b, reads);
+                       },
+                       [&](const ir::Fma& n) {
+                         for (const ir::Expr* operand : {&n.a, &n.b, &n.c}) differentiable_reads(*operand, reads);
+                       },
+                       [&](const ir::Select& n) {
+                         differentiable_reads(n.a, reads);
+                         differentiable_reads(n.b, reads);
+                       },
+                       [&](const ir::Cast& n) {
+                         if (is_float(n.type) && is_float(n.a.type())) differentiable_reads(n.a, reads);
+                       },
+                       // By name, so that a new node cannot be forgotten.
+                       [](const ir::IntConst&) {},
+                       [](const ir::FloatConst&) {},
+                       [](const ir::Var&) {},
+                   });
+}
 
 Activity analyze_activity(const ir::Program& program, const std::vector<ir::Array>& wrt,
                           const std::vector<ir::Array>& of) {

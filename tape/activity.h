@@ -15,6 +15,10 @@ struct Activity {
   bool active(const ir::Array& array) const { return varied.count(array) && useful.count(array); }
 };
 
+/// Arrays that `value` depends on differentiably (not through indices, conditions, casts to integers or floor).
+void differentiable_reads(const ir::Expr& value, std::set<ir::Array>& reads);
+
+/// Of a region with a custom gradient, all outputs depend on all inputs.
 Activity analyze_activity(const ir::Program& program, const std::vector<ir::Array>& wrt,
                           const std::vector<ir::Array>& of);
 

@@ -7,6 +7,7 @@
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
 #include "tape/checkpoints.h"
+#include "tape/custom_rules.h"
 #include "tape/direct_tape.h"
 #include "tape/directions.h"
 #include "tape/loop_extents.h"
@@ -85,6 +86,20 @@ const char* name_of(Variant variant) {
 
 namespace {
 
+void note_rules(const ir::Stmt& body, Report& report) {
+  const auto list = [](const std::vector<ir::Array>& arrays) {
+    std::string names;
+    for (const ir::Array& array : arrays) names += (names.empty() ? "'" : ", '") + array->name + "'";
+    return names;
+  };
+  ir::walk_stmts(body, [&](const ir::Stmt& s) {
+    if (const auto* region = s.as<ir::CustomGradient>())
+      report.remarks.push_back({"the gradient of " + list(region->outputs) + " by " + list(region->inputs) +
+                                    " is the program's own: the custom gradient of this line",
+                                region->location});
+  });
+}
+
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
   const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_known_bounds(program.ir())), options);
   if (options.variant == Variant::NaiveTape && !options.directions.empty())
@@ -93,7 +108,15 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
                       .program = program.name(),
                       .hint = "use Variant::Restructured, or leave out `directions`",
                       .location = program.ir().location});
+  const ir::CustomGradient* rule = tape::first_rule(prepared.program.body);
+  if (!options.directions.empty())
+    tape::refuse_rules(prepared.program, "the adjoint of a custom gradient takes one incoming gradient at a time",
+                       "leave out `directions`");
+  if (options.max_tape_bytes > 0)
+    tape::refuse_rules(prepared.program, "there is no tape within a budget for a program with a custom gradient",
+                       "leave max_tape_bytes out");
   Report report;
+  note_rules(prepared.program.body, report);
   ir::Program sizing{program.name() + "_sizing", program.ir().sizes, {}, {}, ir::block({}), program.ir().location};
   ir::Program forward = prepared.program;
   forward.name += "_forward";
@@ -126,8 +149,10 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");
-  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
-          std::move(report),        options.max_tape_bytes,    std::move(without_tape)};
+  return {share(std::move(sizing)),   share(std::move(forward)),
+          share(std::move(backward)), options.variant,
+          std::move(report),          options.max_tape_bytes,
+          std::move(without_tape),    rule ? std::optional(rule->location) : std::nullopt};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "tape/custom_rules.h"
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
 
@@ -98,6 +99,7 @@ class Backward {
                             [&](const ir::While& n) { return of_while(n, s); },
                             [&](const ir::If& n) { return of_if(n, s); },
                             [&](const ir::Allocate& n) { return of_allocate(n); },
+                            [&](const ir::CustomGradient& n) { return of_rule(n); },
                             [&](const auto&) { return of_store(s); },
                         });
   }
@@ -134,6 +136,38 @@ class Backward {
     if (const Stmt started = with_first_term_assigned(body, it->second))
       return ir::allocate(it->second, started, n.location);
     return ir::allocate(it->second, ir::block({zero_fill(it->second), body}), n.location);
+  }
+
+  /// The user's adjoint, in its own order, on values of the program as they were there.
+  Stmt of_rule(const ir::CustomGradient& n) {
+    const Stmt wanted = in_derivatives(n.adjoint, n, prepared_.adjoints);
+    return ir::is_empty(wanted) ? wanted : in_derivatives(with_values(n.adjoint), n, prepared_.adjoints);
+  }
+
+  Stmt with_values(const Stmt& s) {
+    return ir::visit(
+        s, ir::overloaded{
+               [&](const ir::Block& n) {
+                 std::vector<Stmt> all;
+                 for (const Stmt& child : n.body) all.push_back(with_values(child));
+                 return ir::block(std::move(all));
+               },
+               [&](const ir::For& n) {
+                 const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, s), plan_.provide(n.upper, s),
+                                                with_values(n.body), n.mode, n.location, n.at_most);
+                 return plan_.extents().knows(s) ? with_lower_local(loop, plan_.extents().of(s)) : loop;
+               },
+               [&](const ir::While& n) {
+                 return ir::while_loop(n.iterator, n.max_trips, plan_.provide(n.condition, s), with_values(n.body),
+                                       n.location);
+               },
+               [&](const ir::If& n) {
+                 return ir::if_then(plan_.provide(n.condition, s), with_values(n.then_body),
+                                    n.else_body ? with_values(n.else_body) : Stmt{}, n.location);
+               },
+               [&](const ir::Allocate& n) { return ir::allocate(n.array, with_values(n.body), n.location); },
+               [&](const auto&) { return plan_.provide(s, s); },
+           });
   }
 
   Stmt of_store(const Stmt& s) {
@@ -223,6 +257,36 @@ class Forward {
     if (kept != plan_.additions().kept.end() && kept->second.at_scope_end)
       body.push_back(ir::assign(kept->second.tape, kept->second.leading, ir::load(n.array, {}), n.location));
     return ir::allocate(n.array, ir::block(std::move(body)), n.location);
+  }
+  Stmt with_children(const ir::CustomGradient& n, const Stmt&) const { return saved_for(n.adjoint); }
+
+  /// What a rule is only there for: what it reads later is saved where it stands, loop by loop.
+  Stmt saved_for(const Stmt& s) const {
+    std::vector<Stmt> all = list_at(plan_.additions().before, s);
+    const auto inside = [&](const Stmt& body) { return body ? saved_for(body) : ir::block({}); };
+    Stmt self =
+        ir::visit(s, ir::overloaded{
+                         [&](const ir::Block& n) {
+                           std::vector<Stmt> parts;
+                           for (const Stmt& child : n.body) parts.push_back(saved_for(child));
+                           return ir::block(std::move(parts));
+                         },
+                         [&](const ir::For& n) {
+                           const Stmt body = inside(n.body);
+                           if (ir::is_empty(body)) return body;
+                           return ir::for_loop(n.iterator, n.lower, n.upper, body, n.mode, n.location, n.at_most);
+                         },
+                         [&](const ir::If& n) {
+                           const Stmt then_part = inside(n.then_body), else_part = inside(n.else_body);
+                           if (ir::is_empty(then_part) && ir::is_empty(else_part)) return ir::block({});
+                           return ir::if_then(n.condition, then_part, else_part, n.location);
+                         },
+                         [&](const ir::Allocate& n) { return inside(n.body); },
+                         [](const auto&) { return ir::block({}); },  // nothing is saved in a While
+                     });
+    if (plan_.extents().knows(s)) self = with_lower_local(self, plan_.extents().of(s));
+    all.push_back(self);
+    return ir::block(std::move(all));
   }
   template <class Leaf>
   Stmt with_children(const Leaf&, const Stmt& s) const {

@@ -3,6 +3,7 @@
 
 #include "tape/activity.h"
 #include "tape/adjoint_statement.h"
+#include "tape/custom_rules.h"
 
 #include <loopgrad/autodiff.h>
 
@@ -32,8 +33,9 @@ struct Prepared {
   std::set<std::string> taken = {};  // names that tapes may not have, other than those in the program
 };
 
-/// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee.
-Prepared prepare(const ir::Program& program, const GradientOptions& options);
+/// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee. Regions with custom
+/// gradients become their bodies and a rule beside each, see custom_rules.h.
+Prepared prepare(const ir::Program& program, const GradientOptions& options, RuleMode mode = RuleMode::Adjoint);
 
 /// Throws UsageError where two arguments of a generated program have one name: arguments are passed by name.
 void refuse_equal_names(const ir::Program& program);

@@ -39,6 +39,7 @@ class Invariants final : public ir::Rewriter {
   using Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
+    if (s.kind() == ir::Kind::CustomGradient) return s;  // a rule stays as the user wrote it
     const auto* loop = s.as<ir::For>();
     if (!loop) return rewrite_children(s);
     std::vector<Stmt> statements;

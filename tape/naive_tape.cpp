@@ -4,7 +4,10 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "tape/custom_rules.h"
 #include "tape/guarded_loads.h"
+#include "tape/naive_rules.h"
+#include "tape/sites.h"
 
 namespace loopgrad::tape {
 namespace {
@@ -20,7 +23,8 @@ Array scalar(const std::string& name, ScalarType type, SourceLocation where) {
 
 class Generator {
  public:
-  Generator(const Prepared& prepared, Report& report) : prepared_(prepared), report_(report) {}
+  Generator(const Prepared& prepared, Report& report)
+      : prepared_(prepared), report_(report), sites_(prepared.program.body) {}
 
   Sweeps generate(const Stmt& s) {
     return ir::visit(s, ir::overloaded{
@@ -29,6 +33,7 @@ class Generator {
                             [&](const ir::While& n) { return of_while(n); },
                             [&](const ir::If& n) { return of_if(n); },
                             [&](const ir::Allocate& n) { return of_allocate(n); },
+                            [&](const ir::CustomGradient& n) { return of_rule(n); },
                             [&](const auto&) { return of_store(s); },
                         });
   }
@@ -110,6 +115,13 @@ class Generator {
     return {ir::allocate(n.array, body.forward, n.location), backward};
   }
 
+  Sweeps of_rule(const ir::CustomGradient& n) {
+    if (ir::is_empty(in_derivatives(n.adjoint, n, prepared_.adjoints))) return {};
+    Sweeps sweeps = RuleOnStack(sites_).generate(n.adjoint);
+    report_value("values read by a custom gradient", n.location, "needed by the rule of this line");
+    return {sweeps.forward, in_derivatives(sweeps.backward, n, prepared_.adjoints)};
+  }
+
   Sweeps of_store(const Stmt& s) {
     const Stmt adjoint = adjoint_of(s, prepared_.adjoints);
     if (ir::is_empty(adjoint)) return {s, {}};
@@ -143,13 +155,7 @@ class Generator {
 
   /// Arrays of the primal program, as opposed to adjoints and the temporaries of an adjoint statement.
   bool is_primal(const Array& array) const {
-    if (primal_.empty()) {
-      primal_.insert(prepared_.program.arrays.begin(), prepared_.program.arrays.end());
-      ir::walk_stmts(prepared_.program.body, [&](const Stmt& s) {
-        if (const auto* local = s.as<ir::Allocate>()) primal_.insert(local->array);
-      });
-    }
-    return primal_.count(array) != 0;
+    return array->role != ArrayRole::Local || sites_.allocations().count(array) != 0;
   }
 
   void report_value(const std::string& value, SourceLocation where, const std::string& reason) {
@@ -158,7 +164,7 @@ class Generator {
 
   const Prepared& prepared_;
   Report& report_;
-  mutable std::set<Array> primal_;
+  const Sites sites_;
 };
 
 }  // namespace

@@ -74,12 +74,24 @@ class Splitter {
   }
 
  private:
+  /// A rule names arrays, and reads what they hold.
+  void pin_all(const Stmt& region) {
+    const auto& n = *region.as<ir::CustomGradient>();
+    for (const auto* list : {&n.outputs, &n.inputs}) pinned_.insert(list->begin(), list->end());
+    ir::walk(
+        region, [](const Stmt&) {},
+        [&](const Expr& e) {
+          if (const auto* load = e.as<ir::Load>()) pinned_.insert(load->array);
+        });
+  }
+
   void count(const Stmt& s) {
     const int here = ++position_;
     if (const Array* array = stored_array(s)) {
       ++uses_[*array].stores;
       if (s.kind() == ir::Kind::Reduce) uses_[*array].last_read = here;
     }
+    if (s.kind() == ir::Kind::CustomGradient) pin_all(s);
     if (const auto* local = s.as<ir::Allocate>())
       for (const Expr& extent : local->array->shape)
         ir::walk(extent, [&](const Expr& e) {

@@ -38,8 +38,16 @@ void Sites::collect(const Stmt& s, std::vector<Stmt>& scopes) {
   site.scopes = scopes;
   site.position = static_cast<int>(sites_.size());
   std::copy_if(scopes.begin(), scopes.end(), std::back_inserter(site.loops), is_loop);
-  if (const Array* array = stored_array(s)) writers_[*array].push_back(s);
-  if (const auto* local = s.as<ir::Allocate>()) allocations_[local->array] = s;
+  if (const auto* local = s.as<ir::Allocate>()) {
+    if (in_rule_) of_rules_.insert(local->array);
+    else allocations_[local->array] = s;
+  }
+  if (const Array* array = stored_array(s); array && !in_rule_) writers_[*array].push_back(s);
+  const bool outside = in_rule_;
+  if (const auto* region = s.as<ir::CustomGradient>()) {
+    in_rule_ = true;
+    for (const auto* list : {&region->seeds, &region->gradients}) of_rules_.insert(list->begin(), list->end());
+  }
   scopes.push_back(s);
   ir::visit(s, [&](const auto& node) {
     ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
@@ -51,6 +59,7 @@ void Sites::collect(const Stmt& s, std::vector<Stmt>& scopes) {
                                             [&](const Stmt& child) { collect(child, scopes); }});
   });
   scopes.pop_back();
+  in_rule_ = outside;
   last_position_[s.get()] = static_cast<int>(sites_.size());
 }
 
@@ -58,7 +67,8 @@ void Sites::collect(const Expr& e, const Stmt& site) {
   if (const auto* choice = e.as<ir::Select>()) return collect(choice->condition, site);
   const auto* n = e.as<ir::Binary>();
   if (n && (n->op == ir::BinaryOp::And || n->op == ir::BinaryOp::Or)) return collect(n->a, site);
-  if (const auto* load = e.as<ir::Load>()) plain_reads_[load->array].push_back({site, e});
+  // What a rule reads is read again by the backward sweep only.
+  if (const auto* load = e.as<ir::Load>(); load && !in_rule_) plain_reads_[load->array].push_back({site, e});
   ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& child) { collect(child, site); }); });
 }
 
@@ -119,6 +129,12 @@ std::optional<Sites::EarlierRead> Sites::as_earlier(const PlainRead& read, const
       if (of(writer).position >= first && of(writer).position < end) return std::nullopt;
   if (!executes_whenever(read.site, site)) return std::nullopt;
   return EarlierRead{read, back};
+}
+
+const ir::CustomGradient* Sites::rule_around(const Stmt& s) const {
+  for (const Stmt& scope : of(s).scopes)
+    if (const auto* region = scope.as<ir::CustomGradient>()) return region;
+  return nullptr;
 }
 
 int Sites::read_count(const Array& array) const {

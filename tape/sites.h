@@ -33,6 +33,11 @@ class Sites {
   bool is_written(const ir::Array& array) const { return writers_.count(array) != 0; }
   /// The statements that store to the array, in textual order.
   const std::vector<ir::Stmt>& writers(const ir::Array& array) const;
+  /// Arrays that only a custom gradient's rule sees: derivatives, and locals of its own. They hold no values of the
+  /// program, so that nothing else here knows them.
+  const std::set<ir::Array>& of_rules() const { return of_rules_; }
+  /// The CustomGradient whose rule `s` stands in; null: none.
+  const ir::CustomGradient* rule_around(const ir::Stmt& s) const;
   const std::map<ir::Array, ir::Stmt>& allocations() const { return allocations_; }
   /// The Allocate of a local array.
   const ir::Stmt& allocation(const ir::Array& local) const { return allocations_.at(local); }
@@ -65,6 +70,8 @@ class Sites {
   std::optional<EarlierRead> as_earlier(const PlainRead& read, const ir::Load& load, const ir::Stmt& site) const;
 
   std::map<const ir::StmtNode*, Site> sites_;
+  std::set<ir::Array> of_rules_;
+  bool in_rule_ = false;
   std::map<ir::Array, ir::Stmt> allocations_;           // local array -> its Allocate
   std::map<ir::Array, std::vector<ir::Stmt>> writers_;  // array -> statements that store to it
   std::map<ir::Array, int> read_count_;

@@ -35,6 +35,8 @@ class TangentRewriter final : public ir::Rewriter {
       sums.push_back(s);
       return ir::block(std::move(sums));
     }
+    if (const auto* region = s.as<ir::CustomGradient>())
+      return tape::in_derivatives(region->tangent, *region, tangents_);
     if (const auto* l = s.as<ir::Allocate>(); l && tangents_.count(l->array))
       return ir::allocate(tangents_.at(l->array), rewrite_children(s), l->location);
     return rewrite_children(s);
@@ -64,7 +66,10 @@ class TangentRewriter final : public ir::Rewriter {
 }  // namespace
 
 ir::Program tape::tangent_along(const ir::Program& program, const GradientOptions& options, const Expr& count) {
-  const tape::Prepared prepared = tape::prepare(program, options);
+  const tape::Prepared prepared = tape::prepare(program, options, RuleMode::Tangent);
+  if (count)
+    refuse_rules(prepared.program, "the tangent of a custom gradient takes one direction at a time",
+                 "leave out `directions`, or the tangent: then forward mode is that of the region itself");
   ir::Program result = prepared.program;
   result.name += "_tangent";
   const auto derivative = [&](const Array& array, const std::string& name, ScalarType type, ir::ArrayRole role) {

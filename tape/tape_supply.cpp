@@ -1,8 +1,11 @@
 // Where one value comes from: the decisions of the tape plan, in order of preference.
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
+
+#include <loopgrad/error.h>
 
 #include <algorithm>
 
@@ -330,6 +333,42 @@ Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& 
   return ir::substitute(known->second, first.iterators);
 }
 
+/// The forward sweep goes through the loops and branches of a custom gradient's rule in order to save what is read
+/// there, so these may not depend on what only the backward sweep knows.
+void TapePlan::refuse_in_rule(const Expr& value, const Expr& guard, const Stmt& site) const {
+  if (!sites_.rule_around(site)) return;
+  const auto is_known = [&](const Expr& e) {
+    bool known = true;
+    if (e)
+      ir::walk(e, [&](const Expr& part) {
+        const auto* load = part.as<ir::Load>();
+        known &= !load || !sites_.of_rules().count(load->array);
+      });
+    return known;
+  };
+  bool possible = is_known(value) && is_known(guard);
+  if (const auto* loop = site.as<ir::While>()) possible &= !ir::mentions(value, loop->iterator);
+  bool inside = false;
+  for (const Stmt& scope : site_of(site).scopes) {
+    inside |= scope.kind() == ir::Kind::CustomGradient;
+    if (!inside) continue;
+    possible &= scope.kind() != ir::Kind::While;
+    if (const auto* loop = scope.as<ir::For>()) possible &= is_known(loop->lower) && is_known(loop->upper);
+    if (const auto* branch = scope.as<ir::If>()) possible &= is_known(branch->condition);
+  }
+  if (possible) return;
+  const auto* load = value.as<ir::Load>();
+  throw DifferentiationError(
+      {.code = ErrorCode::NotDifferentiable,
+       .message =
+           "the adjoint of a custom gradient reads a value that is overwritten later, where only the backward run "
+           "knows whether and which: it cannot be saved",
+       .program = prepared_.program.name,
+       .array = load ? load->array->name : "",
+       .hint = "copy what is needed to a local of the adjoint, in front of the loop or branch",
+       .location = site->location});
+}
+
 Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& reader, const Expr& guard,
                            const std::string& why) {
   if (const auto* load = value.as<ir::Load>()) {
@@ -342,6 +381,7 @@ Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stm
   }
   const Stmt site = guard ? reader : hoisted(value, reader);
   if (const Expr* known = already_supplied(value, site, guard)) return *known;
+  refuse_in_rule(value, guard, site);
   const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
   const ScalarType type = value.as<ir::Load>() ? value.as<ir::Load>()->array->type : value.type();
   const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);

@@ -117,7 +117,7 @@ auto adder(std::vector<Pass>& list, Part part) {
 }
 
 ir::Program without_stops(const ir::Program& program, PassContext&) {
-  return ir::with_body(program, ir::without_stops(program.body));
+  return ir::with_body(program, ir::without_stops(ir::without_rules(program.body)));
 }
 
 /// Says which arguments are no longer what callers declared.

@@ -43,7 +43,7 @@ References references_of(const Stmt& s) {
                               r.stack = true;
                             },
                             [&](const Push&) { r.stack = true; }, [](const Block&) {}, [](const If&) {},
-                            [](const Contraction&) {}, [](const Barrier&) {}});
+                            [](const Contraction&) {}, [](const Barrier&) {}, [](const CustomGradient&) {}});
       },
       on_expr);
   for (const Array& array : r.used)

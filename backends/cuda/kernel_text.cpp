@@ -59,7 +59,7 @@ class KernelWriter {
                      },
                      [&](const Push& n) { line("stack.push<{}>({});", value_cpp_type(n.value.type()), text(n.value)); },
                      [&](const Pop& n) { emit_pop(n); }, [&](const Contraction& n) { emit(n.loops); },
-                     [&](const Barrier&) { emit_barrier(); }});
+                     [&](const Barrier&) { emit_barrier(); }, [&](const CustomGradient& n) { emit(n.body); }});
   }
 
   /// Teams are warps. Where sizes decide whether there are some, a block that is no team may have several.

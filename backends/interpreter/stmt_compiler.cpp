@@ -159,6 +159,8 @@ class StmtCompiler {
 
   ActionPtr make(const ir::Contraction& node) { return compile(node.loops); }
 
+  ActionPtr make(const ir::CustomGradient& node) { return compile(node.body); }
+
   ActionPtr make(const ir::Barrier&) {
     auto action = std::make_unique<BarrierAction>();
     if (has_barriers_) action->parallel = &machine_.parallel;

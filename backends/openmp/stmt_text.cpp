@@ -93,6 +93,7 @@ class StmtWriter {
                  [&](const Contraction& n) { emit_contraction(n); },
                  // Of a block of threads, which a CPU does not have.
                  [](const Barrier&) {},
+                 [&](const CustomGradient& n) { emit_untimed(n.body); },
              });
   }
 

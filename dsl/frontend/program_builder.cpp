@@ -281,6 +281,46 @@ OpenBody ProgramBuilder::open_when(const Value& condition, SourceLocation where)
   return {recorder_, recorder(where).open_if(condition, where)};
 }
 
+// ---- custom gradients ----
+
+const ArrayHandle& Derivatives::operator()(const ArrayHandle& array, SourceLocation where) const {
+  if (!array.array_) ir::fail_empty("ArrayHandle", where);
+  for (const auto& [of, derivative] : of_)
+    if (of.array_ == array.array_) return derivative;
+  ir::recorder_of(array.recorder_, where)
+      ->fail(where, "the derivative of an array that the custom gradient does not name",
+             "name it among the outputs or the inputs", array.array_->name);
+}
+
+void ProgramBuilder::custom_gradient(const std::vector<ArrayHandle>& outputs, const std::vector<ArrayHandle>& inputs,
+                                     const CustomRule& rule, SourceLocation where) {
+  ProgramRecorder& r = recorder(where);
+  if (!rule.forward || !rule.adjoint)
+    r.fail(where, "a custom gradient without `forward` or `adjoint`", "pass functions that record them");
+  const auto arrays_of = [&](const std::vector<ArrayHandle>& handles) {
+    std::vector<ir::Array> arrays;
+    for (const ArrayHandle& handle : handles) {
+      if (!handle.array_) ir::fail_empty("ArrayHandle", where);
+      arrays.push_back(handle.array_);
+    }
+    return arrays;
+  };
+  ir::CustomGradient region = r.new_region(arrays_of(outputs), arrays_of(inputs), where);
+  Derivatives derivatives;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    derivatives.of_.emplace_back(outputs[k], ArrayHandle(region.seeds[k], recorder_));
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    derivatives.of_.emplace_back(inputs[k], ArrayHandle(region.gradients[k], recorder_));
+  const auto part = [&](bool is_rule, const std::function<void()>& body) {
+    record_body(recorder_, r.open_part(region, is_rule), body);
+    return r.take_part(region);
+  };
+  region.body = part(false, rule.forward);
+  region.adjoint = part(true, [&] { rule.adjoint(derivatives); });
+  if (rule.tangent) region.tangent = part(true, [&] { rule.tangent(derivatives); });
+  r.append_region(region);
+}
+
 // ---- facts ----
 
 void ProgramBuilder::in_range(const ArrayHandle& array, const Value& lower, const Value& upper, SourceLocation where) {

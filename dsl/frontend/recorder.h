@@ -18,7 +18,7 @@ namespace loopgrad::ir {
 
 /// A statement that opens a scope, before its body is known.
 struct ScopeHeader {
-  Kind kind = Kind::Block;  // Block (the program), For, While or If
+  Kind kind = Kind::Block;  // Block (the program), For, While, If or CustomGradient (a part of one)
   Symbol iterator;          // For, While
   Expr value;               // For, While: what the body calls the iterator
   Expr lower, upper;        // For; `upper` is max_trips of a While
@@ -67,6 +67,15 @@ class ProgramRecorder {
   std::int64_t close(std::size_t depth);
   /// Drops the scope and everything in it: its body was left before the end. `build` will refuse the program.
   void abandon(std::size_t depth);
+
+  /// A region with a custom gradient, without its parts, after checking its arrays. Each part is the body of a scope
+  /// that `open_part` opens, `close` ends and `take_part` gives; rules see the derivatives. `append_region` checks what
+  /// the parts write and records the region.
+  CustomGradient new_region(const std::vector<Array>& outputs, const std::vector<Array>& inputs,
+                            SourceLocation where) const;
+  std::size_t open_part(const CustomGradient& region, bool is_rule);
+  Stmt take_part(const CustomGradient& region);
+  void append_region(const CustomGradient& region);
   /// What iterations of the innermost loop are known by: its iterator, or where that counts steps an expression of it.
   Expr iterator() const { return scopes_.back().header.value; }
 
@@ -135,6 +144,8 @@ class ProgramRecorder {
   std::size_t open(ScopeHeader header);
   void append(Stmt s);
   void forget_names(const Scope& scope);
+  void check_forward(const CustomGradient& region) const;
+  void check_rule(const CustomGradient& region, const Stmt& rule, const std::string& name) const;
   static Stmt fold(const std::vector<Item>& items);
   std::string innermost_loop() const;
 
@@ -146,6 +157,7 @@ class ProgramRecorder {
   std::map<std::shared_ptr<const ExprNode>, std::int64_t> load_times_;
   std::map<std::int64_t, Touch> last_writes_;  // by array
   ElementNames names_in_use_;
+  Stmt part_;  // of a region with a custom gradient, closed last
   std::optional<SourceLocation> abandoned_;
   bool finished_ = false;
 };

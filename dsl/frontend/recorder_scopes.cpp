@@ -171,6 +171,7 @@ std::int64_t ProgramRecorder::close(std::size_t depth) {
       item.then_body = scope.in_else ? scope.then_body : body;
       item.stmt = if_then(header.condition, item.then_body, scope.in_else ? body : Stmt(), header.location);
       break;
+    case Kind::CustomGradient: part_ = body; return 0;
     default: throw InternalError("a scope of no known kind");
   }
   scopes_.back().items.push_back(item);

@@ -323,6 +323,23 @@ class StmtPrinter {
     line(indent, exprs_.element(p.array, p.indices) + " = pop()", p.location);
   }
   void print_node(const Barrier& b, int indent) { line(indent, "barrier", b.location); }
+  void print_node(const CustomGradient& n, int indent) {
+    const auto list = [this](const std::vector<Array>& arrays) {
+      std::vector<std::string> names;
+      for (const Array& array : arrays) names.push_back(names_.of(array));
+      return fmt::format("{}", fmt::join(names, ", "));
+    };
+    line(indent, fmt::format("custom gradient of {} by {}:", list(n.outputs), list(n.inputs)), n.location);
+    print_body(n.body, indent + 1);
+    line(indent, fmt::format("adjoint {} to {}:", list(n.seeds), list(n.gradients)), {});
+    print_body(n.adjoint, indent + 1);
+    if (n.tangent) {
+      line(indent, fmt::format("tangent {} to {}:", list(n.gradients), list(n.seeds)), {});
+      print_body(n.tangent, indent + 1);
+    }
+    for (const auto* arrays : {&n.seeds, &n.gradients})
+      for (const Array& array : *arrays) names_.release(array);
+  }
   void print_node(const Contraction& n, int indent) {
     std::vector<std::string> extents;
     for (std::size_t k = is_one(n.extents[0]) ? 1 : 0; k < n.extents.size(); ++k)

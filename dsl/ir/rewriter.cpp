@@ -57,6 +57,7 @@ Stmt rebuild(const Push& n) { return push(n.value, n.location); }
 Stmt rebuild(const Pop& n) { return pop(n.array, n.indices, n.location); }
 Stmt rebuild(const Contraction& n) { return with_loops(n, n.loops); }
 Stmt rebuild(const Barrier& n) { return barrier(n.location); }
+Stmt rebuild(const CustomGradient& n) { return with_parts(n, n.body, n.adjoint, n.tangent); }
 
 class LambdaRewriter final : public Rewriter {
  public:
@@ -88,6 +89,20 @@ Stmt with_arrays(const Stmt& s, const Contraction& n, const Names& names) {
   copy.b = names.renamed(n.b);
   if (copy.c == now->c && copy.a == now->a && copy.b == now->b) return s;
   return {std::make_shared<Contraction>(std::move(copy))};
+}
+
+/// The region `s` on the arrays that `renamed` has for those of its lists.
+template <class Renamed>
+Stmt with_listed(const Stmt& s, const Renamed& renamed) {
+  CustomGradient copy = *s.as<CustomGradient>();
+  bool changed = false;
+  for (auto* list : {&copy.outputs, &copy.inputs, &copy.seeds, &copy.gradients})
+    for (Array& array : *list) {
+      const Array other = renamed(array);
+      changed |= other != array;
+      array = other;
+    }
+  return changed ? Stmt{std::make_shared<CustomGradient>(std::move(copy))} : s;
 }
 
 /// Gives every bound iterator and local array below a statement a new identity.
@@ -141,6 +156,12 @@ class FreshNames final : public Rewriter {
                [&](const Reduce& n) { return reduce_like(n, renamed(n.array), indices(n.indices), rewrite(n.value)); },
                [&](const Pop& n) { return pop(renamed(n.array), indices(n.indices), n.location); },
                [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
+               [&](const CustomGradient& n) {
+                 for (const auto* list : {&n.seeds, &n.gradients})
+                   for (const Array& old : *list)
+                     arrays_[old] = make_array(old->name, old->type, indices(old->shape), old->role, old->location);
+                 return with_listed(rewrite_children(s), [this](const Array& array) { return renamed(array); });
+               },
                [&](const auto&) { return rewrite_children(s); },
            });
   }
@@ -201,17 +222,21 @@ Expr substitute(const Expr& e, const Substitution& values) { return rewrite(e, s
 Stmt substitute(const Stmt& s, const Substitution& values) {
   // Local arrays whose shape mentions a replaced symbol become new arrays, as declarations are immutable.
   std::map<Array, Array> reshaped;
-  walk_stmts(s, [&](const Stmt& t) {
-    const auto* a = t.as<Allocate>();
-    if (!a) return;
+  const auto note = [&](const Array& array) {
     std::vector<Expr> shape;
     bool changed = false;
-    for (const Expr& extent : a->array->shape) {
+    for (const Expr& extent : array->shape) {
       shape.push_back(substitute(extent, values));
       changed |= !shape.back().same_as(extent);
     }
-    if (changed)
-      reshaped[a->array] = make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
+    if (changed) reshaped[array] = make_array(array->name, array->type, shape, array->role, array->location);
+  };
+  walk_stmts(s, [&](const Stmt& t) {
+    if (const auto* a = t.as<Allocate>()) note(a->array);
+    const auto* region = t.as<CustomGradient>();
+    if (!region) return;
+    for (const auto* list : {&region->seeds, &region->gradients})
+      for (const Array& array : *list) note(array);
   });
   Stmt result = rewrite(s, substitution(values));
   return reshaped.empty() ? result : replace_arrays(result, reshaped);
@@ -223,6 +248,14 @@ Stmt without_stops(const Stmt& s) {
     return n && n->op == UnaryOp::Stop ? std::optional(rewrite(n->a, drop)) : std::nullopt;
   };
   return rewrite(s, drop);
+}
+
+Stmt without_rules(const Stmt& s) {
+  const StmtRewrite drop = [&](const Stmt& t) -> std::optional<Stmt> {
+    const auto* region = t.as<CustomGradient>();
+    return region ? std::optional(rewrite(region->body, {}, drop)) : std::nullopt;
+  };
+  return rewrite(s, {}, drop);
 }
 
 Stmt with_fresh_names(const Stmt& s) { return s ? FreshNames().rewrite(s) : s; }
@@ -297,6 +330,10 @@ Stmt replace_arrays(const Stmt& s, const std::map<Array, Array>& arrays) {
       copy.a = renamed(n->a);
       copy.b = renamed(n->b);
       return with_loops(copy, rewrite(n->loops, on_expr, on_stmt));
+    }
+    if (const auto* n = t.as<CustomGradient>()) {
+      const auto part = [&](const Stmt& one) { return one ? rewrite(one, on_expr, on_stmt) : one; };
+      return with_listed(with_parts(*n, part(n->body), part(n->adjoint), part(n->tangent)), renamed);
     }
     return std::nullopt;
   };

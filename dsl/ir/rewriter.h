@@ -35,6 +35,9 @@ Stmt substitute(const Stmt& s, const Substitution& values);
 /// Without the marks of stop_gradient(), which only derivatives ask for.
 Stmt without_stops(const Stmt& s);
 
+/// Every region with a custom gradient as its body alone.
+Stmt without_rules(const Stmt& s);
+
 /// A copy in which every loop iterator and local array is a new symbol, so that two copies may be nested or fused.
 Stmt with_fresh_names(const Stmt& s);
 /// Replaces arrays (in loads, stores and allocations) by others of the same rank.

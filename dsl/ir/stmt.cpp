@@ -234,6 +234,15 @@ Stmt mapped_like(const Allocate& n, const Stmt& s) {
   });
 }
 
+Stmt with_parts(const CustomGradient& n, Stmt body, Stmt adjoint, Stmt tangent) {
+  CustomGradient copy = n;
+  copy.id = next_id();
+  copy.body = body ? std::move(body) : block({});
+  copy.adjoint = adjoint ? std::move(adjoint) : block({});
+  copy.tangent = std::move(tangent);
+  return {std::make_shared<CustomGradient>(std::move(copy))};
+}
+
 Stmt with_loops(const Contraction& n, Stmt loops) {
   if (is_empty(loops)) return block({});
   Contraction copy = n;

@@ -282,6 +282,36 @@ struct Barrier : StmtOf<Kind::Barrier> {
   static constexpr auto fields() { return std::tuple{}; }
 };
 
+/// `body` with a gradient, and perhaps a tangent, that the user wrote. Only derivatives look at the rules; for whoever
+/// runs the program the statement is its body (see without_rules). Both rules are ordinary statements that run after
+/// the body, with all values as they are then, and write nothing but what is said here, and locals of their own:
+///
+///   adjoint   reads `seeds`, the adjoints of `outputs`, and adds to `gradients`, those of `inputs`
+///   tangent   reads `gradients`, here the tangents of `inputs`, and writes `seeds`, those of `outputs`; or null: then
+///             forward mode is that of the body
+///
+/// `seeds` and `gradients` are arrays of the shapes of `outputs` and `inputs`, in scope in the rules only. What the
+/// body overwrites in `outputs` loses its adjoint, in what it adds to the adjoint stays.
+struct CustomGradient : StmtOf<Kind::CustomGradient> {
+  std::vector<Array> outputs, inputs, seeds, gradients;
+  Stmt body, adjoint, tangent;
+  CustomGradient(std::vector<Array> outputs, std::vector<Array> inputs, std::vector<Array> seeds,
+                 std::vector<Array> gradients, Stmt body, Stmt adjoint, Stmt tangent, SourceLocation location)
+      : StmtOf(location),
+        outputs(std::move(outputs)),
+        inputs(std::move(inputs)),
+        seeds(std::move(seeds)),
+        gradients(std::move(gradients)),
+        body(std::move(body)),
+        adjoint(std::move(adjoint)),
+        tangent(std::move(tangent)) {}
+  static constexpr auto fields() {
+    return std::tuple{&CustomGradient::outputs,   &CustomGradient::inputs, &CustomGradient::seeds,
+                      &CustomGradient::gradients, &CustomGradient::body,   &CustomGradient::adjoint,
+                      &CustomGradient::tangent};
+  }
+};
+
 /// Flattens nested blocks and drops null statements and empty blocks; one statement stands for itself.
 Stmt block(std::vector<Stmt> body);
 bool is_empty(const Stmt& s);  // null or an empty block
@@ -311,6 +341,8 @@ Stmt allocate(const Array& array, Stmt body, SourceLocation location = {}, Home 
 Stmt push(Expr value, SourceLocation location = {});
 Stmt pop(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
 Stmt barrier(SourceLocation location = {});
+/// The same statement with other parts; `tangent` may be null.
+Stmt with_parts(const CustomGradient& n, Stmt body, Stmt adjoint, Stmt tangent);
 
 /// Iterations start..start + width of a loop, less those below `lowest` (null: there are none) or not below `upper`.
 struct Chunk {

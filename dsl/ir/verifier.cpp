@@ -164,6 +164,10 @@ class Verifier {
                                   [&](const While& n) { return without_body(n, &While::body); },
                                   [&](const If& n) { return without_body(n, &If::then_body, &If::else_body); },
                                   [&](const Allocate& n) { return without_body(n, &Allocate::body); },
+                                  [&](const CustomGradient& n) {
+                                    return without_body(n, &CustomGradient::body, &CustomGradient::adjoint,
+                                                        &CustomGradient::tangent);
+                                  },
                                   [&](const auto&) { return s; }}));
     return text.substr(0, text.find('\n'));
   }
@@ -377,6 +381,34 @@ class Verifier {
     if (!in_kernel_ || !threads_.empty() || in_branch_) fail("a barrier that some threads may not get to", headline(s));
   }
 
+  void check_node(const CustomGradient& n, const Stmt& s) {
+    const std::string place = headline(s);
+    if (in_rule_) fail("a custom gradient in a rule", place);
+    if (n.outputs.size() != n.seeds.size() || n.inputs.size() != n.gradients.size() || !n.body || !n.adjoint)
+      fail("a custom gradient with missing parts", place);
+    check_derivatives(n.outputs, n.seeds, place);
+    check_derivatives(n.inputs, n.gradients, place);
+    check(n.body);
+    in_rule_ = true;
+    for (const auto* list : {&n.seeds, &n.gradients})
+      for (const Array& array : *list) declare(array->id, array->name);
+    check(n.adjoint);
+    if (n.tangent) check(n.tangent);
+    for (const auto* list : {&n.seeds, &n.gradients})
+      for (const Array& array : *list) visible_.erase(array->id);
+    in_rule_ = false;
+  }
+  void check_derivatives(const std::vector<Array>& arrays, const std::vector<Array>& derivatives,
+                         const std::string& place) const {
+    for (std::size_t k = 0; k < arrays.size(); ++k) {
+      if (!arrays[k] || !visible_.contains(arrays[k]->id)) fail("an array out of scope", place);
+      const Array& derivative = derivatives[k];
+      if (!is_float(arrays[k]->type) || derivative->role != ArrayRole::Local ||
+          derivative->type != value_type(arrays[k]->type) || derivative->shape.size() != arrays[k]->shape.size())
+        fail("a derivative that is not like its array", place);
+    }
+  }
+
   void check_node(const Contraction& n, const Stmt& s) {
     const std::string place = headline(s);
     const bool whole = n.extents.size() == 4 && n.c_place.size() == 4 && n.a_place.size() == 4 && n.b_place.size() == 4;
@@ -420,6 +452,7 @@ class Verifier {
   std::set<std::int64_t> copied_;    // arrays of which each thread has its own, declared outside of loops over threads
   std::vector<Symbol> threads_;      // iterators of the loops over threads around
   bool in_parallel_ = false, in_kernel_ = false;
+  bool in_rule_ = false;    // of a custom gradient
   bool in_branch_ = false;  // that some threads of the block may not take
   // Of a program for a CPU.
   const For* before_ = nullptr;               // the loop before the one that comes next

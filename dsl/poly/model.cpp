@@ -242,7 +242,11 @@ class Builder {
                      },
                      [&](const ir::For& node) { for_loop(s, node); },
                      [&](const ir::While& node) { while_loop(s, node); }, [&](const ir::If& node) { branch(s, node); },
-                     [&](const ir::Contraction& node) { statement(node.loops); }, [&](const auto&) { leaf(s); }});
+                     [&](const ir::Contraction& node) { statement(node.loops); },
+                     [&](const ir::CustomGradient& node) {  // its rules see the values that there are after it
+                       for (const ir::Stmt& part : {node.body, node.adjoint, node.tangent}) statement(part);
+                     },
+                     [&](const auto&) { leaf(s); }});
   }
 
   void for_loop(const ir::Stmt& s, const ir::For& node) {

@@ -125,6 +125,8 @@ class Unflattener {
       if (const auto* n = s.as<ir::Reduce>()) note(n->array, n->indices);
       if (const auto* n = s.as<ir::Pop>()) rejected.insert(n->array);
       if (const auto* n = s.as<ir::Contraction>()) rejected.insert({n->a, n->b, n->c});
+      if (const auto* n = s.as<ir::CustomGradient>())  // its derivatives have the shapes of these
+        for (const auto* list : {&n->outputs, &n->inputs}) rejected.insert(list->begin(), list->end());
     };
     ir::walk(program_.body, in_stmt, [&](const Expr& e) {
       if (const auto* n = e.as<ir::Load>()) note(n->array, n->indices);

@@ -133,6 +133,7 @@ class ProgramReader {
       if (in.accept("local")) return read_local(in, indent);
       if (in.accept("if")) return read_if(in, indent);
       if (in.accept("contraction")) return read_contraction(in, indent);
+      if (in.accept_all({"custom", "gradient", "of"})) return read_custom_gradient(in, indent);
       if (in.accept_all({"push", "("})) {
         const Expr value = read_expr(in, scope_, std::nullopt);
         in.expect(")");
@@ -318,6 +319,57 @@ class ProgramReader {
         std::make_shared<Reduce>(array, std::move(indices), op, value, atomic, fused, of_block, by_segments, here());
     sum->of_lanes = of_lanes;
     return finished(in, {std::move(sum)});
+  }
+
+  // custom gradient of y by x:
+  //   body
+  // adjoint d_y to d_x:
+  //   rule
+  // tangent d_x to d_y:
+  //   rule
+  Stmt read_custom_gradient(TokenReader& in, int indent) {
+    const SourceLocation location = here();
+    const auto arrays = [&](TokenReader& from) {
+      std::vector<Array> list;
+      do list.push_back(read_array(from, scope_));
+      while (from.accept(","));
+      return list;
+    };
+    const auto derivatives = [&](TokenReader& from, const std::vector<Array>& of) {
+      std::vector<Array> list;
+      for (const Array& array : of) {
+        if (!list.empty()) from.expect(",");
+        const std::string name = from.expect_word("the name of a derivative");
+        list.push_back(make_array(name, value_type(array->type), array->shape, ArrayRole::Local, location));
+      }
+      return list;
+    };
+    const std::vector<Array> outputs = arrays(in);
+    in.expect("by");
+    const std::vector<Array> inputs = arrays(in);
+    Stmt body = read_indented_body(in, indent), tangent;
+    if (!is_at(indent)) throw TextError(line(), "expected 'adjoint'");
+    TokenReader rule(lines_[at_]);
+    rule.expect("adjoint");
+    const std::vector<Array> seeds = derivatives(rule, outputs);
+    rule.expect("to");
+    const std::vector<Array> gradients = derivatives(rule, inputs);
+    const std::size_t outer = scope_.size();
+    for (const auto* list : {&seeds, &gradients})
+      for (const Array& array : *list) scope_.add(array->name, array);
+    Stmt adjoint = read_indented_body(rule, indent);
+    if (is_at(indent)) {
+      TokenReader next(lines_[at_]);
+      if (next.accept("tangent")) {
+        if (arrays(next) != gradients) next.fail("the derivatives of the inputs");
+        next.expect("to");
+        if (arrays(next) != seeds) next.fail("the derivatives of the outputs");
+        tangent = read_indented_body(next, indent);
+      }
+    }
+    scope_.shrink(outer);
+    return {std::make_shared<CustomGradient>(outputs, inputs, seeds, gradients, std::move(body), std::move(adjoint),
+                                             std::move(tangent), location)};
   }
 
   // contraction c += 2*a*b (m x n x k):

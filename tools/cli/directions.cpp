@@ -192,7 +192,11 @@ bool agree_nearby(const Oracle& oracle, const Problem& problem, const Direction&
 bool stops_gradients(const Program& program) {
   bool found = false;
   ir::walk(
-      program.ir().body, [](const ir::Stmt&) {},
+      program.ir().body,
+      [&](const ir::Stmt& t) {
+        const auto* region = t.as<ir::CustomGradient>();  // whose tangent is not that of what it computes
+        found |= region && region->tangent;
+      },
       [&](const ir::Expr& e) {
         const auto* n = e.as<ir::Unary>();
         found |= n && n->op == ir::UnaryOp::Stop;

@@ -112,6 +112,7 @@ Cost WorkCounter::cost(const Stmt& s) {
                                      [&](const If& n) { return cost_of_branch(n); },
                                      [&](const ir::Allocate& n) { return cost(n.body); },
                                      [&](const ir::Contraction& n) { return cost(n.loops); },
+                                     [&](const ir::CustomGradient& n) { return cost(n.body); },
                                      [&](const auto&) { return remembered(s); }});
 }
 

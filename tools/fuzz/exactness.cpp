@@ -104,6 +104,7 @@ class Inexact {
                  [&](const Pop& n) { write(n.array, n.indices, control || found_.count(stack) > 0); },
                  [&](const Contraction& n) { visit_stmt(n.loops, control); },
                  [](const Barrier&) {},
+                 [&](const CustomGradient& n) { visit_stmt(n.body, control); },
              });
   }
 

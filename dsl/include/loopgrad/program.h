@@ -65,6 +65,7 @@ class ArrayHandle {
 
  private:
   friend class ArrayView;
+  friend class Derivatives;
   friend class ProgramBuilder;
   ArrayHandle(std::shared_ptr<const ir::ArrayDecl> array, std::weak_ptr<ir::ProgramRecorder> recorder)
       : array_(std::move(array)), recorder_(std::move(recorder)) {}
@@ -228,6 +229,28 @@ class OpenBody {
   std::size_t depth_;  // 0: closed
 };
 
+/// What the rules of a custom gradient work on: `d(x)` is the derivative of the array x, of its shape. Valid in the
+/// function that it is passed to.
+class Derivatives {
+ public:
+  const ArrayHandle& operator()(const ArrayHandle& array, SourceLocation where = std::source_location::current()) const;
+
+ private:
+  friend class ProgramBuilder;
+  std::vector<std::pair<ArrayHandle, ArrayHandle>> of_;
+};
+
+/// A region of a program with its derivatives, see `ProgramBuilder::custom_gradient`.
+struct CustomRule {
+  /// What is computed.
+  std::function<void()> forward;
+  /// Adds to the derivative of each input what follows from those of the outputs, which it reads.
+  std::function<void(const Derivatives&)> adjoint;
+  /// Writes the derivatives of the outputs, from those of the inputs, which it reads. Where it is left out, forward
+  /// mode differentiates `forward`.
+  std::function<void(const Derivatives&)> tangent = {};
+};
+
 /// Records one program. Throws UsageError at the line of the mistake.
 ///
 /// Names are C identifiers. Sizes, inputs, outputs and in-outs have names of their own; locals and iterators may reuse
@@ -342,6 +365,22 @@ class ProgramBuilder {
               SourceLocation where = std::source_location::current());
   /// The same for a body that is no function. **Example:** `auto then = p.open_when(c); y(i) = x(i); then.close();`
   [[nodiscard]] OpenBody open_when(const Value& condition, SourceLocation where = std::source_location::current());
+
+  /// Statements whose gradient is yours. `adjoint` (and `tangent`, if there is one) is recorded as any other body and
+  /// reads all arrays as they are when `forward` has run. The region writes no float arrays but `outputs` and locals
+  /// of its own, and its adjoint adds to `d(input)` only; what else `forward` reads counts as constant, and a gradient
+  /// that would have to go through it is refused. `d(output)` is that of the elements which `forward` wrote: what it
+  /// overwrites is cleared afterwards, what it adds to is not.
+  ///
+  /// **Example:** the straight-through gradient of a rounding
+  /// ```
+  /// p.custom_gradient({y}, {x}, {
+  ///   .forward = [&] { for (auto i : p.loop("i", n)) y(i) = floor(x(i) + 0.5); },
+  ///   .adjoint = [&](auto& d) { for (auto i : p.loop("i", n)) d(x)(i) += d(y)(i); },
+  ///   .tangent = [&](auto& d) { for (auto i : p.loop("i", n)) d(y)(i) = d(x)(i); }});
+  /// ```
+  void custom_gradient(const std::vector<ArrayHandle>& outputs, const std::vector<ArrayHandle>& inputs,
+                       const CustomRule& rule, SourceLocation where = std::source_location::current());
 
   /// Facts about arrays that a compiler cannot see; they are verified before a run. All but `may_alias` are about
   /// inputs of integer type.

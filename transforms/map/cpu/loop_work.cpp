@@ -49,13 +49,12 @@ class Work {
             [&](const For& n) { return of_trips(n.lower, n.upper, n.at_most, n.iterator, n.body); },
             [&](const While& n) { return of_trips(int_const(0), int_const(unknown_trips), {}, n.iterator, n.body); },
             [&](const If& n) { return int_const(operations(n.condition)) + below(n.then_body) + below(n.else_body); },
-            [&](const Allocate& n) { return below(n.body); },
-            [&](const Contraction& n) { return below(n.loops); },
+            [&](const Allocate& n) { return below(n.body); }, [&](const Contraction& n) { return below(n.loops); },
             [&](const Assign& n) { return int_const(1 + operations(n.value)); },
             [&](const Reduce& n) { return int_const((n.atomic ? 8 : 2) + operations(n.value)); },
-            [](const Push&) { return int_const(2); },
-            [](const Pop&) { return int_const(2); },
+            [](const Push&) { return int_const(2); }, [](const Pop&) { return int_const(2); },
             [](const Barrier&) { return int_const(0); },
+            [](const CustomGradient&) { return int_const(0); },  // no pass meets one
         });
   }
 

@@ -1,0 +1,134 @@
+#include "tape/custom_rules.h"
+
+#include "dsl/ir/rewriter.h"
+#include "tape/stores.h"
+
+#include <loopgrad/error.h>
+
+#include <algorithm>
+
+namespace loopgrad::tape {
+namespace {
+
+using ir::Array;
+using ir::Expr;
+using ir::Stmt;
+
+bool holds(const std::vector<Array>& list, const Array& array) {
+  return std::find(list.begin(), list.end(), array) != list.end();
+}
+
+Expr constant(const Expr& e) { return ir::unary(ir::UnaryOp::Stop, e); }
+
+/// A product that is added stays one, as it is not rounded before.
+Expr constant_term(const Expr& value) {
+  const auto factors = ir::product_of(value);
+  if (!factors) return constant(value);
+  return ir::binary(ir::BinaryOp::Mul, constant(factors->a), constant(factors->b));
+}
+
+/// The statements of a region, which compute the same from constants.
+Stmt as_constants(const ir::CustomGradient& region) {
+  return ir::rewrite(region.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (const auto* n = s.as<ir::Assign>(); n && holds(region.outputs, n->array))
+      return ir::assign(n->array, n->indices, constant(n->value), n->location);
+    if (const auto* n = s.as<ir::Reduce>(); n && holds(region.outputs, n->array))
+      return ir::reduce_like(*n, n->array, n->indices, n->fused ? constant_term(n->value) : constant(n->value));
+    return std::nullopt;
+  });
+}
+
+[[noreturn]] void refuse_unnamed(const ir::Program& program, const Array& array, const Stmt& where) {
+  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
+                              .message = "a region with a custom gradient computes something from this array, which "
+                                         "carries derivatives and is none of its inputs",
+                              .program = program.name,
+                              .array = array->name,
+                              .hint = "name it as an input, and add to its derivative in `adjoint`; or read it through "
+                                      "stop_gradient()",
+                              .location = where->location});
+}
+
+}  // namespace
+
+Stmt rules_beside_bodies(const Stmt& body, RuleMode mode) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto* region = s.as<ir::CustomGradient>();
+    if (!region) return std::nullopt;
+    if (mode == RuleMode::Adjoint)
+      return ir::block({as_constants(*region), ir::with_parts(*region, {}, region->adjoint, {})});
+    if (!region->tangent) return region->body;
+    return ir::block({as_constants(*region), ir::with_parts(*region, {}, {}, region->tangent)});
+  });
+}
+
+void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity) {
+  ir::walk_stmts(program.body, [&](const Stmt& s) {
+    const auto* region = s.as<ir::CustomGradient>();
+    if (!region) return;
+    std::set<Array> own;
+    ir::walk_stmts(region->body, [&](const Stmt& inner) {
+      if (const auto* local = inner.as<ir::Allocate>()) own.insert(local->array);
+    });
+    ir::walk_stmts(region->body, [&](const Stmt& inner) {
+      const auto* a = inner.as<ir::Assign>();
+      const auto* r = inner.as<ir::Reduce>();
+      if (!stored_array(inner) || !is_float((*stored_array(inner))->type)) return;
+      std::set<Array> read;
+      differentiable_reads(a ? a->value : r->value, read);
+      for (const Array& array : read) {
+        const bool named = holds(region->inputs, array) || holds(region->outputs, array) || own.count(array);
+        if (!named && activity.varied.count(array)) refuse_unnamed(program, array, inner);
+      }
+    });
+  });
+}
+
+Stmt in_derivatives(const Stmt& rule, const ir::CustomGradient& region, const ArrayMap& derivatives) {
+  std::map<Array, Array> known;
+  std::set<Array> zero;
+  const auto note = [&](const std::vector<Array>& arrays, const std::vector<Array>& names) {
+    bool any = false;
+    for (std::size_t k = 0; k < arrays.size(); ++k) {
+      const auto found = derivatives.find(arrays[k]);
+      any |= found != derivatives.end();
+      if (found == derivatives.end()) zero.insert(names[k]);
+      else known[names[k]] = found->second;
+    }
+    return any;
+  };
+  const bool given = note(region.outputs, region.seeds), wanted = note(region.inputs, region.gradients);
+  if (!given || !wanted) return ir::block({});
+  const Stmt without_zeros = ir::rewrite(
+      rule,
+      [&](const Expr& e) -> std::optional<Expr> {
+        const auto* load = e.as<ir::Load>();
+        return load && zero.count(load->array) ? std::optional(ir::const_of(0, load->type)) : std::nullopt;
+      },
+      [&](const Stmt& s) -> std::optional<Stmt> {
+        const Array* stored = stored_array(s);
+        return stored && zero.count(*stored) ? std::optional(ir::block({})) : std::nullopt;
+      });
+  return ir::replace_arrays(without_zeros, known);
+}
+
+const ir::CustomGradient* first_rule(const Stmt& body) {
+  const ir::CustomGradient* first = nullptr;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    if (!first) first = s.as<ir::CustomGradient>();
+  });
+  return first;
+}
+
+void refuse_rules(const ir::Program& program, const std::string& message, const std::string& hint) {
+  const ir::CustomGradient* region = first_rule(program.body);
+  if (!region) return;
+  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
+                              .message = message,
+                              .program = program.name,
+                              .array = region->outputs.front()->name,
+                              .hint = hint,
+                              .location = region->location});
+}
+
+}  // namespace loopgrad::tape
