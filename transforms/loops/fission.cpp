@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace loopgrad::transforms {
 
@@ -77,16 +76,14 @@ StmtSet leaves_between(const std::vector<Stmt>& statements, std::size_t first, s
 struct Node {
   int group = -1;
   StmtSet leaves;
-  std::vector<bool> needs;  // nodes that must come first
+  std::vector<unsigned char> needs = {};  // nodes that must come first; bytes, since closures go over all of them
 };
 
 void close_transitively(std::vector<Node>& nodes) {
   for (std::size_t via = 0; via < nodes.size(); ++via) {
     for (Node& node : nodes) {
       if (!node.needs[via]) continue;
-      for (std::size_t k = 0; k < nodes.size(); ++k) {
-        if (nodes[via].needs[k]) node.needs[k] = true;
-      }
+      for (std::size_t k = 0; k < nodes.size(); ++k) node.needs[k] |= nodes[via].needs[k];
     }
   }
 }
@@ -94,47 +91,63 @@ void close_transitively(std::vector<Node>& nodes) {
 }  // namespace
 
 LeafOrder::LeafOrder(const poly::Model& model, const Stmt& nest) {
-  for (const Stmt& leaf : leaves(nest)) leaves_.push_back(leaf.get());
+  for (const Stmt& leaf : leaves(nest)) {
+    leaves_.push_back(leaf.get());
+    numbers_.emplace(leaf.get(), numbers_.size());
+  }
   auto n = static_cast<int>(model.statements.size());
   // What a statement of the model stands for: a leaf for itself, a header for every leaf below it.
-  std::vector<std::vector<const ir::StmtNode*>> stands_for;
+  std::vector<std::vector<std::size_t>> stands_for;
   for (const poly::Statement& s : model.statements) {
-    std::vector<const ir::StmtNode*> list;
-    for (const Stmt& leaf : leaves(s.stmt)) list.push_back(leaf.get());
+    std::vector<std::size_t> list;
+    for (const Stmt& leaf : leaves(s.stmt)) list.push_back(numbers_.emplace(leaf.get(), numbers_.size()).first->second);
     stands_for.push_back(std::move(list));
   }
+  before_.assign(numbers_.size(), std::vector<bool>(numbers_.size(), false));
   for (int first = 0; first < n; ++first) {
     for (int second = 0; second < n; ++second) {
       if (!poly::must_precede(model, first, second)) continue;
-      for (auto* a : stands_for[static_cast<std::size_t>(first)]) {
-        for (auto* b : stands_for[static_cast<std::size_t>(second)]) before_.insert({a, b});
+      for (const std::size_t a : stands_for[static_cast<std::size_t>(first)]) {
+        for (const std::size_t b : stands_for[static_cast<std::size_t>(second)]) before_[a][b] = true;
       }
     }
   }
 }
 
-bool LeafOrder::ordered_within(const StmtSet& set) const {
-  return std::any_of(set.begin(), set.end(), [&](auto* a) {
-    return std::any_of(set.begin(), set.end(), [&](auto* b) { return precedes(a, b); });
+// Of those in the set that the model knows: others are in no order.
+std::vector<std::size_t> LeafOrder::numbers_of(const StmtSet& set) const {
+  std::vector<std::size_t> result;
+  for (auto* leaf : set)
+    if (const auto found = numbers_.find(leaf); found != numbers_.end()) result.push_back(found->second);
+  return result;
+}
+
+bool LeafOrder::any_precedes(const std::vector<std::size_t>& first, const std::vector<std::size_t>& second) const {
+  return std::any_of(first.begin(), first.end(), [&](std::size_t a) {
+    return std::any_of(second.begin(), second.end(), [&](std::size_t b) { return before_[a][b]; });
   });
+}
+
+bool LeafOrder::ordered_within(const StmtSet& set) const {
+  const std::vector<std::size_t> numbers = numbers_of(set);
+  return any_precedes(numbers, numbers);
 }
 
 std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>& groups) const {
   std::vector<Node> nodes;
   StmtSet grouped;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    nodes.push_back({static_cast<int>(g), groups[g], {}});
+    nodes.push_back({static_cast<int>(g), groups[g]});
     grouped.insert(groups[g].begin(), groups[g].end());
   }
   for (auto* leaf : leaves_) {
-    if (!grouped.count(leaf)) nodes.push_back({-1, {leaf}, {}});
+    if (!grouped.count(leaf)) nodes.push_back({-1, {leaf}});
   }
-  for (Node& node : nodes) {
-    for (const Node& other : nodes) {
-      node.needs.push_back(&node != &other && std::any_of(other.leaves.begin(), other.leaves.end(), [&](auto* a) {
-        return std::any_of(node.leaves.begin(), node.leaves.end(), [&](auto* b) { return precedes(a, b); });
-      }));
-    }
+  std::vector<std::vector<std::size_t>> numbers;
+  for (const Node& node : nodes) numbers.push_back(numbers_of(node.leaves));
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    for (std::size_t other = 0; other < nodes.size(); ++other)
+      nodes[k].needs.push_back(k != other && any_precedes(numbers[other], numbers[k]));
   }
   close_transitively(nodes);
   for (std::size_t k = 0; k < nodes.size(); ++k) {

@@ -12,6 +12,8 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/reorder_loops.h"
 
+#include <map>
+
 namespace loopgrad::transforms {
 
 /// Whether a nest may be split into parts with these leaves, in that order. Each of its leaves is in one part.
@@ -46,10 +48,12 @@ class LeafOrder {
   bool ordered_within(const StmtSet& leaves) const;
 
  private:
-  bool precedes(const ir::StmtNode* a, const ir::StmtNode* b) const { return before_.count({a, b}) > 0; }
+  std::vector<std::size_t> numbers_of(const StmtSet& leaves) const;
+  bool any_precedes(const std::vector<std::size_t>& first, const std::vector<std::size_t>& second) const;
 
   std::vector<const ir::StmtNode*> leaves_;
-  std::set<std::pair<const ir::StmtNode*, const ir::StmtNode*>> before_;
+  std::map<const ir::StmtNode*, std::size_t> numbers_;  // of leaves
+  std::vector<std::vector<bool>> before_;               // by numbers: nests have hundreds of leaves
 };
 
 /// Locals of the nest that are used in more than one part.
