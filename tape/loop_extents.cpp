@@ -265,7 +265,8 @@ ir::Program LoopExtents::sizing() const {
   ir::Program result{program_.name + "_sizing", program_.sizes, {}, {}, ir::block(measurements_), program_.location};
   if (measurements_.empty()) return result;
   for (const ir::Array& array : program_.arrays) {
-    if (array->role == ir::ArrayRole::Input && is_integer(array->type)) result.arrays.push_back(array);
+    const bool is_read = ir::reads(result.body, array);  // floats, too: by branches around a measured loop
+    if (array->role == ir::ArrayRole::Input && (is_integer(array->type) || is_read)) result.arrays.push_back(array);
   }
   result.arrays.insert(result.arrays.end(), outputs_.begin(), outputs_.end());
   return result;

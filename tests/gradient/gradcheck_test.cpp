@@ -167,6 +167,27 @@ void expect_refusal(const Arguments& arguments, const std::string& part, const G
   }
 }
 
+TEST(Gradcheck, TakesSizesThatNoArrayHas) {
+  ProgramBuilder p("powers");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto u = p.inout<double>("u", {n});
+  for ([[maybe_unused]] auto t : p.loop("t", steps))
+    for (auto i : p.loop("i", n)) u(i) = u(i) * u(i);
+  const Program program = p.build();
+  std::vector<double> x = {0.5, 1.5};
+  const Arguments arguments = {{"u", view(x.data(), {2})}};
+  const Gradcheck check = gradcheck(program, arguments, {{"steps", 3}}, {.compile = interpreted});
+  EXPECT_TRUE(check.ok()) << check.str();
+  try {
+    gradcheck(program, arguments, {}, {.compile = interpreted});
+    ADD_FAILURE() << "steps is missing";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadSize);
+    EXPECT_NE(std::string(error.what()).find("'steps'"), std::string::npos) << error.what();
+    EXPECT_NE(error.hint().find("gradcheck(program, arguments, {{\"steps\", ..}})"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Gradcheck, RefusesWhatDoesNotFit) {
   std::vector<float> x = {1, 2, 3}, w = {1, 2};
   std::vector<double> d = {1, 2, 3};

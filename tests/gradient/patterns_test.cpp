@@ -323,6 +323,24 @@ TEST(Patterns, SeveralMeasuredLoopsOfOneName) {
   EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 2}}, .values = {{"count", {3, 2}}}, .options = {}}));
 }
 
+// How often the loop runs is looked up beforehand, where it runs: that asks for x.
+TEST(Patterns, AMeasuredLoopBehindABranchOnFloats) {
+  ProgramBuilder p("behind_a_branch");
+  auto n = p.size("n");
+  auto count = p.input<std::int32_t>("count", {n});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = x(i);
+    p.when(x(i) > 0.75, [&] {
+      for ([[maybe_unused]] auto j : p.loop("j", 0, count(i))) y(i) = y(i) * y(i) * x(i);
+    });
+  }
+  const Inputs inputs{
+      .sizes = {{"n", 4}}, .values = {{"count", {3, 2, 7, 0}}, {"x", {1, 0.5, 0.625, 1.5}}}, .options = {}};
+  EXPECT_TRUE(gradient_is_right(p.build(), inputs));
+}
+
 TEST(Patterns, LoopBoundComputedByTheProgramNeedsAPromise) {
   auto build = [](bool promise) {
     ProgramBuilder p("computed_bound");

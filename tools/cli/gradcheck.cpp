@@ -51,13 +51,33 @@ HostArray copy_of_view(const View& view) {
   return copy;
 }
 
+/// All sizes of the program: those that follow from shapes, and the others as they are given.
+Sizes complete_sizes(const Program& program, Sizes sizes, const Sizes& given) {
+  for (const std::string& name : size_names(program)) {
+    if (sizes.contains(name)) continue;
+    const auto found = given.find(name);
+    if (found == given.end())
+      throw UsageError({.code = ErrorCode::BadSize,
+                        .message = fmt::format("size '{}' does not follow from the arguments", name),
+                        .program = program.name(),
+                        .hint = fmt::format("pass it: gradcheck(program, arguments, {{{{\"{}\", ..}}}})", name)});
+    sizes.insert(*found);
+  }
+  return sizes;
+}
+
 /// The problem that the arguments pose. Throws UsageError.
 Problem problem_of(const Program& program, const Arguments& arguments, const Sizes& sizes,
                    const GradcheckOptions& options) {
   Shapes shapes;
   for (const auto& [name, view] : arguments) shapes[name] = view.shape;
   const Extents extents = extents_of(program, shapes, sizes);
-  Problem problem{program,     resolve_wrt(program, options.gradient.wrt), options.gradient.of, extents.sizes, {}, {},
+  Problem problem{program,
+                  resolve_wrt(program, options.gradient.wrt),
+                  options.gradient.of,
+                  complete_sizes(program, extents.sizes, sizes),
+                  {},
+                  {},
                   options.seed};
   if (problem.of.empty()) problem.of = resolve_of(program);
   for (const ArgumentInfo& info : arguments_of(program)) {
