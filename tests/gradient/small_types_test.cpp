@@ -119,6 +119,28 @@ TEST(SmallTypes, GradientsOfComplexNumbers) {
   EXPECT_TRUE(gradient_is_right(waves(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
 }
 
+/// Values on either side of complex numbers and matrices, and functions by their full names.
+TEST(SmallTypes, ValuesStandOnEitherSide) {
+  ProgramBuilder p("sides");
+  const ArrayHandle a = p.input<double>("a", {2}), y = p.output<double>("y", {4}), m = p.inout<double>("m", {2, 2});
+  const Complex z(a(0), a(1)), w = 2 / (1 + z) - (1 - loopgrad::exp(loopgrad::conj(z)));
+  store(y, Vec<4>(w.re, w.im, loopgrad::norm(z), loopgrad::abs(z) + loopgrad::arg(z)));
+  const Mat<2> one = Mat<2>::identity();
+  add_to(m, -(3 * one + one * a(0)) / 2);
+  const Program program = p.build();
+
+  const std::complex<double> c(0.75, -1.25), v = 2.0 / (1.0 + c) - (1.0 - std::exp(std::conj(c)));
+  const std::map<std::string, std::vector<std::int64_t>> shapes = {{"a", {2}}, {"y", {4}}, {"m", {2, 2}}};
+  const std::map<std::string, std::vector<double>> arrays = {
+      {"a", {0.75, -1.25}}, {"y", std::vector<double>(4)}, {"m", {1, 1, 1, 1}}};
+  const std::vector<double> of_numbers = run(program, arrays, shapes, "y");
+  EXPECT_NEAR(of_numbers[0], v.real(), 1e-14);
+  EXPECT_NEAR(of_numbers[1], v.imag(), 1e-14);
+  EXPECT_NEAR(of_numbers[2], std::norm(c), 1e-14);
+  EXPECT_NEAR(of_numbers[3], std::abs(c) + std::arg(c), 1e-14);
+  EXPECT_EQ(run(program, arrays, shapes, "m"), (std::vector<double>{-0.875, 1, 1, -0.875}));
+}
+
 /// Back substitution, from the last row to the first.
 Program back_substitution() {
   ProgramBuilder p("back_substitution");

@@ -95,6 +95,11 @@ template <std::size_t R, std::size_t C>
 void store(const ArrayView& rows, const Mat<R, C>& m, SourceLocation where = std::source_location::current()) {
   for (std::size_t r = 0; r < R; ++r) store(rows.row(Operand(static_cast<std::int64_t>(r), where)), m.rows[r], where);
 }
+/// `rows(r, c) += m(r, c)` for all r and c.
+template <std::size_t R, std::size_t C>
+void add_to(const ArrayView& rows, const Mat<R, C>& m, SourceLocation where = std::source_location::current()) {
+  for (std::size_t r = 0; r < R; ++r) add_to(rows.row(Operand(static_cast<std::int64_t>(r), where)), m.rows[r], where);
+}
 
 // ---- vectors ----
 
@@ -194,8 +199,20 @@ Mat<R, C> operator-(const Mat<R, C>& a, const Mat<R, C>& b) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a(r, c) - b(r, c); });
 }
 template <std::size_t R, std::size_t C>
+Mat<R, C> operator-(const Mat<R, C>& m) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return -m(r, c); });
+}
+template <std::size_t R, std::size_t C>
 Mat<R, C> operator*(const Operand& s, const Mat<R, C>& m) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return s * m(r, c); });
+}
+template <std::size_t R, std::size_t C>
+Mat<R, C> operator*(const Mat<R, C>& m, const Operand& s) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return m(r, c) * s; });
+}
+template <std::size_t R, std::size_t C>
+Mat<R, C> operator/(const Mat<R, C>& m, const Operand& s) {
+  return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return m(r, c) / s; });
 }
 template <std::size_t R, std::size_t K, std::size_t C>
 Mat<R, C> operator*(const Mat<R, K>& a, const Mat<K, C>& b) {
@@ -269,23 +286,26 @@ struct Complex {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
   friend Complex operator/(const Complex& a, const Complex& b) {
-    const Value size = norm(b);
+    const Value size = b.re * b.re + b.im * b.im;
     return {(a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size};
   }
   friend Complex operator*(const Operand& s, const Complex& a) { return {s * a.re, s * a.im}; }
   friend Complex operator*(const Complex& a, const Operand& s) { return {a.re * s, a.im * s}; }
   friend Complex operator/(const Complex& a, const Operand& s) { return {a.re / s, a.im / s}; }
+  friend Complex operator/(const Operand& s, const Complex& a) { return Complex(s, 0) / a; }
+  friend Complex operator+(const Operand& s, const Complex& a) { return {s + a.re, a.im}; }
+  friend Complex operator-(const Operand& s, const Complex& a) { return {s - a.re, -a.im}; }
   friend Complex operator+(const Complex& a, const Operand& s) { return {a.re + s, a.im}; }
   friend Complex operator-(const Complex& a, const Operand& s) { return {a.re - s, a.im}; }
-  friend Complex conj(const Complex& a) { return {a.re, -a.im}; }
-  friend Value norm(const Complex& a) { return a.re * a.re + a.im * a.im; }
-  friend Value abs(const Complex& a) { return sqrt(norm(a)); }
-  friend Value arg(const Complex& a) { return atan2(a.im, a.re); }
-  friend Complex exp(const Complex& a) {
-    const Value size = loopgrad::exp(a.re);
-    return {size * cos(a.im), size * sin(a.im)};
-  }
 };
+inline Complex conj(const Complex& a) { return {a.re, -a.im}; }
+inline Value norm(const Complex& a) { return a.re * a.re + a.im * a.im; }
+inline Value abs(const Complex& a) { return sqrt(norm(a)); }
+inline Value arg(const Complex& a) { return atan2(a.im, a.re); }
+inline Complex exp(const Complex& a) {
+  const Value size = exp(a.re);
+  return {size * cos(a.im), size * sin(a.im)};
+}
 inline Complex polar(const Operand& size, const Operand& angle) { return {size * cos(angle), size * sin(angle)}; }
 
 }  // namespace loopgrad
