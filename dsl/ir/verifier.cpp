@@ -250,12 +250,14 @@ class Verifier {
     if (f.run.teams && (f.block.size() != 2 || !are_warps(f.block.front(), f.block.back())))
       fail("teams that are no warps", place);
   }
-  /// `teams` of so many threads: each of a warp, or select(threads == 32 && .., teams, 1).
+  /// `teams` of so many threads: each of a warp, or select(threads == 32, teams, 1), or with `threads == 32 && ..`.
   static bool are_warps(const Expr& threads, const Expr& teams) {
     if (as_int(threads) == 32) return true;
     const auto* choice = teams.as<Select>();
-    const auto* both = choice && as_int(choice->b) == 1 ? choice->condition.as<Binary>() : nullptr;
-    return both && both->op == BinaryOp::And && equal(both->a, binary(BinaryOp::Eq, threads, int_const(32)));
+    if (!choice || as_int(choice->b) != 1) return false;
+    const auto* both = choice->condition.as<Binary>();
+    const Expr first = both && both->op == BinaryOp::And ? both->a : choice->condition;
+    return equal(first, binary(BinaryOp::Eq, threads, int_const(32)));
   }
   /// The iterator is in scope.
   void check_wide(const For& f, const std::string& place) const {

@@ -79,6 +79,27 @@ TEST(Gradcheck, ForwardModeDecidesWhereGradientsStop) {
   EXPECT_NE(check.str().find("stop_gradient"), std::string::npos) << check.str();
 }
 
+/// Forward mode is that of the region, so that it finds a rule that is wrong.
+TEST(Gradcheck, AWrongCustomGradientIsFound) {
+  for (const double factor : {2.0, 2.001}) {
+    ProgramBuilder p("square");
+    auto x = p.input<double>("x", {3}), y = p.output<double>("y", {3});
+    p.custom_gradient({y}, {x},
+                      {.forward =
+                           [&] {
+                             for (auto i : p.loop("i", 0, 3)) y(i) = x(i) * x(i);
+                           },
+                       .adjoint =
+                           [&](const Derivatives& d) {
+                             for (auto i : p.loop("i", 0, 3)) d(x)(i) += factor * x(i) * d(y)(i);
+                           }});
+    std::vector<double> at = {0.25, -0.5, 0.75};
+    const Gradcheck check = gradcheck(p.build(), {{"x", view(at.data(), {3})}}, {}, {.compile = interpreted});
+    EXPECT_EQ(check.ok(), factor == 2) << check.str();
+    EXPECT_EQ(check.stopped, 0);
+  }
+}
+
 /// A derivative that is not that of the values: an integer that a float decides hides what depends on it.
 TEST(Gradcheck, AStaircaseIsNoDerivativeAndItsStepIsNamed) {
   ProgramBuilder p("stairs");

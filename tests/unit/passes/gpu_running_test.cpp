@@ -278,6 +278,12 @@ TEST(ShapeBlocks, ManyBlocksOfAWarpShareOne) {
   };
   expect_pass("shape_blocks", vectors, chosen(""),
               chosen(" (block of threads x select(threads == 32 && 16384 <= n, 8, 1), at most 256) (teams)"));
+  const auto always = [&](const std::string& run) {
+    return "for threads in select(64 < n, 128, 32)..select(64 < n, 128, 32) + 1:\n  grid for g in 0..65536" + run +
+           ":\n    threads for t in 0..threads:\n      if t == 0 && g < n:\n        y[g] = x[g]\n";
+  };
+  expect_pass("shape_blocks", vectors, always(""),
+              always(" (block of threads x select(threads == 32, 8, 1), at most 256) (teams)"));
   // Eight times as much of what a block shares leaves few of them on a multiprocessor.
   expect_pass("shape_blocks", vectors, rows("[257]", ""), rows("[257]", " (block of 32, at most 32)"));
 }
