@@ -37,21 +37,11 @@ bool RuleOnStack::is_saved(const Array& array) const {
   return array->role != ArrayRole::Input && !sites_.of_rules().count(array);
 }
 
-/// In front of the rule.
-bool RuleOnStack::is_known(const Expr& e) const {
-  bool known = true;
-  if (e)
-    ir::walk(e, [&](const Expr& part) {
-      const auto* load = part.as<ir::Load>();
-      known &= !load || !sites_.of_rules().count(load->array);
-    });
-  return known;
-}
-
 bool RuleOnStack::reads_known_values(const Stmt& s) const {
   bool known = true;
   rewrite_loads(s, [&](const Expr& e, const Expr& guard) -> std::optional<Expr> {
-    if (is_saved(e.as<ir::Load>()->array)) known &= is_known(e) && is_known(guard);
+    if (is_saved(e.as<ir::Load>()->array))
+      known &= sites_.is_known_before_rules(e) && sites_.is_known_before_rules(guard);
     return std::nullopt;
   });
   return known;
@@ -69,9 +59,12 @@ Sweeps RuleOnStack::generate(const Stmt& s) const {
                }
                return Sweeps{ir::block(std::move(forward)), ir::block(std::move(backward))};
              },
-             [&](const ir::For& n) { return is_known(n.lower) && is_known(n.upper) ? of_loop(n) : with_copies(s); },
+             [&](const ir::For& n) {
+               return sites_.is_known_before_rules(n.lower) && sites_.is_known_before_rules(n.upper) ? of_loop(n)
+                                                                                                     : with_copies(s);
+             },
              [&](const ir::While&) { return with_copies(s); },
-             [&](const ir::If& n) { return is_known(n.condition) ? of_branch(n) : with_copies(s); },
+             [&](const ir::If& n) { return sites_.is_known_before_rules(n.condition) ? of_branch(n) : with_copies(s); },
              [&](const ir::Allocate& n) {
                const Sweeps body = generate(n.body);
                return Sweeps{body.forward, ir::allocate(n.array, body.backward, n.location)};

@@ -23,7 +23,6 @@ class RuleOnStack {
 
  private:
   bool is_saved(const ir::Array& array) const;
-  bool is_known(const ir::Expr& e) const;
   bool reads_known_values(const ir::Stmt& s) const;
   Sweeps of_loop(const ir::For& n) const;
   Sweeps of_branch(const ir::If& n) const;

@@ -131,6 +131,16 @@ std::optional<Sites::EarlierRead> Sites::as_earlier(const PlainRead& read, const
   return EarlierRead{read, back};
 }
 
+bool Sites::is_known_before_rules(const Expr& e) const {
+  bool known = true;
+  if (e)
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      known &= !load || !of_rules_.count(load->array);
+    });
+  return known;
+}
+
 const ir::CustomGradient* Sites::rule_around(const Stmt& s) const {
   for (const Stmt& scope : of(s).scopes)
     if (const auto* region = scope.as<ir::CustomGradient>()) return region;

@@ -36,6 +36,8 @@ class Sites {
   /// Arrays that only a custom gradient's rule sees: derivatives, and locals of its own. They hold no values of the
   /// program, so that nothing else here knows them.
   const std::set<ir::Array>& of_rules() const { return of_rules_; }
+  /// Whether `e`, which may be null, reads none of these: then it is known in front of a rule.
+  bool is_known_before_rules(const ir::Expr& e) const;
   /// The CustomGradient whose rule `s` stands in; null: none.
   const ir::CustomGradient* rule_around(const ir::Stmt& s) const;
   const std::map<ir::Array, ir::Stmt>& allocations() const { return allocations_; }

@@ -337,15 +337,7 @@ Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& 
 /// there, so these may not depend on what only the backward sweep knows.
 void TapePlan::refuse_in_rule(const Expr& value, const Expr& guard, const Stmt& site) const {
   if (!sites_.rule_around(site)) return;
-  const auto is_known = [&](const Expr& e) {
-    bool known = true;
-    if (e)
-      ir::walk(e, [&](const Expr& part) {
-        const auto* load = part.as<ir::Load>();
-        known &= !load || !sites_.of_rules().count(load->array);
-      });
-    return known;
-  };
+  const auto is_known = [&](const Expr& e) { return sites_.is_known_before_rules(e); };
   bool possible = is_known(value) && is_known(guard);
   if (const auto* loop = site.as<ir::While>()) possible &= !ir::mentions(value, loop->iterator);
   bool inside = false;
