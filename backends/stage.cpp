@@ -20,8 +20,9 @@ void check_options(const CompileOptions& options, const std::string& program) {
     throw UsageError({.code = ErrorCode::BadArgument, .message = message, .program = program, .hint = hint});
   };
   const Backend& backend = backend_of(options.target);
-  if (!backend.interprets() && (options.checked || options.f64 || options.gpu_mapped))
-    refuse("'checked', 'f64' and 'gpu_mapped' are options of the interpreter", "use Target::Interpreter");
+  if (!backend.interprets() && (options.checked || options.f64 || options.gpu_mapped || options.trap_nan))
+    refuse("'checked', 'f64', 'gpu_mapped' and 'trap_nan' are options of the interpreter", "use Target::Interpreter");
+  if (options.trap_nan && !options.checked) refuse("'trap_nan' is a part of 'checked'", "set `checked`, too");
   const int block = options.threads_per_block;
   if (block != 0 && !backend.machine(options).is_gpu())
     refuse("'threads_per_block' is an option of the target cuda", "use Target::Cuda, or leave it out");

@@ -68,7 +68,7 @@ class Backend {
   virtual const Memory& memory() const = 0;
   /// What programs are lowered for.
   virtual transforms::Machine machine(const CompileOptions& options) const = 0;
-  /// Whether it executes the IR itself: the options `checked`, `f64` and `gpu_mapped` are its own.
+  /// Whether it executes the IR itself: the options `checked`, `trap_nan`, `f64` and `gpu_mapped` are its own.
   virtual bool interprets() const { return false; }
   /// The C++ or the like that `compile` compiles. Throws UsageError where there is none.
   virtual std::string source(const std::vector<ir::Program>& lowered, const KernelReasons& reasons) const = 0;

@@ -60,9 +60,9 @@ class InterpreterBackend final : public Backend {
                    bool) const override {
     Compiled result;
     for (const ir::Program& program : *lowered)
-      result.codes.push_back(
-          std::make_shared<InterpretedCode>(std::shared_ptr<const ir::Program>(lowered, &program),
-                                            InterpreterOptions{.f64 = options.f64, .checked = options.checked}));
+      result.codes.push_back(std::make_shared<InterpretedCode>(
+          std::shared_ptr<const ir::Program>(lowered, &program),
+          InterpreterOptions{.f64 = options.f64, .checked = options.checked, .trap_nan = options.trap_nan}));
     return result;
   }
   std::unique_ptr<TapeStack> make_stack() const override { return std::make_unique<InterpreterStack>(); }

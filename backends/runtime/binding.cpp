@@ -133,7 +133,8 @@ class Binder {
       std::vector<std::string> values;
       for (const auto& [symbol, value] : binding_.sizes) values.push_back(fmt::format("{} = {}", symbol.name, value));
       const std::string declared = ir::print(shape[d]);
-      const std::string with = values.empty() ? "" : fmt::format(" with {}", fmt::join(values, ", "));
+      const bool says_all = values.empty() || (lone && extent);  // "n = 3 with n = 3"
+      const std::string with = says_all ? "" : fmt::format(" with {}", fmt::join(values, ", "));
       if (!extent) {
         fail(array, ErrorCode::BadSize, fmt::format("extent {} of dimension {} overflows{}", declared, d, with),
              "use smaller sizes");

@@ -34,6 +34,7 @@ CompileOptions options_of(const nb::kwargs& given) {
       options.facts = named(nb::cast<std::string>(value), "way to treat facts",
                             {Facts::Verify, Facts::Trust, Facts::CheckAccesses});
     else if (name == "checked") options.checked = nb::cast<bool>(value);
+    else if (name == "trap_nan") options.trap_nan = nb::cast<bool>(value);
     else if (name == "f64") options.f64 = nb::cast<bool>(value);
     else if (name == "threads") options.threads = nb::cast<int>(value);
     else if (name == "threads_per_block") options.threads_per_block = nb::cast<int>(value);
@@ -44,7 +45,7 @@ CompileOptions options_of(const nb::kwargs& given) {
       throw UsageError({.code = ErrorCode::BadArgument,
                         .message = "there is no option '" + name + "'",
                         .hint = "the options are target, threads, threads_per_block, facts, schedule, "
-                                "backward_schedule, expected_sizes, checked and f64"});
+                                "backward_schedule, expected_sizes, checked, trap_nan and f64"});
   }
   return options;
 }

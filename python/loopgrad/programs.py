@@ -57,7 +57,8 @@ def program(function: Optional[Callable] = None, *, name: Optional[str] = None) 
 
 def compile(program: "_core.Program", **options: Any) -> "_core.Executable":
     """Compiles a program. Options: ``target`` ("openmp", "cuda", "interpreter"), ``threads``, ``threads_per_block``,
-    ``facts`` ("verify", "trust", "check-accesses"), ``schedule``, ``expected_sizes``, ``checked``, ``f64``."""
+    ``facts`` ("verify", "trust", "check-accesses"), ``schedule``, ``expected_sizes``, ``checked``, ``trap_nan``,
+    ``f64``."""
     return _core.compile(program, **options)
 
 

@@ -60,7 +60,7 @@ TEST_P(Arguments_, WrongExtent) {
   expect(ErrorCode::BadShape, "'w'", "expected m = 5", [&](Arguments& a, Sizes&) { a["w"] = view(w.data(), {4}); });
 }
 TEST_P(Arguments_, WrongExtentOfTheOutput) {
-  expect(ErrorCode::BadShape, "'y'", "expected n = 3", [&](Arguments& a, Sizes&) { a["y"] = view(y.data(), {2, 5}); });
+  expect(ErrorCode::BadShape, "'y'", "expected n = 3.", [&](Arguments& a, Sizes&) { a["y"] = view(y.data(), {2, 5}); });
 }
 TEST_P(Arguments_, ExtentsThatContradictAGivenSize) {
   expect(ErrorCode::BadShape, "'x'", "expected n = 4", [&](Arguments&, Sizes& s) { s["n"] = 4; });
@@ -119,8 +119,27 @@ TEST(CompileOptions_, MustFitTheTarget) {
   expect_error<UsageError>(ErrorCode::BadArgument, {"options", "checked"},
                            [&] { with([](auto& o) { o.checked = true; }); });
   expect_error<UsageError>(ErrorCode::BadArgument, {"options", "f64"}, [&] { with([](auto& o) { o.f64 = true; }); });
+  expect_error<UsageError>(ErrorCode::BadArgument, {"options", "trap_nan"},
+                           [&] { with([](auto& o) { o.trap_nan = true; }); });
+  expect_error<UsageError>(ErrorCode::BadArgument, {"options", "'trap_nan' is a part of 'checked'"},
+                           [&] { with([](auto& o) { o.target = Target::Interpreter, o.trap_nan = true; }); });
   expect_error<UsageError>(ErrorCode::BadArgument, {"options", "threads"},
                            [&] { with([](auto& o) { o.threads = -1; }); });
+}
+
+TEST(CompileOptions_, TrapNanNamesTheOperationThatMakesOne) {
+  ProgramBuilder p("roots");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", n)) y(i) = sqrt(x(i));
+  const Program program = p.build();
+  std::vector<float> x_values = {1, -4}, y_values(2);
+  const Arguments arguments = {{"x", view(x_values.data(), {2})}, {"y", view(y_values.data(), {2})}};
+  compile(program, {.target = Target::Interpreter, .checked = true}).run(arguments);
+  const Executable traps = compile(program, {.target = Target::Interpreter, .checked = true, .trap_nan = true});
+  expect_error<RuntimeError>(ErrorCode::NotANumber, {"roots", "sqrt(-4) is not a number at i = 1"},
+                             [&] { traps.run(arguments); });
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ const char* name_of(Facts facts);  // "verify", "trust", "check-accesses"
 
 struct CompileOptions {
   Target target = Target::OpenMP;
-  bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, NaNs, races and false facts
+  bool checked = false;  // Interpreter: look for bad indices, uninitialised reads, races and false facts
   bool f64 = false;  // Interpreter: compute in f64 whatever the declared float types (arrays given must then be f64)
   bool gpu_mapped = false;  // Interpreter: run the program as it is mapped to the blocks and threads of a GPU
+  bool trap_nan = false;    // Interpreter, with `checked`: an operation that makes a NaN of numbers is an error
   Facts facts = Facts::Verify;
   int threads = 0;                  // OpenMP: 0 means the OpenMP default (OMP_NUM_THREADS); at most 4096. A run takes
                                     // fewer where the system makes no more; no result depends on it
