@@ -33,6 +33,30 @@ lg::Program scaled() {
   return p.build();
 }
 
+// e = the sum of squares of x, rounded to eighths. A rounding has the derivative zero, from which nothing can be learned. So
+// this one says what its derivative is to be: that of x.
+lg::Program rounded() {
+  lg::ProgramBuilder p("rounded");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto e = p.output<double>("e", {});
+  auto q = p.local<double>("q", {n});
+  lg::CustomRule straight_through;
+  straight_through.forward = [&] {
+    for (auto i : p.loop("i", n)) q(i) = lg::floor(x(i) * 8 + 0.5) / 8;
+  };
+  straight_through.adjoint = [&](const lg::Derivatives& d) {  // d(q) comes in; what belongs to d(x) is added
+    for (auto i : p.loop("i", n)) d(x)(i) += d(q)(i);
+  };
+  straight_through.tangent = [&](const lg::Derivatives& d) {  // the same for forward mode
+    for (auto i : p.loop("i", n)) d(q)(i) = d(x)(i);
+  };
+  p.custom_gradient({q}, {x}, straight_through);
+  e() = 0;
+  for (auto i : p.loop("i", n)) e() += q(i) * q(i);
+  return p.build();
+}
+
 int main() {
   const lg::Program program = valley();
   std::vector<double> x = {0.5, 0.5, 1}, t_x = {1, 0, 0};
@@ -67,7 +91,18 @@ int main() {
   auto run = lg::compile_gradient(scaled());
   run.forward(more);
   run.backward(more);
-  std::printf("d_x of the scaled x: (%g, %g, %g)\n\n", d_x[0], d_x[1], d_x[2]);
+  std::printf("d_x of the scaled x: (%g, %g, %g)\n", d_x[0], d_x[1], d_x[2]);
+
+  // A derivative of one's own.
+  x = {0.3, 0.5, 0.9};
+  const lg::Arguments last = {{"x", lg::view(x.data(), {3})},
+                              {"e", lg::view(&e, {})},
+                              {"d_e", lg::view(&g_e, {})},
+                              {"d_x", lg::view(d_x.data(), {3})}};
+  auto through = lg::compile_gradient(rounded());
+  through.forward(last);
+  through.backward(last);
+  std::printf("e of the rounded x = %g, d_x: (%g, %g, %g)\n\n", e, d_x[0], d_x[1], d_x[2]);
 
   // Differences, forward mode and gradient against each other, at these arguments.
   const lg::Gradcheck check = lg::gradcheck(program, {{"x", lg::view(x.data(), {3})}});
