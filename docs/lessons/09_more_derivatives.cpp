@@ -33,8 +33,8 @@ lg::Program scaled() {
   return p.build();
 }
 
-// e = the sum of squares of x, rounded to eighths. A rounding has the derivative zero, from which nothing can be learned. So
-// this one says what its derivative is to be: that of x.
+// e = the sum of squares of x, rounded to eighths. A rounding has the derivative zero, from which nothing can be
+// learned. So this one says what its derivative is to be: that of x.
 lg::Program rounded() {
   lg::ProgramBuilder p("rounded");
   auto n = p.size("n");

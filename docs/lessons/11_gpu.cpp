@@ -61,8 +61,11 @@ int main() {
   // `loopgrad show blur --target cuda --stage code`, of a program of one's own. Here: which kernels there are.
   const lg::ProgramEntry entry{"blur", "a filter along rows", blur, {{"n", 1000}, {"m", 1000}}, {}, {"w"}};
   std::istringstream code(lg::run_command({"show", "blur", "--target", "cuda", "--stage", "code"}, {entry}).text);
-  for (std::string line; std::getline(code, line);)
-    if (line.find("__global__") != std::string::npos) std::printf("%s\n", line.c_str());
+  for (std::string line; std::getline(code, line);) {
+    const std::size_t name = line.find("blur_");
+    if (line.find("__global__") == std::string::npos || name == std::string::npos) continue;
+    std::printf("%s\n", line.substr(name, line.find('(', name) - name).c_str());
+  }
 
   // The programs as they are mapped to blocks and threads, in the interpreter, which looks for races among them.
   const std::vector<float> on_cpu = gradient_by_w({});
