@@ -1,4 +1,5 @@
-// All lessons as one executable, `lessons NAME`: the headers, which are what takes long, are compiled once.
+// All lessons, and what users of other tools write here, as one executable, `lessons NAME`: the headers, which are what
+// takes long, are compiled once.
 #include <cstdio>
 #include <cstring>
 
@@ -35,6 +36,9 @@
 #define main gpu
 #include "docs/lessons/11_gpu.cpp"
 #undef main
+#define main coming_from
+#include "docs/coming_from.cpp"
+#undef main
 
 int main(int argc, char** argv) {
   const struct {
@@ -50,7 +54,8 @@ int main(int argc, char** argv) {
                  {"08_schedules", schedules},
                  {"09_more_derivatives", more_derivatives},
                  {"10_debugging", debugging},
-                 {"11_gpu", gpu}};
+                 {"11_gpu", gpu},
+                 {"coming_from", coming_from}};
   for (const auto& lesson : lessons)
     if (argc == 2 && std::strcmp(argv[1], lesson.name) == 0) return lesson.run();
   for (const auto& lesson : lessons) std::fprintf(stderr, "lessons %s\n", lesson.name);

@@ -36,15 +36,25 @@ std::string run_program(const std::string& command) {
   return text;
 }
 
-/// Where `prints NAME` is from; empty where that is not built: a lesson in Python is run by the tests of the Python
-/// package, which say with what.
+/// The Python that lessons are run with, which the tests of the Python package say; empty where there is none, or no
+/// PyTorch in it, which is a failure where both must be.
+std::string python_with_torch() {
+  const char* python = std::getenv("LOOPGRAD_PAGES_PYTHON");
+  if (python == nullptr) return "";
+  const std::string command = "'" + std::string(python) + "'";
+  if (std::system(
+          (command + " -c 'import importlib.util as i, sys; sys.exit(i.find_spec(\"torch\") is None)'").c_str()) == 0)
+    return command;
+  EXPECT_EQ(std::getenv("LOOPGRAD_REQUIRE_PYTHON"), nullptr) << command << " has no PyTorch";
+  return "";
+}
+
+/// Where `prints NAME` is from; empty where that is not built.
 std::string command_of(const std::string& name) {
-  if (name.ends_with(".py")) {
-    const char* python = std::getenv("LOOPGRAD_PAGES_PYTHON");
-    return python == nullptr ? "" : "'" + std::string(python) + "' '" + (root / "docs/lessons" / name).string() + "'";
-  }
   if (name.starts_with("examples/")) return LOOPGRAD_HAS_EXAMPLES ? "'" LOOPGRAD_BUILD "/" + name + "'" : "";
-  return "'" LOOPGRAD_LESSONS "' " + name;
+  if (!name.ends_with(".py")) return "'" LOOPGRAD_LESSONS "' " + name;
+  const std::string python = python_with_torch();
+  return python.empty() ? "" : python + " '" + (root / "docs/lessons" / name).string() + "'";
 }
 
 /// What a lesson prints, which is run once.
