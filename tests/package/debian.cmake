@@ -1,0 +1,43 @@
+# Makes the Debian package of BUILD in WORK, looks at what is in it, unpacks it and uses it: the command line runs, and the
+# project beside this file finds it. Skipped where there is no dpkg-deb.
+find_program(DPKG_DEB dpkg-deb)
+if(NOT DPKG_DEB)
+  message("no dpkg-deb: skipped")
+  return()
+endif()
+file(REMOVE_RECURSE ${WORK})
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+run(${CMAKE_CPACK_COMMAND} --config ${BUILD}/CPackConfig.cmake -G DEB -B ${WORK} -D CPACK_DEBIAN_COMPRESSION_TYPE=none)
+file(GLOB packages ${WORK}/*.deb)
+list(LENGTH packages count)
+if(NOT count EQUAL 1)
+  message(FATAL_ERROR "there are ${count} packages: ${packages}")
+endif()
+
+execute_process(COMMAND ${DPKG_DEB} --field ${packages} OUTPUT_VARIABLE fields COMMAND_ERROR_IS_FATAL ANY)
+foreach(field "Package: loopgrad" "Version: 0.1" "Depends: [^\n]*libisl-dev" "Depends: [^\n]*g\\+\\+" "Maintainer: " "Architecture: [a-z]")
+  if(NOT fields MATCHES "${field}")
+    message(FATAL_ERROR "no '${field}' in\n${fields}")
+  endif()
+endforeach()
+execute_process(COMMAND ${DPKG_DEB} --contents ${packages} OUTPUT_VARIABLE files COMMAND_ERROR_IS_FATAL ANY)
+foreach(file bin/loopgrad include/loopgrad/loopgrad.h include/loopgrad/main.h libloopgrad_backends.a cmake/loopgrad/loopgradConfig.cmake
+    cmake/loopgrad/LoopgradAddGradient.cmake share/doc/loopgrad/copyright)
+  if(NOT files MATCHES "\\./usr/[^\n]*${file}\n")
+    message(FATAL_ERROR "no ${file} in\n${files}")
+  endif()
+endforeach()
+if(files MATCHES "/(gtest|nanobind|_core|tests)[^\n]*")
+  message(FATAL_ERROR "${CMAKE_MATCH_0} does not belong into it")
+endif()
+
+run(${DPKG_DEB} --extract ${packages} ${WORK}/root)
+execute_process(COMMAND ${WORK}/root/usr/bin/loopgrad list OUTPUT_VARIABLE programs COMMAND_ERROR_IS_FATAL ANY)
+if(NOT programs MATCHES "conv1d")
+  message(FATAL_ERROR "loopgrad list prints\n${programs}")
+endif()
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
+  -DCMAKE_PREFIX_PATH=${WORK}/root/usr -DEXAMPLES=${EXAMPLES} -DCMAKE_CXX_COMPILER=${CXX})
+file(REMOVE_RECURSE ${WORK})  # it is large
