@@ -3,6 +3,7 @@
 
 #include <loopgrad/error.h>
 
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -45,6 +46,7 @@ using SharedRecording = std::shared_ptr<Recording>;
 struct PyArray {
   ArrayHandle handle;
   SharedRecording recording;
+  std::string name;
   std::size_t rank;
 };
 
@@ -191,7 +193,7 @@ template <Declare declare>
 PyArray array(const SharedRecording& r, const std::string& name, nb::handle shape, nb::handle dtype) {
   const SourceLocation where = caller();
   const std::vector<Value> extents = values_of(shape, where, "an extent");
-  return {(r->builder.*declare)(type_of(dtype, where), name, extents, where), r, extents.size()};
+  return {(r->builder.*declare)(type_of(dtype, where), name, extents, where), r, name, extents.size()};
 }
 
 PyElement scalar(const SharedRecording& r, const std::string& name, nb::handle dtype, nb::handle init) {
@@ -271,11 +273,31 @@ void bind_builder(nb::module_& m) {
   bind_facts(c);
 }
 
+/// An array in an expression, where an element is meant.
+nb::object array_as_value(const PyArray& array, nb::args) {
+  const std::string& name = array.name;
+  fail_usage(fmt::format("the array '{}' is used as a value", name),
+             array.rank == 0 ? fmt::format("write {}[...] for its only element", name)
+                             : fmt::format("write an element of it, {}[{}]", name, array.rank == 1 ? "i" : "i, .."),
+             caller());
+}
+
+/// Type checkers refuse them, too.
+void bind_refusals(nb::class_<PyArray>& c) {
+  for (const std::string name :
+       {"add",       "sub",  "mul",  "truediv", "floordiv", "mod", "pow", "radd", "rsub", "rmul", "rtruediv",
+        "rfloordiv", "rmod", "rpow", "lt",      "le",       "gt",  "ge",  "iadd", "isub", "imul", "itruediv"}) {
+    const std::string signature = "def __" + name + "__(self, other: typing.NoReturn) -> typing.NoReturn";
+    c.def(("__" + name + "__").c_str(), &array_as_value, nb::sig(signature.c_str()));
+  }
+}
+
 }  // namespace
 
 void bind_recording(nb::module_& m) {
-  nb::class_<PyArray>(m, "Array", "A declared array; x[i, j] is an element, x[...] that of rank 0.")
-      .def("__getitem__", &get_item)
+  nb::class_<PyArray> array(m, "Array", "A declared array; x[i, j] is an element, x[...] that of rank 0.");
+  bind_refusals(array);
+  array.def("__getitem__", &get_item)
       .def("__setitem__", &set_item)
       .def(
           "extent", [](const PyArray& a, int d) { return a.handle.extent(d, caller()); }, nb::arg("dimension"))

@@ -33,6 +33,27 @@ def test_a_wrong_rank_names_array_and_line():
     assert (error.code, error.program, error.loop, error.array) == ("bad_program", "p", "i", "x")
 
 
+def test_an_array_is_no_value():
+    def left(p):
+        x, y = p.input("x"), p.output("y")
+        y[...] = x * 2  # array on the left
+
+    def right(p):
+        n = p.size("n")
+        x, y = p.input("x", n), p.output("y", n)
+        for i in p.loop("i", n):
+            y[i] = y[i] + x  # array on the right
+
+    def added_to(p):
+        n = p.size("n")
+        y = p.output("y", n)
+        y += 1  # array on its own
+
+    fails(left, "'x' is used as a value", "x[...]", at="# array on the left")
+    fails(right, "'x' is used as a value", "x[i]", at="# array on the right")
+    fails(added_to, "'y' is used as a value", "y[i]", at="# array on its own")
+
+
 def test_a_condition_of_python_is_refused():
     def body(p):
         x, y = p.input("x"), p.output("y")
