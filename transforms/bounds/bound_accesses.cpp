@@ -112,20 +112,39 @@ class Bounder {
   }
 
   Stmt bounded(const Stmt& root) {
-    return ir::rewrite(root, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-      if (const auto* loop = s.as<ir::For>())
-        if (const Stmt around = around_loop(s, *loop)) return around;
-      if (!open_.count(s.get())) return std::nullopt;
-      Statements notes;
-      Stmt own = with_own_expressions(s, notes);
-      if (s.kind() == ir::Kind::While) return own;
-      notes.push_back(own);
-      return ir::block(std::move(notes));
+    return ir::rewrite(root, {}, [&](const Stmt& s) { return bounded_one(s); });
+  }
+  std::optional<Stmt> bounded_one(const Stmt& s) {
+    if (s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Allocate) return std::nullopt;
+    // What one trip has noted, or a branch, nobody else has.
+    const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+    if (is_loop) forget_changed_by(s);
+    const std::vector<Noted> before = noted_;
+    std::optional<Stmt> result;
+    if (open_.count(s.get()) || is_loop || s.kind() == ir::Kind::If) result = bounded_alone(s);
+    if (is_loop || s.kind() == ir::Kind::If) noted_ = before;
+    forget_changed_by(s);
+    return result;
+  }
+  Stmt bounded_alone(const Stmt& s) {
+    if (const auto* loop = s.as<ir::For>())
+      if (const Stmt around = around_loop(s, *loop)) return around;
+    Statements notes;
+    const Stmt own = with_own_expressions(s, notes);
+    if (s.kind() == ir::Kind::While || notes.empty()) return own;
+    notes.push_back(own);
+    return ir::block(std::move(notes));
+  }
+  void forget_changed_by(const Stmt& s) {
+    const std::set<Array> stored = stored_in(s);
+    std::erase_if(noted_, [&](const Noted& n) {
+      return std::any_of(stored.begin(), stored.end(), [&](const Array& array) {
+        return uses(n.index, array) || uses(n.extent, array) || (n.when && uses(n.when, array));
+      });
     });
   }
 
   Stmt with_own_expressions(const Stmt& s, Statements& notes) {
-    noted_.clear();
     const auto read = [&](const Expr& e) { return in_range(s, e, {}, notes); };
     Expr inside;
     const auto write = [&](const Array& array, const std::vector<Expr>& indices, Expr* condition) {
@@ -143,12 +162,18 @@ class Bounder {
     }
     if (const auto* n = s.as<ir::Pop>()) return ir::pop(n->array, write(n->array, n->indices, nullptr), n->location);
     if (const auto* n = s.as<ir::Push>()) return ir::push(read(n->value), n->location);
-    if (const auto* n = s.as<ir::If>())
-      return ir::if_then(read(n->condition), bounded(n->then_body), n->else_body ? bounded(n->else_body) : Stmt(),
-                         n->location);
-    if (const auto* n = s.as<ir::For>())
-      return ir::for_loop(n->iterator, read(n->lower), read(n->upper), bounded(n->body), n->mode, n->location,
-                          n->at_most);
+    if (const auto* n = s.as<ir::If>()) {
+      const Expr condition = read(n->condition);
+      const std::vector<Noted> before = noted_;
+      const Stmt then_body = bounded(n->then_body);
+      noted_ = before;
+      return ir::if_then(condition, then_body, n->else_body ? bounded(n->else_body) : Stmt(), n->location);
+    }
+    if (const auto* n = s.as<ir::For>()) {
+      const Expr lower = read(n->lower), upper = read(n->upper);
+      forget_changed_by(s);  // bounds are looked at once, and what they read may be other values in the body
+      return ir::for_loop(n->iterator, lower, upper, bounded(n->body), n->mode, n->location, n->at_most);
+    }
     if (const auto* n = s.as<ir::While>()) {  // what the condition reads is noted in the trips that it allows
       const Expr condition = read(n->condition);
       notes.push_back(bounded(n->body));
@@ -199,7 +224,7 @@ class Bounder {
     }
     return result;
   }
-  /// Whether the statement has a note of the same index and extent already; if not, it has one from now on.
+  /// Whether the same index and extent are noted already, by what has surely run before; if not, they are from now on.
   bool is_noted(const Expr& index, const Expr& extent, const Expr& when) {
     const auto covers = [&](const Noted& other) {
       return ir::equal(other.index, index) && ir::equal(other.extent, extent) &&
@@ -255,6 +280,7 @@ class Bounder {
         if (e && (mentions_any(e, loops) || is_stored_by(leaf, e))) return {};
     }
     Statements notes;
+    noted_.clear();  // as iterators of these loops are in what is noted; the caller has what was noted before
     Stmt own = with_own_expressions(leaf, notes);
     for (const ir::For* n : loops) notes = at_both_ends(notes, *n);
     Expr runs = ir::bool_const(true);
@@ -299,7 +325,7 @@ class Bounder {
   struct Noted {
     Expr index, extent, when;
   };
-  std::vector<Noted> noted_;  // of the statement that is at hand
+  std::vector<Noted> noted_;  // where the statement at hand is, of values that nothing has changed since
 };
 
 }  // namespace

@@ -293,7 +293,9 @@ Stmt by_keys(const KeyedPart& part, const SortedIterations& sorted) {
         if (ir::equal(e, part.key[k])) return ir::cast(e.type(), places[k]);
       return std::nullopt;
     });
-    const Stmt one = ir::substitute(here, {{part.loop->iterator, sorted.instance_at(ir::var(slot)).front()}});
+    const Stmt one = sorted.with_instance_at(ir::var(slot), [&](const std::vector<Expr>& instance) {
+      return ir::substitute(here, {{part.loop->iterator, instance.front()}});
+    });
     const auto bound = [&](const Array& array) { return ir::cast(ScalarType::I64, ir::load(array, {target})); };
     return around(part.rows, ir::for_loop(slot, bound(sorted.begin), bound(sorted.end), one, part.loop->mode,
                                           part.loop->location));

@@ -72,13 +72,14 @@ class SegmentSums : OrderBuilder {
       return set(total, {}, ir::identity_of(all_[k].sum->op, total->type));
     });
     const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
-      return for_each_sum(totals, [&](std::size_t k, const Array& total) {
-        const Stmt one = all_[k].sum_into(target, sorted_.instance_at(slot));
-        return ir::with_fresh_names(ir::rewrite(one, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-          const auto* sum = s.as<ir::Reduce>();
-          return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
-        }));
-      });
+      return ir::with_fresh_names(sorted_.with_instance_at(slot, [&](const std::vector<Expr>& instance) {
+        return for_each_sum(totals, [&](std::size_t k, const Array& total) {
+          return ir::rewrite(all_[k].sum_into(target, instance), {}, [&](const Stmt& s) -> std::optional<Stmt> {
+            const auto* sum = s.as<ir::Reduce>();
+            return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
+          });
+        });
+      }));
     });
     return ir::block({none, each});
   }

@@ -92,32 +92,49 @@ bool SortedIterations::serves(const Scatter& other) const {
          structurally_equal(s_.for_each(ir::block({})), other.for_each(ir::block({})));
 }
 
-/// The values of the iterators of the loops over instances, at a position.
-std::vector<Expr> SortedIterations::instance_at(const Expr& position) const {
-  if (is_numbered_) return instance_of(at(instance_, position));
-  std::vector<Expr> result;
-  for (const Array& iterator : iterators) result.push_back(at(iterator, position));
-  return result;
+Stmt SortedIterations::with_instance_at(const Expr& position, const Body& body) const {
+  if (is_numbered_) return with_instance(at(instance_, position), body);
+  std::vector<Expr> values;
+  for (const Array& iterator : iterators) values.push_back(at(iterator, position));
+  return body(values);
 }
 
-/// The values of the iterators of the instance with this number; rows of a CSR structure are looked up.
-std::vector<Expr> SortedIterations::instance_of(const Expr& number_of_instance) const {
+/// body(the values of the iterators of the instance with this number); rows of a CSR structure are looked up.
+Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body& body) const {
   const std::size_t n = s_.factors.size();
+  std::vector<std::pair<Array, Expr>> kept;
+  const auto keep = [&](const std::string& name, const Expr& value) {
+    if (n == 1) return value;
+    kept.push_back({local(name, {}), value});
+    return ir::load(kept.back().first, {});
+  };
   std::vector<Expr> offsets(n);
-  Expr rest = number_of_instance;
-  for (std::size_t k = n; k-- > 0;) {
-    offsets[k] = k > 0 ? ir::binary(BinaryOp::Mod, rest, s_.factors[k].extent) : rest;
-    if (k > 0) rest = div(rest, s_.factors[k].extent);
+  offsets[0] = keep("rest", number_of_instance);
+  for (std::size_t k = n; k-- > 1;) {
+    const std::string& name = s_.factors[k].loop->iterator.name;
+    const Expr rest = offsets[0];
+    offsets[k] = keep(name + "_offset", mod(rest, s_.factors[k].extent));
+    offsets[0] = keep("rest", div(rest, s_.factors[k].extent));
   }
-  std::vector<Expr> result;
+  std::vector<Expr> values;
   ir::Substitution known;
   for (std::size_t k = 0; k < n; ++k) {
     const ScatterFactor& factor = s_.factors[k];
-    if (factor.rows) result.push_back(at(rows_[k], offsets[k]));
-    if (factor.rows) known[factor.rows->iterator] = result.back();
-    result.push_back(factor.rows ? offsets[k] : ir::substitute(factor.loop->lower, known) + offsets[k]);
-    known[factor.loop->iterator] = result.back();
+    if (factor.rows) {
+      values.push_back(keep(factor.rows->iterator.name, at(rows_[k], offsets[k])));
+      known[factor.rows->iterator] = values.back();
+    }
+    const bool is_offset = factor.rows || ir::as_int(factor.loop->lower) == 0;
+    values.push_back(is_offset
+                         ? offsets[k]
+                         : keep(factor.loop->iterator.name, ir::substitute(factor.loop->lower, known) + offsets[k]));
+    known[factor.loop->iterator] = values.back();
   }
+  std::vector<Stmt> all;
+  for (const auto& [array, value] : kept) all.push_back(set(array, {}, value));
+  all.push_back(body(values));
+  Stmt result = ir::block(std::move(all));
+  for (auto it = kept.rbegin(); it != kept.rend(); ++it) result = ir::allocate(it->first, result, where_);
   return result;
 }
 
@@ -160,7 +177,10 @@ Stmt SortedIterations::words() const {
 }
 
 Stmt SortedIterations::word_of(const Expr& place) const {
-  const std::vector<Expr> values = instance_of(place);
+  return with_instance(place, [&](const std::vector<Expr>& values) { return word_of(place, values); });
+}
+
+Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& values) const {
   ir::Substitution known;
   for (std::size_t k = 0; k < values.size(); ++k) known[s_.sequential[k]->iterator] = values[k];
   Expr exists;
@@ -207,10 +227,11 @@ Stmt SortedIterations::in_order(const Expr& side) const {
 /// What is known of the instance with this number, at position p.
 Stmt SortedIterations::iterators_of(const Expr& item, const Expr& p) const {
   if (is_numbered_) return put(instance_, p, item);
-  const std::vector<Expr> values = instance_of(item);
-  std::vector<Stmt> body;
-  for (std::size_t k = 0; k < values.size(); ++k) body.push_back(put(iterators[k], p, values[k]));
-  return ir::block(std::move(body));
+  return with_instance(item, [&](const std::vector<Expr>& values) {
+    std::vector<Stmt> body;
+    for (std::size_t k = 0; k < values.size(); ++k) body.push_back(put(iterators[k], p, values[k]));
+    return ir::block(std::move(body));
+  });
 }
 
 }  // namespace loopgrad::transforms

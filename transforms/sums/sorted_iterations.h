@@ -5,6 +5,8 @@
 #include "transforms/sums/counting_sort.h"
 #include "transforms/sums/scatters.h"
 
+#include <functional>
+
 namespace loopgrad::transforms {
 
 inline ir::Expr less(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::Lt, a, b); }
@@ -34,15 +36,18 @@ class SortedIterations : OrderBuilder {
   std::vector<ir::Array> arrays() const;
   /// Whether another scatter has the same iterations and targets; the order of its loops does not matter.
   bool serves(const Scatter& other) const;
-  /// The values of the iterators of the loops over instances, at a position.
-  std::vector<ir::Expr> instance_at(const ir::Expr& position) const;
+  /// body(the values of the iterators of the loops over instances, at a position). Where they are computed from the
+  /// number of the instance, it has them in locals: the expressions grow with the loops, and are used in every index.
+  using Body = std::function<ir::Stmt(const std::vector<ir::Expr>&)>;
+  ir::Stmt with_instance_at(const ir::Expr& position, const Body& body) const;
 
  private:
-  std::vector<ir::Expr> instance_of(const ir::Expr& number_of_instance) const;
+  ir::Stmt with_instance(const ir::Expr& number_of_instance, const Body& body) const;
   ir::Array iterator_array(const ir::For& loop, ScalarType type) const;
   ir::Stmt rows_of(const ScatterFactor& factor, const ir::Array& row, const ir::Stmt& and_then) const;
   ir::Stmt words() const;
   ir::Stmt word_of(const ir::Expr& place) const;
+  ir::Stmt word_of(const ir::Expr& place, const std::vector<ir::Expr>& values) const;
   ir::Stmt in_order(const ir::Expr& side) const;
   ir::Stmt iterators_of(const ir::Expr& item, const ir::Expr& p) const;
 

@@ -25,15 +25,17 @@ using ir::Stmt;
 
 namespace {
 
-/// A nest with nothing else in it has its loops in this order in any case, whatever it is called.
+/// A nest with nothing else in it has its loops in this order in any case, whatever it is called. A target that all
+/// iterations share has no loops over elements: leaving the nest, its sum no longer keeps the rest in order.
 bool suits(const SumNest& nest, const SumGroup& group) {
   const bool is_alone = leaves(nest.now.nest).size() == group.sums.size();
-  return nest.machine().is_gpu() && group.shared && !is_alone && !group.separators.dims.empty();
+  return nest.machine().is_gpu() && group.shared && !is_alone;
 }
 
 std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
   if (nest.request.all_or_none) return "an outer loop is parallel: sums are gathered or stay";
-  if (!group.separators.exact_bounds || has_targets_from_data(group))
+  const bool is_one_element = group.separators.dims.empty();
+  if ((!group.separators.exact_bounds && !is_one_element) || has_targets_from_data(group))
     return "the elements it adds to and the loop bounds are known only at run time";
   if (!can_be_held_back(nest.now.model, group.sums)) return "the loop uses it before it is complete";
   return obstacle_to_splitting(nest, group, kept);
