@@ -49,6 +49,15 @@ Stmt as_constants(const ir::CustomGradient& region) {
                               .location = where->location});
 }
 
+/// Null: there is none.
+const ir::CustomGradient* first_rule(const Stmt& body) {
+  const ir::CustomGradient* first = nullptr;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    if (!first) first = s.as<ir::CustomGradient>();
+  });
+  return first;
+}
+
 }  // namespace
 
 Stmt rules_beside_bodies(const Stmt& body, RuleMode mode) {
@@ -112,12 +121,19 @@ Stmt in_derivatives(const Stmt& rule, const ir::CustomGradient& region, const Ar
   return ir::replace_arrays(without_zeros, known);
 }
 
-const ir::CustomGradient* first_rule(const Stmt& body) {
-  const ir::CustomGradient* first = nullptr;
-  ir::walk_stmts(body, [&](const Stmt& s) {
-    if (!first) first = s.as<ir::CustomGradient>();
-  });
-  return first;
+std::optional<SourceLocation> location_of_rule(const ir::Program& program) {
+  const ir::CustomGradient* region = first_rule(program.body);
+  return region ? std::optional(region->location) : std::nullopt;
+}
+
+void refuse_derivatives_of_rules(const ir::Program& program) {
+  if (!program.from_rule) return;
+  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
+                              .message = "a custom gradient has taken part in this program, which has no derivatives: "
+                                         "the rule says nothing of its own derivative",
+                              .program = program.name,
+                              .hint = "leave the custom gradient out where second derivatives are needed",
+                              .location = *program.from_rule});
 }
 
 void refuse_rules(const ir::Program& program, const std::string& message, const std::string& hint) {

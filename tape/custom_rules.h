@@ -29,8 +29,11 @@ void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity)
 /// is left out. Empty where no output or no input has one.
 ir::Stmt in_derivatives(const ir::Stmt& rule, const ir::CustomGradient& region, const ArrayMap& derivatives);
 
-/// The first region with a rule; null: there is none.
-const ir::CustomGradient* first_rule(const ir::Stmt& body);
+/// Of the first region with a rule: `ir::Program::from_rule` of derivatives that are made from this program.
+std::optional<SourceLocation> location_of_rule(const ir::Program& program);
+
+/// Throws DifferentiationError where a rule has taken part in this program, which says nothing of its own derivative.
+void refuse_derivatives_of_rules(const ir::Program& program);
 
 /// Throws DifferentiationError with these words about the first region, where there is one.
 void refuse_rules(const ir::Program& program, const std::string& message, const std::string& hint);

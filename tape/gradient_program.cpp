@@ -137,6 +137,7 @@ Request resolve_request(const ir::Program& program, const GradientOptions& optio
 
 Prepared prepare(const ir::Program& recorded, const GradientOptions& options, RuleMode mode) {
   check_options(recorded, options);
+  refuse_derivatives_of_rules(recorded);
   refuse_written_aliases(recorded);
   const ir::Program program = ir::with_body(recorded, rules_beside_bodies(recorded.body, mode));
   Prepared prepared{program, resolve_request(program, options), {}, {}, {}};

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
+#include "tape/custom_rules.h"
 
 #include <loopgrad/error.h>
 
@@ -124,13 +125,7 @@ class Arrays {
 
 Program joined(const Gradient& gradient, const std::string& prefix) {
   check(gradient);
-  if (gradient.custom)
-    throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
-                                .message = "the gradient of a program with a custom gradient is no program with "
-                                           "derivatives: the rule says nothing of its own derivative",
-                                .program = of_primal(gradient.forward.name()),
-                                .hint = "leave the custom gradient out where second derivatives are needed",
-                                .location = *gradient.custom});
+  tape::refuse_derivatives_of_rules(gradient.forward.ir());
   const std::map<std::string, ir::Expr> largest = *largest_sizes(gradient);
   const ir::Program forward = with_sizes(gradient.forward.ir(), largest),
                     backward = with_sizes(gradient.backward.ir(), largest);

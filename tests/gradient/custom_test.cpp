@@ -97,8 +97,37 @@ TEST(CustomGradient, IsRefusedWhereItCannotBeRight) {
   refused({.wrt = {"x", "w"}}, "none of its inputs");
   refused({.wrt = {"x"}, .max_tape_bytes = 1000}, "within a budget");
   refused({.wrt = {"x"}, .directions = "k"}, "one incoming gradient at a time");
-  expect_error<DifferentiationError>(ErrorCode::NotDifferentiable, {"says nothing of its own derivative"},
-                                     [&] { joined(differentiate(program, {.wrt = {"x"}})); });
+}
+
+/// Parts of a gradient are programs, too: in them what the region computes is constant.
+TEST(CustomGradient, HasNoDerivativesOfItsOwn) {
+  Square s;
+  CustomRule rule = s.rule();
+  rule.tangent = [&](const Derivatives& d) {
+    for (auto i : s.p.loop("i", s.n)) d(s.y)(i) = s.y(i) * d(s.x)(i);
+  };
+  s.p.custom_gradient({s.y}, {s.x}, rule);
+  const Program program = s.p.build();
+  const auto refused = [](const std::function<void()>& derivative) {
+    expect_error<DifferentiationError>(ErrorCode::NotDifferentiable, {"says nothing of its own derivative"},
+                                       derivative);
+  };
+  for (const Variant variant : {Variant::NaiveTape, Variant::Restructured}) {
+    const Gradient gradient = differentiate(program, {.wrt = {"x"}, .variant = variant});
+    refused([&] { differentiate(gradient.forward, {.wrt = {"x"}}); });
+    refused([&] { tangent(gradient.forward, {.wrt = {"x"}}); });
+    refused([&] { differentiate(gradient.backward, {.wrt = {"x"}}); });
+    if (variant == Variant::Restructured) refused([&] { joined(gradient); });
+  }
+  refused([&] { differentiate(tangent(program, {.wrt = {"x"}}), {.wrt = {"x"}}); });
+}
+
+/// Without a tangent of its own, forward mode is that of the region, and has derivatives.
+TEST(CustomGradient, ForwardModeOfTheRegionHasDerivatives) {
+  Square s;
+  s.p.custom_gradient({s.y}, {s.x}, s.rule());
+  const Program along = tangent(s.p.build(), {.wrt = {"x"}});
+  EXPECT_TRUE(gradient_is_right(along, {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
 }
 
 }  // namespace
