@@ -21,9 +21,10 @@ enum class RuleMode { Adjoint, Tangent };
 /// RuleMode::Tangent keeps tangents in place of adjoints, and regions without one are their bodies.
 ir::Stmt rules_beside_bodies(const ir::Stmt& body, RuleMode mode);
 
-/// Throws DifferentiationError where a region of `program` computes something from an array that carries derivatives
-/// and that it does not name: its rule knows nothing of it.
-void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity);
+/// Throws DifferentiationError where a region of `program` that has a rule for this mode computes something of which
+/// the rule knows nothing: from an array that carries derivatives and that it does not name, or from what one of its
+/// outputs held before.
+void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity, RuleMode mode);
 
 /// `rule`, of `region`, in derivatives of the program: those that there are not are zero, and what is written to them
 /// is left out. Empty where no output or no input has one.

@@ -144,7 +144,7 @@ Prepared prepare(const ir::Program& recorded, const GradientOptions& options, Ru
   Activity& activity = prepared.activity;
   const IsActive active = [&](const Array& a) { return activity.active(a); };
   activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
-  if (mode == RuleMode::Adjoint) refuse_unnamed_inputs(recorded, activity);
+  refuse_unnamed_inputs(recorded, activity, mode);
   prepared.program.body = expand_reductions(program.body, {ir::ReduceOp::Mul}, active);
   if (options.variant != Variant::NaiveTape) {
     prepared.program.body = single_values(prepared.program.body);
