@@ -94,6 +94,7 @@ std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program,
   for (std::size_t k = 0; k < loops.size(); ++k) {
     const ir::For& loop = *loops[k];
     if (const Expr entries = k > 0 ? entries_of(program, loop, *loops[k - 1]) : Expr{}) {
+      if (factors.back().rows) return std::nullopt;  // entries whose rows are entries themselves
       factors.back() = {&loop, loops[k - 1], entries};
     } else if (bounds_load(loop) || bounds_mention(loop, loops) || bounds_mention(loop, around)) {
       Loops inside = around;

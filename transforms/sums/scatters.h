@@ -66,7 +66,7 @@ struct Scatter {
 
 /// The scatter that `nest`, a part of the program, is, whatever its plan. Nullopt for anything else: no index from
 /// data; atomic sums; targets that the nest reads or that may alias; loops of which only data tells how often they run,
-/// without a bound (rows of a CSR structure are known to have all its entries together).
+/// without a bound (rows of a CSR structure are known to have all its entries together), as rows of rows.
 std::optional<Scatter> scatter_form(const ir::Program& program, const ir::Stmt& nest);
 /// The same where the plan says that the sum is done by segments.
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);

@@ -46,6 +46,28 @@ const char* const graph = R"(
 
 // ---- scatters ----
 
+/// Words of sentences of documents: an instance is an entry and its row, and that of the row is not looked up.
+TEST(Scatters, HaveNoRowsOfRows) {
+  const Program program = program_of(R"(
+    program p(docs, sentences, words, m)
+      input  i32 of_doc[docs + 1]
+      input  i32 of_sentence[sentences + 1]
+      input  i32 word[words]
+      input  f32 d_y[docs]
+      inout  f32 d_x[m]
+      fact   of_doc csr pointer of sentences
+      fact   of_sentence csr pointer of words
+      fact   word in 0..m
+  )",
+                                     R"(
+    for k in 0..docs:
+      for s in of_doc[k]..of_doc[k + 1]:
+        for w in of_sentence[s]..of_sentence[s + 1]:
+          d_x[word[w]] += (segments) d_y[k]
+  )");
+  EXPECT_FALSE(scatter_in(program, program.body));
+}
+
 TEST(Scatters, AreStreamsOfInstancesWithAKey) {
   const Program program = program_of(graph, R"(
     for v in 0..n:
