@@ -46,8 +46,8 @@ const char* const graph = R"(
 
 // ---- scatters ----
 
-/// Words of sentences of documents: an instance is an entry and its row, and that of the row is not looked up.
-TEST(Scatters, HaveNoRowsOfRows) {
+/// Words of sentences of documents: the number of a word tells the others.
+TEST(Scatters, KnowRowsOfRows) {
   const Program program = program_of(R"(
     program p(docs, sentences, words, m)
       input  i32 of_doc[docs + 1]
@@ -65,7 +65,11 @@ TEST(Scatters, HaveNoRowsOfRows) {
         for w in of_sentence[s]..of_sentence[s + 1]:
           d_x[word[w]] += (segments) d_y[k]
   )");
-  EXPECT_FALSE(scatter_in(program, program.body));
+  const auto scatter = scatter_in(program, program.body);
+  ASSERT_TRUE(scatter);
+  ASSERT_EQ(scatter->factors.size(), 1u);
+  EXPECT_EQ(scatter->factors[0].csr.size(), 2u);
+  EXPECT_EQ(ir::print(scatter->iterations()), "words");
 }
 
 TEST(Scatters, AreStreamsOfInstancesWithAKey) {
@@ -79,7 +83,7 @@ TEST(Scatters, AreStreamsOfInstancesWithAKey) {
   ASSERT_TRUE(scatter);
   ASSERT_EQ(scatter->factors.size(), 1u);
   EXPECT_EQ(scatter->factors[0].loop->iterator.name, "e");
-  EXPECT_EQ(scatter->factors[0].rows->iterator.name, "v");
+  EXPECT_EQ(scatter->factors[0].csr.at(0).rows->iterator.name, "v");
   ASSERT_EQ(scatter->inner.size(), 1u);
   EXPECT_EQ(scatter->inner[0]->iterator.name, "k");
   EXPECT_EQ(scatter->dims, std::vector<std::size_t>{0});
