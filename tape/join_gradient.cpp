@@ -3,7 +3,6 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
-#include "tape/custom_rules.h"
 
 #include <loopgrad/error.h>
 
@@ -125,7 +124,6 @@ class Arrays {
 
 Program joined(const Gradient& gradient, const std::string& prefix) {
   check(gradient);
-  tape::refuse_derivatives_of_rules(gradient.forward.ir());
   const std::map<std::string, ir::Expr> largest = *largest_sizes(gradient);
   const ir::Program forward = with_sizes(gradient.forward.ir(), largest),
                     backward = with_sizes(gradient.backward.ir(), largest);
@@ -134,6 +132,7 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   result.name = of_primal(forward.name) + "_gradient";
   result.sizes = forward.sizes;
   result.location = forward.location;
+  result.from_rule = forward.from_rule;
   result.arrays = arrays.of_program;
   for (const ir::Fact& fact : forward.facts)
     if (fact.kind != ir::FactKind::ReadUpTo && fact.kind != ir::FactKind::MayAlias) result.facts.push_back(fact);
