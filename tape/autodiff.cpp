@@ -108,7 +108,6 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
                       .program = program.name(),
                       .hint = "use Variant::Restructured, or leave out `directions`",
                       .location = program.ir().location});
-  const ir::CustomGradient* rule = tape::first_rule(prepared.program.body);
   if (!options.directions.empty())
     tape::refuse_rules(prepared.program, "the adjoint of a custom gradient takes one incoming gradient at a time",
                        "leave out `directions`");
@@ -146,13 +145,12 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
   }
   if (!options.directions.empty())
     backward = tape::with_adjoints(backward, forward, tape::count_directions(backward, options.directions));
+  forward.from_rule = backward.from_rule = tape::location_of_rule(prepared.program);
   ir::verify(sizing, "differentiate");
   ir::verify(forward, "differentiate");
   ir::verify(backward, "differentiate");
-  return {share(std::move(sizing)),   share(std::move(forward)),
-          share(std::move(backward)), options.variant,
-          std::move(report),          options.max_tape_bytes,
-          std::move(without_tape),    rule ? std::optional(rule->location) : std::nullopt};
+  return {share(std::move(sizing)), share(std::move(forward)), share(std::move(backward)), options.variant,
+          std::move(report),        options.max_tape_bytes,    std::move(without_tape)};
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "tape/custom_rules.h"
 
 #include "dsl/ir/rewriter.h"
+#include "tape/segment_state.h"
+#include "tape/set_elements.h"
+#include "tape/sites.h"
 #include "tape/stores.h"
 
 #include <loopgrad/error.h>
@@ -49,6 +52,45 @@ Stmt as_constants(const ir::CustomGradient& region) {
                               .location = where->location});
 }
 
+[[noreturn]] void refuse_old_output(const ir::Program& program, const Array& array, const Stmt& where) {
+  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
+                              .message = "a region with a custom gradient computes something from what this array, one "
+                                         "of its outputs, may have held before: the rule knows nothing of that",
+                              .program = program.name,
+                              .array = array->name,
+                              .hint = "copy it to another array in front of the region, and name that as an input; or "
+                                      "let the region set each element before it reads it",
+                              .location = where->location});
+}
+
+std::vector<ir::Symbol> iterators_around(const Site& site) {
+  std::vector<ir::Symbol> iterators;
+  for (const Stmt& loop : site.loops) {
+    const auto* f = loop.as<ir::For>();
+    iterators.push_back(f ? f->iterator : loop.as<ir::While>()->iterator);
+  }
+  return iterators;
+}
+
+/// Those of the arrays of which the region may read what they held before it. What is surely set is seen in the text
+/// where data decide something, and by dataflow elsewhere.
+std::set<Array> read_before_set(const ir::Program& program, const Stmt& region, const std::vector<ir::Symbol>& around,
+                                const std::map<Array, Stmt>& candidates) {
+  std::set<Array> arrays;
+  for (const auto& [array, where] : candidates) arrays.insert(array);
+  arrays = read_before_set_in_text(region, arrays);
+  return arrays.empty() ? arrays : found_at_start(program, around, region, arrays);
+}
+
+/// Null: there is none.
+const ir::CustomGradient* first_rule(const Stmt& body) {
+  const ir::CustomGradient* first = nullptr;
+  ir::walk_stmts(body, [&](const Stmt& s) {
+    if (!first) first = s.as<ir::CustomGradient>();
+  });
+  return first;
+}
+
 }  // namespace
 
 Stmt rules_beside_bodies(const Stmt& body, RuleMode mode) {
@@ -62,14 +104,16 @@ Stmt rules_beside_bodies(const Stmt& body, RuleMode mode) {
   });
 }
 
-void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity) {
+void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity, RuleMode mode) {
+  const Sites sites(program.body);
   ir::walk_stmts(program.body, [&](const Stmt& s) {
     const auto* region = s.as<ir::CustomGradient>();
-    if (!region) return;
+    if (!region || (mode == RuleMode::Tangent && !region->tangent)) return;
     std::set<Array> own;
     ir::walk_stmts(region->body, [&](const Stmt& inner) {
       if (const auto* local = inner.as<ir::Allocate>()) own.insert(local->array);
     });
+    std::map<Array, Stmt> outputs_read;
     ir::walk_stmts(region->body, [&](const Stmt& inner) {
       const auto* a = inner.as<ir::Assign>();
       const auto* r = inner.as<ir::Reduce>();
@@ -77,10 +121,13 @@ void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity)
       std::set<Array> read;
       differentiable_reads(a ? a->value : r->value, read);
       for (const Array& array : read) {
-        const bool named = holds(region->inputs, array) || holds(region->outputs, array) || own.count(array);
-        if (!named && activity.varied.count(array)) refuse_unnamed(program, array, inner);
+        if (!activity.varied.count(array)) continue;
+        if (holds(region->outputs, array)) outputs_read.emplace(array, inner);
+        else if (!holds(region->inputs, array) && !own.count(array)) refuse_unnamed(program, array, inner);
       }
     });
+    for (const Array& array : read_before_set(program, region->body, iterators_around(sites.of(s)), outputs_read))
+      refuse_old_output(program, array, outputs_read.at(array));
   });
 }
 
@@ -112,12 +159,19 @@ Stmt in_derivatives(const Stmt& rule, const ir::CustomGradient& region, const Ar
   return ir::replace_arrays(without_zeros, known);
 }
 
-const ir::CustomGradient* first_rule(const Stmt& body) {
-  const ir::CustomGradient* first = nullptr;
-  ir::walk_stmts(body, [&](const Stmt& s) {
-    if (!first) first = s.as<ir::CustomGradient>();
-  });
-  return first;
+std::optional<SourceLocation> location_of_rule(const ir::Program& program) {
+  const ir::CustomGradient* region = first_rule(program.body);
+  return region ? std::optional(region->location) : std::nullopt;
+}
+
+void refuse_derivatives_of_rules(const ir::Program& program) {
+  if (!program.from_rule) return;
+  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
+                              .message = "a custom gradient has taken part in this program, which has no derivatives: "
+                                         "the rule says nothing of its own derivative",
+                              .program = program.name,
+                              .hint = "leave the custom gradient out where second derivatives are needed",
+                              .location = *program.from_rule});
 }
 
 void refuse_rules(const ir::Program& program, const std::string& message, const std::string& hint) {

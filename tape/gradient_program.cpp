@@ -137,13 +137,14 @@ Request resolve_request(const ir::Program& program, const GradientOptions& optio
 
 Prepared prepare(const ir::Program& recorded, const GradientOptions& options, RuleMode mode) {
   check_options(recorded, options);
+  refuse_derivatives_of_rules(recorded);
   refuse_written_aliases(recorded);
   const ir::Program program = ir::with_body(recorded, rules_beside_bodies(recorded.body, mode));
   Prepared prepared{program, resolve_request(program, options), {}, {}, {}};
   Activity& activity = prepared.activity;
   const IsActive active = [&](const Array& a) { return activity.active(a); };
   activity = analyze_activity(program, prepared.request.wrt, prepared.request.of);
-  if (mode == RuleMode::Adjoint) refuse_unnamed_inputs(recorded, activity);
+  refuse_unnamed_inputs(recorded, activity, mode);
   prepared.program.body = expand_reductions(program.body, {ir::ReduceOp::Mul}, active);
   if (options.variant != Variant::NaiveTape) {
     prepared.program.body = single_values(prepared.program.body);

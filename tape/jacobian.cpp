@@ -69,6 +69,8 @@ Program jacobian(const Program& program, const std::string& of, const std::strin
       const ir::Program derivative = tape::tangent_along(program.ir(), options, element_count_of(request.wrt.front()));
       return along_unit_vectors(derivative, "t_" + wrt, "t_" + of, name);
     }
+    tape::refuse_rules(program.ir(), "the adjoint of a custom gradient takes one incoming gradient at a time",
+                       "use JacobianMode::Forward");
     Gradient gradient = differentiate(program, options);
     gradient.backward = Program(std::make_shared<const ir::Program>(
         tape::with_adjoints(gradient.backward.ir(), gradient.forward.ir(), element_count_of(request.of.front()))));

@@ -124,13 +124,6 @@ class Arrays {
 
 Program joined(const Gradient& gradient, const std::string& prefix) {
   check(gradient);
-  if (gradient.custom)
-    throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
-                                .message = "the gradient of a program with a custom gradient is no program with "
-                                           "derivatives: the rule says nothing of its own derivative",
-                                .program = of_primal(gradient.forward.name()),
-                                .hint = "leave the custom gradient out where second derivatives are needed",
-                                .location = *gradient.custom});
   const std::map<std::string, ir::Expr> largest = *largest_sizes(gradient);
   const ir::Program forward = with_sizes(gradient.forward.ir(), largest),
                     backward = with_sizes(gradient.backward.ir(), largest);
@@ -139,6 +132,7 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   result.name = of_primal(forward.name) + "_gradient";
   result.sizes = forward.sizes;
   result.location = forward.location;
+  result.from_rule = forward.from_rule;
   result.arrays = arrays.of_program;
   for (const ir::Fact& fact : forward.facts)
     if (fact.kind != ir::FactKind::ReadUpTo && fact.kind != ir::FactKind::MayAlias) result.facts.push_back(fact);

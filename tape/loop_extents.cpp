@@ -103,8 +103,8 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
     return from_lower_bound(n, *longest);
   }
   std::optional<Expr> trips;
-  if (n.at_most) trips = n.at_most;
-  else trips = measured_trips(loop, around);
+  if (!n.at_most) trips = measured_trips(loop, around);
+  else if (const auto promise = range_of(n.at_most, ranges_, program_)) trips = not_negative(promise->highest);
   if (!trips) return {};
   return from_lower_bound(n, *trips);
 }

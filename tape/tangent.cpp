@@ -72,6 +72,7 @@ ir::Program tape::tangent_along(const ir::Program& program, const GradientOption
                  "leave out `directions`, or the tangent: then forward mode is that of the region itself");
   ir::Program result = prepared.program;
   result.name += "_tangent";
+  result.from_rule = location_of_rule(prepared.program);
   const auto derivative = [&](const Array& array, const std::string& name, ScalarType type, ir::ArrayRole role) {
     return count ? tape::array_of_directions(array, name, type, role, count)
                  : ir::make_array_like(array, name, type, role);

@@ -116,8 +116,12 @@ auto adder(std::vector<Pass>& list, Part part) {
   };
 }
 
+ir::Program without_rules(const ir::Program& program, PassContext&) {
+  return ir::with_body(program, ir::without_rules(program.body));
+}
+
 ir::Program without_stops(const ir::Program& program, PassContext&) {
-  return ir::with_body(program, ir::without_stops(ir::without_rules(program.body)));
+  return ir::with_body(program, ir::without_stops(program.body));
 }
 
 /// Says which arguments are no longer what callers declared.
@@ -141,7 +145,8 @@ Notes notes_on(const Machine& machine) { return machine.is_gpu() ? Notes::Atomic
 
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Bounds);
-  add("without_stops", without_stops, "first: where derivatives end is settled, and no pass needs to look through it");
+  add("without_rules", without_rules, "first: no pass nor emitter knows a region with a gradient of its own", true);
+  add("without_stops", without_stops, "early: where derivatives end is settled, and no pass needs to look through it");
   add("known_bounds", plain<ir::with_known_bounds>, "early: bounds that are read once are known to all passes");
   add("unflatten", matrices, "before anything asks which elements are touched");
   if (options.bounded == Bounded::Nothing) return;

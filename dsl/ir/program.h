@@ -3,6 +3,8 @@
 
 #include "dsl/ir/stmt.h"
 
+#include <optional>
+
 namespace loopgrad::ir {
 
 /// A property of an array that the user states and checked execution verifies.
@@ -33,6 +35,9 @@ struct Program {
   std::vector<Fact> facts;
   Stmt body;
   SourceLocation location;
+  /// Where a custom gradient has taken part in these derivatives: statements of its region are constants here, so that
+  /// derivatives of this program would be silently incomplete.
+  std::optional<SourceLocation> from_rule = {};
 };
 
 /// The array of that name among `arrays`, or null.

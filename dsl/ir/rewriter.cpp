@@ -126,9 +126,9 @@ class FreshNames final : public Rewriter {
                [&](const For& n) {
                  Expr lower = rewrite(n.lower), upper = rewrite(n.upper);
                  Expr work = n.work ? rewrite(n.work) : n.work, streams = n.streams ? rewrite(n.streams) : n.streams;
+                 const Expr at_most = n.at_most ? rewrite(n.at_most) : n.at_most;
                  const Symbol fresh = symbols_[n.iterator] = make_symbol(n.iterator.name);
-                 const Stmt loop =
-                     for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, n.at_most, n.shape);
+                 const Stmt loop = for_loop(fresh, lower, upper, rewrite(n.body), n.mode, n.location, at_most, n.shape);
                  if (!loop.as<For>()) return loop;
                  return with_mapping(with_run(loop, n.run, work, streams), [&](For& copy) {
                    copy.block = indices(n.block);

@@ -92,7 +92,7 @@ struct For : StmtOf<Kind::For> {
   Expr lower, upper;  // i64
   Stmt body;
   LoopMode mode;
-  Expr at_most;  // user's promise upper - lower <= at_most (in sizes only), or null
+  Expr at_most;  // promise upper - lower <= at_most, the user's or that of a While (no loads), or null
   LoopShape shape;
   LoopRun run;
   Expr work;     // run.least_work: operations of one iteration, an estimate without loads; null: threads always pay

@@ -260,6 +260,7 @@ void bind_gradcheck(nb::module_& m) {
       .def_ro("findings", &Gradcheck::findings)
       .def_ro("kinks", &Gradcheck::kinks)
       .def_ro("stopped", &Gradcheck::stopped)
+      .def_ro("stopped_by", &Gradcheck::stopped_by)
       .def("__str__", &Gradcheck::str);
   m.def("gradcheck", &check_gradient, nb::arg("program"), nb::arg("arrays"), nb::arg("sizes") = nb::none(),
         nb::arg("wrt") = std::vector<std::string>(), nb::arg("of") = std::vector<std::string>(),

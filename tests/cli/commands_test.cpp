@@ -281,6 +281,23 @@ TEST(Check, FindsAGradientThatIsWrongByLittleAlsoWhereItHasAKink) {
   EXPECT_NE(result.out.find("MISMATCH"), std::string::npos) << result.out;
 }
 
+/// Not the gradient's fault, and so not called that of an input.
+TEST(Check, NamesTheResultThatIsNotFiniteItself) {
+  ProgramEntry entry{.name = "beyond", .summary = "", .build = {}, .sizes = {{"n", 3}}};
+  entry.build = [] {
+    ProgramBuilder p("beyond");
+    auto n = p.size("n");
+    auto x = p.input<double>("x", {n});
+    auto y = p.output<double>("y", {n});
+    for (auto i : p.loop("i", 0, n)) y(i) = exp(1000.0 * cast<double>(i) + x(i));
+    return p.build();
+  };
+  const CliResult result = run_cli({entry}, {"check", "beyond", "--target", "interpreter"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("the program's own result 'y' is not finite at element 1"), std::string::npos)
+      << result.out << result.err;
+}
+
 /// The factor 1e60 is no f32.
 TEST(Check, NamesTheArrayWhoseGradientIsNotFinite) {
   ProgramEntry entry{.name = "steep", .summary = "", .build = {}, .sizes = {{"n", 3}}};

@@ -79,6 +79,33 @@ TEST(Gradcheck, ForwardModeDecidesWhereGradientsStop) {
   EXPECT_NE(check.str().find("stop_gradient"), std::string::npos) << check.str();
 }
 
+/// A tangent of one's own is none of what is computed, which is not the fault of a stop_gradient.
+TEST(Gradcheck, ATangentOfOnesOwnIsNamed) {
+  ProgramBuilder p("straight");
+  auto x = p.input<double>("x", {3}), y = p.output<double>("y", {3});
+  p.custom_gradient({y}, {x},
+                    {.forward =
+                         [&] {
+                           for (auto i : p.loop("i", 0, 3)) y(i) = floor(x(i));
+                         },
+                     .adjoint =
+                         [&](const Derivatives& d) {
+                           for (auto i : p.loop("i", 0, 3)) d(x)(i) += d(y)(i);
+                         },
+                     .tangent =
+                         [&](const Derivatives& d) {
+                           for (auto i : p.loop("i", 0, 3)) d(y)(i) = d(x)(i);
+                         }});
+  std::vector<double> at = {0.25, -0.5, 0.75};
+  const Gradcheck check = gradcheck(p.build(), {{"x", view(at.data(), {3})}}, {}, {.compile = interpreted});
+  EXPECT_TRUE(check.ok()) << check.str();
+  EXPECT_EQ(check.stopped, 3 + 2);
+  EXPECT_NE(check.str().find("see through the tangent of the custom gradient at gradcheck_test.cpp:"),
+            std::string::npos)
+      << check.str();
+  EXPECT_EQ(check.str().find("stop_gradient"), std::string::npos) << check.str();
+}
+
 /// Forward mode is that of the region, so that it finds a rule that is wrong.
 TEST(Gradcheck, AWrongCustomGradientIsFound) {
   for (const double factor : {2.0, 2.001}) {

@@ -73,6 +73,22 @@ TEST(Joined, RowsThatDataChoose) {
   EXPECT_TRUE(gradient_is_right(joined(differentiate(program)), {.sizes = sizes, .values = values, .options = {}}));
 }
 
+/// The loop that goes back promises as many trips as the while may make, which an iterator around it says.
+TEST(Joined, AWhileInATriangle) {
+  ProgramBuilder p("triangle");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n}), y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto v = p.scalar<double>("v", x(i));
+    for (auto k : p.loop_while("k", i, [&](const Value&) { return v < 2.0; })) v = v * sin(x(k)) + 1.0;
+    y(i) = v;
+  }
+  const Program program = p.build(), first = joined(differentiate(program));
+  const Inputs inputs{.sizes = {{"n", 4}}, .values = {}, .options = {}};
+  EXPECT_TRUE(gradient_is_right(first, inputs));
+  EXPECT_TRUE(gradient_is_right(joined(differentiate(first), "g2_"), inputs));
+}
+
 TEST(Joined, GivesTheGradientAndTheSecondOne) {
   const Program program = joined(differentiate(cubes()));
   HostArray x(ScalarType::F64, {2}), w(ScalarType::F64, {}), y = HostArray(ScalarType::F64, {2}),

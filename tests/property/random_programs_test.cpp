@@ -1,6 +1,7 @@
 // Random loop programs: every variant of every gradient against forward mode, plain and lowered, interpreted and
 // compiled. A failure prints the seed, the program and the smallest program that fails in the same way.
 #include "dsl/ir/printer.h"
+#include "dsl/ir/visit.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
 #include "tools/fuzz/compiled.h"
@@ -266,7 +267,8 @@ TEST(Generator, CoversTheLanguage) {
                            "shape: nested_while",
                            "shape: followed_links",
                            "shape: by_key",
-                           "shape: scalar_sums"})
+                           "shape: scalar_sums",
+                           "shape: own_rule"})
     EXPECT_GT(features[part], 0) << part << " among\n" << all;
 }
 
@@ -280,6 +282,24 @@ TEST(Shrinker, KeepsOnlyWhatTheFailureNeeds) {
   EXPECT_TRUE(multiplies(small)) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '='), 1) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << "the head, one array, one statement:\n" << text;
+}
+
+/// A rule with other statements may be wrong by itself, which would be taken for the finding.
+TEST(Shrinker, LeavesRulesAsTheyAre) {
+  const auto rule_of = [](const Case& c) {
+    std::string rule;
+    ir::walk_stmts(c.program.ir().body, [&](const ir::Stmt& s) {
+      if (const auto* region = s.as<ir::CustomGradient>()) rule = ir::print(region->body) + ir::print(region->adjoint);
+    });
+    return rule;
+  };
+  std::uint64_t seed = 0;
+  while (rule_of(generate(seed)).empty()) ++seed;
+  ASSERT_LT(seed, 100) << "gradients of their own are rare";
+  const Case c = generate(seed);
+  const Case small = shrink(c, [&](const Case& x) { return !rule_of(x).empty(); });
+  EXPECT_LT(small.program.str().size(), c.program.str().size());
+  EXPECT_EQ(rule_of(small), rule_of(c));
 }
 
 // ---- programs that go without passes ----

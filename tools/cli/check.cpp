@@ -210,9 +210,8 @@ int check_program(const Options& options) {
         "there forward mode decides.\n{}",
         kinks, directions.size(), text_of_kinks(problem, directions));
   if (stopped > 0)
-    note +=
-        fmt::format("Differences see through stop_gradient along {} of {} directions: there forward mode decides.\n",
-                    stopped, directions.size());
+    note += fmt::format("Differences see through {} along {} of {} directions: there forward mode decides.\n",
+                        seen_through(problem.program), stopped, directions.size());
   Json json_rows = Json::array();
   for (const Row& row : rows) json_rows.push_back(json_of(row));
   report(options, text + text_of(rows) + note + (ok ? "" : "MISMATCH\n"),

@@ -189,21 +189,6 @@ bool agree_nearby(const Oracle& oracle, const Problem& problem, const Direction&
   return false;
 }
 
-bool stops_gradients(const Program& program) {
-  bool found = false;
-  ir::walk(
-      program.ir().body,
-      [&](const ir::Stmt& t) {
-        const auto* region = t.as<ir::CustomGradient>();  // whose tangent is not that of what it computes
-        found |= region && region->tangent;
-      },
-      [&](const ir::Expr& e) {
-        const auto* n = e.as<ir::Unary>();
-        found |= n && n->op == ir::UnaryOp::Stop;
-      });
-  return found;
-}
-
 /// Sum of |incoming * output|: what a difference is a difference of.
 double size_of_results(const Oracle& oracle, const Problem& problem) {
   const Buffers buffers = oracle.primal_at(problem.inputs, {}, 0);
@@ -219,10 +204,27 @@ double size_of_results(const Oracle& oracle, const Problem& problem) {
 void judge_by_forward_mode(const Oracle& oracle, const Problem& problem, Direction& d) {
   d.kink = agree_nearby(oracle, problem, d);
   d.stopped =
-      !d.kink && std::isfinite(d.forward_mode) && std::isfinite(d.difference) && stops_gradients(problem.program);
+      !d.kink && std::isfinite(d.forward_mode) && std::isfinite(d.difference) && !seen_through(problem.program).empty();
 }
 
 }  // namespace
+
+std::string seen_through(const Program& program) {
+  bool stops = false;
+  std::string rule;
+  ir::walk(
+      program.ir().body,
+      [&](const ir::Stmt& t) {
+        const auto* region = t.as<ir::CustomGradient>();
+        if (region && region->tangent && rule.empty())
+          rule = fmt::format("the tangent of the custom gradient at {}", region->location.str());
+      },
+      [&](const ir::Expr& e) {
+        const auto* n = e.as<ir::Unary>();
+        stops |= n && n->op == ir::UnaryOp::Stop;
+      });
+  return fmt::format("{}{}{}", stops ? "stop_gradient" : "", stops && !rule.empty() ? " and " : "", rule);
+}
 
 Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_t seed) {
   Program program = entry.build();

@@ -27,7 +27,8 @@ struct Direction {
   /// The difference disagrees with forward mode here and agrees nearby: it lies over a kink or a jump and judges
   /// nothing.
   bool kink = false;
-  /// The difference disagrees, and the program stops gradients, which differences see through: forward mode decides.
+  /// The difference disagrees, and the program has what differences see through: forward mode
+  /// decides.
   bool stopped = false;
   bool has_difference() const { return !kink && !stopped; }
 };
@@ -53,6 +54,10 @@ Problem make_problem(const ProgramEntry& entry, const Sizes& sizes, std::uint64_
 /// The gradient of `problem` as a problem of its own: its program is that of `joined`, to be differentiated by what
 /// the gradient is by and by the incoming gradient `g_<y>`, whose contents are those of `problem`.
 Problem problem_of_gradient(const Problem& problem);
+
+/// By what derivatives of the program are told to be other than those of what it computes, in words: stop_gradient and
+/// the tangent of a custom gradient. Empty: by nothing.
+std::string seen_through(const Program& program);
 
 /// "x[2, 3]", or "a random direction".
 std::string name_of(const Problem& problem, const Direction& direction);

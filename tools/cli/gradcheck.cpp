@@ -114,6 +114,7 @@ class Checker {
     result_.target = name_of(options_.compile.target);
     directions_ = choose_directions(problem_, options_.elements);
     result_.directions = static_cast<int>(directions_.size());
+    result_.stopped_by = seen_through(problem_.program);
     measure_directions(problem_, directions_, [] {});
     for (const Direction& d : directions_) {
       if (d.kink) add_kink(d, sides_across(d));
@@ -249,7 +250,8 @@ std::string Gradcheck::str() const {
       program, target, directions, ok() ? "ok" : "WRONG", differences, dot_product, tolerance, taylor_rate);
   for (const GradcheckFinding& f : findings) text += fmt::format("  {}: {}\n", f.test, f.text);
   if (stopped > 0)
-    text += fmt::format("  differences see through stop_gradient along {} directions: forward mode decides\n", stopped);
+    text +=
+        fmt::format("  differences see through {} along {} directions: forward mode decides\n", stopped_by, stopped);
   for (const GradcheckFinding& f : kinks) text += fmt::format("  kink: {}\n", f.text);
   return text;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace loopgrad::cli {
 namespace {
@@ -70,10 +71,21 @@ Buffers run_variant(const Problem& problem, Variant variant, const CompileOption
 }
 
 std::string not_finite(const Problem& problem, const Buffers& gradient) {
+  const auto first_of = [&](const std::string& name) {
+    const HostArray& array = gradient.at(name);
+    std::int64_t i = 0;
+    while (i < array.size() && std::isfinite(array.get(i))) ++i;
+    return i < array.size() ? std::optional(i) : std::nullopt;
+  };
   for (const std::string& name : problem.wrt) {
-    const HostArray& array = gradient.at("d_" + name);
-    for (std::int64_t i = 0; i < array.size(); ++i)
-      if (!std::isfinite(array.get(i))) return fmt::format("the gradient by '{}' is not finite at element {}", name, i);
+    const auto element = first_of("d_" + name);
+    if (!element) continue;
+    for (const std::string& output : problem.of)
+      if (const auto own = first_of(output))
+        return fmt::format(
+            "the program's own result '{}' is not finite at element {} for these sizes and inputs: it has no gradient",
+            output, *own);
+    return fmt::format("the gradient by '{}' is not finite at element {}", name, *element);
   }
   return {};
 }

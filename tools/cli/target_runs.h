@@ -26,7 +26,8 @@ struct Errors {
 /// Results of one run of a variant. The in-outs' `d_a` is both incoming and result: `inputs` has it for the first.
 Buffers run_variant(const Problem& problem, Variant variant, const CompileOptions& options);
 
-/// The array whose gradient is not finite, if any, as a sentence.
+/// The array whose gradient is not finite, if any, as a sentence; or the result that is not, where the program itself
+/// computes that.
 std::string not_finite(const Problem& problem, const Buffers& gradient);
 
 /// Runs of the tangent program, one for each direction.

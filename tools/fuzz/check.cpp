@@ -69,6 +69,13 @@ std::int64_t statements_of(const ir::Program& program) {
   return count;
 }
 
+/// Of which there are no derivatives of derivatives.
+bool has_own_gradient(const ir::Program& program) {
+  bool found = false;
+  ir::walk_stmts(program.body, [&](const ir::Stmt& s) { found |= s.kind() == ir::Kind::CustomGradient; });
+  return found;
+}
+
 class Checker {
  public:
   Checker(const Case& c, const CheckOptions& options)
@@ -292,7 +299,7 @@ class Checker {
       stage_ = fmt::format("accumulated gradient{}", label(how.form));
       if (check_accumulated(reference_, how)) tried("check: " + stage_);
     }
-    if (!plan_.at_once || is_late()) return;
+    if (!plan_.at_once || is_late() || has_rule_) return;  // one direction at a time
     const ModeRun how{all[plan_.at_once_form], case_.left_out, case_.seed + 23};
     note_left_out(how.form);
     stage_ = fmt::format("tangents at once{}", label(how.form));
@@ -331,7 +338,7 @@ class Checker {
 
   /// The gradient as a program with a gradient of its own: forward over reverse against reverse over reverse.
   void twice(const Gradient& gradient) {
-    if (!ir::is_empty(gradient.sizing.ir().body)) return;
+    if (!ir::is_empty(gradient.sizing.ir().body) || has_rule_) return;
     if (statements_of(gradient.backward.ir()) > most_statements_twice) return;
     if (!case_.shared.empty()) return;  // a gradient writes what may not share memory with its inputs
     stage_ = "second order: joined";
@@ -364,6 +371,7 @@ class Checker {
   const double cpu_seconds_;
   const std::clock_t start_ = std::clock();
   const Plan plan_;
+  const bool has_rule_ = has_own_gradient(case_.program.ir());
   Reference reference_;
   std::string stage_;
   Outcome outcome_;

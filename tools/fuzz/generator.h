@@ -17,7 +17,7 @@ struct Axes {
   /// Some programs are lowered without some of the passes: none relies on another one, but where it says so.
   bool left_out_passes = true;
   /// What users write beside loops over plain arrays: views, rings, tables, keys that may be none, computed trip
-  /// counts.
+  /// counts, gradients of their own.
   bool users_shapes = true;
 };
 

@@ -5,6 +5,7 @@
 
 #include <loopgrad/error.h>
 
+#include <algorithm>
 #include <set>
 
 namespace loopgrad::fuzz {
@@ -33,6 +34,8 @@ std::vector<Stmt> simpler(const Stmt& s) {
     }
   } else if (const auto* local = s.as<Allocate>()) {
     result.push_back(local->body);
+  } else if (const auto* region = s.as<CustomGradient>()) {
+    result.push_back(region->body);
   } else if (const auto* sum = s.as<Reduce>()) {
     result.push_back(assign(sum->array, sum->indices, sum->value, sum->location));
   }
@@ -60,6 +63,15 @@ std::vector<Expr> simpler(const Expr& e) {
   return result;
 }
 
+/// A rule goes with its region as it is: with another one it may be wrong itself.
+std::set<const StmtNode*> regions_of(const ir::Program& program) {
+  std::set<const StmtNode*> regions;
+  walk_stmts(program.body, [&](const Stmt& s) {
+    if (s.kind() == Kind::CustomGradient) regions.insert(s.get());
+  });
+  return regions;
+}
+
 class Shrinker {
  public:
   Shrinker(Case c, const std::function<bool(const Case&)>& still_fails, int attempts,
@@ -83,6 +95,8 @@ class Shrinker {
 
   bool accept(Case candidate) {
     if (is_over()) return false;
+    const std::set<const StmtNode*> now = regions_of(best_.program.ir()), then = regions_of(candidate.program.ir());
+    if (!std::includes(now.begin(), now.end(), then.begin(), then.end())) return false;
     --attempts_;
     try {
       verify(candidate.program.ir(), "shrink");

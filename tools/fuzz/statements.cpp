@@ -4,7 +4,13 @@
 namespace loopgrad::fuzz {
 
 Writer::Writer(std::uint64_t seed, const Axes& axes)
-    : axes_(axes), seed_(seed), random_(seed), orders_(seed + 0x0f0f0f), later_(seed * 13 + 7), builder_("random") {
+    : axes_(axes),
+      seed_(seed),
+      random_(seed),
+      orders_(seed + 0x0f0f0f),
+      later_(seed * 13 + 7),
+      rules_(seed * 19 + 3),
+      builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
 }
@@ -23,6 +29,10 @@ Case Writer::write() {
     });
     // Drawn apart: the others are the programs that they were before there was this.
     if (axes_.users_shapes && later_.below(100) < 40) scope([&] { later_pattern(); });
+    if (axes_.users_shapes && rules_.below(100) < 10) {
+      traits_.insert("shape: own_rule");
+      scope([&] { own_rule(); });
+    }
     if (chance(10)) update();
   }
   const Sizes sizes = choose_sizes();

@@ -194,6 +194,11 @@ class Writer {
   void by_key();
   void scalar_sums();
 
+  // ---- gradients of one's own (patterns_rules.cpp) ----
+  struct Sloped;
+  static Sloped sloped(int kind, const Value& a, const Value& b);
+  void own_rule();
+
   int some_size();
   ArrayInfo filled_local(const char* stem, std::vector<Extent> extents);
   void sink(const Value& value);
@@ -203,6 +208,7 @@ class Writer {
   tools::Random random_;
   tools::Random orders_;  // of loops
   tools::Random later_;   // whether later_pattern() adds something
+  tools::Random rules_;   // whether own_rule() does
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
   bool mixed_ = false;     // arrays of all float types

@@ -93,18 +93,24 @@ std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program,
   std::vector<ScatterFactor> factors;
   for (std::size_t k = 0; k < loops.size(); ++k) {
     const ir::For& loop = *loops[k];
-    if (const Expr entries = k > 0 ? entries_of(program, loop, *loops[k - 1]) : Expr{}) {
-      factors.back() = {&loop, loops[k - 1], entries};
+    // Rows are looked up from outside of all loops, so that their own bounds may not depend on these.
+    const Loops before(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(k > 0 ? k - 1 : 0));
+    const bool can_be_looked_up = k > 0 && (!factors.back().csr.empty() || !(bounds_mention(*loops[k - 1], before) ||
+                                                                             bounds_mention(*loops[k - 1], around)));
+    if (const Expr entries = can_be_looked_up ? entries_of(program, loop, *loops[k - 1]) : Expr{}) {
+      std::vector<CsrLoops> csr = std::move(factors.back().csr);
+      csr.push_back({loops[k - 1], &loop, entries});
+      factors.back() = {&loop, entries, false, std::move(csr)};
     } else if (bounds_load(loop) || bounds_mention(loop, loops) || bounds_mention(loop, around)) {
       Loops inside = around;
       inside.insert(inside.end(), loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(k));
       const Expr most = most_trips_of(program, loop, inside);
       if (!most) return std::nullopt;
-      factors.push_back({&loop, nullptr, most, true});
+      factors.push_back({&loop, most, true});
     } else {
       const Expr trips = simplify_indices(loop.upper - loop.lower);
       const bool known = is_never_negative(program, trips);
-      factors.push_back({&loop, nullptr, known ? trips : ir::larger(trips, ir::int_const(0))});
+      factors.push_back({&loop, known ? trips : ir::larger(trips, ir::int_const(0))});
     }
   }
   return factors;

@@ -22,13 +22,20 @@ namespace loopgrad::transforms {
 
 using Loops = std::vector<const ir::For*>;
 
+/// The loops over the rows of a CSR structure and over the entries of each.
+struct CsrLoops {
+  const ir::For *rows = nullptr, *entries = nullptr;
+  ir::Expr count;  // a bound of the entry number
+};
+
 /// A loop over instances: one whose bounds the host knows, the rows of a CSR structure with all of their entries, or
-/// one of which a bound of its trips is known.
+/// one of which a bound of its trips is known. Entries may be the rows of another structure (the words of the sentences
+/// of documents): the number of an innermost one tells all the others.
 struct ScatterFactor {
-  const ir::For* loop = nullptr;  // for a CSR structure that over entries
-  const ir::For* rows = nullptr;  // null: no CSR structure
-  ir::Expr extent;                // how often it runs, or at most; for a CSR structure a bound of the entry number
-  bool is_ragged = false;         // there may be fewer trips: those with loop->lower + number < loop->upper
+  const ir::For* loop = nullptr;   // for CSR structures that over the innermost entries
+  ir::Expr extent;                 // how often it runs, or at most; for CSR structures a bound of the entry number
+  bool is_ragged = false;          // there may be fewer trips: those with loop->lower + number < loop->upper
+  std::vector<CsrLoops> csr = {};  // outermost first; empty: no CSR structure
 };
 
 struct Scatter {

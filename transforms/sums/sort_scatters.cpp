@@ -336,7 +336,7 @@ class Sorter {
     while (const auto* cast = key.as<ir::Cast>()) key = cast->a;
     const auto* load = key.as<ir::Load>();
     if (!load || written_.count(load->array) || scatter.factors.size() != 1 || !scatter.is_plain()) return false;
-    if (scatter.factors[0].rows || scatter.factors[0].is_ragged) return false;
+    if (!scatter.factors[0].csr.empty() || scatter.factors[0].is_ragged) return false;
     const ir::For& loop = *scatter.factors[0].loop;
     const bool by_loop = load->indices.size() == 1 && ir::equal(load->indices[0], ir::var(loop.iterator));
     return by_loop && std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {

@@ -32,15 +32,18 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
   end = local("end", {targets}, ScalarType::I32);
   // Of several loops the iterators follow from the number of the instance; entries of a CSR structure need their row.
   is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
-                                                       [](const ScatterFactor& f) { return f.rows != nullptr; });
+                                                       [](const ScatterFactor& f) { return !f.csr.empty(); });
   if (is_numbered_) {
     instance_ = local("instance", {count}, ScalarType::I32);
     return;
   }
   for (const ScatterFactor& factor : s_.factors) {
-    rows_.push_back(factor.rows ? local("row", {factor.extent}, ScalarType::I32) : Array{});
-    if (factor.rows) iterators.push_back(iterator_array(*factor.rows, ScalarType::I32));
-    const bool from_zero = factor.rows || ir::as_int(factor.loop->lower) == 0;
+    rows_.emplace_back();
+    for (std::size_t level = 0; level < factor.csr.size(); ++level) {
+      rows_.back().push_back(local("row", {entries_of(factor, level)}, ScalarType::I32));
+      iterators.push_back(iterator_array(*factor.csr[level].rows, ScalarType::I32));
+    }
+    const bool from_zero = !factor.csr.empty() || ir::as_int(factor.loop->lower) == 0;
     iterators.push_back(iterator_array(*factor.loop, from_zero ? ScalarType::I32 : ScalarType::I64));
   }
 }
@@ -48,8 +51,9 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
 Stmt SortedIterations::code() const {
   if (is_in_order_) return ir::block({words(), in_order(number(0))});
   // Entries that no row has get a key behind all targets.
-  const bool some_miss = !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
-                                                       [](const ScatterFactor& f) { return f.rows || f.is_ragged; });
+  const bool some_miss =
+      !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
+                                    [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
   const Expr key_end = some_miss ? targets + number(1) : targets;
   return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
                                            [&](const Expr& side) { return in_order(side); })});
@@ -59,9 +63,9 @@ Stmt SortedIterations::code() const {
 Expr SortedIterations::fits() const {
   Expr result = ir::binary(BinaryOp::And, less(count, number(most_sorted)), less(targets, number(most_key_end)));
   for (const ScatterFactor& factor : s_.factors)
-    if (factor.rows)
-      result =
-          ir::binary(BinaryOp::And, result, less(ir::cast(ScalarType::I64, factor.rows->upper), number(most_sorted)));
+    for (std::size_t level = 0; level < factor.csr.size(); ++level)
+      result = ir::binary(BinaryOp::And, result,
+                          less(ir::cast(ScalarType::I64, end_of_rows(factor, level)), number(most_sorted)));
   return result;
 }
 
@@ -69,7 +73,7 @@ std::vector<Array> SortedIterations::arrays() const {
   std::vector<Array> result = {words_, key, begin, end};
   if (is_numbered_) result.push_back(instance_);
   result.insert(result.end(), iterators.begin(), iterators.end());
-  std::copy_if(rows_.begin(), rows_.end(), std::back_inserter(result), [](const Array& row) { return row != nullptr; });
+  for (const std::vector<Array>& levels : rows_) result.insert(result.end(), levels.begin(), levels.end());
   return result;
 }
 
@@ -120,14 +124,17 @@ Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body&
   ir::Substitution known;
   for (std::size_t k = 0; k < n; ++k) {
     const ScatterFactor& factor = s_.factors[k];
-    if (factor.rows) {
-      values.push_back(keep(factor.rows->iterator.name, at(rows_[k], offsets[k])));
-      known[factor.rows->iterator] = values.back();
+    if (factor.csr.empty()) {
+      const Expr lower = ir::substitute(factor.loop->lower, known);
+      values.push_back(ir::as_int(lower) == 0 ? offsets[k] : keep(factor.loop->iterator.name, lower + offsets[k]));
+    } else {
+      std::vector<Expr> levels = {offsets[k]};  // from the innermost entry outwards
+      for (std::size_t level = factor.csr.size(); level-- > 0;)
+        levels.push_back(keep(factor.csr[level].rows->iterator.name, at(rows_[k][level], levels.back())));
+      for (std::size_t level = 0; level < factor.csr.size(); ++level)
+        known[factor.csr[level].rows->iterator] = levels[factor.csr.size() - level];
+      values.insert(values.end(), levels.rbegin(), levels.rend());
     }
-    const bool is_offset = factor.rows || ir::as_int(factor.loop->lower) == 0;
-    values.push_back(is_offset
-                         ? offsets[k]
-                         : keep(factor.loop->iterator.name, ir::substitute(factor.loop->lower, known) + offsets[k]));
     known[factor.loop->iterator] = values.back();
   }
   std::vector<Stmt> all;
@@ -142,35 +149,50 @@ Array SortedIterations::iterator_array(const ir::For& loop, ScalarType type) con
   return local(loop.iterator.name + "_of", {count}, type);
 }
 
+/// How many entries of this structure are looked up: of one that has the rows of another, also one behind all.
+Expr SortedIterations::entries_of(const ScatterFactor& factor, std::size_t level) {
+  const Expr& count = factor.csr[level].count;
+  return level + 1 < factor.csr.size() ? count + number(1) : count;
+}
+
+/// Its rows are below this number.
+Expr SortedIterations::end_of_rows(const ScatterFactor& factor, std::size_t level) {
+  return level > 0 ? factor.csr[level - 1].count : factor.csr[0].rows->upper;
+}
+
 /// row[entry] = the row that has it, or that behind all rows for entries that none has; then `and_then`.
-Stmt SortedIterations::rows_of(const ScatterFactor& factor, const Array& row, const Stmt& and_then) const {
+Stmt SortedIterations::rows_of(const ScatterFactor& factor, std::size_t level, const Array& row,
+                               const Stmt& and_then) const {
+  const CsrLoops& csr = factor.csr[level];
   const auto bound = [&](const Expr& e, const Expr& v) {
-    const Expr at = ir::substitute(e, {{factor.rows->iterator, ir::cast(ScalarType::I64, v)}});
+    const Expr at = ir::substitute(e, {{csr.rows->iterator, ir::cast(ScalarType::I64, v)}});
     return ir::cast(ScalarType::I64, at);
   };
   const auto small = [](const Expr& e) { return ir::cast(ScalarType::I32, e); };
   const ir::Symbol steps = ir::make_symbol("steps");
-  const Expr e = ir::var(factor.loop->iterator), behind = factor.rows->upper;
-  const auto ends_before = [&](const Expr& v) { return ir::binary(BinaryOp::Le, bound(factor.loop->upper, v), e); };
-  const Stmt found = bisect(small(factor.rows->lower), small(behind), ir::var(steps), ends_before, [&](const Expr& v) {
+  const Expr e = ir::var(csr.entries->iterator), behind = end_of_rows(factor, level),
+             first = level > 0 ? number(0) : csr.rows->lower;
+  const auto ends_before = [&](const Expr& v) { return ir::binary(BinaryOp::Le, bound(csr.entries->upper, v), e); };
+  const Stmt found = bisect(small(first), small(behind), ir::var(steps), ends_before, [&](const Expr& v) {
     // What comes before the first row is found in it.
-    const Expr begun = ir::binary(BinaryOp::Le, bound(factor.loop->lower, v), e);
+    const Expr begun = ir::binary(BinaryOp::Le, bound(csr.entries->lower, v), e);
     const Stmt none = put(row, e, behind);
     return ir::if_then(less(ir::cast(ScalarType::I64, v), behind), ir::if_then(begun, put(row, e, v), none), none);
   });
-  const Stmt all = ir::for_loop(factor.loop->iterator, number(0), factor.extent, ir::block({found, and_then}),
-                                LoopMode::Parallel, where_);
-  return let(steps, bits_of(behind - factor.rows->lower, most_bisections), all);
+  const Stmt all = ir::for_loop(csr.entries->iterator, number(0), entries_of(factor, level),
+                                ir::block({found, and_then}), LoopMode::Parallel, where_);
+  return let(steps, bits_of(behind - first, most_bisections), all);
 }
 
 /// words[0, number of the instance]; instances that do not exist get a target behind all.
 Stmt SortedIterations::words() const {
   // The only loop of a nest has both the row and the word.
-  if (s_.factors.size() == 1 && s_.factors[0].rows)
-    return ir::with_fresh_names(rows_of(s_.factors[0], rows_[0], word_of(ir::var(s_.factors[0].loop->iterator))));
+  if (s_.factors.size() == 1 && s_.factors[0].csr.size() == 1)
+    return ir::with_fresh_names(rows_of(s_.factors[0], 0, rows_[0][0], word_of(ir::var(s_.factors[0].loop->iterator))));
   std::vector<Stmt> all;
-  for (std::size_t k = 0; k < s_.factors.size(); ++k)
-    if (s_.factors[k].rows) all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], rows_[k], ir::block({}))));
+  for (std::size_t k = 0; k < rows_.size(); ++k)
+    for (std::size_t level = 0; level < rows_[k].size(); ++level)
+      all.push_back(ir::with_fresh_names(rows_of(s_.factors[k], level, rows_[k][level], ir::block({}))));
   // One loop, whatever the loops of the nest, so that neighbouring threads write neighbouring words.
   all.push_back(parallel("place", count, [&](const Expr& place) { return word_of(place); }));
   return ir::block(std::move(all));
@@ -186,8 +208,8 @@ Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& value
   Expr exists;
   for (std::size_t k = 0; k < s_.factors.size(); ++k) {
     const ScatterFactor& factor = s_.factors[k];
-    if (!factor.rows && !factor.is_ragged) continue;
-    const ir::For& loop = factor.rows ? *factor.rows : *factor.loop;
+    if (factor.csr.empty() && !factor.is_ragged) continue;
+    const ir::For& loop = factor.csr.empty() ? *factor.loop : *factor.csr[0].rows;
     const Expr own = less(known.at(loop.iterator), ir::substitute(loop.upper, known));
     exists = exists ? ir::binary(BinaryOp::And, exists, own) : own;
   }

@@ -44,7 +44,10 @@ class SortedIterations : OrderBuilder {
  private:
   ir::Stmt with_instance(const ir::Expr& number_of_instance, const Body& body) const;
   ir::Array iterator_array(const ir::For& loop, ScalarType type) const;
-  ir::Stmt rows_of(const ScatterFactor& factor, const ir::Array& row, const ir::Stmt& and_then) const;
+  static ir::Expr entries_of(const ScatterFactor& factor, std::size_t level);
+  static ir::Expr end_of_rows(const ScatterFactor& factor, std::size_t level);
+  ir::Stmt rows_of(const ScatterFactor& factor, std::size_t level, const ir::Array& row,
+                   const ir::Stmt& and_then) const;
   ir::Stmt words() const;
   ir::Stmt word_of(const ir::Expr& place) const;
   ir::Stmt word_of(const ir::Expr& place, const std::vector<ir::Expr>& values) const;
@@ -62,9 +65,9 @@ class SortedIterations : OrderBuilder {
  private:
   const SortShares shares_;
   bool is_numbered_ = false;
-  ir::Array instance_;           // their numbers, sorted; in place of iterators where these follow from them
-  ir::Array words_;              // of each instance, its target and its number
-  std::vector<ir::Array> rows_;  // of each entry of a CSR structure, by factor; null for other factors
+  ir::Array instance_;  // their numbers, sorted; in place of iterators where these follow from them
+  ir::Array words_;     // of each instance, its target and its number
+  std::vector<std::vector<ir::Array>> rows_;  // of each entry of a CSR structure, by factor and structure
 };
 
 }  // namespace loopgrad::transforms

@@ -52,8 +52,6 @@ struct Gradient {
   std::int64_t max_tape_bytes = 0;  // as asked for; then `sizing` also computes the size `needed_tape_bytes`
   /// Where loops may run in segments, whose lengths are found last: `forward` without these and without a tape.
   std::optional<Program> without_tape = {};
-  /// Where the program has a custom gradient, the first one: there are no derivatives of this gradient.
-  std::optional<SourceLocation> custom = {};
   /// The accesses to the caller's arrays that are checked before a run.
   const Program& verified() const { return without_tape ? *without_tape : forward; }
 };

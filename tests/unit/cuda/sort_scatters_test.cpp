@@ -84,6 +84,47 @@ TEST(SortScatters, RowsOfAGraphAreFoundForItsEntries) {
                             {{"V", 3}, {"E", 0}, {"m", 2}}});
 }
 
+TEST(SortScatters, RowsOfRowsAreFoundFromTheInside) {
+  for (const int first : {0, 1}) {
+    ProgramBuilder p("documents");
+    auto docs = p.size("docs"), sentences = p.size("sentences"), tokens = p.size("tokens"), m = p.size("m");
+    auto of_doc = p.input<std::int32_t>("of_doc", {docs + 1});
+    auto of_sentence = p.input<std::int32_t>("of_sentence", {sentences + 1});
+    auto word = p.input<std::int32_t>("word", {tokens});
+    p.csr(of_doc, sentences);
+    p.csr(of_sentence, tokens);
+    p.in_range(word, 0, m);
+    auto a = p.input<double>("a", {docs, 2}), b = p.input<double>("b", {sentences}), c = p.input<double>("c", {tokens});
+    auto t = p.inout<double>("t", {m, 2});
+    for (auto k : p.loop("k", first, docs))
+      for (auto s : p.loop("s", of_doc(k), of_doc(k + 1)))
+        for (auto w : p.loop("w", of_sentence(s), of_sentence(s + 1)))
+          for (auto j : p.loop("j", 0, 2)) t(word(w), j) += a(k, j) * b(s) + c(w);
+    expect_sorted(p.build(), {{{"docs", 3}, {"sentences", 5}, {"tokens", 40}, {"m", 4}},
+                              {{"docs", 7}, {"sentences", 4}, {"tokens", 20}, {"m", 9}},
+                              {{"docs", 2}, {"sentences", 3}, {"tokens", 0}, {"m", 2}},
+                              {{"docs", 1}, {"sentences", 0}, {"tokens", 0}, {"m", 1}}});
+  }
+}
+
+/// Which rows there are is up to a loop around them: they are not looked up.
+TEST(SortScatters, RowsThatALoopChoosesStayInOrder) {
+  ProgramBuilder p("chosen_rows");
+  auto n = p.size("n"), e = p.size("E"), m = p.size("m");
+  auto ptr = p.input<std::int32_t>("ptr", {n + 1}), idx = p.input<std::int32_t>("idx", {e});
+  p.csr(ptr, e);
+  p.in_range(idx, 0, m);
+  auto a = p.input<double>("a", {n}), w = p.input<double>("w", {e});
+  auto t = p.inout<double>("t", {m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto s : p.loop("s", 0, i))
+      for (auto k : p.loop("k", ptr(s), ptr(s + 1))) t(idx(k)) += a(i) * w(k);
+  const Program program = p.build();
+  for (const auto pass : {sorted, mapped, mapped_by_default})
+    for (const Sizes& sizes : {Sizes{{"n", 5}, {"E", 20}, {"m", 4}}, Sizes{{"n", 1}, {"E", 3}, {"m", 2}}})
+      expect_same_results(passed_for_gpu(program, pass), sizes);
+}
+
 TEST(SortScatters, SomeRowsOfAGraphLeaveEntriesOut) {
   ProgramBuilder p("some_rows");
   auto v = p.size("V"), e = p.size("E"), steps = p.size("T");

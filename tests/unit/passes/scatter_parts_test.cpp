@@ -46,6 +46,32 @@ const char* const graph = R"(
 
 // ---- scatters ----
 
+/// Words of sentences of documents: the number of a word tells the others.
+TEST(Scatters, KnowRowsOfRows) {
+  const Program program = program_of(R"(
+    program p(docs, sentences, words, m)
+      input  i32 of_doc[docs + 1]
+      input  i32 of_sentence[sentences + 1]
+      input  i32 word[words]
+      input  f32 d_y[docs]
+      inout  f32 d_x[m]
+      fact   of_doc csr pointer of sentences
+      fact   of_sentence csr pointer of words
+      fact   word in 0..m
+  )",
+                                     R"(
+    for k in 0..docs:
+      for s in of_doc[k]..of_doc[k + 1]:
+        for w in of_sentence[s]..of_sentence[s + 1]:
+          d_x[word[w]] += (segments) d_y[k]
+  )");
+  const auto scatter = scatter_in(program, program.body);
+  ASSERT_TRUE(scatter);
+  ASSERT_EQ(scatter->factors.size(), 1u);
+  EXPECT_EQ(scatter->factors[0].csr.size(), 2u);
+  EXPECT_EQ(ir::print(scatter->iterations()), "words");
+}
+
 TEST(Scatters, AreStreamsOfInstancesWithAKey) {
   const Program program = program_of(graph, R"(
     for v in 0..n:
@@ -57,7 +83,7 @@ TEST(Scatters, AreStreamsOfInstancesWithAKey) {
   ASSERT_TRUE(scatter);
   ASSERT_EQ(scatter->factors.size(), 1u);
   EXPECT_EQ(scatter->factors[0].loop->iterator.name, "e");
-  EXPECT_EQ(scatter->factors[0].rows->iterator.name, "v");
+  EXPECT_EQ(scatter->factors[0].csr.at(0).rows->iterator.name, "v");
   ASSERT_EQ(scatter->inner.size(), 1u);
   EXPECT_EQ(scatter->inner[0]->iterator.name, "k");
   EXPECT_EQ(scatter->dims, std::vector<std::size_t>{0});

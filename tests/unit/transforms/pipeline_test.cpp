@@ -73,6 +73,28 @@ TEST_P(Pipeline, RowsThatAreRequiredStay) {
   EXPECT_EQ(grid, machine().is_gpu()) << ir::print(after.body);
 }
 
+/// No pass and no emitter knows a region with a gradient of its own.
+TEST_P(Pipeline, RegionsBecomeTheirBodies) {
+  ProgramBuilder p("region");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n}), y = p.output<float>("y", {n});
+  p.custom_gradient({y}, {x},
+                    {.forward =
+                         [&] {
+                           for (auto i : p.loop("i", 0, n)) y(i) = 2.0f * x(i);
+                         },
+                     .adjoint =
+                         [&](const Derivatives& d) {
+                           for (auto i : p.loop("i", 0, n)) d(x)(i) += 2.0f * d(y)(i);
+                         }});
+  const Program program = p.build();
+  LowerOptions nothing = options();
+  for (const Pass& pass : passes(nothing)) nothing.skip.insert(pass.name);
+  Report report;
+  ir::walk_stmts(lower_for(program.ir(), nothing, report).program.body,
+                 [](const ir::Stmt& s) { EXPECT_NE(s.kind(), ir::Kind::CustomGradient); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Machines, Pipeline, testing::Values("cpu", "gpu"),
                          [](const auto& tested) { return tested.param; });
 

@@ -37,7 +37,8 @@ struct Gradcheck {
   double taylor_rate = 0;
   std::vector<GradcheckFinding> findings;  // empty when the gradient is right
   std::vector<GradcheckFinding> kinks;     // directions along which differences lie over a kink or a jump
-  int stopped = 0;  // directions along which differences see through stop_gradient: there forward mode decides
+  int stopped = 0;         // directions along which differences see through `stopped_by`: there forward mode decides
+  std::string stopped_by;  // stop_gradient, and the tangent of a custom gradient: what the program has of these
   bool ok() const { return findings.empty(); }
   std::string str() const;
 };
