@@ -66,9 +66,11 @@ bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<
   return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
 }
 
-// In the order of the program, block by block.
+// In the order of the program, block by block. Blocks for which there is no iteration do nothing. (On a GPU, where
+// there are no more blocks than iterations, plans have been measured as they are without that.)
 SumCosts::Work SumCosts::work_of_blocks(const Stmt& sum, double blocks) {
   const std::vector<Loop> written = loops_around(sum);
+  if (!machine_.is_gpu()) blocks = std::max(1.0, std::min(blocks, written[0].trips));
   std::vector<Loop> order = written;
   order[0].trips = std::max(1.0, order[0].trips / blocks);
   Work work = work_of(sum, written, order, true);
@@ -201,6 +203,22 @@ PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
     result.operations += work.operations;
     result.bytes += work.bytes;
     result.microseconds += microseconds(work.nanoseconds, 1, machine_);
+  }
+  // The other statements of the nest stay in order, too.
+  const double rest = rest_nanoseconds(sums);
+  result.microseconds += microseconds(rest, 1, machine_) - microseconds(rest, loops_around(sums[0])[0].trips, machine_);
+  return result;
+}
+
+PlanCandidate SumCosts::as_written(const std::vector<Stmt>& sums) {
+  PlanCandidate result{Strategy::Serial};
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, false);
+    result.parallel = written[0].trips;
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_);
   }
   return result;
 }

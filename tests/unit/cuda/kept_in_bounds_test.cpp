@@ -114,5 +114,28 @@ TEST(KeptInBounds, EqualIndicesOfAStatementAreLookedAtOnce) {
   EXPECT_EQ(count_of(text, "max(min("), 5) << text;  // every index is brought into range
 }
 
+TEST(KeptInBounds, AnIndexIsLookedAtAgainWhereItMayBeAnother) {
+  ProgramBuilder p("walks");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {m}), z = p.input<float>("z", {m});
+  auto y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto c = p.scalar<std::int64_t>("c");
+    c = cast<std::int64_t>(y(i));
+    y(i) = x(c);                                                                          // looked at
+    y(i) += z(c);                                                                         // the same index and extent
+    p.when(y(i) > 1.0f, [&] { y(i) += x(c + 1); }).otherwise([&] { y(i) += z(c + 1); });  // in each branch
+    y(i) += x(c + 1);                                                                     // neither need have run
+    for (auto k : p.loop("k", 0, 3)) {
+      y(i) += x(c) * cast<float>(k);  // another one from the second trip on
+      c += 1;
+    }
+    y(i) += z(c);
+  }
+  Record record;
+  const std::string text = ir::print(bound_accesses(p.build().ir(), true, record).body);
+  EXPECT_EQ(record.sites.size(), 6u) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -141,10 +141,85 @@ TEST(SumPlan, TheMappingIsToldOfSegmentsOnce) {
   for (const SumDecision& d : l.report.sums) EXPECT_FALSE(d.sum.starts_with("t_part[")) << "no sum of the user's";
 }
 
+/// A sum in every step of a loop that data keep in order: a node adds to one that comes later.
+Program links(bool triangle = false) {
+  ProgramBuilder p("links");
+  auto n = p.size("n"), h = p.size("h");
+  auto to = p.input<std::int32_t>("to", {n});
+  p.in_range(to, 0, n);
+  auto x = p.inout<double>("x", {n, h}), y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<double>("s", 0.0);
+    for (auto j : p.loop("j", triangle ? min(Value(i), h) : Value(0), h)) s += x(i, j);
+    y(i) = s;
+    x(to(i), 0) += s;
+  }
+  return p.build();
+}
+
+TEST(SumPlan, AShortSumInEveryStepIsAddedUpInOrder) {
+  const auto plan = [](const Machine& machine, const Program& program, const Sizes& sizes, const char* sum) {
+    return decision(planned_for(machine, program, sizes), sum).plan;
+  };
+  const SumDecision few = decision(planned_for(cpu_machine(), links(), {{"n", 1000}, {"h", 16}}), "s");
+  EXPECT_EQ(few.plan, "serial");
+  EXPECT_NE(few.reason.find("in every step"), std::string::npos) << few.reason;
+  EXPECT_EQ(plan(cpu_machine(), links(), {{"n", 1000}, {"h", 1 << 20}}, "s"), "tree");
+  EXPECT_EQ(plan(cpu_machine(), links(true), {{"n", 1000}, {"h", 1000}}, "s"), "tree");  // no estimate knows i
+  EXPECT_EQ(plan(cpu_machine(), links(), {}, "s"), "tree");                              // nobody knows how many
+  EXPECT_EQ(plan(cpu_machine(), total(), {{"n", 100}}, "s"), "tree");                    // once
+  EXPECT_EQ(plan(gpu_machine(), links(), {{"n", 10}, {"h", 100}}, "s"), "tree");         // one thread of it is slow
+}
+
+/// Images whose pixels go to places that their values choose, by way of locals: images are parallel as they stand.
+Program warped() {
+  ProgramBuilder p("warped");
+  auto b = p.size("b"), n = p.size("n");
+  auto x = p.input<float>("x", {b, n});
+  auto t = p.inout<float>("t", {b, n});
+  for (auto [k, i] : p.loop({"k", b}, {"i", n})) {
+    auto place = p.let("place", x(k, i) * cast<float>(n));
+    auto at = p.let("at", min(max(cast<std::int64_t>(place), 0), n - 1));
+    auto weight = p.let("weight", place - cast<float>(at));
+    t(k, at) += 1.0f - weight;
+    t(k, (at + 1) % n) += weight;
+  }
+  return p.build();
+}
+
+TEST(SumPlan, WhatIsParallelAsItStandsKeepsNoLocalsForItsSums) {
+  for (const Sizes& sizes : {Sizes{{"b", 64}, {"n", 100000}}, Sizes{}}) {
+    const LoweredProgram l = planned_for(cpu_machine(), warped(), sizes);
+    EXPECT_EQ(l.text.find("weight_all"), std::string::npos) << l.text;
+    EXPECT_EQ(l.text.find("at_all"), std::string::npos) << l.text;
+    EXPECT_EQ(outer_parallel_loops(l.after.body), std::vector<std::string>{"k"});
+  }
+}
+
 TEST(SumPlan, AtomicSumsAreNoChoiceInOtherVariants) {
   const SumDecision d = decision(planned_for(cpu_machine(), total(), {{"n", 1 << 20}}), "s");
   EXPECT_FALSE(candidate(d, "atomic").possible);
   EXPECT_NE(candidate(d, "atomic").note.find("variant"), std::string::npos);
+}
+
+/// Few wave vectors, each with a loop over many atoms: in the order of the outermost loop there would be few blocks.
+TEST(SumPlan, ASumOfOneElementLeavesANestThatIsParallelWithoutIt) {
+  ProgramBuilder p("energy");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<double>("x", {n});
+  auto total = p.inout<double>("total", {});
+  auto own = p.output<double>("own", {k, k});
+  for (auto [a, b] : p.loop({"a", k}, {"b", k})) {
+    auto re = p.scalar<double>("re", 0);
+    for (auto i : p.loop("i", n)) re += cos(cast<double>(a + 2 * b) * x(i));
+    own(a, b) = re;
+    total() += re * re;
+  }
+  const Program program = p.build();
+  const LoweredProgram l = planned_for(gpu_machine(), program, {{"n", 5000}, {"k", 9}});
+  EXPECT_EQ(decision(l, "total").plan, "split") << l.text;
+  EXPECT_NE(l.text.find("parallel for b in"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 13}, {"k", 3}});
 }
 
 }  // namespace
