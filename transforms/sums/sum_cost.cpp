@@ -108,6 +108,24 @@ PlanCandidate SumCosts::split(const std::vector<Stmt>& sums, const Separators& s
   return result;
 }
 
+/// How many iterations of the nest could run at once if it had not these sums: all loops around them that would be
+/// shared out, and the threads of a block for the terms of a sum in each.
+double SumCosts::rest_alone(const std::vector<Stmt>& sums) {
+  const std::vector<Loop> around = loops_around(sums[0]);
+  double parallel = around[0].trips, terms = 1;
+  for (const Loop& loop : around)
+    if (loop.is_shared_out) parallel *= loop.trips;
+  const StmtSet own = set_of(sums);
+  for (const Stmt& leaf : leaves_) {
+    if (own.count(leaf.get()) || leaf.kind() != ir::Kind::Reduce) continue;
+    const std::vector<Loop> loops = loops_around(leaf);
+    double own_terms = 1;
+    for (std::size_t k = around.size(); k < loops.size(); ++k) own_terms *= loops[k].trips;
+    terms = std::max(terms, own_terms);
+  }
+  return parallel * std::clamp(terms, 1.0, machine_.block_threads);
+}
+
 PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   double elements = elements_of(sums[0]);
   bool small = is_small(sums[0]);
@@ -133,7 +151,7 @@ PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   // The other statements of the nest have to make do with the blocks, too.
   const double rest = rest_nanoseconds(sums);
   result.microseconds +=
-      std::max(0.0, microseconds(rest, result.parallel, machine_) - microseconds(rest, root * shared, machine_));
+      std::max(0.0, microseconds(rest, result.parallel, machine_) - microseconds(rest, rest_alone(sums), machine_));
   return result;
 }
 

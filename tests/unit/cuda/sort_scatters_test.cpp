@@ -419,14 +419,16 @@ TEST(SortScatters, ElementsWithoutAValueGetNone) {
   auto owner = p.input<std::int32_t>("owner", {faces});
   p.in_range(owner, 0, cells);
   auto u = p.inout<double>("u", {faces});
-  auto r = p.local<double>("r", {cells});
+  auto r = p.local<double>("r", {cells, 1});
   for (auto f : p.loop("f", 0, faces)) {
     u(f) = u(f) * 2.0;
-    p.when(u(f) > 1.0, [&] { r(owner(f)) = 0.0; });
+    p.when(u(f) > 1.0, [&] { r(owner(f), 0) = 0.0; });
   }
-  for (auto f : p.loop("f", 0, faces)) p.when(u(f) > 1.0, [&] { r(owner(f)) += u(f); });
-  for (auto f : p.loop("f", 0, faces)) p.when(u(f) > 1.0, [&] { u(f) = r(owner(f)); });
-  expect_sorted(p.build(), {{{"cells", 9}, {"faces", 40}}});
+  for (auto f : p.loop("f", 0, faces)) p.when(u(f) > 1.0, [&] { r(owner(f), 0) += u(f); });
+  for (auto f : p.loop("f", 0, faces)) p.when(u(f) > 1.0, [&] { u(f) = r(owner(f), 0); });
+  const LoweredProgram result = passed_for_gpu(p.build(), sorted);
+  EXPECT_NE(result.text.find("local i64 words["), std::string::npos) << result.text;
+  expect_same_results(result, {{"cells", 9}, {"faces", 40}});
 }
 
 /// An iterator that follows from the number of an instance is computed once for all that reads it.
