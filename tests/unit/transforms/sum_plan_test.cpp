@@ -141,6 +141,36 @@ TEST(SumPlan, TheMappingIsToldOfSegmentsOnce) {
   for (const SumDecision& d : l.report.sums) EXPECT_FALSE(d.sum.starts_with("t_part[")) << "no sum of the user's";
 }
 
+/// A sum in every step of a loop that data keep in order: a node adds to one that comes later.
+Program links(bool triangle = false) {
+  ProgramBuilder p("links");
+  auto n = p.size("n"), h = p.size("h");
+  auto to = p.input<std::int32_t>("to", {n});
+  p.in_range(to, 0, n);
+  auto x = p.inout<double>("x", {n, h}), y = p.inout<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<double>("s", 0.0);
+    for (auto j : p.loop("j", triangle ? min(Value(i), h) : Value(0), h)) s += x(i, j);
+    y(i) = s;
+    x(to(i), 0) += s;
+  }
+  return p.build();
+}
+
+TEST(SumPlan, AShortSumInEveryStepIsAddedUpInOrder) {
+  const auto plan = [](const Machine& machine, const Program& program, const Sizes& sizes, const char* sum) {
+    return decision(planned_for(machine, program, sizes), sum).plan;
+  };
+  const SumDecision few = decision(planned_for(cpu_machine(), links(), {{"n", 1000}, {"h", 16}}), "s");
+  EXPECT_EQ(few.plan, "serial");
+  EXPECT_NE(few.reason.find("in every step"), std::string::npos) << few.reason;
+  EXPECT_EQ(plan(cpu_machine(), links(), {{"n", 1000}, {"h", 1 << 20}}, "s"), "tree");
+  EXPECT_EQ(plan(cpu_machine(), links(true), {{"n", 1000}, {"h", 1000}}, "s"), "tree");  // no estimate knows i
+  EXPECT_EQ(plan(cpu_machine(), links(), {}, "s"), "tree");                              // nobody knows how many
+  EXPECT_EQ(plan(cpu_machine(), total(), {{"n", 100}}, "s"), "tree");                    // once
+  EXPECT_EQ(plan(gpu_machine(), links(), {{"n", 10}, {"h", 100}}, "s"), "tree");         // one thread of it is slow
+}
+
 TEST(SumPlan, AtomicSumsAreNoChoiceInOtherVariants) {
   const SumDecision d = decision(planned_for(cpu_machine(), total(), {{"n", 1 << 20}}), "s");
   EXPECT_FALSE(candidate(d, "atomic").possible);

@@ -3,7 +3,10 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/sums/strategies.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -14,20 +17,64 @@ std::optional<std::string> not_repeatable(SumNest&, const SumGroup&, std::vector
 }
 std::optional<std::string> last_resort(SumNest&, const SumGroup&, std::vector<ir::Array>&) { return std::nullopt; }
 
-constexpr double most_terms_in_order = 64;  // which one thread has added up sooner than several have met
+constexpr double most_terms_in_order = 64;
+constexpr double times_faster = 2;  // than partial results, by estimate
 
-/// A loop of a few iterations, a fixed number, in every step of another one, say.
-std::optional<std::string> few_terms(const SumNest& nest, const SumGroup&, Strategy suggested) {
-  if (suggested != Strategy::Partials) return std::nullopt;
+/// A loop of a few iterations, a fixed number.
+bool has_few_terms(const ir::Stmt& nest) {
   double terms = 1;
-  ir::walk_stmts(nest.now.nest, [&](const ir::Stmt& s) {
+  ir::walk_stmts(nest, [&](const ir::Stmt& s) {
     if (s.kind() == ir::Kind::While) terms = most_terms_in_order + 1;
     const auto* loop = s.as<ir::For>();
     if (!loop) return;
     const auto trips = ir::as_int(simplify_indices(loop->upper - loop->lower));
     terms *= trips ? static_cast<double>(std::max<std::int64_t>(*trips, 1)) : most_terms_in_order + 1;
   });
-  return terms <= most_terms_in_order ? std::optional(std::string("so few terms are added up in order")) : std::nullopt;
+  return terms <= most_terms_in_order;
+}
+
+/// Whether the nest is in a loop, all of whose iterations meet it: those that are looked at below a loop have one
+/// around them that runs in order.
+bool runs_again(const SumNest& nest) {
+  bool found = false;
+  ir::walk_stmts(nest.original.body, [&](const ir::Stmt& s) {
+    const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+    if (!is_loop || found || s.same_as(nest.original_nest)) return;
+    ir::walk_stmts(s, [&](const ir::Stmt& inner) { found = found || inner.same_as(nest.original_nest); });
+  });
+  return found;
+}
+
+/// Whether loops around the nest decide how long its loops are: of these no estimate knows where they stand.
+bool varies_around(const SumNest& nest) {
+  std::set<ir::Symbol> known(nest.original.sizes.begin(), nest.original.sizes.end());
+  bool varies = false;
+  ir::walk_stmts(nest.original_nest, [&](const ir::Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    if (!loop) return;
+    for (const ir::Expr& bound : {loop->lower, loop->upper}) {
+      ir::walk(bound, [&](const ir::Expr& e) {
+        const auto* v = e.as<ir::Var>();
+        varies = varies || (v && !known.count(v->symbol));
+      });
+    }
+    known.insert(loop->iterator);
+  });
+  return varies;
+}
+
+/// One thread has added up sooner than several have met: a loop of a few iterations, or of so many as have been stated,
+/// in every step of another one. Where data decide how many, the run does (tree_sums.h).
+std::optional<std::string> few_terms(const SumNest& nest, const SumGroup& group, Strategy suggested) {
+  if (suggested != Strategy::Partials) return std::nullopt;
+  if (has_few_terms(nest.now.nest)) return "so few terms are added up in order";
+  const ir::For& loop = *nest.original_nest.as<ir::For>();
+  if (nest.machine().is_gpu() || group.plan.assumed || ir::has_load(loop.upper - loop.lower)) return std::nullopt;
+  const double in_order = group.plan.candidate(Strategy::Serial)->microseconds;
+  const double by_blocks = group.plan.candidate(Strategy::Partials)->microseconds;
+  if (in_order * times_faster > by_blocks || varies_around(nest) || !runs_again(nest)) return std::nullopt;
+  return fmt::format("in order estimated {:.3g} us against {:.3g} us of partial results, in every step of a loop",
+                     in_order, by_blocks);
 }
 
 PlanCandidate atomic_cost(SumCosts& costs, const SumGroup& group) { return costs.atomic(group.sums); }
