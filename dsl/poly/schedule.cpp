@@ -28,6 +28,12 @@ isl::map schedule_of(const Model& model, const Statement& s, const std::vector<E
   return checked(*model.context, map).intersect_domain(s.domain);
 }
 
+// The time as further arguments of each instance: isl then says it by the loops that it makes.
+isl::map with_time_as_arguments(const Context& context, const isl::map& schedule, const std::string& name) {
+  isl_map* map = isl_map_flatten_domain(isl_map_range_map(schedule.copy()));
+  return checked(context, isl_map_set_tuple_name(map, isl_dim_in, name.c_str()));
+}
+
 // isl makes existentials on its way that it cannot express, and then fails at its own sets; that is as if it took too
 // long, for which whoever asks has another way.
 isl::ast_node generated(const isl::ast_build& build, const isl::union_map& schedule) {
@@ -44,19 +50,25 @@ Stmt code_in_order(const Model& model, const std::vector<TimedStatement>& statem
                    const std::vector<std::string>& names) {
   return guarded(*model.context, [&] {
     isl::union_map schedule = isl::union_map::empty(model.context->isl());
-    std::map<std::string, std::pair<const Statement*, Stmt>> bodies;
+    std::map<std::string, std::pair<std::vector<ir::Symbol>, Stmt>> bodies;  // with what their arguments are
     std::int64_t position = 0;
     for (const TimedStatement& timed : statements) {
       const Statement& s = model.statements[static_cast<std::size_t>(timed.statement)];
       std::vector<Expr> time = timed.time;
       if (statements.size() > 1) time.push_back(ir::int_const(position++));
-      schedule = schedule.unite(isl::union_map(schedule_of(model, s, time)));
-      bodies[s.name] = {&s, timed.body};
+      isl::map own = schedule_of(model, s, time);
+      std::vector<ir::Symbol> parameters = s.iterators;
+      if (!timed.own.empty()) {
+        own = with_time_as_arguments(*model.context, own, s.name);
+        parameters.insert(parameters.end(), timed.own.begin(), timed.own.end());
+      }
+      schedule = schedule.unite(isl::union_map(own));
+      bodies[s.name] = {std::move(parameters), timed.body};
     }
     auto user = [&](const std::string& name, const std::vector<Expr>& arguments) {
-      const auto& [statement, body] = bodies.at(name);
+      const auto& [parameters, body] = bodies.at(name);
       ir::Substitution values;
-      for (std::size_t k = 0; k < arguments.size(); ++k) values[statement->iterators[k]] = arguments[k];
+      for (std::size_t k = 0; k < parameters.size(); ++k) values[parameters[k]] = arguments[k];
       return ir::with_fresh_names(ir::substitute(body, values));
     };
     const isl::ast_build build = ast_builder(model.assumptions, schedule.space());

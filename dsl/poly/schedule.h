@@ -12,6 +12,9 @@ struct TimedStatement {
   int statement = 0;
   std::vector<ir::Expr> time;  // affine in the statement's iterators; of the same length for all statements
   ir::Stmt body;               // what to run for one instance, in terms of the statement's iterators
+  /// Empty, or for each entry of `time` a symbol that stands for its value in `body`: where the iterators do not say it
+  /// as simply as the loops do.
+  std::vector<ir::Symbol> own = {};
 };
 
 /// Loops that execute every instance once, in lexicographic order of `time`; instances of one statement at equal times

@@ -39,6 +39,25 @@ TEST(RestructureSums, StridedConvolutionGathers) {
   expect_same_results(l, {{"n", 1}, {"k", 6}});
 }
 
+// What eight iterations add to one element stays in a register: the element is that of the loop over elements.
+TEST(RestructureSums, SumsIntoQuotientsNameTheirElement) {
+  ProgramBuilder p("cells");
+  auto n = p.size("n");
+  auto a = p.input<float>("a", {8 * n, 8 * n});
+  auto t = p.inout<float>("t", {n + 1, n + 1});
+  for (auto i : p.loop("i", 0, 8 * n))
+    for (auto j : p.loop("j", 0, 8 * n)) {
+      t(i / 8, j / 8) += a(i, j);
+      t(i / 8 + 1, j / 8) += 2.0f * a(i, j);
+    }
+  LoweredProgram l = lowered(p.build());
+  EXPECT_EQ(plan_of(l.report, "t"), "gather");
+  EXPECT_EQ(l.text.find("//8"), std::string::npos) << l.text;
+  EXPECT_NE(l.text.find("t[c0, c1] += a["), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 3}});
+  expect_same_results(l, {{"n", 1}});
+}
+
 TEST(RestructureSums, TriangleGathersAlongItsDiagonals) {
   ProgramBuilder p("triangle");
   auto n = p.size("n");
