@@ -29,6 +29,7 @@ class Planner {
       if (group.shared && !group.is_apart()) try_with_copies(group);
     }
     join_families();
+    if (runs_faster_as_written()) return keep_as_written();
     for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
     // Sums that stay in the nest get their locals back: what they hold need not be computed twice.
     const bool all = std::all_of(groups_.begin(), groups_.end(), [](const SumGroup& g) { return g.is_apart(); });
@@ -121,6 +122,31 @@ class Planner {
     group.plan.level = group.plan.candidate(strategy)->level;
     group.plan.reason = std::move(why);
     group.kept = kept;
+  }
+
+  // The nest's outermost loop is parallel already, and its sums would have nests of their own for which locals are
+  // kept: only where that is estimated to be no slower. (A GPU shares out what is in an iteration, or sorts it.)
+  bool runs_faster_as_written() const {
+    if (!nest_.request.all_or_none || nest_.machine().is_gpu()) return false;
+    double apart = 0, written = 0;
+    bool keeps = false, gains_threads = false;
+    SumCosts estimates = costs();
+    for (const SumGroup& group : groups_) {
+      if (!group.shared || group.plan.strategy != Strategy::Gather) continue;
+      const PlanCandidate gathered = *group.plan.candidate(Strategy::Gather), stays = estimates.as_written(group.sums);
+      keeps = keeps || !group.kept.empty();
+      gains_threads = gains_threads || gathered.parallel > stays.parallel;
+      apart += gathered.microseconds;
+      written += stays.microseconds;
+    }
+    return keeps && written * margin <= apart && !(gains_threads && estimates.assumed_sizes());
+  }
+
+  void keep_as_written() {
+    for (SumGroup& group : groups_) {
+      if (group.plan.strategy == Strategy::Gather) take(group, Strategy::Serial, "", {});
+    }
+    nest_.give_back_locals();
   }
 
   // Arrays of all pairs, say, for sums into particles: nothing to go for where it is no faster. On a GPU partial

@@ -208,4 +208,17 @@ PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
   return result;
 }
 
+PlanCandidate SumCosts::as_written(const std::vector<Stmt>& sums) {
+  PlanCandidate result{Strategy::Serial};
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, false);
+    result.parallel = written[0].trips;
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_);
+  }
+  return result;
+}
+
 }  // namespace loopgrad::transforms

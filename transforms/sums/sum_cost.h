@@ -33,6 +33,8 @@ class SumCosts : SumWork {
   bool keeps_more(const std::vector<ir::Array>& kept, const std::vector<ir::Stmt>& sums);
   PlanCandidate atomic(const std::vector<ir::Stmt>& sums);
   PlanCandidate serial(const std::vector<ir::Stmt>& sums);
+  /// In order in each iteration of the nest's outermost loop, which is parallel.
+  PlanCandidate as_written(const std::vector<ir::Stmt>& sums);
 
  private:
   Work work_of_blocks(const ir::Stmt& sum, double blocks);

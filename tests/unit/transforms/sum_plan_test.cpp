@@ -171,6 +171,31 @@ TEST(SumPlan, AShortSumInEveryStepIsAddedUpInOrder) {
   EXPECT_EQ(plan(gpu_machine(), links(), {{"n", 10}, {"h", 100}}, "s"), "tree");         // one thread of it is slow
 }
 
+/// Images whose pixels go to places that their values choose, by way of locals: images are parallel as they stand.
+Program warped() {
+  ProgramBuilder p("warped");
+  auto b = p.size("b"), n = p.size("n");
+  auto x = p.input<float>("x", {b, n});
+  auto t = p.inout<float>("t", {b, n});
+  for (auto [k, i] : p.loop({"k", b}, {"i", n})) {
+    auto place = p.let("place", x(k, i) * cast<float>(n));
+    auto at = p.let("at", min(max(cast<std::int64_t>(place), 0), n - 1));
+    auto weight = p.let("weight", place - cast<float>(at));
+    t(k, at) += 1.0f - weight;
+    t(k, (at + 1) % n) += weight;
+  }
+  return p.build();
+}
+
+TEST(SumPlan, WhatIsParallelAsItStandsKeepsNoLocalsForItsSums) {
+  for (const Sizes& sizes : {Sizes{{"b", 64}, {"n", 100000}}, Sizes{}}) {
+    const LoweredProgram l = planned_for(cpu_machine(), warped(), sizes);
+    EXPECT_EQ(l.text.find("weight_all"), std::string::npos) << l.text;
+    EXPECT_EQ(l.text.find("at_all"), std::string::npos) << l.text;
+    EXPECT_EQ(outer_parallel_loops(l.after.body), std::vector<std::string>{"k"});
+  }
+}
+
 TEST(SumPlan, AtomicSumsAreNoChoiceInOtherVariants) {
   const SumDecision d = decision(planned_for(cpu_machine(), total(), {{"n", 1 << 20}}), "s");
   EXPECT_FALSE(candidate(d, "atomic").possible);
