@@ -66,9 +66,11 @@ bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<
   return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
 }
 
-// In the order of the program, block by block.
+// In the order of the program, block by block. Blocks for which there is no iteration do nothing. (On a GPU, where
+// there are no more blocks than iterations, plans have been measured as they are without that.)
 SumCosts::Work SumCosts::work_of_blocks(const Stmt& sum, double blocks) {
   const std::vector<Loop> written = loops_around(sum);
+  if (!machine_.is_gpu()) blocks = std::max(1.0, std::min(blocks, written[0].trips));
   std::vector<Loop> order = written;
   order[0].trips = std::max(1.0, order[0].trips / blocks);
   Work work = work_of(sum, written, order, true);

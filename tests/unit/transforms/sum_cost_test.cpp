@@ -69,6 +69,18 @@ TEST(SumCost, FewWeightsOfALargeImageHavePartialSums) {
   expect_same_results(l, {{"n", 9}, {"m", 8}, {"a", 2}, {"b", 3}});
 }
 
+TEST(SumCost, BlocksWithoutIterationsDoNothing) {
+  ProgramBuilder p("images");
+  auto images = p.size("images"), n = p.size("n"), m = p.size("m");
+  auto a = p.input<float>("a", {images, n, m});
+  auto t = p.inout<float>("t", {m});
+  for (auto [r, i, j] : p.loop({"r", images}, {"i", n}, {"j", m})) t(j) += a(r, i, j);
+  const auto l = expecting(p.build(), {{"images", 4}, {"n", 1000}, {"m", 100}});
+  // One for each term, and 64 partial results of each element: not as if each of the 64 blocks had an image.
+  EXPECT_LT(candidate(l, "partials").operations, 1.1 * 4 * 1000 * 100);
+  EXPECT_EQ(candidate(l, "partials").parallel, 4);
+}
+
 TEST(SumCost, WithoutSizesTheShapeDecides) {
   LoweredProgram l = expecting(weights(), {});
   EXPECT_EQ(plan_of(l.report, "dw"), "gather") << l.text;
