@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/fuse.h"
 #include "transforms/sums/scatters.h"
 
 #include <algorithm>
@@ -150,9 +151,65 @@ Stmt inverted(const Stmt& nest, const Scatter& scatter) {
   return ir::if_then(pays, Inverse(scatter).code(), nest, nest->location);
 }
 
+/// Nests that no inverse serves, one after the other: they were one nest, and read the same locals of each iteration.
+class Joined {
+ public:
+  explicit Joined(const ir::Program& program) : program_(program) {}
+
+  Stmt block(const ir::Block& b) {
+    std::vector<Stmt> result;
+    std::vector<Scatter> together;  // in the last statement
+    for (const Stmt& s : b.body) {
+      const auto scatter = in_order(s);
+      const Stmt both = scatter && !together.empty() ? join(result.back(), s, together, *scatter) : Stmt();
+      if (both) result.back() = both;
+      else result.push_back(s), together.clear();
+      if (scatter) together.push_back(*scatter);
+    }
+    return ir::block(std::move(result));
+  }
+
+ private:
+  std::optional<Scatter> in_order(const Stmt& s) const {
+    if (s.kind() != ir::Kind::For || is_parallel_loop(s)) return std::nullopt;
+    auto scatter = scatter_in(program_, s);
+    return scatter && !has_rows(*scatter) ? scatter : std::nullopt;
+  }
+
+  static Stmt join(const Stmt& first, const Stmt& second, const std::vector<Scatter>& together,
+                   const Scatter& scatter) {
+    const bool may = std::all_of(together.begin(), together.end(),
+                                 [&](const Scatter& other) { return are_independent(other, scatter); });
+    const auto fusion = may ? fusion_of(first, second, scatter.sequential.size()) : std::nullopt;
+    if (!fusion || fusion->first.size() != scatter.sequential.size()) return {};
+    for (std::size_t k = 0; k < fusion->first.size(); ++k)
+      if (fusion->ahead[k] != 0 || fusion->first[k].as<ir::For>()->mode != fusion->second[k].as<ir::For>()->mode)
+        return {};
+    return fused(*fusion);
+  }
+
+  const ir::Program& program_;
+};
+
+/// All blocks of the program so.
+Stmt with_joined(const ir::Program& program, const Stmt& s) {
+  Joined joined(program);
+  return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+    if (child.kind() == ir::Kind::Contraction || is_parallel_loop(child)) return child;
+    const auto* block = child.as<ir::Block>();
+    if (!block) return std::nullopt;
+    std::vector<Stmt> inner;
+    for (const Stmt& part : block->body) inner.push_back(with_joined(program, part));
+    const Stmt whole = ir::block(std::move(inner));
+    const auto* again = whole.as<ir::Block>();
+    return again ? joined.block(*again) : whole;
+  });
+}
+
 }  // namespace
 
-ir::Program invert_scatters(const ir::Program& program) {
+ir::Program invert_scatters(const ir::Program& before) {
+  const ir::Program program = ir::with_body(before, with_joined(before, before.body));
   const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (s.kind() == ir::Kind::Contraction) return s;
     if (s.kind() != ir::Kind::For) return std::nullopt;

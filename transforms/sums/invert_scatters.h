@@ -17,6 +17,9 @@
 // registers. The inverse keeps the order of the iterations: every element gets its terms as before. Where rows are
 // narrow or iterations few it would not pay: a condition on sizes then takes the loops as they were.
 //
+// Neighbouring nests of such sums that have no rows, so that no inverse serves them, become one where their loops are
+// equal and none reads what another one adds to: they were parts of one nest, and read the same of each iteration.
+//
 // Requires: parallel loops are marked. Guarantees: every element gets the same operations in the same order, whatever
 // the number of threads. Applies to one sum in sequential loops, with at least one parallel loop around or inside
 // whose iterations have the targets in common. Leaves alone: nests within parallel loops; atomic sums; targets that the

@@ -343,6 +343,63 @@ TEST(InvertScatters, KeepsSumsOfWhatTheNestReads) {
     )");
 }
 
+// Sums of one nest that no inverse serves, as there are no rows, are one nest again: what they read is read once.
+TEST(InvertScatters, JoinsNestsThatStayAsTheyAre) {
+  expect_pass("invert_scatters", R"(
+    program p(k, n)
+      input  i32 a[k]
+      input  i32 b[k]
+      input  f32 x[k]
+      inout  f32 f[n]
+      inout  f32 g[n]
+      fact   a in 0..n
+      fact   b in 0..n
+    )",
+              R"(
+    for e in 0..k:
+      if x[e] > 0:
+        f[a[e]] += (segments) -x[e]
+    for i in 0..k:
+      f[b[i]] += (segments) x[i]
+    for e in 0..k:
+      g[b[e]] += (segments) x[e]
+    )",
+              R"(
+    for e in 0..k:
+      if x[e] > 0:
+        f[a[e]] += -x[e]
+      f[b[e]] += x[e]
+      g[b[e]] += x[e]
+    )");
+}
+
+TEST(InvertScatters, JoinsNoNestsOfWhichOneReadsWhatTheOtherAddsTo) {
+  expect_pass("invert_scatters", R"(
+    program p(k, n)
+      input  i32 a[k]
+      input  f32 x[k]
+      inout  f32 f[n]
+      inout  f32 g[n]
+      fact   a in 0..n
+    )",
+              R"(
+    for e in 0..k:
+      f[a[e]] += (segments) x[e]
+    for e in 0..k:
+      g[a[e]] += (segments) f[a[e]]
+    for e in 0..k reversed:
+      g[a[e]] += (segments) x[e]
+    )",
+              R"(
+    for e in 0..k:
+      f[a[e]] += x[e]
+    for e in 0..k:
+      g[a[e]] += f[a[e]]
+    for e in 0..k reversed:
+      g[a[e]] += x[e]
+    )");
+}
+
 // The plan decides, by a word of the sum: what it gave partial results, say, looks the same.
 TEST(InvertScatters, KeepsSumsThatAreNotPlannedSo) {
   const char* declarations = R"(
