@@ -317,7 +317,6 @@ Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>&
 
 std::vector<Expr> Scatter::deciders() const {
   std::vector<Expr> result = {key()};
-  if (is_masked) return result;
   ir::walk_stmts(leaf, [&](const Stmt& s) {
     if (const auto* branch = s.as<ir::If>()) result.push_back(branch->condition);
     if (const auto* set = s.as<ir::Assign>()) result.push_back(set->value);
@@ -326,7 +325,6 @@ std::vector<Expr> Scatter::deciders() const {
 }
 
 Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
-  if (is_masked) return in_place_of_sum;
   return ir::rewrite(leaf, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     return s.as<ir::Reduce>() == sum ? std::optional(in_place_of_sum) : std::nullopt;
   });

@@ -46,10 +46,9 @@ struct Scatter {
   const ir::Reduce* sum = nullptr;
   std::vector<std::size_t> dims;  // the indices of the sum that make up the key
   bool is_shared_out = false;     // the outermost loop is parallel, though one over instances
-  bool is_masked = false;         // conditions of the leaf say whether an instance adds anything, not whether it exists
 
-  /// Every instance within its bounds exists: the leaf is nothing but the sum, or nobody asks for its conditions.
-  bool is_plain() const { return is_masked || leaf.kind() == ir::Kind::Reduce; }
+  /// The leaf is nothing but the sum, so every instance within its bounds exists.
+  bool is_plain() const { return leaf.kind() == ir::Kind::Reduce; }
   /// A number in 0..targets() that is different for different elements of one row.
   ir::Expr key() const;
   ir::Expr targets() const;

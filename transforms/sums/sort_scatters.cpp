@@ -87,65 +87,10 @@ class Sorter {
  private:
   Stmt scope(const Stmt& body, const ir::Symbol* iterator) {
     scopes_.emplace_back().iterator = iterator;
-    const std::set<Array> filled = filled_;
     Stmt result = statements(body);
-    filled_ = filled;  // the body need not have run
     for (const Scope::Sort& sort : scopes_.back().sorts) result = with_arrays(*sort.sorted, result);
     scopes_.pop_back();
     return result;
-  }
-
-  /// Arrays of which the statement sets every element.
-  void note_filled(const Stmt& s, const Loops& around) {
-    if (const auto* block = s.as<ir::Block>()) {
-      for (const Stmt& one : block->body) note_filled(one, around);
-    } else if (const auto* local = s.as<ir::Allocate>()) {
-      note_filled(local->body, around);
-    } else if (const auto* loop = s.as<ir::For>()) {
-      Loops inside = around;
-      inside.push_back(loop);
-      note_filled(loop->body, inside);
-    } else if (const auto* set = s.as<ir::Assign>()) {
-      if (sets_all(*set, around)) filled_.insert(set->array);
-    }
-  }
-  static bool sets_all(const ir::Assign& set, const Loops& around) {
-    if (set.indices.size() != around.size()) return false;
-    std::set<ir::Symbol> used;
-    for (std::size_t d = 0; d < around.size(); ++d) {
-      const auto* index = set.indices[d].as<ir::Var>();
-      const auto loop = std::find_if(around.begin(), around.end(),
-                                     [&](const ir::For* l) { return index && l->iterator == index->symbol; });
-      if (loop == around.end() || !used.insert(index->symbol).second || ir::as_int((*loop)->lower) != 0 ||
-          !same_value((*loop)->upper, set.array->shape[d]))
-        return false;
-    }
-    return true;
-  }
-
-  /// A scatter that is planned as segments. Where the program computes the conditions around the sum, but not its
-  /// target, the order of all instances stays the same from step to step, and is that of other sums with the same
-  /// targets: those whose condition does not hold have a place in it, and add nothing.
-  std::optional<Scatter> scatter_of(const Stmt& nest) const {
-    auto scatter = scatter_in(program_, nest);
-    if (!scatter || scatter->is_plain()) return scatter;
-    const auto is_computed = [&](const Expr& e) {
-      bool computed = false;
-      ir::walk(e, [&](const Expr& x) {
-        const auto* load = x.as<ir::Load>();
-        computed |= load && written_.count(load->array);
-      });
-      return computed;
-    };
-    const Expr key = scatter->key();
-    const std::vector<Expr> deciders = scatter->deciders();
-    const Array& target = scatter->sum->array;
-    // An element that only such instances would add to is read all the same.
-    const bool has_values =
-        target->role == ir::ArrayRole::Input || target->role == ir::ArrayRole::InOut || filled_.count(target);
-    scatter->is_masked = has_values && !is_computed(key) &&
-                         std::any_of(deciders.begin(), deciders.end(), is_computed) && can_be_asked_for(ranges_, {key});
-    return scatter;
   }
 
   Stmt statements(const Stmt& s) {
@@ -171,7 +116,6 @@ class Sorter {
     Scope& here = scopes_.back();
     for (Scope::Sort& sort : here.sorts)
       for (const Array& array : sort.loads) sort.is_live &= !here.written.count(array);
-    note_filled(s, {});
     std::vector<Stmt> all = std::move(here.before);
     here.before.clear();
     all.push_back(result);
@@ -257,7 +201,7 @@ class Sorter {
     std::optional<SortedIterations> sorted;
     for (std::size_t k = first; k < body.size() && run.nests.size() < most_together; ++k) {
       if (body[k].kind() != ir::Kind::For) break;
-      auto scatter = scatter_of(body[k]);
+      auto scatter = scatter_in(program_, body[k]);
       if (!scatter || (scatter->is_shared_out && !run.nests.empty())) break;
       const bool fits = !sorted || (sorted->serves(*scatter) && same_rows(run.scatters[0], *scatter) &&
                                     std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
@@ -278,7 +222,7 @@ class Sorter {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (const auto* branch = s.as<ir::If>()) return in_branch(*branch);
       if (s.kind() != ir::Kind::For) return std::nullopt;
-      if (const auto scatter = scatter_of(s)) return by_segments({{s}, {*scatter}});
+      if (const auto scatter = scatter_in(program_, s)) return by_segments({{s}, {*scatter}});
       if (const auto owned = owned_scatter(program_, s)) return owned;
       if (auto parts = keyed_parts(program_, s)) return by_keys_of(*parts);
       // Inside a parallel loop there are owners enough.
@@ -349,7 +293,6 @@ class Sorter {
   SortShares shares_;
   const std::set<Array> aliased_;
   std::set<Array> written_;    // by the program
-  std::set<Array> filled_;     // every element has a value here
   std::vector<Stmt> streams_;  // that sorts refer to
   std::vector<Scope> scopes_;  // around the present statement, outermost first
   const IndexRanges ranges_;

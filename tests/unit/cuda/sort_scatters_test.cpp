@@ -390,29 +390,7 @@ TEST(SortScatters, SortsOfABranchStayInIt) {
   expect_sorted(p.build(), {{{"n", 61}, {"steps", 3}, {"rows", 7}}, {{"n", 5}, {"steps", 1}, {"rows", 2}}});
 }
 
-/// Faces of cells add to both of their cells, by a rule that the program computes in every step.
-TEST(SortScatters, ConditionsThatChangeLeaveTheOrderAsItIs) {
-  ProgramBuilder p("upwind");
-  auto cells = p.size("cells"), faces = p.size("faces"), steps = p.size("steps");
-  auto owner = p.input<std::int32_t>("owner", {faces});
-  p.in_range(owner, 0, cells);
-  auto u = p.inout<double>("u", {cells});
-  auto r = p.local<double>("r", {cells});
-  for (auto s : p.loop("s", 0, steps)) {
-    (void)s;
-    for (auto c : p.loop("c", 0, cells)) r(c) = 0.0;
-    for (auto f : p.loop("f", 0, faces)) p.when(u(owner(f)) > 1.0, [&] { r(owner(f)) += u(owner(f)); });
-    for (auto f : p.loop("f", 0, faces)) p.when(u(owner(f)) < 0.5, [&] { r(owner(f)) -= u(owner(f)); });
-    for (auto c : p.loop("c", 0, cells)) u(c) += 0.1 * r(c);
-  }
-  const Program program = p.build();
-  expect_sorted(program, {{{"cells", 7}, {"faces", 53}, {"steps", 3}}, {{"cells", 2}, {"faces", 0}, {"steps", 1}}});
-  const LoweredProgram result = passed_for_gpu(program, sorted);
-  EXPECT_EQ(count_of(result.text, "local i64 words"), 1u) << result.text;
-  EXPECT_LT(result.text.find("local i64 words"), result.text.find("for s in")) << result.text;
-}
-
-/// Nothing sets the elements of `r` that only such instances would add to.
+/// Nothing sets the elements of `r` that only instances whose condition does not hold would add to.
 TEST(SortScatters, ElementsWithoutAValueGetNone) {
   ProgramBuilder p("some");
   auto cells = p.size("cells"), faces = p.size("faces");

@@ -63,6 +63,7 @@ Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& group
   const NestVersion version = nest.version_of(piece);
   const Stmt code = tree_sums(version.program, version.model, piece, {groups[0]->sums}, nest.machine());
   for (const LocalArray& local : locals_of(code)) nest.context.introduced.insert(local.array->id);
+  if (groups[0]->separators.dims.empty()) return code;
   const ir::Program program = ir::with_body(version.program, replace(version.program.body, piece, code));
   const ir::Symbol& root = piece.as<ir::For>()->iterator;
   return ir::rewrite(code, {}, [&](const Stmt& s) -> std::optional<Stmt> {
