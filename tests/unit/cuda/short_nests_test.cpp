@@ -119,5 +119,20 @@ TEST(SharedNest, IndicesHave32BitsWhereAllFit) {
   EXPECT_TRUE(backend::has_narrow_indices(result.after, sizes)) << result.text;
 }
 
+/// Which threads take a row is not decided before the loop that says how long it is.
+TEST(SharedNest, RowsOfATriangleInALoopInBetween) {
+  ProgramBuilder p("triangles");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n + n}), y = p.input<double>("y", {n});
+  auto total = p.inout<double>("total", {});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m)) {
+      (void)j;
+      for (auto k : p.loop("k", 0, i + 1)) total() += x(i + k) * y(k);
+    }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  for (const std::int64_t size : {1, 9, 40}) expect_same_results(result, {{"n", size}, {"m", 5}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

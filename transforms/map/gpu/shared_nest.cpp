@@ -7,7 +7,7 @@
 #include "transforms/loops/loop_builder.h"
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 namespace loopgrad::transforms {
 
@@ -32,9 +32,12 @@ bool prefers_inner(const Analysed& program, const ir::For& loop) {
   return better;
 }
 
-bool is_fixed_in(const ir::For& loop, const ir::For& inner) {
-  return !mentions(inner.lower, loop.iterator) && !mentions(inner.upper, loop.iterator) && !has_load(inner.lower) &&
-         !has_load(inner.upper);
+/// Whether the loop is as long in all iterations of these around it.
+bool is_fixed_in(const std::vector<const ir::For*>& around, const ir::For& inner) {
+  return !has_load(inner.lower) && !has_load(inner.upper) &&
+         std::none_of(around.begin(), around.end(), [&](const ir::For* loop) {
+           return mentions(inner.lower, loop->iterator) || mentions(inner.upper, loop->iterator);
+         });
 }
 
 }  // namespace
@@ -49,9 +52,10 @@ SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vect
   if (!prefers_inner(program, loop)) return {s};
   SharedNest best;
   int best_score = 0;
-  Stmt around = s;
+  std::vector<const ir::For*> around = {&loop};
   for (Stmt inner = loop.body; inner.as<ir::For>(); inner = inner.as<ir::For>()->body) {
-    const auto& outer = *std::exchange(around, inner).as<ir::For>();
+    const std::vector<const ir::For*> outside = around;
+    around.push_back(inner.as<ir::For>());
     const auto& n = *inner.as<ir::For>();
     const int score = coalescing_score(loop.body, n.iterator);
     if (score <= best_score || has_few_trips(n)) continue;
@@ -60,7 +64,7 @@ SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vect
       return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& other) { return other.array == sum.array; });
     };
     if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
-    best = {inner, is_fixed_in(outer, n) ? &outer : nullptr};
+    best = {inner, is_fixed_in(outside, n) ? outside.back() : nullptr};
     best_score = score;
   }
   return best;
