@@ -270,6 +270,42 @@ Program ring_lattice() {
   return p.build();
 }
 
+/// Energy and forces of charges by waves: few wave vectors, each with two loops over all charges.
+Program ewald() {
+  ProgramBuilder p("ewald");
+  auto n = p.size("n"), K = p.size("K");
+  auto x = p.input<double>("x", {n, 3}), q = p.input<double>("q", {n});
+  auto energy = p.output<double>("energy", {}), force = p.output<double>("force", {n, 3});
+  energy() = 0.0;
+  for (auto [i, a] : p.loop({"i", n}, {"a", 3})) force(i, a) = 0.0;
+  for (auto kx : p.loop("kx", 0, K + 1))
+    for (auto ky : p.loop("ky", -K, K + 1))
+      for (auto kz : p.loop("kz", -K, K + 1)) {
+        auto k2 = p.let("k2", kx * kx + ky * ky + kz * kz);
+        p.when(k2 > 0 && k2 <= K * K, [&] {
+          auto re = p.scalar<double>("re", 0), im = p.scalar<double>("im", 0);
+          auto factor = p.let("factor", select(kx == 0, 1.0, 2.0) * exp(-0.1 * cast<double>(k2)) / cast<double>(k2));
+          auto phase = [&](const Value& i) {
+            return cast<double>(kx) * x(i, 0) + cast<double>(ky) * x(i, 1) + cast<double>(kz) * x(i, 2);
+          };
+          for (auto i : p.loop("i", n)) {
+            auto ph = p.let("ph", phase(i));
+            re += q(i) * cos(ph);
+            im += q(i) * sin(ph);
+          }
+          energy() += factor * (re * re + im * im);
+          for (auto i : p.loop("i", n)) {
+            auto ph = p.let("ph", phase(i));
+            auto s = p.let("s", 2.0 * factor * q(i) * (re * sin(ph) - im * cos(ph)));
+            force(i, 0) += s * cast<double>(kx);
+            force(i, 1) += s * cast<double>(ky);
+            force(i, 2) += s * cast<double>(kz);
+          }
+        });
+      }
+  return p.build();
+}
+
 }  // namespace
 
 std::vector<Field> assorted() {
@@ -295,6 +331,7 @@ std::vector<Field> assorted() {
        {{{"b", 3}, {"n", 7}}, {{"b", 1}, {"n", 1}}, {{"b", 2}, {"n", 2}}}},
       {{"ring_lattice", "", ring_lattice, {{"n", 500}, {"m", 401}, {"t", 20}}},
        {{{"n", 5}, {"m", 4}, {"t", 3}}, {{"n", 1}, {"m", 1}, {"t", 2}}, {{"n", 2}, {"m", 3}, {"t", 1}}}},
+      {{"ewald", "", ewald, {{"n", 5000}, {"K", 8}}}, {{{"n", 5}, {"K", 2}}, {{"n", 1}, {"K", 1}}}},
   };
 }
 
