@@ -41,34 +41,19 @@ Stmt as_constants(const ir::CustomGradient& region) {
   });
 }
 
-[[noreturn]] void refuse_unnamed(const ir::Program& program, const Array& array, const Stmt& where) {
+[[noreturn]] void refuse_read(const ir::Program& program, const Array& array, const Stmt& where, const char* what,
+                              const char* hint) {
   throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
-                              .message = "a region with a custom gradient computes something from this array, which "
-                                         "carries derivatives and is none of its inputs",
+                              .message = std::string("a region with a custom gradient computes something from ") + what,
                               .program = program.name,
                               .array = array->name,
-                              .hint = "name it as an input, and add to its derivative in `adjoint`; or read it through "
-                                      "stop_gradient()",
-                              .location = where->location});
-}
-
-[[noreturn]] void refuse_old_output(const ir::Program& program, const Array& array, const Stmt& where) {
-  throw DifferentiationError({.code = ErrorCode::NotDifferentiable,
-                              .message = "a region with a custom gradient computes something from what this array, one "
-                                         "of its outputs, may have held before: the rule knows nothing of that",
-                              .program = program.name,
-                              .array = array->name,
-                              .hint = "copy it to another array in front of the region, and name that as an input; or "
-                                      "let the region set each element before it reads it",
+                              .hint = hint,
                               .location = where->location});
 }
 
 std::vector<ir::Symbol> iterators_around(const Site& site) {
   std::vector<ir::Symbol> iterators;
-  for (const Stmt& loop : site.loops) {
-    const auto* f = loop.as<ir::For>();
-    iterators.push_back(f ? f->iterator : loop.as<ir::While>()->iterator);
-  }
+  for (const Stmt& loop : site.loops) iterators.push_back(iterator_of(loop));
   return iterators;
 }
 
@@ -123,11 +108,17 @@ void refuse_unnamed_inputs(const ir::Program& program, const Activity& activity,
       for (const Array& array : read) {
         if (!activity.varied.count(array)) continue;
         if (holds(region->outputs, array)) outputs_read.emplace(array, inner);
-        else if (!holds(region->inputs, array) && !own.count(array)) refuse_unnamed(program, array, inner);
+        else if (!holds(region->inputs, array) && !own.count(array))
+          refuse_read(program, array, inner, "this array, which carries derivatives and is none of its inputs",
+                      "name it as an input, and add to its derivative in `adjoint`; or read it through "
+                      "stop_gradient()");
       }
     });
     for (const Array& array : read_before_set(program, region->body, iterators_around(sites.of(s)), outputs_read))
-      refuse_old_output(program, array, outputs_read.at(array));
+      refuse_read(program, array, outputs_read.at(array),
+                  "what this array, one of its outputs, may have held before: the rule knows nothing of that",
+                  "copy it to another array in front of the region, and name that as an input; or let the region set "
+                  "each element before it reads it");
   });
 }
 

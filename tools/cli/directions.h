@@ -27,8 +27,7 @@ struct Direction {
   /// The difference disagrees with forward mode here and agrees nearby: it lies over a kink or a jump and judges
   /// nothing.
   bool kink = false;
-  /// The difference disagrees, and the program has what differences see through: forward mode
-  /// decides.
+  /// The difference disagrees, and the program has what differences see through: forward mode decides.
   bool stopped = false;
   bool has_difference() const { return !kink && !stopped; }
 };

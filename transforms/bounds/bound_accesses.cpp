@@ -118,12 +118,13 @@ class Bounder {
     if (s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Allocate) return std::nullopt;
     // What one trip has noted, or a branch, nobody else has.
     const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+    const bool has_parts = is_loop || s.kind() == ir::Kind::If;
     if (is_loop) forget_changed_by(s);
     const std::vector<Noted> before = noted_;
     std::optional<Stmt> result;
-    if (open_.count(s.get()) || is_loop || s.kind() == ir::Kind::If) result = bounded_alone(s);
-    if (is_loop || s.kind() == ir::Kind::If) noted_ = before;
-    forget_changed_by(s);
+    if (open_.count(s.get()) || has_parts) result = bounded_alone(s);
+    if (has_parts) noted_ = before;
+    if (!is_loop) forget_changed_by(s);
     return result;
   }
   Stmt bounded_alone(const Stmt& s) {
@@ -136,6 +137,7 @@ class Bounder {
     return ir::block(std::move(notes));
   }
   void forget_changed_by(const Stmt& s) {
+    if (noted_.empty()) return;
     const std::set<Array> stored = stored_in(s);
     std::erase_if(noted_, [&](const Noted& n) {
       return std::any_of(stored.begin(), stored.end(), [&](const Array& array) {

@@ -156,10 +156,25 @@ class Joined {
  public:
   explicit Joined(const ir::Program& program) : program_(program) {}
 
-  Stmt block(const ir::Block& b) {
+  /// All blocks in it so.
+  Stmt inside(const Stmt& s) const {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      if (child.kind() == ir::Kind::Contraction || is_parallel_loop(child)) return child;
+      const auto* block = child.as<ir::Block>();
+      if (!block) return std::nullopt;
+      std::vector<Stmt> parts;
+      for (const Stmt& part : block->body) parts.push_back(inside(part));
+      const Stmt whole = ir::block(std::move(parts));
+      const auto* flat = whole.as<ir::Block>();
+      return flat ? neighbours(flat->body) : whole;
+    });
+  }
+
+ private:
+  Stmt neighbours(const std::vector<Stmt>& parts) const {
     std::vector<Stmt> result;
     std::vector<Scatter> together;  // in the last statement
-    for (const Stmt& s : b.body) {
+    for (const Stmt& s : parts) {
       const auto scatter = in_order(s);
       const Stmt both = scatter && !together.empty() ? join(result.back(), s, together, *scatter) : Stmt();
       if (both) result.back() = both;
@@ -169,7 +184,6 @@ class Joined {
     return ir::block(std::move(result));
   }
 
- private:
   std::optional<Scatter> in_order(const Stmt& s) const {
     if (s.kind() != ir::Kind::For || is_parallel_loop(s)) return std::nullopt;
     auto scatter = scatter_in(program_, s);
@@ -191,25 +205,10 @@ class Joined {
   const ir::Program& program_;
 };
 
-/// All blocks of the program so.
-Stmt with_joined(const ir::Program& program, const Stmt& s) {
-  Joined joined(program);
-  return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
-    if (child.kind() == ir::Kind::Contraction || is_parallel_loop(child)) return child;
-    const auto* block = child.as<ir::Block>();
-    if (!block) return std::nullopt;
-    std::vector<Stmt> inner;
-    for (const Stmt& part : block->body) inner.push_back(with_joined(program, part));
-    const Stmt whole = ir::block(std::move(inner));
-    const auto* again = whole.as<ir::Block>();
-    return again ? joined.block(*again) : whole;
-  });
-}
-
 }  // namespace
 
 ir::Program invert_scatters(const ir::Program& before) {
-  const ir::Program program = ir::with_body(before, with_joined(before, before.body));
+  const ir::Program program = ir::with_body(before, Joined(before).inside(before.body));
   const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (s.kind() == ir::Kind::Contraction) return s;
     if (s.kind() != ir::Kind::For) return std::nullopt;

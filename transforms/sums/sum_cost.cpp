@@ -112,9 +112,7 @@ PlanCandidate SumCosts::split(const std::vector<Stmt>& sums, const Separators& s
 /// shared out, and the threads of a block for the terms of a sum in each.
 double SumCosts::rest_alone(const std::vector<Stmt>& sums) {
   const std::vector<Loop> around = loops_around(sums[0]);
-  double parallel = around[0].trips, terms = 1;
-  for (const Loop& loop : around)
-    if (loop.is_shared_out) parallel *= loop.trips;
+  double terms = 1;
   const StmtSet own = set_of(sums);
   for (const Stmt& leaf : leaves_) {
     if (own.count(leaf.get()) || leaf.kind() != ir::Kind::Reduce) continue;
@@ -123,7 +121,7 @@ double SumCosts::rest_alone(const std::vector<Stmt>& sums) {
     for (std::size_t k = around.size(); k < loops.size(); ++k) own_terms *= loops[k].trips;
     terms = std::max(terms, own_terms);
   }
-  return parallel * std::clamp(terms, 1.0, machine_.block_threads);
+  return around[0].trips * shared_out(around) * std::clamp(terms, 1.0, machine_.block_threads);
 }
 
 PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
@@ -212,16 +210,22 @@ PlanCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   return result;
 }
 
-PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
+/// The sums as they are written, so many iterations of the nest's outermost loop at once.
+PlanCandidate SumCosts::in_order(const std::vector<Stmt>& sums, double parallel) {
   PlanCandidate result{Strategy::Serial};
-  result.parallel = 1;
+  result.parallel = parallel;
   for (const Stmt& sum : sums) {
-    std::vector<Loop> written = loops_around(sum);
-    Work work = work_of(sum, written, written, false);
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, false);
     result.operations += work.operations;
     result.bytes += work.bytes;
-    result.microseconds += microseconds(work.nanoseconds, 1, machine_);
+    result.microseconds += microseconds(work.nanoseconds, parallel, machine_);
   }
+  return result;
+}
+
+PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
+  PlanCandidate result = in_order(sums, 1);
   // The other statements of the nest stay in order, too.
   const double rest = rest_nanoseconds(sums);
   result.microseconds += microseconds(rest, 1, machine_) - microseconds(rest, loops_around(sums[0])[0].trips, machine_);
@@ -229,16 +233,7 @@ PlanCandidate SumCosts::serial(const std::vector<Stmt>& sums) {
 }
 
 PlanCandidate SumCosts::as_written(const std::vector<Stmt>& sums) {
-  PlanCandidate result{Strategy::Serial};
-  for (const Stmt& sum : sums) {
-    const std::vector<Loop> written = loops_around(sum);
-    const Work work = work_of(sum, written, written, false);
-    result.parallel = written[0].trips;
-    result.operations += work.operations;
-    result.bytes += work.bytes;
-    result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_);
-  }
-  return result;
+  return in_order(sums, loops_around(sums[0])[0].trips);
 }
 
 }  // namespace loopgrad::transforms

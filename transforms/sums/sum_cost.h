@@ -37,6 +37,7 @@ class SumCosts : SumWork {
   PlanCandidate as_written(const std::vector<ir::Stmt>& sums);
 
  private:
+  PlanCandidate in_order(const std::vector<ir::Stmt>& sums, double parallel);
   double rest_alone(const std::vector<ir::Stmt>& sums);
   Work work_of_blocks(const ir::Stmt& sum, double blocks);
   double combining_us(double blocks, double elements, double partial_bytes) const;

@@ -328,11 +328,15 @@ double SumWork::bytes_kept(const std::vector<ir::Array>& kept) {
   return bytes;
 }
 
-double SumWork::shared_by_block(const std::vector<Loop>& written) const {
+double SumWork::shared_out(const std::vector<Loop>& written) {
   double threads = 1;
   for (const Loop& loop : written)
     if (loop.is_shared_out) threads *= loop.trips;
-  return std::clamp(threads, 1.0, machine_.block_threads);
+  return threads;
+}
+
+double SumWork::shared_by_block(const std::vector<Loop>& written) const {
+  return std::clamp(shared_out(written), 1.0, machine_.block_threads);
 }
 
 double SumWork::rest_nanoseconds(const std::vector<Stmt>& sums) {

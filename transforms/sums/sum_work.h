@@ -68,6 +68,8 @@ class SumWork {
   /// Of locals that become arrays over the loops around them, written and read.
   double bytes_kept(const std::vector<ir::Array>& kept);
 
+  /// Iterations of inner loops that can be given to threads of a block, however many these are.
+  static double shared_out(const std::vector<Loop>& written);
   /// Threads of a block that iterations of inner loops can be given to.
   double shared_by_block(const std::vector<Loop>& written) const;
   /// What one thread would need for everything else in the nest.

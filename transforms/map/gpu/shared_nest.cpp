@@ -53,10 +53,11 @@ SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vect
   SharedNest best;
   int best_score = 0;
   std::vector<const ir::For*> around = {&loop};
-  for (Stmt inner = loop.body; inner.as<ir::For>(); inner = inner.as<ir::For>()->body) {
-    const std::vector<const ir::For*> outside = around;
-    around.push_back(inner.as<ir::For>());
+  for (Stmt inner = loop.body; inner.as<ir::For>(); inner = around.back()->body) {
+    const ir::For* const outer = around.back();
     const auto& n = *inner.as<ir::For>();
+    const bool is_fixed = is_fixed_in(around, n);
+    around.push_back(&n);
     const int score = coalescing_score(loop.body, n.iterator);
     if (score <= best_score || has_few_trips(n)) continue;
     const auto own = shared_sums(program, inner);
@@ -64,7 +65,7 @@ SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vect
       return std::any_of(sums.begin(), sums.end(), [&](const SharedSum& other) { return other.array == sum.array; });
     };
     if (!own || own->empty() || !std::all_of(own->begin(), own->end(), is_known)) continue;
-    best = {inner, is_fixed_in(outside, n) ? outside.back() : nullptr};
+    best = {inner, is_fixed ? outer : nullptr};
     best_score = score;
   }
   return best;
