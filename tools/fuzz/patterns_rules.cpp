@@ -35,7 +35,11 @@ void Writer::own_rule() {
     return beside == 0 ? i : beside == 1 ? value_of(n) - 1 - i : beside == 2 ? (i + 1) % value_of(n) : max(i - 1, 0);
   };
   const auto terms = [&](const Value& i, const std::function<void(const Value&, const Value&, const Sloped&)>& f) {
-    const auto term = [&](const Value& j) { f(j, other(i), sloped(kind, a.handle(j), b.handle(other(i)))); };
+    // In f64, whatever the arrays hold, here and in the rules: numbers have the type of what they meet, and 0.3 of f32
+    // is another factor than 0.3 of f64.
+    const auto term = [&](const Value& j) {
+      f(j, other(i), sloped(kind, cast<double>(a.handle(j)), cast<double>(b.handle(other(i)))));
+    };
     if (sum) each(n, term);
     else term(i);
   };
@@ -56,7 +60,7 @@ void Writer::own_rule() {
     rule.adjoint = [&](const Derivatives& d) {
       elements([&](const Value& i) {
         terms(i, [&](const Value& j, const Value& k, const Sloped& term) {
-          const Value seed = sum ? 0.3 * d(q.handle)(i) : Value(d(q.handle)(i));
+          const Value incoming = cast<double>(d(q.handle)(i)), seed = sum ? 0.3 * incoming : incoming;
           d(a.handle)(j) += seed * term.by_a;
           d(b.handle)(k) += seed * term.by_b;
         });
