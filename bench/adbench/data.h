@@ -29,11 +29,11 @@ struct Gmm {
 /// Bundle adjustment of n cameras, m points and p observations.
 struct Ba {
   std::int64_t n = 0, m = 0, p = 0;
-  Numbers cameras;  // [n, 11]: axis of rotation 3, centre 3, focal length, principal point 2, radial distortion 2
-  Numbers points;   // [m, 3]
-  Numbers weights;  // [p]
-  Numbers features;                // [p, 2]
-  Integers camera_of, point_of;    // [p]
+  Numbers cameras;   // [n, 11]: axis of rotation 3, centre 3, focal length, principal point 2, radial distortion 2
+  Numbers points;    // [m, 3]
+  Numbers weights;   // [p]
+  Numbers features;  // [p, 2]
+  Integers camera_of, point_of;  // [p]
   /// All cameras, points, weights and features are the first ones; observation i sees point i mod m by camera i mod n.
   void replicate();
 };
@@ -41,17 +41,17 @@ struct Ba {
 /// Hand tracking: bones, skin, and measured points that belong to vertices or, with `us`, to places in triangles.
 struct Hand {
   std::vector<std::string> bone_names;
-  Integers parents;             // [bones], -1 for a root
-  Numbers base_relatives;       // [bones, 3, 4], affine maps without their last row
-  Numbers inverse_absolutes;    // [bones, 3, 4]
-  Numbers base_positions;       // [vertices, 3]
-  Numbers weights;              // [vertices, bones]
-  Integers triangles;           // [triangles, 3]
+  Integers parents;           // [bones], -1 for a root
+  Numbers base_relatives;     // [bones, 3, 4], affine maps without their last row
+  Numbers inverse_absolutes;  // [bones, 3, 4]
+  Numbers base_positions;     // [vertices, 3]
+  Numbers weights;            // [vertices, bones]
+  Integers triangles;         // [triangles, 3]
   bool mirrored = false;
-  Integers correspondences;     // [points], vertices, or triangles where there are us
-  Numbers points;               // [points, 3]
-  Numbers us;                   // [points, 2], or none: then the problem is the simple one
-  Numbers theta;                // [26]
+  Integers correspondences;  // [points], vertices, or triangles where there are us
+  Numbers points;            // [points, 3]
+  Numbers us;                // [points, 2], or none: then the problem is the simple one
+  Numbers theta;             // [26]
   bool complicated() const { return !us.empty(); }
   std::int64_t bones() const { return static_cast<std::int64_t>(parents.size()); }
   std::int64_t vertices() const { return static_cast<std::int64_t>(base_positions.size()) / 3; }

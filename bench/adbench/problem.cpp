@@ -33,9 +33,12 @@ class Running : public Problem {
  public:
   Running(const lg::Program& objective, std::vector<lg::Program> derivatives, const Place& place, lg::Sizes sizes,
           Arrays arrays, std::vector<std::string> of)
-      : place_(options_of(place, sizes)), sizes_(std::move(sizes)), objective_(lg::compile(objective, place_.options)),
+      : place_(options_of(place, sizes)),
+        sizes_(std::move(sizes)),
+        objective_(lg::compile(objective, place_.options)),
         programs_(all_of(objective, std::move(derivatives))),
-        buffers_(programs_, sizes_, std::move(arrays), false), of_(std::move(of)) {
+        buffers_(programs_, sizes_, std::move(arrays), false),
+        of_(std::move(of)) {
     buffers_.reset();
     if (place_.on_device()) {
       device_.emplace(buffers_, programs_.size());
@@ -50,7 +53,8 @@ class Running : public Problem {
 
  protected:
   lg::Arguments arguments(std::size_t program) const {
-    return lg::cli::with_versions(device_ ? device_->arguments(program) : buffers_.arguments(program), programs_[program]);
+    return lg::cli::with_versions(device_ ? device_->arguments(program) : buffers_.arguments(program),
+                                  programs_[program]);
   }
   void wait() const {
     if (device_) lg::cuda_synchronize();
@@ -107,8 +111,10 @@ class Scalar : public Running {
  private:
   Scalar(const lg::Program& program, const lg::Gradient& gradient, const std::string& of, std::vector<std::string> wrt,
          const Place& place, const lg::Sizes& sizes, Arrays arrays)
-      : Running(program, {gradient.forward, gradient.backward}, place, sizes, with_incoming(std::move(arrays), of), {of}),
-        executable_(lg::compile(gradient, this->place().options)), wrt_(std::move(wrt)) {
+      : Running(program, {gradient.forward, gradient.backward}, place, sizes, with_incoming(std::move(arrays), of),
+                {of}),
+        executable_(lg::compile(gradient, this->place().options)),
+        wrt_(std::move(wrt)) {
     forward_ = arguments(1), backward_ = arguments(2);
   }
   static Arrays with_incoming(Arrays arrays, const std::string& of) {
@@ -148,7 +154,9 @@ class Compressed : public Running {
   Compressed(const lg::Program& program, const lg::Program& tangent, std::vector<std::string> of, const Place& place,
              const lg::Sizes& sizes, Arrays arrays)
       : Running(program, {tangent}, place, sizes, std::move(arrays), of),
-        tangent_(lg::compile(tangent, this->place().options)), of_(std::move(of)), arguments_(arguments(1)) {}
+        tangent_(lg::compile(tangent, this->place().options)),
+        of_(std::move(of)),
+        arguments_(arguments(1)) {}
   static lg::Program tangent_of(const lg::Program& program, const std::vector<std::string>& of,
                                 const std::vector<Seed>& seeds, std::int64_t directions) {
     std::vector<std::string> wrt;
@@ -180,7 +188,8 @@ double log_gamma(double a, std::int64_t p) {
   return sum;
 }
 
-/// Bundle adjustment's rows come from both outputs with all directions: only that of the weight is not zero in the second.
+/// Bundle adjustment's rows come from both outputs with all directions: only that of the weight is not zero in the
+/// second.
 class Bundle : public Compressed {
  public:
   using Compressed::Compressed;
@@ -211,7 +220,8 @@ std::unique_ptr<Problem> make_problem(const Gmm& gmm, const Place& place, Prior 
   const auto d = static_cast<double>(gmm.d), n = static_cast<double>(gmm.n), k = static_cast<double>(gmm.k),
              m = static_cast<double>(gmm.m), sign = prior == Prior::ADBench ? 1 : -1;
   const double freedom = d + m + 1;
-  const double log_norm = freedom * d * (std::log(gmm.gamma) - 0.5 * std::numbers::ln2) - log_gamma(0.5 * freedom, gmm.d);
+  const double log_norm =
+      freedom * d * (std::log(gmm.gamma) - 0.5 * std::numbers::ln2) - log_gamma(0.5 * freedom, gmm.d);
   Arrays arrays = {{"alphas", array_of(gmm.alphas, {gmm.k})},
                    {"means", array_of(gmm.means, {gmm.k, gmm.d})},
                    {"icf", array_of(gmm.icf, {gmm.k, gmm.icf_size()})},
@@ -277,7 +287,8 @@ SparseJacobian structure_of(const Ba& ba) {
   for (std::int64_t i = 0; i < ba.p; ++i) {
     const auto at = static_cast<std::size_t>(i);
     for (int side = 0; side < 2; ++side) {
-      for (std::int64_t k = 0; k < kCameraParameters; ++k) j.column_of.push_back(kCameraParameters * ba.camera_of[at] + k);
+      for (std::int64_t k = 0; k < kCameraParameters; ++k)
+        j.column_of.push_back(kCameraParameters * ba.camera_of[at] + k);
       for (std::int64_t k = 0; k < 3; ++k) j.column_of.push_back(points_at + 3 * ba.point_of[at] + k);
       j.column_of.push_back(weights_at + i);
       end_row();

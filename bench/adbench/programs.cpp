@@ -120,7 +120,8 @@ lg::ArrayHandle skin(lg::ProgramBuilder& p, const lg::ArrayHandle& theta, const 
     for (auto axis : p.loop("axis", 3)) {
       posed(axis) = 0.0;
       for (auto bone : p.loop("bone", bones))
-        posed(axis) += weight(v, bone) * (dot(lg::load<3>(transform.row(bone).row(axis)), base) + transform(bone, axis, 3));
+        posed(axis) +=
+            weight(v, bone) * (dot(lg::load<3>(transform.row(bone).row(axis)), base) + transform(bone, axis, 3));
     }
     posed(0) *= side();
     for (auto axis : p.loop("axis", 3)) {
@@ -221,9 +222,9 @@ lg::Program hand_program(bool complicated) {
   for (auto i : p.loop("i", points)) {
     auto triangle = correspondence(i);
     for (auto axis : p.loop("axis", 3))
-      err(i, axis) = point(i, axis) - (us(i, 0) * position(corner(triangle, 0), axis) +
-                                       us(i, 1) * position(corner(triangle, 1), axis) +
-                                       (1.0 - us(i, 0) - us(i, 1)) * position(corner(triangle, 2), axis));
+      err(i, axis) = point(i, axis) -
+                     (us(i, 0) * position(corner(triangle, 0), axis) + us(i, 1) * position(corner(triangle, 1), axis) +
+                      (1.0 - us(i, 0) - us(i, 1)) * position(corner(triangle, 2), axis));
   }
   return p.build();
 }
@@ -258,7 +259,7 @@ lg::Program lstm_program() {
     auto predicted = p.local<double>("predicted", {bits});
     auto sum = p.scalar<double>("sum", 2);
     for (auto i : p.loop("i", bits)) {
-      predicted(i) = in(i) * extra(1, i) + extra(2, i);
+      predicted(i) = in(i)*extra(1, i) + extra(2, i);
       sum += exp(predicted(i));
     }
     for (auto i : p.loop("i", bits)) loss() += sequence(t + 1, i) * (predicted(i) - log(sum));
