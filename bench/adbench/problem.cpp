@@ -217,8 +217,8 @@ Place place_of(const std::string& target) {
 }
 
 std::unique_ptr<Problem> make_problem(const Gmm& gmm, const Place& place, Prior prior) {
-  const auto d = static_cast<double>(gmm.d), n = static_cast<double>(gmm.n), k = static_cast<double>(gmm.k),
-             m = static_cast<double>(gmm.m), sign = prior == Prior::ADBench ? 1 : -1;
+  const double d = static_cast<double>(gmm.d), n = static_cast<double>(gmm.n), k = static_cast<double>(gmm.k),
+               m = static_cast<double>(gmm.m), sign = prior == Prior::ADBench ? 1 : -1;
   const double freedom = d + m + 1;
   const double log_norm =
       freedom * d * (std::log(gmm.gamma) - 0.5 * std::numbers::ln2) - log_gamma(0.5 * freedom, gmm.d);

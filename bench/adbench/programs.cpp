@@ -104,9 +104,11 @@ lg::ArrayHandle skin(lg::ProgramBuilder& p, const lg::ArrayHandle& theta, const 
   for (auto bone : p.loop("bone", bones)) {
     const Affine turned{euler(lg::load<3>(pose.row(bone))), lg::Vec<3>::all(0.0)};
     const Affine relative = load(base_relative.row(bone)) * turned;
-    p.when(parent(bone) < 0, [&] { store(absolute.row(bone), relative); }).otherwise([&] {
-      store(absolute.row(bone), load(absolute.row(parent(bone))) * relative);
+    auto chained = p.local<double>("chained", {3, 4});  // whole before `absolute` is written, which it reads
+    p.when(parent(bone) < 0, [&] { store(chained, relative); }).otherwise([&] {
+      store(chained, load(absolute.row(parent(bone))) * relative);
     });
+    store(absolute.row(bone), load(chained));
   }
   for (auto bone : p.loop("bone", bones))
     store(transform.row(bone), load(absolute.row(bone)) * load(inverse_absolute.row(bone)));
