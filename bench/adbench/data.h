@@ -1,7 +1,6 @@
 // The four problems of ADBench as data, with the layouts of its text files.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>

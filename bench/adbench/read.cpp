@@ -1,6 +1,8 @@
 #include "bench/adbench/data.h"
 
 #include <fmt/format.h>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
 #include <iterator>
