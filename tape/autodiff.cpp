@@ -37,7 +37,7 @@ Offset offset_of(const ir::Expr& e) {
 /// How far the backward sweep goes through the first dimension of each tape, where it leaves out some of it: the
 /// forward sweep need not fill that.
 std::vector<ir::Fact> read_up_to(const std::vector<ir::Array>& tape, const ir::Program& backward) {
-  const tape::LoopExtents extents(backward);
+  const tape::LoopExtents extents(backward, false);
   std::map<ir::Array, std::optional<Offset>> highest;
   std::set<ir::Array> unknown;
   ir::walk(

@@ -336,6 +336,22 @@ class Forward {
   const TapePlan& plan_;
 };
 
+/// Symbols in extents and sweeps, and of facts about rows.
+std::set<ir::Symbol> mentioned(const std::vector<Array>& tape, const std::vector<Stmt>& sweeps,
+                               const std::map<Array, ir::Symbol>& rows) {
+  std::set<ir::Symbol> found;
+  const auto on_expr = [&](const Expr& e) {
+    if (const auto* n = e.as<ir::Var>()) found.insert(n->symbol);
+  };
+  for (const Array& array : tape)
+    for (const Expr& extent : array->shape) ir::walk(extent, on_expr);
+  for (const Stmt& sweep : sweeps)
+    ir::walk(
+        sweep, [](const Stmt&) {}, on_expr);
+  for (const auto& [pointer, size] : rows) found.insert(size);
+  return found;
+}
+
 }  // namespace
 
 DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
@@ -343,8 +359,10 @@ DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   plan.decide_for([&] { Backward(prepared, plan).body_of(prepared.program.body); });
   const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
-  return {
-      forward, backward, plan.tape(), plan.extents().symbols(), plan.extents().sizing(), plan.extents().longest_rows()};
+  const LoopExtents& extents = plan.extents();
+  const std::set<ir::Symbol> sizes = mentioned(plan.tape(), {forward, backward}, extents.longest_rows());
+  const auto is_used = [&](const ir::Symbol& size) { return sizes.count(size) > 0; };
+  return {forward, backward, plan.tape(), extents.symbols(is_used), extents.sizing(is_used), extents.longest_rows()};
 }
 
 }  // namespace loopgrad::tape

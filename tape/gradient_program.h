@@ -31,6 +31,7 @@ struct Prepared {
   ArrayMap adjoints;  // active array -> its adjoint, named d_<name>; a Local unless the array is a program array
   std::set<ir::Array> named;  // locals that only name parts of what the user wrote as one value (see name_values.h)
   std::set<std::string> taken = {};  // names that tapes may not have, other than those in the program
+  bool is_part = false;              // what it is given may be computed by other parts
 };
 
 /// Throws DifferentiationError where aliasing makes a correct gradient impossible to guarantee. Regions with custom

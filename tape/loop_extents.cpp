@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "tape/stores.h"
+#include "tape/trip_counts.h"
 
 #include <loopgrad/error.h>
 
@@ -15,6 +16,9 @@ namespace {
 using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
+
+// Trips. A tape for so many costs less than to wait for a count before the program starts.
+constexpr std::int64_t least_counted = 64;
 
 std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& program) {
   for (const ir::Fact& fact : program.facts) {
@@ -56,7 +60,8 @@ std::optional<Range> range_of(const Expr& e, const Ranges& iterators, const ir::
   return ir::range_of(e, range_context(program, iterators));
 }
 
-LoopExtents::LoopExtents(const ir::Program& program) : program_(program) {
+LoopExtents::LoopExtents(const ir::Program& program, bool counts_whiles)
+    : program_(program), counts_whiles_(counts_whiles) {
   ir::walk_stmts(program.body, [&](const Stmt& s) {
     if (const auto* a = s.as<ir::Assign>()) written_.insert(a->array);
     if (const auto* r = s.as<ir::Reduce>()) written_.insert(r->array);
@@ -69,9 +74,13 @@ void LoopExtents::visit(const Stmt& s, std::vector<Stmt>& around) {
   if (s.kind() == ir::Kind::For) {
     extents_[s.get()] = extent_of_for(s, around);
   } else if (const auto* w = s.as<ir::While>()) {
-    if (const auto trips = range_of(w->max_trips, ranges_, program_)) {
-      ranges_[w->iterator] = {ir::int_const(0), trips->highest - ir::int_const(1)};
-      extents_[s.get()] = {ir::int_const(0), not_negative(trips->highest), {}, nullptr};
+    if (const auto bound = range_of(w->max_trips, ranges_, program_)) {
+      ranges_[w->iterator] = {ir::int_const(0), bound->highest - ir::int_const(1)};
+      const Expr most = not_negative(bound->highest);
+      const auto constant = ir::as_int(most);
+      const bool counts = counts_whiles_ && !(constant && *constant < least_counted);
+      const std::optional<Expr> counted = counts ? measured_trips(s, around, most) : std::nullopt;
+      extents_[s.get()] = {ir::int_const(0), counted ? *counted : most, {}, nullptr};
     }
   }
   around.push_back(s);
@@ -103,7 +112,7 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
     return from_lower_bound(n, *longest);
   }
   std::optional<Expr> trips;
-  if (!n.at_most) trips = measured_trips(loop, around);
+  if (!n.at_most) trips = measured_trips(loop, around, {});
   else if (const auto promise = range_of(n.at_most, ranges_, program_)) trips = not_negative(promise->highest);
   if (!trips) return {};
   return from_lower_bound(n, *trips);
@@ -181,7 +190,7 @@ std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) 
 std::string LoopExtents::free_name(const std::string& wish) const {
   auto named = [](const std::string& name) { return [&name](const auto& item) { return item.name == name; }; };
   auto taken = [&](const std::string& name) {
-    return std::any_of(symbols_.begin(), symbols_.end(), named(name)) ||
+    return std::any_of(measured_.begin(), measured_.end(), [&](const Measured& m) { return m.symbol.name == name; }) ||
            std::any_of(program_.sizes.begin(), program_.sizes.end(), named(name)) || ir::find_array(program_, name);
   };
   std::string name = wish;
@@ -189,44 +198,22 @@ std::string LoopExtents::free_name(const std::string& wish) const {
   return name;
 }
 
-/// Trip counts that depend on inputs that are never written: a loop nest that takes their maximum, run beforehand.
-std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vector<Stmt>& around) {
-  const ir::For& n = *loop.as<ir::For>();
-  auto known_beforehand = [&](const Expr& e) {
-    bool ok = true;
-    ir::walk(e, [&](const Expr& node) {
-      if (const auto* l = node.as<ir::Load>())
-        ok &= l->array->role == ir::ArrayRole::Input && !written_.count(l->array);
-    });
-    return ok;
-  };
-  if (!known_beforehand(n.lower) || !known_beforehand(n.upper)) return std::nullopt;
-  const ir::Symbol symbol = ir::make_symbol(free_name("most_" + n.iterator.name));
-  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, n.location);
-  Stmt s = ir::reduce(output, {}, ir::ReduceOp::Max, n.upper - n.lower, n.location);
-  Stmt inner = loop;
-  for (auto it = around.rbegin(); it != around.rend(); inner = *it++) {
-    if (const auto* f = it->as<ir::For>()) {
-      if (!known_beforehand(f->lower) || !known_beforehand(f->upper)) return std::nullopt;
-      s = ir::for_loop(f->iterator, f->lower, f->upper, s, f->mode, f->location);
-    } else if (const auto* branch = it->as<ir::If>()) {
-      if (!known_beforehand(branch->condition)) return std::nullopt;
-      const bool in_then = branch->then_body.same_as(inner);
-      s = ir::if_then(in_then ? branch->condition : ir::unary(ir::UnaryOp::Not, branch->condition), s);
-    } else if (it->kind() == ir::Kind::While) {
-      return std::nullopt;
-    }
-  }
-  measure(symbol, output, s);
+/// Trip counts that data decide, counted beforehand. `most`, where known, is what they never exceed.
+std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vector<Stmt>& around, const Expr& most) {
+  const std::string name = "most_" + iterator_of(loop).name;
+  const ir::Symbol symbol = ir::make_symbol(free_name(name));
+  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, loop->location);
+  auto counting = counting_trips(program_, loop, around, output);
+  if (!counting) return std::nullopt;
+  if (most) counting = ir::block({*counting, ir::reduce(output, {}, ir::ReduceOp::Min, most, loop->location)});
+  measure(symbol, output, *counting);
   return ir::var(symbol);
 }
 
 /// The symbol is what `taken`, a nest of maxima, finds in the output.
 void LoopExtents::measure(const ir::Symbol& symbol, const ir::Array& output, const Stmt& taken) {
-  symbols_.push_back(symbol);
-  outputs_.push_back(output);
-  measurements_.push_back(ir::assign(output, {}, ir::int_const(0), taken->location));
-  measurements_.push_back(ir::with_fresh_names(taken));
+  const Stmt start = ir::assign(output, {}, ir::int_const(0), output->location);
+  measured_.push_back({symbol, output, ir::block({start, ir::with_fresh_names(taken)})});
 }
 
 const LoopExtent& LoopExtents::of(const Stmt& loop) const {
@@ -261,14 +248,28 @@ std::vector<Stmt> LoopExtents::dimensions(const std::vector<Stmt>& around) const
   return result;
 }
 
-ir::Program LoopExtents::sizing() const {
-  ir::Program result{program_.name + "_sizing", program_.sizes, {}, {}, ir::block(measurements_), program_.location};
-  if (measurements_.empty()) return result;
+std::vector<ir::Symbol> LoopExtents::symbols(const std::function<bool(const ir::Symbol&)>& is_used) const {
+  std::vector<ir::Symbol> result;
+  for (const Measured& m : measured_)
+    if (is_used(m.symbol)) result.push_back(m.symbol);
+  return result;
+}
+
+ir::Program LoopExtents::sizing(const std::function<bool(const ir::Symbol&)>& is_used) const {
+  std::vector<Stmt> body;
+  std::vector<ir::Array> outputs;
+  for (const Measured& m : measured_) {
+    if (!is_used(m.symbol)) continue;
+    body.push_back(m.taken);
+    outputs.push_back(m.output);
+  }
+  ir::Program result{program_.name + "_sizing", program_.sizes, {}, {}, ir::block(body), program_.location};
+  if (outputs.empty()) return result;
   for (const ir::Array& array : program_.arrays) {
     const bool is_read = ir::reads(result.body, array);  // floats, too: by branches around a measured loop
     if (array->role == ir::ArrayRole::Input && (is_integer(array->type) || is_read)) result.arrays.push_back(array);
   }
-  result.arrays.insert(result.arrays.end(), outputs_.begin(), outputs_.end());
+  result.arrays.insert(result.arrays.end(), outputs.begin(), outputs.end());
   return result;
 }
 

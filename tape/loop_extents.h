@@ -5,6 +5,7 @@
 #include "dsl/ir/program.h"
 #include "dsl/symbolic/ranges.h"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -30,7 +31,9 @@ struct LoopExtent {
 /// Extents of all loops of a program, by loop statement.
 class LoopExtents {
  public:
-  explicit LoopExtents(const ir::Program& program);
+  /// `counts_whiles`: how often a `while` runs is counted before a run where that is cheap (trip_counts.h); else, and
+  /// elsewhere, its bound says.
+  LoopExtents(const ir::Program& program, bool counts_whiles);
 
   /// Throws DifferentiationError when data that the program itself computes decides how often the loop runs and no
   /// `at_most` was stated.
@@ -41,11 +44,12 @@ class LoopExtents {
   std::vector<ir::Stmt> dimensions(const std::vector<ir::Stmt>& around) const;
   const Ranges& ranges() const { return ranges_; }
 
-  /// A program whose rank-0 i64 outputs are named like `symbols()` and hold trip counts that depend on input data; an
+  /// A program whose rank-0 i64 outputs are named like `symbols(is_used)` and hold trip counts that depend on data; an
   /// empty body when there are none.
-  ir::Program sizing() const;
-  const std::vector<ir::Symbol>& symbols() const { return symbols_; }
-  /// Those of `symbols()` that are the length of the longest row of a CSR structure, by its pointer.
+  ir::Program sizing(const std::function<bool(const ir::Symbol&)>& is_used) const;
+  /// Sizes that are measured before a run, as far as somebody uses them.
+  std::vector<ir::Symbol> symbols(const std::function<bool(const ir::Symbol&)>& is_used) const;
+  /// Those of them that are the length of the longest row of a CSR structure, by its pointer.
   const std::map<ir::Array, ir::Symbol>& longest_rows() const { return longest_rows_; }
 
  private:
@@ -58,17 +62,22 @@ class LoopExtents {
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   std::string free_name(const std::string& wish) const;
   std::optional<ir::Expr> longest_row(const ir::For& loop, const ir::Expr& all);
-  std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
+  std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around,
+                                         const ir::Expr& most);
   void measure(const ir::Symbol& symbol, const ir::Array& output, const ir::Stmt& taken);
 
   const ir::Program& program_;
   std::set<ir::Array> written_;
   Ranges ranges_;
   std::map<const ir::StmtNode*, LoopExtent> extents_;
-  std::vector<ir::Symbol> symbols_;
+  struct Measured {
+    ir::Symbol symbol;
+    ir::Array output;  // of its name
+    ir::Stmt taken;    // sets it
+  };
+  const bool counts_whiles_;
+  std::vector<Measured> measured_;
   std::map<ir::Array, ir::Symbol> longest_rows_;
-  std::vector<ir::Array> outputs_;
-  std::vector<ir::Stmt> measurements_;
 };
 
 }  // namespace loopgrad::tape

@@ -65,7 +65,7 @@ DirectGradient gradient_of_part(const Prepared& whole, const Stmt& part, const s
   std::set<Array> used = outer.read;
   used.insert(outer.written.begin(), outer.written.end());
 
-  Prepared own{whole.program, {}, whole.activity, whole.adjoints, whole.named, taken};
+  Prepared own{whole.program, {}, whole.activity, whole.adjoints, whole.named, taken, true};
   own.program.sizes.insert(own.program.sizes.end(), extra.begin(), extra.end());
   own.program.arrays.clear();
   own.program.facts.clear();
