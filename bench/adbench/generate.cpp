@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <cmath>
 #include <fstream>
+#include <numbers>
 #include <regex>
 #include <stdexcept>
 
@@ -35,7 +36,7 @@ class Writer {
 };
 
 double normal(Random& random) {
-  const double u = random.uniform(1e-12, 1), v = random.uniform(0, 2 * M_PI);
+  const double u = random.uniform(1e-12, 1), v = random.uniform(0, 2 * std::numbers::pi);
   return std::sqrt(-2 * std::log(u)) * std::cos(v);
 }
 

@@ -40,10 +40,7 @@ class Running : public Problem {
         buffers_(programs_, sizes_, std::move(arrays), false),
         of_(std::move(of)) {
     buffers_.reset();
-    if (place_.on_device()) {
-      device_.emplace(buffers_, programs_.size());
-      device_->upload();
-    }
+    bound_.emplace(buffers_, place_, programs_.size());
     arguments_ = arguments(0);
   }
   void objective() override {
@@ -53,18 +50,17 @@ class Running : public Problem {
 
  protected:
   lg::Arguments arguments(std::size_t program) const {
-    return lg::cli::with_versions(device_ ? device_->arguments(program) : buffers_.arguments(program),
-                                  programs_[program]);
+    return lg::cli::with_versions(bound_->arguments(program), programs_[program]);
   }
   void wait() const {
-    if (device_) lg::cuda_synchronize();
+    if (place_.on_device()) lg::cuda_synchronize();
   }
   void append(const std::string& name, Numbers& to) const {
     const lg::HostArray& array = buffers_.at(name);
     to.insert(to.end(), array.as<double>(), array.as<double>() + array.size());
   }
   Numbers objective_result() const {
-    if (device_) device_->download();
+    bound_->download();
     Numbers all;
     for (const std::string& name : of_) append(name, all);
     return all;
@@ -87,7 +83,7 @@ class Running : public Problem {
   std::vector<lg::Program> programs_;
   lg::cli::Buffers buffers_;
   std::vector<std::string> of_;
-  std::optional<lg::cli::DeviceBuffers> device_;
+  std::optional<experiments::Bound> bound_;  // once the buffers have their contents
   lg::Arguments arguments_;
 };
 

@@ -73,6 +73,10 @@ lg::Arguments Bound::arguments(std::size_t program) const {
   return device_ ? device_->arguments(program) : buffers_.arguments(program);
 }
 
+void Bound::download() const {
+  if (device_) device_->download();
+}
+
 double Bound::first(const std::string& name) const {
   if (device_) device_->download({name});
   return buffers_.at(name).get(0);

@@ -30,6 +30,8 @@ class Bound {
  public:
   Bound(const lg::cli::Buffers& buffers, const Place& place, std::size_t programs);
   lg::Arguments arguments(std::size_t program) const;
+  /// Results to `buffers`.
+  void download() const;
   /// The first element of an array.
   double first(const std::string& name) const;
 
