@@ -360,9 +360,8 @@ DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   const Stmt backward = Backward(prepared, plan).body_of(prepared.program.body);
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   const LoopExtents& extents = plan.extents();
-  const std::set<ir::Symbol> sizes = mentioned(plan.tape(), {forward, backward}, extents.longest_rows());
-  const auto is_used = [&](const ir::Symbol& size) { return sizes.count(size) > 0; };
-  return {forward, backward, plan.tape(), extents.symbols(is_used), extents.sizing(is_used), extents.longest_rows()};
+  const std::set<ir::Symbol> used = mentioned(plan.tape(), {forward, backward}, extents.longest_rows());
+  return {forward, backward, plan.tape(), extents.symbols(used), extents.sizing(used), extents.longest_rows()};
 }
 
 }  // namespace loopgrad::tape

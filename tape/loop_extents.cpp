@@ -200,8 +200,7 @@ std::string LoopExtents::free_name(const std::string& wish) const {
 
 /// Trip counts that data decide, counted beforehand. `most`, where known, is what they never exceed.
 std::optional<Expr> LoopExtents::measured_trips(const Stmt& loop, const std::vector<Stmt>& around, const Expr& most) {
-  const std::string name = "most_" + iterator_of(loop).name;
-  const ir::Symbol symbol = ir::make_symbol(free_name(name));
+  const ir::Symbol symbol = ir::make_symbol(free_name("most_" + iterator_of(loop).name));
   const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, loop->location);
   auto counting = counting_trips(program_, loop, around, output);
   if (!counting) return std::nullopt;
@@ -248,18 +247,18 @@ std::vector<Stmt> LoopExtents::dimensions(const std::vector<Stmt>& around) const
   return result;
 }
 
-std::vector<ir::Symbol> LoopExtents::symbols(const std::function<bool(const ir::Symbol&)>& is_used) const {
+std::vector<ir::Symbol> LoopExtents::symbols(const std::set<ir::Symbol>& used) const {
   std::vector<ir::Symbol> result;
   for (const Measured& m : measured_)
-    if (is_used(m.symbol)) result.push_back(m.symbol);
+    if (used.count(m.symbol)) result.push_back(m.symbol);
   return result;
 }
 
-ir::Program LoopExtents::sizing(const std::function<bool(const ir::Symbol&)>& is_used) const {
+ir::Program LoopExtents::sizing(const std::set<ir::Symbol>& used) const {
   std::vector<Stmt> body;
   std::vector<ir::Array> outputs;
   for (const Measured& m : measured_) {
-    if (!is_used(m.symbol)) continue;
+    if (!used.count(m.symbol)) continue;
     body.push_back(m.taken);
     outputs.push_back(m.output);
   }

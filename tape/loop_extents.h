@@ -5,7 +5,6 @@
 #include "dsl/ir/program.h"
 #include "dsl/symbolic/ranges.h"
 
-#include <functional>
 #include <map>
 #include <set>
 
@@ -31,8 +30,8 @@ struct LoopExtent {
 /// Extents of all loops of a program, by loop statement.
 class LoopExtents {
  public:
-  /// `counts_whiles`: how often a `while` runs is counted before a run where that is cheap (trip_counts.h); else, and
-  /// elsewhere, its bound says.
+  /// `counts_whiles`: a tape for a `while` is as long as it runs, where that can be counted (trip_counts.h), not as its
+  /// bound.
   LoopExtents(const ir::Program& program, bool counts_whiles);
 
   /// Throws DifferentiationError when data that the program itself computes decides how often the loop runs and no
@@ -44,15 +43,21 @@ class LoopExtents {
   std::vector<ir::Stmt> dimensions(const std::vector<ir::Stmt>& around) const;
   const Ranges& ranges() const { return ranges_; }
 
-  /// A program whose rank-0 i64 outputs are named like `symbols(is_used)` and hold trip counts that depend on data; an
+  /// A program whose rank-0 i64 outputs are named like `symbols(used)` and hold trip counts that depend on data; an
   /// empty body when there are none.
-  ir::Program sizing(const std::function<bool(const ir::Symbol&)>& is_used) const;
+  ir::Program sizing(const std::set<ir::Symbol>& used) const;
   /// Sizes that are measured before a run, as far as somebody uses them.
-  std::vector<ir::Symbol> symbols(const std::function<bool(const ir::Symbol&)>& is_used) const;
+  std::vector<ir::Symbol> symbols(const std::set<ir::Symbol>& used) const;
   /// Those of them that are the length of the longest row of a CSR structure, by its pointer.
   const std::map<ir::Array, ir::Symbol>& longest_rows() const { return longest_rows_; }
 
  private:
+  struct Measured {
+    ir::Symbol symbol;
+    ir::Array output;  // of its name
+    ir::Stmt taken;    // sets it
+  };
+
   void visit(const ir::Stmt& s, std::vector<ir::Stmt>& around);
   ir::Expr not_negative(const ir::Expr& extent) const;
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
@@ -70,11 +75,6 @@ class LoopExtents {
   std::set<ir::Array> written_;
   Ranges ranges_;
   std::map<const ir::StmtNode*, LoopExtent> extents_;
-  struct Measured {
-    ir::Symbol symbol;
-    ir::Array output;  // of its name
-    ir::Stmt taken;    // sets it
-  };
   const bool counts_whiles_;
   std::vector<Measured> measured_;
   std::map<ir::Array, ir::Symbol> longest_rows_;

@@ -1,10 +1,9 @@
 #include "tape/trip_counts.h"
 
-#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "tape/stores.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
 
 namespace loopgrad::tape {
@@ -25,13 +24,9 @@ std::vector<Expr> headers_of(const Stmt& s) {
 class Deciding {
  public:
   Deciding(const ir::Program& program, const Stmt& loop, const Array& most)
-      : program_(program), loop_(loop), most_(most), aliased_(ir::aliased_arrays(program)) {
-    ir::walk_stmts(program.body, [&](const Stmt& s) {
-      if (const Array* stored = stored_array(s)) stored_.insert(*stored);
-    });
-  }
+      : program_(program), loop_(loop), most_(most) {}
 
-  /// Which arrays hold what decides.
+  /// Which arrays hold what decides; false where they may not be computed twice.
   bool find(const std::vector<Stmt>& around) {
     for (const Stmt& s : around) need_headers(s);
     need_headers(loop_);
@@ -61,12 +56,12 @@ class Deciding {
     for (const Expr& e : headers_of(s)) need(e);
   }
 
+  /// Inputs never change, nor do they share memory with what does (see prepare).
   void need(const Expr& e) {
     ir::walk(e, [&](const Expr& node) {
       const auto* load = node.as<ir::Load>();
-      if (!load) return;
+      if (!load || load->array->role == ir::ArrayRole::Input) return;
       const Array& array = load->array;
-      if (array->role == ir::ArrayRole::Input && !stored_.count(array) && !aliased_.count(array)) return;
       const bool is_own = array->role == ir::ArrayRole::Local || array->role == ir::ArrayRole::Output;
       possible_ &= is_own && !is_float(array->type);
       needed_.insert(array);
@@ -76,8 +71,7 @@ class Deciding {
   /// What the stores to arrays that are needed need.
   void need_stores(const Stmt& s, std::vector<Stmt>& scopes) {
     if (!s || !possible_) return;
-    const bool is_plain = s.kind() != ir::Kind::CustomGradient && s.kind() != ir::Kind::Contraction;
-    if (!is_plain || s.kind() == ir::Kind::Push || s.kind() == ir::Kind::Pop) {
+    if (is_whole(s)) {
       ir::walk_stmts(s, [&](const Stmt& inner) {
         const Array* stored = stored_array(inner);
         possible_ &= !inner.same_as(loop_) && !(stored && needed_.count(*stored));
@@ -101,39 +95,31 @@ class Deciding {
     scopes.pop_back();
   }
 
-  /// The program without what decides nothing.
+  /// Statements that are not looked into: they decide nothing.
+  static bool is_whole(const Stmt& s) {
+    return s.kind() == ir::Kind::CustomGradient || s.kind() == ir::Kind::Contraction || s.kind() == ir::Kind::Push ||
+           s.kind() == ir::Kind::Pop;
+  }
+
+  /// Without what decides nothing.
   Stmt kept(const Stmt& s) const {
-    if (!s) return {};
-    if (const auto* n = s.as<ir::Block>()) {
-      std::vector<Stmt> parts;
-      for (const Stmt& child : n->body) parts.push_back(kept(child));
-      return ir::block(parts);
-    }
-    if (const auto* n = s.as<ir::For>()) {
-      const Stmt body = kept(n->body);
-      Stmt loop;
-      if (!ir::is_empty(body))
-        loop = ir::for_loop(n->iterator, n->lower, n->upper, body, n->mode, n->location, n->at_most);
-      return s.same_as(loop_) ? ir::block({seen(n->upper - n->lower), loop}) : loop;
-    }
+    return ir::rewrite(s, {}, [this](const Stmt& child) { return replaced(child); });
+  }
+
+  /// Nullopt: the statement with what is kept inside, or nothing where that is empty.
+  std::optional<Stmt> replaced(const Stmt& s) const {
+    if (is_whole(s)) return ir::block({});
+    if (const Array* stored = stored_array(s)) return needed_.count(*stored) ? s : ir::block({});
+    if (const auto* n = s.as<ir::Allocate>(); n && !needed_.count(n->array)) return kept(n->body);
     if (const auto* n = s.as<ir::While>()) {
       Stmt body = kept(n->body);
       if (s.same_as(loop_)) body = ir::block({seen(ir::var(n->iterator) + ir::int_const(1)), body});
-      if (ir::is_empty(body)) return {};
-      return ir::while_loop(n->iterator, n->max_trips, n->condition, body, n->location);
+      return ir::is_empty(body) ? body : ir::while_loop(n->iterator, n->max_trips, n->condition, body, n->location);
     }
-    if (const auto* n = s.as<ir::If>()) {
-      const Stmt then_body = kept(n->then_body), else_body = kept(n->else_body);
-      if (ir::is_empty(then_body) && ir::is_empty(else_body)) return {};
-      if (!ir::is_empty(then_body)) return ir::if_then(n->condition, then_body, else_body, n->location);
-      return ir::if_then(ir::unary(ir::UnaryOp::Not, n->condition), else_body, {}, n->location);
-    }
-    if (const auto* n = s.as<ir::Allocate>()) {
-      const Stmt body = kept(n->body);
-      return needed_.count(n->array) && !ir::is_empty(body) ? ir::allocate(n->array, body, n->location) : body;
-    }
-    const Array* stored = stored_array(s);
-    return stored && needed_.count(*stored) ? s : Stmt{};
+    const auto* n = s.as<ir::For>();
+    if (!n || !s.same_as(loop_)) return std::nullopt;
+    const Stmt loop = ir::for_loop(n->iterator, n->lower, n->upper, kept(n->body), n->mode, n->location, n->at_most);
+    return ir::block({seen(n->upper - n->lower), loop});
   }
 
   Stmt seen(const Expr& trips) const { return ir::reduce(most_, {}, ir::ReduceOp::Max, trips, loop_->location); }
@@ -141,8 +127,7 @@ class Deciding {
   const ir::Program& program_;
   const Stmt& loop_;
   const Array& most_;
-  const std::set<Array> aliased_;
-  std::set<Array> stored_, needed_;
+  std::set<Array> needed_;
   bool possible_ = true;
 };
 
