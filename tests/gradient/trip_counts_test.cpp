@@ -107,6 +107,26 @@ TEST(TripCounts, BoundsThatTheProgramComputes) {
   EXPECT_NE(sizing.find("most_r max= "), std::string::npos) << sizing;
 }
 
+TEST(TripCounts, BoundsInScalarsOfTheLoop) {
+  ProgramBuilder p("own_bounds");
+  auto n = p.size("n"), m = p.size("m");
+  auto key = p.input<std::int32_t>("key", {n});
+  auto x = p.input<double>("x", {m});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto count = p.scalar<std::int64_t>("count");
+    auto v = p.scalar<double>("v", 1.0);
+    count = 0;
+    p.when(key(i) > 0, [&] { count = key(i); }).otherwise([&] { count = 1; });
+    for (auto r : p.loop("r", 0, count)) v = sin(v) * x(r) + 0.5;
+    y(i) = v;
+  }
+  const Program program = p.build();
+  EXPECT_NE(forward_text(program).find("most_r"), std::string::npos) << forward_text(program);
+  EXPECT_TRUE(
+      gradient_is_right(program, {.sizes = {{"n", 4}, {"m", 5}}, .values = {{"key", {2, 0, -3, 5}}}, .options = {}}));
+}
+
 TEST(TripCounts, AWhileWithinAWhile) {
   ProgramBuilder p("within");
   auto n = p.size("n");
