@@ -1,6 +1,7 @@
 // Parallel loops of a block over short sums: threads take iterations of the loop, or share each sum; sizes decide.
 #include "tests/unit/cuda/mapped.h"
 
+#include <loopgrad/autodiff.h>
 #include <loopgrad/loopgrad.h>
 
 namespace loopgrad::transforms {
@@ -48,6 +49,21 @@ TEST(InnerWork, LoopsInsideOfTheirOwnLengthsCountAtTheirLongest) {
   EXPECT_NE(result.text.find("max(d, 0)*max(d - 1, 0)"), std::string::npos) << result.text;
   for (const std::int64_t m : {0, 5, 37})
     for (const std::int64_t d : {0, 7, 40}) expect_same_results(result, {{"n", 2}, {"m", m}, {"d", d}});
+}
+
+/// A condition keeps the sums of different iterations apart: only the last one of a parallel loop adds.
+TEST(InnerWork, ThreadsWithNothingToAddLeaveTheSumOfAnotherAlone) {
+  ProgramBuilder p("last");
+  auto q = p.size("q"), m = p.size("m"), n = p.size("n");
+  auto x = p.input<float>("x", {q});
+  auto y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, q / 2))
+    for (auto j : p.loop("j", 0, m + 1))
+      for (auto k : p.loop("k", 0, n)) y(k) += select(j + 1 < m + 1, 0.5f, x(min(i, q - 1)));
+  const LoweredProgram result = mapped_to_small_gpu(differentiate(p.build()).backward);
+  EXPECT_NE(result.text.find("d_x_now += "), std::string::npos) << result.text;
+  for (const std::int64_t rows : {0, 5, 70})
+    for (const std::int64_t length : {0, 1, 40}) expect_same_results(result, {{"q", 6}, {"m", rows}, {"n", length}});
 }
 
 }  // namespace

@@ -264,6 +264,13 @@ TEST(ScanRecurrences, WhatTheFirstIterationDoesNotAskForIsNotRead) {
       y[i] = a[i]*select(i < n - 1, y[i + 1], x[i])
   )",
                        n, 1, inputs, 1e-5);
+    // A scalar that nothing sets, as nobody looks at it.
+    expect_as_in_order(vectors, R"(
+    local f32 start
+    for i in 0..n reversed:
+      y[i] = select(i + 1 < n, select(i == n - 1, start, y[i + 1])*a[i], x[i])
+  )",
+                       n, 1, inputs, 1e-5);
   }
 }
 

@@ -261,13 +261,19 @@ class Spreader {
     return all;
   }
 
-  /// Loops inside one iteration that only sum, each with its sums in registers and wide accesses.
+  /// Loops inside one iteration that only sum, each with its sums in registers and wide accesses. A scalar of the block
+  /// is no target: where only some iteration of one thread adds to it, the others would add their nothing at that time.
   Stmt with_own_sums(const Stmt& body) const {
+    std::vector<OwnElement> own_scalars;
+    ir::walk_stmts(body, [&](const Stmt& s) {
+      const auto* local = s.as<ir::Allocate>();
+      if (local && local->array->shape.empty()) own_scalars.push_back({local->array, {}});
+    });
     return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* loop = s.as<ir::For>();
       if (!loop || is_parallel_loop(s) || has_few_trips(*loop) || ir::contains_loop(loop->body)) return std::nullopt;
       if (has_load(loop->lower) || has_load(loop->upper)) return std::nullopt;
-      const auto sums = shared_sums(program_, s);
+      const auto sums = shared_sums(program_, s, own_scalars);
       if (!sums || sums->empty()) return std::nullopt;
       const PartialSums own = redirect_sums(*sums, loop->body, "_own");
       std::vector<Stmt> all, add;
