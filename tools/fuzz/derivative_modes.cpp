@@ -40,9 +40,11 @@ ir::Program formed_for(const ir::Program& program, const ModeRun& how, const Siz
   return formed(program, how.form, sizes, {.skip = how.left_out});
 }
 
-/// Of a program, those that start like derivatives and are none of the primal's.
-bool is_derivative(const Reference& reference, const std::string& name, const char* prefix) {
-  return name.starts_with(prefix) && !ir::find_array(reference.program().ir(), name);
+/// Of a program, the derivatives of the primal's arrays: `d_x` is one where there is an `x`, unlike a tape of some `d`.
+bool is_derivative(const Reference& reference, const std::string& name, const std::string& prefix) {
+  const ir::Program& primal = reference.program().ir();
+  return name.starts_with(prefix) && ir::find_array(primal, name.substr(prefix.size())) &&
+         !ir::find_array(primal, name);
 }
 
 /// The number of directions as it is asked for, and what runs get for it.

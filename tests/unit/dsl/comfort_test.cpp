@@ -137,6 +137,15 @@ for t in 0..n:
 )");
 }
 
+TEST(Comfort, ExtentsOfANewShapeComeInAnyOrder) {
+  ProgramBuilder p("p");
+  const Value n = p.size("n"), m = p.size("m");
+  const ArrayHandle x = p.input<float>("x", {2 * n * (m + 1)}), y = p.output<float>("y", {1});
+  y(0) = x.reshaped({m + 1, n, 2})(1, 2, 0) + x.reshaped({n * (m + 1), 2})(3, 1);
+  EXPECT_CONTAINS(message_of([&] { x.reshaped({m, n, 2}); }), "reshaped() to m*n*2 elements");
+  EXPECT_CONTAINS(p.build().str(), "y[0] = x[(n + 2)*2] + x[7]");
+}
+
 TEST(Comfort, MistakesNameTheArray) {
   ProgramBuilder p("p");
   const Value n = p.size("n");
