@@ -30,8 +30,9 @@ struct Rows {
   std::vector<const ir::For*> loops;  // around the first of the sums, the outermost first; it is none that chooses
   std::set<ir::Symbol> choosing;      // iterators
   StmtSet sums;
-  Array total = {};                // where they go
-  std::vector<Expr> element = {};  // of it
+  std::vector<std::vector<const ir::For*>> loops_of_sums;  // around each of them
+  Array total = {};                                        // where they go
+  std::vector<Expr> element = {};                          // of it
 };
 
 class RowFinder {
@@ -76,12 +77,13 @@ class RowFinder {
     const Array& target = sum.array;
     if (sum.op != ir::ReduceOp::Add || sum.atomic || own_.count(target) || aliased_.count(target)) return;
     if (value_type(target->type) != target->type) return;
-    Rows rows = {target, {}, loops_, {}, {s.get()}};
+    Rows rows = {target, {}, loops_, {}, {s.get()}, {loops_}};
     for (const Expr& index : sum.indices) rows.indices.push_back(scalars_.look_through(index));
     if (!choose(rows)) return;
     for (Rows& other : rows_)
       if (other.target == target && ir::equal(other.indices, rows.indices)) {
         other.sums.insert(s.get());
+        other.loops_of_sums.push_back(loops_);
         return;
       }
     if (only_summed(target)) rows_.push_back(std::move(rows));
@@ -178,17 +180,27 @@ class RowSummer final : public ir::Rewriter {
     return repeats >= least_repeats;
   }
 
+  /// Whether all loops around one of the sums make a trip, but for those that choose.
+  static Expr adds_anything(const Rows& rows) {
+    Expr any;
+    for (const auto& loops : rows.loops_of_sums) {
+      Expr runs = ir::bool_const(true);
+      for (const ir::For* n : loops)
+        if (!rows.choosing.count(n->iterator))
+          runs = ir::binary(ir::BinaryOp::And, runs, ir::binary(ir::BinaryOp::Lt, n->lower, n->upper));
+      if (ir::as_int(runs).value_or(0) != 0) return runs;
+      if (!any) any = runs;
+      else if (!ir::equal(any, runs)) any = ir::binary(ir::BinaryOp::Or, any, runs);
+    }
+    return any;
+  }
+
   /// target[key] += total, in the loops that choose, after all others; finds a place for the totals. Nullopt where
   /// their number is not known.
   std::optional<Stmt> add_total(Rows& rows) const {
     const SourceLocation& where = (*rows.sums.begin())->location;
     const Array one = ir::make_array(rows.target->name + "_row", rows.target->type, {}, ir::ArrayRole::Local, where);
-    Expr runs;
-    for (const ir::For* n : rows.loops) {
-      if (rows.choosing.count(n->iterator)) continue;
-      const Expr trip = ir::binary(ir::BinaryOp::Lt, n->lower, n->upper);
-      runs = runs ? ir::binary(ir::BinaryOp::And, runs, trip) : trip;
-    }
+    const Expr runs = adds_anything(rows);
     Stmt add = ir::reduce(rows.target, rows.indices, ir::ReduceOp::Add, ir::load(one, {}), where);
     if (ir::as_int(runs).value_or(0) == 0) add = ir::if_then(runs, add, {}, where);
     if (rows.choosing.empty()) {

@@ -48,6 +48,39 @@ TEST(SumRowsFirst, TheElementGetsOneTerm) {
     )");
 }
 
+/// The element exists where any of the sums runs, not just the first.
+TEST(SumRowsFirst, AnyOfTheSumsMayBeTheOneThatAdds) {
+  expect_pass("sum_rows_first", meshes, R"(
+    for f in 0..n:
+      for i in 0..3:
+        for j in 0..m:
+          y[key[f, 0], 0] += x[f, j]
+        y[key[f, 0], 0] += z[f]
+        for j in 0..m:
+          y[key[f, 1], 0] += x[f, j]
+        for j in 0..d:
+          y[key[f, 1], 0] += z[f]
+    )",
+              R"(
+    for f in 0..n:
+      local f32 y_row
+      local f32 y_row_1
+      y_row = 0
+      y_row_1 = 0
+      for i in 0..3:
+        for j in 0..m:
+          y_row += x[f, j]
+        y_row += z[f]
+        for j in 0..m:
+          y_row_1 += x[f, j]
+        for j in 0..d:
+          y_row_1 += z[f]
+      y[key[f, 0], 0] += y_row
+      if 0 < m || 0 < d:
+        y[key[f, 1], 0] += y_row_1
+    )");
+}
+
 TEST(SumRowsFirst, OnlyLoopsThatDoNotChoose) {
   expect_pass("sum_rows_first", meshes, R"(
     for f in 0..n:
