@@ -131,7 +131,9 @@ void SegmentedLoop::find_state(const ir::Program& program, std::set<std::string>
     shape.insert(shape.begin(), count);
     return ir::make_array(unique_name(array->name + what, taken), array->type, shape, role, array->location);
   };
-  for (const Array& array : found_at_start(program, {first_, length_}, needed_of(gradient_.forward), needed)) {
+  // What runs backward after it may read elements that earlier segments have set, too: the first one of all, say.
+  const Stmt segment = ir::block({needed_of(gradient_.forward), gradient_.backward});
+  for (const Array& array : found_at_start(program, {first_, length_}, segment, needed)) {
     checkpoints_[array] = rows(array, "_checkpoint", ir::var(lengths_.blocks), ArrayRole::Tape);
     states_[array] = rows(array, "_state", ir::var(lengths_.leaves) - number(1), ArrayRole::Local);
   }

@@ -43,6 +43,28 @@ TEST(Checkpoints, ATimeLoopRunsInSegments) {
         << steps;
 }
 
+/// Forward, no iteration finds anything of an earlier one that it would need to run again; backward, all read y[0].
+TEST(Checkpoints, WhatIsReadBackwardMayBeOfAnEarlierSegment) {
+  ProgramBuilder p("first");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto total = p.output<double>("total", {});
+  auto y = p.local<double>("y", {n});
+  total() = 0.0;
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<double>("s");
+    s = x(i);
+    for (auto j : p.loop("j", 0, 2)) s = s * s + 0.1 * cast<double>(j);
+    y(i) = s;
+    total() += sin(y(0)) * s;
+  }
+  const Program program = p.build();
+  EXPECT_TRUE(is_checkpointed(program, "i"));
+  EXPECT_NE(remark_on(program, "i").find("y is saved"), std::string::npos) << remark_on(program, "i");
+  for (const std::int64_t length : {0, 1, 2, 3, 12})
+    EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", length}}, .values = {}, .options = {}})) << length;
+}
+
 /// Loops of all kinds one after the other; `a` is read by the first and changed by the last.
 TEST(Checkpoints, PartsBetweenLoopsKeepWhatLaterOnesChange) {
   ProgramBuilder p("parts");
