@@ -4,40 +4,14 @@
 #include "dsl/frontend/promotion.h"
 #include "dsl/frontend/recorder.h"
 #include "dsl/ir/printer.h"
+#include "dsl/symbolic/flat_index.h"
 #include "dsl/symbolic/linear_form.h"
 
 #include <fmt/format.h>
-#include <algorithm>
-#include <functional>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace loopgrad {
 namespace {
-
-/// The factors of a product in an order of their own, with its constants as one.
-std::pair<std::int64_t, std::vector<std::string>> factors_of(const ir::Expr& e) {
-  std::pair<std::int64_t, std::vector<std::string>> result = {1, {}};
-  const std::function<void(const ir::Expr&)> collect = [&](const ir::Expr& factor) {
-    const auto* node = factor.as<ir::Binary>();
-    if (const auto value = ir::as_int(factor)) {
-      result.first *= *value;
-    } else if (node && node->op == ir::BinaryOp::Mul) {
-      collect(node->a);
-      collect(node->b);
-    } else {
-      result.second.push_back(ir::print(factor));
-    }
-  };
-  collect(ir::simplify_indices(e));
-  std::ranges::sort(result.second);
-  return result;
-}
-
-/// n*(2*m) and 2*m*n are.
-bool same_product(const ir::Expr& a, const ir::Expr& b) { return factors_of(a) == factors_of(b); }
 
 using ir::ArrayRole;
 using ir::ProgramRecorder;
@@ -121,7 +95,7 @@ ArrayView ArrayHandle::reshaped(std::vector<Value> shape, SourceLocation where) 
   if (shape.empty()) recorder->fail(where, "reshaped() to no dimensions", "give the new extents", array_->name);
   ir::Expr product = ir::int_const(1);
   for (const Value& extent : shape) product = product * recorder->size_expr(extent, "an extent", where);
-  if (!ir::same_value(product, array_->shape[0]) && !same_product(product, array_->shape[0]))
+  if (!ir::same_value(product, array_->shape[0]) && !ir::same_product(product, array_->shape[0]))
     recorder->fail(
         where,
         fmt::format("reshaped() to {} elements of an array of {}", ir::print(product), ir::print(array_->shape[0])),

@@ -2,8 +2,10 @@
 
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace loopgrad::ir {
 
@@ -140,6 +142,19 @@ std::optional<std::vector<Stride>> as_chain(const std::set<Stride>& strides) {
   for (std::size_t k = 1; k < chain.size(); ++k)
     if (!quotient(chain[k - 1], chain[k])) return std::nullopt;
   return chain;
+}
+
+bool same_product(const Expr& a, const Expr& b) {
+  const auto factors_of = [](const Expr& e) {
+    FlatIndices flat({}, true);
+    std::pair<std::int64_t, Stride> result = {1, {}};
+    for (const std::string& factor : flat.factors(simplify_indices(e))) {
+      if (const auto number = as_int(flat.product({factor}))) result.first *= *number;
+      else result.second.insert(factor);
+    }
+    return result;
+  };
+  return factors_of(a) == factors_of(b);
 }
 
 }  // namespace loopgrad::ir

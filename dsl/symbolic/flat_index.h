@@ -52,4 +52,7 @@ std::optional<std::vector<Stride>> as_chain(const std::set<Stride>& strides);
 /// What is left of a product when `part`, some of its factors, is taken out; nullopt when they are none of its factors.
 std::optional<Stride> quotient(const Stride& product, const Stride& part);
 
+/// Whether two products have the same factors, in any order and with their numbers as one: n*(2*m) and 2*m*n.
+bool same_product(const Expr& a, const Expr& b);
+
 }  // namespace loopgrad::ir

@@ -27,12 +27,14 @@ constexpr double least_repeats = 4;
 struct Rows {
   Array target;
   std::vector<Expr> indices;
-  std::vector<const ir::For*> loops;  // around the first of the sums, the outermost first; it is none that chooses
-  std::set<ir::Symbol> choosing;      // iterators
+  // Around each of the sums, the outermost first; it is none that chooses. Those that choose are the same for all.
+  std::vector<std::vector<const ir::For*>> loops_of_sums;
+  std::set<ir::Symbol> choosing;  // iterators
   StmtSet sums;
-  std::vector<std::vector<const ir::For*>> loops_of_sums;  // around each of them
-  Array total = {};                                        // where they go
-  std::vector<Expr> element = {};                          // of it
+  Array total = {};                // where they go
+  std::vector<Expr> element = {};  // of it
+
+  const std::vector<const ir::For*>& loops() const { return loops_of_sums.front(); }
 };
 
 class RowFinder {
@@ -77,7 +79,7 @@ class RowFinder {
     const Array& target = sum.array;
     if (sum.op != ir::ReduceOp::Add || sum.atomic || own_.count(target) || aliased_.count(target)) return;
     if (value_type(target->type) != target->type) return;
-    Rows rows = {target, {}, loops_, {}, {s.get()}, {loops_}};
+    Rows rows = {target, {}, {loops_}, {}, {s.get()}};
     for (const Expr& index : sum.indices) rows.indices.push_back(scalars_.look_through(index));
     if (!choose(rows)) return;
     for (Rows& other : rows_)
@@ -97,15 +99,15 @@ class RowFinder {
       });
     };
     for (const Expr& index : rows.indices) add(index);
-    for (auto loop = rows.loops.rbegin(); loop != rows.loops.rend(); ++loop)
+    for (auto loop = rows.loops().rbegin(); loop != rows.loops().rend(); ++loop)
       if (rows.choosing.count((*loop)->iterator)) {
         add((*loop)->lower);
         add((*loop)->upper);
       }
-    if (rows.choosing.count(rows.loops.front()->iterator)) return false;
+    if (rows.choosing.count(rows.loops().front()->iterator)) return false;
     const auto is_told = [&](const Expr& e) { return stays(e, rows.choosing); };
     const bool all_told = std::all_of(rows.indices.begin(), rows.indices.end(), is_told) &&
-                          std::all_of(rows.loops.begin(), rows.loops.end(), [&](const ir::For* loop) {
+                          std::all_of(rows.loops().begin(), rows.loops().end(), [&](const ir::For* loop) {
                             return is_told(loop->lower) && is_told(loop->upper);
                           });
     return all_told && std::any_of(rows.indices.begin(), rows.indices.end(),
@@ -172,7 +174,7 @@ class RowSummer final : public ir::Rewriter {
     SizeEstimator sizes(program_, context_.options.expected_sizes);
     std::map<ir::Symbol, double> iterators;
     double repeats = 1;
-    for (const ir::For* loop : rows.loops) {
+    for (const ir::For* loop : rows.loops()) {
       const double lower = sizes.value_of(loop->lower, iterators), upper = sizes.value_of(loop->upper, iterators);
       if (!rows.choosing.count(loop->iterator)) repeats *= sizes.trips_of(loop->lower, loop->upper, iterators);
       iterators[loop->iterator] = (lower + upper) / 2;
@@ -229,7 +231,7 @@ class RowSummer final : public ir::Rewriter {
 
   /// The loops that choose around a body.
   static Stmt over_keys(const Rows& rows, Stmt body) {
-    for (auto loop = rows.loops.rbegin(); loop != rows.loops.rend(); ++loop)
+    for (auto loop = rows.loops().rbegin(); loop != rows.loops().rend(); ++loop)
       if (rows.choosing.count((*loop)->iterator)) body = with_body(**loop, body);
     return body;
   }

@@ -3,6 +3,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/nest.h"
 
 #include <algorithm>
 
@@ -230,21 +231,16 @@ void find_needed(const Expr& value, const Expr& when, const IsPrevious& is_read,
   });
 }
 
-/// When the first iteration asks for the value before it, which may not exist, or have no value, where it does not: a
-/// condition that is null where it always does; nullopt where values of the recurrence decide.
-std::optional<Expr> condition_of_start(const Expr& value, const IsPrevious& is_previous, const Recurrence& r,
-                                       const Expr& first) {
+/// The start of `r` where its first iteration asks for the value before it, which may not exist, or have no value,
+/// where it does not: 0 there. Nullopt where values of the recurrence decide.
+std::optional<Expr> start_asked_for(const Expr& value, const IsPrevious& is_previous, const Recurrence& r,
+                                    const Expr& first) {
   Needed needed;
   find_needed(value, {}, is_previous, needed);
-  if (needed.always || !needed.when) return Expr();
+  if (needed.always || !needed.when) return r.start;
   const Expr at_start = simplify_indices(ir::substitute(needed.when, {{r.loop->iterator, first}}));
-  bool reads_own = false;
-  ir::walk(at_start, [&](const Expr& e) {
-    const auto* load = e.as<ir::Load>();
-    reads_own |= load && load->array == r.array;
-    return true;
-  });
-  return reads_own ? std::nullopt : std::optional(at_start);
+  if (uses(at_start, r.array)) return std::nullopt;
+  return ir::select(at_start, r.start, ir::const_of(0, r.array->type));
 }
 
 }  // namespace
@@ -303,9 +299,9 @@ std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   };
   ir::rewrite(value, look);
   if (others || (plain && selected)) return std::nullopt;
-  const auto at_start = condition_of_start(value, is_previous, r, first);
-  if (!at_start && plain) return std::nullopt;
-  if (at_start && *at_start) r.start = ir::select(*at_start, r.start, ir::const_of(0, r.array->type));
+  const auto start = start_asked_for(value, is_previous, r, first);
+  if (!start && plain) return std::nullopt;
+  r.start = start.value_or(r.start);
   r.previous = ir::make_array("previous", r.array->type, {}, ir::ArrayRole::Local, r.where);
   r.value = ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
     return is_previous(e) ? std::optional(ir::load(r.previous, {})) : std::nullopt;
