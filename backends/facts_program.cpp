@@ -24,7 +24,6 @@ using ir::Stmt;
 constexpr std::int64_t table_share = 16;
 
 Expr number(std::int64_t value) { return ir::int_const(value); }
-Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
 Expr either(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Or, a, b); }
 Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 Expr as_index(const Expr& e) { return ir::cast(ScalarType::I64, e); }
@@ -368,7 +367,7 @@ class Builder {
         add_readable(load->indices[d], iterators, all);
         const Expr inside =
             both(ir::binary(BinaryOp::Ge, load->indices[d], number(0)), less(load->indices[d], load->array->shape[d]));
-        all = all ? both(all, inside) : inside;
+        all = both(all, inside);
       }
       return false;
     });
@@ -381,11 +380,10 @@ class Builder {
     const Symbols iterators = from_data(access.around);
     Expr when;
     if (access.when) add_readable(access.when, iterators, when);
-    if (access.when) when = when ? both(when, access.when) : access.when;
+    when = both(when, access.when);
     add_readable(access.index, iterators, when);
     sites_.push_back({access.array, access.dimension, {}, {}, access.location});
-    if (!add(links_around(access, gate), {when ? both(when, bad) : bad, access.index, sites_.size() - 1, true},
-             access.location))
+    if (!add(links_around(access, gate), {both(when, bad), access.index, sites_.size() - 1, true}, access.location))
       sites_.pop_back();
   }
 

@@ -16,12 +16,19 @@ find_library(LOOPGRAD_GMP_LIBRARY gmp REQUIRED)
 
 # loopgrad_library(NAME SOURCES ... [DEPENDS ...]): a static library whose private headers are included from the root.
 function(loopgrad_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
+  loopgrad_alone(${ARG_ALONE})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include> PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})
+endfunction()
+
+# Sources whose own names other files of the same target have as well, in a unity build, where several are compiled as
+# one: each stays a translation unit of its own.
+function(loopgrad_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 function(loopgrad_warnings name)
@@ -29,6 +36,8 @@ function(loopgrad_warnings name)
   set(gnu $<STREQUAL:${CMAKE_CXX_COMPILER_ID},GNU>)
   target_compile_options(${name} PRIVATE
     -Wall -Wextra $<${gnu}:-Wshadow=local> -Wnon-virtual-dtor $<${gnu}:-Wno-restrict>)
+  # In a unity build the main file includes the sources, so that g++ takes what is local to one for a header's.
+  target_compile_options(${name} PRIVATE $<$<AND:${gnu},$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>)
   if(LOOPGRAD_WERROR)
     target_compile_options(${name} PRIVATE -Werror)
   endif()
@@ -36,8 +45,9 @@ endfunction()
 
 # loopgrad_test(NAME LABEL ... SOURCES ... [DEPENDS ...]): one GoogleTest executable, registered test by test.
 function(loopgrad_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} ${ARG_ALONE})
+  loopgrad_alone(${ARG_ALONE})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "tape/stores.h"
 
 #include <loopgrad/error.h>
 
@@ -10,15 +11,6 @@ namespace {
 
 using ir::Expr;
 using ir::Stmt;
-
-/// The parts that Assign and Reduce share.
-struct Store {
-  ir::Array array;
-  std::vector<Expr> indices;
-  Expr value;
-  SourceLocation location;
-  bool overwrites = false;  // Assign
-};
 
 bool targets(const Contribution& c, const Store& store) { return c.target->array == store.array; }
 
@@ -90,11 +82,9 @@ Expr takes_operand(const ir::Reduce& r) {
 }
 
 Stmt adjoint_of(const Stmt& statement, const ArrayMap& adjoints, const AdjointOptions& options) {
-  if (const auto* a = statement.as<ir::Assign>())
-    return adjoint_of_store({a->array, a->indices, a->value, a->location, true}, adjoints, options);
+  if (statement.kind() == ir::Kind::Assign) return adjoint_of_store(store_of(statement), adjoints, options);
   if (const auto* r = statement.as<ir::Reduce>()) {
-    if (r->op == ir::ReduceOp::Add)
-      return adjoint_of_store({r->array, r->indices, r->value, r->location, false}, adjoints, options);
+    if (r->op == ir::ReduceOp::Add) return adjoint_of_store(store_of(statement), adjoints, options);
     if (r->op != ir::ReduceOp::Mul) return adjoint_of_extremum(*r, adjoints, options);
     if (adjoints.count(r->array)) throw InternalError("the adjoint of '*=' on '" + r->array->name + "'");
   }

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "tape/activity.h"
+#include "tape/stores.h"
 
 #include <loopgrad/error.h>
 
@@ -27,21 +28,6 @@ bool is_straight(const Stmt& s) {
                             kind == ir::Kind::Reduce);
   });
   return straight;
-}
-
-/// What an Assign and a Reduce have in common.
-struct Store {
-  Array array;
-  std::vector<Expr> indices;
-  Expr value;
-  bool replaces;
-  SourceLocation location;
-};
-
-Store store_of(const Stmt& s) {
-  if (const auto* a = s.as<ir::Assign>()) return {a->array, a->indices, a->value, true, a->location};
-  const auto* r = s.as<ir::Reduce>();
-  return {r->array, r->indices, r->value, false, r->location};
 }
 
 /// Straight statements whose derivatives share one loop over directions, after the statements.
@@ -78,7 +64,7 @@ class Segment {
     const ScalarType type = store.value.type();
     const std::vector<Contribution> terms = contributions(
         store.value, ir::float_const(1, type), [&](const Array& a) { return directions_.derivatives.count(a) != 0; });
-    if (terms.empty() && !store.replaces) return;
+    if (terms.empty() && !store.overwrites) return;
     Expr sum;
     for (const Contribution& term : terms) {
       const Expr value = ir::cast(type, term_of(term, store.location));
@@ -90,8 +76,8 @@ class Segment {
     const std::vector<Expr> indices = along(store.array, store.indices);
     for (const Expr& index : store.indices) note_reads(index);
     derived_.push_back(
-        store.replaces ? ir::assign(target, indices, ir::cast(target->type, sum), store.location)
-                       : ir::reduce(target, indices, ir::ReduceOp::Add, ir::cast(target->type, sum), store.location));
+        store.overwrites ? ir::assign(target, indices, ir::cast(target->type, sum), store.location)
+                         : ir::reduce(target, indices, ir::ReduceOp::Add, ir::cast(target->type, sum), store.location));
   }
 
   Stmt finish() const {

@@ -6,7 +6,6 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-Expr both(const Expr& a, const Expr& b) { return a ? ir::binary(ir::BinaryOp::And, a, b) : b; }
 Expr negation(const Expr& e) { return ir::unary(ir::UnaryOp::Not, e); }
 
 class GuardTracker final : public ir::Rewriter {

@@ -17,6 +17,22 @@ inline const std::vector<ir::Expr>& stored_indices(const ir::Stmt& s) {
   return s.as<ir::Reduce>()->indices;
 }
 
+/// The parts that Assign and Reduce share.
+struct Store {
+  ir::Array array;
+  std::vector<ir::Expr> indices;
+  ir::Expr value;
+  SourceLocation location;
+  bool overwrites = false;  // Assign
+};
+
+/// Of an Assign or a Reduce.
+inline Store store_of(const ir::Stmt& s) {
+  if (const auto* a = s.as<ir::Assign>()) return {a->array, a->indices, a->value, a->location, true};
+  const auto* r = s.as<ir::Reduce>();
+  return {r->array, r->indices, r->value, r->location, false};
+}
+
 inline std::vector<ir::Expr> concatenate(std::vector<ir::Expr> a, const std::vector<ir::Expr>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -12,11 +12,6 @@
 #include <algorithm>
 
 namespace loopgrad::ir {
-namespace {
-
-bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
-
-}  // namespace
 
 ProgramRecorder::ProgramRecorder(std::string name, SourceLocation location) {
   program_.name = std::move(name);
@@ -41,7 +36,7 @@ void ProgramRecorder::fail(SourceLocation where, std::string message, std::strin
 
 std::string ProgramRecorder::innermost_loop() const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    if (is_loop(scope->header.kind)) return scope->header.iterator.name;
+    if (scope->header.is_loop()) return scope->header.iterator.name;
   }
   return {};
 }
@@ -247,7 +242,7 @@ void ProgramRecorder::check_load(const Load& load, const std::shared_ptr<const E
 
 void ProgramRecorder::note_early_read(std::int64_t made, const Array& array, const EarlyRead& read) {
   for (Scope& scope : scopes_) {
-    if (!is_loop(scope.header.kind) || scope.opened < made) continue;
+    if (!scope.header.is_loop() || scope.opened < made) continue;
     std::vector<EarlyRead>& reads = scope.early_reads[array->id];
     const bool known =
         std::any_of(reads.begin(), reads.end(), [&](const EarlyRead& other) { return other.name == read.name; });

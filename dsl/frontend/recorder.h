@@ -26,6 +26,8 @@ struct ScopeHeader {
   bool descending = false;  // For
   Expr condition;           // While, If
   SourceLocation location;
+
+  bool is_loop() const { return kind == Kind::For || kind == Kind::While; }
 };
 
 class ProgramRecorder {

@@ -11,8 +11,6 @@
 namespace loopgrad::ir {
 namespace {
 
-bool is_loop(Kind kind) { return kind == Kind::For || kind == Kind::While; }
-
 bool is_near(std::int64_t bound) { return bound >= -furthest_bound && bound <= furthest_bound; }
 
 }  // namespace
@@ -41,7 +39,7 @@ std::size_t ProgramRecorder::open(ScopeHeader header) {
   if (scopes_.size() > most_scopes)
     fail(header.location, fmt::format("loops and branches nest more than {} deep", most_scopes),
          "join conditions with &&, and loops that run once with what is around them");
-  if (is_loop(header.kind)) visible_.insert(header.iterator.id);
+  if (header.is_loop()) visible_.insert(header.iterator.id);
   Scope scope;
   scope.header = std::move(header);
   scope.opened = ++time_;

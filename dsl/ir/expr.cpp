@@ -258,6 +258,8 @@ Expr unary(UnaryOp op, const Expr& a) {
   return make_node<Unary>(a.type(), op, a);
 }
 
+Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : binary(BinaryOp::And, a, b); }
+
 Expr binary(BinaryOp op, const Expr& a, const Expr& b) {
   if (a.type() != b.type()) bad_types(name_of(op), a, b);
   const auto simpler = is_float(a.type()) ? simplify_float(op, a, b) : simplify_int(op, a, b);

@@ -164,6 +164,7 @@ Expr var(const Symbol& symbol);
 Expr load(const Array& array, std::vector<Expr> indices, SourceLocation location = {});
 Expr unary(UnaryOp op, const Expr& a);
 Expr binary(BinaryOp op, const Expr& a, const Expr& b);  // operands of equal type
+Expr both(const Expr& a, const Expr& b);                 // of two conditions; null: one that always holds
 Expr fma(const Expr& a, const Expr& b, const Expr& c);
 Expr select(const Expr& condition, const Expr& a, const Expr& b);
 /// The value as elements of type `storage` hold it: rounded where that is f16 or bf16, else `a` itself.

@@ -29,6 +29,13 @@ bool mentions(const Expr& e, const Symbol& symbol) {
   return found;
 }
 
+void collect_operands(const Expr& e, BinaryOp op, std::vector<Expr>& found) {
+  const auto* n = e.as<Binary>();
+  if (!n || n->op != op) return found.push_back(e);
+  collect_operands(n->a, op, found);
+  collect_operands(n->b, op, found);
+}
+
 bool contains_loop(const Stmt& s) {
   bool found = false;
   if (s) walk_stmts(s, [&](const Stmt& t) { found |= t.kind() == Kind::For || t.kind() == Kind::While; });

@@ -18,6 +18,10 @@ bool mentions(const Expr& e, const Symbol& symbol);
 /// they have constants only.
 bool chooses_element(const std::vector<Expr>& indices);
 
+/// The operands of nested operations of this kind, left to right, appended to `found`: of min(a, min(b, c)), a, b and
+/// c.
+void collect_operands(const Expr& e, BinaryOp op, std::vector<Expr>& found);
+
 /// Whether `s` is or contains a For or While (false for a null statement).
 bool contains_loop(const Stmt& s);
 /// Whether the loop makes one trip, whatever sizes and data are: it is a name for its lower bound.

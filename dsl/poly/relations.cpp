@@ -7,8 +7,6 @@ namespace loopgrad::poly {
 using ir::BinaryOp;
 using ir::Expr;
 
-Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
-
 Expr in_bounds(const Expr& index, const Expr& lower, const Expr& upper) {
   return both(ir::binary(BinaryOp::Ge, index, lower), ir::binary(BinaryOp::Lt, index, upper));
 }

@@ -6,7 +6,6 @@
 
 namespace loopgrad::poly {
 
-ir::Expr both(const ir::Expr& a, const ir::Expr& b);
 /// lower <= index < upper
 ir::Expr in_bounds(const ir::Expr& index, const ir::Expr& lower, const ir::Expr& upper);
 

@@ -14,8 +14,6 @@ namespace {
 using ir::BinaryOp;
 using ir::Expr;
 
-Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
-
 // The values of a time in terms of fresh symbols for the iterators, which are added to the scope.
 std::vector<Expr> renamed(const Statement& s, const std::vector<Expr>& time, std::size_t length, Scope& scope) {
   ir::Substitution fresh;

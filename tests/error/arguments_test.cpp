@@ -1,6 +1,7 @@
 // Wrong arguments of a run: the right error, and nothing of the user's memory is touched.
 #include "tests/error/expect_error.h"
 #include "tests/support/print.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -9,8 +10,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// y[i, j] = x[i, j] * w[j], with sizes n and m, on both targets.
 class Arguments_ : public testing::TestWithParam<Target> {

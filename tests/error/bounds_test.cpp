@@ -5,6 +5,7 @@
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 #include "tests/error/guarded.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -14,8 +15,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 using Case = CompiledCase;
 

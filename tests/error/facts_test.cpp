@@ -1,6 +1,7 @@
 // False facts on every target: an error that names array, element and the fact's line, before anything is written.
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -10,8 +11,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 using Case = CompiledCase;
 

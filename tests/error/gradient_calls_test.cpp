@@ -1,5 +1,6 @@
 // Gradients called in the wrong order, with the wrong sizes or arrays.
 #include "tests/error/expect_error.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -9,8 +10,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// x is overwritten by its square, twice: both values are needed, so there is a tape.
 Program squares() {

@@ -1,6 +1,7 @@
 // Bounds of loops that do not fit, and steps: a loop runs as many trips as it says, or is refused before anything is
 // written.
 #include "tests/error/expect_error.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -11,8 +12,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 

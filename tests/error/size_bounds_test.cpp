@@ -3,6 +3,7 @@
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 #include "tests/error/guarded.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 
@@ -11,8 +12,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// Reads x, which has m elements, writes y, which has k, in loops to n. `line`: of the access in question.
 using Body =

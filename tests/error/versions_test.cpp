@@ -2,6 +2,7 @@
 // what a caller who breaks the promise gets.
 #include "backends/orders.h"
 #include "tests/error/compiled_case.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/compile.h>
 #include <loopgrad/error.h>
@@ -12,8 +13,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 class Versions : public testing::TestWithParam<CompiledCase> {};
 

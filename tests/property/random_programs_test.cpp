@@ -2,6 +2,7 @@
 // compiled. A failure prints the seed, the program and the smallest program that fails in the same way.
 #include "dsl/ir/printer.h"
 #include "dsl/ir/visit.h"
+#include "tests/support/test_cache.h"
 #include "tools/fuzz/agreement.h"
 #include "tools/fuzz/check.h"
 #include "tools/fuzz/compiled.h"
@@ -20,8 +21,6 @@
 
 namespace loopgrad::fuzz {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 constexpr std::uint64_t kSeedsPerTest = 8;
 constexpr std::uint64_t kTests = 8;

@@ -1,4 +1,5 @@
 // Of which results docs/numerics.md promises the same bits, and that compiled programs are held to it.
+#include "tests/support/test_cache.h"
 #include "tools/fuzz/compiled.h"
 #include "tools/fuzz/exactness.h"
 #include "tools/support/random.h"
@@ -11,8 +12,6 @@
 
 namespace loopgrad::fuzz {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 using Names = std::set<std::string>;
 

@@ -1,6 +1,7 @@
 // Threads that OpenMP cannot make, and processes that were forked: an error or right numbers, never an end or a hang.
 #include "backends/runtime/threads.h"
 #include "tests/error/expect_error.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -18,8 +19,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 Executable scaled(int threads) {
   ProgramBuilder p("scaled");

@@ -1,6 +1,7 @@
 // One executable used by many threads at once: right numbers, or a refusal. Built a second time with ThreadSanitizer.
 #include "tests/error/expect_error.h"
 #include "tests/support/print.h"
+#include "tests/support/test_cache.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -14,7 +15,6 @@
 namespace loopgrad::test {
 namespace {
 
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 #ifdef LOOPGRAD_TEST_COMPILER
 const int use_test_compiler = ::setenv("LOOPGRAD_CXX", LOOPGRAD_TEST_COMPILER, 1);
 #endif

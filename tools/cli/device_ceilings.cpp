@@ -9,7 +9,7 @@ namespace {
 
 namespace cuda = backend::cuda;
 
-constexpr const char* source = R"(
+constexpr const char* ceilings_source = R"(
 extern "C" __global__ void copy(const float4* from, float4* to, long long n) {
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x)
     to[i] = from[i];
@@ -43,7 +43,7 @@ double best_milliseconds(const cuda::Launch& launch) {
 
 Ceilings measure_device_ceilings() {
   const cuda::DeviceInfo& info = cuda::device("");
-  const cuda::Module module(backend::compile_cubin(source, info.architecture, "ceilings"), "");
+  const cuda::Module module(backend::compile_cubin(ceilings_source, info.architecture, "ceilings"), "");
   constexpr std::int64_t bytes = std::int64_t{1} << 30;
   const auto from = cuda::allocate(bytes, ""), to = cuda::allocate(bytes, "");
   const std::string name = "ceilings";

@@ -9,7 +9,7 @@ namespace {
 namespace cuda = backend::cuda;
 
 // Integer sums come out the same in any order. The mixing is that of splitmix64.
-constexpr const char* source = R"(
+constexpr const char* hash_source = R"(
 extern "C" __global__ void hash(const unsigned char* bytes, long long n, unsigned long long seed,
                                 unsigned long long* sum) {
   unsigned long long own = 0;
@@ -36,7 +36,7 @@ struct DeviceHash::Impl {
 
 DeviceHash::DeviceHash() : impl_(std::make_shared<Impl>()) {
   const cuda::DeviceInfo& info = cuda::device("hash");
-  impl_->module = cuda::Module(backend::compile_cubin(source, info.architecture, "hash"), "hash");
+  impl_->module = cuda::Module(backend::compile_cubin(hash_source, info.architecture, "hash"), "hash");
   impl_->launch.function = impl_->module.function("hash", "hash");
   impl_->launch.grid = {8 * static_cast<unsigned>(info.processors), 1, 1};
   impl_->launch.threads = {256, 1, 1};

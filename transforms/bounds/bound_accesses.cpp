@@ -206,7 +206,6 @@ class Bounder {
       return in_range(s, part, when, notes);
     });
   }
-  static Expr both(const Expr& a, const Expr& b) { return a ? ir::binary(BinaryOp::And, a, b) : b; }
 
   std::vector<Expr> in_range(const Stmt& s, const Array& array, const std::vector<Expr>& indices, const Expr& when,
                              bool is_read, const SourceLocation& where, Statements& notes, Expr* inside = nullptr) {

@@ -94,7 +94,7 @@ class LeavingAccesses::Impl {
     poly::Abstraction abstraction(facts_);
     const Expr holds = condition(abstraction);
     is_exact = is_exact && abstraction.exact();
-    if (abstraction.exact()) all.exact = poly::both(all.exact, holds);
+    if (abstraction.exact()) all.exact = ir::both(all.exact, holds);
     else all.inexact.push_back(points_of(scope(all), holds, abstraction));
   }
 
@@ -133,7 +133,7 @@ class LeavingAccesses::Impl {
     const Expr index = value(access.index), extent = value(access.array->shape[access.dimension]);
     is_exact = is_exact && abstraction.exact();
     const auto where = [&](const Expr& outside) {
-      return points_of(scope(all), poly::both(all.exact, outside), abstraction);
+      return points_of(scope(all), ir::both(all.exact, outside), abstraction);
     };
     isl::set result =
         where(ir::binary(BinaryOp::Lt, index, ir::int_const(0))).unite(where(ir::binary(BinaryOp::Ge, index, extent)));
@@ -147,7 +147,7 @@ class LeavingAccesses::Impl {
     const auto at_least_zero = [&](const Expr& e) {
       poly::Abstraction abstraction(facts_);
       const Expr value = abstraction.value(e);
-      if (abstraction.exact()) all = poly::both(all, ir::binary(BinaryOp::Ge, value, ir::int_const(0)));
+      if (abstraction.exact()) all = ir::both(all, ir::binary(BinaryOp::Ge, value, ir::int_const(0)));
     };
     for (const ir::Symbol& size : program_.sizes) at_least_zero(ir::var(size));
     for (const ir::Array& array : program_.arrays)

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/sums/tree_sums.h"
 
@@ -20,8 +21,6 @@ constexpr std::int64_t most_partial_elements = 1 << 25, least_block_work = 64;
 // Blocks that each sum for many elements have many threads, and all of them should run at the same time.
 constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
 
-Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
-Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
 Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a, b); }
 
 // The number of entries of a CSR structure, or null.

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/pass/machine.h"
 #include "transforms/sums/partial_results.h"
@@ -24,8 +25,6 @@ constexpr std::int64_t least_iterations = 1024, least_per_element = 8;
 // Partial results that are combined at once: so few are read sooner than another kernel starts.
 constexpr std::int64_t few_partials = 1 << 17;
 
-Expr smaller(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
-Expr larger(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Max, a, b); }
 Expr ceiling(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + b - ir::int_const(1), b); }
 
 // Loops over all elements of an array of that shape; `body` gets the indices.
@@ -41,8 +40,6 @@ Stmt for_each_element(const std::vector<Expr>& shape, Body body) {
   for (std::size_t k = shape.size(); k-- > 0;) result = ir::for_loop(iterators[k], ir::int_const(0), shape[k], result);
   return result;
 }
-
-Expr both(const Expr& a, const Expr& b) { return ir::binary(ir::BinaryOp::And, a, b); }
 
 /// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
 /// does not show. Constants and iterators of the combining loops do.

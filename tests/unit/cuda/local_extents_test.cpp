@@ -1,5 +1,6 @@
 // Local arrays whose extents loops or data decide: rows of a triangle, and of a graph.
 #include "backends/cuda/nvrtc.h"
+#include "tests/support/test_cache.h"
 #include "tests/unit/cuda/mapped.h"
 
 #include <loopgrad/compile.h>
@@ -9,8 +10,6 @@
 
 namespace loopgrad::transforms {
 namespace {
-
-const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// y[i] = sum over j <= i of (x[j]*x[i])^2, where a row of i + 1 products is kept.
 Program triangle(bool starts_late) {

@@ -6,6 +6,7 @@
 #include "backends/stage.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
+#include "tests/support/test_cache.h"
 #include "tests/unit/transforms/passes.h"
 
 #include <loopgrad/error.h>
@@ -21,9 +22,6 @@
 namespace loopgrad::test {
 
 namespace lg = loopgrad;
-
-/// Kernels of the tests live in the build folder, so that a second run finds them.
-inline const int use_test_cache = ::setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 0);
 
 /// The program with all loops of these names in the given mode.
 inline ir::Program with_mode(const ir::Program& program, const std::set<std::string>& loops, ir::LoopMode mode) {

@@ -247,7 +247,7 @@ std::vector<Stmt> sums_in(const Stmt& s) {
   return sums;
 }
 
-const char* const vectors = R"(
+const char* const vector_program = R"(
   program p(n, m)
     input  f32 x[n, m]
     inout  f32 y[n]
@@ -255,13 +255,13 @@ const char* const vectors = R"(
 )";
 
 TEST(TreeSums, BlocksAddUpTheirShares) {
-  const Program program = program_of(vectors, R"(
+  const Program program = program_of(vector_program, R"(
     for i in 0..n:
       y[i] = 2*x[i, 0]
       s += x[i, 0]*x[i, 1]
   )");
   const Stmt tree = tree_sums(program, model_of(program), program.body, {sums_in(program.body)}, cpu_machine());
-  expect_body(program, tree, vectors, R"(
+  expect_body(program, tree, vector_program, R"(
     local f32 s_part[64]
     parallel for block in 0..64:
       local f32 s_own
@@ -280,7 +280,7 @@ TEST(TreeSums, BlocksAddUpTheirShares) {
 
 TEST(TreeSums, AreHeldBackOnlyWhereNothingElseTouchesTheElement) {
   const auto held_back = [](const std::string& body) {
-    const Program program = program_of(vectors, body);
+    const Program program = program_of(vector_program, body);
     return can_be_held_back(model_of(program), sums_in(program.body));
   };
   EXPECT_TRUE(held_back("for i in 0..n:\n  s += x[i, 0]\n"));
@@ -289,7 +289,7 @@ TEST(TreeSums, AreHeldBackOnlyWhereNothingElseTouchesTheElement) {
 }
 
 TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
-  const Program program = program_of(vectors, R"(
+  const Program program = program_of(vector_program, R"(
     for i in 0..n:
       for j in i + 1..n:
         s += x[j, 0]
@@ -302,13 +302,13 @@ TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
 
 TEST(ImprovableSums, WantTheLoopOverTheirTargetOutermost) {
   const auto improvable = [](const std::string& body) {
-    const Program program = program_of(vectors, body);
+    const Program program = program_of(vector_program, body);
     return improvable_sums(program.body, {}).size();
   };
   EXPECT_EQ(improvable("for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n"), 1u) << "rows of x lie along j";
   EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    y[i] += x[i, j]\n"), 0u) << "as it should be";
   EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    s += x[i, j]\n"), 0u) << "no loop is over its target";
-  const Program taken = program_of(vectors, "for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n");
+  const Program taken = program_of(vector_program, "for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n");
   EXPECT_TRUE(improvable_sums(taken.body, {sums_in(taken.body)}).empty()) << "it is another one's";
 }
 

@@ -25,7 +25,7 @@ inline ir::Program with_parallel(const ir::Program& program, const std::string& 
   };
   return ir::with_body(program, ir::rewrite(program.body, {}, mark));
 }
-inline ir::Program with_parallel(const Program& program, const std::string& name) {
+inline ir::Program with_parallel(const loopgrad::Program& program, const std::string& name) {
   return with_parallel(program.ir(), name);
 }
 

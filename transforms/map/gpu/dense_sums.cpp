@@ -21,16 +21,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::size_t most_sums = 2;           // at once: a thread has 32 of each in registers
+constexpr std::size_t most_sums_at_once = 2;   // at once: a thread has 32 of each in registers
 constexpr std::size_t most_elements = 4;       // for a step: of f64 they take 35 KiB
 constexpr double most_trips_that_count = 128;  // of rows and columns: no block takes more
-
-void operands_of(const Expr& e, BinaryOp op, std::vector<Expr>& found) {
-  const auto* n = e.as<ir::Binary>();
-  if (!n || n->op != op) return found.push_back(e);
-  operands_of(n->a, op, found);
-  operands_of(n->b, op, found);
-}
 
 bool uses_any(const Stmt& s, const std::vector<ir::Array>& arrays) {
   return std::any_of(arrays.begin(), arrays.end(), [&](const ir::Array& array) { return s && uses(s, array); });
@@ -92,7 +85,7 @@ class Parts {
     }
     const auto* branch = s.as<ir::If>();
     if (branch && ir::is_empty(branch->else_body) && !has_load(branch->condition)) {
-      operands_of(branch->condition, BinaryOp::And, out_.conditions);
+      ir::collect_operands(branch->condition, BinaryOp::And, out_.conditions);
       return inside(branch->then_body);
     }
     if (ir::contains_loop(s)) return "its loops are not perfectly nested";
@@ -216,8 +209,8 @@ class Chooser {
       return {plain};
     }
     std::vector<Expr> lowers, uppers;
-    operands_of(loop.lower, BinaryOp::Max, lowers);
-    operands_of(loop.upper, BinaryOp::Min, uppers);
+    ir::collect_operands(loop.lower, BinaryOp::Max, lowers);
+    ir::collect_operands(loop.upper, BinaryOp::Min, uppers);
     std::vector<DenseSum> result;
     for (const Expr& lower : lowers)
       for (const Expr& upper : uppers) {
@@ -362,7 +355,7 @@ DenseSum dense_sum(const ir::Program& program, const ParallelNest& nest, const S
         changes |= load && !load->indices.empty() && (stored.count(load->array) > 0 || aliased.count(load->array) > 0);
       });
   if (changes) return refused("it may change what it loads");
-  if (result.sums.size() > most_sums) return refused("it has more sums than registers");
+  if (result.sums.size() > most_sums_at_once) return refused("it has more sums than registers");
   return Chooser(program, nest, parts.loops, result, sizes).choose();
 }
 

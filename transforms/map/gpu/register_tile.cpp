@@ -127,14 +127,6 @@ std::vector<std::vector<TiledLoop>> tiles_of(const std::vector<const ir::For*>& 
   return tiles;
 }
 
-/// The operands of nested minima or maxima.
-void operands_of(const Expr& e, ir::BinaryOp op, std::vector<Expr>& found) {
-  const auto* n = e.as<ir::Binary>();
-  if (!n || n->op != op) return found.push_back(e);
-  operands_of(n->a, op, found);
-  operands_of(n->b, op, found);
-}
-
 }  // namespace
 
 std::vector<TiledLoop> register_tile(const Stmt& body, const TileCandidates& loops) {
@@ -173,8 +165,8 @@ Expr fill_device(const std::vector<TiledLoop>& tile, const Expr& total, std::int
 
 Expr most_trips(const Expr& least_start, const Expr& most_end, const std::vector<ir::Symbol>& around) {
   std::vector<Expr> lowers, uppers;
-  operands_of(least_start, ir::BinaryOp::Max, lowers);
-  operands_of(most_end, ir::BinaryOp::Min, uppers);
+  ir::collect_operands(least_start, ir::BinaryOp::Max, lowers);
+  ir::collect_operands(most_end, ir::BinaryOp::Min, uppers);
   std::vector<Expr> found;
   for (const Expr& lower : lowers)
     for (const Expr& upper : uppers) {

@@ -20,7 +20,6 @@ namespace {
 constexpr std::int64_t row_padding = 4;  // elements: neighbours along a step are in other banks
 
 Expr least(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Min, a, b); }
-Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : ir::binary(BinaryOp::And, a, b); }
 Stmt only_if(const Expr& condition, const Stmt& s) { return condition ? ir::if_then(condition, s) : s; }
 
 class Kernel : LoopBuilder {

@@ -26,8 +26,6 @@ BlockTile tile_of(std::int64_t threads) {
   return tile;
 }
 
-Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : ir::binary(BinaryOp::And, a, b); }
-
 Expr iterations_of(const ParallelNest& nest) {
   Expr total = number(1);
   for (const ir::For* loop : nest.loops) total = total * (loop->upper - loop->lower);

@@ -88,7 +88,6 @@ class Scanner {
   }
 
   static Expr less(const Expr& a, std::int64_t b) { return ir::binary(BinaryOp::Lt, a, number(b)); }
-  static Expr both(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::And, a, b); }
   const Machine& machine() const { return context_.options.machine; }
   std::int64_t least() const { return context_.options.machine.least_scanned; }
 
