@@ -86,6 +86,29 @@ TEST(Judgement, AllowsForTheTermsThatMeetInAnElement) {
   EXPECT_TRUE(judge.finds(with(exact, "y", 1, 1.0005))) << "the sum beside it has two terms";
 }
 
+/// 1e-7 + 1e-7 + .. + 0.4 - 0.36, or the other way round: each small term is rounded to the units of 0.4 then.
+Program unequal_terms(bool large_first) {
+  ProgramBuilder p("unequal");
+  const Value n = p.size("n");
+  const ArrayHandle y = p.output<float>("y", {});
+  y() = 0.0f;
+  if (large_first) y() += 0.4f;
+  for ([[maybe_unused]] const Value i : p.loop("i", 0, n)) y() += 0.7e-7f;
+  if (!large_first) y() += 0.4f;
+  y() += -0.36f;
+  return p.build();
+}
+
+TEST(Judgement, AllowsForALargeTermThatComesFirst) {
+  Judge judge(case_of(unequal_terms(false), {{"n", 20000}}));
+  const Arrays other = judge.results_of(unequal_terms(true).ir());
+  const double last = judge.exact().at("y").get(0);
+  ASSERT_GT(std::abs(other.at("y").get(0) - last), 2e-3 * last) << "the order matters";
+  EXPECT_FALSE(judge.finds(other));
+  EXPECT_FALSE(judge.was_unstable());
+  EXPECT_TRUE(judge.finds(with(other, "y", 0, 1.1)));
+}
+
 /// What a longer sum is computed from errs as well.
 TEST(Judgement, FollowsErrorsOfSumsIntoWhatIsComputedFromThem) {
   ProgramBuilder p("chained");
@@ -314,13 +337,18 @@ TEST(RoughValues, FollowEachStepByItsError) {
   const ArrayHandle x = p.input<float>("x", {n}), y = p.inout<float>("y", {n});
   y(0) = 0.0f;
   for (const Value i : p.loop("i", 0, n)) y(0) += x(i);
-  EXPECT_EQ(ir::print(rough_values(p.build().ir(), 0).body), R"(local f32 y_mass[n]
+  EXPECT_EQ(ir::print(rough_values(p.build().ir(), 0).body), R"(local f32 y_terms[n]
+local f32 y_mass[n]
 y[0] = 0
 y_mass[0] = abs(y[0])
+y_terms[0] = 0
 for i in 0..n:
+  local f32 y_late
   y_mass[0] += abs(x[i])
+  y_late = y_terms[0]*abs(x[i])
+  y_terms[0] += 1
   y[0] += x[i]
-  y[0] += 5.9604645e-08*max(y_mass[0], abs(y[0]))
+  y[0] += 5.9604645e-08*(max(y_mass[0], abs(y[0])) + y_late)
 )");
 }
 

@@ -42,9 +42,8 @@ Precision precision_of(const ir::Program& program) {
 }
 
 constexpr double tolerated_spreads = 30;
-// The errors of the run and of the reference, each in an order of its own: where the terms of the one come first that
-// come last in the other, its partial sums are twice as large on average.
-constexpr double tolerated_errors_of_rounding = 4;
+constexpr double tolerated_errors_of_rounding =
+    2;                                 // those of the run and of the reference, each in an order of its own
 constexpr double least_certain = 0.6;  // where so much of the largest number is tolerated, there is nothing to compare
 
 /// The same arrays with f64 for all floats.

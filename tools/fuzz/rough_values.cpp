@@ -8,6 +8,7 @@
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -76,9 +77,12 @@ class RoughSums final : public Rewriter {
   }
 
  private:
-  /// What is followed beside an array: of sums the mass; of products the factors above one, and those below.
+  /// What is followed beside an array: of sums the mass and the number of terms; of products the factors above one, and
+  /// those below.
   struct Beside {
-    Array mass, above, below;
+    Array mass, terms, above, below;
+
+    std::array<Array, 4> all() const { return {mass, terms, above, below}; }
   };
 
   /// Not where the statement would find its element elsewhere after the change.
@@ -96,6 +100,7 @@ class RoughSums final : public Rewriter {
         made = make_array(array->name + name, value_type(array->type), array->shape, ArrayRole::Local, array->location);
     };
     if (op == ReduceOp::Add) like(beside_[array].mass, "_mass");
+    if (op == ReduceOp::Add) like(beside_[array].terms, "_terms");
     if (op != ReduceOp::Mul) return;
     like(beside_[array].above, "_above");
     like(beside_[array].below, "_below");
@@ -103,7 +108,7 @@ class RoughSums final : public Rewriter {
   Stmt with_beside(const Array& array, Stmt body) const {
     const auto all = beside_.find(array);
     if (all == beside_.end()) return body;
-    for (const Array& made : {all->second.mass, all->second.above, all->second.below})
+    for (const Array& made : all->second.all())
       if (made) body = allocate(made, body, array->location);
     return body;
   }
@@ -121,24 +126,32 @@ class RoughSums final : public Rewriter {
     const auto all = beside_.find(n.array);
     if (all == beside_.end() || !is_summed(n.array, n.indices)) return s;
     std::vector<Stmt> list = {s};
-    const auto& [mass, above, below] = all->second;
-    const Expr one = float_const(1, value_type(n.array->type));
+    const auto& [mass, terms, above, below] = all->second;
+    const ScalarType type = value_type(n.array->type);
+    const Expr one = float_const(1, type);
     if (mass) list.push_back(assign(mass, n.indices, magnitude(load(n.array, n.indices)), n.location));
+    if (terms) list.push_back(assign(terms, n.indices, float_const(0, type), n.location));
     if (above) list.push_back(assign(above, n.indices, one, n.location));
     if (below) list.push_back(assign(below, n.indices, one, n.location));
     return block(std::move(list));
   }
 
   Stmt rough_sum(const Reduce& n, const Stmt& s) {
-    const Array& mass = beside_.at(n.array).mass;
+    const auto& [mass, terms, above, below] = beside_.at(n.array);
     const Expr size = binary(BinaryOp::Max, load(mass, n.indices), magnitude(load(n.array, n.indices)));
-    return block({reduce(mass, n.indices, ReduceOp::Add, magnitude(n.value), n.location), s,
-                  reduce(n.array, n.indices, ReduceOp::Add, error_of(n.array) * size, n.location)});
+    const Array late = make_array(n.array->name + "_late", mass->type, {}, ArrayRole::Local, n.location);
+    const Expr one = float_const(1, mass->type);
+    const Stmt steps = block(
+        {reduce(mass, n.indices, ReduceOp::Add, magnitude(n.value), n.location),
+         assign(late, {}, load(terms, n.indices) * magnitude(n.value), n.location),  // the sum may change the value
+         reduce(terms, n.indices, ReduceOp::Add, one, n.location), s,
+         reduce(n.array, n.indices, ReduceOp::Add, error_of(n.array) * (size + load(late, {})), n.location)});
+    return allocate(late, steps, n.location);
   }
 
   /// Infinity where the factors leave the range of the type.
   Stmt rough_product(const Reduce& n, const Stmt& s) {
-    const auto& [mass, above, below] = beside_.at(n.array);
+    const auto& [mass, terms, above, below] = beside_.at(n.array);
     const ScalarType type = value_type(n.array->type);
     const bool wide = f64_ || type == ScalarType::F64;
     const auto number = [&](double value) { return float_const(value, type); };

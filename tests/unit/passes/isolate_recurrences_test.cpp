@@ -32,7 +32,7 @@ void expect_not_isolated(const std::string& declarations, const std::string& bod
 }
 
 TEST(IsolateRecurrences, WhatALoopCarriesLeavesIt) {
-  expect_isolated(vectors, R"(
+  expect_isolated(recurrence_arrays, R"(
     local f32 s
     s = 0
     for i in 0..n:
@@ -51,7 +51,7 @@ TEST(IsolateRecurrences, WhatALoopCarriesLeavesIt) {
 }
 
 TEST(IsolateRecurrences, OneFromAnotherAreTwo) {
-  expect_isolated(vectors, R"(
+  expect_isolated(recurrence_arrays, R"(
     local f32 v
     v = 0
     local f32 q
@@ -78,7 +78,7 @@ TEST(IsolateRecurrences, OneFromAnotherAreTwo) {
 }
 
 TEST(IsolateRecurrences, RowsAreSplitAsWell) {
-  expect_isolated(vectors, R"(
+  expect_isolated(recurrence_arrays, R"(
     for r in 0..m:
       z[r, 0] = x[0]
       for i in 1..n:
@@ -95,7 +95,7 @@ TEST(IsolateRecurrences, RowsAreSplitAsWell) {
 
 TEST(IsolateRecurrences, TheLastValueIsThereForALoopAround) {
   // Rows go on where the row before has ended: dropping what is left of s was wrong once.
-  const std::string text = after_isolation(vectors, R"(
+  const std::string text = after_isolation(recurrence_arrays, R"(
     local f32 s
     s = 1
     for r in 0..m:
@@ -107,7 +107,7 @@ TEST(IsolateRecurrences, TheLastValueIsThereForALoopAround) {
 }
 
 TEST(IsolateRecurrences, ScalarsThatIterationsRenewAreTheirOwn) {
-  const std::string text = after_isolation(vectors, R"(
+  const std::string text = after_isolation(recurrence_arrays, R"(
     local f32 lost
     local f32 v
     v = 0
@@ -120,13 +120,13 @@ TEST(IsolateRecurrences, ScalarsThatIterationsRenewAreTheirOwn) {
 }
 
 TEST(IsolateRecurrences, WhatIsNotLinearStays) {
-  expect_not_isolated(vectors, R"(
+  expect_not_isolated(recurrence_arrays, R"(
     for i in 1..n:
       y[i] = tanh(y[i - 1]) + x[i]
       a_copy[i] = y[i]
   )",
                       "tanh(y[i - 1]) + x[i] does not depend on it linearly");
-  expect_not_isolated(vectors, R"(
+  expect_not_isolated(recurrence_arrays, R"(
     local f32 s
     s = 1
     for i in 0..n:
@@ -138,7 +138,7 @@ TEST(IsolateRecurrences, WhatIsNotLinearStays) {
 
 TEST(IsolateRecurrences, WhatDecidesStays) {
   const std::string why = "it decides about control";
-  expect_not_isolated(vectors, R"(
+  expect_not_isolated(recurrence_arrays, R"(
     local f32 s
     s = 1
     for i in 0..n:
@@ -147,7 +147,7 @@ TEST(IsolateRecurrences, WhatDecidesStays) {
         y[i] = x[i]
   )",
                       why);
-  expect_not_isolated(vectors, R"(
+  expect_not_isolated(recurrence_arrays, R"(
     local f32 s
     s = 1
     for i in 0..n:
@@ -158,7 +158,7 @@ TEST(IsolateRecurrences, WhatDecidesStays) {
   )",
                       why);
   // An extremum is not rounded.
-  const std::string text = after_isolation(vectors, R"(
+  const std::string text = after_isolation(recurrence_arrays, R"(
     local f32 s
     s = 1
     for i in 0..n:
@@ -177,7 +177,7 @@ TEST(IsolateRecurrences, ShortLoopsAndPlainSumsStay) {
       s += x[i]
     y[0] = s
   )";
-  expect_not_isolated(vectors, sums, "");
+  expect_not_isolated(recurrence_arrays, sums, "");
   const char* const carried = R"(
     local f32 s
     s = 0
@@ -185,8 +185,8 @@ TEST(IsolateRecurrences, ShortLoopsAndPlainSumsStay) {
       s += x[i]
       y[i] = s
   )";
-  EXPECT_EQ(ir::print(run_passes("isolate_recurrences", vectors, carried, cpu_machine()).after),
-            ir::print(program_of(vectors, carried)));  // a thousand iterations by estimate
+  EXPECT_EQ(ir::print(run_passes("isolate_recurrences", recurrence_arrays, carried, cpu_machine()).after),
+            ir::print(program_of(recurrence_arrays, carried)));  // a thousand iterations by estimate
 }
 
 }  // namespace

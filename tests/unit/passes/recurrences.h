@@ -19,7 +19,7 @@ inline Machine small_cpu() {
   return machine;
 }
 
-inline const char* const vectors = R"(
+inline const char* const recurrence_arrays = R"(
     program p(n, m)
       input  f32 x[n]
       input  f32 a[n]

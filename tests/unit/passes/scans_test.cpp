@@ -17,7 +17,7 @@ using Values = std::vector<double>;
 
 /// The recurrence of `for i in 1..n: y[i] = <value>`.
 std::optional<Update> update_in(const std::string& value) {
-  const ir::Program program = program_of(vectors, "    for i in 1..n:\n      y[i] = " + value + "\n");
+  const ir::Program program = program_of(recurrence_arrays, "    for i in 1..n:\n      y[i] = " + value + "\n");
   const auto r = recurrence_of(program.body);
   return r ? std::optional(r->update) : std::nullopt;
 }
@@ -139,8 +139,8 @@ Values wave(double scale, double shift) {
 TEST(ScanRecurrences, AllLengths) {
   const std::map<std::string, Values> inputs = {{"x", wave(1, 0.2)}, {"a", wave(0.9, 0)}, {"decay", {0.5}}, {"y", {1}}};
   for (const std::int64_t n : {1, 2, 31, 32, 33, 64, 129, 1000, 2049, 4500}) {
-    expect_as_in_order(vectors, linear, n, 1, inputs);
-    expect_as_in_order(vectors, R"(
+    expect_as_in_order(recurrence_arrays, linear, n, 1, inputs);
+    expect_as_in_order(recurrence_arrays, R"(
     for r in 0..m:
       for i in 1..n:
         z[r, i] = z[r, i - 1] + a[i]
@@ -176,21 +176,21 @@ TEST(ScanRecurrences, ReversedFromAScalarInRows) {
 
 TEST(ScanRecurrences, GrowthFromNothingStaysNothing) {
   // 4^1000 is beyond any number, and times 0 it would be NaN.
-  expect_as_in_order(vectors, linear, 1000, 1, {{"a", {4}}});
-  expect_as_in_order(vectors, linear, 3000, 1, {{"a", {1e30}}});
+  expect_as_in_order(recurrence_arrays, linear, 1000, 1, {{"a", {4}}});
+  expect_as_in_order(recurrence_arrays, linear, 3000, 1, {{"a", {1e30}}});
   Values late(997, 0.0);
   late[990] = 1e-30;
-  expect_as_in_order(vectors, linear, 996, 1, {{"a", {4}}, {"x", late}});
-  expect_as_in_order(vectors, linear, 1000, 1, {{"a", {-4}}});
+  expect_as_in_order(recurrence_arrays, linear, 996, 1, {{"a", {4}}, {"x", late}});
+  expect_as_in_order(recurrence_arrays, linear, 1000, 1, {{"a", {-4}}});
 }
 
 TEST(ScanRecurrences, GrowthAndDecayMeet) {
   Values up_and_down;
   for (int k = 0; k < 400; ++k) up_and_down.push_back(k % 400 < 200 ? 4 : 0.25);
-  expect_as_in_order(vectors, linear, 400, 1, {{"a", up_and_down}, {"y", {1e-38}}});
+  expect_as_in_order(recurrence_arrays, linear, 400, 1, {{"a", up_and_down}, {"y", {1e-38}}});
   Values down_and_up;
   for (int k = 0; k < 160; ++k) down_and_up.push_back(k < 80 ? 0.25 : 4);
-  expect_as_in_order(vectors, linear, 160, 1, {{"a", down_and_up}, {"y", {1e35}}});
+  expect_as_in_order(recurrence_arrays, linear, 160, 1, {{"a", down_and_up}, {"y", {1e35}}});
 }
 
 TEST(ScanRecurrences, DoublesLoseNothingToUnderflow) {
@@ -211,12 +211,12 @@ TEST(ScanRecurrences, ZerosForgetWhatWasInfinite) {
   const double inf = std::numeric_limits<double>::infinity();
   Values resets(997, 0.5), spikes(997, 1.0);
   for (std::size_t k = 0; k < resets.size(); k += 50) resets[k] = 0;
-  expect_as_in_order(vectors, linear, 900, 1, {{"a", resets}, {"x", spikes}});
+  expect_as_in_order(recurrence_arrays, linear, 900, 1, {{"a", resets}, {"x", spikes}});
   Values branch(997, 1.0);
   for (std::size_t k = 100; k < branch.size(); k += 100) branch[k] = 0;
   spikes[50] = spikes[370] = inf;
   // The step is not taken where a is 0, so the infinite value ends there.
-  expect_as_in_order(vectors, R"(
+  expect_as_in_order(recurrence_arrays, R"(
     for i in 1..n:
       y[i] = select(a[i] > 0, y[i - 1], 0) + x[i]
   )",
@@ -225,12 +225,12 @@ TEST(ScanRecurrences, ZerosForgetWhatWasInfinite) {
 
 TEST(ScanRecurrences, TermsCancelBeforeTheyAreMultiplied) {
   // (y + x)*a is 0 where y*a + x*a is infinite less infinite.
-  expect_as_in_order(vectors, R"(
+  expect_as_in_order(recurrence_arrays, R"(
     for i in 1..n:
       y[i] = (y[i - 1] + x[i])*a[i] - x[i]
   )",
                      500, 1, {{"a", {0, 1e10}}, {"x", {0, 1e-30}}, {"y", {1}}});
-  expect_as_in_order(vectors, R"(
+  expect_as_in_order(recurrence_arrays, R"(
     for i in 1..n:
       y[i] = (y[i - 1] - y[i])/a[i]
   )",
@@ -245,7 +245,7 @@ TEST(ScanRecurrences, ExtremaHaveTheSameBits) {
     numbers[300] = -inf;
     for (const char* value : {"max(y[i - 1], x[i])", "min(x[i], y[i - 1])", "max(x[i], y[i - 1])"})
       for (const std::int64_t n : {2, 45, 990})
-        expect_as_in_order(vectors, "    for i in 1..n:\n      y[i] = " + std::string(value) + "\n", n, 1,
+        expect_as_in_order(recurrence_arrays, "    for i in 1..n:\n      y[i] = " + std::string(value) + "\n", n, 1,
                            {{"x", numbers}, {"y", {-7}}}, 0);
   }
 }
@@ -254,18 +254,18 @@ TEST(ScanRecurrences, ExtremaHaveTheSameBits) {
 TEST(ScanRecurrences, WhatTheFirstIterationDoesNotAskForIsNotRead) {
   const std::map<std::string, Values> inputs = {{"x", wave(1, 0.2)}, {"a", wave(0.9, 0)}};
   for (const std::int64_t n : {1, 2, 3, 40, 700}) {
-    expect_as_in_order(vectors, R"(
+    expect_as_in_order(recurrence_arrays, R"(
     for i in 0..n:
       y[i] = select(i > 0, y[i - 1], 0.317)*a[i] + x[i]
   )",
                        n, 1, inputs, 1e-5);
-    expect_as_in_order(vectors, R"(
+    expect_as_in_order(recurrence_arrays, R"(
     for i in 0..n reversed:
       y[i] = a[i]*select(i < n - 1, y[i + 1], x[i])
   )",
                        n, 1, inputs, 1e-5);
     // A scalar that nothing sets, as nobody looks at it.
-    expect_as_in_order(vectors, R"(
+    expect_as_in_order(recurrence_arrays, R"(
     local f32 start
     for i in 0..n reversed:
       y[i] = select(i + 1 < n, select(i == n - 1, start, y[i + 1])*a[i], x[i])
@@ -298,7 +298,7 @@ TEST(ScanRecurrences, WhatHasNoValueBeforeTheLoopIsNotTakenOut) {
 
 TEST(ScanRecurrences, SaysSo) {
   for (const Way& way : ways()) {
-    const ir::Program program = program_of(vectors, linear);
+    const ir::Program program = program_of(recurrence_arrays, linear);
     Report report;
     LowerOptions options;
     options.machine = way.machine;
@@ -309,7 +309,7 @@ TEST(ScanRecurrences, SaysSo) {
 }
 
 TEST(ScanRecurrences, StaysWhereTheUserHasSteps) {
-  const ir::Program program = program_of(vectors, linear);
+  const ir::Program program = program_of(recurrence_arrays, linear);
   Report report;
   LowerOptions options;
   options.machine = small_gpu();
