@@ -425,6 +425,7 @@ class ProgramBuilder {
   /// Facts about arrays that a compiler cannot see; they are verified before a run. All but `may_alias` are about
   /// inputs of integer type.
   /// @{
+
   /// Every element is in [lower, upper).
   void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
                 SourceLocation where = std::source_location::current());
