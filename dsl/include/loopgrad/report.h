@@ -24,7 +24,7 @@ struct TapeDecision {
 /// One way of doing a sum, with what it is estimated to cost on the machine that the plan is for.
 struct SumCandidate {
   std::string plan;         ///< as in SumDecision
-  double operations = 0;    ///< arithmetic, in all iterations
+  double operations = 0;    ///< arithmetic
   double bytes = 0;         ///< moved between memory and a cache
   double parallel = 1;      ///< iterations that may run at once
   double microseconds = 0;  ///< estimated time
@@ -61,7 +61,7 @@ struct StorageDecision {
   /// "alias" of another array, "folded" (an index modulo a number), "windowed" (rows of a strip).
   std::string decision;
   std::string place;   ///< where an element lives: `v[.., t%2, ..]`, `u_tape[t - 1, ..]`
-  std::string reason;  ///< why that is right, or not done
+  std::string reason;  ///< why the elements may live there
 };
 
 /// One sum of products over a nest of loops, and whether a library of matrix products may do it.
@@ -69,7 +69,7 @@ struct ContractionDecision {
   std::string sum;           ///< as in SumDecision
   SourceLocation where;      ///< the user's line that it comes from
   bool handed_over = false;  ///< to the library; else loops do it
-  std::string reason;        ///< what the library is called with, or what stands in the way
+  std::string reason;        ///< why, or what stands in the way
 };
 
 /// One nest of loops and how the threads of a GPU share it: one entry for each shape that the host chooses from.
