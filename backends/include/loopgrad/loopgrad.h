@@ -1,4 +1,5 @@
-// Everything that a program using loopgrad includes: `namespace lg = loopgrad;` and go.
+/// @file
+/// Everything that a program using loopgrad includes: `namespace lg = loopgrad;` and go.
 #pragma once
 
 #include <loopgrad/arrays.h>

@@ -1,4 +1,5 @@
-// What a program is called with, for code that passes arguments to programs it does not know: bindings, command lines.
+/// @file
+/// What a program is called with, for code that passes arguments to programs it does not know: bindings, command lines.
 #pragma once
 
 #include <loopgrad/arrays.h>
@@ -9,18 +10,25 @@
 #include <vector>
 
 namespace loopgrad {
+/// @addtogroup running
+/// @{
 
 /// What a program does with an argument.
-enum class Role { Input, Output, InOut };
-const char* name_of(Role role);  // "input", "output", "in-out"
+enum class Role {
+  Input,   ///< reads it
+  Output,  ///< writes it first
+  InOut,   ///< both: what it holds before is used
+};
+/// For messages: "input", "output", "in-out".
+const char* name_of(Role role);
 
 /// One array that a caller passes.
 struct ArgumentInfo {
-  std::string name;
-  Role role = Role::Input;
-  ScalarType type = ScalarType::F32;
-  std::vector<std::string> shape;  // expressions in sizes, as printed, e.g. "n + k - 1"
-  SourceLocation where;            // the user's line that declares it
+  std::string name;                   ///< the key in Arguments
+  Role role = Role::Input;            ///< what is done with it
+  ScalarType type = ScalarType::F32;  ///< of its elements, as stored
+  std::vector<std::string> shape;     ///< expressions in sizes, as printed, e.g. "n + k - 1"
+  SourceLocation where;               ///< the user's line that declares it
 };
 
 /// Arrays in the order of their declaration. Tapes, which an executable owns, are not among them.
@@ -28,12 +36,13 @@ std::vector<ArgumentInfo> arguments_of(const Program& program);
 /// Names of the sizes in the order of their declaration.
 std::vector<std::string> size_names(const Program& program);
 
+/// Extents by array name.
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
 /// The shapes of all arrays of a run, and the sizes that occur in them.
 struct Extents {
-  Sizes sizes;
-  Shapes shapes;
+  Sizes sizes;    ///< by size name
+  Shapes shapes;  ///< by array name, of all arguments
 };
 
 /// Solves for the sizes as a run does, from the shapes of some arrays and from sizes that are given, and evaluates the
@@ -42,4 +51,5 @@ struct Extents {
 /// is checked by the run.
 Extents extents_of(const Program& program, const Shapes& known, const Sizes& given = {});
 
+/// @}
 }  // namespace loopgrad

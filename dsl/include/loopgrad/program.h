@@ -1,4 +1,5 @@
-// Writing a loop program. The body of every loop runs once, while recording.
+/// @file
+/// Writing a loop program. The body of every loop runs once, while recording.
 #pragma once
 
 #include <loopgrad/value.h>
@@ -12,6 +13,8 @@
 #include <vector>
 
 namespace loopgrad {
+/// @addtogroup recording
+/// @{
 
 namespace ir {
 struct ArrayDecl;
@@ -22,12 +25,17 @@ class ProgramRecorder;
 /// A finished program. Cheap to copy; immutable. One that was moved from holds nothing: using it is a UsageError.
 class Program {
  public:
+  /// Of its IR, for code that makes programs from programs.
   explicit Program(std::shared_ptr<const ir::Program> program) : program_(std::move(program)) {}
+  /// As the builder was given it.
   const std::string& name() const;
   /// Readable pseudo-code.
   std::string str() const;
+  /// The IR, whose headers are not public. `ptr` is null where `ir` would throw.
+  /// @{
   const ir::Program& ir() const;
   const std::shared_ptr<const ir::Program>& ptr() const { return program_; }
+  /// @}
 
  private:
   std::shared_ptr<const ir::Program> program_;
@@ -35,9 +43,12 @@ class Program {
 
 class ArrayView;
 
-/// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`.
+/// A declared array. `x(i, j)` is an element; a rank-0 array is written `s()`. Elements can be named until its
+/// program is built: after that, and of a handle that was moved from, it is a UsageError.
 class ArrayHandle {
  public:
+  /// The element at these indices, integers that count from 0, as many as the array has dimensions: else a UsageError.
+  /// @{
   Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
   Element operator()(const Operand& i) const { return element({i}, i.location); }
   Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
@@ -47,20 +58,24 @@ class ArrayHandle {
   Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
     return element({i, j, k, l}, i.location);
   }
+  /// @}
   /// Any rank.
   Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
     return element(indices, where);
   }
-  /// The declared extent of a dimension.
+  /// The declared extent of a dimension, which counts from 0. Throws UsageError where there is no such dimension.
   Value extent(int dimension, SourceLocation where = std::source_location::current()) const;
+  /// The number of dimensions, 0 of a scalar.
   int rank() const;
 
   /// What is left of the array when its first indices are these: `x.row(i)(j)` is `x(i, j)`. A name for a place, like
   /// `x` itself: nothing is copied.
+  /// @{
   ArrayView row(const Operand& i) const;
   ArrayView row(const Operand& i, const Operand& j) const;
+  /// @}
   /// An array of rank one as one with this shape: `x.reshaped({n, m})(i, j)` is `x(i*m + j)`. The product of the
-  /// extents must be the array's own.
+  /// extents must be the array's own; everything else is a UsageError.
   ArrayView reshaped(std::vector<Value> shape, SourceLocation where = std::source_location::current()) const;
 
  private:
@@ -82,6 +97,8 @@ class ArrayView {
   /// All of the array, as it is.
   ArrayView(ArrayHandle array) : array_(std::move(array)) {}
 
+  /// The element at these indices, as many as the view has dimensions: else a UsageError.
+  /// @{
   Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
   Element operator()(const Operand& i) const { return element({i}, i.location); }
   Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
@@ -94,6 +111,8 @@ class ArrayView {
   Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
     return element(indices, where);
   }
+  /// @}
+  /// What is left of the view when its first index is this one.
   ArrayView row(const Operand& i) const;
 
  private:
@@ -125,8 +144,11 @@ class LoopRange {
     std::weak_ptr<State> state_;
     bool at_end_ = true;
   };
+  /// For the `for` statement: the loop is opened here, once. A second time is a UsageError.
+  /// @{
   Iterator begin();
   Iterator end() { return {}; }
+  /// @}
   LoopRange(const LoopRange&) = delete;
   LoopRange& operator=(const LoopRange&) = delete;
   /// Drops the loop when its body was left before the end, for example by an exception.
@@ -153,11 +175,15 @@ struct LoopOptions {
 
 /// One loop of several in one `for`: 0, ..., upper - 1, or lower, ..., upper - 1.
 struct Axis {
+  /// The iterator's name and bounds, as `ProgramBuilder::loop` takes them.
+  /// @{
   Axis(std::string name, Value upper) : name(std::move(name)), lower(0), upper(std::move(upper)) {}
   Axis(std::string name, Value lower, Value upper)
       : name(std::move(name)), lower(std::move(lower)), upper(std::move(upper)) {}
-  std::string name;
-  Value lower, upper;
+  /// @}
+  std::string name;  ///< of the iterator
+  /// The first index.
+  Value lower, upper;  ///< The one after the last.
 };
 
 /// Loops inside each other as one range: `for (auto [i, j] : p.loop({"i", n}, {"j", m}))`. What holds for a LoopRange
@@ -181,14 +207,17 @@ struct LoopNest {
     friend struct LoopNest;
     std::array<LoopRange::Iterator, N> at_;
   };
+  /// For the `for` statement: the loops are opened here, once.
+  /// @{
   Iterator begin() {
     Iterator first;
     for (std::size_t k = 0; k < N; ++k) first.at_[k] = loops[k].begin();
     return first;
   }
   Iterator end() { return {}; }
+  /// @}
 
-  std::array<LoopRange, N> loops;  // outermost first
+  std::array<LoopRange, N> loops;  ///< outermost first
 };
 
 class OpenBody;
@@ -196,6 +225,7 @@ class OpenBody;
 /// Lets `p.when(c, [&]{...}).otherwise([&]{...})` read as if/else.
 class Branch {
  public:
+  /// Records what is done where the condition is false. At most once, right after the branch: else a UsageError.
   void otherwise(const std::function<void()>& body, SourceLocation where = std::source_location::current()) const;
   /// The same for a body that is no function, see `ProgramBuilder::open_when`.
   [[nodiscard]] OpenBody open_otherwise(SourceLocation where = std::source_location::current()) const;
@@ -214,8 +244,10 @@ class Branch {
 /// as for a body that is left by an exception.
 class OpenBody {
  public:
+  /// The body goes on in this object.
   OpenBody(OpenBody&& other) noexcept : recorder_(std::move(other.recorder_)), depth_(std::exchange(other.depth_, 0)) {}
   OpenBody& operator=(OpenBody&&) = delete;
+  /// Drops a body that was not closed.
   ~OpenBody();
   /// Ends the body. Bodies are closed from the inside out; a second time, or out of order, is a UsageError.
   Branch close(SourceLocation where = std::source_location::current());
@@ -233,6 +265,7 @@ class OpenBody {
 /// function that it is passed to.
 class Derivatives {
  public:
+  /// Throws UsageError for an array that is none of the outputs and inputs.
   const ArrayHandle& operator()(const ArrayHandle& array, SourceLocation where = std::source_location::current()) const;
 
  private:
@@ -268,6 +301,7 @@ struct CustomRule {
 /// ```
 class ProgramBuilder {
  public:
+  /// Begins a program of that name, which its function in generated code and its messages have.
   explicit ProgramBuilder(std::string name, SourceLocation where = std::source_location::current());
 
   /// A symbolic size, a non-negative i64 fixed when the program is run.
@@ -330,6 +364,8 @@ class ProgramBuilder {
     shape.insert(shape.begin(), count);
     return in_turns(local(scalar_type<T>(), name, std::move(shape), where), count, where);
   }
+  /// The same for a type that is known only when the program is recorded.
+  /// @{
   ArrayHandle input(ScalarType type, const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current());
   ArrayHandle output(ScalarType type, const std::string& name, std::vector<Value> shape,
@@ -338,6 +374,7 @@ class ProgramBuilder {
                     SourceLocation where = std::source_location::current());
   ArrayHandle local(ScalarType type, const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current());
+  /// @}
 
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
   [[nodiscard]] LoopRange loop(const std::string& name, const Value& lower, const Value& upper,
@@ -347,12 +384,14 @@ class ProgramBuilder {
   [[nodiscard]] LoopRange loop(const std::string& name, const Value& upper, const LoopOptions& options = {},
                                SourceLocation where = std::source_location::current());
   /// Loops inside each other. **Example:** `for (auto [i, j] : p.loop({"i", n}, {"j", 1, m - 1})) y(i, j) = 0;`
+  /// @{
   [[nodiscard]] LoopNest<2> loop(const Axis& a, const Axis& b,
                                  std::source_location where = std::source_location::current());
   [[nodiscard]] LoopNest<3> loop(const Axis& a, const Axis& b, const Axis& c,
                                  std::source_location where = std::source_location::current());
   [[nodiscard]] LoopNest<4> loop(const Axis& a, const Axis& b, const Axis& c, const Axis& d,
                                  std::source_location where = std::source_location::current());
+  /// @}
 
   /// A loop of at most `max_trips` trips that ends when the condition is false; `condition` is recorded once and
   /// evaluated before each trip, with the iterator (0, 1, ...) as its argument.
@@ -382,17 +421,24 @@ class ProgramBuilder {
   void custom_gradient(const std::vector<ArrayHandle>& outputs, const std::vector<ArrayHandle>& inputs,
                        const CustomRule& rule, SourceLocation where = std::source_location::current());
 
+  /// @name Facts
   /// Facts about arrays that a compiler cannot see; they are verified before a run. All but `may_alias` are about
   /// inputs of integer type.
+  /// @{
+
+  /// Every element is in [lower, upper).
   void in_range(const ArrayHandle& array, const Value& lower, const Value& upper,
                 SourceLocation where = std::source_location::current());
+  /// The elements of a rank-1 array never decrease.
   void sorted(const ArrayHandle& array, SourceLocation where = std::source_location::current());
+  /// No value occurs twice: iterations that write `y(array(i))` write different elements.
   void injective(const ArrayHandle& array, SourceLocation where = std::source_location::current());
   /// `ptr` holds the row starts of a CSR structure with `total` entries: ptr[0] = 0, never decreasing, ptr[last] =
   /// total.
   void csr(const ArrayHandle& ptr, const Value& total, SourceLocation where = std::source_location::current());
   /// The two arrays may share memory. Without this, overlapping arguments are refused.
   void may_alias(const ArrayHandle& a, const ArrayHandle& b, SourceLocation where = std::source_location::current());
+  /// @}
 
   /// Ends recording and checks the whole program. Arrays and values of the builder cannot be used afterwards.
   Program build(SourceLocation where = std::source_location::current());
@@ -405,4 +451,5 @@ class ProgramBuilder {
   std::shared_ptr<ir::ProgramRecorder> recorder_;
 };
 
+/// @}
 }  // namespace loopgrad

@@ -1,12 +1,13 @@
-// Small vectors, matrices and complex numbers of recorded values. Each component is a Value of its own, so that a
-// program with them is the program that would be written out by hand, and its gradient too; what expressions share is
-// computed once (see "the language").
-//
-// **Example**
-// ```
-// const Vec<3> edge = load<3>(x.row(b)) - load<3>(x.row(a));     // x: {n, 3}
-// add_to(force.row(a), k * (length(edge) - rest) * normalize(edge));
-// ```
+/// @file
+/// Small vectors, matrices and complex numbers of recorded values. Each component is a Value of its own, so that a
+/// program with them is the program that would be written out by hand, and its gradient too; what expressions share is
+/// computed once (see "the language").
+///
+/// **Example**
+/// ```
+/// const Vec<3> edge = load<3>(x.row(b)) - load<3>(x.row(a));     // x: {n, 3}
+/// add_to(force.row(a), k * (length(edge) - rest) * normalize(edge));
+/// ```
 #pragma once
 
 #include <loopgrad/program.h>
@@ -16,6 +17,8 @@
 #include <utility>
 
 namespace loopgrad {
+/// @addtogroup values
+/// @{
 
 namespace small {
 template <std::size_t>
@@ -33,7 +36,8 @@ struct Components<std::index_sequence<K...>> {
 };
 }  // namespace small
 
-/// N numbers. Components that were not assigned hold nothing: using them is a UsageError.
+/// N numbers, `Vec<3>(a, b, c)` or `{a, b, c}`, whose components are in `at`. Components that were not assigned hold
+/// nothing: using them is a UsageError.
 template <std::size_t N>
 struct Vec : small::Components<std::make_index_sequence<N>> {
   using small::Components<std::make_index_sequence<N>>::Components;
@@ -44,17 +48,24 @@ struct Vec : small::Components<std::make_index_sequence<N>> {
     v.at.fill(value.value);
     return v;
   }
+  /// Component k, from 0; std::out_of_range past the last.
+  /// @{
   Value& operator[](std::size_t k) { return this->at.at(k); }
   const Value& operator[](std::size_t k) const { return this->at.at(k); }
+  /// @}
 };
 
 /// R by C numbers, `m(r, c)`.
 template <std::size_t R, std::size_t C = R>
 struct Mat {
-  std::array<Vec<C>, R> rows;
+  std::array<Vec<C>, R> rows;  ///< each a row
 
+  /// The number in row r and column c, from 0; std::out_of_range past the last.
+  /// @{
   Value& operator()(std::size_t r, std::size_t c) { return rows.at(r)[c]; }
   const Value& operator()(std::size_t r, std::size_t c) const { return rows.at(r)[c]; }
+  /// @}
+  /// 1 where r = c, else 0.
   static Mat identity() requires(R == C) {
     Mat m;
     for (std::size_t r = 0; r < R; ++r)
@@ -73,6 +84,7 @@ Vec<N> load(const ArrayView& row, SourceLocation where = std::source_location::c
     v[k] = Value(row.at({Operand(static_cast<std::int64_t>(k), where)}, where), where);
   return v;
 }
+/// The first R by C elements of the last two dimensions; indices of the others are given by `row()`.
 template <std::size_t R, std::size_t C = R>
 Mat<R, C> load_matrix(const ArrayView& rows, SourceLocation where = std::source_location::current()) {
   Mat<R, C> m;
@@ -80,6 +92,7 @@ Mat<R, C> load_matrix(const ArrayView& rows, SourceLocation where = std::source_
     m.rows[r] = load<C>(rows.row(Operand(static_cast<std::int64_t>(r), where)), where);
   return m;
 }
+/// `row(k) = v[k]` for all k.
 template <std::size_t N>
 void store(const ArrayView& row, const Vec<N>& v, SourceLocation where = std::source_location::current()) {
   for (std::size_t k = 0; k < N; ++k)
@@ -91,6 +104,7 @@ void add_to(const ArrayView& row, const Vec<N>& v, SourceLocation where = std::s
   for (std::size_t k = 0; k < N; ++k)
     row.at({Operand(static_cast<std::int64_t>(k), where)}, where) += Operand(v[k], where);
 }
+/// `rows(r, c) = m(r, c)` for all r and c.
 template <std::size_t R, std::size_t C>
 void store(const ArrayView& rows, const Mat<R, C>& m, SourceLocation where = std::source_location::current()) {
   for (std::size_t r = 0; r < R; ++r) store(rows.row(Operand(static_cast<std::int64_t>(r), where)), m.rows[r], where);
@@ -112,6 +126,8 @@ Vec<N> each(const F& f) {
 }
 }  // namespace small
 
+/// Component by component.
+/// @{
 template <std::size_t N>
 Vec<N> operator+(const Vec<N>& a, const Vec<N>& b) {
   return small::each<N>([&](std::size_t k) { return a[k] + b[k]; });
@@ -124,11 +140,13 @@ template <std::size_t N>
 Vec<N> operator-(const Vec<N>& a) {
   return small::each<N>([&](std::size_t k) { return -a[k]; });
 }
-/// By components.
 template <std::size_t N>
 Vec<N> operator*(const Vec<N>& a, const Vec<N>& b) {
   return small::each<N>([&](std::size_t k) { return a[k] * b[k]; });
 }
+/// @}
+/// Each component times, or by, the value.
+/// @{
 template <std::size_t N>
 Vec<N> operator*(const Operand& s, const Vec<N>& v) {
   return small::each<N>([&](std::size_t k) { return s * v[k]; });
@@ -141,12 +159,15 @@ template <std::size_t N>
 Vec<N> operator/(const Vec<N>& v, const Operand& s) {
   return small::each<N>([&](std::size_t k) { return v[k] / s; });
 }
+/// @}
+/// The sum of products of components, the first ones first.
 template <std::size_t N>
 Value dot(const Vec<N>& a, const Vec<N>& b) {
   Value sum = a[0] * b[0];
   for (std::size_t k = 1; k < N; ++k) sum = sum + a[k] * b[k];
   return sum;
 }
+/// The vector product.
 inline Vec<3> cross(const Vec<3>& a, const Vec<3>& b) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
 }
@@ -155,11 +176,13 @@ template <std::size_t N>
 Value length(const Vec<N>& v) {
   return sqrt(dot(v, v));
 }
+/// v / length(v): not finite at zero.
 template <std::size_t N>
 Vec<N> normalize(const Vec<N>& v) {
   return v / length(v);
 }
 /// By components, as the functions of values are.
+/// @{
 template <std::size_t N>
 Vec<N> min(const Vec<N>& a, const Vec<N>& b) {
   return small::each<N>([&](std::size_t k) { return min(a[k], b[k]); });
@@ -172,6 +195,7 @@ template <std::size_t N>
 Vec<N> select(const Operand& condition, const Vec<N>& a, const Vec<N>& b) {
   return small::each<N>([&](std::size_t k) { return select(condition, a[k], b[k]); });
 }
+/// @}
 
 // ---- matrices ----
 
@@ -190,6 +214,8 @@ Mat<N - 1> minor_of(const Mat<N>& m, std::size_t r, std::size_t c) {
 }
 }  // namespace small
 
+/// Element by element.
+/// @{
 template <std::size_t R, std::size_t C>
 Mat<R, C> operator+(const Mat<R, C>& a, const Mat<R, C>& b) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a(r, c) + b(r, c); });
@@ -202,6 +228,9 @@ template <std::size_t R, std::size_t C>
 Mat<R, C> operator-(const Mat<R, C>& m) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return -m(r, c); });
 }
+/// @}
+/// Each element times, or by, the value.
+/// @{
 template <std::size_t R, std::size_t C>
 Mat<R, C> operator*(const Operand& s, const Mat<R, C>& m) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return s * m(r, c); });
@@ -214,6 +243,9 @@ template <std::size_t R, std::size_t C>
 Mat<R, C> operator/(const Mat<R, C>& m, const Operand& s) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return m(r, c) / s; });
 }
+/// @}
+/// The product of matrices, or of a matrix and a column.
+/// @{
 template <std::size_t R, std::size_t K, std::size_t C>
 Mat<R, C> operator*(const Mat<R, K>& a, const Mat<K, C>& b) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) {
@@ -226,14 +258,18 @@ template <std::size_t R, std::size_t C>
 Vec<R> operator*(const Mat<R, C>& m, const Vec<C>& v) {
   return small::each<R>([&](std::size_t r) { return dot(m.rows[r], v); });
 }
+/// @}
+/// Rows as columns.
 template <std::size_t R, std::size_t C>
 Mat<C, R> transpose(const Mat<R, C>& m) {
   return small::each_of<C, R>([&](std::size_t r, std::size_t c) { return m(c, r); });
 }
+/// The matrix of all products `a[r] * b[c]`.
 template <std::size_t R, std::size_t C>
 Mat<R, C> outer(const Vec<R>& a, const Vec<C>& b) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a[r] * b[c]; });
 }
+/// The sum of the diagonal.
 template <std::size_t N>
 Value trace(const Mat<N>& m) {
   Value sum = m(0, 0);
@@ -274,11 +310,16 @@ requires(N <= 4) Mat<N> inverse(const Mat<N>& m) {
 /// re + i*im. Sums, products and quotients with values as well; conj, norm (the square of the magnitude), abs, arg, exp
 /// and polar. The derivatives of abs and arg at zero are not finite.
 struct Complex {
-  Value re, im;
+  /// The real part.
+  Value re, im;  ///< The imaginary part.
 
+  /// Parts that hold nothing.
   Complex() = default;
+  /// re + i*im.
   Complex(const Operand& re, const Operand& im) : re(re.value), im(im.value) {}
 
+  /// A value counts as one whose imaginary part is 0. A quotient by zero is not finite.
+  /// @{
   friend Complex operator+(const Complex& a, const Complex& b) { return {a.re + b.re, a.im + b.im}; }
   friend Complex operator-(const Complex& a, const Complex& b) { return {a.re - b.re, a.im - b.im}; }
   friend Complex operator-(const Complex& a) { return {-a.re, -a.im}; }
@@ -297,15 +338,23 @@ struct Complex {
   friend Complex operator-(const Operand& s, const Complex& a) { return {s - a.re, -a.im}; }
   friend Complex operator+(const Complex& a, const Operand& s) { return {a.re + s, a.im}; }
   friend Complex operator-(const Complex& a, const Operand& s) { return {a.re - s, a.im}; }
+  /// @}
 };
+/// re - i*im.
 inline Complex conj(const Complex& a) { return {a.re, -a.im}; }
+/// The square of the magnitude, as in std::norm.
 inline Value norm(const Complex& a) { return a.re * a.re + a.im * a.im; }
+/// The magnitude.
 inline Value abs(const Complex& a) { return sqrt(norm(a)); }
+/// The angle in radians, from -pi to pi.
 inline Value arg(const Complex& a) { return atan2(a.im, a.re); }
+/// e to the power of a.
 inline Complex exp(const Complex& a) {
   const Value size = exp(a.re);
   return {size * cos(a.im), size * sin(a.im)};
 }
+/// The number of that magnitude and angle, in radians.
 inline Complex polar(const Operand& size, const Operand& angle) { return {size * cos(angle), size * sin(angle)}; }
 
+/// @}
 }  // namespace loopgrad

@@ -1,4 +1,5 @@
-// Scalar types and source locations: the vocabulary shared by every other public header.
+/// @file
+/// Scalar types and source locations: the vocabulary shared by every other public header.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +9,16 @@
 #include <type_traits>
 
 namespace loopgrad {
+/// @addtogroup values
+/// @{
 
 /// Element types of arrays. `F16` and `BF16` are storage types only: loading one gives an `F32` value
 /// and storing rounds to nearest even, so arithmetic never happens in 16 bits.
 enum class ScalarType : std::uint8_t { Bool, I32, I64, F16, BF16, F32, F64 };
 
-/// Tag types that name the 16-bit storage formats in `input<half>("x", ...)`.
+/// Tag type that names the IEEE 16-bit storage format, as in `input<half>("x", ...)`.
 struct half {};
+/// Tag type for the 16-bit storage format with the exponents of f32.
 struct bfloat16 {};
 
 /// "f32", "i64", ... as printed in programs, errors and JSON.
@@ -52,17 +56,22 @@ constexpr ScalarType scalar_type() {
 /// unless the caller says another one, as a binding to another language does. `file` points at a string that is never
 /// freed, such as a literal.
 struct SourceLocation {
-  const char* file = "";
-  std::uint32_t line = 0;
+  const char* file = "";   ///< as the compiler was given it, with folders
+  std::uint32_t line = 0;  ///< counts from 1; 0: unknown
 
+  /// Unknown.
   SourceLocation() = default;
+  /// Another place than the C++ line that calls: `file` is kept as a pointer.
   SourceLocation(const char* file, std::uint32_t line) : file(file), line(line) {}
+  /// What default arguments are made of.
   SourceLocation(const std::source_location& where) : file(where.file_name()), line(where.line()) {}
 
+  /// False for a default-constructed one.
   bool known() const { return line != 0; }
 
   /// "conv1d.cpp:31", without folders; empty when unknown.
   std::string str() const;
 };
 
+/// @}
 }  // namespace loopgrad

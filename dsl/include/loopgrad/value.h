@@ -1,4 +1,5 @@
-// Values of the embedded language: what `x(i) * 2 + exp(s)` is made of. Nothing here computes; it records.
+/// @file
+/// Values of the embedded language: what `x(i) * 2 + exp(s)` is made of. Nothing here computes; it records.
 #pragma once
 
 #include <loopgrad/types.h>
@@ -8,6 +9,8 @@
 #include <vector>
 
 namespace loopgrad {
+/// @addtogroup values
+/// @{
 
 namespace ir {
 struct ExprNode;
@@ -33,16 +36,22 @@ class Element;
 /// is a UsageError.
 class Value {
  public:
+  /// Holds nothing.
   Value() = default;
+  /// A literal: weak, unless it is a bool. `where` is named when no type holds it.
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Value(T constant, SourceLocation where = std::source_location::current()) : Value(from_constant(constant, where)) {}
   /// Reads the element, on the line where the conversion is written.
   Value(const Element& element, SourceLocation where = std::source_location::current());
+  /// A node of the IR, for code that makes programs from programs.
   explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
 
+  /// Of the value, so never f16 or bf16; of a literal i64, f64 or bool. Throws UsageError when this Value holds
+  /// nothing.
   ScalarType type() const;
-  /// Never null; throws UsageError when this Value holds nothing.
+  /// The node of the IR. Never null; throws UsageError when this Value holds nothing.
   const std::shared_ptr<const ir::ExprNode>& node(const SourceLocation& where = {}) const;
+  /// True for literals and what is computed from nothing else: the other operand decides the type.
   bool weak() const { return weak_; }
 
  private:
@@ -64,8 +73,9 @@ class Value {
 
 /// An operand together with the source line it was written on; made implicitly from a Value, an Element or a number.
 struct Operand {
-  Value value;
-  SourceLocation location;
+  Value value;              ///< holds something
+  SourceLocation location;  ///< where it was written
+  /// Throws UsageError for a Value that holds nothing. An Element is read here.
   template <class T, class = std::enable_if_t<std::is_convertible_v<const T&, Value>>>
   Operand(const T& v, SourceLocation where = std::source_location::current())
       : value(value_of(v, where)), location(where) {
@@ -90,19 +100,27 @@ struct Operand {
 /// `x(i)` after `t = 0` while `t` lives. A copy that a function takes may be written and is gone when it returns.
 class Element {
  public:
+  /// One more name for the same element.
   Element(const Element& other);
+  /// Passes the name on: the other one holds nothing then, and using it is a UsageError.
   Element(Element&&) noexcept = default;
+  /// Writes the element when the program runs.
   void operator=(const Operand& value) const;
   /// `x(i) = y(i)`. Only for temporaries, whose line is the statement's own; `s = t` takes the overload above.
   void operator=(const Element& value) &&;
+  /// A sum or product: such updates commute, so that their order may be changed and iterations may share the element.
+  /// @{
   void operator+=(const Operand& value) const;
   void operator-=(const Operand& value) const;
   void operator*=(const Operand& value) const;
+  /// @}
   /// element = element / value.
   void operator/=(const Operand& value) const;
-  /// `min=` and `max=` of the printed language. Of equal values the last one gets the gradient.
+  /// `min=` and `max=` of the printed language, which commute as well. Of equal values the last one gets the gradient.
+  /// @{
   void min_with(const Operand& value) const;
   void max_with(const Operand& value) const;
+  /// @}
 
  private:
   friend class ArrayHandle;
@@ -113,33 +131,51 @@ class Element {
   std::shared_ptr<ir::ElementName> name_;  // null when moved from
 };
 
+/// Arithmetic of operands that are promoted as Value says; bools count as 0 and 1. Integers wrap around, and a division
+/// or remainder by zero is 0 (checked execution reports it). `%` of floating operands is a UsageError.
+/// @{
 Value operator+(const Operand& a, const Operand& b);
 Value operator-(const Operand& a, const Operand& b);
 Value operator*(const Operand& a, const Operand& b);
 Value operator/(const Operand& a, const Operand& b);
 Value operator%(const Operand& a, const Operand& b);
 Value operator-(const Operand& a);
+/// @}
+/// A bool. Operands are promoted as in arithmetic.
+/// @{
 Value operator<(const Operand& a, const Operand& b);
 Value operator<=(const Operand& a, const Operand& b);
 Value operator>(const Operand& a, const Operand& b);
 Value operator>=(const Operand& a, const Operand& b);
 Value operator==(const Operand& a, const Operand& b);
 Value operator!=(const Operand& a, const Operand& b);
+/// @}
+/// Of bools only, everything else is a UsageError; the right operand is evaluated only when needed.
+/// @{
 Value operator&&(const Operand& a, const Operand& b);
 Value operator||(const Operand& a, const Operand& b);
 Value operator!(const Operand& a);
+/// @}
 
 /// min(a, b) is `b < a ? b : a`, max(a, b) is `a < b ? b : a`; on a tie the gradient goes to `b`, the last, as it does
 /// in min_with() and max_with(). So max(x, 0) has the derivative 0 at 0.
+/// @{
 Value min(const Operand& a, const Operand& b);
 Value max(const Operand& a, const Operand& b);
+/// @}
+/// That of C. Where the exponent is 0 the gradient by the base is 0 for every base, and where the base is not above 0
+/// that by the exponent is 0. Here and in the functions below, integers count as f32 unless it says otherwise.
 Value pow(const Operand& base, const Operand& exponent);
+/// The angle of (x, y) in radians, from -pi to pi.
 Value atan2(const Operand& y, const Operand& x);
 /// a*b + c with one rounding. (`s += a*b` has one, too; everything else rounds each operation.)
 Value fma(const Operand& a, const Operand& b, const Operand& c);
 /// The value of `a`, whose gradient is not followed: to all derivatives it is a constant. Of floating point.
 Value stop_gradient(const Operand& a);
+/// Of the type of `a`, also an integer. The derivative at 0 is 0.
 Value abs(const Operand& a);
+/// The function of that name in C. Angles are in radians.
+/// @{
 Value sqrt(const Operand& a);
 Value exp(const Operand& a);
 Value log(const Operand& a);
@@ -154,18 +190,27 @@ Value atan(const Operand& a);
 Value sinh(const Operand& a);
 Value cosh(const Operand& a);
 Value tanh(const Operand& a);
+/// @}
 /// 1 / (1 + exp(-a)).
 Value sigmoid(const Operand& a);
+/// The error function.
 Value erf(const Operand& a);
+/// Rounds down or up and stays of floating point. The gradient is 0.
+/// @{
 Value floor(const Operand& a);
 Value ceil(const Operand& a);
-/// `condition ? a : b`; only the chosen side is evaluated.
+/// @}
+/// `condition ? a : b`; only the chosen side is evaluated. Throws UsageError where `condition` is no bool.
 Value select(const Operand& condition, const Operand& a, const Operand& b);
-/// Conversion to another type. **Example:** `cast<std::int64_t>(x(i))` truncates.
+/// Conversion to another type. **Example:** `cast<std::int64_t>(x(i))` truncates. A float that does not fit gives the
+/// nearest integer, NaN gives 0; checked execution reports both.
+/// @{
 Value cast(ScalarType type, const Operand& a);
 template <class T>
 Value cast(const Operand& a) {
   return cast(value_type(scalar_type<T>()), a);
 }
+/// @}
 
+/// @}
 }  // namespace loopgrad

@@ -1,4 +1,5 @@
-// Gradients of loop programs.
+/// @file
+/// Gradients of loop programs.
 #pragma once
 
 #include <loopgrad/program.h>
@@ -9,20 +10,25 @@
 #include <vector>
 
 namespace loopgrad {
+/// @addtogroup gradients
+/// @{
 
 /// How a gradient is generated.
 enum class Variant {
-  NaiveTape,     // run-time stack, exact reverse order, one thread: the baseline and an oracle
-  Atomic,        // direct-indexed tape; parallel loops of the primal stay parallel, sums become atomics
-  Restructured,  // direct-indexed tape; sums restructured so that no atomics are needed (the default)
+  NaiveTape,     ///< run-time stack, exact reverse order, one thread: the baseline and an oracle
+  Atomic,        ///< direct-indexed tape; parallel loops of the primal stay parallel, sums become atomics
+  Restructured,  ///< direct-indexed tape; sums restructured so that no atomics are needed (the default)
 };
-const char* name_of(Variant variant);  // "naive-tape", "atomic", "restructured"
+/// As on the command line: "naive-tape", "atomic", "restructured".
+const char* name_of(Variant variant);
 
+/// What is differentiated, and how. Names that the program does not have are a UsageError.
 struct GradientOptions {
-  std::vector<std::string> wrt = {};  // inputs and in-outs whose gradient is asked for; empty: every one of float type
-  std::vector<std::string> of =
-      {};  // outputs and in-outs that are given an incoming gradient; empty: every one of float type
-  Variant variant = Variant::Restructured;
+  /// Inputs and in-outs whose gradient is asked for; empty: every one of float type.
+  std::vector<std::string> wrt = {};
+  /// Outputs and in-outs that are given an incoming gradient; empty: every one of float type.
+  std::vector<std::string> of = {};
+  Variant variant = Variant::Restructured;  ///< forward mode has none
   /// Tapes and checkpoints of both programs take no more bytes than this: where they would, loops run again in the
   /// backward program, in segments, from values saved between these. Where that is not possible for the sizes of a
   /// run, forward() says how much it takes at least. 0: no limit, and nothing runs again. Not for Variant::NaiveTape.
@@ -44,12 +50,12 @@ struct GradientOptions {
 /// `sizing`, when its body is not empty, must run first: its rank-0 i64 outputs are sizes (of the same names) of the
 /// two others, for tapes whose extent depends on data.
 struct Gradient {
-  Program sizing;
-  Program forward;
-  Program backward;
-  Variant variant = Variant::Restructured;
-  Report report;
-  std::int64_t max_tape_bytes = 0;  // as asked for; then `sizing` also computes the size `needed_tape_bytes`
+  Program sizing;                           ///< computes extents of tapes
+  Program forward;                          ///< the primal program, which fills the tape
+  Program backward;                         ///< the gradient
+  Variant variant = Variant::Restructured;  ///< as asked for
+  Report report;                            ///< where the values that `backward` needs come from
+  std::int64_t max_tape_bytes = 0;          ///< as asked for; then `sizing` also computes the size `needed_tape_bytes`
   /// Where loops may run in segments, whose lengths are found last: `forward` without these and without a tape.
   std::optional<Program> without_tape = {};
   /// The accesses to the caller's arrays that are checked before a run.
@@ -74,7 +80,10 @@ Program joined(const Gradient& gradient, const std::string& prefix = "g_");
 Program tangent(const Program& program, const GradientOptions& options = {});
 
 /// How a Jacobian is computed: along all inputs at once (cheap where they are few) or from all outputs.
-enum class JacobianMode { Forward, Reverse };
+enum class JacobianMode {
+  Forward,  ///< one direction for each element of `wrt`
+  Reverse,  ///< one for each element of `of`
+};
 
 /// The Jacobian of the array `of` by the array `wrt` as a program: `program` with one more output `j_<of>_<wrt>`. In
 /// forward mode its shape is that of `of` and a last dimension over the elements of `wrt` in row-major order; in
@@ -86,4 +95,5 @@ enum class JacobianMode { Forward, Reverse };
 Program jacobian(const Program& program, const std::string& of, const std::string& wrt,
                  JacobianMode mode = JacobianMode::Forward);
 
+/// @}
 }  // namespace loopgrad
