@@ -203,12 +203,13 @@ Value ceil(const Operand& a);
 /// `condition ? a : b`; only the chosen side is evaluated. Throws UsageError where `condition` is no bool.
 Value select(const Operand& condition, const Operand& a, const Operand& b);
 /// Conversion to another type. **Example:** `cast<std::int64_t>(x(i))` truncates. A float that does not fit gives the
-/// nearest integer, NaN gives 0; checked execution reports both.
+/// nearest integer, NaN gives 0; checked execution reports both. To f16 and bf16 the value is rounded, and goes on as
+/// f32.
 /// @{
 Value cast(ScalarType type, const Operand& a);
 template <class T>
 Value cast(const Operand& a) {
-  return cast(value_type(scalar_type<T>()), a);
+  return cast(scalar_type<T>(), a);
 }
 /// @}
 

@@ -69,6 +69,11 @@ TEST_F(Promotion, SixteenBitValuesAreF32) {
   EXPECT_EQ(lg::cast<lg::half>(f64(0)).type(), ScalarType::F32);
 }
 
+TEST_F(Promotion, CastsToSixteenBitsRound) {
+  EXPECT_EQ(text(lg::cast<lg::half>(f32(0))), text(lg::cast(ScalarType::F16, f32(0))));
+  EXPECT_NE(text(lg::cast<lg::half>(f32(0))), text(f32(0)));
+}
+
 TEST_F(Promotion, DivisionFollowsTheType) {
   EXPECT_EQ(text(n / 2), "n//2");
   EXPECT_EQ(text(n % 2), "n%2");
