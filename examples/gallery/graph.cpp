@@ -85,10 +85,10 @@ struct Graph {
 
 /// The digits in an order that is random and always the same, each with its label.
 digits::Samples all_digits() {
-  auto [digits, rest] = digits::load(LOOPGRAD_DIGITS_DATA, 1);
-  digits.pixels.insert(digits.pixels.end(), rest.pixels.begin(), rest.pixels.end());
-  digits.labels.insert(digits.labels.end(), rest.labels.begin(), rest.labels.end());
-  return digits;
+  auto [all, others] = digits::load(LOOPGRAD_DIGITS_DATA, 1);
+  all.pixels.insert(all.pixels.end(), others.pixels.begin(), others.pixels.end());
+  all.labels.insert(all.labels.end(), others.labels.begin(), others.labels.end());
+  return all;
 }
 
 double squared_distance(const digits::Samples& samples, std::int64_t a, std::int64_t b) {

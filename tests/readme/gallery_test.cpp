@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,9 @@ namespace fs = std::filesystem;
 const fs::path shown = fs::path(LOOPGRAD_ROOT) / "docs/gallery";
 
 /// A program that has been run, with the pictures that it wrote and no others.
-class Run {
+class ProgramRun {
  public:
-  explicit Run(const std::string& name) : folder_(fs::path(LOOPGRAD_BUILD) / "gallery" / name) {
+  explicit ProgramRun(const std::string& name) : folder_(fs::path(LOOPGRAD_BUILD) / "gallery" / name) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     const std::string command = "LOOPGRAD_CACHE_DIR='" LOOPGRAD_TEST_CACHE "' '" LOOPGRAD_BUILD "/examples/gallery_" +
@@ -50,21 +52,31 @@ class Run {
   Png picture(const std::string& name) const { return read_png(folder_ / name); }
 
   void expect_that_the_page_shows_its_pictures() const {
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      const fs::path page = shown / entry.path().filename();
+    const std::set<fs::path> written = pictures_in(folder_);
+    for (const fs::path& name : written) {
       if (std::getenv("LOOPGRAD_UPDATE_GOLDEN"))
-        fs::copy_file(entry.path(), page, fs::copy_options::overwrite_existing);
-      EXPECT_LT(difference(read_png(entry.path()), read_png(page)), 1) << page;
+        fs::copy_file(folder_ / name, shown / name, fs::copy_options::overwrite_existing);
+      EXPECT_LT(difference(read_png(folder_ / name), read_png(shown / name)), 1) << name;
     }
+    EXPECT_EQ(pictures_in(shown), written);
   }
 
  private:
+  /// Pictures of this program are called after it.
+  std::set<fs::path> pictures_in(const fs::path& folder) const {
+    std::set<fs::path> names;
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with(folder_.filename().string() + "_"))
+        names.insert(entry.path().filename());
+    return names;
+  }
+
   fs::path folder_;
   std::string printed_;
 };
 
 TEST(Gallery, ShapeIsRecovered) {
-  const Run run("shape");
+  const ProgramRun run("shape");
   const std::vector<double> loss = run.printed("loss", "\n");
   EXPECT_LT(loss.back(), loss.front() / 20);
   const Png target = run.picture("shape_target.png");
@@ -74,7 +86,7 @@ TEST(Gallery, ShapeIsRecovered) {
 }
 
 TEST(Gallery, HeatSourcesAreFound) {
-  const Run run("heat");
+  const ProgramRun run("heat");
   const std::vector<double> loss = run.printed("loss", " "), off = run.printed("source off by", " %");
   EXPECT_LT(loss.back(), loss.front() / 100);
   EXPECT_EQ(off.front(), 100);
@@ -86,7 +98,7 @@ TEST(Gallery, HeatSourcesAreFound) {
 }
 
 TEST(Gallery, NeighboursMakeUpForLabels) {
-  const Run run("graph");
+  const ProgramRun run("graph");
   const std::vector<double> loss = run.printed("loss", " "), right = run.printed("loss [.0-9]+", " %");
   ASSERT_EQ(loss.size() % 2, 0u);
   ASSERT_EQ(right.size(), loss.size());
