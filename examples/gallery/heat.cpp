@@ -17,7 +17,8 @@ namespace lg = loopgrad;
 namespace {
 
 constexpr std::int64_t kSide = 48, kSteps = 150;  // places of the plate along a side, steps of time
-constexpr int kIterations = 250;
+constexpr int kIterations = 300;
+constexpr double kSmoothness = 0.02;  // how much edges count
 
 /// A plate with a cold frame, heated by `source` all the time. It conducts heat and radiates it away.
 lg::Program plate() {
@@ -157,15 +158,14 @@ void invert(const std::string& folder) {
   const double first = plate.run(source, 0);
   examples::Adam<double> adam(source.size(), 0.15);
   for (int iteration = 0; iteration <= kIterations; ++iteration) {
-    const double loss = plate.run(source, 2e-2, &slope);
+    const double loss = plate.run(source, kSmoothness, &slope);
     if (iteration % 50 == 0)
-      std::printf("iteration %3d  loss %.6f  source off by %5.1f %%\n", iteration, loss, 100 * distance(source, truth));
+      std::printf("iteration %3d  loss %.4f  source off by %3.0f %%\n", iteration, loss, 100 * distance(source, truth));
     adam.step(source, slope);
     for (double& value : source) value = std::max(value, 0.0);  // nothing cools the plate but its frame
   }
-  const double last = plate.run(source, 0);
-  std::printf("mean squared error at the sensors: %.1e before, %.1e after; source off by %.1f %%\n", first, last,
-              100 * distance(source, truth));
+  std::printf("mean squared error at the sensors: %.2f before, %.5f after\n", first, plate.run(source, 0));
+  std::printf("the true source has a loss of %.4f\n", plate.run(truth, kSmoothness));
   if (!folder.empty()) {
     picture(truth, 1).save(folder + "/heat_true.png");
     picture(source, 1).save(folder + "/heat_recovered.png");

@@ -133,11 +133,11 @@ void recover(const std::string& folder) {
   for (int step = 0; step <= steps; ++step) {
     const double softness = 0.01 + 0.05 * std::exp(-step / 60.0);  // far edges are felt first, then near ones sharply
     const double loss = render(renderer, corner, target, softness, 3e-4, &slope).loss;
-    if (step % 50 == 0) std::printf("step %3d  loss %.5f\n", step, loss);
+    if (step % 50 == 0) std::printf("step %3d  loss %.3f\n", step, loss);
     adam.step(corner, slope);
   }
   const double last = render(renderer, corner, target, 0.01, 0, nullptr).loss;
-  std::printf("mean squared difference of the pictures: %.4f before, %.4f after\n", first, last);
+  std::printf("mean squared difference of the pictures: %.3f before, %.3f after\n", first, last);
   picture("shape_after.png");
   if (!folder.empty()) save(cat(large), large, folder + "/shape_target.png");
 }
