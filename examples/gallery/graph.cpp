@@ -135,7 +135,8 @@ std::map<std::string, Parameter> initial_parameters() {
   std::mt19937 random(1);
   const auto uniform = [&](std::int64_t rows, std::int64_t columns) {
     std::vector<double> values(static_cast<std::size_t>(rows * columns));
-    for (double& v : values) v = (random() / 2147483648.0 - 1) * std::sqrt(6.0 / static_cast<double>(rows));
+    for (double& v : values)
+      v = (static_cast<double>(random()) / 2147483648.0 - 1) * std::sqrt(6.0 / static_cast<double>(rows));
     return Parameter{{rows, columns}, values};
   };
   const auto zero = [](std::int64_t size) {
@@ -172,15 +173,16 @@ struct Nodes {
                                                   {188, 189, 34},  {23, 190, 207}};
     gallery::Picture picture(256, 256, gallery::kPaper);
     for (std::size_t v = 0; v < samples.labels.size(); ++v) {
-      double x = 0, y = 0, sum = 0;
+      double across = 0, down = 0, sum = 0;
       for (std::size_t c = 0; c < digits::kClasses; ++c) {
         const double share = std::exp((score[v * digits::kClasses + c] - largest(v)) / 3),
                      angle = std::acos(-1.0) * static_cast<double>(c) / 5;
-        x += share * std::sin(angle);
-        y -= share * std::cos(angle);
+        across += share * std::sin(angle);
+        down -= share * std::cos(angle);
         sum += share;
       }
-      picture.dot(std::round(128 + 120 * x / sum), std::round(128 + 120 * y / sum), 1.5, colours[samples.labels[v]]);
+      picture.dot(std::round(128 + 120 * across / sum), std::round(128 + 120 * down / sum), 1.5,
+                  colours[samples.labels[v]]);
     }
     picture.save(path);
   }
