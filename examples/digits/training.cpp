@@ -1,5 +1,6 @@
 #include "examples/digits/training.h"
 
+#include "examples/adam.h"
 #include "tools/support/random.h"
 
 #include <algorithm>
@@ -30,35 +31,6 @@ Tensors initial_parameters(Random& random) {
   }
   return parameters;
 }
-
-Tensors zeros_like(const Tensors& parameters) {
-  Tensors zeros;
-  for (const auto& [name, values] : parameters) zeros[name].assign(values.size(), 0.0f);
-  return zeros;
-}
-
-class Adam {
- public:
-  Adam(const Tensors& parameters, float rate) : rate_(rate), mean_(zeros_like(parameters)), square_(mean_) {}
-
-  void step(Tensors& parameters, const Tensors& gradient) {
-    ++steps_;
-    const float rate = rate_ * std::sqrt(1 - std::pow(0.999f, steps_)) / (1 - std::pow(0.9f, steps_));
-    for (auto& [name, values] : parameters) {
-      const std::vector<float>& g = gradient.at(name);
-      std::vector<float>&m = mean_[name], &v = square_[name];
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        m[i] += 0.1f * (g[i] - m[i]);
-        v[i] += 0.001f * (g[i] * g[i] - v[i]);
-        values[i] -= rate * m[i] / (std::sqrt(v[i]) + 1e-8f);
-      }
-    }
-  }
-
- private:
-  float rate_, steps_ = 0;
-  Tensors mean_, square_;
-};
 
 /// One minibatch after another, in an order that changes from epoch to epoch.
 class Batches {
@@ -104,8 +76,10 @@ Trained train(const Samples& samples, const TrainingOptions& options, const Obse
   Random random(options.seed);
   Trained result{.parameters = initial_parameters(random), .losses = {}};
   result.compile_ms = gradient.build_ms();
-  Tensors slope = zeros_like(result.parameters);
-  Adam adam(result.parameters, options.learning_rate);
+  Tensors slope = result.parameters;
+  std::map<std::string, examples::Adam<float>> adam;
+  for (const auto& [name, values] : result.parameters)
+    adam.emplace(name, examples::Adam<float>(values.size(), options.learning_rate));
   Batches batches(samples, options.batch, random);
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
@@ -122,7 +96,7 @@ Trained train(const Samples& samples, const TrainingOptions& options, const Obse
       arguments["d_loss"] = lg::view(&incoming, {});
       for (auto& [name, values] : slope) arguments["d_" + name] = parameter_view(name, values);
       gradient.backward(arguments);
-      adam.step(result.parameters, slope);
+      for (auto& [name, values] : result.parameters) adam.at(name).step(values, slope[name]);
       total += loss_value * static_cast<double>(batch.count());
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
