@@ -66,5 +66,30 @@ TEST(InnerWork, ThreadsWithNothingToAddLeaveTheSumOfAnotherAlone) {
     for (const std::int64_t length : {0, 1, 40}) expect_same_results(result, {{"q", 6}, {"m", rows}, {"n", length}});
 }
 
+/// Sums into a scalar of the block by iterations of a parallel loop: not every thread has as many as the others, or
+/// adds.
+TEST(InnerWork, ThreadsAddUpTheirIterationsBeforeTheyMeet) {
+  for (const bool sometimes : {false, true}) {
+    ProgramBuilder p("together");
+    auto n = p.size("n");
+    auto x = p.input<float>("x", {n});
+    auto y = p.inout<float>("y", {n});
+    auto total = p.inout<float>("total", {});
+    for (auto i : p.loop("i", 0, n)) {
+      auto v = p.scalar<float>("v", tanh(0.5f * total()));
+      for (auto j : p.loop("j", 1, n)) {
+        if (sometimes) p.when(x(j) > 0.0f, [&] { y(i) += v * x(0); });
+        else y(i) += v * x(0);
+      }
+      total() = sin(y(n - 1 - i));
+    }
+    const Program backward = differentiate(p.build(), {.variant = Variant::Atomic}).backward;
+    const LoweredProgram result = mapped_to_small_gpu(backward, SumMode::Atomic);
+    EXPECT_NE(result.text.find("d_v_part +="), std::string::npos) << result.text;
+    EXPECT_NE(result.text.find("d_x[0] += (atomic)"), std::string::npos) << result.text;
+    for (const std::int64_t length : {0, 1, 2, 5, 70}) expect_same_results(result, {{"n", length}});
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -122,6 +122,8 @@ PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, 
   result.body = ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto* r = s.as<ir::Reduce>();
     if (!r || !part_of.count(r->array)) return std::nullopt;
+    // Nobody else adds to the part.
+    if (r->atomic) return ir::reduce(part_of[r->array], {}, r->op, r->value, r->location);
     return ir::reduce_like(*r, part_of[r->array], {}, r->value);
   });
   return result;

@@ -71,7 +71,10 @@ class Spreader {
     if (const auto* n = s.as<ir::For>()) return visit_loop(s, *n);
     bool scalar = false;
     for_each_store(s, [&](const ir::Array& a, const std::vector<Expr>&) { scalar = scalars_.count(a) > 0; });
-    return scalar ? s : single(s);
+    if (!scalar) return single(s);
+    const auto* sum = s.as<ir::Reduce>();
+    // Each thread has all of the sum in its copy.
+    return sum && sum->atomic ? ir::reduce(sum->array, sum->indices, sum->op, sum->value, sum->location) : s;
   }
 
  private:
@@ -82,6 +85,7 @@ class Spreader {
   }
 
   Stmt visit_loop(const Stmt& s, const ir::For& loop) {
+    if (const auto sums = sums_into_scalars(s); !sums.empty()) return with_sums_of_threads(s, loop, sums);
     if (is_team_loop(loop, threads_)) return by_team(loop);
     const std::vector<const ir::For*> nest = short_nest(s);
     if (nest.size() > 1 && !ragged_ && !rows_) return spread_as_one(nest);
@@ -99,6 +103,29 @@ class Spreader {
       if (shared && (row || !kept)) return spread(loop, *shared.as<ir::For>(), *sums, row, around);
       if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
+    return spread_inside(s, loop);
+  }
+
+  /// What iterations of a parallel loop add to scalars of the block, all at the same time.
+  std::vector<SharedSum> sums_into_scalars(const Stmt& s) const {
+    std::vector<SharedSum> sums;
+    if (!is_parallel_loop(s)) return sums;
+    ir::walk_stmts(s, [&](const Stmt& child) {
+      const auto* sum = child.as<ir::Reduce>();
+      const auto known = [&](const SharedSum& other) { return other.array == sum->array; };
+      if (sum && sum->atomic && scalars_.count(sum->array) && std::none_of(sums.begin(), sums.end(), known))
+        sums.push_back({sum->array, {}, sum->op, sum->location});
+    });
+    return sums;
+  }
+
+  /// Threads add up what their iterations add, and then meet: not each of them has as many iterations as the others.
+  Stmt with_sums_of_threads(const Stmt& s, const ir::For& loop, const std::vector<SharedSum>& sums) {
+    const bool row = rows_ && rows_->contains(program_, s);
+    const bool summable = std::all_of(sums.begin(), sums.end(), [](const SharedSum& sum) {
+      return sum.array->type == value_type(sum.array->type) && sum.array->type != ScalarType::Bool;
+    });
+    if (summable && (row || !touches_kept(s))) return spread(loop, loop, sums, row, nullptr);
     return spread_inside(s, loop);
   }
 
