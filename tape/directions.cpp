@@ -109,7 +109,7 @@ class Segment {
     Expr guard;
     for (const Expr& condition : term.guards) {
       note_reads(condition);
-      guard = guard ? ir::binary(ir::BinaryOp::And, guard, condition) : condition;
+      guard = ir::both(guard, condition);
     }
     const Expr value = times(term.value, guard, read, where);
     return guard ? ir::select(guard, value, ir::const_of(0, value.type())) : value;

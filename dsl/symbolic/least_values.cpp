@@ -11,8 +11,8 @@ namespace {
 
 using Least = std::optional<std::int64_t>;
 
-Least smaller_least(const Least& a, const Least& b) { return a && b ? Least(std::min(*a, *b)) : std::nullopt; }
-Least larger_least(const Least& a, const Least& b) { return a && b ? Least(std::max(*a, *b)) : a ? a : b; }
+Least smaller(const Least& a, const Least& b) { return a && b ? Least(std::min(*a, *b)) : std::nullopt; }
+Least larger(const Least& a, const Least& b) { return a && b ? Least(std::max(*a, *b)) : a ? a : b; }
 
 /// The bounds that hold together: the operands of a minimum (of upper bounds) or a maximum (of lower ones).
 void collect(const Expr& e, BinaryOp op, std::vector<Expr>& bounds) {
@@ -69,7 +69,7 @@ Least LeastValues::of(const LinearForm& form) const {
     if (has_load(bound)) continue;
     const Expr extreme = from_below ? bound : bound - int_const(1);
     const Expr change = int_const(innermost->coefficient) * (extreme - innermost->atom);
-    best = larger_least(best, of(linear_form(to_expr(form) + change)));
+    best = larger(best, of(linear_form(to_expr(form) + change)));
   }
   return best;
 }
@@ -77,13 +77,13 @@ Least LeastValues::of(const LinearForm& form) const {
 Least LeastValues::of_atom(const Expr& atom) const {
   if (const auto* var = atom.as<Var>())
     return threads_.count(var->symbol) ? Least(1) : sizes_.count(var->symbol) ? Least(0) : std::nullopt;
-  if (const auto* select = atom.as<Select>()) return smaller_least(of(select->a), of(select->b));
+  if (const auto* select = atom.as<Select>()) return smaller(of(select->a), of(select->b));
   const auto* n = atom.as<Binary>();
   if (!n) return std::nullopt;
   const Least a = of(n->a), b = of(n->b);
   switch (n->op) {
-    case BinaryOp::Max: return larger_least(a, b);
-    case BinaryOp::Min: return smaller_least(a, b);
+    case BinaryOp::Max: return larger(a, b);
+    case BinaryOp::Min: return smaller(a, b);
     case BinaryOp::Mul: return a && b && *a >= 0 && *b >= 0 ? Least(0) : std::nullopt;
     case BinaryOp::FloorDiv: return a && b && *a >= 0 && *b >= 1 ? Least(0) : std::nullopt;
     case BinaryOp::Mod: return b && *b >= 1 ? Least(0) : std::nullopt;

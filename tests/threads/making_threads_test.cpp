@@ -2,6 +2,7 @@
 #include "backends/runtime/threads.h"
 #include "tests/error/expect_error.h"
 #include "tests/support/test_cache.h"
+#include "tests/threads/address_space.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -13,7 +14,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -53,12 +53,6 @@ int in_child(const std::function<bool()>& work) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-std::int64_t address_space_bytes() {
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
 TEST(MakingThreads, MoreThanThereCanBeIsAnError) {

@@ -2,6 +2,7 @@
 // process.
 #include "dsl/poly/isl_memory.h"
 #include "tests/error/expect_error.h"
+#include "tests/threads/address_space.h"
 
 #include <loopgrad/loopgrad.h>
 
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 
 namespace loopgrad::test {
 namespace {
@@ -28,12 +28,6 @@ Program stencil() {
       for (auto j : p.loop("l", 1, n - 1)) u(i, j) = v(i, j);
   }
   return p.build();
-}
-
-std::int64_t address_space_bytes() {
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
 void limit_address_space(std::int64_t bytes) {

@@ -11,8 +11,8 @@
 namespace loopgrad::fuzz {
 namespace {
 
-constexpr double tolerance = 1e-8;  // of f64, relative to the largest number of its kind
-constexpr double tolerated_errors = 2;
+constexpr double tolerance = 1e-8;      // of f64, relative to the largest number of its kind
+constexpr double tolerated_errors = 2;  // of rounding: those of both sides, each in an order of its own
 
 bool names(const std::vector<std::string>& list, const std::string& name) {
   return list.empty() || std::find(list.begin(), list.end(), name) != list.end();

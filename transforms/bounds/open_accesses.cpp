@@ -229,8 +229,6 @@ class Finder {
     around_.push_back(s);
   }
 
-  static Expr and_then(const Expr& a, const Expr& b) { return a ? ir::binary(BinaryOp::And, a, b) : b; }
-
   void expression(const Expr& e, const Expr& when) {
     if (const auto* load = e.as<ir::Load>()) {
       for (const Expr& index : load->indices) expression(index, when);
@@ -238,13 +236,13 @@ class Finder {
     }
     if (const auto* s = e.as<ir::Select>()) {
       expression(s->condition, when);
-      expression(s->a, and_then(when, s->condition));
-      return expression(s->b, and_then(when, ir::unary(ir::UnaryOp::Not, s->condition)));
+      expression(s->a, ir::both(when, s->condition));
+      return expression(s->b, ir::both(when, ir::unary(ir::UnaryOp::Not, s->condition)));
     }
     const auto* b = e.as<ir::Binary>();
     if (b && (b->op == BinaryOp::And || b->op == BinaryOp::Or)) {
       expression(b->a, when);
-      return expression(b->b, and_then(when, b->op == BinaryOp::And ? b->a : ir::unary(ir::UnaryOp::Not, b->a)));
+      return expression(b->b, ir::both(when, b->op == BinaryOp::And ? b->a : ir::unary(ir::UnaryOp::Not, b->a)));
     }
     ir::visit(e, [&](const auto& node) {
       ir::for_each_child(node, ir::overloaded{[&](const Expr& child) { expression(child, when); }, [](const Stmt&) {}});

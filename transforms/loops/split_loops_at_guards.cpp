@@ -120,7 +120,7 @@ class Guards {
     Expr result;
     for (const ir::LinearForm& form : outside_) {
       Expr holds = ir::binary(BinaryOp::Ge, to_expr(form), ir::int_const(0));
-      result = result ? ir::binary(BinaryOp::And, result, holds) : holds;
+      result = ir::both(result, holds);
     }
     return result;
   }
@@ -228,7 +228,7 @@ Expr about_iterator(const Expr& condition, const ir::Symbol& iterator) {
   auto* both = condition.as<ir::Binary>();
   if (!both || both->op != BinaryOp::And) return mentions(condition, iterator) ? condition : Expr{};
   const Expr a = about_iterator(both->a, iterator), b = about_iterator(both->b, iterator);
-  return a && b ? ir::binary(BinaryOp::And, a, b) : a ? a : b;
+  return ir::both(a, b);
 }
 
 // The body where of the conditions that `without_guards` takes in those hold that do not depend on the iterator.

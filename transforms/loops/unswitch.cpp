@@ -122,7 +122,7 @@ Stmt choosing(const Stmt& nest, const std::vector<Expr>& conditions, bool hold) 
 // Two nests: one for when all conditions hold, and one for when the only one does not, or as it was.
 Stmt both(const Stmt& nest, const std::vector<Expr>& conditions) {
   Expr all;
-  for (const Expr& condition : conditions) all = all ? ir::binary(ir::BinaryOp::And, all, condition) : condition;
+  for (const Expr& condition : conditions) all = ir::both(all, condition);
   const Stmt otherwise = conditions.size() == 1 ? choosing(nest, conditions, false) : nest;
   return ir::if_then(all, choosing(nest, conditions, true), ir::with_fresh_names(otherwise), nest->location);
 }

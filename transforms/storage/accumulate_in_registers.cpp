@@ -5,7 +5,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-std::string scalar_name(const Element& e) {
+std::string name_of(const Element& e) {
   static const char* const suffixes[] = {"_sum", "_product", "_min", "_max"};
   return e.array->name + (e.sums.size() == 1 ? suffixes[static_cast<int>(*e.sums.begin())] : "_now");
 }
@@ -16,7 +16,7 @@ ir::Program accumulate_in_registers(const ir::Program& program) {
   if (!program.body) return program;
   const auto pays = [](const Element& e) { return e.stored_in_loop && !e.in_parallel_loop; };
   const auto descends = [](const ir::For&) { return true; };
-  const ScalarPolicy policy = {.pays = pays, .name = scalar_name, .descends = descends, .data_bounds = true};
+  const ScalarPolicy policy = {.pays = pays, .name = name_of, .descends = descends, .data_bounds = true};
   return ir::with_body(program, ScalarElements(program).in_scalars(program.body, policy));
 }
 

@@ -201,7 +201,7 @@ struct Range {
   std::vector<Element> elements;
 };
 
-Range statements_with(const std::vector<Stmt>& list, const Element& e) {
+Range range_of(const std::vector<Stmt>& list, const Element& e) {
   const auto uses_it = [&](const Stmt& s) { return e.is_used_in(s); };
   const auto first = std::find_if(list.begin(), list.end(), uses_it);
   const auto last = std::find_if(list.rbegin(), list.rend(), uses_it);
@@ -295,7 +295,7 @@ Stmt ScalarElements::over_block(const Stmt& s, const ScalarPolicy& policy) const
   std::vector<Range> ranges;
   for (const Element& e : of(list)) {
     if (!e.certain || !policy.pays(e)) continue;
-    const Range range = policy.whole_blocks ? Range{0, std::ssize(list), {e}} : statements_with(list, e);
+    const Range range = policy.whole_blocks ? Range{0, std::ssize(list), {e}} : range_of(list, e);
     if (!e.starts_new && may_have_no_value(e, old_value(s, e, aliases_))) continue;
     if (range.end - range.begin > 1) add(ranges, range);  // or it is in the scope of a local, and found there
   }

@@ -21,7 +21,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr unsigned long fold_budget = 500'000;  // isl operations
+constexpr unsigned long budget_per_question = 500'000;  // isl operations
 
 // Whether every use is one that this re-addresses.
 bool is_plain(const ir::Program& program, const ir::Array& array) {
@@ -61,7 +61,7 @@ std::optional<std::int64_t> places_in(const ir::Program& program, const Stmt& sc
   const auto& allocate = *scope.as<ir::Allocate>();
   try {
     const auto model = analyses(context).model_of(program, allocate.body);
-    model->context->restart_budget(fold_budget);
+    model->context->restart_budget(budget_per_question);
     const auto found = places_alive(*model, allocate.array, dimension);
     if (!found) return std::nullopt;
     const std::int64_t most = context.options.machine.most_in_place;

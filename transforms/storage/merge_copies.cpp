@@ -19,7 +19,7 @@ using poly::Statement;
 
 namespace {
 
-constexpr unsigned long copy_budget = 100'000;
+constexpr unsigned long budget_per_question = 100'000;
 
 const poly::Access& stored(const Statement& s) { return s.accesses.back(); }
 
@@ -222,7 +222,7 @@ Stmt merged(const Stmt& body, const Copy& copy) {
 bool is_legal(const ir::Program& program, const Copy& copy, PassContext& context) {
   try {
     const auto model = analyses(context).model_of(program, program.body);
-    model->context->restart_budget(copy_budget);
+    model->context->restart_budget(budget_per_question);
     return poly::guarded(*model->context, [&] { return Legality(program, *model, copy).holds(); });
   } catch (const poly::BudgetError&) {
     return false;

@@ -32,7 +32,7 @@ struct Nest {
     Expr first;
     for (const ir::For* loop : loops) {
       const Expr here = ir::binary(BinaryOp::Eq, ir::var(loop->iterator), loop->lower);
-      first = first ? ir::binary(BinaryOp::And, first, here) : here;
+      first = ir::both(first, here);
     }
     return first;
   }
@@ -59,7 +59,7 @@ std::optional<Nest> nest_of(const Stmt& s) {
 }
 
 /// An element that the scalar work sets, and what stands for it.
-struct SetElement {
+struct Element {
   ir::Array array;
   std::vector<Expr> indices;
   bool needs_old = false;  // the work uses the value from before
@@ -73,7 +73,7 @@ struct SetElement {
 /// Assignments of single elements and sums into them, in a row.
 struct ScalarWork {
   std::vector<Stmt> list;
-  std::vector<SetElement> elements;
+  std::vector<Element> elements;
   std::vector<Access> accesses;
   Expr terms;  // of the longest sum
   bool fits = true;
@@ -95,7 +95,7 @@ struct ScalarWork {
     }
     // Two names for what may be one element.
     for (const Access& x : accesses)
-      for (const SetElement& e : elements)
+      for (const Element& e : elements)
         fits &= x.array != e.array || e.is(x.array, x.indices) || surely_differ(x.indices, e.indices);
   }
 
@@ -103,9 +103,8 @@ struct ScalarWork {
   void note(const Stmt& leaf, const ir::Array& array, const std::vector<Expr>& indices) {
     fits &= !array->shape.empty() && array->type == value_type(array->type) &&
             std::none_of(indices.begin(), indices.end(), ir::has_load);
-    if (std::any_of(elements.begin(), elements.end(), [&](const SetElement& e) { return e.is(array, indices); }))
-      return;
-    SetElement element{array, indices, true, {}, {}};
+    if (std::any_of(elements.begin(), elements.end(), [&](const Element& e) { return e.is(array, indices); })) return;
+    Element element{array, indices, true, {}, {}};
     if (const auto* assign = leaf.as<ir::Assign>()) element.needs_old = uses(assign->value, array);
     // What an earlier statement reads of it is its old value.
     for (const Stmt& s : list) {
@@ -184,7 +183,7 @@ class Repeater {
     if (!reader || !passing_.can_pass(list[at], work.accesses, Passing::Same::MayRead)) return;
     std::optional<Nest> keeper;
     const bool old =
-        std::any_of(work.elements.begin(), work.elements.end(), [](const SetElement& e) { return e.needs_old; });
+        std::any_of(work.elements.begin(), work.elements.end(), [](const Element& e) { return e.needs_old; });
     if (old) {
       keeper = begin > 0 ? nest_of(list[begin - 1]) : std::nullopt;
       if (!keeper || !can_keep(*keeper, work)) return;
@@ -201,7 +200,7 @@ class Repeater {
     const auto all = accesses_of(s);
     return std::any_of(all.begin(), all.end(), [&](const Access& x) {
       return !x.writes && std::any_of(work.elements.begin(), work.elements.end(),
-                                      [&](const SetElement& e) { return e.is(x.array, x.indices); });
+                                      [&](const Element& e) { return e.is(x.array, x.indices); });
     });
   }
 
@@ -211,7 +210,7 @@ class Repeater {
       if (!least_.is_at_least(loop->upper - loop->lower, 1)) return false;
     for (const Access& x : accesses_of(nest.body)) {
       if (passing_.may_alias(x.array)) return false;
-      for (const SetElement& e : work.elements)
+      for (const Element& e : work.elements)
         if (x.writes && x.array == e.array && !least_.are_apart(x.indices, e.indices)) return false;
     }
     return true;
@@ -226,7 +225,7 @@ class Repeater {
 
   static Stmt keeping(const Nest& nest, const ScalarWork& work, std::vector<ir::Array>& kept) {
     std::vector<Stmt> moves;
-    for (const SetElement& e : work.elements) {
+    for (const Element& e : work.elements) {
       if (!e.needs_old) continue;
       kept.push_back(e.before);
       moves.push_back(ir::assign(e.before, {ir::int_const(0)}, ir::load(e.array, e.indices), e.array->location));
@@ -237,7 +236,7 @@ class Repeater {
   /// The host's condition, of sizes.
   Expr is_few(const Nest& nest, const ScalarWork& work) const {
     Expr total = ir::int_const(1), few;
-    auto also = [&](const Expr& condition) { few = few ? ir::binary(BinaryOp::And, few, condition) : condition; };
+    auto also = [&](const Expr& condition) { few = ir::both(few, condition); };
     for (const ir::For* loop : nest.loops) {
       also(ir::binary(BinaryOp::Lt, loop->lower, loop->upper));
       total = total * (loop->upper - loop->lower);
@@ -252,13 +251,13 @@ class Repeater {
     auto in_own = [&](const Stmt& s) {
       return ir::move_elements(
           s, [&](const ir::Array& array, const std::vector<Expr>& at) -> std::optional<ir::ElementPlace> {
-            for (const SetElement& e : work.elements)
+            for (const Element& e : work.elements)
               if (e.is(array, at)) return ir::ElementPlace{e.own, {}};
             return std::nullopt;
           });
     };
     std::vector<Stmt> all, last;
-    for (const SetElement& e : work.elements) {
+    for (const Element& e : work.elements) {
       if (e.needs_old) all.push_back(ir::assign(e.own, {}, ir::load(e.before, {ir::int_const(0)}), e.array->location));
       last.push_back(ir::assign(e.array, e.indices, ir::load(e.own, {}), e.array->location));
     }
@@ -267,7 +266,7 @@ class Repeater {
     // At the end: other accesses to the array need not wait for it.
     all.push_back(ir::if_then(nest.is_first(), ir::block(std::move(last))));
     Stmt result = ir::block(std::move(all));
-    for (const SetElement& e : work.elements) result = ir::allocate(e.own, result, e.array->location);
+    for (const Element& e : work.elements) result = ir::allocate(e.own, result, e.array->location);
     return nest.with(std::move(result));
   }
 

@@ -13,7 +13,7 @@ using ir::Stmt;
 namespace {
 
 // isl operations for one question: a plain answer takes a few thousand.
-constexpr unsigned long unread_budget = 200'000;
+constexpr unsigned long budget_per_question = 200'000;
 
 // Conditions with more alternatives than this cost more than the stores.
 constexpr int most_pieces = 2;
@@ -98,7 +98,7 @@ bool may_see(const Known& known, int writer, int reader, const poly::Access& acc
   if (access.array != store.array && model.aliases.empty()) return false;
   if (!poly::may_follow(model, writer, store, reader, access)) return false;
   if (!is_assigned_elsewhere(model, writer)) return true;
-  const poly::Dataflow& flow = known.analyses.last_writes(known.model, reader, access, unread_budget);
+  const poly::Dataflow& flow = known.analyses.last_writes(known.model, reader, access, budget_per_question);
   return !flow.exact || std::any_of(flow.sources.begin(), flow.sources.end(), [&](const poly::Source& source) {
     return source.writer == writer && !source.domain.is_empty();
   });
@@ -182,7 +182,7 @@ Stmt drop_unread_constants(const Known& known, const Stmt& body) {
   for (std::size_t k = 0; k < model.statements.size(); ++k) {
     const Stmt& s = model.statements[k].stmt;
     if (!stores_constant(s)) continue;
-    model.context->restart_budget(unread_budget);
+    model.context->restart_budget(budget_per_question);
     if (!poly::ask(model, true, [&] { return is_seen(known, static_cast<int>(k)); })) unread.insert(s.get());
   }
   return without(body, [&](const Stmt& leaf) { return unread.count(leaf.get()) > 0; });
@@ -202,7 +202,7 @@ Stmt drop_unread_elements(const poly::Model& model, const Stmt& body, Stores whi
     if (!is_local_store(s.stmt) || (which == Stores::Sums && !s.stmt.as<ir::Reduce>())) continue;
     Narrowed now{false, {}};
     if (stored(s).exact && !fixed.count(s.stmt.get())) {
-      model.context->restart_budget(unread_budget);
+      model.context->restart_budget(budget_per_question);
       now = poly::ask(model, now, [&] { return narrowed(model, s, read); });
     }
     if (now.instead) instead[stored(s).array][s.stmt.get()] = now.instead;

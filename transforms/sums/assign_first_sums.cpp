@@ -19,7 +19,7 @@ using poly::Statement;
 namespace {
 
 // isl operations for one question: a plain yes takes a few thousand.
-constexpr unsigned long first_sum_budget = 25'000;
+constexpr unsigned long budget_per_question = 25'000;
 
 bool is_neutral(const Stmt& s, ir::ReduceOp op) {
   auto* node = s.as<ir::Assign>();
@@ -246,7 +246,7 @@ StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int6
     const Statement& s = model.statements[k];
     if (!probes.count(s.stmt.get())) continue;
     try {
-      model.context->restart_budget(first_sum_budget);
+      model.context->restart_budget(budget_per_question);
       if (!poly::guarded(*model.context, [&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
       result.insert(s.stmt.get());
       arrays.insert(s.stmt.as<ir::Reduce>()->array->id);

@@ -12,10 +12,10 @@ using ir::Stmt;
 
 namespace {
 
-/// EarlyCopies that are made before the sum.
-class EarlyCopies {
+/// Copies that are made before the sum.
+class Copies {
  public:
-  explicit EarlyCopies(const SourceLocation& where) : where_(where) {}
+  explicit Copies(const SourceLocation& where) : where_(where) {}
 
   Expr copy_of(const Expr& e, const std::string& name) {
     for (std::size_t k = 0; k < values_.size(); ++k)
@@ -48,7 +48,7 @@ class EarlyCopies {
 std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
   const ir::Reduce& node = *sum.as<ir::Reduce>();
   const std::set<Array> changed = stored_in(replace(nest, sum, ir::block({})));
-  EarlyCopies copies(node.location);
+  Copies copies(node.location);
   const auto copied = [&](const Expr& e) {
     return ir::rewrite(e, [&](const Expr& part) -> std::optional<Expr> {
       const auto* load = part.as<ir::Load>();
@@ -58,7 +58,7 @@ std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
   };
   Expr value = copied(node.value);
   if (copies.size() > 1) {  // the value takes less
-    copies = EarlyCopies(node.location);
+    copies = Copies(node.location);
     value = copies.copy_of(node.value, node.array->name);
   }
   std::vector<Expr> indices;

@@ -121,7 +121,7 @@ Expr is_within(const IndexRanges& ranges, const std::vector<Expr>& key, const st
     const Expr index = ir::cast(ScalarType::I64, key[k]);
     const Expr own = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
                                 ir::binary(ir::BinaryOp::Lt, index, extents[k]));
-    result = result ? ir::binary(ir::BinaryOp::And, result, own) : own;
+    result = ir::both(result, own);
   }
   return result;
 }

@@ -211,7 +211,7 @@ Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& value
     if (factor.csr.empty() && !factor.is_ragged) continue;
     const ir::For& loop = factor.csr.empty() ? *factor.loop : *factor.csr[0].rows;
     const Expr own = less(known.at(loop.iterator), ir::substitute(loop.upper, known));
-    exists = exists ? ir::binary(BinaryOp::And, exists, own) : own;
+    exists = ir::both(exists, own);
   }
   const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
   const Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);

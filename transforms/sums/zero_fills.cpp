@@ -18,7 +18,7 @@ using poly::Statement;
 namespace {
 
 // isl operations for one question: a plain yes takes a few thousand.
-constexpr unsigned long zero_fill_budget = 600'000;
+constexpr unsigned long budget_per_question = 600'000;
 
 // More disjoint pieces than this make loops with more overhead than stores saved: a frame of a box has two per
 // dimension, of a rank-4 array eight.
@@ -185,7 +185,7 @@ Changes find_changes(const Model& model, const Stmt& body, const std::set<std::i
     const Stmt& s = at(model, k).stmt;
     if (fixed.count(s.get()) || !is_constant_assignment(s) || !arrays.count(s.as<ir::Assign>()->array->id)) continue;
     try {
-      model.context->restart_budget(zero_fill_budget);
+      model.context->restart_budget(budget_per_question);
       poly::guarded(*model.context, [&] { decide(model, k, changes); });
     } catch (const poly::BudgetError&) {
       continue;  // the statement stays

@@ -2,6 +2,7 @@
 // none.
 #include "backends/cuda/device.h"
 #include "tests/error/expect_error.h"
+#include "tests/unit/cuda/own_stream.h"
 
 #include <cuda_runtime_api.h>
 #include <loopgrad/loopgrad.h>
@@ -80,12 +81,6 @@ class CudaStreams : public testing::Test {
 
   std::map<std::string, DeviceArray> arrays;
   std::optional<GradientExecutable> gradient;
-};
-
-struct OwnStream {
-  OwnStream() { cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }
-  ~OwnStream() { cudaStreamDestroy(stream); }
-  cudaStream_t stream = nullptr;
 };
 
 TEST_F(CudaStreams, RunsOnTheCallersStreams) {

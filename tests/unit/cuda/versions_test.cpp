@@ -1,5 +1,7 @@
 // What is kept on a device while index arrays are versioned, also across graphs of the caller's. Skips visibly where
 // there is no GPU.
+#include "tests/unit/cuda/own_stream.h"
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <loopgrad/loopgrad.h>
@@ -9,12 +11,6 @@
 
 namespace loopgrad::test {
 namespace {
-
-struct OwnStream {
-  OwnStream() { cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }
-  ~OwnStream() { cudaStreamDestroy(stream); }
-  cudaStream_t stream = nullptr;
-};
 
 /// y[i] = x[idx[i]]: its gradient sorts the iterations by idx, and finds them again while that is versioned.
 class CudaVersions : public testing::Test {

@@ -200,7 +200,7 @@ class BarrierPlacer {
 
 class KernelRewriter final : public Rewriter {
  public:
-  explicit KernelRewriter(const ir::Program& program) : aliased_(aliased_arrays(program)) {}
+  explicit KernelRewriter(const Program& program) : aliased_(aliased_arrays(program)) {}
   using Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
@@ -215,7 +215,7 @@ class KernelRewriter final : public Rewriter {
 
 }  // namespace
 
-ir::Program place_barriers(const ir::Program& program) {
+Program place_barriers(const Program& program) {
   return with_body(program, KernelRewriter(program).rewrite(program.body));
 }
 

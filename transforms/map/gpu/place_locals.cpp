@@ -111,13 +111,13 @@ class Placer final : public Rewriter {
 
 }  // namespace
 
-bool has_kernels(const ir::Program& program) {
+bool has_kernels(const Program& program) {
   bool found = false;
   walk_stmts(program.body, [&](const Stmt& s) { found |= has_mode(s, LoopMode::Grid); });
   return found;
 }
 
-ir::Program place_locals(const ir::Program& program) {
+Program place_locals(const Program& program) {
   return with_body(program, Placer(has_kernels(program)).rewrite(program.body));
 }
 

@@ -16,7 +16,7 @@ constexpr std::int64_t most_thread_bytes = 1024, most_thread_bytes_in_all = 32 *
 
 class Reserver final : public Rewriter {
  public:
-  explicit Reserver(const ir::Program& program) : least_(program), kernel_(!has_kernels(program)), threads_(kernel_) {
+  explicit Reserver(const Program& program) : least_(program), kernel_(!has_kernels(program)), threads_(kernel_) {
     ranges_.leaf = [](const Expr&) { return std::optional<Range>(); };
     ranges_.non_negative = [this](const Symbol& symbol) { return least_.is_at_least(var(symbol), 0); };
     for (const Symbol& size : program.sizes) is_known(size);
@@ -84,8 +84,6 @@ class Reserver final : public Rewriter {
 
 }  // namespace
 
-ir::Program reserve_locals(const ir::Program& program) {
-  return with_body(program, Reserver(program).rewrite(program.body));
-}
+Program reserve_locals(const Program& program) { return with_body(program, Reserver(program).rewrite(program.body)); }
 
 }  // namespace loopgrad::transforms

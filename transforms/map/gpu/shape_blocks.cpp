@@ -140,7 +140,7 @@ class BlockShaper final : public Rewriter {
 
 }  // namespace
 
-ir::Program shape_blocks(const ir::Program& program, std::int64_t enough_threads) {
+Program shape_blocks(const Program& program, std::int64_t enough_threads) {
   return with_body(program, BlockShaper(enough_threads).rewrite(program.body));
 }
 

@@ -50,7 +50,7 @@ bool is_alike_in_all_trips(const For& n, const For& chunk, const std::vector<Wid
 
 class Widener final : public Rewriter {
  public:
-  explicit Widener(const ir::Program& program)
+  explicit Widener(const Program& program)
       : aliased_(aliased_arrays(program)), stack_(uses_stack(program.body)), in_thread_(!has_kernels(program)) {
     find_registers(program.body, in_thread_, registers_);
   }
@@ -142,8 +142,6 @@ class Widener final : public Rewriter {
 
 }  // namespace
 
-ir::Program widen_accesses(const ir::Program& program) {
-  return with_body(program, Widener(program).rewrite(program.body));
-}
+Program widen_accesses(const Program& program) { return with_body(program, Widener(program).rewrite(program.body)); }
 
 }  // namespace loopgrad::transforms

@@ -221,9 +221,7 @@ void find_needed(const Expr& value, const Expr& when, const IsPrevious& is_read,
     }
     const auto* n = e.as<ir::Select>();
     if (!n) return true;
-    const auto and_then = [&](const Expr& condition) {
-      return when ? ir::binary(BinaryOp::And, when, condition) : condition;
-    };
+    const auto and_then = [&](const Expr& condition) { return ir::both(when, condition); };
     find_needed(n->condition, when, is_read, needed);
     find_needed(n->a, and_then(n->condition), is_read, needed);
     find_needed(n->b, and_then(ir::unary(ir::UnaryOp::Not, n->condition)), is_read, needed);
