@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 namespace loopgrad::fuzz {
@@ -51,6 +52,16 @@ TEST(FuzzSession, EndsOnTimeAlthoughAProgramDoesNot) {
     EXPECT_GE(result.programs, 2u);
     EXPECT_TRUE(result.findings.empty());
   }
+}
+
+TEST(FuzzSession, TakesTheTimeThatItIsGiven) {
+  // It starts just before a full second of the clock, which is no second of the session.
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  sleep_for(std::ceil(now) - now + 0.97);
+  const SessionOptions options{.seed = 1, .seconds = 1, .jobs = 1, .compiled_percent = 0, .checks = hangs_at(none)};
+  const Clock clock;
+  run_session(options, ignore);
+  EXPECT_GE(clock.seconds(), 1);
 }
 
 TEST(FuzzSession, AProgramThatNeverEndsIsAFindingAndTheOthersAreChecked) {

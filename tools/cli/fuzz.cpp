@@ -63,7 +63,7 @@ std::string summary(const fuzz::SessionOptions& session, const fuzz::SessionResu
   if (result.not_compiled > 0)
     text += fmt::format("{} more were to be compiled when the session ended\n", result.not_compiled);
   for (const fuzz::GivenUp& one : result.given_up)
-    text += fmt::format("seed {}: gave up after {} s ({})\n", one.seed, one.seconds, one.what);
+    text += fmt::format("seed {}: gave up after {:.0f} s ({})\n", one.seed, one.seconds, one.what);
   return text;
 }
 

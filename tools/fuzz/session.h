@@ -40,7 +40,7 @@ struct Finding {
 struct GivenUp {
   std::uint64_t seed = 0;
   std::string what;
-  std::int64_t seconds = 0;  // for how long already
+  double seconds = 0;  // for how long already
 };
 
 struct SessionResult {

@@ -23,12 +23,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t seconds_to_finish = 3;  // after the end of a session
-constexpr int ends_for_another = 75;           // exit status of a process that another one must follow
+constexpr double seconds_to_finish = 3;  // after the end of a session
+constexpr int ends_for_another = 75;     // exit status of a process that another one must follow
 
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+/// Seconds of the steady clock, parts of them too: a session of a second would else be over at the next full one.
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 Json to_json(const Failure& failure) { return {{"stage", failure.stage}, {"message", failure.message}}; }
 
@@ -158,14 +157,14 @@ class Crew {
   }
 
   bool is_stuck(std::size_t k) const {
-    const std::int64_t since = board_->slots[k].since;
-    return since > 0 && static_cast<double>(now() - since) > options_.seconds_of_a_step;
+    const double since = board_->slots[k].since;
+    return since > 0 && now() - since > options_.seconds_of_a_step;
   }
 
   /// Ends the session when it is time, and those that do not end by themselves.
   void look_at_the_clock() {
     if (options_.interrupted && options_.interrupted()) board_->state.stop = true;
-    if (options_.seconds > 0 && static_cast<double>(now() - start_) >= options_.seconds) board_->state.stop = true;
+    if (options_.seconds > 0 && now() - start_ >= options_.seconds) board_->state.stop = true;
     if (!board_->state.stop) return;
     if (!over_since_) over_since_ = now();
     if (now() - *over_since_ < seconds_to_finish) return;
@@ -229,8 +228,8 @@ class Crew {
   const SendPart& report_;
   Board* board_ = nullptr;
   std::vector<Process> processes_;
-  const std::int64_t start_ = now();
-  std::optional<std::int64_t> over_since_;
+  const double start_ = now();
+  std::optional<double> over_since_;
 };
 
 }  // namespace

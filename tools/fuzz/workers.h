@@ -14,7 +14,7 @@ inline constexpr const char* interpreting = "interpreted";
 /// What a process is busy with, where the others can read it.
 struct WorkerSlot {
   std::atomic<std::uint64_t> seed{0};
-  std::atomic<std::int64_t> since{0};     // seconds of the steady clock; 0: idle
+  std::atomic<double> since{0};           // seconds of the steady clock; 0: idle
   std::atomic<std::uint64_t> pending{0};  // programs that wait for being compiled, or are
   char what[120] = {};
   void busy(std::uint64_t on, const std::string& with);
