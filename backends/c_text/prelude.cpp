@@ -8,22 +8,25 @@ namespace {
 /// What is the same C++ for every target.
 const HelperTexts& common_texts() {
   static const HelperTexts texts = {
+      // Both choose instead of branching on the divisor: of a loop with branches on what does not change in it, compilers
+      // make a copy for each way that these go. For four divisions in a loop that is unrolled four times NVRTC needed
+      // 77 s instead of 2.
       {Helper::FloorDiv, R"(
 // Division that rounds towards minus infinity; division by zero gives 0 instead of a trap.
 template <class T>
 inline T floor_div(T a, T b) {
-  if (b == 0) return 0;
-  if (b == -1) return static_cast<T>(0ull - a);
-  return a / b - ((a % b != 0) & ((a < 0) != (b < 0)));
+  const T by = b == 0 || b == -1 ? 1 : b;
+  const T quotient = a / by - ((a % by != 0) & ((a < 0) != (by < 0)));
+  return b == 0 ? 0 : b == -1 ? static_cast<T>(0ull - a) : quotient;
 }
 )"},
       {Helper::FloorMod, R"(
 // What floor division leaves: never negative for a positive divisor.
 template <class T>
 inline T floor_mod(T a, T b) {
-  if (b == 0 || b == -1) return 0;
-  const T rest = a % b;
-  return rest + (((rest != 0) & ((rest < 0) != (b < 0))) ? b : 0);
+  const T by = b == 0 || b == -1 ? 1 : b;
+  const T rest = a % by;
+  return rest + (((rest != 0) & ((rest < 0) != (by < 0))) ? by : 0);
 }
 )"},
       {Helper::MinOf, R"(
