@@ -1,6 +1,7 @@
 #include "dsl/poly/dataflow.h"
 
 #include "dsl/poly/dependences.h"
+#include "dsl/poly/intersections.h"
 
 #include <isl/flow.h>
 
@@ -17,10 +18,10 @@ bool writes(const Access& access) { return access.kind != AccessKind::Read; }
 bool touch(const Model& model, int first, const Access& a, int second, const Access& b, Order order) {
   if (are_in_different_planes(a, b)) return false;
   const Statement &s = model.statements[first], &t = model.statements[second];
-  isl::map pairs = touching_pairs(model, s, a, t, b).intersect_domain(s.domain).intersect_range(t.domain);
-  pairs = pairs.intersect(possible_pairs(s, t)).intersect_params(model.assumptions);
+  isl::map pairs = with_range(with_domain(touching_pairs(model, s, a, t, b), s.domain), t.domain);
+  pairs = with_parameters(intersection(pairs, possible_pairs(s, t)), model.assumptions);
   if (pairs.is_empty()) return false;
-  const auto some_are = [&](const isl::map& related) { return !pairs.intersect(related).is_empty(); };
+  const auto some_are = [&](const isl::map& related) { return !intersection(pairs, related).is_empty(); };
   if (order == Order::Before) {
     const auto orders = execution_orders(model, second, first);
     return std::any_of(orders.begin(), orders.end(),

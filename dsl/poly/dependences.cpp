@@ -4,6 +4,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/examples.h"
+#include "dsl/poly/intersections.h"
 
 #include <fmt/format.h>
 
@@ -105,7 +106,7 @@ class Collector {
 
  private:
   void add(Conflict conflict, const isl::map& order) {
-    conflict.pairs = conflict.pairs.intersect(order).intersect_params(model_.assumptions);
+    conflict.pairs = with_parameters(intersection(conflict.pairs, order), model_.assumptions);
     if (conflict.pairs.is_empty()) return;
     const Statement& s = model_.statements[static_cast<std::size_t>(conflict.first)];
     const Statement& t = model_.statements[static_cast<std::size_t>(conflict.second)];

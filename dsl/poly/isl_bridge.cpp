@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/intersections.h"
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
 
@@ -360,12 +361,12 @@ std::optional<isl::set> to_set(const Expr& condition, const Scope& scope, const 
       if (!linear.add(conjuncts[k])) others.push_back(k);
     // What leaves out most cases comes first: the cases of a conjunct are combined with those of all before it.
     std::optional<isl::set> result = within;
-    if (!linear.empty()) result = result ? result->intersect(linear.points()) : linear.points();
+    if (!linear.empty()) result = result ? intersection(*result, linear.points()) : linear.points();
     for (const std::size_t k : others) {
       auto points = conjunct_to_set(conjuncts[k], scope);
       if (!points) return std::nullopt;
       if (isl_set_n_basic_set(points->get()) > 1) points = without_own(*points, conjuncts, k, scope, free);
-      result = result ? result->intersect(*points) : *points;
+      result = result ? intersection(*result, *points) : *points;
     }
     return result;
   });

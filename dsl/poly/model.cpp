@@ -3,6 +3,7 @@
 #include "dsl/ir/structural_equal.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/intersections.h"
 #include "dsl/poly/pieces.h"
 #include "dsl/poly/relations.h"
 
@@ -106,7 +107,7 @@ class Assumptions {
   }
 
   isl::set with(const isl::set& outer, const Expr& condition, const Abstraction& abstraction) const {
-    return outer.intersect(points_of(scope(), condition, abstraction).params());
+    return intersection(outer, points_of(scope(), condition, abstraction).params());
   }
 
   Assumption of_sizes() const {
@@ -206,7 +207,7 @@ class Builder {
       place.exact = place.exact_but_csr = false;
       return false;
     }
-    place.domain = place.domain.intersect(points).coalesce();
+    place.domain = intersection(place.domain, points).coalesce();
     place.exact = place.exact && abstraction.exact();
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/poly/dependences.h"
+#include "dsl/poly/intersections.h"
 #include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
@@ -125,7 +126,7 @@ class Lifetimes {
   }
 
   isl::map elements(const Statement& s, const Access& access) const {
-    return access.relation.intersect_domain(s.domain).intersect_params(model_.assumptions);
+    return poly::with_parameters(poly::with_domain(access.relation, s.domain), model_.assumptions);
   }
 
   // What differs from an element in one index alone has an image in common with it.

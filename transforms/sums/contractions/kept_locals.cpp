@@ -62,6 +62,49 @@ bool takes_part_in_product(const Stmt& leaf, const Array& local) {
   return sum->array == local || uses(sum->value, local);
 }
 
+/// The loops that move an index of an array: surely, and perhaps, as it is a local that is kept for all iterations.
+struct MovedBy {
+  std::vector<ir::Symbol> surely, perhaps;
+  bool must(const ir::Symbol& iterator) const {
+    return std::find(surely.begin(), surely.end(), iterator) != surely.end();
+  }
+  bool may(const ir::Symbol& iterator) const {
+    return must(iterator) || std::find(perhaps.begin(), perhaps.end(), iterator) != perhaps.end();
+  }
+};
+
+std::vector<Stmt> loops_around(const Stmt& nest, const Stmt& leaf) {
+  std::vector<Stmt> around;
+  ir::walk_stmts(slice(nest, {leaf.get()}), [&](const Stmt& s) {
+    if (s.kind() == ir::Kind::For) around.push_back(s);
+  });
+  return around;
+}
+
+MovedBy moved_by(const Array& array, const std::vector<Expr>& indices, const std::vector<Stmt>& loops,
+                 const std::vector<LocalArray>& kept) {
+  MovedBy result;
+  for (const Stmt& s : loops) {
+    const ir::Symbol& iterator = s.as<ir::For>()->iterator;
+    const auto moves = [&](const Expr& index) { return ir::mentions(index, iterator); };
+    if (std::any_of(indices.begin(), indices.end(), moves)) result.surely.push_back(iterator);
+  }
+  for (const LocalArray& local : kept)
+    if (local.array == array) only_loops(local, result.perhaps);
+  return result;
+}
+
+/// Whether three of the loops are each in two of the arrays, and not in the third one.
+bool may_be_product(const MovedBy& c, const MovedBy& a, const MovedBy& b, const std::vector<Stmt>& loops) {
+  const auto some = [&](const MovedBy& x, const MovedBy& y, const MovedBy& without) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Stmt& s) {
+      const ir::Symbol& iterator = s.as<ir::For>()->iterator;
+      return x.may(iterator) && y.may(iterator) && !without.must(iterator);
+    });
+  };
+  return some(c, a, b) && some(c, b, a) && some(a, b, c);
+}
+
 /// How often these loops run together.
 double trips_of(SizeEstimator& sizes, const std::vector<Stmt>& around) {
   std::map<ir::Symbol, double> middle;
@@ -86,11 +129,27 @@ double bytes_of(SizeEstimator& sizes, const LocalArray& local) {
 
 double instances_of(const ir::Program& program, const Stmt& nest, const Stmt& leaf, const PassContext& context) {
   SizeEstimator sizes(program, context.options.expected_sizes);
-  std::vector<Stmt> around;
-  ir::walk_stmts(slice(nest, {leaf.get()}), [&](const Stmt& s) {
-    if (s.kind() == ir::Kind::For) around.push_back(s);
-  });
-  return trips_of(sizes, around);
+  return trips_of(sizes, loops_around(nest, leaf));
+}
+
+bool may_help_products(const Stmt& nest, const std::vector<Array>& locals) {
+  std::vector<LocalArray> kept;
+  for (const LocalArray& local : locals_of(nest))
+    if (std::find(locals.begin(), locals.end(), local.array) != locals.end()) kept.push_back(local);
+  for (const Stmt& leaf : leaves(nest)) {
+    auto* sum = leaf.as<ir::Reduce>();
+    if (!sum || sum->op != ir::ReduceOp::Add) continue;
+    const std::vector<Stmt> loops = loops_around(nest, leaf);
+    const MovedBy target = moved_by(sum->array, sum->indices, loops, kept);
+    std::vector<MovedBy> factors;
+    ir::walk(sum->value, [&](const Expr& e) {
+      if (auto* load = e.as<ir::Load>()) factors.push_back(moved_by(load->array, load->indices, loops, kept));
+    });
+    for (std::size_t x = 0; x < factors.size(); ++x)
+      for (std::size_t y = 0; y < x; ++y)
+        if (may_be_product(target, factors[x], factors[y], loops)) return true;
+  }
+  return false;
 }
 
 bool pays_to_keep(const ir::Program& program, const Stmt& nest, const std::vector<Array>& locals,

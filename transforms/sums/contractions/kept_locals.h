@@ -21,6 +21,10 @@ namespace loopgrad::transforms {
 /// (pays_to_keep).
 std::vector<ir::Array> locals_of_products(const ir::Program& program, const ir::Stmt& nest, const PassContext& context);
 
+/// Whether some sum of the nest could be a product of matrices with these locals kept, by the loops that its indices
+/// mention: what is quick to see before locals are kept on trial. True is no promise.
+bool may_help_products(const ir::Stmt& nest, const std::vector<ir::Array>& locals);
+
 /// Whether a product with so many multiplications is that much faster alone that it pays to write and read these locals
 /// for it, all of their elements in all iterations of the nest; by estimate. Where sizes that nobody stated decide how
 /// much memory they take, see fits_memory.

@@ -84,6 +84,7 @@ class Recognizer {
   Stmt with_kept(const Stmt& s, const std::vector<ir::Array>& locals, bool of_products,
                  std::vector<ir::Array>& crossing) {
     if (locals.empty()) return alone(program_, s, {}, crossing);
+    if (!may_help_products(s, locals)) return {};
     try {
       const auto expansion = expand_locals(program_, *analyses(context_).model_of(program_, s), s, locals);
       if (!expansion) return {};
