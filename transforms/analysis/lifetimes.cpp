@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -125,8 +126,11 @@ class Lifetimes {
     else if (!some.is_subset(*all)) all = all->unite(some).coalesce();
   }
 
-  isl::map elements(const Statement& s, const Access& access) const {
-    return poly::with_parameters(poly::with_domain(access.relation, s.domain), model_.assumptions);
+  const isl::map& elements(const Statement& s, const Access& access) {
+    isl::map& known = elements_[&access];
+    if (known.is_null())
+      known = poly::with_parameters(poly::with_domain(access.relation, s.domain), model_.assumptions);
+    return known;
   }
 
   // What differs from an element in one index alone has an image in common with it.
@@ -141,7 +145,7 @@ class Lifetimes {
     return isl::manage(isl_map_reset_tuple_id(map, isl_dim_out));
   }
 
-  isl::map index_by_time(const Statement& s, const Access& access, std::size_t depth) const {
+  isl::map index_by_time(const Statement& s, const Access& access, std::size_t depth) {
     isl_map* map = index_of(elements(s, access)).release();
     const auto inner = static_cast<unsigned>(s.iterators.size() - depth);
     map = isl_map_project_out(map, isl_dim_in, static_cast<unsigned>(depth), inner);
@@ -203,7 +207,7 @@ class Lifetimes {
     const auto known = ir::distance(read.indices[dimension_], store.indices[dimension_]);
     const bool stand = stands_still(c, store, depth) && stands_still(r, read, depth);
     if (stand && known && in_place_.has(*known)) return true;
-    const isl::map stored = elements(statement(c), store), used = elements(statement(r), read);
+    const isl::map &stored = elements(statement(c), store), &used = elements(statement(r), read);
     const isl::map in_line = isl::manage(without_index(stored)).apply_range(isl::manage(without_index(used)).reverse());
     const isl::map from = index_of(stored).reverse(), to = index_of(used);
     const auto add = [&](const isl::map& order, Distances& distances) {
@@ -218,7 +222,7 @@ class Lifetimes {
   // Iterations at once store to places of their own, also what nobody reads.
   bool add_stores(int c, const Access& store, int r, const Access& other, std::size_t depth) {
     if (c == r && stands_still(c, store, depth)) return true;
-    const isl::map stored = elements(statement(c), store), others = elements(statement(r), other);
+    const isl::map &stored = elements(statement(c), store), &others = elements(statement(r), other);
     const isl::map in_line =
         isl::manage(without_index(stored)).apply_range(isl::manage(without_index(others)).reverse());
     const isl::map from = index_of(stored).reverse(), to = index_of(others);
@@ -257,6 +261,7 @@ class Lifetimes {
   const std::size_t dimension_;
   std::set<const ir::StmtNode*> through_;  // the loops that time goes by
   std::vector<Nest> nests_;                // in textual order
+  std::map<const Access*, isl::map> elements_;
   Distances in_place_, apart_;
 };
 
