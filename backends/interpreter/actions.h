@@ -91,6 +91,18 @@ struct AssignAction final : Action {
   }
 };
 
+/// An Assign of an element, in checked mode.
+template <class Storage>
+struct CheckedCopyAction final : Action {
+  const Place place, from;
+  CheckedCopyAction(Place p, Place f) : place(std::move(p)), from(std::move(f)) {}
+  void run() const override {
+    const std::int64_t offset_from = from.offset(), offset = place.offset();
+    if (place.check_copy(from, offset_from, offset))
+      place.template write<Storage>(offset, from.template read<Storage>(offset_from));
+  }
+};
+
 template <class Storage, class F>
 struct ReduceAction final : Action {
   using Value = typename Storage::Value;
@@ -117,7 +129,7 @@ struct FusedReduceAction final : Action {
   void run() const override {
     const Value x = a->eval(), y = b->eval();
     const std::int64_t offset = place.offset();
-    if constexpr (checked) place.check_reduce(offset, ir::ReduceOp::Add, atomic);
+    if constexpr (checked) place.check_reduce(offset, ir::ReduceOp::Add, atomic, false);
     const Value old = place.template read<Storage>(offset), result = std::fma(x, y, old);
     if constexpr (checked) {
       if (traps) trap_nan(place.site, "fma", result, {x, y, old});
@@ -132,14 +144,15 @@ struct CheckedReduceAction final : Action {
   Value (*const f)(Value, Value);
   const Place place;
   const EvalPtr<Value> value;
+  const Value identity;
   const ir::ReduceOp op;
   const bool atomic, traps;
-  CheckedReduceAction(Value (*f_in)(Value, Value), Place p, EvalPtr<Value> v, const ir::Reduce& node, bool t)
-      : f(f_in), place(std::move(p)), value(std::move(v)), op(node.op), atomic(node.atomic), traps(t) {}
+  CheckedReduceAction(Value (*f_in)(Value, Value), Place p, EvalPtr<Value> v, Value i, const ir::Reduce& node, bool t)
+      : f(f_in), place(std::move(p)), value(std::move(v)), identity(i), op(node.op), atomic(node.atomic), traps(t) {}
   void run() const override {
     const Value operand = value->eval();
     const std::int64_t offset = place.offset();
-    place.check_reduce(offset, op, atomic);
+    if (!place.check_reduce(offset, op, atomic, operand == identity)) return;
     const Value old = place.template read<Storage>(offset), result = f(old, operand);
     if constexpr (std::is_floating_point_v<Value>) {
       if (traps) trap_nan(place.site, name_of(binary_of(op)), result, {old, operand});

@@ -23,9 +23,17 @@ void Place::bad_index(std::size_t dimension, std::int64_t index) const {
        "check the bounds of the loops and the contents of index arrays");
 }
 
+bool Place::has_value(std::int64_t offset) const { return slot.shadow->initialised(slot.shadow_offset + offset); }
+
+Origin Place::origin(std::int64_t offset) const {
+  return slot.copied_from.slot ? slot.copied_from : Origin{&slot, offset, &site};
+}
+
 void Place::check_initialised(std::int64_t offset) const {
-  if (slot.shadow->initialised(slot.shadow_offset + offset)) return;
-  fail(site, ErrorCode::UninitialisedRead, fmt::format("{} is read before it is written", slot.element(offset)),
+  if (has_value(offset)) return;
+  const Origin read = origin(offset);
+  fail(*read.site, ErrorCode::UninitialisedRead,
+       fmt::format("{} is read before it is written", read.slot->element(read.offset)),
        parallel.frames.empty() ? "write the element first"
                                : "write the element first, in this iteration or before the parallel loop");
 }
@@ -61,14 +69,31 @@ void Place::check_write(std::int64_t offset) const {
   slot.shadow->set_initialised(slot.shadow_offset + offset);
 }
 
-void Place::check_reduce(std::int64_t offset, ir::ReduceOp op, bool atomic) const {
+bool Place::check_copy(const Place& from, std::int64_t offset_from, std::int64_t offset) const {
+  from.check_access(offset_from, AccessKind::Read, {});
+  check_access(offset, AccessKind::Write, {});
+  if (!from.has_value(offset_from) && !has_value(offset)) {
+    const Origin read = from.origin(offset_from);
+    if (read.slot == &slot && read.offset == offset) return false;
+    const bool is_scalar = slot.decl->role == ir::ArrayRole::Local && slot.shape.empty();
+    if (is_scalar) slot.copied_from = read;
+    if (is_scalar) return false;
+  }
+  from.check_initialised(offset_from);
+  slot.shadow->set_initialised(slot.shadow_offset + offset);
+  return true;
+}
+
+bool Place::check_reduce(std::int64_t offset, ir::ReduceOp op, bool atomic, bool adds_identity) const {
   if (atomic) {
     check_access(offset, AccessKind::AtomicReduce, op);
   } else {
     check_access(offset, AccessKind::Read, {});
     check_access(offset, AccessKind::Write, {});
   }
+  if (adds_identity && !has_value(offset)) return false;
   check_initialised(offset);
+  return true;
 }
 
 }  // namespace loopgrad::backend::interpreter

@@ -71,13 +71,19 @@ struct Place {
   }
 
   // Checked mode: to be called before the access.
+  /// Reads `from` and writes here. False: it has no value to copy. A scalar may stand for it then, as where sums are
+  /// accumulated; whoever reads the scalar reads that element, but for copying it back.
+  bool check_copy(const Place& from, std::int64_t offset_from, std::int64_t offset) const;
   void check_read(std::int64_t offset) const;
   void check_write(std::int64_t offset) const;
-  /// A Reduce that is not atomic is an ordinary read and write.
-  void check_reduce(std::int64_t offset, ir::ReduceOp op, bool atomic) const;
+  /// A Reduce that is not atomic is an ordinary read and write. False: the element has no value and gets none, which is
+  /// right when all that is added is the identity. So partial results end in elements that nobody added to.
+  bool check_reduce(std::int64_t offset, ir::ReduceOp op, bool atomic, bool adds_identity) const;
 
  private:
   [[noreturn]] void bad_index(std::size_t dimension, std::int64_t index) const;
+  bool has_value(std::int64_t offset) const;
+  Origin origin(std::int64_t offset) const;
   void check_initialised(std::int64_t offset) const;
   void check_access(std::int64_t offset, AccessKind kind, ir::ReduceOp op) const;
 };

@@ -128,10 +128,13 @@ EvalPtr<std::int64_t> ExprCompiler::compile_var(const ir::Var& node) const {
   throw InternalError("'" + node.symbol.name + "' is neither a size nor an iterator of an enclosing loop");
 }
 
+Place ExprCompiler::place_of(const ir::Load& node, const Scope& scope) const {
+  return place(node.array, node.indices, {scope.loop, node.location.known() ? node.location : scope.location});
+}
+
 template <class T>
 EvalPtr<T> ExprCompiler::compile_load(const ir::Load& node, const Scope& scope) const {
-  const Scope here{scope.loop, node.location.known() ? node.location : scope.location};
-  Place element = place(node.array, node.indices, here);
+  Place element = place_of(node, scope);
   return with_storage(machine_.run_type(node.array->type), [&]<class Storage>() -> EvalPtr<T> {
     if constexpr (std::is_same_v<typename Storage::Value, T>) {
       EvalPtr<T> load;

@@ -22,6 +22,7 @@ class ExprCompiler {
   EvalPtr<T> compile(const ir::Expr& e, const Scope& scope) const;
 
   Place place(const ir::Array& array, const std::vector<ir::Expr>& indices, const Scope& scope) const;
+  Place place_of(const ir::Load& node, const Scope& scope) const;
 
   /// Gives an iterator its slot for what is compiled from now on, until `unbind`.
   void bind(const ir::Symbol& iterator, const LoopSlot& slot);

@@ -37,10 +37,11 @@ struct ValueStack {
 /// In checked mode parallel loops run in a shuffled order and every access is logged: two iterations of one parallel
 /// loop that touch one element, at least one writing, are a Race unless both are atomic Reduces with one op; so are two
 /// threads of a block that has barriers, wherever they do it between two of these. Locals are
-/// fresh and uninitialised on every Allocate; outputs start uninitialised. An index outside the declared shape is
-/// BadIndex. Facts are verified before the first statement (BadFact). A trip count above `at_most` is BadIndex. Errors
-/// are RuntimeError naming program, loop, array, the concrete iterator values and the user's line. In every mode an
-/// index out of range is an error, never undefined behaviour.
+/// fresh and uninitialised on every Allocate; outputs start uninitialised. To read an element without a value is
+/// UninitialisedRead; a Reduce by the identity leaves it without one. An index outside the declared shape is BadIndex.
+/// Facts are verified before the first statement (BadFact). A trip count above `at_most` is BadIndex. Errors are
+/// RuntimeError naming program, loop, array, the concrete iterator values and the user's line. In every mode an index
+/// out of range is an error, never undefined behaviour.
 void interpret(const ir::Program& program, const Binding& binding, const InterpreterOptions& options = {},
                ValueStack* stack = nullptr);
 

@@ -34,6 +34,15 @@ struct Site {
 [[noreturn]] void fail(const Site& site, ErrorCode code, const std::string& message, const std::string& hint,
                        const LoopSlot* loop = nullptr);
 
+struct ArraySlot;
+
+/// An element without a value that was copied to a scalar, and where.
+struct Origin {
+  const ArraySlot* slot = nullptr;
+  std::int64_t offset = 0;
+  const Site* site = nullptr;
+};
+
 /// An array while the program runs. Locals get their shape and memory on every entry of their Allocate.
 struct ArraySlot {
   const ir::ArrayDecl* decl = nullptr;
@@ -44,6 +53,7 @@ struct ArraySlot {
   // Checked mode only. Arrays that share memory share a shadow; `shadow_offset` is where this one begins in it.
   std::shared_ptr<Shadow> shadow;
   std::int64_t shadow_offset = 0;
+  Origin copied_from = {};  // a scalar without a value: the element that it stands for, if any
 
   /// "x[3, 4]" for the element at `offset` in row-major order.
   std::string element(std::int64_t offset) const;

@@ -97,14 +97,18 @@ class StmtCompiler {
 
   ActionPtr make(const ir::Assign& node) {
     Place place = exprs_.place(node.array, node.indices, scope(node));
+    const auto* const from = node.value.as<ir::Load>();
+    const bool is_copy = machine_.options.checked && from && from->array->type == node.array->type;
     auto action = with_storage(machine_.run_type(node.array->type), [&]<class Storage>() -> ActionPtr {
+      if (is_copy)
+        return std::make_unique<CheckedCopyAction<Storage>>(std::move(place), exprs_.place_of(*from, scope(node)));
       auto value = exprs_.compile<typename Storage::Value>(node.value, scope(node));
       if (machine_.options.checked) {
         return std::make_unique<AssignAction<Storage, true>>(std::move(place), std::move(value));
       }
       return std::make_unique<AssignAction<Storage, false>>(std::move(place), std::move(value));
     });
-    return counted(std::move(action), {.stores = is_counted(node.array)});
+    return counted(std::move(action), {.loads = is_copy && is_counted(from->array), .stores = is_counted(node.array)});
   }
 
   ActionPtr make(const ir::Reduce& node) {
@@ -118,8 +122,9 @@ class StmtCompiler {
         if (!machine_.options.checked) {
           return std::make_unique<ReduceAction<Storage, decltype(f)>>(f, std::move(place), std::move(value));
         }
-        return std::make_unique<CheckedReduceAction<Storage>>(f, std::move(place), std::move(value), node,
-                                                              machine_.options.trap_nan);
+        const auto identity = exprs_.compile<Value>(ir::identity_of(node.op, node.array->type), scope(node));
+        return std::make_unique<CheckedReduceAction<Storage>>(f, std::move(place), std::move(value), identity->eval(),
+                                                              node, machine_.options.trap_nan);
       });
     });
     const std::int64_t memory = is_counted(node.array);

@@ -335,6 +335,35 @@ TEST(Check, ExitsWithOneOnAFindingOfTheCheckedInterpreter) {
   EXPECT_NE(result.err.find("commands_test.cpp"), std::string::npos) << result.err;
 }
 
+/// Half of the table has no values, and nobody reads it. Where its other half is summed up by partial results, these
+/// are of the whole table.
+TEST(Check, LetsPartialResultsEndInElementsThatHaveNoValue) {
+  for (const bool largest : {false, true}) {
+    const auto build = [largest] {
+      ProgramBuilder p("half_a_table");
+      auto n = p.size("n"), m = p.size("m");
+      auto idx = p.input<int>("idx", {n});
+      auto x = p.input<double>("x", {n});
+      auto y = p.output<double>("y", {m});
+      auto t = p.local<double>("t", {2 * m});
+      p.in_range(idx, 0, 2 * m);
+      for (auto e : p.loop("e", 0, m)) t(e) = -5.0;
+      for (auto i : p.loop("i", 0, n))
+        p.when(idx(i) < m, [&] {
+          if (largest) t(idx(i)).max_with(x(i) * x(i));
+          else t(idx(i)) += x(i) * x(i);
+        });
+      for (auto e : p.loop("e", 0, m)) y(e) = t(e) * t(e);
+      return p.build();
+    };
+    const ProgramEntry entry{
+        .name = "half_a_table", .summary = "", .build = build, .sizes = {{"n", 3000}, {"m", 5}}, .check_sizes = {}};
+    const CliResult result = run_cli({entry}, {"check", "half_a_table", "--elements", "0"});
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_NE(result.out.find("gpu mapping  restructured"), std::string::npos) << result.out;
+  }
+}
+
 TEST(Check, FillsIndexArraysByTheirFacts) {
   auto build = [] {
     ProgramBuilder p("facts");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
 
 namespace loopgrad::test {
 namespace {
@@ -75,6 +76,48 @@ TEST(Uninitialised, AnAccumulatorMustBeSet) {
   EXPECT_EQ(found(make_program({}, {y}, body({})), arguments).code, ErrorCode::UninitialisedRead);
   run(make_program({}, {y}, body(assign(t, {}, f(0)))), arguments, checked());
   EXPECT_EQ(result, 2);
+}
+
+TEST(Uninitialised, TheIdentityGivesNoValue) {
+  const Array t = f32("t", {}, ArrayRole::Local), y = f32("y", {}, ArrayRole::Output);
+  float result = 0;
+  const Arguments arguments = {{"y", view(&result, {})}};
+  const auto sum_of = [&](ReduceOp op, float a, float b) {
+    const Stmt sums = block({reduce(t, {}, op, f(a)), reduce(t, {}, op, f(b)), assign(y, {}, f(1))});
+    return make_program({}, {y}, allocate(t, sums));
+  };
+  const float infinite = std::numeric_limits<float>::infinity();
+  const std::tuple<ReduceOp, float, float> cases[] = {
+      {ReduceOp::Add, 0, 2}, {ReduceOp::Mul, 1, 0}, {ReduceOp::Min, infinite, 0}, {ReduceOp::Max, -infinite, 0}};
+  for (const auto& [op, identity, other] : cases) {
+    run(sum_of(op, identity, identity), arguments, checked());
+    EXPECT_EQ(found(sum_of(op, identity, other), arguments).code, ErrorCode::UninitialisedRead);
+  }
+  const Stmt read = block({reduce(t, {}, ReduceOp::Add, f(0)), assign(y, {}, load(t, {}))});
+  EXPECT_EQ(found(make_program({}, {y}, allocate(t, read)), arguments).code, ErrorCode::UninitialisedRead);
+}
+
+/// A scalar may accumulate for an element that has no value, where nothing is added; whoever else reads it has read the
+/// element.
+TEST(Uninitialised, AScalarStandsForTheElementThatItCopies) {
+  const Array t = f32("t", {c(4)}, ArrayRole::Local), s = f32("s", {}, ArrayRole::Local);
+  const Array y = f32("y", {}, ArrayRole::Output);
+  float result = 0;
+  const Arguments arguments = {{"y", view(&result, {})}};
+  const auto with = [&](float added, Stmt then) {
+    const Stmt accumulated = block({assign(s, {}, load(t, {c(3)}), line(4)), reduce(s, {}, ReduceOp::Add, f(added)),
+                                    assign(t, {c(3)}, load(s, {})), std::move(then)});
+    return make_program({}, {y}, allocate(t, allocate(s, accumulated)));
+  };
+  run(with(0, assign(y, {}, f(1))), arguments, checked());
+  const ir::Program wrong[] = {with(2, assign(y, {}, f(1))), with(0, assign(t, {c(2)}, load(s, {}))),
+                               with(0, assign(y, {}, load(s, {}) * f(2))), with(0, assign(y, {}, load(s, {})))};
+  for (const ir::Program& program : wrong) {
+    const ErrorInfo error = found(program, arguments);
+    EXPECT_EQ(error.code, ErrorCode::UninitialisedRead);
+    EXPECT_EQ(error.location.line, 4u);
+    EXPECT_CONTAINS(error.message, "t[3] is read before it is written");
+  }
 }
 
 TEST(Uninitialised, StatedAliasesShareWhatIsKnown) {
