@@ -274,6 +274,11 @@ std::unique_ptr<Problem> make_problem(const Lstm& lstm, const Place& place) {
                                   lg::Sizes{{"l", lstm.l}, {"c", lstm.c}, {"b", lstm.b}}, std::move(arrays));
 }
 
+std::unique_ptr<Problem> make_square(double x, const Place& place) {
+  return std::make_unique<Scalar>(square_program(), "y", std::vector<std::string>{"x"}, place, lg::Sizes{},
+                                  Arrays{{"x", array_of(x)}});
+}
+
 SparseJacobian structure_of(const Ba& ba) {
   SparseJacobian j;
   j.rows = 3 * ba.p, j.columns = kCameraParameters * ba.n + 3 * ba.m + ba.p;

@@ -40,6 +40,9 @@ std::unique_ptr<Problem> make_problem(const Ba& ba, const experiments::Place& pl
 std::unique_ptr<Problem> make_problem(const Hand& hand, const experiments::Place& place);
 std::unique_ptr<Problem> make_problem(const Lstm& lstm, const experiments::Place& place);
 
+/// x^2: what a session of GradBench begins with.
+std::unique_ptr<Problem> make_square(double x, const experiments::Place& place);
+
 /// The Jacobian of bundle adjustment as ADBench's sparse matrix: rows are 2p reprojection and p weight errors, columns
 /// 11n cameras, 3m points and p weights.
 struct SparseJacobian {

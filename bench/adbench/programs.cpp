@@ -270,4 +270,12 @@ lg::Program lstm_program() {
   return p.build();
 }
 
+lg::Program square_program() {
+  lg::ProgramBuilder p("square");
+  auto x = p.input<double>("x", {});
+  auto y = p.output<double>("y", {});
+  y() = x() * x();
+  return p.build();
+}
+
 }  // namespace adbench

@@ -18,4 +18,7 @@ loopgrad::Program hand_program(bool complicated);
 /// `loss` of main and extra parameters.
 loopgrad::Program lstm_program();
 
+/// `y` of x, its square.
+loopgrad::Program square_program();
+
 }  // namespace adbench
