@@ -177,7 +177,7 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
       const Statement& s = model.statements[w];
       if (w > reader && common_loops(s, sink) == 0) break;  // and all that follow come after the read
       for (const Access& a : s.accesses) {
-        if (!writes(a) || a.array != read.array) continue;
+        if (!writes(a) || a.array != read.array || are_in_different_planes(a, read)) continue;
         if (a.exact && s.exact) {
           flow.add_writer(s, a);
         } else if (touch(model, reader, read, w, a, Order::Before)) {

@@ -1,50 +1,58 @@
 #include "dsl/poly/intersections.h"
 
+#include <vector>
+
 namespace loopgrad::poly {
 namespace {
 
-bool is_one(const isl::map& a) { return isl_map_n_basic_map(a.get()) == 1; }
-bool is_one(const isl::set& a) { return isl_set_n_basic_set(a.get()) == 1; }
+// Of more, isl's own test for each piece pays: those that are empty would be compared with all others later.
+constexpr int most_pieces = 256;
+
+int pieces_of(const isl::map& a) { return isl_map_n_basic_map(a.get()); }
+int pieces_of(const isl::set& a) { return isl_set_n_basic_set(a.get()); }
 
 isl_space* parameters_of(const isl::map& a) { return isl_space_params(isl_map_get_space(a.get())); }
 isl_space* parameters_of(const isl::set& a) { return isl_space_params(isl_set_get_space(a.get())); }
 
-/// The only conjunction of `a`, with the parameters of `like` first.
-isl_basic_map* conjunction_of(const isl::map& a, isl_space* like) {
-  isl_map* const aligned = isl_map_align_params(a.copy(), like);
-  isl_basic_map_list* const list = isl_map_get_basic_map_list(aligned);
-  isl_map_free(aligned);
-  isl_basic_map* const only = isl_basic_map_list_get_basic_map(list, 0);
+/// The conjunctions of `a`, with the parameters of `like` first.
+std::vector<isl::basic_map> conjunctions_of(const isl::map& a, isl_space* like) {
+  std::vector<isl::basic_map> all;
+  const isl::map aligned = isl::manage(isl_map_align_params(a.copy(), like));
+  isl_basic_map_list* const list = isl_map_get_basic_map_list(aligned.get());
+  for (int k = 0; k < pieces_of(a); ++k) all.push_back(isl::manage(isl_basic_map_list_get_basic_map(list, k)));
   isl_basic_map_list_free(list);
-  return only;
+  return all;
 }
 
-isl_basic_set* conjunction_of(const isl::set& a, isl_space* like) {
-  isl_set* const aligned = isl_set_align_params(a.copy(), like);
-  isl_basic_set_list* const list = isl_set_get_basic_set_list(aligned);
-  isl_set_free(aligned);
-  isl_basic_set* const only = isl_basic_set_list_get_basic_set(list, 0);
+std::vector<isl::basic_set> conjunctions_of(const isl::set& a, isl_space* like) {
+  std::vector<isl::basic_set> all;
+  const isl::set aligned = isl::manage(isl_set_align_params(a.copy(), like));
+  isl_basic_set_list* const list = isl_set_get_basic_set_list(aligned.get());
+  for (int k = 0; k < pieces_of(a); ++k) all.push_back(isl::manage(isl_basic_set_list_get_basic_set(list, k)));
   isl_basic_set_list_free(list);
-  return only;
+  return all;
 }
 
-/// Parameters of both, in the order of `a`.
-template <class A, class B>
-isl_space* parameters_of_both(const A& a, const B& b) {
-  return isl_space_align_params(parameters_of(a), parameters_of(b));
-}
+isl::map union_of(isl_basic_map* piece) { return isl::manage(isl_map_from_basic_map(piece)); }
+isl::set union_of(isl_basic_set* piece) { return isl::manage(isl_set_from_basic_set(piece)); }
+bool is_plainly_empty(const isl::map& a) { return isl_map_plain_is_empty(a.get()) == isl_bool_true; }
+bool is_plainly_empty(const isl::set& a) { return isl_set_plain_is_empty(a.get()) == isl_bool_true; }
 
-isl::map managed(isl_basic_map* conjunction) { return isl::manage(isl_map_from_basic_map(conjunction)); }
-isl::set managed(isl_basic_set* conjunction) { return isl::manage(isl_set_from_basic_set(conjunction)); }
-
-/// `combined` of both as conjunctions, or `general`, isl's function for unions.
+/// `combined` of each conjunction of one and of the other, or `general`, isl's function for unions.
 template <class A, class B, class Combined, class General>
 A combination(const A& a, const B& b, Combined combined, General general) {
-  if (!is_one(a) || !is_one(b)) return general();
-  isl_space* const parameters = parameters_of_both(a, b);
-  auto* const x = conjunction_of(a, isl_space_copy(parameters));
-  auto* const y = conjunction_of(b, parameters);
-  return managed(combined(x, y));
+  const int pieces = pieces_of(a) * pieces_of(b);
+  if (pieces == 0 || pieces > most_pieces) return general();
+  isl_space* const parameters = isl_space_align_params(parameters_of(a), parameters_of(b));
+  const auto of_a = conjunctions_of(a, isl_space_copy(parameters)), of_b = conjunctions_of(b, parameters);
+  A result;
+  for (const auto& x : of_a)
+    for (const auto& y : of_b) {
+      const A piece = union_of(combined(x.copy(), y.copy()));
+      if (result.is_null() || is_plainly_empty(result)) result = piece;
+      else if (!is_plainly_empty(piece)) result = result.unite(piece);
+    }
+  return result;
 }
 
 }  // namespace
@@ -63,10 +71,6 @@ isl::map with_domain(const isl::map& a, const isl::set& domain) {
 
 isl::map with_range(const isl::map& a, const isl::set& range) {
   return combination(a, range, isl_basic_map_intersect_range, [&] { return a.intersect_range(range); });
-}
-
-isl::set with_parameters(const isl::set& a, const isl::set& parameters) {
-  return combination(a, parameters, isl_basic_set_intersect_params, [&] { return a.intersect_params(parameters); });
 }
 
 isl::map with_parameters(const isl::map& a, const isl::set& parameters) {
