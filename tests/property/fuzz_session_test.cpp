@@ -76,6 +76,13 @@ TEST(FuzzSession, AProgramThatNeverEndsIsAFindingAndTheOthersAreChecked) {
   EXPECT_NE(result.findings[0].failure.message.find("does not end"), std::string::npos);
 }
 
+TEST(FuzzSession, AHangIsFoundWithinTheSession) {
+  EXPECT_EQ(longest_step(0), 600);
+  EXPECT_EQ(longest_step(5000), 600);
+  EXPECT_EQ(longest_step(400), 200);
+  EXPECT_EQ(longest_step(5), 60) << "a compiler may take its time";
+}
+
 TEST(FuzzSession, ALongCompilationIsGivenUp) {
   SessionOptions options{.seed = 1, .seconds = 1, .jobs = 2, .compiled_percent = 100, .checks = hangs_at(none)};
   options.checks.compiled = [](const std::vector<Case>& cases, const CompiledOptions&, const CompiledWatch& watch) {

@@ -22,6 +22,7 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
   session.seed = options.seed;
   session.count = static_cast<std::uint64_t>(given.count);
   session.seconds = given.seconds;
+  session.seconds_of_a_step = fuzz::longest_step(given.seconds);
   session.jobs = given.jobs > 0 ? given.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   session.compiled_percent = options.target == Target::Interpreter ? 0 : given.compiled;
   session.keep_going = given.keep_going;

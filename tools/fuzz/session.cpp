@@ -3,6 +3,7 @@
 #include "tools/fuzz/features.h"
 #include "tools/fuzz/workers.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -116,6 +117,11 @@ void add(const SessionResult& part, SessionResult& total) {
 }
 
 }  // namespace
+
+double longest_step(double seconds_of_session) {
+  const double without_limit = SessionOptions().seconds_of_a_step;
+  return seconds_of_session > 0 ? std::clamp(seconds_of_session / 2, 60.0, without_limit) : without_limit;
+}
 
 bool is_compiled(std::uint64_t seed, int percent) {
   std::uint64_t mixed = (seed + 1) * 0x9e3779b97f4a7c15u;

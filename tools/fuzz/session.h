@@ -29,6 +29,10 @@ struct SessionOptions {
   Checks checks = {};
 };
 
+/// For how long a process may be busy with one thing in a session of so many seconds (0: no limit): what hangs is a
+/// finding, also in a session that would be over before anyone gave up waiting.
+double longest_step(double seconds_of_session);
+
 /// What was found wrong with the program of a seed.
 struct Finding {
   std::uint64_t seed = 0;
