@@ -1,6 +1,6 @@
 // The problems of ADBench beside plain code of their own: objectives, and Jacobians by central differences of these.
-#include "bench/adbench/generate.h"
 #include "bench/adbench/problem.h"
+#include "tests/adbench/made.h"
 
 #include <gtest/gtest.h>
 #include <array>
@@ -12,13 +12,6 @@ namespace adbench {
 namespace {
 
 using Point = std::array<double, 3>;
-
-std::filesystem::path made(const std::string& name, const GeneratorOptions& options) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const auto file = std::filesystem::path(testing::TempDir()) / "adbench" / test->name() / name;
-  generate(file, options);
-  return file;
-}
 
 /// The difference that ADBench compares by: absolute for small numbers, relative for large ones.
 void expect_near(double actual, double expected, double tolerance, const std::string& what) {

@@ -1,8 +1,8 @@
 // Sessions of GradBench: what an eval asks, and answers in the form that it compares. That the numbers themselves are
 // right is the matter of adbench_test.cpp.
 #include "bench/adbench/gradbench.h"
-#include "bench/adbench/generate.h"
 #include "bench/adbench/problem.h"
+#include "tests/adbench/made.h"
 
 #include <gtest/gtest.h>
 
@@ -39,13 +39,6 @@ Json rows(const Numbers& numbers, std::size_t length) {
     all.push_back(Numbers(numbers.begin() + static_cast<std::ptrdiff_t>(at),
                           numbers.begin() + static_cast<std::ptrdiff_t>(at + length)));
   return all;
-}
-
-std::filesystem::path made(const std::string& name, const GeneratorOptions& options) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const auto file = std::filesystem::path(testing::TempDir()) / "gradbench" / test->name() / name;
-  generate(file, options);
-  return file;
 }
 
 Result result_of(const auto& data, auto... more) {
