@@ -8,9 +8,9 @@ namespace {
 /// What is the same C++ for every target.
 const HelperTexts& common_texts() {
   static const HelperTexts texts = {
-      // Both choose instead of branching on the divisor: of a loop with branches on what does not change in it, compilers
-      // make a copy for each way that these go. For four divisions in a loop that is unrolled four times NVRTC needed
-      // 77 s instead of 2.
+      // Both choose instead of branching on the divisor: of a loop with branches on what does not change in it,
+      // compilers make a copy for each way that these go. For four divisions in a loop that is unrolled four times
+      // NVRTC needed 77 s instead of 2.
       {Helper::FloorDiv, R"(
 // Division that rounds towards minus infinity; division by zero gives 0 instead of a trap.
 template <class T>

@@ -15,21 +15,17 @@ isl_space* parameters_of(const isl::map& a) { return isl_space_params(isl_map_ge
 isl_space* parameters_of(const isl::set& a) { return isl_space_params(isl_set_get_space(a.get())); }
 
 /// The conjunctions of `a`, with the parameters of `like` first.
-std::vector<isl::basic_map> conjunctions_of(const isl::map& a, isl_space* like) {
+std::vector<isl::basic_map> conjunctions_of(const isl::map& a, const isl::space& like) {
   std::vector<isl::basic_map> all;
-  const isl::map aligned = isl::manage(isl_map_align_params(a.copy(), like));
-  isl_basic_map_list* const list = isl_map_get_basic_map_list(aligned.get());
-  for (int k = 0; k < pieces_of(a); ++k) all.push_back(isl::manage(isl_basic_map_list_get_basic_map(list, k)));
-  isl_basic_map_list_free(list);
+  const isl::map aligned = isl::manage(isl_map_align_params(a.copy(), like.copy()));
+  aligned.foreach_basic_map([&](const isl::basic_map& piece) { all.push_back(piece); });
   return all;
 }
 
-std::vector<isl::basic_set> conjunctions_of(const isl::set& a, isl_space* like) {
+std::vector<isl::basic_set> conjunctions_of(const isl::set& a, const isl::space& like) {
   std::vector<isl::basic_set> all;
-  const isl::set aligned = isl::manage(isl_set_align_params(a.copy(), like));
-  isl_basic_set_list* const list = isl_set_get_basic_set_list(aligned.get());
-  for (int k = 0; k < pieces_of(a); ++k) all.push_back(isl::manage(isl_basic_set_list_get_basic_set(list, k)));
-  isl_basic_set_list_free(list);
+  const isl::set aligned = isl::manage(isl_set_align_params(a.copy(), like.copy()));
+  aligned.foreach_basic_set([&](const isl::basic_set& piece) { all.push_back(piece); });
   return all;
 }
 
@@ -43,8 +39,8 @@ template <class A, class B, class Combined, class General>
 A combination(const A& a, const B& b, Combined combined, General general) {
   const int pieces = pieces_of(a) * pieces_of(b);
   if (pieces == 0 || pieces > most_pieces) return general();
-  isl_space* const parameters = isl_space_align_params(parameters_of(a), parameters_of(b));
-  const auto of_a = conjunctions_of(a, isl_space_copy(parameters)), of_b = conjunctions_of(b, parameters);
+  const isl::space parameters = isl::manage(isl_space_align_params(parameters_of(a), parameters_of(b)));
+  const auto of_a = conjunctions_of(a, parameters), of_b = conjunctions_of(b, parameters);
   A result;
   for (const auto& x : of_a)
     for (const auto& y : of_b) {

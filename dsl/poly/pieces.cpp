@@ -40,6 +40,7 @@ const std::vector<ir::Array>& Pieces::written_by(const ir::Stmt& body) {
   std::vector<ir::Array>& arrays = found->second.second;
   if (!is_new) return arrays;
   ir::walk_stmts(body, [&](const ir::Stmt& s) {
+    if (auto* node = s.as<ir::Allocate>()) context_->id_of(node->array);
     if (auto* node = s.as<ir::Assign>()) arrays.push_back(node->array);
     if (auto* node = s.as<ir::Reduce>()) arrays.push_back(node->array);
     if (auto* node = s.as<ir::Pop>()) arrays.push_back(node->array);
@@ -69,8 +70,10 @@ Environment& Pieces::environment_of(const ir::Program& program) {
     arrays.push_back(array);
   }
   auto found = environments_.find(key);
-  if (found == environments_.end())
-    found = environments_.emplace(key, Environment{Facts(program), program.facts, std::move(arrays)}).first;
+  if (found != environments_.end()) return found->second;
+  for (const ir::Symbol& size : program.sizes) context_->id_of(size);
+  for (const ir::Array& array : program.arrays) context_->id_of(array);
+  found = environments_.emplace(key, Environment{Facts(program), program.facts, std::move(arrays)}).first;
   return found->second;
 }
 

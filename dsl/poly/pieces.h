@@ -103,6 +103,7 @@ class Pieces {
   explicit Pieces(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   const std::shared_ptr<Context>& context() const { return context_; }
+  /// Also names sizes and arrays to isl, so that no piece pays for being the first to mention one.
   Environment& environment_of(const ir::Program& program);
   /// How many different ones there are.
   std::size_t statements() const;
