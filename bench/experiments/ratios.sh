@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Gradient over primal in one command: without each pass in turn, and over a 16-fold range of sizes.
+#
+#   bash bench/experiments/ratios.sh [options of bench_ratios: --programs lbm,dg --targets openmp]
+#
+# Writes two JSON files, tables (.md) and a plot (.svg, where Python has matplotlib), named after day and machine.
+#
+#   BINARY   the program to run (default: build/release/bench/bench_ratios)
+#   PYTHON   the Python to use (default: the one of build/peers if bench/peers/setup.sh made it, else python3)
+#   OUT      the folder to write to (default: bench/results)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+binary=${BINARY:-$root/build/release/bench/bench_ratios}
+python=${PYTHON:-$root/build/peers/bin/python}
+[ -x "$(command -v "$python")" ] || python=python3
+out=${OUT:-$root/bench/results}
+[ -x "$binary" ] || { echo "build first: bash tools/run.sh, or set BINARY" >&2; exit 2; }
+
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1 | tr 'A-Z ' 'a-z_' || true)
+prefix=$out/$(date +%F)_${gpu:-$(nproc)threads}_ratios
+mkdir -p "$out"
+for experiment in passes sizes; do
+  "$binary" "$experiment" "$@" --json "${prefix}_$experiment.json"
+done
+"$python" "$here/ratios.py" "${prefix}_passes.json" "${prefix}_sizes.json" --out "$prefix"
+ls "$prefix"*
