@@ -72,12 +72,14 @@ void Place::check_write(std::int64_t offset) const {
 bool Place::check_copy(const Place& from, std::int64_t offset_from, std::int64_t offset) const {
   from.check_access(offset_from, AccessKind::Read, {});
   check_access(offset, AccessKind::Write, {});
-  if (!from.has_value(offset_from) && !has_value(offset)) {
+  if (!from.has_value(offset_from)) {
     const Origin read = from.origin(offset_from);
-    if (read.slot == &slot && read.offset == offset) return false;
-    const bool is_scalar = slot.decl->role == ir::ArrayRole::Local && slot.shape.empty();
-    if (is_scalar) slot.copied_from = read;
-    if (is_scalar) return false;
+    if (read.slot == &slot && read.offset == offset && !has_value(offset)) return false;
+    if (slot.decl->role == ir::ArrayRole::Local && slot.shape.empty()) {
+      slot.copied_from = read;
+      slot.shadow->clear(slot.shadow_offset + offset);
+      return false;
+    }
   }
   from.check_initialised(offset_from);
   slot.shadow->set_initialised(slot.shadow_offset + offset);

@@ -57,6 +57,8 @@ class Shadow {
   bool initialised(std::int64_t element) const { return initialised_[static_cast<std::size_t>(element)] != 0; }
   void set_initialised(std::int64_t element) { initialised_[static_cast<std::size_t>(element)] = 1; }
   void set_initialised(std::int64_t begin, std::int64_t end);
+  /// The element no longer has a value.
+  void clear(std::int64_t element) { initialised_[static_cast<std::size_t>(element)] = 0; }
 
   /// Logs an access for every running parallel loop that shares the memory. Returns the first conflict, outermost loop
   /// first. `op` counts for AtomicReduce only: those of one op do not conflict.

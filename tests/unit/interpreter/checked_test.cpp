@@ -104,14 +104,17 @@ TEST(Uninitialised, AScalarStandsForTheElementThatItCopies) {
   const Array y = f32("y", {}, ArrayRole::Output);
   float result = 0;
   const Arguments arguments = {{"y", view(&result, {})}};
+  // The scalar has accumulated for another element before.
   const auto with = [&](float added, Stmt then) {
-    const Stmt accumulated = block({assign(s, {}, load(t, {c(3)}), line(4)), reduce(s, {}, ReduceOp::Add, f(added)),
-                                    assign(t, {c(3)}, load(s, {})), std::move(then)});
+    const Stmt accumulated =
+        block({assign(s, {}, f(7)), assign(s, {}, load(t, {c(3)}), line(4)), reduce(s, {}, ReduceOp::Add, f(added)),
+               assign(t, {c(3)}, load(s, {})), std::move(then)});
     return make_program({}, {y}, allocate(t, allocate(s, accumulated)));
   };
   run(with(0, assign(y, {}, f(1))), arguments, checked());
   const ir::Program wrong[] = {with(2, assign(y, {}, f(1))), with(0, assign(t, {c(2)}, load(s, {}))),
-                               with(0, assign(y, {}, load(s, {}) * f(2))), with(0, assign(y, {}, load(s, {})))};
+                               with(0, assign(y, {}, load(s, {}) * f(2))), with(0, assign(y, {}, load(s, {}))),
+                               with(0, assign(y, {}, load(t, {c(3)}), line(4)))};
   for (const ir::Program& program : wrong) {
     const ErrorInfo error = found(program, arguments);
     EXPECT_EQ(error.code, ErrorCode::UninitialisedRead);
