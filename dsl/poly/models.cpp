@@ -12,9 +12,8 @@ Models::~Models() = default;
 
 std::shared_ptr<const Model> Models::of(const ir::Program& program, const ir::Stmt& region) {
   const std::shared_ptr<Context>& context = pieces_->context();
-  context->restart_without_budget();
-  Environment& environment = pieces_->environment_of(program);
   context->restart_budget(budget_);
+  Environment& environment = pieces_->environment_of(program);
   const Assumption& assumption = assumption_around(program, region, environment, context);
   const auto [found, is_new] = known_.try_emplace({&environment, &assumption, region.get()}, Entry{region, {}});
   std::shared_ptr<const Model>& model = found->second.model;

@@ -51,6 +51,13 @@ const std::vector<ir::Array>& Pieces::written_by(const ir::Stmt& body) {
 }
 
 Environment& Pieces::environment_of(const ir::Program& program) {
+  context_->restart_without_budget();  // for names
+  Environment& environment = named(program);
+  context_->restart_budget();
+  return environment;
+}
+
+Environment& Pieces::named(const ir::Program& program) {
   PieceKey key;
   for (const ir::Symbol& size : program.sizes) key.push_back(static_cast<std::uintptr_t>(size.id));
   key.push_back(0);

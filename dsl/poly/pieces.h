@@ -103,12 +103,14 @@ class Pieces {
   explicit Pieces(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   const std::shared_ptr<Context>& context() const { return context_; }
-  /// Also names sizes and arrays to isl, so that no piece pays for being the first to mention one.
+  /// Also names sizes and arrays to isl, so that no piece pays for being the first to mention one. The budget of the
+  /// context starts anew.
   Environment& environment_of(const ir::Program& program);
   /// How many different ones there are.
   std::size_t statements() const;
 
  private:
+  Environment& named(const ir::Program& program);
   const std::vector<ir::Array>& written_by(const ir::Stmt& body);
 
   std::shared_ptr<Context> context_;  // first: the others hold isl objects
