@@ -19,7 +19,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const Program& program, const std::string& after) : program_(program), after_(after) {}
+  Verifier(const Program& program, const std::string& after, bool may_repeat)
+      : program_(program), after_(after), may_repeat_(may_repeat) {}
 
   void run() {
     for (const Symbol& size : program_.sizes) declare(size.id, size.name);
@@ -39,7 +40,8 @@ class Verifier {
   }
 
   void declare(std::int64_t id, const std::string& name) {
-    if (!declared_.insert(id).second) fail("declared twice", name);
+    const bool again = !declared_.insert(id).second;
+    if (again && (!may_repeat_ || visible_.count(id))) fail("declared twice", name);
     visible_.insert(id);
   }
 
@@ -449,6 +451,7 @@ class Verifier {
 
   const Program& program_;
   const std::string& after_;
+  const bool may_repeat_;            // declarations, in scopes apart
   std::set<std::int64_t> declared_;  // every symbol and array ever seen
   std::set<std::int64_t> visible_;   // those in scope
   std::set<std::int64_t> copied_;    // arrays of which each thread has its own, declared outside of loops over threads
@@ -468,6 +471,7 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Program& program, const std::string& after) { Verifier(program, after).run(); }
+void verify(const Program& program, const std::string& after) { Verifier(program, after, false).run(); }
+void verify_emitted(const Program& program, const std::string& after) { Verifier(program, after, true).run(); }
 
 }  // namespace loopgrad::ir
