@@ -359,7 +359,7 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
     if (pass.name == options.until) break;
   }
   // In every build: a pass that is wrong is an error here, not a kernel whose threads wait for each other for ever.
-  if (!verifies()) ir::verify_emitted(result, "the passes");
+  if (!verifies()) ir::verify(result, "the passes");
   return {std::move(result),
           std::move(context.records),
           {report.kernels.begin() + known, report.kernels.end()},

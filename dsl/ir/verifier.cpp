@@ -19,8 +19,7 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const Program& program, const std::string& after, bool may_repeat)
-      : program_(program), after_(after), may_repeat_(may_repeat) {}
+  Verifier(const Program& program, const std::string& after) : program_(program), after_(after) {}
 
   void run() {
     for (const Symbol& size : program_.sizes) declare(size.id, size.name);
@@ -40,8 +39,7 @@ class Verifier {
   }
 
   void declare(std::int64_t id, const std::string& name) {
-    const bool again = !declared_.insert(id).second;
-    if (again && (!may_repeat_ || visible_.count(id))) fail("declared twice", name);
+    if (!declared_.insert(id).second) fail("declared twice", name);
     visible_.insert(id);
   }
 
@@ -451,7 +449,6 @@ class Verifier {
 
   const Program& program_;
   const std::string& after_;
-  const bool may_repeat_;            // declarations, in scopes apart
   std::set<std::int64_t> declared_;  // every symbol and array ever seen
   std::set<std::int64_t> visible_;   // those in scope
   std::set<std::int64_t> copied_;    // arrays of which each thread has its own, declared outside of loops over threads
@@ -471,7 +468,6 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Program& program, const std::string& after) { Verifier(program, after, false).run(); }
-void verify_emitted(const Program& program, const std::string& after) { Verifier(program, after, true).run(); }
+void verify(const Program& program, const std::string& after) { Verifier(program, after).run(); }
 
 }  // namespace loopgrad::ir

@@ -11,8 +11,5 @@ namespace loopgrad::ir {
 /// local is used by those who share it (Home) and that all threads take part in what they combine. Throws InternalError
 /// naming `after` and the offending node.
 void verify(const Program& program, const std::string& after);
-/// The same but that loops and locals may be declared again where nothing of that name is in scope: what is emitted is
-/// right all the same.
-void verify_emitted(const Program& program, const std::string& after);
 
 }  // namespace loopgrad::ir

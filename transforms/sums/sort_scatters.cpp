@@ -250,7 +250,7 @@ class Sorter {
   Stmt by_keys_of(std::vector<KeyedPart>& parts) {
     std::vector<Stmt> all;
     for (KeyedPart& part : parts) {
-      const Stmt as_it_is = part.nest();
+      const Stmt as_it_is = ir::with_fresh_names(part.nest());  // parts are copies of one loop
       if (!part.keys) {
         all.push_back(as_it_is);
         continue;

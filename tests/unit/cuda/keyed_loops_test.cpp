@@ -28,6 +28,22 @@ TEST(KeyedLoops, IterationsOfOneKeyStayInOrder) {
                             {{"n", 50}, {"rows", 700}}});
 }
 
+TEST(KeyedLoops, PartsOfALoopAreLoopsOfTheirOwn) {
+  ProgramBuilder p("recurrences_beside_keys");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto product = p.inout<double>("product", {rows});
+  auto first = p.inout<double>("first", {}), second = p.inout<double>("second", {});
+  for (auto i : p.loop("i", 0, n)) {
+    product(idx(i)) = product(idx(i)) * a(i) + 0.25;
+    first() = tanh(0.9 * first() * a(i));
+    second() = 0.7 * sin(second()) + a(i);
+  }
+  expect_sorted(p.build(), {{{"n", 1}, {"rows", 1}}, {{"n", 61}, {"rows", 7}}, {{"n", 50}, {"rows", 700}}});
+}
+
 TEST(KeyedLoops, RowsAndTwoIndices) {
   ProgramBuilder p("extremes");
   auto n = p.size("n"), rows = p.size("rows"), m = p.size("m");
