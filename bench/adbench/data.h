@@ -74,6 +74,9 @@ Ba read_ba(const std::filesystem::path& file);
 Hand read_hand(const std::filesystem::path& file, bool complicated);
 Lstm read_lstm(const std::filesystem::path& file);
 
+/// Appends a matrix of 4 by 4 as one of 3 by 4. False where its last row is not 0 0 0 1.
+bool append_affine(const Numbers& matrix, Numbers& to);
+
 /// Throws std::runtime_error unless every index names something that there is, and lengths fit each other.
 void check(const Hand& hand, const std::string& where);
 

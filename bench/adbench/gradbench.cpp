@@ -117,7 +117,7 @@ Numbers affine_maps(const Json& matrices) {
   for (const Json& matrix : matrices) {
     const Numbers elements = flat<double>(matrix);
     expect_size(elements.size(), 16, "a matrix of a bone");
-    all.insert(all.end(), elements.begin(), elements.begin() + 12);  // the last row is 0 0 0 1
+    if (!append_affine(elements, all)) throw std::runtime_error("the last row of a bone's matrix is not 0 0 0 1");
   }
   return all;
 }

@@ -70,12 +70,8 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-/// A matrix of 4 by 4, whose last row must be 0 0 0 1, as one of 3 by 4.
-void append_affine(Reader& in, Numbers& to) {
-  const Numbers matrix = in.numbers(16);
-  if (matrix[12] != 0 || matrix[13] != 0 || matrix[14] != 0 || matrix[15] != 1)
-    in.fail("an affine map, whose last row is 0 0 0 1, in front");
-  to.insert(to.end(), matrix.begin(), matrix.begin() + 12);
+void read_affine(Reader& in, Numbers& to) {
+  if (!append_affine(in.numbers(16), to)) in.fail("an affine map, whose last row is 0 0 0 1, in front");
 }
 
 void read_model(const fs::path& folder, Hand& hand) {
@@ -83,8 +79,8 @@ void read_model(const fs::path& folder, Hand& hand) {
   while (!bones.at_end()) {
     hand.bone_names.push_back(bones.word());
     hand.parents.push_back(static_cast<int>(bones.integer(-1)));
-    append_affine(bones, hand.base_relatives);
-    append_affine(bones, hand.inverse_absolutes);
+    read_affine(bones, hand.base_relatives);
+    read_affine(bones, hand.inverse_absolutes);
   }
   Reader vertices(folder / "vertices.txt");
   while (!vertices.at_end()) {
@@ -104,6 +100,12 @@ void read_model(const fs::path& folder, Hand& hand) {
 }
 
 }  // namespace
+
+bool append_affine(const Numbers& matrix, Numbers& to) {
+  if (matrix[12] != 0 || matrix[13] != 0 || matrix[14] != 0 || matrix[15] != 1) return false;
+  to.insert(to.end(), matrix.begin(), matrix.begin() + 12);
+  return true;
+}
 
 Gmm read_gmm(const fs::path& file, bool replicate_point) {
   Reader in(file);

@@ -11,12 +11,6 @@
 namespace experiments {
 namespace {
 
-lg::ProgramEntry entry_of(const std::string& name) {
-  for (const lg::ProgramEntry& entry : lg::programs::all())
-    if (entry.name == name) return entry;
-  throw std::invalid_argument("there is no operation '" + name + "'");
-}
-
 lg::Sizes square(const lg::ProgramEntry& entry, std::int64_t n) {
   lg::Sizes sizes;
   for (const auto& [name, value] : entry.sizes) sizes[name] = n;
@@ -51,7 +45,10 @@ lg::CompileOptions with_block(const Place& place, int block) {
 class Operation {
  public:
   Operation(const std::string& name, const Settings& settings)
-      : name_(name), settings_(settings), entry_(entry_of(name)), gradient_(lg::differentiate(entry_.build())) {}
+      : name_(name),
+        settings_(settings),
+        entry_(lg::programs::named(name)),
+        gradient_(lg::differentiate(entry_.build())) {}
 
   const lg::GradientExecutable& compiled(const Place& place, int block) {
     const auto key = std::pair(place.name, block);

@@ -1,7 +1,6 @@
 #include "bench/experiments/ratios.h"
 
 #include "backends/lowering.h"
-#include "tools/programs/programs.h"
 #include "transforms/pass/pass.h"
 
 #include <loopgrad/autodiff.h>
@@ -39,6 +38,12 @@ class Without {
 lg::GradientOptions gradient_options(const lg::ProgramEntry& entry) {
   lg::GradientOptions options;
   options.wrt = entry.wrt;
+  return options;
+}
+
+lg::CompileOptions options_of(const Place& place, const lg::Sizes& sizes) {
+  lg::CompileOptions options = place.options;
+  options.expected_sizes = sizes;
   return options;
 }
 
@@ -80,13 +85,6 @@ const std::vector<std::string>& programs_of_papers() {
   return names;
 }
 
-const lg::ProgramEntry& entry_of(const std::string& program) {
-  static const std::vector<lg::ProgramEntry> all = lg::programs::all();
-  for (const lg::ProgramEntry& entry : all)
-    if (entry.name == program) return entry;
-  throw std::runtime_error(fmt::format("there is no program '{}'", program));
-}
-
 std::vector<Scaled> scaled(const lg::ProgramEntry& entry, const std::vector<double>& factors) {
   std::vector<Scaled> result;
   const auto found = sides().find(entry.name);
@@ -103,8 +101,7 @@ Json ratio(const lg::ProgramEntry& entry, const Place& place, const lg::Sizes& s
            const std::set<std::string>& skip) {
   try {
     const Without without(skip);
-    lg::CompileOptions options = place.options;
-    options.expected_sizes = sizes;
+    const lg::CompileOptions options = options_of(place, sizes);
     const lg::Program program = entry.build();
     const lg::Gradient gradient = lg::differentiate(program, gradient_options(entry));
     const lg::Executable primal = lg::compile(program, options);
@@ -141,15 +138,10 @@ std::vector<std::string> optional_passes(const Place& place) {
   return names;
 }
 
-bool changes_code(const lg::ProgramEntry& entry, const Place& place, const std::string& pass) {
-  lg::CompileOptions options = place.options;
-  options.expected_sizes = entry.sizes;
-  const lg::Gradient gradient = lg::differentiate(entry.build(), gradient_options(entry));
-  const auto code = [&](const std::set<std::string>& skip) {
-    const Without without(skip);
-    return lg::backend::source_of(gradient, options);
-  };
-  return code({}) != code({pass});
+std::string gradient_code(const lg::ProgramEntry& entry, const Place& place, const lg::Sizes& sizes,
+                          const std::set<std::string>& skip) {
+  const Without without(skip);
+  return lg::backend::source_of(lg::differentiate(entry.build(), gradient_options(entry)), options_of(place, sizes));
 }
 
 }  // namespace experiments

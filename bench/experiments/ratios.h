@@ -23,7 +23,6 @@ struct Scaled {
 /// The five programs of "Reverse-Mode Automatic Differentiation and Optimization of GPU Kernels via Enzyme" (Moses et
 /// al., SC 2021), and the four of ADBench.
 const std::vector<std::string>& programs_of_papers();
-const lg::ProgramEntry& entry_of(const std::string& program);
 
 /// The program's sizes times each factor: first those that make more iterations that run side by side, then those that
 /// give each more to do, where there are such.
@@ -36,7 +35,8 @@ Json ratio(const lg::ProgramEntry& entry, const Place& place, const lg::Sizes& s
 /// Passes that can be left out for this place, in their order.
 std::vector<std::string> optional_passes(const Place& place);
 
-/// Whether the gradient's code is another one without the pass.
-bool changes_code(const lg::ProgramEntry& entry, const Place& place, const std::string& pass);
+/// Code of the gradient without the passes in `skip`.
+std::string gradient_code(const lg::ProgramEntry& entry, const Place& place, const lg::Sizes& sizes,
+                          const std::set<std::string>& skip = {});
 
 }  // namespace experiments

@@ -1,5 +1,6 @@
 // Gradient over primal of the programs of two papers: with each pass left out in turn, and over a range of sizes.
 #include "bench/experiments/ratios.h"
+#include "tools/programs/programs.h"
 #include "tools/support/progress.h"
 
 #include <loopgrad/error.h>
@@ -40,9 +41,10 @@ Json without_each_pass(const lg::ProgramEntry& entry, const Place& place, const 
   const lg::Sizes& sizes = points.empty() ? entry.sizes : points.front().sizes;
   const auto measured = [&](const std::set<std::string>& skip) { return ratio(entry, place, sizes, skip); };
   Json result = {{"program", entry.name}, {"target", place.name}, {"all", measured({})}, {"without", Json::object()}};
+  const std::string code = gradient_code(entry, place, sizes);
   for (const std::string& pass : chosen.empty() ? optional_passes(place) : chosen) {
     note(fmt::format("{} on {} without {}", entry.name, place.name, pass));
-    if (changes_code(entry, place, pass)) result["without"][pass] = measured({pass});
+    if (gradient_code(entry, place, sizes, {pass}) != code) result["without"][pass] = measured({pass});
   }
   result["all_again"] = measured({});
   return result;
@@ -90,7 +92,7 @@ void run(const Arguments& arguments) {
   Json results = Json::array();
   for (const Place& place : all_places) {
     for (const std::string& name : names) {
-      const lg::ProgramEntry& entry = entry_of(name);
+      const lg::ProgramEntry entry = lg::programs::named(name);
       const Note here = [&](const std::string& text) { progress.show(static_cast<double>(results.size()), text); };
       results.push_back(of_passes ? without_each_pass(entry, place, arguments, here)
                                   : over_sizes(entry, place, arguments.factors, here));

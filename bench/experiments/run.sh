@@ -11,17 +11,8 @@
 #   PYTHON   the Python to use (default: the one of build/peers if bench/peers/setup.sh made it, else python3)
 #   OUT      the folder to write to (default: bench/results)
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-binary=${BINARY:-$root/build/release/bench/bench_experiments}
-python=${PYTHON:-$root/build/peers/bin/python}
-[ -x "$(command -v "$python")" ] || python=python3
-out=${OUT:-$root/bench/results}
-[ -x "$binary" ] || { echo "build first: bash tools/run.sh, or set BINARY" >&2; exit 2; }
-
-gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1 | tr 'A-Z ' 'a-z_' || true)
+. "$(dirname "$0")/environment.sh" bench_experiments
 prefix=$out/$(date +%F)_${gpu:-cpu}_experiments
-mkdir -p "$out"
 
 # Kernels are compiled beforehand, several at a time: the program itself times one thing after the other.
 "$binary" --operation-names | { cat; echo network; } |

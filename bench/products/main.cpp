@@ -37,12 +37,6 @@ double median_of(F&& once) {
   return times[times.size() / 2];
 }
 
-ProgramEntry entry_of(const std::string& name) {
-  for (ProgramEntry& entry : programs::all())
-    if (entry.name == name) return entry;
-  throw InternalError("no program " + name);
-}
-
 struct Times {
   double forward = 0, backward = 0, both = 0;
   bool same_bits = true;
@@ -50,7 +44,7 @@ struct Times {
 
 /// A gradient's forward and backward, apart and together.
 Times time_gradient(const std::string& name, const Sizes& sizes) {
-  const ProgramEntry entry = entry_of(name);
+  const ProgramEntry entry = programs::named(name);
   const Program program = entry.build();
   CompileOptions options;
   options.target = Target::Cuda;

@@ -76,12 +76,11 @@ Environment& Pieces::named(const ir::Program& program) {
     key.push_back(address(array));
     arrays.push_back(array);
   }
-  auto found = environments_.find(key);
+  const auto found = environments_.find(key);
   if (found != environments_.end()) return found->second;
   for (const ir::Symbol& size : program.sizes) context_->id_of(size);
   for (const ir::Array& array : program.arrays) context_->id_of(array);
-  found = environments_.emplace(key, Environment{Facts(program), program.facts, std::move(arrays)}).first;
-  return found->second;
+  return environments_.emplace(key, Environment{Facts(program), program.facts, std::move(arrays)}).first->second;
 }
 
 std::size_t Pieces::statements() const {

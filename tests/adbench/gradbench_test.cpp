@@ -185,6 +185,9 @@ TEST(GradBench, HandTracking) {
     const Result expected = result_of(h);
     EXPECT_EQ(output_of("ht", "objective", input), Json(expected.objective));
     EXPECT_EQ(output_of("ht", "jacobian", input), rows(expected.jacobian, complicated ? 28 : 26));
+    Json sheared = input;
+    sheared["data"]["model"]["base_relatives"][1][3][0] = 0.5;
+    EXPECT_EQ(error_of("ht", "objective", sheared), "the last row of a bone's matrix is not 0 0 0 1");
     input["data"]["correspondences"][0] = 4000;
     EXPECT_EQ(error_of("ht", "objective", input), "hand: a point belongs to what is not there");
   }

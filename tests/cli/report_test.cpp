@@ -243,9 +243,8 @@ TEST(ReportCommand, MeasuresEachPart) {
 /// Timing changes nothing: the same bits, and a time for each part that ran.
 TEST(TimedParts, ComputeTheSame) {
   for (const char* name : {"gat", "lulesh", "cholesky", "mlp"}) {
-    const auto all = programs::all();
-    const auto entry = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.name == name; });
-    const cli::Problem problem = cli::make_problem(*entry, entry->check_sizes, 1);
+    const ProgramEntry entry = programs::named(name);
+    const cli::Problem problem = cli::make_problem(entry, entry.check_sizes, 1);
     const Gradient gradient = differentiate(problem.program, {.wrt = problem.wrt, .of = problem.of});
     CompileOptions options;
     options.threads = 2;

@@ -17,13 +17,6 @@ namespace {
 
 using Case = std::tuple<std::string, lg::Variant>;
 
-const lg::ProgramEntry& entry_of(const std::string& name) {
-  static const std::vector<lg::ProgramEntry> all = lg::programs::all();
-  for (const lg::ProgramEntry& entry : all)
-    if (entry.name == name) return entry;
-  throw std::out_of_range(name);
-}
-
 std::vector<std::string> names() {
   std::vector<std::string> result;
   for (const lg::ProgramEntry& entry : lg::programs::all()) result.push_back(entry.name);
@@ -49,7 +42,7 @@ std::vector<std::string> architectures_of(lg::Variant variant) {
 TEST_P(CompileCuda, ToMachineCode) {
   if (!lg::backend::has_nvrtc()) GTEST_SKIP() << "no libnvrtc on this machine: nothing is compiled";
   const auto& [name, variant] = GetParam();
-  const lg::ProgramEntry& entry = entry_of(name);
+  const lg::ProgramEntry entry = lg::programs::named(name);
   const lg::Gradient gradient = lg::differentiate(entry.build(), {.wrt = entry.wrt, .of = {}, .variant = variant});
   lg::CompileOptions options;
   options.target = lg::Target::Cuda;

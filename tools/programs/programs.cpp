@@ -1,5 +1,7 @@
 #include "tools/programs/programs.h"
 
+#include <stdexcept>
+
 namespace loopgrad::programs {
 
 std::vector<ProgramEntry> all() {
@@ -10,6 +12,12 @@ std::vector<ProgramEntry> all() {
       ba(),       xsbench(),    lbm(),        dg(),        lulesh(),  rsbench(),   hand(),       softras_render()};
   for (ProgramEntry& op : ops()) entries.push_back(std::move(op));
   return entries;
+}
+
+ProgramEntry named(const std::string& name) {
+  for (ProgramEntry& entry : all())
+    if (entry.name == name) return entry;
+  throw std::out_of_range("there is no program '" + name + "'");
 }
 
 }  // namespace loopgrad::programs

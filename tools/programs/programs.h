@@ -3,6 +3,7 @@
 
 #include <loopgrad/main.h>
 
+#include <string>
 #include <vector>
 
 namespace loopgrad::programs {
@@ -44,5 +45,7 @@ std::vector<ProgramEntry> ops();
 
 /// All of them, in the order of `loopgrad list`.
 std::vector<ProgramEntry> all();
+/// The one of this name. Throws std::out_of_range where there is none.
+ProgramEntry named(const std::string& name);
 
 }  // namespace loopgrad::programs
