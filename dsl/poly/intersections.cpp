@@ -37,10 +37,11 @@ bool is_plainly_empty(const isl::set& a) { return isl_set_plain_is_empty(a.get()
 /// `combined` of each conjunction of one and of the other, or `general`, isl's function for unions.
 template <class A, class B, class Combined, class General>
 A combination(const A& a, const B& b, Combined combined, General general) {
-  const int pieces = pieces_of(a) * pieces_of(b);
-  if (pieces == 0 || pieces > most_pieces) return general();
+  if (pieces_of(a) * pieces_of(b) > most_pieces) return general();
   const isl::space parameters = isl::manage(isl_space_align_params(parameters_of(a), parameters_of(b)));
   const auto of_a = conjunctions_of(a, parameters), of_b = conjunctions_of(b, parameters);
+  // Also of one conjunction none may be left: aligning drops those that are plainly empty.
+  if (of_a.empty() || of_b.empty()) return general();
   A result;
   for (const auto& x : of_a)
     for (const auto& y : of_b) {

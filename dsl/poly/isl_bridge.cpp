@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/ir/wrapping.h"
 #include "dsl/poly/intersections.h"
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
@@ -295,7 +296,10 @@ std::optional<isl::pw_aff> to_pw_aff(const Expr& e, const Scope& scope) {
                                          if (node.op == UnaryOp::Abs) return a->max(a->neg());
                                          return std::nullopt;
                                        },
-                                       [&](const ir::Binary& node) { return binary_to_pw_aff(node, scope); },
+                                       [&](const ir::Binary& node) -> std::optional<isl::pw_aff> {
+                                         if (!scope.never_wraps && ir::may_wrap(e)) return std::nullopt;
+                                         return binary_to_pw_aff(node, scope);
+                                       },
                                        [&](const ir::Select& node) {
                                          return is_integer(node.type) ? select_to_pw_aff(node, scope) : std::nullopt;
                                        },

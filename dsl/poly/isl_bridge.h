@@ -119,7 +119,9 @@ class BudgetCap {
 struct Scope {
   std::shared_ptr<Context> context;
   std::vector<ir::Symbol> iterators;
-  std::string tuple;  // name of the set's tuple, or empty
+  std::string tuple = {};  // name of the set's tuple, or empty
+  /// Arithmetic is taken as exact, as whoever made the expressions has left out what wraps around (Abstraction).
+  bool never_wraps = false;
 
   isl::space space() const;
   isl::set universe() const;
@@ -130,7 +132,7 @@ struct Scope {
 
 /// The expression as a piecewise quasi-affine function of the scope; nullopt when it is not one. Understood: constants,
 /// variables, + - neg, * with a constant factor, floordiv and mod by positive constants, min, max, abs, select on
-/// affine conditions, and casts that cannot change the value. Arithmetic is taken as exact (no overflow).
+/// affine conditions, and casts that cannot change the value. What may wrap around (`ir::may_wrap`) is none.
 std::optional<isl::pw_aff> to_pw_aff(const ir::Expr& e, const Scope& scope);
 
 /// The points of the scope where a bool expression holds; nullopt when it is not made of affine comparisons.

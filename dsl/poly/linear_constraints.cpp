@@ -1,5 +1,7 @@
 #include "dsl/poly/linear_constraints.h"
 
+#include "dsl/ir/wrapping.h"
+
 #include <algorithm>
 
 namespace loopgrad::poly {
@@ -58,7 +60,7 @@ bool LinearConstraints::add_multiple(const Expr& e, std::int64_t factor, Rows& r
     return is_integer(node->a.type()) && bytes_of(node->a.type()) <= bytes_of(node->type) &&
            add_multiple(node->a, factor, rows);
   auto* node = e.as<ir::Binary>();
-  if (!node) return false;
+  if (!node || (!scope_.never_wraps && ir::may_wrap(e))) return false;
   const auto a = ir::as_int(node->a), b = ir::as_int(node->b);
   switch (node->op) {
     case BinaryOp::Add: return add_multiple(node->a, factor, rows) && add_multiple(node->b, factor, rows);

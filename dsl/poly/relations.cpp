@@ -16,6 +16,7 @@ isl::set points_of(const Scope& scope, const Expr& condition, const Abstraction&
   Scope wide = scope;
   wide.iterators.insert(wide.iterators.end(), abstraction.symbols().begin(), abstraction.symbols().end());
   wide.tuple.clear();
+  wide.never_wraps = true;
   Expr all = condition;
   for (const Expr& constraint : abstraction.constraints()) all = both(all, constraint);
   std::optional<isl::set> within;

@@ -77,6 +77,19 @@ TEST(IsolateRecurrences, OneFromAnotherAreTwo) {
   )");
 }
 
+TEST(IsolateRecurrences, ABranchThatChangesItsOwnConditionStays) {
+  expect_not_isolated(recurrence_arrays, R"(
+    local f32 s
+    s = 0
+    for i in 0..n:
+      if a_copy[0] > 0:
+        s = x[i]
+        a_copy[0] = x[i]
+      y[i] = s
+  )",
+                      "what it depends on changes within an iteration");
+}
+
 TEST(IsolateRecurrences, RowsAreSplitAsWell) {
   expect_isolated(recurrence_arrays, R"(
     for r in 0..m:

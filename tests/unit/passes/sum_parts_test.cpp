@@ -3,6 +3,7 @@
 #include "dsl/ir/visit.h"
 #include "tests/support/ir_text.h"
 #include "tests/unit/passes/expect_pass.h"
+#include "tests/unit/transforms/same_bits.h"
 #include "transforms/loops/fission.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/keep_operands.h"
@@ -186,6 +187,30 @@ TEST(PartialResults, CoverTheElementsInWhichSumsMove) {
   const std::vector<ir::Expr> work = work_of(program, model_of(program), sums_in(program)[0]);
   EXPECT_EQ(ir::print(product(work)), "n*k");
   EXPECT_EQ(ir::print(blocks_for(work, partial.shape, false)), "n//4");
+}
+
+// 5 divides the number, not what is left of a product that wraps around.
+TEST(GatherSums, AHashedElementIsNotFoundByItsIndex) {
+  const PassResult result = run_passes("restructure_sums", R"(
+    program p(m)
+      input  f64 x[m]
+      output f64 y[m]
+    )",
+                                       R"(
+    local f64 h[5, m]
+    for k in 0..5:
+      for j in 0..m:
+        h[k, j] = 0
+    for i in 0..3:
+      for j in 0..m:
+        h[(i + 1)*6364136223846793005%5, j] += x[j]
+    for j in 0..m:
+      y[j] = h[0, j]
+    )",
+                                       gpu_machine());
+  const Buffers expected = run(result.before, {{"m", 2}}), actual = run(result.after, {{"m", 2}});
+  for (std::int64_t k = 0; k < expected.at("y").size(); ++k)
+    EXPECT_DOUBLE_EQ(actual.at("y").get(k), expected.at("y").get(k)) << k;
 }
 
 }  // namespace

@@ -49,6 +49,13 @@ TEST_F(Intersections, OfManyPiecesDropTheEmptyOnes) {
   EXPECT_LE(isl_set_n_basic_set(both.get()), 40);
 }
 
+TEST_F(Intersections, OfWhatIsEmptyAndHasOtherParametersAreEmpty) {
+  const isl::set nothing = isl::manage(isl_set_lower_bound_si(set("{ S[1] }").release(), isl_dim_set, 0, 2));
+  ASSERT_EQ(isl_set_n_basic_set(nothing.get()), 1);  // a piece that aligning drops
+  EXPECT_TRUE(intersection(nothing, set("[n] -> { S[n] }")).is_empty());
+  EXPECT_TRUE(intersection(set("[n] -> { S[n] }"), nothing).is_empty());
+}
+
 TEST_F(Intersections, WithNothingLeftAreEmpty) {
   const isl::set a = set("[n] -> { S[i] : n <= i < n + 5 }"), b = set("[n] -> { S[i] : 2i = 2n + 11 or i > n + 7 }");
   EXPECT_TRUE(intersection(a, b).is_empty());

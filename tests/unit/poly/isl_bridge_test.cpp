@@ -45,6 +45,19 @@ TEST_F(IslBridge, RefusesWhatIsNotAffine) {
   EXPECT_TRUE(to_pw_aff(ir::cast(ScalarType::I64, int_const(3, ScalarType::I32)) + var(i), scope));
 }
 
+TEST_F(IslBridge, RefusesWhatMayWrapAround) {
+  const Expr hash = (var(i) + int_const(1)) * int_const(6364136223846793005);
+  const Expr is_first = ir::binary(BinaryOp::Eq, ir::binary(BinaryOp::Mod, hash, int_const(5)), int_const(0));
+  const Expr is_large = ir::binary(BinaryOp::Lt, var(n), hash);
+  EXPECT_FALSE(to_pw_aff(hash, scope));
+  EXPECT_FALSE(to_set(is_first, scope));
+  EXPECT_FALSE(to_set(is_large, scope));
+  scope.never_wraps = true;
+  EXPECT_TRUE(to_pw_aff(hash, scope));
+  EXPECT_TRUE(to_set(is_first, scope));
+  EXPECT_TRUE(to_set(is_large, scope));
+}
+
 TEST_F(IslBridge, SymbolsOfOneNameStayApart) {
   ir::Symbol other = ir::make_symbol("n");
   auto f = to_set(ir::binary(BinaryOp::Eq, var(n), var(other)), scope);
@@ -70,9 +83,10 @@ TEST_F(IslBridge, ConditionsMeanTheSameInIsl) {
   expect(both(points(BinaryOp::Gt, ir::binary(BinaryOp::Mod, var(j), three), int_const(1)), inside),
          "i + 3j < N - 1 and j mod 3 = 2");
   expect(both(points(BinaryOp::Le, var(i), int_const(4)), points(BinaryOp::Gt, var(i), int_const(4))), "1 = 0");
-  // Coefficients that no 64-bit integer holds.
-  expect(points(BinaryOp::Ge, int_const(std::int64_t{1} << 62) * (int_const(4) * var(i)), int_const(1)), "i >= 1");
   EXPECT_FALSE(to_set(both(inside, points(BinaryOp::Lt, var(i) * var(j), three)), scope));
+  // Coefficients that no 64-bit integer holds.
+  scope.never_wraps = true;
+  expect(points(BinaryOp::Ge, int_const(std::int64_t{1} << 62) * (int_const(4) * var(i)), int_const(1)), "i >= 1");
 }
 
 TEST_F(IslBridge, ExpressionsComeBack) {

@@ -132,14 +132,28 @@ class Iteration {
     const Stmt else_body = n.else_body ? visit(n.else_body) : Stmt();
     const Known after_else = known_;
     known_.clear();
+    const bool still_holds = !changes(then_body, condition) && !changes(else_body, condition);
     std::set<Array> arrays;
     for (const Known* side : {&after_then, &after_else})
       for (const auto& entry : *side) arrays.insert(entry.first);
     for (const Array& array : arrays) {
       const Expr a = value_in(after_then, before, array), b = value_in(after_else, before, array);
-      if (a && b) known_[array] = a.same_as(b) ? a : ir::select(condition, a, b);
+      if (a && b && (still_holds || a.same_as(b))) known_[array] = a.same_as(b) ? a : ir::select(condition, a, b);
+      else if (array == value_.array) lost_ = true;
     }
     return ir::if_then(shown, then_body, else_body, n.location);
+  }
+
+  /// Whether `s` may store what the condition of a branch around it has read. Stores to the carried value are left out
+  /// of `s`, as the condition has its value before.
+  static bool changes(const Stmt& s, const Expr& condition) {
+    bool found = false;
+    ir::walk_stmts(s, [&](const Stmt& child) {
+      for_each_store(child, [&](const Array& array, const std::vector<Expr>& indices) {
+        found |= ir::may_read(condition, array, indices);
+      });
+    });
+    return found;
   }
 
   /// Null: not known there. The carried value is what it was where nothing has set it.
