@@ -166,6 +166,14 @@ class Parts {
     return true;
   }
 
+  /// One sort serves both as they are.
+  bool are_at_a_distance(std::size_t a, std::size_t b) const {
+    ir::Substitution names;
+    for (std::size_t k = 0; k < parts_[0].loops.size(); ++k)
+      names[parts_[b].loops[k]->iterator] = ir::var(parts_[a].loops[k]->iterator);
+    return key_distance(parts_[a].scatter, parts_[b].scatter, names).has_value();
+  }
+
   std::vector<Group> groups() const {
     std::vector<Group> all;
     for (std::size_t k = 0; k < parts_.size(); ++k) {
@@ -180,7 +188,8 @@ class Parts {
     std::vector<Set> all;
     for (const Group& group : groups()) {
       const auto found = std::find_if(all.begin(), all.end(), [&](const Set& set) {
-        return set[0].size() == group.size() && differ_in_keys_only(set[0][0], group[0]);
+        return set[0].size() == group.size() && differ_in_keys_only(set[0][0], group[0]) &&
+               !are_at_a_distance(set[0][0], group[0]);
       });
       if (found == all.end()) all.push_back({group});
       else found->push_back(group);

@@ -316,7 +316,13 @@ Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>&
 }
 
 std::vector<Expr> Scatter::deciders() const {
-  std::vector<Expr> result = {key()};
+  std::vector<Expr> result = conditions();
+  result.insert(result.begin(), key());
+  return result;
+}
+
+std::vector<Expr> Scatter::conditions() const {
+  std::vector<Expr> result;
   ir::walk_stmts(leaf, [&](const Stmt& s) {
     if (const auto* branch = s.as<ir::If>()) result.push_back(branch->condition);
     if (const auto* set = s.as<ir::Assign>()) result.push_back(set->value);
@@ -349,6 +355,24 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
     planned |= sum && sum->by_segments;
   });
   return planned ? scatter_form(program, nest) : std::nullopt;
+}
+
+std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
+  if (a.dims.size() != b.dims.size()) return std::nullopt;
+  std::vector<Expr> distances;
+  for (std::size_t k = 0; k < a.dims.size(); ++k) {
+    if (!ir::equal(a.sum->array->shape[a.dims[k]], b.sum->array->shape[b.dims[k]])) return std::nullopt;
+    const auto place = [&](const Scatter& s) { return ir::cast(ScalarType::I64, s.sum->indices[s.dims[k]]); };
+    const Expr of_a = place(a), of_b = ir::substitute(place(b), names);
+    const Expr between = ir::equal(of_a, of_b) ? ir::int_const(0) : simplify_indices(of_b - of_a);
+    bool is_fixed = !ir::has_load(between);
+    for (const Scatter* s : {&a, &b})
+      for (const Loops* loops : {&s->sequential, &s->outer, &s->inner})
+        for (const ir::For* loop : *loops) is_fixed &= !mentions(between, loop->iterator);
+    if (!is_fixed) return std::nullopt;
+    distances.push_back(between);
+  }
+  return simplify_indices(a.number_of(distances));
 }
 
 bool are_independent(const Scatter& a, const Scatter& b) {

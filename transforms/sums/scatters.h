@@ -12,6 +12,7 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "dsl/ir/rewriter.h"
 
 #include <functional>
 #include <optional>
@@ -60,13 +61,12 @@ struct Scatter {
   ir::Expr iterations() const;
   /// The leaf for one target, given as its places, and one instance, given as values of the iterators.
   ir::Stmt sum_into(const std::vector<ir::Expr>& places, const std::vector<ir::Expr>& instance) const;
-  /// What decides whether an instance exists, and which target it has, besides bounds of loops: the key, conditions,
-  /// and what scalars of the leaf are set to.
+  /// What decides whether an instance exists, and which target it has, besides bounds of loops: the key, and...
   std::vector<ir::Expr> deciders() const;
+  /// ... conditions, and what scalars of the leaf are set to.
+  std::vector<ir::Expr> conditions() const;
   /// The leaf with something else in place of the sum: done for the instances that exist.
   ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
-
- private:
   /// The number of the target with these places.
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
 };
@@ -77,6 +77,9 @@ struct Scatter {
 std::optional<Scatter> scatter_form(const ir::Program& program, const ir::Stmt& nest);
 /// The same where the plan says that the sum is done by segments.
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);
+/// The key of `b`, whose iterators are `names`, less that of `a`, where it is one number for all instances: made of
+/// sizes. Nullopt where it is not, or where they count their elements in different ways.
+std::optional<ir::Expr> key_distance(const Scatter& a, const Scatter& b, const ir::Substitution& names);
 /// Whether two scatters may be done in any order: none reads what the other one adds to, nor adds to it in another way.
 bool are_independent(const Scatter& a, const Scatter& b);
 

@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ class SegmentSums : OrderBuilder {
       parts_.push_back(
           ir::make_array(target->name + "_part", value_type(target->type), shape, ir::ArrayRole::Local, where_));
       names_.push_back(*same_rows(first_, scatter));
+      add_shift(sorted.shift_to(scatter).value());
     }
   }
 
@@ -40,8 +42,23 @@ class SegmentSums : OrderBuilder {
   }
 
  private:
-  using Totals = std::vector<Array>;  // one for each sum
+  using Numbers = std::vector<std::size_t>;  // of sums
+  using Totals = std::vector<Array>;         // one for each sum
   using Places = std::vector<Expr>;
+  /// Sums whose targets are as far from the sorted ones.
+  struct Group {
+    Expr shift;
+    Numbers sums;
+  };
+
+  void add_shift(const Expr& shift) {
+    all_numbers_.push_back(all_numbers_.size());
+    const auto found =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return ir::equal(group.shift, shift); });
+    if (found == groups_.end()) groups_.push_back({shift, {all_numbers_.back()}});
+    else found->sums.push_back(all_numbers_.back());
+    shifts_.push_back(shift);
+  }
 
   static std::vector<Expr> without_key(const Scatter& scatter, std::vector<Expr> list) {
     for (std::size_t k = scatter.dims.size(); k-- > 0;)
@@ -49,32 +66,33 @@ class SegmentSums : OrderBuilder {
     return list;
   }
 
-  /// f(number of the sum, its total), for all of them, with rows that are those of the first.
+  /// f(number of the sum, its total), for these of them, with rows that are those of the first.
   template <class F>
-  Stmt for_each_sum(const Totals& totals, F&& f) const {
+  Stmt for_each_sum(const Numbers& sums, const Totals& totals, F&& f) const {
     std::vector<Stmt> result;
-    for (std::size_t k = 0; k < all_.size(); ++k) result.push_back(ir::substitute(f(k, totals[k]), names_[k]));
+    for (const std::size_t k : sums) result.push_back(ir::substitute(f(k, totals[k]), names_[k]));
     return ir::block(std::move(result));
   }
 
-  Stmt with_totals(const std::function<Stmt(const Totals&)>& body) const {
+  Stmt with_totals(const Numbers& sums, const std::function<Stmt(const Totals&)>& body) const {
     Totals totals;
     for (const Array& part : parts_)
       totals.push_back(ir::make_array("total", part->type, {}, ir::ArrayRole::Local, where_));
     Stmt result = body(totals);
-    for (auto total = totals.rbegin(); total != totals.rend(); ++total) result = ir::allocate(*total, result, where_);
+    for (auto k = sums.rbegin(); k != sums.rend(); ++k) result = ir::allocate(totals[*k], result, where_);
     return result;
   }
 
-  /// Each total = none; total op= each of the positions.
-  Stmt over(const Totals& totals, const Expr& lower, const Expr& upper, const Places& target) const {
-    const Stmt none = for_each_sum(totals, [&](std::size_t k, const Array& total) {
+  /// Each total = none; total op= each of the positions, which are of this sorted target.
+  Stmt over(const Numbers& sums, const Totals& totals, const Expr& lower, const Expr& upper,
+            const std::function<Places(std::size_t)>& places_of) const {
+    const Stmt none = for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
       return set(total, {}, ir::identity_of(all_[k].sum->op, total->type));
     });
     const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
       return ir::with_fresh_names(sorted_.with_instance_at(slot, [&](const std::vector<Expr>& instance) {
-        return for_each_sum(totals, [&](std::size_t k, const Array& total) {
-          return ir::rewrite(all_[k].sum_into(target, instance), {}, [&](const Stmt& s) -> std::optional<Stmt> {
+        return for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
+          return ir::rewrite(all_[k].sum_into(places_of(k), instance), {}, [&](const Stmt& s) -> std::optional<Stmt> {
             const auto* sum = s.as<ir::Reduce>();
             return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
           });
@@ -111,11 +129,12 @@ class SegmentSums : OrderBuilder {
       const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.count);
       const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
       const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
-        const Stmt all = with_totals([&](const Totals& totals) {
-          const Stmt stores = for_each_sum(totals, [&](std::size_t k, const Array& total) {
+        const auto places_of = [&](std::size_t k) { return all_[k].places_of(simplify_indices(target + shifts_[k])); };
+        const Stmt all = with_totals(all_numbers_, [&](const Totals& totals) {
+          const Stmt stores = for_each_sum(all_numbers_, totals, [&](std::size_t k, const Array& total) {
             return set(parts_[k], part(k, which, c), ir::load(total, {}));
           });
-          return ir::block({over(totals, lower, upper, first_.places_of(target)), stores});
+          return ir::block({over(all_numbers_, totals, lower, upper, places_of), stores});
         });
         return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), all));
       };
@@ -127,33 +146,47 @@ class SegmentSums : OrderBuilder {
 
   Stmt sums() const {
     return first_.over_targets([&](const Places& places, const Expr& t) {
-      const Stmt all = with_totals([&](const Totals& totals) {
-        // Elements that nothing is added to may have no value yet.
-        return ir::block({found(totals, places, t), for_each_sum(totals, [&](std::size_t k, const Array& total) {
-                            std::vector<Expr> indices = all_[k].sum->indices;
-                            for (std::size_t d = 0; d < first_.dims.size(); ++d) indices[all_[k].dims[d]] = places[d];
-                            return add(k, all_[k].sum->array, indices, ir::load(total, {}));
-                          })});
-      });
-      return around_all(ir::if_then(less(at(sorted_.begin, t), at(sorted_.end, t)), all));
+      std::vector<Stmt> all;
+      for (const Group& group : groups_) all.push_back(sums_of(group, places, t));
+      return around_all(ir::block(std::move(all)));
     });
   }
 
+  /// What a group adds to the target `t`, which has these places.
+  Stmt sums_of(const Group& group, const Places& places, const Expr& t) const {
+    const Expr sorted_target = simplify_indices(t - group.shift);
+    const Stmt all = with_totals(group.sums, [&](const Totals& totals) {
+      // Elements that nothing is added to may have no value yet.
+      return ir::block({found(group.sums, totals, places, sorted_target),
+                        for_each_sum(group.sums, totals, [&](std::size_t k, const Array& total) {
+                          std::vector<Expr> indices = all_[k].sum->indices;
+                          for (std::size_t d = 0; d < first_.dims.size(); ++d) indices[all_[k].dims[d]] = places[d];
+                          return add(k, all_[k].sum->array, indices, ir::load(total, {}));
+                        })});
+    });
+    const Stmt result = ir::if_then(less(at(sorted_.begin, sorted_target), at(sorted_.end, sorted_target)), all);
+    if (ir::as_int(group.shift) == 0) return result;
+    const Expr is_one = ir::binary(BinaryOp::Ge, sorted_target, number(0));
+    return ir::if_then(ir::both(is_one, less(sorted_target, sorted_.targets)), result);
+  }
+
   /// The totals of a target: of its parts, or of its positions.
-  Stmt found(const Totals& totals, const Places& places, const Expr& t) const {
-    const Expr begin = at(sorted_.begin, t), end = at(sorted_.end, t), piece = div(begin, number(piece_));
+  Stmt found(const Numbers& sums, const Totals& totals, const Places& places, const Expr& sorted_target) const {
+    const Expr begin = at(sorted_.begin, sorted_target), end = at(sorted_.end, sorted_target),
+               piece = div(begin, number(piece_));
     const auto begun = [&](int which) {
       return for_each_sum(
-          totals, [&](std::size_t k, const Array& total) { return set(total, {}, part_value(k, which, piece)); });
+          sums, totals, [&](std::size_t k, const Array& total) { return set(total, {}, part_value(k, which, piece)); });
     };
     const Stmt first_part = ir::if_then(ir::binary(BinaryOp::Eq, begin, piece * number(piece_)), begun(0), begun(1));
     const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
                              LoopMode::Forward, [&](const Expr& c) {
-                               return for_each_sum(totals, [&](std::size_t k, const Array& total) {
+                               return for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
                                  return add(k, total, {}, part_value(k, 0, c));
                                });
                              });
-    return ir::if_then(is_long(t), ir::block({first_part, others}), over(totals, begin, end, places));
+    return ir::if_then(is_long(sorted_target), ir::block({first_part, others}),
+                       over(sums, totals, begin, end, [&](std::size_t) { return places; }));
   }
 
   const std::vector<Scatter>& all_;
@@ -163,6 +196,9 @@ class SegmentSums : OrderBuilder {
   Expr pieces_;
   std::vector<Array> parts_;             // of long segments, for each sum
   std::vector<ir::Substitution> names_;  // of rows, for each sum
+  std::vector<Expr> shifts_;             // of its targets, for each sum
+  Numbers all_numbers_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 // So a target that most iterations add to does not wait for one thread. Pieces are as long for all sizes: shorter ones
 // for few iterations, with parts of parts for long segments, were measured on an H200 and took longer for short rows.
 //
-// Sums with one order, as of the components of a vector, are summed up together: an instance is looked up once.
+// Sums with one order, as of the components of a vector, are summed up together: an instance is looked up once. So are
+// sums into elements at a fixed distance, as those of an interpolation are: t takes the positions of t - distance.
 #pragma once
 
 #include "dsl/ir/rewriter.h"
@@ -19,8 +20,8 @@ namespace loopgrad::transforms {
 /// The iterators of `scatter`'s loops over rows as those of `like`; nullopt where these loops differ.
 std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& scatter);
 
-/// `sorted` has the order of the first of `all`, or of one that it serves, and serves the others. Requires: they have
-/// rows in common, and may be done in any order.
+/// `sorted` has the order of all of them (`shift_to`). Requires: they have rows in common, and may be done in any
+/// order.
 ir::Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece);
 
 }  // namespace loopgrad::transforms

@@ -58,7 +58,7 @@ std::vector<std::string> texts_of(const std::vector<Expr>& list) {
   return result;
 }
 
-/// Sorts once for all sums of a body that have iterations and targets in common.
+/// Sorts once for all sums of a body that have iterations in common, and targets, up to their distance.
 class Sorter {
  public:
   Sorter(const ir::Program& program, std::int64_t enough_threads, int threads_per_block)
@@ -74,7 +74,8 @@ class Sorter {
     };
     shares_.threads = threads_per_block ? threads_per_block : power_of_two(enough_threads / 256, 4, 256);
     shares_.keys = power_of_two(std::min<std::int64_t>(enough_threads / 32, 2048) / shares_.threads, 2, 64);
-    shares_.values = power_of_two(std::min<std::int64_t>(enough_threads / 16, 4096) / shares_.threads, 2, 32);
+    const std::int64_t most_values = std::min<std::int64_t>(shares_.threads, 32);  // counts of a value fill whole rows
+    shares_.values = power_of_two(std::min<std::int64_t>(enough_threads / 16, 4096) / shares_.threads, 2, most_values);
     shares_.group = power_of_two(enough_threads / 4096, 2, 16);
     shares_.most_bits = at_most(enough_threads / 1024, 10);
     written_ = stored_in(program.body);
@@ -161,10 +162,14 @@ class Sorter {
     return all;
   }
 
+  enum class Targets { Same, AtADistance };
+
   /// A sort of that body: one that it has already, or a new one.
-  const SortedIterations& shared(const Scatter& scatter, Scope& scope, const std::set<Array>& loads) {
-    const auto found = std::find_if(scope.sorts.begin(), scope.sorts.end(),
-                                    [&](const auto& one) { return one.is_live && one.sorted->serves(scatter); });
+  const SortedIterations& shared(const Scatter& scatter, Targets targets, Scope& scope, const std::set<Array>& loads) {
+    const auto found = std::find_if(scope.sorts.begin(), scope.sorts.end(), [&](const Scope::Sort& one) {
+      const auto shift = one.is_live ? one.sorted->shift_to(scatter) : std::nullopt;
+      return shift && (targets == Targets::AtADistance || ir::as_int(*shift) == 0);
+    });
     if (found != scope.sorts.end()) return *found->sorted;
     scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
     const SortedIterations& sorted = *scope.sorts.back().sorted;
@@ -172,13 +177,15 @@ class Sorter {
     return sorted;
   }
 
-  /// f(sorted, what has to run right before): by a sort of a body around the nest, or by one of its own.
-  Stmt with_sorted(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
+  /// f(sorted, what has to run right before): by a sort of a body around the nest, or by one of its own. `targets`:
+  /// what f makes of one that others share.
+  Stmt with_sorted(const Scatter& scatter, Targets targets,
+                   const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
     std::set<Array> loads;
     for_each_decider(scatter, [&](const Expr& x) {
       if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
     });
-    if (Scope* const scope = scope_of(scatter, loads)) return f(shared(scatter, *scope, loads), ir::block({}));
+    if (Scope* const scope = scope_of(scatter, loads)) return f(shared(scatter, targets, *scope, loads), ir::block({}));
     const SortedIterations sorted(scatter, ascends(scatter), shares_);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
@@ -203,7 +210,7 @@ class Sorter {
       if (body[k].kind() != ir::Kind::For) break;
       auto scatter = scatter_in(program_, body[k]);
       if (!scatter || (scatter->is_shared_out && !run.nests.empty())) break;
-      const bool fits = !sorted || (sorted->serves(*scatter) && same_rows(run.scatters[0], *scatter) &&
+      const bool fits = !sorted || (sorted->shift_to(*scatter) && same_rows(run.scatters[0], *scatter) &&
                                     std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
                                       return are_independent(other, *scatter);
                                     }));
@@ -241,7 +248,7 @@ class Sorter {
   }
 
   Stmt by_segments(const Run& run) {
-    return with_sorted(run.scatters[0], [&](const SortedIterations& sorted, const Stmt& before) {
+    return with_sorted(run.scatters[0], Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& before) {
       return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_)}));
     });
   }
@@ -259,7 +266,7 @@ class Sorter {
       remarks.push_back({fmt::format("loop '{}': iterations with one {} stay in order, others run side by side",
                                      part.loop->iterator.name, fmt::join(texts_of(part.key), ", ")),
                          part.loop->location});
-      all.push_back(with_sorted(*part.keys, [&](const SortedIterations& sorted, const Stmt& before) {
+      all.push_back(with_sorted(*part.keys, Targets::Same, [&](const SortedIterations& sorted, const Stmt& before) {
         const Expr pays = ir::binary(BinaryOp::And, at_least(sorted.count, least_pieces * piece_),
                                      less(part.width(), number(many_threads_)));
         return ir::with_fresh_names(ir::if_then(ir::binary(BinaryOp::And, sorted.fits(), pays),

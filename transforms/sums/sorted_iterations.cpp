@@ -1,6 +1,5 @@
 #include "transforms/sums/sorted_iterations.h"
 
-#include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 
 #include <algorithm>
@@ -77,22 +76,26 @@ std::vector<Array> SortedIterations::arrays() const {
   return result;
 }
 
-/// Whether another scatter has the same iterations and targets; the order of its loops does not matter.
-bool SortedIterations::serves(const Scatter& other) const {
-  if (other.sequential.size() != s_.sequential.size()) return false;
+std::optional<Expr> SortedIterations::shift_to(const Scatter& other) const {
+  if (other.sequential.size() != s_.sequential.size()) return std::nullopt;
   ir::Substitution names;
   for (std::size_t k = 0; k < s_.sequential.size(); ++k) {
     const ir::For &mine = *s_.sequential[k], &its = *other.sequential[k];
     if (!ir::equal(mine.lower, ir::substitute(its.lower, names)) ||
         !ir::equal(mine.upper, ir::substitute(its.upper, names)))
-      return false;
+      return std::nullopt;
     names[its.iterator] = ir::var(mine.iterator);
   }
-  // The same instances exist: under the same conditions, nested alike.
-  std::vector<Expr> its_deciders = other.deciders();
-  for (Expr& decider : its_deciders) decider = ir::substitute(decider, names);
-  return ir::equal(targets, other.targets()) && ir::equal(s_.key(), ir::substitute(other.key(), names)) &&
-         ir::equal(s_.deciders(), its_deciders) &&
+  if (!ir::equal(targets, other.targets()) || !has_instances_of(other, names)) return std::nullopt;
+  return key_distance(s_, other, names);
+}
+
+/// All that exist are sorted: these exist under the same conditions, nested alike, or all do. `names`: its iterators.
+bool SortedIterations::has_instances_of(const Scatter& other, const ir::Substitution& names) const {
+  if (s_.is_plain()) return true;
+  std::vector<Expr> its = other.conditions();
+  for (Expr& condition : its) condition = ir::substitute(condition, names);
+  return ir::equal(s_.conditions(), its) &&
          structurally_equal(s_.for_each(ir::block({})), other.for_each(ir::block({})));
 }
 

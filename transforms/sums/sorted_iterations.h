@@ -34,14 +34,16 @@ class SortedIterations : OrderBuilder {
   /// Whether numbers of iterations and targets have 31 bits.
   ir::Expr fits() const;
   std::vector<ir::Array> arrays() const;
-  /// Whether another scatter has the same iterations and targets; the order of its loops does not matter.
-  bool serves(const Scatter& other) const;
+  /// Whether another scatter has the same iterations, or some of them, and targets that differ from these by one number
+  /// for all, as elements side by side have: that number, made of sizes. The order of its loops does not matter.
+  std::optional<ir::Expr> shift_to(const Scatter& other) const;
   /// body(the values of the iterators of the loops over instances, at a position). Where they are computed from the
   /// number of the instance, it has them in locals: the expressions grow with the loops, and are used in every index.
   using Body = std::function<ir::Stmt(const std::vector<ir::Expr>&)>;
   ir::Stmt with_instance_at(const ir::Expr& position, const Body& body) const;
 
  private:
+  bool has_instances_of(const Scatter& other, const ir::Substitution& names) const;
   ir::Stmt with_instance(const ir::Expr& number_of_instance, const Body& body) const;
   ir::Array iterator_array(const ir::For& loop, ScalarType type) const;
   static ir::Expr entries_of(const ScatterFactor& factor, std::size_t level);

@@ -135,6 +135,15 @@ TEST(JoinScatters, KeepsColumnsThatShareASortOtherArraysAndOtherLoops) {
                 std::string("for e in 0..m:\n  f[ends[e, 0], 0] += (segments) l[e]\n") + second);
 }
 
+TEST(JoinScatters, KeepsElementsAtADistanceWhichShareASort) {
+  expect_kept("join_scatters", springs, R"(
+    for e in 0..m:
+      f[ends[e, 0], 0] += (segments) l[e]
+    for e in 0..m:
+      f[ends[e, 0] + 1, 0] += (segments) d[e, 0]
+  )");
+}
+
 TEST(ByNumber, IsEachOfTheExpressionsInTurn) {
   const ir::Program p = program_of(springs, R"(
     for e in 0..m:

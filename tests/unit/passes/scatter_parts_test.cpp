@@ -11,6 +11,7 @@
 #include "transforms/sums/own_scatters.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/segment_sums.h"
+#include "transforms/sums/sort_scatters.h"
 #include "transforms/sums/sorted_iterations.h"
 #include "transforms/sums/tree_sums.h"
 
@@ -204,13 +205,72 @@ TEST(SegmentSums, AddUpSortedIterations) {
   const auto scatter = scatter_in(program, program.body);
   ASSERT_TRUE(scatter);
   const SortedIterations sorted(*scatter, false, {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3});
-  EXPECT_TRUE(sorted.serves(*scatter));
+  EXPECT_EQ(ir::as_int(sorted.shift_to(*scatter).value()), 0);
   Stmt body = ir::block({sorted.code(), segment_sums({*scatter}, sorted, 4)});
   for (const ir::Array& array : sorted.arrays()) body = ir::allocate(array, body);
   const Program after = ir::with_body(program, ir::with_fresh_names(body));
   for (const std::int64_t entries : {0, 1, 90})
     for (const std::int64_t targets : {1, 7})
       expect_same_array("d_x", program, after, {{"n", 5}, {"m", targets}, {"d", 2}, {"nnz", entries}});
+}
+
+/// What an interpolation adds to, and what some iterations leave out: one sort, in pieces of 4 positions again.
+TEST(SegmentSums, AddUpElementsAtADistanceAndWhatSomeIterationsHave) {
+  const std::string declarations = R"(
+    program p(n, m, d, nnz)
+      input  i32 row[nnz]
+      input  i32 column[nnz]
+      input  f32 w[nnz]
+      inout  f32 t[m + 2, d + 1]
+      inout  f32 total[m + 2, d + 1]
+      fact   row in 0..m + 1
+      fact   column in 0..d
+  )";
+  const Program program = program_of(declarations, R"(
+    for e in 0..nnz:
+      t[row[e], column[e] + 1] += (segments) w[e]
+    for e in 0..nnz:
+      t[row[e], column[e]] += (segments) 2*w[e]
+    for e in 0..nnz:
+      if w[e] > 0:
+        t[row[e] + 1, column[e]] += (segments) 3*w[e]
+    for e in 0..nnz:
+      total[row[e], column[e] + 1] max= (segments) w[e]
+  )");
+  const Program after = sort_scatters(program, 64);
+  std::size_t sorts = 0;
+  ir::walk_stmts(after.body, [&](const Stmt& s) {
+    const auto* local = s.as<ir::Allocate>();
+    sorts += local && local->array->name == "words";
+  });
+  EXPECT_EQ(sorts, 1u);
+  for (const std::int64_t entries : {0, 1, 90})
+    for (const std::int64_t columns : {1, 3})
+      for (const char* array : {"t", "total"})
+        expect_same_array(array, program, after, {{"n", 1}, {"m", 4}, {"d", columns}, {"nnz", entries}});
+}
+
+TEST(SortedIterations, KnowHowFarTargetsAreFromTheirOwn) {
+  const std::string declarations = R"(
+    program p(m, nnz)
+      input  i32 idx[nnz]
+      input  i32 other[nnz]
+      inout  f32 t[m + 9]
+      inout  f32 grid[m + 9, m + 9]
+  )";
+  const auto shift = [&](const std::string& from, const std::string& to) {
+    const auto nest = [](const std::string& sum) { return "for e in 0..nnz:\n  " + sum + " += (segments) 1\n"; };
+    const Program program = program_of(declarations, nest(from) + nest(to));
+    const auto& nests = program.body.as<ir::Block>()->body;
+    const auto found =
+        SortedIterations(*scatter_in(program, nests[0]), false, {}).shift_to(*scatter_in(program, nests[1]));
+    return found ? ir::print(*found) : "none";
+  };
+  EXPECT_EQ(shift("t[idx[e]]", "t[idx[e]]"), "0");
+  EXPECT_EQ(shift("t[idx[e] + 2]", "t[idx[e]]"), "-2");
+  EXPECT_EQ(shift("t[idx[e]]", "t[idx[e] + e]"), "none");
+  EXPECT_EQ(shift("t[idx[e]]", "t[other[e]]"), "none");
+  EXPECT_EQ(shift("grid[idx[e], other[e]]", "grid[idx[e] + 1, other[e] + 2]"), "m + 11");
 }
 
 TEST(SortedIterations, ServeScattersOfTheSameTargetsOnly) {
@@ -230,7 +290,7 @@ TEST(SortedIterations, ServeScattersOfTheSameTargetsOnly) {
       const auto& loop = *other.body.as<ir::For>();
       changed.body = ir::for_loop(loop.iterator, loop.lower, loop.upper - ir::int_const(1), loop.body);
     }
-    return sorted.serves(scatter_of(changed));
+    return sorted.shift_to(scatter_of(changed)).has_value();
   };
   EXPECT_TRUE(serves("the same"));
   EXPECT_TRUE(serves("another value"));
