@@ -180,6 +180,21 @@ void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t
   dimension.room = simplify_indices(ir::smaller(*width, dimension.extent));
 }
 
+/// Where data decide where the loop begins, and a promise how long it is at most (bound_trips.h).
+void keep_trips(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
+  const auto* n = loops[depth].as<ir::For>();
+  if (!n || !n->at_most || !ir::has_load(n->lower) || ir::has_load(n->at_most)) return;
+  const std::set<ir::Array> stored = stored_in(n->body);
+  bool is_kept = true;
+  ir::walk(n->lower, [&](const Expr& e) {
+    if (const auto* load = e.as<ir::Load>()) is_kept &= !stored.count(load->array);
+  });
+  for (const Stmt& loop : loops) is_kept &= !mentions(n->at_most, iterator_of(loop));
+  if (!is_kept) return;
+  dimension.origin = n->lower;
+  dimension.room = simplify_indices(ir::smaller(n->at_most, dimension.extent));
+}
+
 /// Where the loop goes through a row of a CSR structure that something else chooses than a loop over the rows.
 void keep_row(const ir::Program& program, Dimension& dimension, const ir::For& loop) {
   const auto* start = poly::as_indirect(loop.lower);
@@ -214,6 +229,7 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
     keep_band(*dimension, loops, depth);
+    keep_trips(*dimension, loops, depth);
     if (const auto* loop = row ? nullptr : loops[depth].as<ir::For>()) keep_row(program, *dimension, *loop);
     dimensions.push_back(*dimension);
   }

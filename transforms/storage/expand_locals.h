@@ -18,11 +18,12 @@ struct Expansion {
 };
 
 /// `model` is that of the nest, a part of the program. A dimension has room for all values of its iterator: those that
-/// the nest's bounds give, else those that facts about index arrays allow; in a band around outer iterators for its
-/// width, and in a CSR row that something else than such a loop chooses for the longest one, counted from the loop's
-/// lower bound. A loop over CSR rows is left out as a dimension where the loop over their entries is one, since an
-/// entry belongs to one row. nullopt when an extent is not known on entry to the nest. Leaves keep their order, so the
-/// k-th leaf of the result is the k-th of `nest`.
+/// the nest's bounds give, else those that facts about index arrays allow. Counted from the loop's lower bound, it has
+/// room for the width of a band around outer iterators; where data decide that bound, for as many trips as the loop
+/// promises; and for the longest row of a CSR structure, where something else than a loop over the rows chooses it. A
+/// loop over CSR rows is left out as a dimension where the loop over their entries is one, since an entry belongs to
+/// one row. nullopt when an extent is not known on entry to the nest. Leaves keep their order, so the k-th leaf of the
+/// result is the k-th of `nest`.
 std::optional<Expansion> expand_locals(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
                                        const std::vector<ir::Array>& locals);
 

@@ -129,6 +129,39 @@ TEST(ExpandLocals, TakesBoundsOfTripsFromFacts) {
   EXPECT_FALSE(expand_locals(unknown, model_of(unknown), unknown.body, {local(unknown)}));
 }
 
+TEST(ExpandLocals, RoomForALoopThatBeginsAnywhereIsForTheTripsThatItPromises) {
+  const char* declarations = R"(
+    program p(n, m, most)
+      input  i32 first[n]
+      input  f32 x[m]
+      inout  f32 y[n]
+      fact   first in 0..m
+  )";
+  const auto expanded = [&](const std::string& last_line) {
+    const Program program = program_of(declarations, R"(
+    for i in 0..n:
+      local i64 begin
+      begin = first[i]
+      for j in begin..min(begin + most, m) (at most most):
+        local f32 v
+        v = x[j]
+        y[i] += v*v
+)" + last_line);
+    std::vector<ir::Array> locals;
+    ir::walk_stmts(program.body, [&](const Stmt& s) {
+      if (const auto* local = s.as<ir::Allocate>()) locals.push_back(local->array);
+    });
+    const auto expansion = expand_locals(program, model_of(program), program.body, locals);
+    if (!expansion) return std::string("none");
+    return ir::print(expansion->arrays.back()->shape.back()) + " " + ir::print(expansion->nest);
+  };
+  const std::string text = expanded("");
+  EXPECT_TRUE(text.starts_with("min(most, ")) << text;
+  EXPECT_NE(text.find("v_all[i, j - begin_all[i]] = x[j]"), std::string::npos) << text;
+  const std::string moving = expanded("        begin = 0\n");
+  EXPECT_EQ(moving.find("j - begin_all[i]] = x[j]"), std::string::npos) << moving;
+}
+
 TEST(ExpandLocals, RoomForABandIsItsWidth) {
   const Program program = program_of(R"(
     program p(n, r)
