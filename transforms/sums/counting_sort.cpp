@@ -42,10 +42,11 @@ Expr power(const Expr& base, const Expr& exponent, std::int64_t most) {
 
 class CountingSort : LoopBuilder {
  public:
-  CountingSort(const Array& words, const Expr& count, const Expr& key_end, const SortShares& shares,
+  CountingSort(const Array& words, const Expr& count, const Expr& key_end, const Array& left, const SortShares& shares,
                const SourceLocation& where)
       : LoopBuilder(where),
         words_(words),
+        left_(left),
         count_(count),
         key_end_(key_end),
         shares_(shares),
@@ -60,8 +61,10 @@ class CountingSort : LoopBuilder {
     const ir::Symbol pass = ir::make_symbol("pass"), bits_name = ir::make_symbol("bits");
     const Expr bits = ir::var(bits_name), side = mod(ir::var(pass), number(2));
     const std::int64_t most_passes = ceil_of(most_key_bits, shares_.most_bits);
-    const Stmt digits = ir::for_loop(pass, number(0), passes_, ir::block({tiles(side), shifts(), moved(side)}),
-                                     LoopMode::Forward, where_, number(most_passes));
+    const Expr is_first = ir::binary(BinaryOp::Eq, ir::var(pass), number(0));
+    const Stmt digits =
+        ir::for_loop(pass, number(0), passes_, ir::block({tiles(side, is_first), shifts(side), moved(side)}),
+                     LoopMode::Forward, where_, number(most_passes));
     const Expr digit_bits = ceil_div(bits, ir::larger(passes_, number(1)));
     Stmt all = digits;
     for (const Array& array : {order_, start_, shift_}) all = ir::allocate(array, all, where_);
@@ -69,9 +72,10 @@ class CountingSort : LoopBuilder {
     all = let(radix_name_, power(number(2), digit_bits, shares_.most_bits), all);
     std::int64_t round_bits = 1;
     while (std::int64_t{1} << round_bits < shares_.values) ++round_bits;
-    all = let(range_name_, power(number(shares_.values), ir::var(rounds_name_), ceil_of(shares_.most_bits, round_bits)),
-              all);
-    all = let(rounds_name_, ceil_div(digit_bits, number(round_bits)), all);
+    all = let(range_name_,
+              power(number(shares_.values), ir::var(rounds_name_), ceil_of(shares_.most_bits + 1, round_bits)), all);
+    // Words that are dropped have a digit of their own, behind all others.
+    all = let(rounds_name_, ceil_div(left_ ? digit_bits + number(1) : digit_bits, number(round_bits)), all);
     all = let(tiles_name_, ceil_div(count_, number(tile_size_)), all);
     all = ir::block({all, then(mod(passes_, number(2)))});
     all = let(passes_name_, ceil_div(bits, number(shares_.most_bits)), all);
@@ -87,6 +91,9 @@ class CountingSort : LoopBuilder {
   Stmt team(Body body) const {
     return parallel("t", number(shares_.threads), body);
   }
+
+  /// How many words there are on a side: after the first pass, those that are left.
+  Expr words_on(const Expr& side) const { return left_ ? wide(get(left_, {side})) : count_; }
 
   // Keys. A pass takes the last digit and puts it in front of the others: after all passes they are what they were.
 
@@ -110,20 +117,27 @@ class CountingSort : LoopBuilder {
     });
   }
 
-  Stmt tiles(const Expr& side) const {
+  Stmt tiles(const Expr& side, const Expr& is_first) const {
     return parallel("tile", tiles_, [&](const Expr& tile) {
       const std::int64_t spare = std::max<std::int64_t>(memory_banks / shares_.keys, 1);
       const Array sorted = local("sorted", {number(shares_.keys), number(shares_.threads + spare)}, ScalarType::I32);
       // What does not exist comes last.
       const Stmt loaded = by_neighbours(tile, [&](const Expr& q, const Expr& p) {
-        const Expr key = key_of(get(words_, {side, p})), digit = key - without_digit(key) * radix_;
-        return ir::if_then(less(p, count_), set(sorted, in_tile(q), small(q * range_ + digit)),
-                           set(sorted, in_tile(q), small(q * range_ + (range_ - number(1)))));
+        const Expr key = key_of(get(words_, {side, p})), last = range_ - number(1);
+        Expr digit = key - without_digit(key) * radix_;
+        if (left_) {
+          const Expr is_dropped = ir::both(is_first, ir::binary(BinaryOp::Eq, key, key_end_ - number(1)));
+          digit = ir::select(is_dropped, last, digit);
+        }
+        return ir::if_then(less(p, words_on(side)), set(sorted, in_tile(q), small(q * range_ + digit)),
+                           set(sorted, in_tile(q), small(q * range_ + last)));
       });
       const Stmt stored = by_neighbours(tile, [&](const Expr& q, const Expr& p) {
-        return ir::if_then(less(p, count_), set(order_, {p}, get(sorted, in_tile(q))));
+        return ir::if_then(less(p, words_on(side)), set(order_, {p}, get(sorted, in_tile(q))));
       });
-      return ir::allocate(sorted, ir::block({loaded, by_rounds(sorted), stored, starts(sorted, tile)}), where_);
+      Stmt all = ir::block({loaded, by_rounds(sorted), stored, starts(sorted, side, tile)});
+      if (left_) all = ir::if_then(less(tile * number(tile_size_), words_on(side)), all);
+      return ir::allocate(sorted, all, where_);
     });
   }
 
@@ -183,9 +197,9 @@ class CountingSort : LoopBuilder {
   }
 
   /// start[d, tile] = numbers of the tile below those of digit d.
-  Stmt starts(const Array& sorted, const Expr& tile) const {
+  Stmt starts(const Array& sorted, const Expr& side, const Expr& tile) const {
     const Expr turns = ceil_div(radix_ + number(1), number(shares_.threads));
-    const Expr size = ir::smaller(number(tile_size_), count_ - tile * number(tile_size_));
+    const Expr size = ir::smaller(number(tile_size_), words_on(side) - tile * number(tile_size_));
     std::int64_t steps = 1;
     while ((std::int64_t{1} << steps) <= tile_size_) ++steps;
     return team([&](const Expr& t) {
@@ -243,12 +257,15 @@ class CountingSort : LoopBuilder {
   // Places.
 
   /// Both what comes before a digit and what comes before it in its row are sums of starts.
-  Stmt shifts() const {
+  Stmt shifts(const Expr& side) const {
     const Expr share = ceil_div(tiles_, number(shares_.threads));
     return parallel("digit", radix_, [&](const Expr& d) {
       const Array sums = thread_sums(ScalarType::I64), totals = group_sums(ScalarType::I64);
       const auto own_tiles = [&](const Expr& t, const auto& body) {
-        return loop("tile", t * share, ir::smaller(t * share + share, tiles_), LoopMode::Forward, body);
+        return loop(
+            "tile", t * share, ir::smaller(t * share + share, tiles_), LoopMode::Forward, [&](const Expr& tile) {
+              return left_ ? ir::if_then(less(tile * number(tile_size_), words_on(side)), body(tile)) : body(tile);
+            });
       };
       const auto start = [&](const Expr& tile) { return wide(get(start_, {d, tile})); };
       const auto words = [&](const Expr& tile) { return wide(get(start_, {d + number(1), tile})) - start(tile); };
@@ -266,6 +283,7 @@ class CountingSort : LoopBuilder {
           return ir::block({set(shift_, {d, tile}, small(ir::load(next, {}) - start(tile))), add(next, words(tile))});
         });
         Stmt result = ir::block({before_thread(sums, totals, t, before, all), begin, each});
+        if (left_) result = ir::block({result, note_left(side, d, t, ir::load(all, {}))});
         for (const Array& array : {before, all, next}) result = ir::allocate(array, result);
         return result;
       });
@@ -275,21 +293,30 @@ class CountingSort : LoopBuilder {
     });
   }
 
+  /// `all`: of the digit, the words of smaller ones and its own.
+  Stmt note_left(const Expr& side, const Expr& d, const Expr& t, const Expr& all) const {
+    const Expr is_last = ir::binary(BinaryOp::Eq, d, radix_ - number(1)),
+               is_one = ir::binary(BinaryOp::Eq, t, number(0));
+    const Expr words = div(natural(all), number(items)) + mod(natural(all), number(items));
+    return ir::if_then(ir::both(is_last, is_one), set(left_, {number(1) - side}, small(words)));
+  }
+
   Stmt moved(const Expr& side) const {
     return parallel("p", count_, [&](const Expr& p) {
       const Array from = local("from", {}, ScalarType::I32), word = local("word", {});
       const Expr tile = div(p, number(tile_size_)), mine = natural(ir::load(from, {})), old = ir::load(word, {});
       const Expr digit = wide(div(mine, small(tile_size_))), place = wide(mod(mine, small(tile_size_)));
-      Stmt all = ir::block(
-          {set(from, {}, get(order_, {p})), set(word, {}, get(words_, {side, tile * number(tile_size_) + place})),
-           set(words_, {number(1) - side, wide(get(shift_, {digit, tile})) + mod(p, number(tile_size_))},
-               sort_word(without_digit(key_of(old)) + digit * high_, item_of(old)))});
+      const Stmt move =
+          ir::block({set(word, {}, get(words_, {side, tile * number(tile_size_) + place})),
+                     set(words_, {number(1) - side, wide(get(shift_, {digit, tile})) + mod(p, number(tile_size_))},
+                         sort_word(without_digit(key_of(old)) + digit * high_, item_of(old)))});
+      Stmt all = ir::block({set(from, {}, get(order_, {p})), left_ ? ir::if_then(less(digit, radix_), move) : move});
       for (const Array& array : {from, word}) all = ir::allocate(array, all);
-      return all;
+      return left_ ? ir::if_then(less(p, words_on(side)), all) : all;
     });
   }
 
-  const Array words_;
+  const Array words_, left_;
   const Expr count_, key_end_;
   const SortShares shares_;
   const std::int64_t tile_size_, groups_;
@@ -317,9 +344,10 @@ Expr sort_word(const Expr& key, const Expr& item) { return key * number(items) +
 Expr key_of(const Expr& word) { return div(natural(word), number(items)); }
 Expr item_of(const Expr& word) { return mod(natural(word), number(items)); }
 
-Stmt counting_sort(const Array& words, const Expr& count, const Expr& key_end, const SortShares& shares,
-                   const SourceLocation& where, const std::function<Stmt(const Expr& side)>& then) {
-  return CountingSort(words, count, key_end, shares, where).code(then);
+Stmt counting_sort(const Array& words, const Expr& count, const Expr& key_end, const Array& left,
+                   const SortShares& shares, const SourceLocation& where,
+                   const std::function<Stmt(const Expr& side)>& then) {
+  return CountingSort(words, count, key_end, left, shares, where).code(then);
 }
 
 }  // namespace loopgrad::transforms

@@ -29,7 +29,10 @@ ir::Expr key_of(const ir::Expr& word);
 ir::Expr item_of(const ir::Expr& word);
 
 /// Code that sorts words[0, p] for p in 0..count (of shape 2 by count) by keys in 0..key_end, equal keys in their
-/// order, followed by then(side): words[side, p] are the result. `count` and `key_end` are expressions of sizes.
+/// order, followed by then(side): words[side, p] are the result. `count` and `key_end` are expressions of sizes. Where
+/// `left` is not null, words with the last of the keys stand for nothing: the first pass drops them, so that others do
+/// not move them. It has shape 2 and type i32, and left[0] is `count` before; left[side] is how many words are left.
+/// (With one key there is no pass.)
 ///
 /// A counting sort by digits, the least significant first (Knuth, The Art of Computer Programming 3, 5.2.5), which
 /// sorts tiles of words first, so that words of a tile move together (Satish, Harris and Garland, Designing efficient
@@ -44,7 +47,8 @@ ir::Expr item_of(const ir::Expr& word);
 ///     words[1 - side, shift[digit, tile] + p % tile_size] = the word of order[p]
 ///
 /// No thread adds to what another one adds to, so nothing is atomic.
-ir::Stmt counting_sort(const ir::Array& words, const ir::Expr& count, const ir::Expr& key_end, const SortShares& shares,
-                       const SourceLocation& where, const std::function<ir::Stmt(const ir::Expr& side)>& then);
+ir::Stmt counting_sort(const ir::Array& words, const ir::Expr& count, const ir::Expr& key_end, const ir::Array& left,
+                       const SortShares& shares, const SourceLocation& where,
+                       const std::function<ir::Stmt(const ir::Expr& side)>& then);
 
 }  // namespace loopgrad::transforms

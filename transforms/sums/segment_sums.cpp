@@ -126,7 +126,7 @@ class SegmentSums : OrderBuilder {
   /// within; what lies between these is short.
   Stmt parts() const {
     return loop("piece", number(0), pieces_, LoopMode::Parallel, [&](const Expr& c) {
-      const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.count);
+      const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.positions());
       const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
       const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
         const auto places_of = [&](std::size_t k) { return all_[k].places_of(simplify_indices(target + shifts_[k])); };
@@ -140,7 +140,9 @@ class SegmentSums : OrderBuilder {
       };
       const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
       const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.begin, tail), end));
-      return around_all(ir::block({first_part, last_part}));
+      const Stmt both = ir::block({first_part, last_part});
+      const bool all_exist = sorted_.positions().same_as(sorted_.count);
+      return around_all(all_exist ? both : ir::if_then(less(begin, sorted_.positions()), both));
     });
   }
 

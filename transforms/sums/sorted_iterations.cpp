@@ -39,6 +39,12 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
   key = local("key", {count}, ScalarType::I32);
   begin = local("begin", {targets}, ScalarType::I32);
   end = local("end", {targets}, ScalarType::I32);
+  some_miss_ = !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
+                                             [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
+  if (some_miss_ && !is_in_order_) {
+    left_ = local("left", {number(2)}, ScalarType::I32);
+    positions_ = local("positions", {number(1)}, ScalarType::I32);
+  }
   // Of several loops the iterators follow from the number of the instance; entries of a CSR structure need their row.
   is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
                                                        [](const ScatterFactor& f) { return !f.csr.empty(); });
@@ -59,14 +65,13 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
 
 Stmt SortedIterations::code() const {
   if (is_in_order_) return ir::block({words(), in_order(number(0))});
-  // Entries that no row has get a key behind all targets.
-  const bool some_miss =
-      !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
-                                    [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
-  const Expr key_end = some_miss ? targets + number(1) : targets;
-  return ir::block({words(), counting_sort(words_, count, key_end, shares_, where_,
+  // What does not exist gets a key behind all targets.
+  const Expr key_end = some_miss_ ? targets + number(1) : targets;
+  return ir::block({words(), counting_sort(words_, count, key_end, left_, shares_, where_,
                                            [&](const Expr& side) { return in_order(side); })});
 }
+
+Expr SortedIterations::positions() const { return positions_ ? at(positions_, number(0)) : count; }
 
 /// Whether numbers of iterations and targets have 31 bits.
 Expr SortedIterations::fits() const {
@@ -81,6 +86,7 @@ Expr SortedIterations::fits() const {
 std::vector<Array> SortedIterations::arrays() const {
   std::vector<Array> result = {words_, key, begin, end};
   if (is_numbered_) result.push_back(instance_);
+  if (left_) result.insert(result.end(), {left_, positions_});
   result.insert(result.end(), iterators.begin(), iterators.end());
   for (const std::vector<Array>& levels : rows_) result.insert(result.end(), levels.begin(), levels.end());
   return result;
@@ -212,7 +218,10 @@ Stmt SortedIterations::words() const {
 }
 
 Stmt SortedIterations::word_of(const Expr& place) const {
-  return with_instance(place, [&](const std::vector<Expr>& values) { return word_of(place, values); });
+  const Stmt word = with_instance(place, [&](const std::vector<Expr>& values) { return word_of(place, values); });
+  if (!left_) return word;
+  const Expr is_first = ir::binary(BinaryOp::Eq, place, number(0));
+  return ir::block({ir::if_then(is_first, put(left_, number(0), count)), word});
 }
 
 Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& values) const {
@@ -239,6 +248,7 @@ Stmt SortedIterations::in_order(const Expr& side) const {
   const Stmt none = parallel("target", targets, [&](const Expr& t) {
     return ir::block({put(begin, t, number(0)), put(end, t, number(0))});
   });
+  const Expr last = left_ ? at(left_, side) : count;
   const Stmt all = parallel("at", count, [&](const Expr& p) {
     const Array own = local("own", {}), word = local("word", {});
     const Expr target = ir::load(own, {});
@@ -249,12 +259,15 @@ Stmt SortedIterations::in_order(const Expr& side) const {
     };
     const Stmt begins = where_differs(ir::binary(BinaryOp::Eq, p, number(0)), p - number(1), put(begin, target, p));
     const Stmt ends =
-        where_differs(ir::binary(BinaryOp::Eq, p + number(1), count), p + number(1), put(end, target, p + number(1)));
+        where_differs(ir::binary(BinaryOp::Eq, p + number(1), last), p + number(1), put(end, target, p + number(1)));
     const Stmt exists =
         ir::if_then(less(target, targets), ir::block({begins, ends, iterators_of(item_of(ir::load(word, {})), p)}));
     const Stmt body = ir::block(
         {set(word, {}, get(words_, {side, p})), set(own, {}, key_of(ir::load(word, {}))), put(key, p, target), exists});
-    return ir::allocate(own, ir::allocate(word, body));
+    const Stmt position = ir::allocate(own, ir::allocate(word, body));
+    if (!left_) return position;
+    const Stmt noted = ir::if_then(ir::binary(BinaryOp::Eq, p, number(0)), put(positions_, number(0), last));
+    return ir::block({noted, ir::if_then(less(p, last), position)});
   });
   return ir::block({none, all});
 }

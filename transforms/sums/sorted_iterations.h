@@ -34,6 +34,8 @@ class SortedIterations : OrderBuilder {
   /// Whether numbers of iterations and targets have 31 bits.
   ir::Expr fits() const;
   std::vector<ir::Array> arrays() const;
+  /// How many positions there are: instances that do not exist have none. At most `count`, which sizes tell.
+  ir::Expr positions() const;
   /// Whether another scatter has the same iterations, or some of them, and targets that differ from these by one number
   /// for all, as elements side by side have: that number, made of sizes. The order of its loops does not matter.
   std::optional<ir::Expr> shift_to(const Scatter& other) const;
@@ -69,6 +71,8 @@ class SortedIterations : OrderBuilder {
   bool is_numbered_ = false;
   ir::Array instance_;  // their numbers, sorted; in place of iterators where these follow from them
   ir::Array words_;     // of each instance, its target and its number
+  bool some_miss_ = false;
+  ir::Array left_, positions_;  // where some do not exist: how many words are left on each side, and in the end
   std::vector<std::vector<ir::Array>> rows_;  // of each entry of a CSR structure, by factor and structure
 };
 

@@ -135,54 +135,70 @@ TEST(OwnScatters, LeavesWhatReadsItsTargets) {
   EXPECT_FALSE(is_owned("for e in 0..n:\n  d_x[e, 0] += w[e]\n"));
 }
 
-/// Keys of which some are equal, sorted with the numbers of their places.
-TEST(CountingSort, SortsStably) {
-  for (const std::int64_t count : {0, 1, 7, 300}) {
-    for (const std::int64_t key_end : {1, 5, 1000}) {
-      Program program = program_of(R"(
-        program p(count)
-          input  i64 keys[count]
-          output i64 sorted[count]
-          output i64 places[count]
-      )",
-                                   "local i64 words[2, count]\nfor p in 0..count:\n  words[0, p] = keys[p]\n");
-      const ir::Expr n = ir::var(program.sizes[0]);
-      const ir::Array keys = program.arrays[0], sorted = program.arrays[1], places = program.arrays[2];
-      const ir::Array words = ir::make_array("words", ScalarType::I64, {ir::int_const(2), n}, ir::ArrayRole::Local, {});
-      const ir::Symbol p = ir::make_symbol("p"), q = ir::make_symbol("q");
-      const auto over = [&](const ir::Symbol& i, Stmt body) {
-        return ir::for_loop(i, ir::int_const(0), n, std::move(body));
-      };
-      const Stmt fill = over(
-          p, ir::assign(words, {ir::int_const(0), ir::var(p)}, sort_word(ir::load(keys, {ir::var(p)}), ir::var(p))));
-      const Stmt sort = counting_sort(words, n, ir::int_const(key_end),
-                                      {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3}, {},
-                                      [&](const ir::Expr& side) {
-                                        const ir::Expr word = ir::load(words, {side, ir::var(q)});
-                                        return over(q, ir::block({ir::assign(sorted, {ir::var(q)}, key_of(word)),
-                                                                  ir::assign(places, {ir::var(q)}, item_of(word))}));
-                                      });
-      program.body = ir::allocate(words, ir::block({fill, sort}));
-      ir::verify(program, "counting_sort");
-      std::vector<std::int64_t> of(static_cast<std::size_t>(count)), order(of.size());
-      HostArray given(ScalarType::I64, {count}), keys_out(ScalarType::I64, {count}), out(ScalarType::I64, {count});
-      for (std::size_t k = 0; k < of.size(); ++k) {
-        of[k] = static_cast<std::int64_t>(k * 7919 % 613) % key_end;
-        order[k] = static_cast<std::int64_t>(k);
-        given.set(static_cast<std::int64_t>(k), static_cast<double>(of[k]));
-      }
-      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-        return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)];
-      });
-      const Arguments arguments = {{"keys", given.view()}, {"sorted", keys_out.view()}, {"places", out.view()}};
-      backend::interpret(program, backend::bind(program, arguments, {{"count", count}}, {}), {.checked = true});
-      for (std::size_t k = 0; k < of.size(); ++k) {
-        const auto at = static_cast<std::int64_t>(k);
-        ASSERT_EQ(out.get(at), static_cast<double>(order[k])) << count << " keys below " << key_end << ", place " << k;
-        ASSERT_EQ(keys_out.get(at), static_cast<double>(of[static_cast<std::size_t>(order[k])]));
-      }
-    }
+/// Keys of which some are equal, sorted with the numbers of their places; `drops`: the last of them stands for nothing.
+void expect_sorted(std::int64_t count, std::int64_t key_end, bool drops) {
+  Program program = program_of(R"(
+    program p(count)
+      input  i64 keys[count]
+      output i64 sorted[count]
+      output i64 places[count]
+  )",
+                               "for p in 0..count:\n  sorted[p] = keys[p]\n");
+  const ir::Expr n = ir::var(program.sizes[0]);
+  const ir::Array keys = program.arrays[0], sorted = program.arrays[1], places = program.arrays[2];
+  const ir::Array words = ir::make_array("words", ScalarType::I64, {ir::int_const(2), n}, ir::ArrayRole::Local, {});
+  const ir::Array left = ir::make_array("left", ScalarType::I32, {ir::int_const(2)}, ir::ArrayRole::Local, {});
+  const ir::Symbol p = ir::make_symbol("p"), q = ir::make_symbol("q");
+  const auto over = [&](const ir::Symbol& i, Stmt body) {
+    return ir::for_loop(i, ir::int_const(0), n, std::move(body));
+  };
+  const Stmt fill = ir::block({ir::assign(left, {ir::int_const(0)}, ir::cast(ScalarType::I32, n)),
+                               over(p, ir::assign(words, {ir::int_const(0), ir::var(p)},
+                                                  sort_word(ir::load(keys, {ir::var(p)}), ir::var(p))))});
+  const auto kept = [&](const ir::Expr& side) {
+    const ir::Expr word = ir::load(words, {side, ir::var(q)});
+    const Stmt all =
+        ir::block({ir::assign(sorted, {ir::var(q)}, key_of(word)), ir::assign(places, {ir::var(q)}, item_of(word))});
+    const ir::Expr end = drops ? ir::cast(ScalarType::I64, ir::load(left, {side})) : n;
+    return over(q, ir::if_then(ir::binary(ir::BinaryOp::Lt, ir::var(q), end), all));
+  };
+  const Stmt sort = counting_sort(words, n, ir::int_const(key_end), drops ? left : ir::Array(),
+                                  {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3}, {}, kept);
+  program.body = ir::allocate(words, ir::allocate(left, ir::block({fill, sort})));
+  ir::verify(program, "counting_sort");
+  std::vector<std::int64_t> of(static_cast<std::size_t>(count)), order;
+  HostArray given(ScalarType::I64, {count}), keys_out(ScalarType::I64, {count}), out(ScalarType::I64, {count});
+  for (std::size_t k = 0; k < of.size(); ++k) {
+    of[k] = static_cast<std::int64_t>(k * 7919 % 613) % key_end;
+    if (drops && k % 3 == 1) of[k] = key_end - 1;
+    if (!drops || of[k] != key_end - 1) order.push_back(static_cast<std::int64_t>(k));
+    given.set(static_cast<std::int64_t>(k), static_cast<double>(of[k]));
+    out.set(static_cast<std::int64_t>(k), -1);
   }
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return of[static_cast<std::size_t>(a)] < of[static_cast<std::size_t>(b)];
+  });
+  const Arguments arguments = {{"keys", given.view()}, {"sorted", keys_out.view()}, {"places", out.view()}};
+  backend::interpret(program, backend::bind(program, arguments, {{"count", count}}, {}), {.checked = true});
+  for (std::size_t k = 0; k < of.size(); ++k) {
+    const auto at = static_cast<std::int64_t>(k);
+    if (k >= order.size()) {
+      EXPECT_LT(out.get(at), 0) << count << " keys below " << key_end << " of which some are dropped, place " << k;
+      continue;
+    }
+    ASSERT_EQ(out.get(at), static_cast<double>(order[k])) << count << " keys below " << key_end << ", place " << k;
+    ASSERT_EQ(keys_out.get(at), static_cast<double>(of[static_cast<std::size_t>(order[k])]));
+  }
+}
+
+TEST(CountingSort, SortsStably) {
+  for (const std::int64_t count : {0, 1, 7, 300})
+    for (const std::int64_t key_end : {1, 5, 1000}) expect_sorted(count, key_end, false);
+}
+
+TEST(CountingSort, DropsWhatStandsForNothing) {
+  for (const std::int64_t count : {0, 1, 7, 300})
+    for (const std::int64_t key_end : {2, 5, 16, 17, 1000}) expect_sorted(count, key_end, true);
 }
 
 TEST(CountingSort, CountsBinaryDigits) {
