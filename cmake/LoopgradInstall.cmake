@@ -12,6 +12,9 @@ foreach(library ${LOOPGRAD_LIBRARIES})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
 endforeach()
 set_target_properties(loopgrad_backends PROPERTIES EXPORT_NAME loopgrad)
+if(LOOPGRAD_STATIC)  # who links the installed libraries gets executables that move between machines, too
+  target_link_options(loopgrad_dsl INTERFACE $<INSTALL_INTERFACE:-static-libstdc++> $<INSTALL_INTERFACE:-static-libgcc>)
+endif()
 
 install(TARGETS ${LOOPGRAD_LIBRARIES} EXPORT loopgrad ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS loopgrad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
