@@ -361,8 +361,7 @@ class ProgramBuilder {
   template <ElementType T>
   ArrayView ring(const std::string& name, std::int64_t count, std::vector<Value> shape,
                  SourceLocation where = std::source_location::current()) {
-    shape.insert(shape.begin(), count);
-    return in_turns(local(scalar_type<T>(), name, std::move(shape), where), count, where);
+    return ring(scalar_type<T>(), name, count, std::move(shape), where);
   }
   /// The same for a type that is known only when the program is recorded.
   /// @{
@@ -374,6 +373,11 @@ class ProgramBuilder {
                     SourceLocation where = std::source_location::current());
   ArrayHandle local(ScalarType type, const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current());
+  ArrayView ring(ScalarType type, const std::string& name, std::int64_t count, std::vector<Value> shape,
+                 SourceLocation where = std::source_location::current()) {
+    shape.insert(shape.begin(), count);
+    return in_turns(local(type, name, std::move(shape), where), count, where);
+  }
   /// @}
 
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.
