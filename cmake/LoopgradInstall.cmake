@@ -12,8 +12,18 @@ foreach(library ${LOOPGRAD_LIBRARIES})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
 endforeach()
 set_target_properties(loopgrad_backends PROPERTIES EXPORT_NAME loopgrad)
+if(LOOPGRAD_STATIC)  # who links the installed libraries gets executables that move between machines, too
+  target_link_options(loopgrad_dsl INTERFACE $<INSTALL_INTERFACE:-static-libstdc++> $<INSTALL_INTERFACE:-static-libgcc>)
+endif()
 
-install(TARGETS ${LOOPGRAD_LIBRARIES} EXPORT loopgrad ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(BUILD_SHARED_LIBS)  # they change with each version, and find each other where they are installed together
+  set_target_properties(${LOOPGRAD_LIBRARIES} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION}
+    INSTALL_RPATH "$ORIGIN")
+  file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(loopgrad PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}")
+endif()
+install(TARGETS ${LOOPGRAD_LIBRARIES} EXPORT loopgrad
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS loopgrad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY dsl/include/ tape/include/ transforms/include/ backends/include/ tools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

@@ -2,6 +2,9 @@
 
 # Executables that run on machines without the libraries: what has an archive is linked in, fmt as headers.
 option(LOOPGRAD_STATIC "Link isl, gmp, fmt and libstdc++ statically" OFF)
+if(LOOPGRAD_STATIC AND BUILD_SHARED_LIBS)
+  message(FATAL_ERROR "LOOPGRAD_STATIC and BUILD_SHARED_LIBS exclude each other")
+endif()
 if(LOOPGRAD_STATIC)
   list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
   add_link_options(-static-libstdc++ -static-libgcc)
@@ -14,10 +17,15 @@ find_path(LOOPGRAD_ISL_INCLUDE isl/cpp.h REQUIRED)
 find_library(LOOPGRAD_ISL_LIBRARY isl REQUIRED)
 find_library(LOOPGRAD_GMP_LIBRARY gmp REQUIRED)
 
-# loopgrad_library(NAME SOURCES ... [DEPENDS ...]): a static library whose private headers are included from the root.
+# loopgrad_library(NAME [STATIC] SOURCES ... [DEPENDS ...]): a library whose private headers are included from the root.
+# Archives, or with BUILD_SHARED_LIBS shared libraries, but for those that say STATIC.
 function(loopgrad_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
+  cmake_parse_arguments(ARG "STATIC" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  set(kind "")
+  if(ARG_STATIC)
+    set(kind STATIC)
+  endif()
+  add_library(${name} ${kind} ${ARG_SOURCES} ${ARG_ALONE})
   loopgrad_alone(${ARG_ALONE})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include> PRIVATE ${PROJECT_SOURCE_DIR})

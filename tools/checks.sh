@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Other builds of the same: a few unit tests with sanitizers, and the libraries with clang, whose warnings are errors.
+# Other builds of the same: a few unit tests with sanitizers, the libraries with clang, whose warnings are errors, and shared
+# libraries, which are installed and used.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,3 +16,7 @@ done
 
 cmake --preset clang
 cmake --build --preset clang --parallel "$(nproc)"
+
+cmake --preset shared
+cmake --build --preset shared --parallel "$(nproc)"
+ctest --preset shared

@@ -23,7 +23,7 @@ inline int64_t end_of_part(const T* to, int64_t begin, int64_t end) {
   return end - begin <= stream_part - over ? end : begin + stream_part - over;
 }
 typedef float stream_line __attribute__((vector_size(64), may_alias));
-inline void stream(stream_line* to, stream_line line) {
+inline void stream(stream_line* to, const stream_line& line) {
 #if defined(__clang__)
   __builtin_nontemporal_store(line, to);
 #elif defined(__AVX512F__)

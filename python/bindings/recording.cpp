@@ -1,9 +1,8 @@
 // The builder of programs.
-#include "values.h"
+#include "recording.h"
 
 #include <loopgrad/error.h>
 
-#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -14,84 +13,6 @@
 
 namespace loopgrad::python {
 namespace {
-
-/// What arrays, loops and branches of one builder share.
-struct Recording {
-  Recording(const std::string& name, const SourceLocation& where) : builder(name, where), scopes(1) {}
-
-  std::shared_ptr<ElementSlot> keep(Element element) {
-    auto slot = std::make_shared<ElementSlot>();
-    slot->element.emplace(std::move(element));
-    scopes.back().push_back(slot);
-    return slot;
-  }
-  void open() {
-    scopes.emplace_back();
-    last_branch.reset();
-  }
-  /// Elements that were formed in the scope cannot be used any more, also where a variable of Python's holds them.
-  void close() {
-    for (const std::weak_ptr<ElementSlot>& one : scopes.back())
-      if (const auto slot = one.lock()) slot->element.reset();
-    scopes.pop_back();
-    last_branch.reset();
-  }
-
-  ProgramBuilder builder;
-  std::vector<std::vector<std::weak_ptr<ElementSlot>>> scopes;
-  std::optional<Branch> last_branch;  // of the innermost scope, which `otherwise` belongs to
-};
-using SharedRecording = std::shared_ptr<Recording>;
-
-struct PyArray {
-  ArrayHandle handle;
-  SharedRecording recording;
-  std::string name;
-  std::size_t rank;
-};
-
-std::vector<Value> values_of(nb::handle object, const SourceLocation& where, const char* what) {
-  std::vector<Value> values;
-  if (object.is_none()) return values;
-  if (nb::isinstance<nb::tuple>(object) || nb::isinstance<nb::list>(object)) {
-    for (nb::handle one : object) values.push_back(value_of(one, where, what));
-  } else {
-    values.push_back(value_of(object, where, what));
-  }
-  return values;
-}
-
-Element element_of(const PyArray& array, nb::handle key, const SourceLocation& where) {
-  std::vector<Operand> indices;
-  if (nb::isinstance<nb::tuple>(key)) {
-    for (nb::handle one : key) indices.push_back(operand_of(one, where, "an index"));
-  } else if (key.ptr() != Py_Ellipsis) {
-    if (PySlice_Check(key.ptr()))
-      fail_usage("an index is a slice", "write the loop: elements are read and written one by one", where);
-    indices.push_back(operand_of(key, where, "an index"));
-  }
-  return array.handle.at(indices, where);
-}
-
-PyElement get_item(nb::handle self, nb::object key) {
-  const PyArray& array = nb::cast<const PyArray&>(self);
-  const SourceLocation where = caller();
-  return {array.recording->keep(element_of(array, key, where)), nb::borrow(self), std::move(key)};
-}
-
-void set_item(nb::handle self, nb::handle key, nb::handle value) {
-  const PyArray& array = nb::cast<const PyArray&>(self);
-  if (nb::isinstance<PyElement>(value)) {  // the last step of x[i] += v, which has been recorded
-    PyElement& element = nb::cast<PyElement&>(value);
-    if (element.updated && element.array.is(self) && element.key.is(key)) {
-      element.updated = false;
-      return;
-    }
-  }
-  const SourceLocation where = caller();
-  const Operand operand = operand_of(value, where, "what is stored");
-  element_of(array, key, where) = operand;
-}
 
 /// A loop as an iterator of Python that gives the iterator of the loop once.
 class PyLoop {
@@ -193,7 +114,17 @@ template <Declare declare>
 PyArray array(const SharedRecording& r, const std::string& name, nb::handle shape, nb::handle dtype) {
   const SourceLocation where = caller();
   const std::vector<Value> extents = values_of(shape, where, "an extent");
-  return {(r->builder.*declare)(type_of(dtype, where), name, extents, where), r, name, extents.size()};
+  const ArrayHandle handle = (r->builder.*declare)(type_of(dtype, where), name, extents, where);
+  return {handle, r, name, extents, handle};
+}
+
+PyArray ring(const SharedRecording& r, const std::string& name, std::int64_t count, nb::handle shape,
+             nb::handle dtype) {
+  const SourceLocation where = caller();
+  std::vector<Value> extents = values_of(shape, where, "an extent");
+  const ArrayView view = r->builder.ring(type_of(dtype, where), name, count, extents, where);
+  extents.insert(extents.begin(), Value(count));
+  return {view, r, name, extents, {}};
 }
 
 PyElement scalar(const SharedRecording& r, const std::string& name, nb::handle dtype, nb::handle init) {
@@ -215,24 +146,25 @@ void bind_facts(nb::class_<Recording>& c) {
       "in_range",
       [](SharedRecording r, A a, nb::handle lower, nb::handle upper) {
         const SourceLocation where = caller();
-        r->builder.in_range(a.handle, value_of(lower, where), value_of(upper, where), where);
+        r->builder.in_range(declared(a, where), value_of(lower, where), value_of(upper, where), where);
       },
       nb::arg("array"), nb::arg("lower"), nb::arg("upper"), "Fact: every element is in [lower, upper).");
   c.def(
-      "sorted", [](SharedRecording r, A a) { r->builder.sorted(a.handle, caller()); }, nb::arg("array"),
+      "sorted", [](SharedRecording r, A a) { r->builder.sorted(declared(a, caller()), caller()); }, nb::arg("array"),
       "Fact: never decreasing.");
   c.def(
-      "injective", [](SharedRecording r, A a) { r->builder.injective(a.handle, caller()); }, nb::arg("array"),
-      "Fact: no value occurs twice.");
+      "injective", [](SharedRecording r, A a) { r->builder.injective(declared(a, caller()), caller()); },
+      nb::arg("array"), "Fact: no value occurs twice.");
   c.def(
       "csr",
       [](SharedRecording r, A a, nb::handle total) {
         const SourceLocation where = caller();
-        r->builder.csr(a.handle, value_of(total, where), where);
+        r->builder.csr(declared(a, where), value_of(total, where), where);
       },
       nb::arg("ptr"), nb::arg("total"), "Fact: row starts of `total` entries.");
   c.def(
-      "may_alias", [](SharedRecording r, A a, A b) { r->builder.may_alias(a.handle, b.handle, caller()); },
+      "may_alias",
+      [](SharedRecording r, A a, A b) { r->builder.may_alias(declared(a, caller()), declared(b, caller()), caller()); },
       nb::arg("a"), nb::arg("b"), "The caller may pass the same memory for both.");
 }
 
@@ -252,6 +184,9 @@ void bind_builder(nb::module_& m) {
   declare("output", &array<&ProgramBuilder::output>, "An array that is written before it is read.");
   declare("inout", &array<&ProgramBuilder::inout>, "An array that is updated in place.");
   declare("local", &array<&ProgramBuilder::local>, "An array that lives until the end of the enclosing body.");
+  c.def("ring", &ring, nb::arg("name"), nb::arg("count"), nb::arg("shape") = nb::tuple(),
+        nb::arg("dtype") = ScalarType::F32,
+        "So many local arrays that take turns: `u[t, i]` is element i of array t modulo `count`.");
   c.def("scalar", &scalar, nb::arg("name"), nb::arg("dtype") = nb::none(), nb::arg("init") = nb::none(),
         "A local of rank 0: `s[...] = v` or `s.set(v)` assigns, `s += v` adds. Of the type of `init`, else f32.");
   c.def(
@@ -271,47 +206,13 @@ void bind_builder(nb::module_& m) {
   c.def(
       "build", [](SharedRecording r) { return r->builder.build(caller()); }, "Ends recording; checks the program.");
   bind_facts(c);
-}
-
-/// An array in an expression, where an element is meant.
-nb::object array_as_value(const PyArray& array, nb::args) {
-  const std::string& name = array.name;
-  fail_usage(fmt::format("the array '{}' is used as a value", name),
-             array.rank == 0 ? fmt::format("write {}[...] for its only element", name)
-                             : fmt::format("write an element of it, {}[{}]", name, array.rank == 1 ? "i" : "i, .."),
-             caller());
-}
-
-/// Type checkers refuse them, too.
-void bind_refusals(nb::class_<PyArray>& c) {
-  for (const std::string name :
-       {"add",       "sub",  "mul",  "truediv", "floordiv", "mod", "pow", "radd", "rsub", "rmul", "rtruediv",
-        "rfloordiv", "rmod", "rpow", "lt",      "le",       "gt",  "ge",  "iadd", "isub", "imul", "itruediv"}) {
-    const std::string signature = "def __" + name + "__(self, other: typing.NoReturn) -> typing.NoReturn";
-    c.def(("__" + name + "__").c_str(), &array_as_value, nb::sig(signature.c_str()));
-  }
+  bind_custom_gradient(m, c);
 }
 
 }  // namespace
 
 void bind_recording(nb::module_& m) {
-  nb::class_<PyArray> array(m, "Array", "A declared array; x[i, j] is an element, x[...] that of rank 0.");
-  bind_refusals(array);
-  array.def("__getitem__", &get_item)
-      .def("__setitem__", &set_item)
-      .def(
-          "extent", [](const PyArray& a, int d) { return a.handle.extent(d, caller()); }, nb::arg("dimension"))
-      .def_prop_ro("shape",
-                   [](const PyArray& a) {
-                     nb::list shape;
-                     for (std::size_t d = 0; d < a.rank; ++d)
-                       shape.append(a.handle.extent(static_cast<int>(d), caller()));
-                     return nb::tuple(shape);
-                   })
-      .def("__iter__", [](const PyArray&) -> nb::object {
-        fail_usage("an array of a program has no elements while it is recorded", "use a loop: p.loop(\"i\", n)",
-                   caller());
-      });
+  bind_arrays(m);
   nb::class_<PyLoop>(m, "Loop")
       .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__next__", &PyLoop::next);

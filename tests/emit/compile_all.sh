@@ -25,6 +25,12 @@ export -f one
 grep -o '"name": "[^"]*"' "$folder/list.json" | cut -d'"' -f4 \
   | xargs -P 2 -I{} bash -c 'one "$@"' one "$loopgrad" "$folder" {} "${compilers[@]}"
 
+# How vectors are passed is warned of, or noted, only where code is made, and only for machines without wide ones.
+for compiler in "${compilers[@]}"; do
+  text=$($compiler -std=c++20 -fopenmp -O1 -Wall -Wextra -c "$folder/heat2d.cpp" -o "$folder/heat2d.o" 2>&1) || true
+  [ -z "$text" ] || { printf '%s\n%s\n' "$compiler" "$text" >&2; exit 1; }
+done
+
 # The CMake function has the flags that `emit` prints.
 printed=$("$loopgrad" emit conv1d --out "$folder" | sed -n 's/^Build with: g++ -std=c++20 -fopenmp //p')
 written=$(sed -n '/^set(LOOPGRAD_EMITTED_FLAGS /,/)/p' "$cmake_function" | tr -d '\n)' | sed 's/set(LOOPGRAD_EMITTED_FLAGS //; s/  */ /g')

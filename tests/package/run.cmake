@@ -1,5 +1,5 @@
 # Installs BUILD into a fresh folder under WORK, then configures, builds and runs the project beside this file with it, by
-# the build tool of BUILD: another one may not be installed.
+# the build tool of BUILD: another one may not be installed. Executables need no libraries but the system's when STATIC.
 file(REMOVE_RECURSE ${WORK})
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
@@ -11,3 +11,11 @@ run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/quickstart)
 run(${WORK}/build/own_program check damped)
 run(${WORK}/build/fit)
+if(STATIC)
+  foreach(executable quickstart own_program)
+    execute_process(COMMAND ldd ${WORK}/build/${executable} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
+    if(needed MATCHES "lib(stdc|gcc|gomp|isl|gmp|fmt|xxhash)[^\n]*")
+      message(FATAL_ERROR "${executable} needs ${CMAKE_MATCH_0}")
+    endif()
+  endforeach()
+endif()

@@ -199,3 +199,66 @@ def test_unknown_programs():
 def test_the_family():
     assert issubclass(lg.RuntimeError, RuntimeError) and issubclass(lg.RuntimeError, lg.Error)
     assert not issubclass(lg.InternalError, lg.Error)
+
+
+def test_mistakes_with_views():
+    def fact(p):
+        p.in_range(p.input("x", (3, 3), "i32").row(0), 0, 3)  # fact about a view
+
+    def too_many(p):
+        p.input("x", 3).row(0, 1)
+
+    def extent(p):
+        p.input("x", (3, 3)).row(0).extent(1)
+
+    def value(p):
+        p.output("y")[...] = 2 * p.input("x", (3, 3)).row(0)
+
+    def product(p):
+        n = p.size("n")
+        p.input("x", n).reshaped((n, 2))
+
+    fails(fact, "'x.row(..)' is a view", at="# fact about a view")
+    fails(too_many, "2 indices for the 1 dimensions of 'x'")
+    fails(extent, "dimension 1 of 'x.row(..)', which has rank 1")
+    fails(value, "write an element of it, x.row(..)[i]")
+    fails(product, "'x'", "the product of the new extents")
+
+
+def test_mistakes_with_gradients_of_ones_own():
+    def nothing(*_):
+        pass
+
+    def unknown(p):
+        n = p.size("n")
+        x, z, y = p.input("x", n), p.input("z", n), p.output("y", n)
+
+        def forward():
+            for i in p.loop("i", n):
+                y[i] = x[i]
+
+        def adjoint(d):
+            d(z)  # no input
+
+        p.custom_gradient(y, x, forward, adjoint)
+
+    def too_late(p):
+        x, y = p.input("x"), p.output("y")
+        kept = []
+
+        def forward():
+            y[...] = x[...]
+
+        p.custom_gradient(y, x, forward, kept.append)
+        kept[0](x)  # after its rule
+
+    def no_array(p):
+        p.custom_gradient(p.scalar("s"), p.input("x"), nothing, nothing)
+
+    def raises(p):
+        p.custom_gradient(p.output("y"), p.input("x"), lambda: 1 / 0, nothing)
+
+    fails(unknown, "'z'", at="# no input")
+    fails(too_late, "a derivative is named after its rule", at="# after its rule")
+    fails(no_array, "is no array")
+    fails(raises, kind=ZeroDivisionError)

@@ -43,7 +43,7 @@ inline View versioned(View view, std::uint64_t version) {
 /// A contiguous view of host memory, whose type is that of the pointer. What is const is for inputs only.
 /// **Example:** `view(x.data(), {n})`.
 template <class T>
-View view(T* data, std::vector<std::int64_t> shape) {
+requires ElementType<std::remove_const_t<T>> View view(T* data, std::vector<std::int64_t> shape) {
   return {const_cast<std::remove_const_t<T>*>(data),
           scalar_type<std::remove_const_t<T>>(),
           std::move(shape),
@@ -54,7 +54,7 @@ View view(T* data, std::vector<std::int64_t> shape) {
 
 /// The same for memory of the GPU, such as cudaMalloc gives.
 template <class T>
-View device_view(T* data, std::vector<std::int64_t> shape) {
+requires ElementType<std::remove_const_t<T>> View device_view(T* data, std::vector<std::int64_t> shape) {
   View result = view(data, std::move(shape));
   result.device = Device::Cuda;
   return result;

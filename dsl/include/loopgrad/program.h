@@ -308,37 +308,37 @@ class ProgramBuilder {
   Value size(const std::string& name, SourceLocation where = std::source_location::current());
 
   /// A read-only array. `shape` holds expressions in sizes.
-  template <class T>
+  template <ElementType T>
   ArrayHandle input(const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current()) {
     return input(scalar_type<T>(), name, std::move(shape), where);
   }
   /// A write-first array: reading an element that the program has not written is an error in checked execution.
-  template <class T>
+  template <ElementType T>
   ArrayHandle output(const std::string& name, std::vector<Value> shape,
                      SourceLocation where = std::source_location::current()) {
     return output(scalar_type<T>(), name, std::move(shape), where);
   }
   /// An array updated in place.
-  template <class T>
+  template <ElementType T>
   ArrayHandle inout(const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current()) {
     return inout(scalar_type<T>(), name, std::move(shape), where);
   }
   /// An array that lives until the end of the enclosing loop body (or branch); starts uninitialised each time. Its
   /// shape may use sizes and the iterators of enclosing loops.
-  template <class T>
+  template <ElementType T>
   ArrayHandle local(const std::string& name, std::vector<Value> shape = {},
                     SourceLocation where = std::source_location::current()) {
     return local(scalar_type<T>(), name, std::move(shape), where);
   }
   /// A local of rank 0. **Example:** `auto s = p.scalar<float>("s"); s = 0; s += x(i);`
-  template <class T>
+  template <ElementType T>
   Element scalar(const std::string& name, SourceLocation where = std::source_location::current()) {
     return local(scalar_type<T>(), name, {}, where)();
   }
   /// The same with an initial value. **Example:** `auto s = p.scalar<float>("s", 0);`
-  template <class T>
+  template <ElementType T>
   Element scalar(const std::string& name, const Operand& initial) {
     Element s = local(scalar_type<T>(), name, {}, initial.location)();
     s = initial;
@@ -348,7 +348,7 @@ class ProgramBuilder {
   /// is written later. **Example:** `auto r2 = p.let("r2", dx*dx + dy*dy);`
   Value let(const std::string& name, const Operand& value);
   /// A local array that holds these numbers. **Example:** `auto w = p.table<float>("w", {0.25, 0.5, 0.25});`
-  template <class T>
+  template <ElementType T>
   ArrayHandle table(const std::string& name, const std::vector<T>& numbers,
                     SourceLocation where = std::source_location::current()) {
     ArrayHandle array = local(scalar_type<T>(), name, {static_cast<std::int64_t>(numbers.size())}, where);
@@ -358,11 +358,10 @@ class ProgramBuilder {
   }
   /// `count` buffers of that shape that take turns: `u(t, i)` is element i of the buffer of number t modulo `count`, so
   /// that a step of a time loop reads `u(t, i)` and writes `u(t + 1, i)`, and nothing is swapped or copied.
-  template <class T>
+  template <ElementType T>
   ArrayView ring(const std::string& name, std::int64_t count, std::vector<Value> shape,
                  SourceLocation where = std::source_location::current()) {
-    shape.insert(shape.begin(), count);
-    return in_turns(local(scalar_type<T>(), name, std::move(shape), where), count, where);
+    return ring(scalar_type<T>(), name, count, std::move(shape), where);
   }
   /// The same for a type that is known only when the program is recorded.
   /// @{
@@ -374,6 +373,11 @@ class ProgramBuilder {
                     SourceLocation where = std::source_location::current());
   ArrayHandle local(ScalarType type, const std::string& name, std::vector<Value> shape,
                     SourceLocation where = std::source_location::current());
+  ArrayView ring(ScalarType type, const std::string& name, std::int64_t count, std::vector<Value> shape,
+                 SourceLocation where = std::source_location::current()) {
+    shape.insert(shape.begin(), count);
+    return in_turns(local(type, name, std::move(shape), where), count, where);
+  }
   /// @}
 
   /// for i in [lower, upper). Bounds may use sizes, outer iterators and data. Loops state no parallelism: it is found.

@@ -2,6 +2,7 @@
 /// Scalar types and source locations: the vocabulary shared by every other public header.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -39,17 +40,21 @@ bool is_integer(ScalarType type);
 /// The type of a value loaded from an array of `storage`: f16 and bf16 become f32, the rest stay.
 ScalarType value_type(ScalarType storage);
 
-/// The ScalarType of a C++ type. **Example:** `scalar_type<float>() == ScalarType::F32`.
+/// The C++ types that elements may have: bool, signed integers of 32 and 64 bits, half, bfloat16, float and double. No
+/// unsigned ones: their large values would be read as negative ones.
 template <class T>
+concept ElementType = std::same_as<T, bool> || std::same_as<T, half> || std::same_as<T, bfloat16> ||
+    std::same_as<T, float> || std::same_as<T, double> ||(std::signed_integral<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+
+/// The ScalarType of a C++ type. **Example:** `scalar_type<float>() == ScalarType::F32`.
+template <ElementType T>
 constexpr ScalarType scalar_type() {
   if constexpr (std::is_same_v<T, bool>) return ScalarType::Bool;
   else if constexpr (std::is_same_v<T, half>) return ScalarType::F16;
   else if constexpr (std::is_same_v<T, bfloat16>) return ScalarType::BF16;
   else if constexpr (std::is_same_v<T, float>) return ScalarType::F32;
   else if constexpr (std::is_same_v<T, double>) return ScalarType::F64;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return ScalarType::I32;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return ScalarType::I64;
-  else static_assert(!sizeof(T), "loopgrad has bool, i32, i64, half, bfloat16, float and double");
+  else return sizeof(T) == 4 ? ScalarType::I32 : ScalarType::I64;
 }
 
 /// The line of the user's source that made a node: where a function that takes one as its last argument was called,

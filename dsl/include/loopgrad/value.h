@@ -207,7 +207,7 @@ Value select(const Operand& condition, const Operand& a, const Operand& b);
 /// f32.
 /// @{
 Value cast(ScalarType type, const Operand& a);
-template <class T>
+template <ElementType T>
 Value cast(const Operand& a) {
   return cast(scalar_type<T>(), a);
 }
