@@ -1,6 +1,7 @@
 #include "transforms/sums/gather_sums.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/schedule.h"
@@ -203,7 +204,10 @@ Stmt gather_sums(const poly::Model& model, const Stmt& nest, const std::vector<S
   if (sums.size() == 1) return simplify_indices(gather_one(model, nest, sums[0], separators));
   if (auto together = gather_in_one_sweep(model, nest, sums, separators)) return simplify_indices(*together);
   std::vector<Stmt> parts;
-  for (const Stmt& sum : sums) parts.push_back(gather_one(model, nest, sum, separators));
+  for (const Stmt& sum : sums) {
+    const Stmt one = gather_one(model, nest, sum, separators);
+    parts.push_back(parts.empty() ? one : ir::with_fresh_names(one));  // slices of one nest have its iterators
+  }
   return simplify_indices(ir::block(std::move(parts)));
 }
 

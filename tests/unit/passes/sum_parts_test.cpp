@@ -213,5 +213,22 @@ TEST(GatherSums, AHashedElementIsNotFoundByItsIndex) {
     EXPECT_DOUBLE_EQ(actual.at("y").get(k), expected.at("y").get(k)) << k;
 }
 
+TEST(GatherSums, SeveralSlicesOfOneNestHaveIteratorsOfTheirOwn) {
+  const PassResult result = run_passes("restructure_sums", R"(
+    program p(n, p)
+      output f32 y[p]
+    )",
+                                       R"(
+    for i in 0..p:
+      for j in 0..p:
+        for k in 0..n:
+          y[0] += 0.5
+        y[0] += 0.5
+        y[j] += 0.5
+      y[0] = 0.5
+    )");
+  EXPECT_NO_THROW(ir::verify(result.after, "restructure_sums"));
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
