@@ -229,8 +229,10 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
     keep_band(*dimension, loops, depth);
-    keep_trips(*dimension, loops, depth);
-    if (const auto* loop = row ? nullptr : loops[depth].as<ir::For>()) keep_row(program, *dimension, *loop);
+    if (!row) {  // else entries stand for their rows, too, so that they are counted through
+      keep_trips(*dimension, loops, depth);
+      if (const auto* loop = loops[depth].as<ir::For>()) keep_row(program, *dimension, *loop);
+    }
     dimensions.push_back(*dimension);
   }
   std::vector<Expr> shape;

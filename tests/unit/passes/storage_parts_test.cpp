@@ -162,6 +162,28 @@ TEST(ExpandLocals, RoomForALoopThatBeginsAnywhereIsForTheTripsThatItPromises) {
   EXPECT_EQ(moving.find("j - begin_all[i]] = x[j]"), std::string::npos) << moving;
 }
 
+/// An entry belongs to one row, which is no dimension: entries of all rows have elements of their own.
+TEST(ExpandLocals, RoomForEntriesOfAllRowsIsForAllOfThemWhateverTheRowsPromise) {
+  const Program program = program_of(R"(
+    program p(n, nnz, most)
+      input  i32 ptr[n + 1]
+      input  f32 w[nnz]
+      inout  f32 y[n]
+      fact   ptr csr pointer of nnz
+  )",
+                                     R"(
+    for i in 0..n:
+      for e in ptr[i]..ptr[i + 1] (at most most):
+        local f32 v
+        v = w[e]
+        y[i] += v*v
+  )");
+  const ir::Array v = first<ir::Allocate>(program.body).as<ir::Allocate>()->array;
+  const auto expansion = expand_locals(program, model_of(program), program.body, {v});
+  ASSERT_TRUE(expansion);
+  EXPECT_NE(ir::print(expansion->nest).find("v_all[e] = w[e]"), std::string::npos) << ir::print(expansion->nest);
+}
+
 TEST(ExpandLocals, RoomForABandIsItsWidth) {
   const Program program = program_of(R"(
     program p(n, r)
