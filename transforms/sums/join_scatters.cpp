@@ -168,10 +168,7 @@ class Parts {
 
   /// One sort serves both as they are.
   bool are_at_a_distance(std::size_t a, std::size_t b) const {
-    ir::Substitution names;
-    for (std::size_t k = 0; k < parts_[0].loops.size(); ++k)
-      names[parts_[b].loops[k]->iterator] = ir::var(parts_[a].loops[k]->iterator);
-    return key_distance(parts_[a].scatter, parts_[b].scatter, names).has_value();
+    return key_distance(parts_[a].scatter, parts_[b].scatter, *same_loops(parts_[a], parts_[b])).has_value();
   }
 
   std::vector<Group> groups() const {

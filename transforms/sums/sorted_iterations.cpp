@@ -39,9 +39,10 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
   key = local("key", {count}, ScalarType::I32);
   begin = local("begin", {targets}, ScalarType::I32);
   end = local("end", {targets}, ScalarType::I32);
-  some_miss_ = !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
-                                             [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
-  if (some_miss_ && !is_in_order_) {
+  const bool some_miss =
+      !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
+                                    [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
+  if (some_miss && !is_in_order_) {
     left_ = local("left", {number(2)}, ScalarType::I32);
     positions_ = local("positions", {number(1)}, ScalarType::I32);
   }
@@ -66,7 +67,7 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
 Stmt SortedIterations::code() const {
   if (is_in_order_) return ir::block({words(), in_order(number(0))});
   // What does not exist gets a key behind all targets.
-  const Expr key_end = some_miss_ ? targets + number(1) : targets;
+  const Expr key_end = left_ ? targets + number(1) : targets;
   return ir::block({words(), counting_sort(words_, count, key_end, left_, shares_, where_,
                                            [&](const Expr& side) { return in_order(side); })});
 }

@@ -71,7 +71,6 @@ class SortedIterations : OrderBuilder {
   bool is_numbered_ = false;
   ir::Array instance_;  // their numbers, sorted; in place of iterators where these follow from them
   ir::Array words_;     // of each instance, its target and its number
-  bool some_miss_ = false;
   ir::Array left_, positions_;  // where some do not exist: how many words are left on each side, and in the end
   std::vector<std::vector<ir::Array>> rows_;  // of each entry of a CSR structure, by factor and structure
 };
