@@ -69,8 +69,8 @@ class SortedIterations : OrderBuilder {
  private:
   const SortShares shares_;
   bool is_numbered_ = false;
-  ir::Array instance_;  // their numbers, sorted; in place of iterators where these follow from them
-  ir::Array words_;     // of each instance, its target and its number
+  ir::Array instance_;          // their numbers, sorted; in place of iterators where these follow from them
+  ir::Array words_;             // of each instance, its target and its number
   ir::Array left_, positions_;  // where some do not exist: how many words are left on each side, and in the end
   std::vector<std::vector<ir::Array>> rows_;  // of each entry of a CSR structure, by factor and structure
 };
