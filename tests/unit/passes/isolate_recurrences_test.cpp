@@ -90,20 +90,6 @@ TEST(IsolateRecurrences, ABranchThatChangesItsOwnConditionStays) {
                       "what it depends on changes within an iteration");
 }
 
-TEST(IsolateRecurrences, WhatDependsOnALocalOfABranchStays) {
-  expect_not_isolated(recurrence_arrays, R"(
-    local f32 s
-    s = 0
-    for i in 0..n:
-      if a[i] > 0:
-        local bf16 half
-        half = bf16(x[i])
-        s = 0.5*s + f32(half)
-      y[i] = s
-  )",
-                      "what it depends on changes within an iteration");
-}
-
 TEST(IsolateRecurrences, RowsAreSplitAsWell) {
   expect_isolated(recurrence_arrays, R"(
     for r in 0..m:

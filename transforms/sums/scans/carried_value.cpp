@@ -112,9 +112,7 @@ class Iteration {
     }
     if (const auto* n = s.as<ir::Allocate>()) {
       own_.push_back(n->array);
-      const Stmt body = visit(n->body);
-      forget(n->array, {});  // the update stands outside of its scope
-      return ir::allocate(n->array, body, n->location);
+      return ir::allocate(n->array, visit(n->body), n->location);
     }
     if (const auto* n = s.as<ir::If>()) return branches(*n);
     if (s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce) return leaf(s);
