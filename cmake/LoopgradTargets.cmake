@@ -31,6 +31,12 @@ function(loopgrad_library name)
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include> PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${LOOPGRAD_FMT})
   loopgrad_warnings(${name})
+  # What most files of a library include takes two fifths of their time: it is compiled once for each larger one.
+  list(LENGTH ARG_SOURCES files)
+  if(files GREATER 8)
+    target_precompile_headers(${name} PRIVATE <algorithm> <functional> <map> <memory> <optional> <set> <string> <vector>
+      <fmt/format.h> "${PROJECT_SOURCE_DIR}/dsl/ir/rewriter.h" "${PROJECT_SOURCE_DIR}/dsl/ir/queries.h")
+  endif()
 endfunction()
 
 # Sources whose own names other files of the same target have as well, in a unity build, where several are compiled as

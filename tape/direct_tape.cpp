@@ -39,10 +39,8 @@ bool touches(const Expr& e, const Array& array) {
 bool touches(const Stmt& s, const Array& array) {
   const Array* stored = stored_array(s);
   bool found = stored && *stored == array;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { found = found || touches(e, array); },
-                                            [&](const Stmt& child) { found = found || touches(child, array); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[&](const Expr& e) { found = found || touches(e, array); },
+                                       [&](const Stmt& child) { found = found || touches(child, array); }});
   return found;
 }
 

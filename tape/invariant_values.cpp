@@ -130,7 +130,7 @@ class Invariants final : public ir::Rewriter {
       part.reads_active |= own.reads_active;
       part.chooses |= own.chooses;
     };
-    ir::visit(e, [&](const auto& node) { ir::for_each_child(node, add); });
+    ir::for_each_child(e, add);
     if (const auto* v = e.as<ir::Var>()) part.stays = !changes.iterators.count(v->symbol);
     if (const auto* load = e.as<ir::Load>()) {
       part.stays = part.stays && !changes.arrays.count(load->array) && plainly_stays_within(*load);

@@ -84,9 +84,7 @@ void LoopExtents::visit(const Stmt& s, std::vector<Stmt>& around) {
     }
   }
   around.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit(child, around); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit(child, around); }});
   around.pop_back();
 }
 

@@ -132,7 +132,7 @@ bool is_kept_whole(const Stmt& store, const Expr& value, const Expr& e) {
 template <class F>
 void for_each_operand(const Expr& e, const F& f) {
   if (e.kind() == ir::Kind::Load) return;
-  ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& operand) { f(operand); }); });
+  ir::for_each_child(e, [&](const Expr& operand) { f(operand); });
 }
 
 /// The nodes of a body's straight line that are to get names.

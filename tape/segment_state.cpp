@@ -79,9 +79,7 @@ std::set<Array> needed_arrays(const Stmt& forward, const Stmt& backward, const s
     ir::walk_stmts(forward, [&](const Stmt& s) {
       const Array* to = stored_array(s);
       if (to && is_left_out(*to)) return;
-      ir::visit(s, [&](const auto& node) {
-        ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { add_reads(e, needed); }, [](const Stmt&) {}});
-      });
+      ir::for_each_child(s, ir::overloaded{[&](const Expr& e) { add_reads(e, needed); }, [](const Stmt&) {}});
     });
   }
   std::set<Array> result;
@@ -156,11 +154,9 @@ Array inexact_control(const Stmt& s) {
     const auto* reduce = child.as<ir::Reduce>();
     const bool extremum = reduce && (reduce->op == ir::ReduceOp::Min || reduce->op == ir::ReduceOp::Max);
     const bool stores = stored_array(child) != nullptr;
-    ir::visit(child, [&](const auto& node) {
-      ir::for_each_child(node,
-                         ir::overloaded{[&](const Expr& e) { look(e, !stores || extremum || !is_float(e.type())); },
-                                        [](const Stmt&) {}});
-    });
+    ir::for_each_child(child,
+                       ir::overloaded{[&](const Expr& e) { look(e, !stores || extremum || !is_float(e.type())); },
+                                      [](const Stmt&) {}});
   });
   return found;
 }

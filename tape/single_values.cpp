@@ -97,16 +97,13 @@ class Splitter {
         ir::walk(extent, [&](const Expr& e) {
           if (const auto* load = e.as<ir::Load>()) pinned_.insert(load->array);
         });
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                                ir::walk(e, [&](const Expr& inner) {
-                                                  const auto* load = inner.as<ir::Load>();
-                                                  if (load && load->indices.empty())
-                                                    uses_[load->array].last_read = here;
-                                                });
-                                              },
-                                              [&](const Stmt& child) { count(child); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                           ir::walk(e, [&](const Expr& inner) {
+                                             const auto* load = inner.as<ir::Load>();
+                                             if (load && load->indices.empty()) uses_[load->array].last_read = here;
+                                           });
+                                         },
+                                         [&](const Stmt& child) { count(child); }});
     last_position_[s.get()] = position_;
   }
 

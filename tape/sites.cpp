@@ -49,15 +49,13 @@ void Sites::collect(const Stmt& s, std::vector<Stmt>& scopes) {
     for (const auto* list : {&region->seeds, &region->gradients}) of_rules_.insert(list->begin(), list->end());
   }
   scopes.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                              ir::walk(e, [&](const Expr& inner) {
-                                                if (const auto* l = inner.as<ir::Load>()) ++read_count_[l->array];
-                                              });
-                                              collect(e, s);
-                                            },
-                                            [&](const Stmt& child) { collect(child, scopes); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                         ir::walk(e, [&](const Expr& inner) {
+                                           if (const auto* l = inner.as<ir::Load>()) ++read_count_[l->array];
+                                         });
+                                         collect(e, s);
+                                       },
+                                       [&](const Stmt& child) { collect(child, scopes); }});
   scopes.pop_back();
   in_rule_ = outside;
   last_position_[s.get()] = static_cast<int>(sites_.size());
@@ -69,7 +67,7 @@ void Sites::collect(const Expr& e, const Stmt& site) {
   if (n && (n->op == ir::BinaryOp::And || n->op == ir::BinaryOp::Or)) return collect(n->a, site);
   // What a rule reads is read again by the backward sweep only.
   if (const auto* load = e.as<ir::Load>(); load && !in_rule_) plain_reads_[load->array].push_back({site, e});
-  ir::visit(e, [&](const auto& node) { ir::for_each_child(node, [&](const Expr& child) { collect(child, site); }); });
+  ir::for_each_child(e, [&](const Expr& child) { collect(child, site); });
 }
 
 Site* Sites::find(const Stmt& s) {

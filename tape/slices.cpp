@@ -34,9 +34,7 @@ class Reads {
   void look(const Expr& e, bool decides) {
     if (!seen_[decides ? 1 : 0].insert(e.get()).second) return;
     if (e.kind() == ir::Kind::Load && !f_(e, decides)) return;
-    ir::visit(e, [&](const auto& node) {
-      ir::for_each_child(node, [&](const Expr& child) { look(child, decides || decides_by(e, child)); });
-    });
+    ir::for_each_child(e, [&](const Expr& child) { look(child, decides || decides_by(e, child)); });
   }
 
  private:
@@ -158,10 +156,8 @@ void for_each_read(const Stmt& s, const OnRead& f) {
     const Expr& value = assign ? assign->value : sum->value;
     return for_each_read(value, !is_float(value.type()), f);
   }
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { for_each_read(e, true, f); },
-                                            [&](const Stmt& child) { for_each_read(child, f); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[&](const Expr& e) { for_each_read(e, true, f); },
+                                       [&](const Stmt& child) { for_each_read(child, f); }});
 }
 
 std::optional<Slice> slice_of(const Array& local, const Sites& sites, const Trips& trips) {

@@ -88,10 +88,7 @@ class Deciding {
       return;
     }
     scopes.push_back(s);
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node,
-                         ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { need_stores(child, scopes); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { need_stores(child, scopes); }});
     scopes.pop_back();
   }
 

@@ -13,9 +13,7 @@ Parts::Parts(const ir::Program& emitted) {
   });
   const auto look = [&](const auto& self, const Stmt& s) -> bool {
     bool found = is_shared(s) || s.as<ir::Contraction>();
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= self(self, c); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= self(self, c); }});
     return has_shared_[s.get()] = found;
   };
   if (!emitted.body) return;
@@ -44,10 +42,7 @@ bool Parts::has_own_statements(const Stmt& s) const {
   if (s.as<ir::Assign>() || s.as<ir::Reduce>()) return true;
   if (is_part(s)) return false;
   bool found = false;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node,
-                       ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= has_own_statements(c); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= has_own_statements(c); }});
   return found;
 }
 

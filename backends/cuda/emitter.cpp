@@ -21,9 +21,7 @@ using namespace ir;
 void collect_kernels(const Stmt& s, std::vector<Stmt>& out) {
   if (!s) return;
   if (const auto* loop = s.as<For>(); loop && loop->mode == LoopMode::Grid) return out.push_back(s);
-  visit(s, [&](const auto& node) {
-    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_kernels(child, out); }});
-  });
+  for_each_child(s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_kernels(child, out); }});
 }
 
 std::vector<std::size_t> written_arrays(const Stmt& root, const std::vector<Array>& arrays) {

@@ -45,10 +45,8 @@ class WidthCheck {
     if (const auto* a = s.as<Assign>(); a && in_kernel && !element_fits(a->array, a->indices)) return false;
     if (const auto* r = s.as<Reduce>(); r && in_kernel && !element_fits(r->array, r->indices)) return false;
     bool all = true;
-    ir::visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[&](const Expr& e) { all = all && (!in_kernel || expression_fits(e)); },
-                                      [&](const Stmt& child) { all = all && fits(child, in_kernel); }});
-    });
+    ir::for_each_child(s, overloaded{[&](const Expr& e) { all = all && (!in_kernel || expression_fits(e)); },
+                                     [&](const Stmt& child) { all = all && fits(child, in_kernel); }});
     return all;
   }
 

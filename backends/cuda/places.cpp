@@ -18,14 +18,12 @@ void for_each_access_outside_loops(const Stmt& s, F&& note) {
   if (!s || s.kind() == Kind::For || s.kind() == Kind::While) return;
   if (const auto* n = s.as<Assign>()) note(n->array, n->indices);
   if (const auto* n = s.as<Reduce>()) note(n->array, n->indices);
-  visit(s, [&](const auto& node) {
-    for_each_child(node, overloaded{[&](const Expr& e) {
-                                      walk(e, [&](const Expr& x) {
-                                        if (const auto* l = x.as<Load>()) note(l->array, l->indices);
-                                      });
-                                    },
-                                    [&](const Stmt& child) { for_each_access_outside_loops(child, note); }});
-  });
+  for_each_child(s, overloaded{[&](const Expr& e) {
+                                 walk(e, [&](const Expr& x) {
+                                   if (const auto* l = x.as<Load>()) note(l->array, l->indices);
+                                 });
+                               },
+                               [&](const Stmt& child) { for_each_access_outside_loops(child, note); }});
 }
 
 }  // namespace

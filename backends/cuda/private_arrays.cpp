@@ -17,9 +17,7 @@ void find_parts(const Stmt& s, std::map<Array, Array>& parts) {
     const std::vector<Expr> shape(n->array->shape.begin() + 1, n->array->shape.end());
     parts[n->array] = make_array(n->array->name, n->array->type, shape, n->array->role, n->array->location);
   }
-  visit(s, [&](const auto& node) {
-    for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { find_parts(child, parts); }});
-  });
+  for_each_child(s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { find_parts(child, parts); }});
 }
 
 class Dropper final : public Rewriter {

@@ -125,12 +125,10 @@ class WidthWriter {
       if (const auto* n = s.as<Assign>()) check_element(n->array, n->indices);
       if (const auto* n = s.as<Reduce>()) check_element(n->array, n->indices);
     }
-    ir::visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[&](const Expr& e) {
-                                        if (in_kernel) check_parts(e);
-                                      },
-                                      [&](const Stmt& child) { visit(child, in_kernel, blocks); }});
-    });
+    ir::for_each_child(s, overloaded{[&](const Expr& e) {
+                                       if (in_kernel) check_parts(e);
+                                     },
+                                     [&](const Stmt& child) { visit(child, in_kernel, blocks); }});
   }
 
   void visit_loop(const For& n, bool in_kernel, const std::string& blocks) {

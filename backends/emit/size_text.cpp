@@ -195,7 +195,9 @@ std::string location_words(const SourceLocation& where) {
   return where.known() ? fmt::format(" ({})", where.str()) : "";
 }
 
-std::string shortened(const std::string& text) { return text.size() > 60 ? text.substr(0, 60) + ".." : text; }
+std::string shortened(const std::string& text) {
+  return text.size() > 60 ? fmt::format("{}..", text.substr(0, 60)) : text;
+}
 
 /// Lines of look_at_sizes, each condition once.
 class SizeCheckWriter {

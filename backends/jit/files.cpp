@@ -125,7 +125,7 @@ WorkFolder::WorkFolder() {
   for (const fs::path& parent : {fs::temp_directory_path(none), fs::path("/tmp")}) {
     if (parent.empty() || !is_safe_parent(parent)) continue;
     remove_leftovers(parent);
-    std::string name = (fs::absolute(parent, none) / (std::string(work_prefix) + "XXXXXX")).string();
+    std::string name = (fs::absolute(parent, none) / work_prefix).string() + "XXXXXX";
     failure_ = ::mkdtemp(name.data()) ? 0 : errno;
     if (failure_ != 0) continue;
     path_ = name;

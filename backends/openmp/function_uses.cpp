@@ -21,9 +21,7 @@ class Collector {
     uses_.threads |= loop && loop->run.threads;
     const bool repeats = loop || s.kind() == Kind::While;
     if (repeats) loops_.push_back(s.get());
-    visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
-    });
+    for_each_child(s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
     if (repeats) loops_.pop_back();
   }
 

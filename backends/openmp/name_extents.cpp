@@ -55,12 +55,10 @@ class Counter {
     if (loop) loop_ends_.emplace(text(loop->upper), loop->iterator.name + "_end");
     if (const auto* a = s.as<Allocate>())
       for (const Expr& extent : a->array->shape) count(extent);
-    visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[&](const Expr& e) {
-                                        if (!loop || (!e.same_as(loop->work) && !e.same_as(loop->streams))) count(e);
-                                      },
-                                      [&](const Stmt& child) { count(child); }});
-    });
+    for_each_child(s, overloaded{[&](const Expr& e) {
+                                   if (!loop || (!e.same_as(loop->work) && !e.same_as(loop->streams))) count(e);
+                                 },
+                                 [&](const Stmt& child) { count(child); }});
   }
   void count(const Expr& root) {
     walk(root, [&](const Expr& e) { count_one(e); });

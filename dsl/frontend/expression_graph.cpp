@@ -12,9 +12,7 @@ constexpr std::size_t most_members = 32;  // of a region: finding out about more
 
 std::vector<Expr> operands_of(const Expr& e) {
   std::vector<Expr> result;
-  visit(e, [&](const auto& node) {
-    for_each_child(node, overloaded{[&](const Expr& child) { result.push_back(child); }, [](const Stmt&) {}});
-  });
+  for_each_child(e, overloaded{[&](const Expr& child) { result.push_back(child); }, [](const Stmt&) {}});
   return result;
 }
 

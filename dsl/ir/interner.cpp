@@ -22,9 +22,7 @@ std::size_t hash_of(const Expr& e) {
                [&](const Binary& n) { mix(static_cast<std::size_t>(n.op)); },
                [](const auto&) {},
            });
-  visit(e, [&](const auto& node) {
-    for_each_child(node, [&](const Expr& child) { mix(std::hash<const void*>()(child.get())); });
-  });
+  for_each_child(e, [&](const Expr& child) { mix(std::hash<const void*>()(child.get())); });
   return hash;
 }
 

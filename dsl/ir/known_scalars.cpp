@@ -36,9 +36,7 @@ class AssignedOnce {
     if (const auto* n = s.as<Assign>()) note(*n);
     const bool is_loop = s.kind() == Kind::For || s.kind() == Kind::While;
     loops_ += is_loop;
-    visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit_stmt(child); }});
-    });
+    for_each_child(s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { visit_stmt(child); }});
     loops_ -= is_loop;
   }
 

@@ -84,7 +84,7 @@ class Verifier {
                         [&](const Cast& c) {
                           if (!c.a) fail("a missing operand", print(e));
                         }});
-    visit(e, [&](const auto& node) { for_each_child(node, [&](const Expr& child) { check(child); }); });
+    for_each_child(e, [&](const Expr& child) { check(child); });
   }
 
   void check_unary(const Unary& u, const Expr& e) const {

@@ -55,32 +55,65 @@ void for_each_child(const Node& node, F&& f) {
   std::apply([&](auto... member) { (one(node.*member), ...); }, Node::fields());
 }
 
+/// A callable of the caller's, which outlives the walk. Walks are compiled once for all callables: as templates over
+/// them they were most of what compiling the passes took.
+template <class Result, class Node>
+class OnNode {
+ public:
+  OnNode() = default;  // never called: walks leave such nodes out
+  template <class F>
+  explicit OnNode(F& f) : object_(const_cast<void*>(static_cast<const void*>(&f))), call_(call<F>) {}
+  explicit operator bool() const { return call_ != nullptr; }
+  Result operator()(const Node& node) const { return call_(object_, node); }
+
+ private:
+  template <class F>
+  static Result call(void* object, const Node& node) {
+    F& f = *static_cast<F*>(object);
+    if constexpr (std::is_same_v<std::invoke_result_t<F&, const Node&>, Result>) {
+      return f(node);
+    } else {
+      f(node);
+      return Result(true);
+    }
+  }
+
+  void* object_ = nullptr;
+  Result (*call_)(void*, const Node&) = nullptr;
+};
+using OnExpr = OnNode<bool, Expr>;  // false skips the children
+using OnStmt = OnNode<void, Stmt>;
+void each_child(const Expr& parent, OnExpr on_expr);
+void each_child(const Stmt& parent, OnExpr on_expr, OnStmt on_stmt);
+void walk_nodes(const Expr& root, OnExpr on_expr);
+void walk_nodes(const Stmt& root, OnStmt on_stmt, OnExpr on_expr);
+
+/// The same for a node of any type.
+template <class F>
+void for_each_child(const Expr& parent, F&& f) {
+  each_child(parent, OnExpr(f));
+}
+template <class F>
+void for_each_child(const Stmt& parent, F&& f) {
+  each_child(parent, OnExpr(f), OnStmt(f));
+}
+
 /// Calls `f(const Expr&)` on `root` and everything below it, parents first. `f` may return bool: false skips the
 /// children.
 template <class F>
 void walk(const Expr& root, F&& f) {
-  if constexpr (std::is_same_v<std::invoke_result_t<F&, const Expr&>, bool>) {
-    if (!f(root)) return;
-  } else {
-    f(root);
-  }
-  visit(root, [&f](const auto& node) { for_each_child(node, [&f](const Expr& child) { walk(child, f); }); });
+  walk_nodes(root, OnExpr(f));
 }
 
 /// Calls `on_stmt` on every statement and `on_expr` on every expression at or below `root`, parents first, in textual
 /// order. Shapes of allocated arrays are not visited.
-template <class OnStmt, class OnExpr>
-void walk(const Stmt& root, OnStmt&& on_stmt, OnExpr&& on_expr) {
-  if (!root) return;
-  on_stmt(root);
-  visit(root, [&](const auto& node) {
-    for_each_child(
-        node, overloaded{[&](const Expr& e) { walk(e, on_expr); }, [&](const Stmt& s) { walk(s, on_stmt, on_expr); }});
-  });
+template <class ForStmt, class ForExpr>
+void walk(const Stmt& root, ForStmt&& on_stmt, ForExpr&& on_expr) {
+  walk_nodes(root, OnStmt(on_stmt), OnExpr(on_expr));
 }
-template <class OnStmt>
-void walk_stmts(const Stmt& root, OnStmt&& on_stmt) {
-  walk(root, on_stmt, [](const Expr&) {});
+template <class ForStmt>
+void walk_stmts(const Stmt& root, ForStmt&& on_stmt) {
+  walk_nodes(root, OnStmt(on_stmt), OnExpr());
 }
 
 }  // namespace loopgrad::ir

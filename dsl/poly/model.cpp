@@ -96,12 +96,10 @@ class Assumptions {
     if (at.get() == region.get()) return true;
     path.push_back(at);
     bool found = false;
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr&) {},
-                                              [&](const ir::Stmt& child) {
-                                                if (!found) found = find(child, region, path);
-                                              }});
-    });
+    ir::for_each_child(at, ir::overloaded{[&](const Expr&) {},
+                                          [&](const ir::Stmt& child) {
+                                            if (!found) found = find(child, region, path);
+                                          }});
     if (!found) path.pop_back();
     return found;
   }
@@ -308,10 +306,7 @@ class Builder {
 
   void leaf(const ir::Stmt& s) {
     std::vector<Expr> expressions;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node,
-                         ir::overloaded{[&](const Expr& e) { expressions.push_back(e); }, [](const ir::Stmt&) {}});
-    });
+    ir::for_each_child(s, ir::overloaded{[&](const Expr& e) { expressions.push_back(e); }, [](const ir::Stmt&) {}});
     add(s, expressions, [&](Statement& result) {
       auto write = [&](AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices, ir::ReduceOp op) {
         accesses_.add_write(kind, array, indices, op, result);

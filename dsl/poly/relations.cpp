@@ -79,9 +79,7 @@ void AccessBuilder::add_reads(const Expr& e, Statement& statement, const Expr& g
     add_reads(node->b, statement, both(guard, conjunction ? node->a : ir::unary(ir::UnaryOp::Not, node->a)));
     return;
   }
-  ir::visit(e, [&](const auto& node) {
-    ir::for_each_child(node, [&](const Expr& child) { add_reads(child, statement, guard); });
-  });
+  ir::for_each_child(e, [&](const Expr& child) { add_reads(child, statement, guard); });
   if (auto* node = e.as<ir::Load>()) {
     Access read = access(AccessKind::Read, node->array, node->indices, statement, guard);
     read.load = e;

@@ -166,10 +166,8 @@ class PartFinder {
       return trips * counter_.in_the_middle(*n, [&] { return parallel_of(n->body); });
     }
     double most = 1;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {},
-                                              [&](const Stmt& child) { most = std::max(most, parallel_of(child)); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {},
+                                         [&](const Stmt& child) { most = std::max(most, parallel_of(child)); }});
     return most;
   }
 
@@ -212,9 +210,7 @@ class PartFinder {
     } else {
       if (is_rest) add_part(s, cost == costs.parts.end() ? PartCost{} : cost->second);
       const auto go_on = [&] {
-        ir::visit(s, [&](const auto& node) {
-          ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { list(c, costs); }});
-        });
+        ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { list(c, costs); }});
         return 0;
       };
       if (loop) counter_.in_the_middle(*loop, go_on);

@@ -155,9 +155,7 @@ Cost WorkCounter::cost_of(const Expr& e, Seen& seen) {
   if (!seen.insert(e.get()).second) return {};
   if (const auto* n = e.as<Select>()) return cost_of_select(*n, seen);
   Cost sum;
-  ir::visit(e, [&](const auto& node) {
-    ir::for_each_child(node, [&](const Expr& child) { sum.add(cost_of(child, seen), 1); });
-  });
+  ir::for_each_child(e, [&](const Expr& child) { sum.add(cost_of(child, seen), 1); });
   if (const auto* n = e.as<Load>()) sum.loads[n->array->id] += 1;
   if (const auto* n = e.as<ir::Fma>()) sum.flops += 2 * weight(n->type);
   if (const auto* n = e.as<Binary>(); n && !ir::is_comparison(n->op)) sum.flops += weight(n->type);

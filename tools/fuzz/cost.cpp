@@ -40,9 +40,7 @@ class Estimate {
       return count * (1 + work(loop->body));
     }
     double total = 1;
-    visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { total += work(child); }});
-    });
+    for_each_child(s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { total += work(child); }});
     return total;
   }
 

@@ -69,10 +69,7 @@ class Collector {
       indices(store->indices, "written");
     }
     if (const auto* loop = s.as<For>()) iterators_.push_back(loop->iterator);
-    visit(s, [&](const auto& node) {
-      for_each_child(node,
-                     overloaded{[&](const Expr& e) { expressions(e); }, [&](const Stmt& c) { statements(c, inner); }});
-    });
+    for_each_child(s, overloaded{[&](const Expr& e) { expressions(e); }, [&](const Stmt& c) { statements(c, inner); }});
     if (s.as<For>()) iterators_.pop_back();
   }
 
@@ -123,9 +120,7 @@ class Collector {
   }
   static void depth_of_loads(const Expr& e, int depth, int& most) {
     if (e.as<Load>()) most = std::max(most, ++depth);
-    visit(e, [&](const auto& node) {
-      for_each_child(node, [&](const Expr& child) { depth_of_loads(child, depth, most); });
-    });
+    for_each_child(e, [&](const Expr& child) { depth_of_loads(child, depth, most); });
   }
 
   std::vector<Symbol> iterators_;

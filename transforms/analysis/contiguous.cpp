@@ -86,9 +86,7 @@ class UseFinder {
       return;
     }
     if (const auto* n = e.as<ir::Load>()) note(n->array, n->indices, always, true, false);
-    ir::visit(e, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& child) { visit(child, always); }, [](const Stmt&) {}});
-    });
+    ir::for_each_child(e, ir::overloaded{[&](const Expr& child) { visit(child, always); }, [](const Stmt&) {}});
   }
 
   void note(const ir::Array& array, const std::vector<Expr>& indices, bool always, bool read, bool write) {

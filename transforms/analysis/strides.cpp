@@ -46,18 +46,16 @@ int score_of(const Stmt& s, const ir::Symbol& iterator, std::vector<ir::Symbol>&
   for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { add(indices); });
   const auto* loop = s.as<ir::For>();
   const bool repeats = loop && ir::as_int(loop->upper - loop->lower).value_or(repeated) >= repeated;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                              ir::walk(e, [&](const Expr& x) {
-                                                if (const auto* load = x.as<ir::Load>()) add(load->indices);
-                                              });
-                                            },
-                                            [&](const Stmt& child) {
-                                              if (repeats) around.push_back(loop->iterator);
-                                              score += score_of(child, iterator, around);
-                                              if (repeats) around.pop_back();
-                                            }});
-  });
+  ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                         ir::walk(e, [&](const Expr& x) {
+                                           if (const auto* load = x.as<ir::Load>()) add(load->indices);
+                                         });
+                                       },
+                                       [&](const Stmt& child) {
+                                         if (repeats) around.push_back(loop->iterator);
+                                         score += score_of(child, iterator, around);
+                                         if (repeats) around.pop_back();
+                                       }});
   return score;
 }
 

@@ -210,17 +210,13 @@ class Finder {
       enter(s);
       expression(loop->condition, {});
     } else {
-      ir::visit(s, [&](const auto& node) {
-        ir::for_each_child(node, ir::overloaded{[&](const Expr& e) { expression(e, {}); }, [](const Stmt&) {}});
-      });
+      ir::for_each_child(s, ir::overloaded{[&](const Expr& e) { expression(e, {}); }, [](const Stmt&) {}});
       for_each_store(
           s, [&](const Array& array, const std::vector<Expr>& indices) { access(array, indices, {}, where_, false); });
       enter(s);
     }
     ranges_.begin_trip(s);
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { statement(child); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { statement(child); }});
     ranges_.end_trip();
     around_.pop_back();
   }
@@ -244,9 +240,7 @@ class Finder {
       expression(b->a, when);
       return expression(b->b, ir::both(when, b->op == BinaryOp::And ? b->a : ir::unary(ir::UnaryOp::Not, b->a)));
     }
-    ir::visit(e, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& child) { expression(child, when); }, [](const Stmt&) {}});
-    });
+    ir::for_each_child(e, ir::overloaded{[&](const Expr& child) { expression(child, when); }, [](const Stmt&) {}});
   }
 
   void access(const Array& array, const std::vector<Expr>& indices, const Expr& when, const SourceLocation& where,

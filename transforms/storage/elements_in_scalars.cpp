@@ -69,15 +69,13 @@ class Collector {
     inside.in_loop |= s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
     inside.in_parallel_loop |= is_parallel_loop(s);
     inside.certain &= s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Allocate;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                                ir::walk(e, [&](const Expr& x) {
-                                                  if (const auto* load = x.as<ir::Load>())
-                                                    loads_.push_back({load, place, elements_.size()});
-                                                });
-                                              },
-                                              [&](const Stmt& child) { look(child, inside); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                           ir::walk(e, [&](const Expr& x) {
+                                             if (const auto* load = x.as<ir::Load>())
+                                               loads_.push_back({load, place, elements_.size()});
+                                           });
+                                         },
+                                         [&](const Stmt& child) { look(child, inside); }});
   }
 
   void note_store(const Stmt& s, Place place, const ir::Array& array, const std::vector<Expr>& indices) {

@@ -51,7 +51,7 @@ bool goes_in_order(const Stmt& s, const ir::Array& array, std::size_t dimension,
   for_each_store(s, look);
   if (auto* loop = s.as<ir::For>()) around.push_back(loop->iterator);
   const auto below = [&](const Stmt& child) { found |= child && goes_in_order(child, array, dimension, around); };
-  ir::visit(s, [&](const auto& node) { ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, below}); });
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, below});
   return found;
 }
 

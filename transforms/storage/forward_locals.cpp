@@ -49,15 +49,13 @@ bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode
   bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
   // The two sides of an If are told apart by their bodies.
   bool found = false;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
-                                            [&](const Stmt& child) {
-                                              if (found) return;
-                                              if (decides) path.push_back(child.get());
-                                              found = find_path(child, target, path);
-                                              if (!found && decides) path.pop_back();
-                                            }});
-  });
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                       [&](const Stmt& child) {
+                                         if (found) return;
+                                         if (decides) path.push_back(child.get());
+                                         found = find_path(child, target, path);
+                                         if (!found && decides) path.pop_back();
+                                       }});
   return found;
 }
 

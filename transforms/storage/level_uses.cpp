@@ -27,16 +27,14 @@ std::optional<std::vector<LevelUse>> level_uses(const Stmt& scope, const ir::Arr
     for_each_store(s, [&](const ir::Array& stored, const std::vector<Expr>& indices) {
       if (stored == array) result.push_back({path, indices, indices[dimension], true});
     });
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                                ir::walk(e, [&](const Expr& child) {
-                                                  auto* load = child.as<ir::Load>();
-                                                  if (load && load->array == array)
-                                                    result.push_back({path, load->indices, load->indices[dimension]});
-                                                });
-                                              },
-                                              [&](const Stmt& child) { look(child); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                           ir::walk(e, [&](const Expr& child) {
+                                             auto* load = child.as<ir::Load>();
+                                             if (load && load->array == array)
+                                               result.push_back({path, load->indices, load->indices[dimension]});
+                                           });
+                                         },
+                                         [&](const Stmt& child) { look(child); }});
     path.pop_back();
   };
   look(scope);

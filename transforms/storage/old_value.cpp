@@ -86,9 +86,7 @@ class Finder {
       if (binary->op == ir::BinaryOp::Or) return guarded(binary->a, {}, read_in(binary->b));
     }
     OldValue result;
-    ir::visit(x, [&](const auto& node) {
-      ir::for_each_child(node, [&](const Expr& child) { result = either(result, read_in(child)); });
-    });
+    ir::for_each_child(x, [&](const Expr& child) { result = either(result, read_in(child)); });
     return result;
   }
 

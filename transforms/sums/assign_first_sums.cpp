@@ -81,9 +81,7 @@ class BeginningFinder {
     if (auto* product = s.as<ir::Contraction>(); product && product->overwrites) return;
     path_.push_back(s);
     if (s.as<ir::Reduce>()) reduce(s);
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { visit(child); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { visit(child); }});
     path_.pop_back();
   }
 

@@ -49,12 +49,10 @@ std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const poly::Mode
     return guard_of(node->else_body, target, model, joined(otherwise));
   }
   std::optional<Expr> result;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
-                                            [&](const Stmt& child) {
-                                              if (!result) result = guard_of(child, target, model, so_far);
-                                            }});
-  });
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                       [&](const Stmt& child) {
+                                         if (!result) result = guard_of(child, target, model, so_far);
+                                       }});
   return result;
 }
 

@@ -100,9 +100,7 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
       is_loop = true;
     }
     bool found = false;
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& c) { found = found || find(c); }});
-    });
+    ir::for_each_child(at, ir::overloaded{[](const Expr&) {}, [&](const Stmt& c) { found = found || find(c); }});
     if (!found && is_loop) loops.pop_back();
     return found;
   };

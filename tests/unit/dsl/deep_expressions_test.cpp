@@ -26,10 +26,8 @@ struct Shape {
 
 int depth_of(const ir::Expr& e) {
   int below = 0;
-  ir::visit(e, [&](const auto& n) {
-    ir::for_each_child(n, [&](const auto& child) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(child)>, ir::Expr>) below = std::max(below, depth_of(child));
-    });
+  ir::for_each_child(e, [&](const auto& child) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(child)>, ir::Expr>) below = std::max(below, depth_of(child));
   });
   return below + 1;
 }
@@ -38,13 +36,11 @@ void measure(const ir::Stmt& s, int allocates, Shape& shape) {
   if (s.kind() == ir::Kind::Allocate) ++allocates;
   if (s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce) ++shape.statements;
   shape.allocates = std::max(shape.allocates, allocates);
-  ir::visit(s, [&](const auto& n) {
-    ir::for_each_child(n, ir::overloaded{[&](const ir::Expr& e) {
-                                           ir::walk(e, [&](const ir::Expr&) { ++shape.nodes; });
-                                           shape.depth = std::max(shape.depth, depth_of(e));
-                                         },
-                                         [&](const ir::Stmt& child) { measure(child, allocates, shape); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[&](const ir::Expr& e) {
+                                         ir::walk(e, [&](const ir::Expr&) { ++shape.nodes; });
+                                         shape.depth = std::max(shape.depth, depth_of(e));
+                                       },
+                                       [&](const ir::Stmt& child) { measure(child, allocates, shape); }});
 }
 
 Shape shape_of(const lg::Program& program) {

@@ -90,6 +90,34 @@ TEST(IsolateRecurrences, ABranchThatChangesItsOwnConditionStays) {
                       "what it depends on changes within an iteration");
 }
 
+TEST(IsolateRecurrences, WhatReadsTheValueAfterABranchHasTheBranchsLocal) {
+  expect_isolated(recurrence_arrays, R"(
+    local f32 s
+    s = 0
+    for i in 0..n:
+      if a[i] > 0:
+        local bf16 half:
+          half = bf16(x[i])
+          s = half
+        y[i] = s
+        s = 0
+      else:
+        s = 0.5*s
+  )",
+                  R"(
+    local f32 s
+    s = 0
+    local f32 s_at[n]
+    for i in 0..n:
+      s_at[i] = select(a[i] > 0, 0, 0.5*select(i == 0, 0, s_at[i - 1]))
+    for i in 0..n:
+      local bf16 half
+      if a[i] > 0:
+        half = bf16(x[i])
+        y[i] = half
+  )");
+}
+
 TEST(IsolateRecurrences, RowsAreSplitAsWell) {
   expect_isolated(recurrence_arrays, R"(
     for r in 0..m:

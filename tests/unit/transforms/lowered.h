@@ -59,9 +59,7 @@ inline std::vector<std::string> outer_parallel_loops(const ir::Stmt& s) {
   auto visit = [&](const ir::Stmt& at, const auto& self) -> void {
     auto* loop = at.as<ir::For>();
     if (loop && loop->mode == ir::LoopMode::Parallel) return names.push_back(loop->iterator.name);
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const ir::Stmt& c) { self(c, self); }});
-    });
+    ir::for_each_child(at, ir::overloaded{[](const ir::Expr&) {}, [&](const ir::Stmt& c) { self(c, self); }});
   };
   visit(s, visit);
   return names;
@@ -75,9 +73,7 @@ inline std::vector<std::string> outer_sequential_loops(const ir::Stmt& s) {
       if (loop->mode == ir::LoopMode::Parallel) return;
       names.push_back(loop->iterator.name);
     }
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const ir::Expr&) {}, [&](const ir::Stmt& c) { self(c, self); }});
-    });
+    ir::for_each_child(at, ir::overloaded{[](const ir::Expr&) {}, [&](const ir::Stmt& c) { self(c, self); }});
   };
   visit(s, visit);
   return names;

@@ -55,9 +55,7 @@ class Indices {
   void in_index(const Expr& e) {
     if (e.kind() != ir::Kind::Load) {
       if (e.kind() == ir::Kind::Select) return;
-      ir::visit(e, [&](const auto& node) {
-        ir::for_each_child(node, ir::overloaded{[&](const Expr& child) { in_index(child); }, [](const Stmt&) {}});
-      });
+      ir::for_each_child(e, ir::overloaded{[&](const Expr& child) { in_index(child); }, [](const Stmt&) {}});
     } else if (!is_constant(e)) {
       expression(e);
     } else if (std::none_of(found_.begin(), found_.end(), [&](const Expr& other) { return ir::equal(e, other); })) {

@@ -44,11 +44,8 @@ class Hoister {
       if (exchange(s, *loop)) return true;
     }
     bool changed = false;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node,
-                         ir::overloaded{[](const Expr&) {},
-                                        [&](const Stmt& child) { changed = changed || step(child, in_parallel); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                         [&](const Stmt& child) { changed = changed || step(child, in_parallel); }});
     return changed;
   }
 

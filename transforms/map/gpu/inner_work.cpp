@@ -43,9 +43,7 @@ class WorkFinder {
     const auto* loop = s.as<ir::For>();
     if (!loop) {
       known_ = s.kind() != ir::Kind::While;
-      ir::visit(s, [&](const auto& node) {
-        ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { add(child, times); }});
-      });
+      ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { add(child, times); }});
       return;
     }
     const Expr trips = trips_of(*loop);
@@ -106,13 +104,11 @@ class ParallelWork {
       return trips && inside ? trips * inside : Expr();
     }
     Expr most = ir::int_const(1);
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const Expr&) {},
-                                              [&](const Stmt& child) {
-                                                const Expr one = most ? in(child) : Expr();
-                                                most = most && one ? ir::larger(most, one) : Expr();
-                                              }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                         [&](const Stmt& child) {
+                                           const Expr one = most ? in(child) : Expr();
+                                           most = most && one ? ir::larger(most, one) : Expr();
+                                         }});
     return most;
   }
 

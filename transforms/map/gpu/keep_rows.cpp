@@ -125,13 +125,11 @@ class UseFinder {
     const auto* n = e.as<ir::Binary>();
     const bool shortcut = n && (n->op == ir::BinaryOp::And || n->op == ir::BinaryOp::Or);
     bool first = true;
-    ir::visit(e, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& child) {
-                                                visit(child, always && (first || !shortcut));
-                                                first = false;
-                                              },
-                                              [](const Stmt&) {}});
-    });
+    ir::for_each_child(e, ir::overloaded{[&](const Expr& child) {
+                                           visit(child, always && (first || !shortcut));
+                                           first = false;
+                                         },
+                                         [](const Stmt&) {}});
   }
 
   void note_load(const Expr& e, bool always) {

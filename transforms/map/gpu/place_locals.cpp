@@ -32,18 +32,16 @@ class BlockLocals {
     if (const auto* n = s.as<Pop>()) note(n->array, n->indices, true);
     const auto* loop = s.as<For>();
     const bool threads = loop && loop->mode == LoopMode::Threads;
-    ir::visit(s, [&](const auto& node) {
-      for_each_child(node, overloaded{[&](const Expr& e) {
-                                        walk(e, [&](const Expr& x) {
-                                          if (const auto* l = x.as<Load>()) note(l->array, l->indices, false);
-                                        });
-                                      },
-                                      [&](const Stmt& child) {
-                                        if (threads) threads_.push_back(loop);
-                                        visit(child);
-                                        if (threads) threads_.pop_back();
-                                      }});
-    });
+    ir::for_each_child(s, overloaded{[&](const Expr& e) {
+                                       walk(e, [&](const Expr& x) {
+                                         if (const auto* l = x.as<Load>()) note(l->array, l->indices, false);
+                                       });
+                                     },
+                                     [&](const Stmt& child) {
+                                       if (threads) threads_.push_back(loop);
+                                       visit(child);
+                                       if (threads) threads_.pop_back();
+                                     }});
   }
 
   void note(const Array& array, const std::vector<Expr>& indices, bool sets) {

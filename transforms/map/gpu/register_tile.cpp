@@ -58,12 +58,10 @@ class InnerLoads {
       for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) { stores |= !indices.empty(); });
       scalars += s.kind() == ir::Kind::Reduce;
     }
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[&](const Expr& e) {
-                                                if (depth == deepest_ && inside == depth) note(e);
-                                              },
-                                              [&](const Stmt& child) { visit(child, inside); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[&](const Expr& e) {
+                                           if (depth == deepest_ && inside == depth) note(e);
+                                         },
+                                         [&](const Stmt& child) { visit(child, inside); }});
   }
 
   void note(const Expr& e) {

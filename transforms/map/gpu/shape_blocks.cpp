@@ -74,10 +74,8 @@ bool has_long_columns(const Stmt& s, const For* around = nullptr) {
     if (loads > most_loads_of_short_columns) return true;
   }
   bool found = false;
-  visit(s, [&](const auto& node) {
-    for_each_child(node, overloaded{[](const Expr&) {},
-                                    [&](const Stmt& child) { found = found || has_long_columns(child, loop); }});
-  });
+  for_each_child(
+      s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { found = found || has_long_columns(child, loop); }});
   return found;
 }
 

@@ -386,9 +386,7 @@ std::optional<std::int64_t> team_of(const Stmt& body) {
       return;
     }
     all = all && s.kind() != ir::Kind::Assign && s.kind() != ir::Kind::Reduce;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
-    });
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look(child); }});
   };
   look(body);
   return all && loops > 1 && *ir::as_int(*threads) <= most_team ? ir::as_int(*threads) : std::nullopt;

@@ -42,8 +42,9 @@ class Iteration {
   }
 
   std::optional<Separated> run() {
-    const Stmt body = top(value_.loop.as<ir::For>()->body);
+    Stmt body = top(value_.loop.as<ir::For>()->body);
     if (failed_ || !update_) return std::nullopt;
+    for (const Array& array : outlive_) body = ir::allocate(array, body, array->location);
     return Separated{body, update_};
   }
 
@@ -112,7 +113,10 @@ class Iteration {
     }
     if (const auto* n = s.as<ir::Allocate>()) {
       own_.push_back(n->array);
-      return ir::allocate(n->array, visit(n->body), n->location);
+      const Stmt body = visit(n->body);
+      if (!is_read_by_known(n->array)) return ir::allocate(n->array, body, n->location);
+      outlive_.push_back(n->array);
+      return body;
     }
     if (const auto* n = s.as<ir::If>()) return branches(*n);
     if (s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce) return leaf(s);
@@ -184,6 +188,17 @@ class Iteration {
     return shown;
   }
 
+  bool is_read_by_known(const Array& array) const {
+    return std::any_of(known_.begin(), known_.end(), [&](const auto& entry) {
+      bool reads = false;
+      ir::walk(entry.second, [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        reads |= load && load->array == array;
+      });
+      return reads;
+    });
+  }
+
   /// Known values that read what is stored now do not hold any more.
   void forget(const Array& array, const std::vector<Expr>& indices) {
     for (auto it = known_.begin(); it != known_.end();) {
@@ -236,6 +251,7 @@ class Iteration {
   const KeptAt& at_;
   const std::vector<Expr> before_;
   std::vector<Array> own_;
+  std::vector<Array> outlive_;  // of those, the ones of branches that known values read after them: the body's then
   Known known_;
   bool lost_ = false;  // what the carried value is by now is not known
   Expr final_;

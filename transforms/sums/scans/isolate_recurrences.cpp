@@ -40,10 +40,7 @@ void collect(const Stmt& s, std::vector<Stmt>& around, std::vector<Place>& found
   const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
   if (s.kind() == ir::Kind::For && !is_parallel_loop(s)) found.push_back({s, around});
   if (is_loop) around.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(node,
-                       ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, around, found); }});
-  });
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect(child, around, found); }});
   if (is_loop) around.pop_back();
 }
 
