@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "tape/stores.h"
 #include "tape/trip_counts.h"
 
@@ -27,18 +28,6 @@ std::optional<Range> range_of_load(const ir::Load& load, const ir::Program& prog
     if (fact.kind == ir::FactKind::CsrPointer) return Range{ir::int_const(0), fact.upper};
   }
   return std::nullopt;
-}
-
-/// Whether `next` is row + 1, in i64 or, as it comes from an i32 array, in i32: rows that exist do not wrap.
-bool is_next_row(const Expr& row, const Expr& next) {
-  const auto narrow = [](const Expr& e) {
-    const auto* cast = e.as<ir::Cast>();
-    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
-  };
-  if (ir::equal(next, row + ir::int_const(1))) return true;
-  const Expr from = narrow(row), to = narrow(next);
-  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
-         ir::equal(to, from + ir::int_const(1, ScalarType::I32));
 }
 
 }  // namespace
@@ -99,6 +88,7 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   if (lower && upper) {
     ranges_[n.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
   }
+  if (const ir::Load* start = start_of_row(n); start && is_fixed(start->indices[0])) entries_[n.iterator] = start;
   // A promise about the trips of a loop says more than facts about where data let it start and end.
   const bool promised = n.at_most && (ir::has_load(n.lower) || ir::has_load(n.upper));
   if (lower && upper && !promised) {
@@ -135,17 +125,40 @@ std::optional<Expr> LoopExtents::width_of_band(const ir::For& n, const std::vect
   });
 }
 
-/// The `ptr[r]` of a loop over ptr[r]..ptr[r + 1] with a CSR fact; null for others.
+bool LoopExtents::is_csr(const ir::Array& array) const {
+  return !written_.count(array) && std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
+    return fact.kind == ir::FactKind::CsrPointer && fact.array == array;
+  });
+}
+
+/// The `ptr[r]` of a loop over entries of the row ptr[r]..ptr[r + 1] with a CSR fact: over all of them, from some or to
+/// some, also from or to one that a loop around is at. Null for others.
 const ir::Load* LoopExtents::start_of_row(const ir::For& n) const {
-  const auto *first = n.lower.as<ir::Load>(), *last = n.upper.as<ir::Load>();
-  // i32 pointers are widened to i64.
-  if (const auto* c = n.lower.as<ir::Cast>()) first = c->a.as<ir::Load>();
-  if (const auto* c = n.upper.as<ir::Cast>()) last = c->a.as<ir::Load>();
-  if (!first || !last || first->array != last->array || first->indices.size() != 1) return nullptr;
-  bool is_csr = false;
-  for (const ir::Fact& fact : program_.facts)
-    is_csr |= fact.kind == ir::FactKind::CsrPointer && fact.array == first->array && !written_.count(fact.array);
-  return is_csr && is_next_row(first->indices[0], last->indices[0]) ? first : nullptr;
+  const ir::Entry lower = ir::entry_of(n.lower), upper = ir::entry_of(n.upper);
+  const auto row_at = [&](const ir::Entry& entry) {
+    const auto* variable = entry.base.as<ir::Var>();
+    const auto found = variable ? entries_.find(variable->symbol) : entries_.end();
+    return found == entries_.end() ? nullptr : found->second;
+  };
+  const ir::Load* start = lower.base.as<ir::Load>();
+  if (!start) start = row_at(lower);
+  if (!start || lower.offset < 0 || start->indices.size() != 1 || !is_csr(start->array)) return nullptr;
+  if (const auto* end = upper.base.as<ir::Load>()) {
+    const bool ends = end->array == start->array && ir::is_next_row(start->indices[0], end->indices[0]);
+    return ends && upper.offset <= 0 ? start : nullptr;
+  }
+  const ir::Load* row = row_at(upper);
+  const bool ends = row && row->array == start->array && ir::equal(row->indices[0], start->indices[0]);
+  return ends && upper.offset <= 1 ? start : nullptr;  // up to that entry itself
+}
+
+/// Whether the expression has one value wherever it stands.
+bool LoopExtents::is_fixed(const Expr& e) const {
+  bool fixed = true;
+  ir::walk(e, [&](const Expr& child) {
+    if (const auto* load = child.as<ir::Load>()) fixed &= !written_.count(load->array);
+  });
+  return fixed;
 }
 
 /// In `for r: for e in ptr[r]..ptr[r + 1]` with a CSR fact, e alone tells all (r, e) apart. Of two loops over one row

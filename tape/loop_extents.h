@@ -63,6 +63,8 @@ class LoopExtents {
   LoopExtent extent_of_for(const ir::Stmt& loop, const std::vector<ir::Stmt>& around);
   LoopExtent from_lower_bound(const ir::For& loop, const ir::Expr& trips);
   std::optional<ir::Expr> width_of_band(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
+  bool is_csr(const ir::Array& array) const;
+  bool is_fixed(const ir::Expr& e) const;
   const ir::Load* start_of_row(const ir::For& loop) const;
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   std::string free_name(const std::string& wish) const;
@@ -74,6 +76,7 @@ class LoopExtents {
   const ir::Program& program_;
   std::set<ir::Array> written_;
   Ranges ranges_;
+  std::map<ir::Symbol, const ir::Load*> entries_;  // iterators over entries of a CSR row, by the start of that
   std::map<const ir::StmtNode*, LoopExtent> extents_;
   const bool counts_whiles_;
   std::vector<Measured> measured_;

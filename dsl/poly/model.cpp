@@ -6,6 +6,7 @@
 #include "dsl/poly/intersections.h"
 #include "dsl/poly/pieces.h"
 #include "dsl/poly/relations.h"
+#include "dsl/symbolic/csr_rows.h"
 
 #include <fmt/format.h>
 
@@ -211,10 +212,11 @@ class Builder {
   }
 
   // Recognises `for e in [pointer[row], pointer[row + 1])`.
+  /// Whether the loop runs over all of a row; what it is of a part of one is noted as well.
   bool note_csr(Place& place, const ir::For& node) const {
     const Facts& facts = environment_.facts;
-    const ir::Load *lower = as_indirect(node.lower), *upper = as_indirect(node.upper);
-    if (!lower || !upper || lower->array != upper->array || !facts.is_csr_pointer(lower->array)) return false;
+    const auto [lower, upper, whole] = ir::pointer_bounds(node.lower, node.upper);
+    if (!lower || !facts.is_csr_pointer(lower->array)) return false;
     Abstraction abstraction(facts);
     Expr row = abstraction.value(lower->indices[0]), next = abstraction.value(upper->indices[0]);
     if (!abstraction.exact()) return false;
@@ -223,7 +225,7 @@ class Builder {
     if (!row_value || !next_value) return false;
     if (!checked(*model_.context, isl_pw_aff_is_equal(row_value->get(), next_value->get()))) return false;
     place.csr.push_back({lower->array, static_cast<int>(place.iterators.size()) - 1, row});
-    return true;
+    return whole;
   }
 
   // Statements

@@ -1,6 +1,7 @@
 #include "transforms/storage/expand_locals.h"
 
 #include "dsl/poly/abstraction.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -58,7 +59,8 @@ std::optional<ir::Symbol> row_loop_of(const poly::Model& model, const Stmt& loop
                        [&](const poly::CsrEntry& entry) { return entry.dim == static_cast<int>(depth); });
   });
   if (!csr) return std::nullopt;
-  const Expr& row = poly::as_indirect(loop.as<ir::For>()->lower)->indices[0];
+  const auto& header = *loop.as<ir::For>();
+  const Expr& row = ir::pointer_bounds(header.lower, header.upper).start->indices[0];
   std::optional<ir::Symbol> result;
   for (const Stmt& outer : loops) {
     if (!mentions(row, iterator_of(outer))) continue;
@@ -195,11 +197,11 @@ void keep_trips(Dimension& dimension, const std::vector<Stmt>& loops, std::size_
   dimension.room = simplify_indices(ir::smaller(n->at_most, dimension.extent));
 }
 
-/// Where the loop goes through a row of a CSR structure that something else chooses than a loop over the rows.
+/// Where the loop goes through a row of a CSR structure, or a part of one, that something else chooses than a loop over
+/// the rows.
 void keep_row(const ir::Program& program, Dimension& dimension, const ir::For& loop) {
-  const auto* start = poly::as_indirect(loop.lower);
-  const auto* end = poly::as_indirect(loop.upper);
-  if (!start || !end || start->array != end->array) return;
+  const auto [start, end, whole] = ir::pointer_bounds(loop.lower, loop.upper);
+  if (!start) return;
   bool is_fixed = true;  // nothing that the nest computes decides
   ir::walk(loop.lower, [&](const Expr& e) {
     if (const auto* load = e.as<ir::Load>()) is_fixed &= load->array->role == ir::ArrayRole::Input;
@@ -207,7 +209,7 @@ void keep_row(const ir::Program& program, Dimension& dimension, const ir::For& l
   for (const ir::Fact& fact : program.facts) {
     const bool is_csr = fact.kind == ir::FactKind::CsrPointer && fact.array == start->array;
     if (!is_fixed || !is_csr || !fact.longest) continue;
-    if (!same_value(end->indices[0], start->indices[0] + ir::int_const(1))) continue;
+    if (!ir::is_next_row(start->indices[0], end->indices[0])) continue;
     dimension.origin = loop.lower;
     dimension.room = fact.longest;
   }

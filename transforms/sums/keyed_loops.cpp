@@ -85,12 +85,14 @@ bool is_of_iteration(const Expr& key, const KeyedPart& part, const std::set<Arra
 }
 
 /// Whether nothing in the nest keeps its iterations where they are: stacks, memory under two names, bounds that need
-/// more than sizes.
+/// more than sizes, locals as large as the number of an iteration says, which would come from data.
 bool can_be_moved(const ir::Program& program, const KeyedPart& nest) {
   bool fits = !ir::uses_stack(nest.loop->body);
   ir::walk_stmts(nest.loop->body, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
     fits &= s.kind() != ir::Kind::Contraction && !(sum && sum->atomic && !ir::is_note(s));
+    if (const auto* local = s.as<ir::Allocate>())
+      for (const Expr& extent : local->array->shape) fits &= !mentions(extent, nest.loop->iterator);
   });
   const std::set<Array> aliased = ir::aliased_arrays(program);
   for (const Access& access : accesses_of(nest.loop->body)) fits &= !aliased.count(access.array);

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/bounds/open_accesses.h"
@@ -28,28 +29,11 @@ bool bounds_mention(const ir::For& loop, const Loops& loops) {
 
 bool bounds_load(const ir::For& loop) { return ir::has_load(loop.lower) || ir::has_load(loop.upper); }
 
-/// Whether `next` is row + 1, in i64 or, as it comes from an i32 array, in i32: rows that exist do not wrap.
-bool is_next_row(const Expr& row, const Expr& next) {
-  const auto narrow = [](const Expr& e) {
-    const auto* cast = e.as<ir::Cast>();
-    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
-  };
-  if (same_value(next, row + ir::int_const(1))) return true;
-  const Expr from = narrow(row), to = narrow(next);
-  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
-         same_value(to, from + ir::int_const(1, ScalarType::I32));
-}
-
 /// Of a loop over ptr[r]..ptr[r + 1], a row of a CSR structure: what is known of that, and r. Null for other loops.
 std::pair<const ir::Fact*, Expr> csr_row_of(const ir::Program& program, const ir::For& loop) {
-  const auto entry = [](const Expr& bound) {
-    const auto* cast = bound.as<ir::Cast>();
-    return (cast ? cast->a : bound).as<ir::Load>();
-  };
-  const auto *first = entry(loop.lower), *last = entry(loop.upper);
-  if (!first || !last || first->array != last->array || first->array->role != ir::ArrayRole::Input) return {};
-  if (first->indices.size() != 1 || last->indices.size() != 1) return {};
-  if (!is_next_row(first->indices[0], last->indices[0])) return {};
+  const auto [first, last, whole] = ir::pointer_bounds(loop.lower, loop.upper);
+  if (!whole || first->array->role != ir::ArrayRole::Input) return {};
+  if (!ir::is_next_row(first->indices[0], last->indices[0])) return {};
   for (const ir::Fact& fact : program.facts)
     if (fact.kind == ir::FactKind::CsrPointer && fact.array == first->array) return {&fact, first->indices[0]};
   return {};

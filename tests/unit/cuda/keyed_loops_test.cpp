@@ -158,6 +158,23 @@ TEST(KeyedLoops, KeysThatMayNotBeAskedForKeepTheOrder) {
   EXPECT_EQ(result.text.find("local i64 words["), std::string::npos) << result.text;
 }
 
+// With the iteration's number from the sort, its extent would be data.
+TEST(KeyedLoops, LocalsAsLargeAsTheIterationSaysKeepTheOrder) {
+  ProgramBuilder p("triangle");
+  auto n = p.size("n"), rows = p.size("rows");
+  auto idx = p.input<std::int32_t>("idx", {n});
+  p.in_range(idx, 0, rows);
+  auto a = p.input<double>("a", {n});
+  auto y = p.inout<double>("y", {rows});
+  for (auto i : p.loop("i", 0, n)) {
+    auto t = p.local<double>("t", {i + 1});
+    for (auto j : p.loop("j", 0, i + 1)) t(j) = a(j) * a(i);
+    y(idx(i)) = 0.5 * y(idx(i)) * t(i) + t(0);
+  }
+  const LoweredProgram result = passed_for_gpu(p.build(), sorted);
+  EXPECT_EQ(result.text.find("local i64 words["), std::string::npos) << result.text;
+}
+
 TEST(KeyedLoops, OtherDependencesKeepTheOrder) {
   const auto text_of = [](const std::function<void(ProgramBuilder&, Value, ArrayHandle, ArrayHandle)>& body) {
     ProgramBuilder p("chains");

@@ -114,6 +114,23 @@ TEST(Dependences, CsrRowsAreDisjoint) {
   EXPECT_TRUE(carried(l, 1).empty());
 }
 
+TEST(Dependences, PartsOfCsrRowsAreDisjointAndOneEntryMoreIsNot) {
+  const auto carries = [](int from, int to) {
+    ProgramBuilder p("parts");
+    auto rows = p.size("rows"), entries = p.size("entries");
+    auto ptr = p.input<int>("ptr", {rows + 1});
+    auto y = p.inout<float>("y", {entries});
+    p.csr(ptr, entries);
+    for (auto r : p.loop("r", 0, rows))
+      for (auto e : p.loop("e", ptr(r) + from, ptr(r + 1) + to)) y(e) = y(e) * 2.0f;
+    return !carried(loops_of(p.build()), 0).empty();
+  };
+  EXPECT_FALSE(carries(1, 0));
+  EXPECT_FALSE(carries(2, -1));
+  EXPECT_TRUE(carries(0, 1));
+  EXPECT_TRUE(carries(-1, 0));
+}
+
 TEST(Dependences, WithoutTheFactRowsMayOverlap) {
   ProgramBuilder p("no_csr");
   auto rows = p.size("rows"), entries = p.size("entries");

@@ -125,5 +125,31 @@ TEST(Tape, OfTwoLoopsOverARowOneTellsTheRowsApart) {
   EXPECT_NE(text.find("_tape[entries, longest_of_ptr]"), std::string::npos) << text;
 }
 
+/// In each row, from its second entry on all up to that.
+Program parts_of_rows(int beyond) {
+  ProgramBuilder p("parts");
+  auto rows = p.size("rows"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {rows + 1});
+  auto x = p.input<float>("x", {entries + 1});
+  auto y = p.output<float>("y", {entries});
+  p.csr(ptr, entries);
+  for (auto i : p.loop("i", 0, rows))
+    for (auto e : p.loop("e", ptr(i) + 1, ptr(i + 1))) {
+      auto v = p.scalar<float>("v", 1);
+      for (auto f : p.loop("f", ptr(i), e + beyond)) v = sin(v) * x(f);
+      y(e) = v;
+    }
+  return p.build();
+}
+
+TEST(Tape, PartsOfARowAreNoLongerThanTheLongestOne) {
+  const std::string text = forward_text(differentiate(parts_of_rows(1), {.wrt = {"x"}}));
+  EXPECT_NE(text.find("_tape[max(entries - 1, 0), longest_of_ptr]"), std::string::npos) << text;
+  EXPECT_NE(text.find("_tape[e - 1, f - f_first]"), std::string::npos) << text;
+  // The first entry of the next row as well.
+  const std::string longer = forward_text(differentiate(parts_of_rows(2), {.wrt = {"x"}}));
+  EXPECT_EQ(longer.find("longest_of_ptr]"), std::string::npos) << longer;
+}
+
 }  // namespace
 }  // namespace loopgrad

@@ -1,0 +1,40 @@
+#include "dsl/symbolic/csr_rows.h"
+
+#include "dsl/ir/expr.h"
+#include "dsl/symbolic/linear_form.h"
+
+namespace loopgrad::ir {
+
+Entry entry_of(const Expr& bound) {
+  if (const auto* cast = bound.as<Cast>(); cast && cast->a.type() == ScalarType::I32) return entry_of(cast->a);
+  const auto* sum = bound.as<Binary>();
+  if (!sum || (sum->op != BinaryOp::Add && sum->op != BinaryOp::Sub)) return {bound, 0};
+  const bool adds = sum->op == BinaryOp::Add;
+  const auto a = as_int(sum->a), b = as_int(sum->b);
+  if (!b && !(a && adds)) return {bound, 0};
+  Entry result = entry_of(b ? sum->a : sum->b);
+  result.offset += b ? (adds ? *b : -*b) : *a;
+  return result;
+}
+
+bool is_next_row(const Expr& row, const Expr& next) {
+  const auto narrow = [](const Expr& e) {
+    const auto* cast = e.as<Cast>();
+    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
+  };
+  if (same_value(next, row + int_const(1))) return true;
+  const Expr from = narrow(row), to = narrow(next);
+  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
+         same_value(to, from + int_const(1, ScalarType::I32));
+}
+
+PointerBounds pointer_bounds(const Expr& lower, const Expr& upper) {
+  const Entry first = entry_of(lower), last = entry_of(upper);
+  const auto *start = first.base.as<Load>(), *end = last.base.as<Load>();
+  const bool fits = start && end && start->array == end->array && is_integer(start->type) &&
+                    start->indices.size() == 1 && end->indices.size() == 1 && first.offset >= 0 && last.offset <= 0;
+  if (!fits) return {};
+  return {start, end, first.offset == 0 && last.offset == 0};
+}
+
+}  // namespace loopgrad::ir

@@ -1,0 +1,28 @@
+// Bounds of loops over entries of CSR rows, `pointer[row]..pointer[row + 1]` or a part of that.
+#pragma once
+
+#include "dsl/ir/expr.h"
+
+namespace loopgrad::ir {
+
+/// `base` + `offset`, in i64 or, as it comes from an i32 array, widened from i32: entries that exist do not wrap.
+struct Entry {
+  Expr base;  // no sum with a constant, nor a cast from i32
+  std::int64_t offset = 0;
+};
+Entry entry_of(const Expr& bound);
+
+/// Whether `next` is row + 1, in i64 or, as it comes from an i32 array, in i32: rows that exist do not wrap.
+bool is_next_row(const Expr& row, const Expr& next);
+
+/// Elements of one pointer that a loop runs between, or within: from `start + c` to `end - d`, where c and d are not
+/// negative.
+struct PointerBounds {
+  const Load* start = nullptr;
+  const Load* end = nullptr;
+  bool whole = false;  // c and d are 0
+};
+/// With null pointers for other bounds. Whether `end` follows `start`, and what facts there are, is for callers to ask.
+PointerBounds pointer_bounds(const Expr& lower, const Expr& upper);
+
+}  // namespace loopgrad::ir
