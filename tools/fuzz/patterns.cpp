@@ -202,11 +202,16 @@ void Writer::csr_sum() {
   const IndexInfo& ptr = pointers_[0];
   const Extent rows{.size = ptr.extent.size};
   const int kind = static_cast<int>(below(4));
+  const bool skips_first = chance(25), looks_back = chance(20);
   each(rows, [&](const Value& v) {
     const ArrayInfo s = declare(ir::ArrayRole::Local, "s", {});
     s.handle() = bounded(0);
     arrays_.push_back(s);
-    each(ptr.handle(v), ptr.handle(v + 1), ptr.target, [&](const Value&) {
+    const Value start = ptr.handle(v);
+    each(skips_first ? start + 1 : start, ptr.handle(v + 1), ptr.target, [&](const Value& entry) {
+      if (looks_back) {
+        each(start, entry + 1, ptr.target, [&](const Value&) { s.handle() = 0.9 * wave(s.handle()) + 0.1 * tame(1); });
+      }
       if (kind == 0) s.handle() = 0.8 * s.handle() + 0.3 * bounded(1);
       else if (kind == 1) s.handle().max_with(tame(1));
       else s.handle() += bounded(1);
