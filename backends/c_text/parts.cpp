@@ -56,10 +56,8 @@ bool Parts::find(const Stmt& s, bool in_rest) {
   const std::size_t place = all_.size();
   if (is_rest) all_.push_back(s);
   bool found = false;
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(
-        node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= find(c, in_rest || is_rest); }});
-  });
+  ir::for_each_child(
+      s, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& c) { found |= find(c, in_rest || is_rest); }});
   if (is_rest) rests_[s.get()] = all_.size() - place - 1;
   if (found) around_[s.get()] = true;
   return found;

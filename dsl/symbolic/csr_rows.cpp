@@ -1,6 +1,5 @@
 #include "dsl/symbolic/csr_rows.h"
 
-#include "dsl/ir/expr.h"
 #include "dsl/symbolic/linear_form.h"
 
 namespace loopgrad::ir {
@@ -18,14 +17,10 @@ Entry entry_of(const Expr& bound) {
 }
 
 bool is_next_row(const Expr& row, const Expr& next) {
-  const auto narrow = [](const Expr& e) {
-    const auto* cast = e.as<Cast>();
-    return cast && cast->a.type() == ScalarType::I32 ? cast->a : e;
-  };
-  if (same_value(next, row + int_const(1))) return true;
-  const Expr from = narrow(row), to = narrow(next);
-  return from.type() == ScalarType::I32 && to.type() == ScalarType::I32 &&
-         same_value(to, from + int_const(1, ScalarType::I32));
+  const Entry from = entry_of(row), to = entry_of(next);
+  if (from.base.type() != to.base.type()) return false;
+  const auto between = distance(to.base, from.base);
+  return between && *between + to.offset - from.offset == 1;
 }
 
 PointerBounds pointer_bounds(const Expr& lower, const Expr& upper) {

@@ -26,10 +26,8 @@ void collect_locals(const Stmt& s, std::vector<Stmt>& around, std::vector<LocalA
   if (auto* node = s.as<ir::Allocate>()) result.push_back({node->array, around});
   const bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
   if (decides) around.push_back(s);
-  ir::visit(s, [&](const auto& node) {
-    ir::for_each_child(
-        node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
-  });
+  ir::for_each_child(
+      s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
   if (decides) around.pop_back();
 }
 

@@ -68,10 +68,8 @@ class Finder {
     for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& at) { stores = e_.is(array, at); });
     if (stores && !s.as<ir::Assign>()) return always;  // adds to it
     OldValue result;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[&](const Expr& x) { result = either(result, read_in(x)); }, [](const Stmt&) {}});
-    });
+    ir::for_each_child(s,
+                       ir::overloaded{[&](const Expr& x) { result = either(result, read_in(x)); }, [](const Stmt&) {}});
     return stores ? result : either(result, unless_decided_by(stored_in(s), after));
   }
 

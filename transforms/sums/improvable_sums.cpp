@@ -24,10 +24,8 @@ bool loops_around(const Stmt& s, const Stmt& target, std::vector<ir::Symbol>& it
     bool found = false;
     auto* loop = at.as<ir::For>();
     if (loop) iterators.push_back(loop->iterator);
-    ir::visit(at, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { found = found || find(child); }});
-    });
+    ir::for_each_child(
+        at, ir::overloaded{[](const ir::Expr&) {}, [&](const Stmt& child) { found = found || find(child); }});
     if (found && at.kind() == ir::Kind::While) only_fors = false;
     if (!found && loop) iterators.pop_back();
     return found;

@@ -128,10 +128,8 @@ class Fuser {
   bool step(const Stmt& s) {
     if (!s || is_parallel_loop(s)) return false;
     bool changed = false;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
-    });
+    ir::for_each_child(
+        s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
     const auto* block = s.as<ir::Block>();
     for (std::size_t k = 0; !changed && block && k + 1 < block->body.size(); ++k) {
       const std::optional<NestsToFuse> both = find(block->body[k], block->body[k + 1]);

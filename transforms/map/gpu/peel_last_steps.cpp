@@ -33,10 +33,8 @@ class Peeler {
     for (std::size_t k = 0; block && k + 1 < block->body.size(); ++k)
       if (peel(s, k)) return true;
     bool changed = false;
-    ir::visit(s, [&](const auto& node) {
-      ir::for_each_child(
-          node, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
-    });
+    ir::for_each_child(
+        s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { changed = changed || step(child); }});
     return changed;
   }
 

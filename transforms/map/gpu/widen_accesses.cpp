@@ -29,10 +29,8 @@ void find_registers(const Stmt& s, bool in_thread, std::set<Array>& registers) {
       own = make_array(own->name, own->type, {own->shape.begin() + 1, own->shape.end()}, own->role, own->location);
     if (is_in_registers(own)) registers.insert(n->array);
   }
-  visit(s, [&](const auto& node) {
-    for_each_child(
-        node, overloaded{[](const Expr&) {}, [&](const Stmt& child) { find_registers(child, in_thread, registers); }});
-  });
+  for_each_child(
+      s, overloaded{[](const Expr&) {}, [&](const Stmt& child) { find_registers(child, in_thread, registers); }});
 }
 
 /// What is done in one trip of `n` has the same alignment in the next one, by what distance whichever trip it is.

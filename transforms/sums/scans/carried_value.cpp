@@ -189,14 +189,7 @@ class Iteration {
   }
 
   bool is_read_by_known(const Array& array) const {
-    return std::any_of(known_.begin(), known_.end(), [&](const auto& entry) {
-      bool reads = false;
-      ir::walk(entry.second, [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        reads |= load && load->array == array;
-      });
-      return reads;
-    });
+    return std::any_of(known_.begin(), known_.end(), [&](const auto& entry) { return uses(entry.second, array); });
   }
 
   /// Known values that read what is stored now do not hold any more.
