@@ -140,7 +140,9 @@ class Composer {
 
   /// Copies are of whole arrays, also of elements that have no value yet: those are zero.
   bool is_copied(const Array& local) const {
-    const auto copies = [&](const Unit& unit) { return unit.loop && unit.loop->saves(local); };
+    const auto copies = [&](const Unit& unit) {
+      return unit.loop ? unit.loop->saves(local) : unit.gradient.copied.count(local) > 0;
+    };
     const auto of_it = [&](const auto& entry) { return entry.first.second == local; };
     return std::any_of(units_.begin(), units_.end(), copies) || std::any_of(saved_.begin(), saved_.end(), of_it);
   }

@@ -217,7 +217,8 @@ class Forward {
   explicit Forward(const TapePlan& plan) : plan_(plan) {}
 
   Stmt generate(const Stmt& body) {
-    std::vector<Stmt> all = plan_.additions().prologue;
+    std::vector<Stmt> all;
+    for (const auto& [array, saved] : plan_.additions().initial) all.push_back(copy_all(saved, array));
     all.push_back(insert(body));
     return expand_kept(ir::block(std::move(all)));
   }
@@ -359,7 +360,15 @@ DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   const Stmt forward = Forward(plan).generate(prepared.program.body);
   const LoopExtents& extents = plan.extents();
   const std::set<ir::Symbol> used = mentioned(plan.tape(), {forward, backward}, extents.longest_rows());
-  return {forward, backward, plan.tape(), extents.symbols(used), extents.sizing(used), extents.longest_rows()};
+  std::set<Array> copied;
+  for (const auto& [array, saved] : plan.additions().initial) copied.insert(array);
+  return {.forward = forward,
+          .backward = backward,
+          .tape = plan.tape(),
+          .sizes = extents.symbols(used),
+          .sizing = extents.sizing(used),
+          .copied = copied,
+          .longest_rows = extents.longest_rows()};
 }
 
 }  // namespace loopgrad::tape

@@ -3,6 +3,8 @@
 
 #include "tape/gradient_program.h"
 
+#include <set>
+
 namespace loopgrad::tape {
 
 struct DirectGradient {
@@ -10,6 +12,7 @@ struct DirectGradient {
   std::vector<ir::Array> tape;    // role Tape, written by forward and read by backward
   std::vector<ir::Symbol> sizes;  // extra sizes, set by `sizing`
   ir::Program sizing;
+  std::set<ir::Array> copied = {};                    // whose initial contents `forward` saves, all of them
   std::map<ir::Array, ir::Symbol> longest_rows = {};  // those of the extra sizes that are, by the pointer to the rows
 };
 

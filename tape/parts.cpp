@@ -91,6 +91,9 @@ DirectGradient gradient_of_part(const Prepared& whole, const Stmt& part, const s
   DirectGradient result = direct_gradient(own, report);
   result.forward = ir::replace_arrays(result.forward, outside);
   result.backward = ir::replace_arrays(result.backward, outside);
+  std::set<Array> copied;
+  for (const Array& argument : result.copied) copied.insert(outside.at(argument));
+  result.copied = std::move(copied);
   for (const Array& tape : result.tape) taken.insert(tape->name);
   return result;
 }

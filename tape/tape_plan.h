@@ -38,7 +38,7 @@ struct KeptArray {
 
 /// What the forward sweep does in addition to the primal program.
 struct ForwardAdditions {
-  std::vector<ir::Stmt> prologue;                                      // before everything: initial contents
+  std::vector<std::pair<ir::Array, ir::Array>> initial;                // array and what it holds before everything
   std::map<const ir::StmtNode*, std::vector<ir::Stmt>> before, after;  // around a statement
   std::map<const ir::StmtNode*, std::vector<ir::Stmt>> at_body_start;  // of a while loop
   std::map<ir::Array, KeptArray> kept;
@@ -128,6 +128,7 @@ class TapePlan {
   ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& reader, const ir::Expr& guard,
                        const std::string& why);
   const KeptArray* keep(const ir::Array& array);
+  ir::Array initial_contents(const ir::Array& array);
   std::optional<ir::Expr> value_from(const poly::Source& source, const ir::Load& load, const ir::Stmt& site,
                                      const ir::Expr& guard);
 
@@ -156,7 +157,6 @@ class TapePlan {
   std::map<const ir::StmtNode*, std::list<Asked>> asked_;  // by site
   std::map<const ir::StmtNode*, std::vector<Supplied>> supplied_;
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
-  std::map<ir::Array, ir::Array> initial_tapes_;
   std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, ir::Expr>>> early_tapes_;  // by the statement that
                                                                                            // reads: what, and its place
   std::map<const ir::StmtNode*, ir::Expr> saved_controls_;  // branch conditions and trip counts

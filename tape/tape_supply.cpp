@@ -235,16 +235,20 @@ std::optional<Expr> TapePlan::from_writers(const ir::Load& load, const Stmt& sit
   }
 }
 
+Array TapePlan::initial_contents(const Array& array) {
+  for (const auto& [of, tape] : additions_.initial)
+    if (of == array) return tape;
+  const Array tape = new_tape(array->name + "_initial", array->type, {}, array->shape, array->location);
+  additions_.initial.push_back({array, tape});
+  return tape;
+}
+
 /// The value of one piece of a read's dataflow, and the forward statement that saves it.
 std::optional<Expr> TapePlan::value_from(const poly::Source& source, const ir::Load& load, const Stmt& site,
                                          const Expr& guard) {
   const Expr read = ir::load(load.array, load.indices);
   if (source.writer < 0) {
-    Array& tape = initial_tapes_[load.array];
-    if (!tape) {
-      tape = new_tape(load.array->name + "_initial", load.array->type, {}, load.array->shape, load.array->location);
-      additions_.prologue.push_back(copy_all(tape, load.array));
-    }
+    const Array tape = initial_contents(load.array);
     const Expr value = ir::load(tape, provide_all(load.indices, site, guard), load.location);
     note(read, site->location, "tape (initial contents)", value, tape,
          "overwritten later; some reads see the initial contents");

@@ -153,6 +153,24 @@ TEST(Checkpoints, WhatHasNoValueYetIsNotCopied) {
   }
 }
 
+/// Flow analysis leaves open whether y[1] is set where it is read: it is an in-out of the part, whose contents at the
+/// start are saved although none of it has a value there.
+TEST(Checkpoints, APartMaySaveALocalThatNothingHasSet) {
+  ProgramBuilder p("part");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {});
+  auto total = p.output<double>("total", {});
+  auto y = p.local<double>("y", {n});
+  for (auto i : p.loop("i", 0, n)) y(i) = 0.5;
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<double>("s");
+    s = y(i);
+    total() = select(y(1) < 0.5, 0.5, x());
+    y(i) = 0.5;
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
+}
+
 TEST(Checkpoints, TheNaiveTapeHasNoBudget) {
   EXPECT_THROW(differentiate(diffusion(), {.variant = Variant::NaiveTape, .max_tape_bytes = 1}), UsageError);
 }
