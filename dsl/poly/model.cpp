@@ -7,6 +7,7 @@
 #include "dsl/poly/pieces.h"
 #include "dsl/poly/relations.h"
 #include "dsl/symbolic/csr_rows.h"
+#include "dsl/symbolic/flat_index.h"
 
 #include <fmt/format.h>
 
@@ -149,7 +150,7 @@ constexpr int most_pieces = 24;  // of where a statement is executed: programs a
 class Builder {
  public:
   Builder(const ir::Program& program, Environment& environment, const std::shared_ptr<Context>& context)
-      : environment_(environment), accesses_(context, environment.facts) {
+      : environment_(environment), numbering_(program, false), accesses_(context, environment.facts) {
     model_.context = context;
     for (const ir::Fact& fact : program.facts) {
       if (fact.kind == ir::FactKind::MayAlias) model_.aliases.push_back(fact);
@@ -217,6 +218,7 @@ class Builder {
     const Facts& facts = environment_.facts;
     const auto [lower, upper, whole] = ir::pointer_bounds(node.lower, node.upper);
     if (!lower || !facts.is_csr_pointer(lower->array)) return false;
+    if (note_row_of_grid(place, *lower, *upper)) return whole;
     Abstraction abstraction(facts);
     Expr row = abstraction.value(lower->indices[0]), next = abstraction.value(upper->indices[0]);
     if (!abstraction.exact()) return false;
@@ -224,8 +226,40 @@ class Builder {
     auto row_value = to_pw_aff(row, here), next_value = to_pw_aff(next - ir::int_const(1), here);
     if (!row_value || !next_value) return false;
     if (!checked(*model_.context, isl_pw_aff_is_equal(row_value->get(), next_value->get()))) return false;
-    place.csr.push_back({lower->array, static_cast<int>(place.iterators.size()) - 1, row});
+    place.csr.push_back({lower->array, static_cast<int>(place.iterators.size()) - 1, {row}, {}});
     return whole;
+  }
+
+  /// The same where rows are numbered by hand as elements of a matrix are.
+  bool note_row_of_grid(Place& place, const ir::Load& lower, const ir::Load& upper) const {
+    const Expr& position = lower.indices[0];
+    if (!ir::is_next_row(position, upper.indices[0])) return false;
+    ir::FlatIndices flat = numbering_;
+    const ir::StridedTerms terms = flat.terms(position);
+    std::set<ir::Stride> found = {ir::Stride()};
+    for (const auto& [stride, rest] : terms.rests) found.insert(stride);
+    const auto strides = ir::as_chain(found);
+    if (!strides || strides->size() < 2) return false;
+    std::vector<Expr> row = flat.indices(terms, *strides);
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      Abstraction abstraction(environment_.facts);
+      row[k] = abstraction.value(row[k]);
+      const Expr extent =
+          k == 0 ? Expr() : abstraction.value(flat.product(*ir::quotient((*strides)[k - 1], (*strides)[k])));
+      if (!abstraction.exact() || !abstraction.symbols().empty()) return false;
+      if (extent && !stays_within(place, row[k], extent)) return false;
+    }
+    place.csr.push_back({lower.array, static_cast<int>(place.iterators.size()) - 1, std::move(row),
+                         {strides->begin(), std::prev(strides->end())}});
+    return true;
+  }
+
+  /// Whether a digit is one: in 0..extent wherever the loop starts.
+  bool stays_within(const Place& place, const Expr& digit, const Expr& extent) const {
+    const Expr leaves = ir::binary(ir::BinaryOp::Or, ir::binary(ir::BinaryOp::Lt, digit, ir::int_const(0)),
+                                   ir::binary(ir::BinaryOp::Ge, digit, extent));
+    const isl::set points = points_of(scope_of(place), leaves, Abstraction(environment_.facts));
+    return intersection(place.domain, points).is_empty();  // places are of any program: without its assumptions
   }
 
   // Statements
@@ -374,8 +408,10 @@ class Builder {
   CsrEntry csr_entry(const CsrLoop& loop, const Statement& statement) const {
     Abstraction abstraction(environment_.facts);
     Expr iterator = ir::var(statement.iterators[static_cast<std::size_t>(loop.dim)]);
-    isl::map key = relation_of(model_.context, statement, {loop.row, iterator}, ir::bool_const(true), abstraction, {});
-    return {loop.pointer, loop.dim, key};
+    std::vector<Expr> values = loop.row;
+    values.push_back(iterator);
+    isl::map key = relation_of(model_.context, statement, values, ir::bool_const(true), abstraction, {});
+    return {loop.pointer, loop.dim, loop.strides, key};
   }
 
   static std::string name_of(std::size_t number) { return fmt::format("S{}", number); }
@@ -402,6 +438,7 @@ class Builder {
   }
 
   Environment& environment_;
+  const ir::FlatIndices numbering_;
   AccessBuilder accesses_;
   Model model_;
   // The current place in the program.

@@ -5,6 +5,7 @@
 
 #include "dsl/ir/program.h"
 #include "dsl/poly/isl_bridge.h"
+#include "dsl/symbolic/flat_index.h"
 
 namespace loopgrad::poly {
 
@@ -36,11 +37,13 @@ struct Access {
 };
 
 /// "Iterator `dim` enumerates the entries of row `row` of the CSR structure `pointer`", i.e. it runs over
-/// [pointer[row], pointer[row + 1]). Rows own consecutive, disjoint ranges of entries in rising order.
+/// [pointer[row], pointer[row + 1]). Rows own consecutive, disjoint ranges of entries in rising order. A row is one
+/// number, or several that rise as digits do: (a, b) for row a*g + b of a grid with g columns.
 struct CsrEntry {
   ir::Array pointer;
   int dim = 0;
-  isl::map key;  // statement instance -> [row, entry]
+  std::vector<ir::Stride> strides;  // of all digits of the row but the last
+  isl::map key;                     // statement instance -> [row, entry]
 };
 
 /// A leaf statement (Assign, Reduce, Push, Pop), or the header of a For, While or If whose bounds or condition load

@@ -1,15 +1,34 @@
 // Relations between instances of two statements: see model.h.
 #include "dsl/poly/model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 
 namespace loopgrad::poly {
 
 namespace {
 
-// The relation that `condition` on two keys [row, entry] -> [row, entry] gives between instances.
-isl::map pairs_by_key(const CsrEntry& a, const CsrEntry& b, const char* condition) {
-  isl::map keys(a.key.ctx(), condition);
+// Whether the rows of both are numbered alike: those that are not say nothing of each other.
+bool comparable(const CsrEntry& a, const CsrEntry& b) { return a.pointer == b.pointer && a.strides == b.strides; }
+
+// Keys [row, entry] -> [row, entry] of a CSR structure: rows and entries rise together.
+std::string keys_that_rise_together(std::size_t digits) {
+  std::string from, to, less, more, same;
+  for (std::size_t k = 0; k < digits; ++k) {
+    less += fmt::format("{}({}r{} < q{})", k ? " or " : "", same, k, k);
+    more += fmt::format("{}({}r{} > q{})", k ? " or " : "", same, k, k);
+    same += fmt::format("r{} = q{} and ", k, k);
+    from += fmt::format("r{}, ", k);
+    to += fmt::format("q{}, ", k);
+  }
+  return fmt::format("{{ [{}e] -> [{}f] : (({}) and e < f) or ({}true) or (({}) and e > f) }}", from, to, less, same,
+                     more);
+}
+
+// The relation that a `condition` on two keys gives between instances.
+isl::map pairs_by_key(const CsrEntry& a, const CsrEntry& b, const isl::map& keys) {
   return a.key.apply_range(keys).apply_range(b.key.reverse());
 }
 
@@ -38,9 +57,9 @@ isl::map possible_pairs(const Statement& a, const Statement& b) {
     isl::map result = unrelated_pairs(a, b, true);
     for (const CsrEntry& x : a.entries) {
       for (const CsrEntry& y : b.entries) {
-        if (x.pointer != y.pointer) continue;
-        result = result.intersect(
-            pairs_by_key(x, y, "{ [r, e] -> [q, f] : (r < q and e < f) or r = q or (r > q and e > f) }"));
+        if (!comparable(x, y)) continue;
+        const isl::map keys(x.key.ctx(), keys_that_rise_together(x.strides.size() + 1));
+        result = result.intersect(pairs_by_key(x, y, keys));
       }
     }
     return result;
@@ -52,7 +71,7 @@ isl::map same_entry(const Statement& a, const Statement& b) {
     isl::map result = unrelated_pairs(a, b, false);
     for (const CsrEntry& x : a.entries) {
       for (const CsrEntry& y : b.entries) {
-        if (x.pointer == y.pointer) result = result.unite(pairs_by_key(x, y, "{ [r, e] -> [r, e] }"));
+        if (comparable(x, y)) result = result.unite(x.key.apply_range(y.key.reverse()));
       }
     }
     return result;

@@ -65,11 +65,13 @@ struct Assumption {
   PieceMap<Assumption> inside = {};
 };
 
-/// "The loop with iterator number `dim` runs over the entries of row `row` of the CSR structure `pointer`."
+/// "The loop with iterator number `dim` runs over the entries of row `row` of the CSR structure `pointer`." Row a*g + b,
+/// of a grid with g columns, is (a, b) with the stride g between rows of the grid.
 struct CsrLoop {
   ir::Array pointer;
   int dim = 0;
-  ir::Expr row;
+  std::vector<ir::Expr> row;
+  std::vector<ir::Stride> strides;  // of all but the last index of `row`
 };
 
 /// A statement but for what only one model knows of it: its number and the loops around it.

@@ -18,7 +18,7 @@ namespace {
 constexpr int kRuns = 5, kDeviceRuns = 20;  // compared bit by bit; timed too
 constexpr int kMostRuns = 30;               // when they are short
 constexpr double kEnoughSeconds = 0.5;
-constexpr double kMostSerialWork = 2e7;                 // operations of a naive tape on a GPU
+constexpr double kMostSerialWork = 1e6;                 // operations of a naive tape on a GPU
 constexpr std::int64_t kMostReferenceTape = 4ll << 30;  // bytes of f64 stack that the reference may take
 
 int runs_on(Target target) { return target == Target::Cuda ? kDeviceRuns : kRuns; }
@@ -87,11 +87,16 @@ void time_runs(const Problem& problem, const GradientExecutable& gradient, Targe
   row.results = results_of(problem, buffers);
 }
 
+/// About as many as there are steps in order.
+double operations_of(const Problem& problem) {
+  const Work work = count_work(problem.program, problem.sizes, problem.inputs);
+  return work.flops + work.bytes / 4;
+}
+
 /// Why a variant is not measured: it would keep one thread of a GPU busy for minutes. Empty when it would not.
 std::string too_long(const Problem& problem, Variant variant, Target target) {
   if (target != Target::Cuda || variant != Variant::NaiveTape) return {};
-  const Work work = count_work(problem.program, problem.sizes, problem.inputs);
-  const double operations = work.flops + work.bytes / 4;
+  const double operations = operations_of(problem);
   if (operations <= kMostSerialWork) return {};
   return fmt::format("not measured: {:.1g} operations on the one thread of a stack tape", operations);
 }
@@ -129,10 +134,17 @@ Arrays run_once(const Problem& problem, const Program& program, Variant variant,
   return results_of(problem, buffers);
 }
 
+/// Whether the stack of the naive tape in f64 fits the memory granted to it: as it was measured, or, where it was not,
+/// if every operation saved two values.
+bool reference_fits(const Problem& problem, const ComparedVariant& naive) {
+  if (naive.variant == Variant::NaiveTape && naive.failure.empty()) return 2 * naive.tape_bytes <= kMostReferenceTape;
+  return 16 * operations_of(problem) <= static_cast<double>(kMostReferenceTape);
+}
+
 /// Fills in the error of every row and returns what it is measured against.
 ///
-/// The naive tape in f64 is the reference. Compiled, it runs at the sizes that were measured as long as its stack fits
-/// the memory granted; otherwise the interpreter runs it at the program's check sizes, and the variants once more
+/// The naive tape in f64 is the reference. Compiled for the CPU, whatever the target is, it runs at the sizes that were
+/// measured as long as its stack fits; otherwise the interpreter runs it at the program's check sizes, and the variants once more
 /// there.
 std::string fill_errors(const Problem& problem, const Options& options, const CompileOptions& compile_options,
                         std::vector<ComparedVariant>& rows) {
@@ -144,11 +156,13 @@ std::string fill_errors(const Problem& problem, const Options& options, const Co
     return "the naive tape in f64, interpreted, at these sizes";
   }
   const ComparedVariant& naive = rows.front();
-  if (naive.variant == Variant::NaiveTape && naive.failure.empty() && 2 * naive.tape_bytes <= kMostReferenceTape) {
-    Arrays reference = run_once(problem, promote_to_f64(problem.program), Variant::NaiveTape, compile_options, true);
+  if (reference_fits(problem, naive)) {
+    CompileOptions on_cpu = compile_options;
+    on_cpu.target = Target::OpenMP;
+    Arrays reference = run_once(problem, promote_to_f64(problem.program), Variant::NaiveTape, on_cpu, true);
     for (ComparedVariant& row : rows)
       if (row.failure.empty()) row.error = largest_error(row.results, reference);
-    return "the naive tape in f64, compiled, at these sizes";
+    return "the naive tape in f64, compiled for the CPU, at these sizes";
   }
   const ProgramEntry& entry = *options.program;
   const Problem small = make_problem(entry, entry.check_sizes.empty() ? entry.sizes : entry.check_sizes, options.seed);

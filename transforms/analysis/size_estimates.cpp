@@ -1,6 +1,7 @@
 #include "transforms/analysis/size_estimates.h"
 
-#include "dsl/ir/visit.h"
+#include "dsl/ir/queries.h"
+#include "dsl/symbolic/csr_rows.h"
 
 #include <fmt/format.h>
 
@@ -63,20 +64,34 @@ double SizeEstimator::longest_row(const ir::Fact& csr, const std::map<ir::Symbol
   return std::min(std::max(1.0, entries), std::ceil(mean + 4 * std::sqrt(mean)));
 }
 
+const ir::Fact* SizeEstimator::rows_of(const Expr& bound) const {
+  const Expr base = ir::entry_of(bound).base;
+  const auto* load = base.as<ir::Load>();
+  for (const ir::Fact& fact : program_.facts)
+    if (load && fact.kind == ir::FactKind::CsrPointer && fact.array == load->array) return &fact;
+  return nullptr;
+}
+
+double SizeEstimator::average_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators) {
+  return value_of(csr.upper, iterators) / std::max(1.0, value_of(csr.array->shape[0], iterators) - 1);
+}
+
 double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::map<ir::Symbol, double>& iterators) {
-  auto pointer_of = [](const Expr& bound) {
-    ir::Array array;
-    ir::walk(bound, [&](const Expr& e) {
-      if (auto* load = e.as<ir::Load>()) array = load->array;
+  const auto is_in_row = [&](const Expr& bound) {  // an entry that a loop around is at
+    return !ir::has_load(bound) && std::any_of(iterators.begin(), iterators.end(), [&](const auto& iterator) {
+      return ir::mentions(bound, iterator.first);
     });
-    return array;
   };
-  ir::Array pointer = pointer_of(upper);
-  if (!pointer) return std::max(0.0, value_of(upper, iterators) - value_of(lower, iterators));
-  for (const ir::Fact& fact : program_.facts) {
-    if (fact.kind != ir::FactKind::CsrPointer || fact.array != pointer || pointer_of(lower) != pointer) continue;
-    return value_of(fact.upper, iterators) / std::max(1.0, value_of(pointer->shape[0], iterators) - 1);
+  const ir::Fact *start = rows_of(lower), *end = rows_of(upper);
+  if (start || end) {
+    // Entries are counted from the start of their row, as the iterators are.
+    const bool one_row = start == end || (!end && is_in_row(upper)) || (!start && is_in_row(lower));
+    const double from = start ? static_cast<double>(ir::entry_of(lower).offset) : 0;
+    const double to = end ? average_row(*end, iterators) + static_cast<double>(ir::entry_of(upper).offset) : 0;
+    if (one_row)
+      return std::max(0.0, (end ? to : value_of(upper, iterators)) - (start ? from : value_of(lower, iterators)));
   }
+  if (!ir::has_load(upper)) return std::max(0.0, value_of(upper, iterators) - value_of(lower, iterators));
   assumed_ = true;
   return assumed_trips;
 }

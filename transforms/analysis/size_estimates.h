@@ -20,7 +20,8 @@ class SizeEstimator {
 
   /// `iterators`: values to take for them, usually the middle of their ranges.
   double value_of(const ir::Expr& e, const std::map<ir::Symbol, double>& iterators);
-  /// Of a loop; rows of a CSR structure have the average length.
+  /// Of a loop; rows of a CSR structure have the average length. An iterator over a row, or a part of one, is to have
+  /// its place in the row.
   double trips_of(const ir::Expr& lower, const ir::Expr& upper, const std::map<ir::Symbol, double>& iterators);
 
   /// "n = 1048576, k = 64 (assumed)": the sizes that were used so far.
@@ -31,6 +32,8 @@ class SizeEstimator {
   bool assumed_sizes() const;
 
  private:
+  const ir::Fact* rows_of(const ir::Expr& bound) const;
+  double average_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators);
   const ir::Fact* longest_row_of(const ir::Symbol& size) const;
   double longest_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators);
 

@@ -14,6 +14,7 @@ namespace {
 constexpr double contended_targets = 64;  // atomics on so few elements contend
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
+constexpr double loops_of_sort = 10;  // that are started one after the other, however few the keys are
 
 double microseconds(double nanoseconds, double parallel, const Machine& machine) {
   return 1e-3 * nanoseconds / std::max(1.0, std::min(parallel, machine.threads));
@@ -173,7 +174,7 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const Separators
   result.bytes += extra;
   result.parallel = elements_of(sums[0]);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
-                        passes_of_keys * machine_.start_us;
+                        loops_of_sort * machine_.start_us;
   return result;
 }
 

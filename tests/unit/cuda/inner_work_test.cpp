@@ -51,6 +51,24 @@ TEST(InnerWork, LoopsInsideOfTheirOwnLengthsCountAtTheirLongest) {
     for (const std::int64_t d : {0, 7, 40}) expect_same_results(result, {{"n", 2}, {"m", m}, {"d", d}});
 }
 
+/// Partial results of one term each, in every step of a long loop: threads take blocks of terms whole.
+TEST(InnerWork, PartsOfARangeAreAsShortAsTheyAre) {
+  ProgramBuilder p("tree");
+  auto n = p.size("n"), d = p.size("d");
+  auto parent = p.input<std::int32_t>("parent", {n});
+  p.in_range(parent, 0, n);
+  auto x = p.inout<float>("x", {n, d}), w = p.inout<float>("w", {n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto k : p.loop("k", 0, d)) {
+      w(i) += 0.5f * x(i, k);
+      x(parent(i), k) += 0.1f * x(i, k);
+    }
+  const LoweredProgram result = mapped_to_small_gpu(p.build());
+  EXPECT_NE(result.text.find("w_own_own"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("w_own_all"), std::string::npos) << result.text;
+  for (const std::int64_t width : {0, 1, 11, 300}) expect_same_results(result, {{"n", 5}, {"d", width}});
+}
+
 /// A condition keeps the sums of different iterations apart: only the last one of a parallel loop adds.
 TEST(InnerWork, ThreadsWithNothingToAddLeaveTheSumOfAnotherAlone) {
   ProgramBuilder p("last");

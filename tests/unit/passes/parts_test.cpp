@@ -242,5 +242,40 @@ TEST(SizeEstimates, SayWhatTheyAreBasedOn) {
   EXPECT_TRUE(estimator.assumed());
 }
 
+TEST(SizeEstimates, RowsHaveTheAverageLengthAndPartsOfThemAPartOfIt) {
+  const Program program = program_of(R"(
+    program p(n, m, entries)
+      input  i32 row[n]
+      input  i32 ptr[n + 1]
+      inout  f32 y[entries]
+      fact   ptr csr pointer of entries
+  )",
+                                     R"(
+    for i in 0..n:
+      for e in i64(ptr[row[i]])..i64(ptr[row[i] + 1]):
+        for before in i64(ptr[row[i]])..e:
+          y[before] = 1
+        for after in e + 1..i64(ptr[row[i] + 1]):
+          y[after] = 1
+        for other in 0..i64(ptr[row[i]]):
+          y[other] = 1
+  )");
+  const SizeEstimates sizes = {{"n", 10}, {"entries", 200}};
+  SizeEstimator estimator(program, sizes);
+  std::map<ir::Symbol, double> middle;
+  const auto trips = [&](int loop) {
+    const Stmt s = first<ir::For>(program.body, loop);
+    const auto& n = *s.as<ir::For>();
+    return estimator.trips_of(n.lower, n.upper, middle);
+  };
+  EXPECT_EQ(trips(1), 20);
+  middle[first<ir::For>(program.body, 1).as<ir::For>()->iterator] = 15;
+  EXPECT_EQ(trips(2), 15);
+  EXPECT_EQ(trips(3), 4);
+  EXPECT_FALSE(estimator.assumed());
+  EXPECT_EQ(trips(4), assumed_trips);
+  EXPECT_TRUE(estimator.assumed());
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

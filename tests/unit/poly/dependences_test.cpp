@@ -126,6 +126,31 @@ TEST(Dependences, PartsOfCsrRowsAreDisjointAndOneEntryMoreIsNot) {
   EXPECT_FALSE(carried(loops_over_rows(true, -1, 0), 0).empty());
 }
 
+/// Cells of a grid, numbered row by row; `columns` of `more` more than the grid has.
+Loops loops_over_cells(int more, bool other_rows = false) {
+  ProgramBuilder p("cells");
+  auto n = p.size("n"), m = p.size("m"), h = p.size("h"), entries = p.size("entries");
+  auto ptr = p.input<int>("ptr", {(n + 2) * m * h + 1});
+  auto y = p.inout<float>("y", {entries});
+  p.csr(ptr, entries);
+  for (auto a : p.loop("a", 0, n))
+    for (auto b : p.loop("b", 0, m + more))
+      for (auto c : p.loop("c", 0, h)) {
+        auto cell = (Value(a) * m + b) * h + (h - 1 - c);
+        for (auto e : p.loop("e", ptr(cell), ptr(cell + 1))) y(e) = y(e) * 2.0f;
+        if (other_rows)
+          for (auto e : p.loop("e", ptr(a * m + b), ptr(a * m + b + 1))) y(e) += 1.0f;
+      }
+  return loops_of(p.build());
+}
+
+TEST(Dependences, RowsThatAreCellsOfAGridAreDisjoint) {
+  const Loops l = loops_over_cells(0);
+  for (const int loop : {0, 1, 2, 3}) EXPECT_TRUE(carried(l, loop).empty()) << loop;
+  EXPECT_FALSE(carried(loops_over_cells(1), 0).empty()) << "the cell after the last of a row is the first of the next";
+  EXPECT_FALSE(carried(loops_over_cells(0, true), 0).empty()) << "numbered in another way";
+}
+
 TEST(Dependences, WithoutTheFactRowsMayOverlap) { EXPECT_FALSE(carried(loops_over_rows(false), 0).empty()); }
 
 Program scatter(bool injective) {

@@ -171,6 +171,29 @@ TEST(SumPlan, AShortSumInEveryStepIsAddedUpInOrder) {
   EXPECT_EQ(plan(gpu_machine(), links(), {{"n", 10}, {"h", 100}}, "s"), "tree");         // one thread of it is slow
 }
 
+/// Rows of a triangular matrix one after the other, each of which adds to elements that later ones read.
+TEST(SumPlan, ShortRowsInEveryStepAreNotSorted) {
+  ProgramBuilder p("sweep");
+  auto n = p.size("n"), entries = p.size("entries");
+  auto row = p.input<std::int32_t>("row", {n}), ptr = p.input<std::int32_t>("ptr", {n + 1});
+  auto col = p.input<std::int32_t>("col", {entries});
+  p.csr(ptr, entries);
+  p.in_range(row, 0, n);
+  p.in_range(col, 0, n);
+  auto a = p.input<double>("a", {entries}), x = p.inout<double>("x", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<double>("s", 0.5 * x(row(i)));
+    x(row(i)) = 1.0;
+    for (auto e : p.loop("e", ptr(row(i)), ptr(row(i) + 1))) x(col(e)) += a(e) * s;
+  }
+  const Program program = p.build();
+  const auto planned = [&](const Sizes& sizes) { return decision(planned_for(gpu_machine(), program, sizes), "x"); };
+  const SumDecision few = planned({{"n", 1000}, {"entries", 7000}});
+  EXPECT_EQ(few.plan, "serial");
+  EXPECT_NE(few.reason.find("for every row in turn"), std::string::npos) << few.reason;
+  EXPECT_EQ(planned({{"n", 1000}, {"entries", 10'000'000}}).plan, "segments");
+}
+
 /// Images whose pixels go to places that their values choose, by way of locals: images are parallel as they stand.
 Program warped() {
   ProgramBuilder p("warped");

@@ -4,7 +4,10 @@
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/map/gpu/register_tile.h"
 #include "transforms/map/gpu/shared_sums.h"
+
+#include <algorithm>
 
 namespace loopgrad::transforms {
 
@@ -13,31 +16,46 @@ using ir::Stmt;
 
 namespace {
 
-class WorkFinder {
+/// How many trips loops inside of each other make.
+class TripBounds {
  public:
-  explicit WorkFinder(const Analysed& program) : program_(program) {
-    ranges_.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+  TripBounds() {
+    ranges_.leaf = [this](const Expr& leaf) {
+      const auto* var = leaf.as<ir::Var>();
+      const bool known = var && std::find(entered_.begin(), entered_.end(), var->symbol) == entered_.end();
+      return known ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
     };
     ranges_.non_negative = [](const ir::Symbol&) { return false; };
   }
 
+  /// At most, in what is known around the first loop; null where the host does not know. Notes the iterator's values.
+  Expr enter(const ir::For& loop) {
+    if (has_load(loop.lower) || has_load(loop.upper)) return {};
+    const Expr part = most_trips(loop, entered_);  // of a part of a range: the range itself says little of that
+    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
+    entered_.push_back(loop.iterator);
+    if (lower && upper) ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    if (!part && !(lower && upper)) return {};
+    const Expr trips = part ? part : upper->highest - lower->lowest;
+    return ir::binary(ir::BinaryOp::Max, trips, ir::int_const(0));
+  }
+
+ private:
+  ir::RangeContext ranges_;
+  std::vector<ir::Symbol> entered_;
+};
+
+class WorkFinder {
+ public:
+  explicit WorkFinder(const Analysed& program) : program_(program) {}
+
   std::optional<InnerWork> of(const ir::For& loop) {
-    if (!trips_of(loop)) return std::nullopt;
+    if (!bounds_.enter(loop)) return std::nullopt;
     add(loop.body, ir::int_const(1));
     return known_ && ir::as_int(meetings_) != 0 ? std::optional(InnerWork{steps_, meetings_, alone_}) : std::nullopt;
   }
 
  private:
-  /// At most; null where the host does not know. Notes the values of the iterator.
-  Expr trips_of(const ir::For& loop) {
-    if (has_load(loop.lower) || has_load(loop.upper)) return {};
-    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
-    if (!lower || !upper) return {};
-    ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
-    return ir::binary(ir::BinaryOp::Max, upper->highest - lower->lowest, ir::int_const(0));
-  }
-
   void add(const Stmt& s, const Expr& times) {
     if (!s || !known_) return;
     const auto* loop = s.as<ir::For>();
@@ -46,7 +64,7 @@ class WorkFinder {
       ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { add(child, times); }});
       return;
     }
-    const Expr trips = trips_of(*loop);
+    const Expr trips = bounds_.enter(*loop);
     known_ = static_cast<bool>(trips);
     if (!known_) return;
     const bool is_parallel = is_parallel_loop(s);
@@ -64,7 +82,7 @@ class WorkFinder {
   }
 
   const Analysed program_;
-  ir::RangeContext ranges_;
+  TripBounds bounds_;
   bool known_ = true;
   int steps_around_ = 0;  // loops in order that the statement is in
   Expr steps_ = ir::int_const(0), meetings_ = ir::int_const(0), alone_ = ir::int_const(0);
@@ -80,26 +98,13 @@ namespace {
 
 class ParallelWork {
  public:
-  ParallelWork() {
-    ranges_.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-    };
-    ranges_.non_negative = [](const ir::Symbol&) { return false; };
-  }
-
-  /// Null: not known.
-  Expr enter(const ir::For& loop) {
-    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
-    if (has_load(loop.lower) || has_load(loop.upper) || !lower || !upper) return {};
-    ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
-    return ir::binary(ir::BinaryOp::Max, upper->highest - lower->lowest, ir::int_const(0));
-  }
+  Expr enter(const ir::For& loop) { return bounds_.enter(loop); }
 
   Expr in(const Stmt& s) {
     if (!s || !contains_parallel_loop(s)) return ir::int_const(1);
     if (s.kind() == ir::Kind::While) return {};
     if (const auto* loop = s.as<ir::For>()) {
-      const Expr trips = enter(*loop), inside = in(loop->body);
+      const Expr trips = bounds_.enter(*loop), inside = in(loop->body);
       if (!is_parallel_loop(s)) return inside;
       return trips && inside ? trips * inside : Expr();
     }
@@ -113,7 +118,7 @@ class ParallelWork {
   }
 
  private:
-  ir::RangeContext ranges_;
+  TripBounds bounds_;
 };
 
 }  // namespace

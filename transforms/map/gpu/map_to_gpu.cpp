@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
@@ -308,13 +309,9 @@ class Mapper {
 
   /// The average length of the rows of a CSR structure that the loop goes over the entries of; null for other loops.
   Expr average_row(const ir::For& loop) const {
-    const auto pointer_of = [](const Expr& bound) {
-      const auto* cast = bound.as<ir::Cast>();
-      const auto* load = (cast ? cast->a : bound).as<ir::Load>();
-      return load ? load->array : ir::Array();
-    };
-    const ir::Array pointer = pointer_of(loop.upper);
-    if (!pointer || pointer_of(loop.lower) != pointer) return {};
+    const ir::PointerBounds bounds = ir::pointer_bounds(loop.lower, loop.upper);
+    if (!bounds.end) return {};
+    const ir::Array& pointer = bounds.end->array;
     for (const ir::Fact& fact : program_->facts)
       if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer && host_knows(fact.upper))
         return ceil_div(ir::cast(ScalarType::I64, fact.upper), ir::larger(pointer->shape[0] - number(1), number(1)));

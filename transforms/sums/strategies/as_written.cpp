@@ -1,5 +1,6 @@
 // The strategies that leave a sum as it is written: in order, or with atomic operations.
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/sums/strategies.h"
 
@@ -63,13 +64,35 @@ bool varies_around(const SumNest& nest) {
   return varies;
 }
 
+/// Whether the nest is a loop over a row of a CSR structure: its length on average is that of all rows.
+bool is_row(const SumNest& nest) {
+  const auto& loop = *nest.original_nest.as<ir::For>();
+  const ir::Load* const end = ir::pointer_bounds(loop.lower, loop.upper).end;
+  const std::vector<ir::Fact>& facts = nest.original.facts;
+  const bool is_csr = end && std::any_of(facts.begin(), facts.end(), [&](const ir::Fact& fact) {
+                        return fact.kind == ir::FactKind::CsrPointer && fact.array == end->array;
+                      });
+  return is_csr && !ir::contains_loop(loop.body);
+}
+
+/// Sorted by their targets, terms are moved by many loops one after the other, which are started for every row.
+std::optional<std::string> short_rows(const SumNest& nest, const SumGroup& group) {
+  const PlanCandidate* sorted = group.plan.candidate(Strategy::Segments);
+  if (!sorted || !sorted->possible || !is_row(nest) || !runs_again(nest)) return std::nullopt;
+  const double in_order = group.plan.candidate(Strategy::Serial)->microseconds;
+  if (in_order * times_faster > sorted->microseconds) return std::nullopt;
+  return fmt::format("in order estimated {:.3g} us against {:.3g} us of sorting, for every row in turn", in_order,
+                     sorted->microseconds);
+}
+
 /// One thread has added up sooner than several have met: a loop of a few iterations, or of so many as have been stated,
 /// in every step of another one. Where data decide how many, the run does (tree_sums.h).
 std::optional<std::string> few_terms(const SumNest& nest, const SumGroup& group, Strategy suggested) {
   if (suggested != Strategy::Partials) return std::nullopt;
   if (has_few_terms(nest.now.nest)) return "so few terms are added up in order";
+  if (nest.machine().is_gpu()) return short_rows(nest, group);
   const ir::For& loop = *nest.original_nest.as<ir::For>();
-  if (nest.machine().is_gpu() || group.plan.assumed || ir::has_load(loop.upper - loop.lower)) return std::nullopt;
+  if (group.plan.assumed || ir::has_load(loop.upper - loop.lower)) return std::nullopt;
   const double in_order = group.plan.candidate(Strategy::Serial)->microseconds;
   const double by_blocks = group.plan.candidate(Strategy::Partials)->microseconds;
   if (in_order * times_faster > by_blocks || varies_around(nest) || !runs_again(nest)) return std::nullopt;
