@@ -135,7 +135,8 @@ std::vector<std::string> flags_for(const std::string& architecture, const std::s
 Compiled compiled(const std::string& source, const std::string& architecture, const std::string& program) {
   std::vector<std::string> flags = flags_for(architecture, program);
   Compiled result = compiled_with(flags, source, architecture, program);
-  if (!may_lose_minus(result.assembly)) return result;
+  const bool has_extrema_of_three = std::stoi(architecture.substr(3)) >= 90;  // "sm_90"
+  if (!has_extrema_of_three || !may_lose_minus(result.assembly)) return result;
   const std::string separate = separate_extrema + source;
   result = compiled_with(flags, separate, architecture, program);
   if (!may_lose_minus(result.assembly)) return result;
@@ -161,6 +162,14 @@ bool needs_separate_extrema(const std::string& source, const std::string& archit
 
 std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program) {
   return compiled(source, architecture, program).machine_code;
+}
+
+std::string compile_quickly(const std::string& source, const std::string& architecture, const std::string& program) {
+  std::vector<std::string> flags = flags_for(architecture, program);
+  int major = 0, minor = 0;
+  required(program).version(&major, &minor);
+  if (major > 12) flags.push_back("--Ofast-compile=mid");
+  return compiled_with(flags, source, architecture, program).machine_code;
 }
 
 std::string compile_ptx(const std::string& source, const std::string& architecture, const std::string& program) {

@@ -16,6 +16,9 @@ bool has_nvrtc();
 /// not know the architecture), or CompileFailed with the compiler's log.
 std::string compile_cubin(const std::string& source, const std::string& architecture, const std::string& program);
 
+/// The same in half the time, for whoever only asks whether it compiles: slow code, not looked through.
+std::string compile_quickly(const std::string& source, const std::string& architecture, const std::string& program);
+
 /// The assembly that the machine code is made from, as a person reads it. Throws as `compile_cubin`.
 std::string compile_ptx(const std::string& source, const std::string& architecture, const std::string& program);
 

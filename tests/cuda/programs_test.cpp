@@ -54,7 +54,10 @@ TEST_P(CompileCuda, ToMachineCode) {
   for (const std::string& architecture : architectures_of(variant)) {
     const bool one_turn = unit.any_form && architecture == newest;
     const std::string source = one_turn ? unit.source(lg::backend::KernelForm::OneTurn) : unit.source();
-    EXPECT_FALSE(lg::backend::compile_cubin(source, architecture, name).empty()) << architecture;
+    // What devices of today run is compiled as they run it.
+    const bool as_it_runs = variant == lg::Variant::Restructured && architecture == newest;
+    const auto compile = as_it_runs ? lg::backend::compile_cubin : lg::backend::compile_quickly;
+    EXPECT_FALSE(compile(source, architecture, name).empty()) << architecture;
   }
 }
 
