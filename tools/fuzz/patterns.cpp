@@ -22,6 +22,7 @@ void Writer::pattern() {
                                             SHAPE(softmax_row),
                                             SHAPE(csr_sum),
                                             SHAPE(csr_sum),
+                                            SHAPE(cells_of_grid),
                                             SHAPE(indirect_scatter),
                                             SHAPE(compaction),
                                             SHAPE(bounded_while),
@@ -219,6 +220,32 @@ void Writer::csr_sum() {
     });
     sink(s.handle());
   });
+}
+
+// Entries of the cells of a grid, which are numbered row by row, and of cells beside them.
+void Writer::cells_of_grid() {
+  if (pointers_.empty()) return csr_sum();
+  const Extent rows{.size = some_size()}, columns{.size = some_size()}, entries = pointers_[0].target;
+  const Value across = value_of(columns);
+  const std::string name = fresh("cells");
+  const ArrayHandle start = builder_.input(ScalarType::I32, name, {value_of(rows) * across + 1});
+  contents_[name] = {IndexContents::Kind::CsrPointer, ir::Expr(value_of(entries).node())};
+  if (chance(80)) builder_.csr(start, value_of(entries));
+  const ArrayInfo y = filled_local("y", {entries}), z = filled_local("z", {entries});
+  const bool down = chance(25), beside = chance(60), overwrites = chance(50);
+  each(rows, [&](const Value& i) {
+    each(columns, [&](const Value& j) {
+      const Value cell = i * across + (down ? across - 1 - j : j), next = ((i + 1) % value_of(rows)) * across + j;
+      each(start(cell), start(cell + 1), entries, [&](const Value& e) {
+        if (overwrites) y.handle(e) = 0.6 * wave(y.handle(e)) + bounded(1);
+        else y.handle(e) += bounded(1);
+        if (!beside) return;
+        each(start(next), start(next + 1), entries,
+             [&](const Value& f) { z.handle(f) += 0.3 * squash(y.handle(e)) * read_input(); });
+      });
+    });
+  });
+  each(entries, [&](const Value& e) { sink(y.handle(e) * z.handle(e)); });
 }
 
 // Writes through an index array: sums, overwrites and in-place updates.

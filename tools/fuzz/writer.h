@@ -139,6 +139,7 @@ class Writer {
   void linear_recurrence();
   void softmax_row();
   void csr_sum();
+  void cells_of_grid();
   void indirect_scatter();
   void compaction();
   void bounded_while();
