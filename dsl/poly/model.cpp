@@ -249,7 +249,9 @@ class Builder {
       if (!abstraction.exact() || !abstraction.symbols().empty()) return false;
       if (extent && !stays_within(place, row[k], extent)) return false;
     }
-    place.csr.push_back({lower.array, static_cast<int>(place.iterators.size()) - 1, std::move(row),
+    place.csr.push_back({lower.array,
+                         static_cast<int>(place.iterators.size()) - 1,
+                         std::move(row),
                          {strides->begin(), std::prev(strides->end())}});
     return true;
   }

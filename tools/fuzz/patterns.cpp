@@ -225,7 +225,8 @@ void Writer::csr_sum() {
 // Entries of the cells of a grid, which are numbered row by row, and of cells beside them.
 void Writer::cells_of_grid() {
   if (pointers_.empty()) return csr_sum();
-  const Extent rows{.size = some_size()}, columns{.size = some_size()}, entries = pointers_[0].target;
+  const Extent rows{.size = some_size(), .pad = 1}, columns{.size = some_size(), .pad = 1};  // one cell at least
+  const Extent entries = pointers_[0].target;
   const Value across = value_of(columns);
   const std::string name = fresh("cells");
   const ArrayHandle start = builder_.input(ScalarType::I32, name, {value_of(rows) * across + 1});
