@@ -89,7 +89,7 @@ void time_runs(const Problem& problem, const GradientExecutable& gradient, Targe
 
 /// About as many as there are steps in order.
 double operations_of(const Problem& problem) {
-  const Work work = count_work(problem.program, problem.sizes, problem.inputs);
+  const Work work = count_work(problem.program, problem.sizes, problem.inputs, WorkCounter::Unknown::Likely);
   return work.flops + work.bytes / 4;
 }
 
