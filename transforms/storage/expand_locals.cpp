@@ -197,10 +197,26 @@ void keep_trips(Dimension& dimension, const std::vector<Stmt>& loops, std::size_
   dimension.room = simplify_indices(ir::smaller(n->at_most, dimension.extent));
 }
 
+/// A bound of a loop, or where it is an iterator of one of the `loops` around it, up to a number, that of this one.
+Expr widest(const Expr& bound, bool is_upper, const std::vector<Stmt>& loops, std::size_t depth) {
+  const ir::Entry entry = ir::entry_of(bound);
+  const auto* at = entry.base.as<ir::Var>();
+  while (at && depth-- > 0) {
+    const auto* around = loops[depth].as<ir::For>();
+    if (!around || around->iterator != at->symbol) continue;
+    const Expr own = is_upper ? around->upper + ir::int_const(entry.offset - 1)  // one past the iterator's last value
+                              : around->lower + ir::int_const(entry.offset);
+    return widest(own, is_upper, loops, depth);
+  }
+  return bound;
+}
+
 /// Where the loop goes through a row of a CSR structure, or a part of one, that something else chooses than a loop over
-/// the rows.
-void keep_row(const ir::Program& program, Dimension& dimension, const ir::For& loop) {
-  const auto [start, end, whole] = ir::pointer_bounds(loop.lower, loop.upper);
+/// the rows. The part may begin or end where another loop over the row is.
+void keep_row(const ir::Program& program, Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
+  const ir::For& loop = *loops[depth].as<ir::For>();
+  const Expr lowest = widest(loop.lower, false, loops, depth), highest = widest(loop.upper, true, loops, depth);
+  const auto [start, end, whole] = ir::pointer_bounds(lowest, highest);
   if (!start) return;
   bool is_fixed = true;  // nothing that the nest computes decides
   ir::walk(loop.lower, [&](const Expr& e) {
@@ -233,7 +249,7 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     keep_band(*dimension, loops, depth);
     if (!row) {  // else entries stand for their rows, too, so that they are counted through
       keep_trips(*dimension, loops, depth);
-      if (const auto* loop = loops[depth].as<ir::For>()) keep_row(program, *dimension, *loop);
+      if (loops[depth].kind() == ir::Kind::For) keep_row(program, *dimension, loops, depth);
     }
     dimensions.push_back(*dimension);
   }

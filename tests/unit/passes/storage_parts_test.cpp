@@ -184,6 +184,37 @@ TEST(ExpandLocals, RoomForEntriesOfAllRowsIsForAllOfThemWhateverTheRowsPromise) 
   EXPECT_NE(ir::print(expansion->nest).find("v_all[e] = w[e]"), std::string::npos) << ir::print(expansion->nest);
 }
 
+/// Pairs of entries of a row: an array of all pairs of entries would not fit.
+TEST(ExpandLocals, RoomForAPartOfARowIsForTheLongestRow) {
+  const auto expanded = [](const std::string& part) {
+    const Program program = program_of(R"(
+    program p(n, nnz, longest)
+      input  i32 ptr[n + 1]
+      input  f32 w[nnz]
+      inout  f32 y[nnz]
+      fact   ptr csr pointer of nnz, at most longest a row
+  )",
+                                       R"(
+    for i in 0..n:
+      for e in ptr[i]..ptr[i + 1]:
+        for f in )" + part + R"(:
+          local f32 v
+          v = w[e]*w[f]
+          y[f] += v*v
+  )");
+    const ir::Array v = first<ir::Allocate>(program.body).as<ir::Allocate>()->array;
+    const auto expansion = expand_locals(program, model_of(program), program.body, {v});
+    return expansion ? ir::print(expansion->arrays[0]->shape[1]) + " " + ir::print(expansion->nest) : "none";
+  };
+  const std::string upto = expanded("ptr[i]..e + 1"), from = expanded("e + 2..ptr[i + 1]");
+  EXPECT_TRUE(upto.starts_with("longest ")) << upto;
+  EXPECT_NE(upto.find("v_all[e, f - ptr[i]] = w[e]*w[f]"), std::string::npos) << upto;
+  EXPECT_TRUE(from.starts_with("longest ")) << from;
+  EXPECT_NE(from.find("v_all[e, f - e - 2] = w[e]*w[f]"), std::string::npos) << from;
+  for (const char* beyond : {"ptr[i]..e + 2", "e - 1..ptr[i + 1]", "ptr[i]..ptr[i + 1] + 1"})
+    EXPECT_FALSE(expanded(beyond).starts_with("longest ")) << expanded(beyond);
+}
+
 TEST(ExpandLocals, RoomForABandIsItsWidth) {
   const Program program = program_of(R"(
     program p(n, r)
