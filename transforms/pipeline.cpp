@@ -20,6 +20,7 @@
 #include "transforms/map/cpu/stream_rows.h"
 #include "transforms/map/cpu/tile_lanes.h"
 #include "transforms/map/cpu/vectorize_loops.h"
+#include "transforms/map/gpu/flatten_rows.h"
 #include "transforms/map/gpu/fuse_nests.h"
 #include "transforms/map/gpu/hoist_parallel_loops.h"
 #include "transforms/map/gpu/map_to_gpu.h"
@@ -277,6 +278,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");
+  add("flatten_rows", plain<flatten_rows>, "rows are as long as they are: what looks for rows in nests has found them");
   add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
   add("name_constants", constants, "names what all threads of a launch would compute: loops are final");
 }
