@@ -144,8 +144,8 @@ bool reference_fits(const Problem& problem, const ComparedVariant& naive) {
 /// Fills in the error of every row and returns what it is measured against.
 ///
 /// The naive tape in f64 is the reference. Compiled for the CPU, whatever the target is, it runs at the sizes that were
-/// measured as long as its stack fits; otherwise the interpreter runs it at the program's check sizes, and the variants once more
-/// there.
+/// measured as long as its stack fits; otherwise the interpreter runs it at the program's check sizes, and the variants
+/// once more there.
 std::string fill_errors(const Problem& problem, const Options& options, const CompileOptions& compile_options,
                         std::vector<ComparedVariant>& rows) {
   const CompileOptions interpret{.target = Target::Interpreter, .checked = false, .f64 = true, .threads = 0};

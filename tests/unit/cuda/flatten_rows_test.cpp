@@ -43,6 +43,17 @@ TEST(FlattenRows, EntriesAreAsManyAsTheyAre) {
 TEST(FlattenRows, NotWhereIterationsTakeEquallyLongOrRowsAreLeftOut) {
   EXPECT_FALSE(is_flattened(pairs(false)));
   EXPECT_FALSE(is_flattened(pairs(true, false))) << "entries of the rows that are left out have no row";
+
+  ProgramBuilder p("one");
+  auto n = p.size("n"), entries = p.size("entries");
+  auto ptr = p.input<std::int32_t>("ptr", {n + 1});
+  p.csr(ptr, entries);
+  auto y = p.output<double>("y", {entries});
+  for (auto e : p.loop("e", ptr(n / 2), ptr(n / 2 + 1))) {
+    y(e) = 1.0;
+    for (auto f : p.loop("f", 0, e)) y(e) = sin(y(e)) + cast<double>(f);
+  }
+  EXPECT_EQ(mapped_to_small_gpu(p.build()).text.find("_of_e"), std::string::npos) << "no loop over rows";
 }
 
 }  // namespace
