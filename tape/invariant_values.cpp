@@ -32,10 +32,21 @@ struct Changes {
   }
 };
 
+/// Notes the arrays that are stored to outside of branches, and those that have values in front of the program.
+void note_set(const Stmt& s, std::set<Array>& always) {
+  if (!s || s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
+  if (const Array* array = stored_array(s)) always.insert(*array);
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { note_set(child, always); }});
+}
+
 class Invariants final : public ir::Rewriter {
  public:
   Invariants(const ir::Program& program, const IsActive& active, std::set<Array>& named)
-      : active_(active), named_(named), sizes_(program.sizes.begin(), program.sizes.end()) {}
+      : active_(active), named_(named), sizes_(program.sizes.begin(), program.sizes.end()) {
+    for (const Array& array : program.arrays)
+      if (array->role == ir::ArrayRole::Input || array->role == ir::ArrayRole::InOut) set_.insert(array);
+    note_set(program.body, set_);
+  }
   using Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
@@ -133,7 +144,8 @@ class Invariants final : public ir::Rewriter {
     ir::for_each_child(e, add);
     if (const auto* v = e.as<ir::Var>()) part.stays = !changes.iterators.count(v->symbol);
     if (const auto* load = e.as<ir::Load>()) {
-      part.stays = part.stays && !changes.arrays.count(load->array) && plainly_stays_within(*load);
+      part.stays = part.stays && !changes.arrays.count(load->array) && set_.count(load->array) &&
+                   plainly_stays_within(*load);
       part.reads_active = is_float(e.type()) && active_(load->array);
     }
     return parts.emplace(e.get(), part).first->second;
@@ -167,6 +179,7 @@ class Invariants final : public ir::Rewriter {
   const IsActive& active_;
   std::set<Array>& named_;
   const std::set<ir::Symbol> sizes_;
+  std::set<Array> set_;  // that hold something whatever branches are taken
   std::vector<const ir::For*> around_;  // the present statement
   int count_ = 0;
 };

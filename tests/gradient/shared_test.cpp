@@ -262,6 +262,17 @@ TEST(NameInvariants, LeavesWhatMayNotBeComputedBefore) {
     for (auto i : p.loop("i", 0, n))
       for (auto j : p.loop("j", 0, n)) y(i) = sqrt(y(i) + x(i)) * w(j);
   })) << "the loop changes it";
+  for (const bool always : {true, false}) {
+    const bool found = has_invariants([&](ProgramBuilder& p, A x, A w, A y, const Value& n) {
+      auto s = p.local<float>("s", {n});
+      for (auto i : p.loop("i", 0, n)) {
+        if (always) s(i) = x(i);
+        else p.when(n > 1, [&] { s(i) = x(i); });
+        for (auto j : p.loop("j", 0, n / 2)) y(j) = sqrt(s(i)) * w(j);
+      }
+    });
+    EXPECT_EQ(found, always) << "it may have no value where the loop does not run";
+  }
 }
 
 // `y += a*b` does not round the product, whoever else uses it.
