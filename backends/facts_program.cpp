@@ -473,20 +473,27 @@ class Builder {
 
   std::vector<Link> links_around(const transforms::OpenAccess& access, const Expr& gate) const {
     std::vector<Link> links;
-    if (gate) links.push_back({std::nullopt, {}, {}, gate, access.location});
+    const auto add_condition = [&](const Expr& e) {
+      if (e) links.push_back({std::nullopt, {}, {}, e, access.location});
+    };
+    const Symbols iterators = from_data(access.around);
+    add_condition(gate);
     for (std::size_t k = 0; k < access.around.size(); ++k) {
+      // What cannot be read to find out whether an access happens is an access of its own, which is looked at.
+      Expr readable;
       if (const auto* n = access.around[k].as<ir::For>()) {
-        links.push_back({n->iterator,
-                         as_stated(scalars_.look_through(n->lower)),
-                         as_stated(scalars_.look_through(n->upper)),
-                         {},
-                         access.location});
+        const Expr lower = as_stated(scalars_.look_through(n->lower)),
+                   upper = as_stated(scalars_.look_through(n->upper));
+        add_readable(lower, iterators, readable);
+        add_readable(upper, iterators, readable);
+        add_condition(readable);
+        links.push_back({n->iterator, lower, upper, {}, access.location});
       } else if (const auto* branch = access.around[k].as<ir::If>()) {
         const Stmt& inner = k + 1 < access.around.size() ? access.around[k + 1] : access.statement;
         const Expr condition = scalars_.look_through(branch->condition);
         const bool in_then = branch->then_body.same_as(inner);
-        links.push_back(
-            {std::nullopt, {}, {}, in_then ? condition : ir::unary(ir::UnaryOp::Not, condition), access.location});
+        add_readable(condition, iterators, readable);
+        add_condition(both(readable, in_then ? condition : ir::unary(ir::UnaryOp::Not, condition)));
       }
     }
     return links;
