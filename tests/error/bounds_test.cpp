@@ -1,7 +1,5 @@
 // Indices and trip counts that only data tell: nothing is written outside of arrays, and the run is an error that names
 // array, index and line.
-#include "backends/facts_program.h"
-#include "dsl/ir/visit.h"
 #include "tests/error/compiled_case.h"
 #include "tests/error/expect_error.h"
 #include "tests/error/guarded.h"
@@ -559,32 +557,6 @@ TEST_P(OutOfRange, OfAProductOfSizes) {
   indices[2] = 6;
   expect_error<RuntimeError>(ErrorCode::BadFact, {"idx[2] = 6 is not in the stated range [0, 6)"},
                              [&] { g.forward(primal, sizes); });
-}
-
-/// Verification must not take longer than what is verified.
-TEST(IndicesOfOneNest, AreLookedAtByOneLoopWithoutBranches) {
-  ProgramBuilder p("linear_bins");
-  auto count = p.size("n"), bins = p.size("bins");
-  auto x = p.input<float>("x", {count});
-  auto h = p.inout<float>("h", {bins});
-  for (auto i : p.loop("i", 0, count)) {
-    auto bin = p.scalar<std::int64_t>("bin");
-    bin = cast<std::int64_t>(x(i));
-    h(bin) += x(i);
-    h(bin + 1) += 1 - x(i);
-  }
-  for (auto j : p.loop("j", 0, count)) h(cast<std::int64_t>(x(j))) += 1.0f;
-  const backend::FactsProgram facts = backend::facts_program(p.build().ir());
-  int loops = 0, sums = 0, branches = 0;
-  ir::walk_stmts(facts.program.body, [&](const ir::Stmt& s) {
-    loops += s.kind() == ir::Kind::For;
-    sums += s.kind() == ir::Kind::Reduce;
-    branches += s.kind() == ir::Kind::If;
-  });
-  EXPECT_EQ(loops, 1);
-  EXPECT_EQ(sums, 1);
-  EXPECT_EQ(branches, 0);
-  EXPECT_EQ(facts.sites.size(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, OutOfRange,
