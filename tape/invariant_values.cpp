@@ -144,8 +144,8 @@ class Invariants final : public ir::Rewriter {
     ir::for_each_child(e, add);
     if (const auto* v = e.as<ir::Var>()) part.stays = !changes.iterators.count(v->symbol);
     if (const auto* load = e.as<ir::Load>()) {
-      part.stays = part.stays && !changes.arrays.count(load->array) && set_.count(load->array) &&
-                   plainly_stays_within(*load);
+      part.stays =
+          part.stays && !changes.arrays.count(load->array) && set_.count(load->array) && plainly_stays_within(*load);
       part.reads_active = is_float(e.type()) && active_(load->array);
     }
     return parts.emplace(e.get(), part).first->second;
@@ -179,7 +179,7 @@ class Invariants final : public ir::Rewriter {
   const IsActive& active_;
   std::set<Array>& named_;
   const std::set<ir::Symbol> sizes_;
-  std::set<Array> set_;  // that hold something whatever branches are taken
+  std::set<Array> set_;                 // that hold something whatever branches are taken
   std::vector<const ir::For*> around_;  // the present statement
   int count_ = 0;
 };

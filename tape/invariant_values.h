@@ -23,9 +23,9 @@ namespace loopgrad::tape {
 /// operations on these are worth a name. The locals are added to `named`, as by name_values.
 ///
 /// Leaves alone: what is computed under a branch or in one of a select (where it may have no derivative), reads of
-/// which it is not plain that they stay within their arrays when the loop makes no trip, or of arrays that only branches
-/// set (those in which the loop makes one, say), and loops whose bounds are no sizes (rows of a triangle may be empty as
-/// well, and the derivative of what nobody uses may be infinite).
+/// which it is not plain that they stay within their arrays when the loop makes no trip, or of arrays that only
+/// branches set (those in which the loop makes one, say), and loops whose bounds are no sizes (rows of a triangle may
+/// be empty as well, and the derivative of what nobody uses may be infinite).
 ir::Stmt name_invariants(const ir::Program& program, const IsActive& active, std::set<ir::Array>& named);
 
 }  // namespace loopgrad::tape

@@ -65,8 +65,8 @@ struct Assumption {
   PieceMap<Assumption> inside = {};
 };
 
-/// "The loop with iterator number `dim` runs over the entries of row `row` of the CSR structure `pointer`." Row a*g + b,
-/// of a grid with g columns, is (a, b) with the stride g between rows of the grid.
+/// "The loop with iterator number `dim` runs over the entries of row `row` of the CSR structure `pointer`." Row a*g +
+/// b, of a grid with g columns, is (a, b) with the stride g between rows of the grid.
 struct CsrLoop {
   ir::Array pointer;
   int dim = 0;

@@ -76,7 +76,8 @@ std::optional<Rows> rows_at(const ir::Program& program, const Stmt& s) {
     if (bounds.start) {
       const ir::Load &start = *bounds.start, &end = *bounds.end;
       const ir::Fact* const fact = rows_of(program, start.array);
-      if (found.rows.empty() || !bounds.whole || !fact || start.array->role != ir::ArrayRole::Input) return std::nullopt;
+      if (found.rows.empty() || !bounds.whole || !fact || start.array->role != ir::ArrayRole::Input)
+        return std::nullopt;
       if (!ir::is_next_row(start.indices[0], end.indices[0])) return std::nullopt;
       if (!visit_all(found.rows, start.indices[0], start.array->shape[0] - number(1))) return std::nullopt;
       found.entries = &loop;
