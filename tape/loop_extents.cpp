@@ -126,9 +126,7 @@ std::optional<Expr> LoopExtents::width_of_band(const ir::For& n, const std::vect
 }
 
 bool LoopExtents::is_csr(const ir::Array& array) const {
-  return !written_.count(array) && std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
-    return fact.kind == ir::FactKind::CsrPointer && fact.array == array;
-  });
+  return !written_.count(array) && ir::csr_fact(program_, array);
 }
 
 /// The `ptr[r]` of a loop over entries of the row ptr[r]..ptr[r + 1] with a CSR fact: over all of them, from some or to

@@ -4,6 +4,12 @@
 
 namespace loopgrad::ir {
 
+const Fact* csr_fact(const Program& program, const Array& pointer) {
+  for (const Fact& fact : program.facts)
+    if (fact.kind == FactKind::CsrPointer && fact.array == pointer) return &fact;
+  return nullptr;
+}
+
 Entry entry_of(const Expr& bound) {
   if (const auto* cast = bound.as<Cast>(); cast && cast->a.type() == ScalarType::I32) return entry_of(cast->a);
   const auto* sum = bound.as<Binary>();

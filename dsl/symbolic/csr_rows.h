@@ -1,9 +1,12 @@
 // Bounds of loops over entries of CSR rows, `pointer[row]..pointer[row + 1]` or a part of that.
 #pragma once
 
-#include "dsl/ir/expr.h"
+#include "dsl/ir/program.h"
 
 namespace loopgrad::ir {
+
+/// That the array points to the rows of a CSR structure; null where the program does not say so.
+const Fact* csr_fact(const Program& program, const Array& pointer);
 
 /// `base` + `offset`, in i64 or, as it comes from an i32 array, widened from i32: entries that exist do not wrap.
 struct Entry {

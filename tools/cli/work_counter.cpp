@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/csr_rows.h"
 
 #include <cmath>
 
@@ -276,10 +277,9 @@ double WorkCounter::estimate_of(const Expr& e) const {
 std::optional<double> WorkCounter::row_length(const For& loop) const {
   const Array pointer = array_in(loop.upper);
   if (!pointer || array_in(loop.lower) != pointer) return std::nullopt;
-  for (const ir::Fact& fact : program_.facts)
-    if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer)
-      return estimate_of(fact.upper) / std::max(1.0, estimate_of(pointer->shape[0]) - 1);
-  return std::nullopt;
+  const ir::Fact* const fact = ir::csr_fact(program_, pointer);
+  if (!fact) return std::nullopt;
+  return estimate_of(fact->upper) / std::max(1.0, estimate_of(pointer->shape[0]) - 1);
 }
 
 double WorkCounter::trips_of(const For& n) {

@@ -67,9 +67,7 @@ double SizeEstimator::longest_row(const ir::Fact& csr, const std::map<ir::Symbol
 const ir::Fact* SizeEstimator::rows_of(const Expr& bound) const {
   const Expr base = ir::entry_of(bound).base;
   const auto* load = base.as<ir::Load>();
-  for (const ir::Fact& fact : program_.facts)
-    if (load && fact.kind == ir::FactKind::CsrPointer && fact.array == load->array) return &fact;
-  return nullptr;
+  return load ? ir::csr_fact(program_, load->array) : nullptr;
 }
 
 double SizeEstimator::average_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators) {

@@ -217,18 +217,15 @@ void keep_row(const ir::Program& program, Dimension& dimension, const std::vecto
   const ir::For& loop = *loops[depth].as<ir::For>();
   const Expr lowest = widest(loop.lower, false, loops, depth), highest = widest(loop.upper, true, loops, depth);
   const auto [start, end, whole] = ir::pointer_bounds(lowest, highest);
-  if (!start) return;
+  const ir::Fact* const fact = start ? ir::csr_fact(program, start->array) : nullptr;
+  if (!fact || !fact->longest || !ir::is_next_row(start->indices[0], end->indices[0])) return;
   bool is_fixed = true;  // nothing that the nest computes decides
   ir::walk(loop.lower, [&](const Expr& e) {
     if (const auto* load = e.as<ir::Load>()) is_fixed &= load->array->role == ir::ArrayRole::Input;
   });
-  for (const ir::Fact& fact : program.facts) {
-    const bool is_csr = fact.kind == ir::FactKind::CsrPointer && fact.array == start->array;
-    if (!is_fixed || !is_csr || !fact.longest) continue;
-    if (!ir::is_next_row(start->indices[0], end->indices[0])) continue;
-    dimension.origin = loop.lower;
-    dimension.room = fact.longest;
-  }
+  if (!is_fixed) return;
+  dimension.origin = loop.lower;
+  dimension.room = fact->longest;
 }
 
 std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,

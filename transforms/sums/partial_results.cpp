@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/size_estimates.h"
@@ -25,10 +26,8 @@ Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorD
 
 // The number of entries of a CSR structure, or null.
 Expr entries_of(const ir::Program& program, const ir::Array& pointer) {
-  for (const ir::Fact& fact : program.facts) {
-    if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer) return fact.upper;
-  }
-  return {};
+  const ir::Fact* const fact = ir::csr_fact(program, pointer);
+  return fact ? fact->upper : Expr();
 }
 
 /// An extent of the target that covers what the sums' index in this dimension reaches: the bound of the loops that it

@@ -34,9 +34,8 @@ std::pair<const ir::Fact*, Expr> csr_row_of(const ir::Program& program, const ir
   const auto [first, last, whole] = ir::pointer_bounds(loop.lower, loop.upper);
   if (!whole || first->array->role != ir::ArrayRole::Input) return {};
   if (!ir::is_next_row(first->indices[0], last->indices[0])) return {};
-  for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::CsrPointer && fact.array == first->array) return {&fact, first->indices[0]};
-  return {};
+  const ir::Fact* const fact = ir::csr_fact(program, first->array);
+  return fact ? std::pair(fact, first->indices[0]) : std::pair<const ir::Fact*, Expr>();
 }
 
 /// The total of a CSR structure whose rows the loop runs over, one for each iteration of `rows`; null for other loops.

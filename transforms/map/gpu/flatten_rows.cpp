@@ -35,12 +35,6 @@ bool mentions_any(const Expr& e, const std::vector<const ir::For*>& loops) {
   return std::any_of(loops.begin(), loops.end(), [&](const ir::For* loop) { return mentions(e, loop->iterator); });
 }
 
-const ir::Fact* rows_of(const ir::Program& program, const Array& pointer) {
-  for (const ir::Fact& fact : program.facts)
-    if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer) return &fact;
-  return nullptr;
-}
-
 /// Whether the loops, from 0 each, go through all rows in order, as digits do: row is a*g + b of a in 0..n, b in 0..g.
 bool visit_all(const std::vector<const ir::For*>& loops, const Expr& row, const Expr& row_count) {
   Expr position, all;
@@ -75,7 +69,7 @@ std::optional<Rows> rows_at(const ir::Program& program, const Stmt& s) {
     const ir::PointerBounds bounds = ir::pointer_bounds(loop.lower, loop.upper);
     if (bounds.start) {
       const ir::Load &start = *bounds.start, &end = *bounds.end;
-      const ir::Fact* const fact = rows_of(program, start.array);
+      const ir::Fact* const fact = ir::csr_fact(program, start.array);
       if (found.rows.empty() || !bounds.whole || !fact || start.array->role != ir::ArrayRole::Input)
         return std::nullopt;
       if (!ir::is_next_row(start.indices[0], end.indices[0])) return std::nullopt;

@@ -126,14 +126,7 @@ class ParallelWork {
 Expr iterations_at_once(const ir::For& loop) {
   ParallelWork work;
   work.enter(loop);
-  const Expr result = work.in(loop.body);
-  // What is computed in each iteration is not known around the loop.
-  bool known = result && !mentions(result, loop.iterator);
-  ir::walk_stmts(loop.body, [&](const Stmt& s) {
-    if (const auto* inner = s.as<ir::For>()) known = known && !mentions(result, inner->iterator);
-    if (const auto* inner = s.as<ir::While>()) known = known && !mentions(result, inner->iterator);
-  });
-  return known ? result : Expr();
+  return work.in(loop.body);
 }
 
 }  // namespace loopgrad::transforms

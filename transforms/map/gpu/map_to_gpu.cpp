@@ -312,10 +312,9 @@ class Mapper {
     const ir::PointerBounds bounds = ir::pointer_bounds(loop.lower, loop.upper);
     if (!bounds.end) return {};
     const ir::Array& pointer = bounds.end->array;
-    for (const ir::Fact& fact : program_->facts)
-      if (fact.kind == ir::FactKind::CsrPointer && fact.array == pointer && host_knows(fact.upper))
-        return ceil_div(ir::cast(ScalarType::I64, fact.upper), ir::larger(pointer->shape[0] - number(1), number(1)));
-    return {};
+    const ir::Fact* const fact = ir::csr_fact(program_, pointer);
+    if (!fact || !host_knows(fact->upper)) return {};
+    return ceil_div(ir::cast(ScalarType::I64, fact->upper), ir::larger(pointer->shape[0] - number(1), number(1)));
   }
 
   /// Where there is little to share in each of many iterations most threads of a block would have nothing to do.

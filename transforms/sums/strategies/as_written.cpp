@@ -68,11 +68,7 @@ bool varies_around(const SumNest& nest) {
 bool is_row(const SumNest& nest) {
   const auto& loop = *nest.original_nest.as<ir::For>();
   const ir::Load* const end = ir::pointer_bounds(loop.lower, loop.upper).end;
-  const std::vector<ir::Fact>& facts = nest.original.facts;
-  const bool is_csr = end && std::any_of(facts.begin(), facts.end(), [&](const ir::Fact& fact) {
-                        return fact.kind == ir::FactKind::CsrPointer && fact.array == end->array;
-                      });
-  return is_csr && !ir::contains_loop(loop.body);
+  return end && ir::csr_fact(nest.original, end->array) && !ir::contains_loop(loop.body);
 }
 
 /// Sorted by their targets, terms are moved by many loops one after the other, which are started for every row.
