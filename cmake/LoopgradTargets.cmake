@@ -17,10 +17,30 @@ find_path(LOOPGRAD_ISL_INCLUDE isl/cpp.h REQUIRED)
 find_library(LOOPGRAD_ISL_LIBRARY isl REQUIRED)
 find_library(LOOPGRAD_GMP_LIBRARY gmp REQUIRED)
 
-# loopgrad_library(NAME [STATIC] SOURCES ... [DEPENDS ...]): a library whose private headers are included from the root.
-# Archives, or with BUILD_SHARED_LIBS shared libraries, but for those that say STATIC.
+set(LOOPGRAD_COMMON_HEADERS <algorithm> <functional> <map> <memory> <optional> <set> <string> <vector> <fmt/format.h>
+  "${PROJECT_SOURCE_DIR}/dsl/ir/rewriter.h" "${PROJECT_SOURCE_DIR}/dsl/ir/queries.h")
+set(LOOPGRAD_TEST_HEADERS ${LOOPGRAD_COMMON_HEADERS} <cmath> <gtest/gtest.h> <loopgrad/program.h>
+  "${PROJECT_SOURCE_DIR}/dsl/ir/printer.h")
+
+# loopgrad_precompiled(TARGET KIND HEADERS...): precompiled headers that all targets of a kind share. The first one of
+# the kind has them.
+function(loopgrad_precompiled name kind)
+  get_property(first GLOBAL PROPERTY LOOPGRAD_PRECOMPILED_${kind})
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${name} PRIVATE ${ARGN})
+    set_property(GLOBAL PROPERTY LOOPGRAD_PRECOMPILED_${kind} ${name})
+  endif()
+  # The bug of -Wno-restrict again, which g++ 12 hides in system headers but not in ones that are compiled beforehand.
+  target_compile_options(${name} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+endfunction()
+
+# loopgrad_library(NAME [STATIC] [OPENMP] SOURCES ... [DEPENDS ...]): a library whose private headers are included from the root.
+# Archives, or with BUILD_SHARED_LIBS shared libraries, but for those that say STATIC. OPENMP: with it.
 function(loopgrad_library name)
-  cmake_parse_arguments(ARG "STATIC" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "STATIC;OPENMP" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   set(kind "")
   if(ARG_STATIC)
     set(kind STATIC)
@@ -29,16 +49,17 @@ function(loopgrad_library name)
   loopgrad_alone(${ARG_ALONE})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include> PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${LOOPGRAD_FMT})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${LOOPGRAD_FMT} $<$<BOOL:${ARG_OPENMP}>:OpenMP::OpenMP_CXX>)
   loopgrad_warnings(${name})
-  # What most files of a library include takes two fifths of their time: it is compiled once for each larger one.
+  # What most files of a library include takes two fifths of their time: it is compiled once for all larger libraries,
+  # and once more for those with OpenMP, as options must be the same.
   list(LENGTH ARG_SOURCES files)
   if(files GREATER 8)
-    target_precompile_headers(${name} PRIVATE <algorithm> <functional> <map> <memory> <optional> <set> <string> <vector>
-      <fmt/format.h> "${PROJECT_SOURCE_DIR}/dsl/ir/rewriter.h" "${PROJECT_SOURCE_DIR}/dsl/ir/queries.h")
-    # The bug of -Wno-restrict again, which g++ 12 hides in system headers but not in ones that are compiled beforehand.
-    target_compile_options(${name} PRIVATE
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+    set(kind plain)
+    if(ARG_OPENMP)
+      set(kind openmp)
+    endif()
+    loopgrad_precompiled(${name} ${kind} ${LOOPGRAD_COMMON_HEADERS})
   endif()
 endfunction()
 
@@ -70,6 +91,9 @@ function(loopgrad_test name)
   loopgrad_warnings(${name})
   # What takes time in tests is in the libraries; their own code compiles in two thirds of the time without optimisation.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_DEPENDS)
+    loopgrad_precompiled(${name} tests ${LOOPGRAD_TEST_HEADERS})
+  endif()
   set_property(GLOBAL APPEND PROPERTY LOOPGRAD_TESTS ${name})
   gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600 DISCOVERY_TIMEOUT 60)
 endfunction()

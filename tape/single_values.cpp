@@ -130,7 +130,7 @@ class Splitter {
     auto& all = made_[original];
     if (static_cast<int>(all.size()) >= most_values || made_in_all_ >= most_new) return false;
     ++made_in_all_;
-    all.push_back(ir::make_array(original->name, original->type, {}, ir::ArrayRole::Local, original->location));
+    all.push_back(ir::make_array_in_place_of(original, {}));
     current = {all.back(), false, false};
     return true;
   }

@@ -213,7 +213,7 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
   if (!write) return std::nullopt;
   const bool extremum = site.kind() == ir::Kind::Reduce;  // then the caller has looked at later writes
   if (!extremum && ask(*model_, true, [&] { return poly::may_be_written_after(*model_, where.model_index, *write); }))
-    return from_own_tape(site);
+    return array->on_tape == ir::TapeChoice::Recomputed ? std::nullopt : from_own_tape(site);
   if (array->role == ArrayRole::Local) {
     const Expr result = ir::load(array, stored_indices(site));
     if (collecting_) {
@@ -224,7 +224,8 @@ std::optional<Expr> TapePlan::stored_value(const Stmt& site) {
     if (values_.is_computed_again(array)) return ir::load(twin(array), provide_all(stored_indices(site), site));
     const auto known = additions_.kept.find(array);
     // For the sake of a cheaper rule alone a large array is not worth keeping; an extremum costs a tape otherwise.
-    const bool worth = extremum || (array->shape.empty() && values_.is_saved(array));
+    const bool may_keep = array->on_tape != ir::TapeChoice::Recomputed;
+    const bool worth = may_keep && (extremum || (array->shape.empty() && values_.is_saved(array)));
     const KeptArray* kept = known != additions_.kept.end() ? &known->second : worth ? keep(array) : nullptr;
     if (!kept) return std::nullopt;
     return ir::load(kept->tape, concatenate(kept->leading, provide_all(stored_indices(site), site)));

@@ -124,6 +124,7 @@ class TapePlan {
   std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
   bool keeps_intermediate_extrema_secret(const ir::Reduce& site);
   ir::Stmt hoisted(const ir::Expr& value, const ir::Stmt& site) const;
+  void refuse_to_save(const ir::Load& load, const ir::Stmt& site) const;
   void refuse_in_rule(const ir::Expr& value, const ir::Expr& guard, const ir::Stmt& site) const;
   ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& reader, const ir::Expr& guard,
                        const std::string& why);

@@ -56,12 +56,29 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
     note(value, site->location, "recomputed", {}, {}, (reason.empty() ? "" : reason + ": ") + ir::print(*again));
     return supplied(*again);
   }
+  if (load.array->on_tape == ir::TapeChoice::Recomputed) refuse_to_save(load, site);
   if (load.array->role == ArrayRole::Local && !overwritten)
     if (const auto kept = from_kept(load, site, guard)) return supplied(*kept);
   if (const auto from_writer = from_writers(load, site, guard)) return supplied(*from_writer);
   return supplied(from_reader(value, load.array->name, site, guard,
                               "overwritten later, by writes that are not an exact function of the iterators or that "
                               "cost more to save"));
+}
+
+void TapePlan::refuse_to_save(const ir::Load& load, const Stmt& site) const {
+  if (collecting_) return;
+  const bool is_final = values_.is_final_at(load, site);
+  throw DifferentiationError(
+      {.code = ErrorCode::NotDifferentiable,
+       .message = is_final ? "the program asks to compute this local again, which is not possible: " +
+                                 values_.why_not_again(load.array)
+                           : "the program asks to compute this local again, but the gradient needs values that it has "
+                             "before the last one",
+       .program = prepared_.program.name,
+       .array = load.array->name,
+       .hint = is_final ? "drop the recompute(), or ask for what it is computed from"
+                        : "drop the recompute(), or give each value a local of its own",
+       .location = site->location});
 }
 
 /// The expression from arrays that still hold their values and short recomputations only.

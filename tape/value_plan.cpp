@@ -229,6 +229,10 @@ void ValuePlan::expand(int index) {
     exact = slice->exact;
   }
   Value& value = values_[static_cast<std::size_t>(index)];
+  if (self.local && self.local->on_tape == ir::TapeChoice::Saved) {
+    operands.clear();
+    price = never;
+  }
   value.operands = std::move(operands);
   value.price_again = price;
   value.exact = exact;
@@ -283,7 +287,10 @@ void ValuePlan::cut() {
   for (int k = 0; k < static_cast<int>(values_.size()); ++k) {
     const Value& value = values_[static_cast<std::size_t>(k)];
     graph.add_edge(MinCut::source, computed(k), value.price_again);
-    graph.add_edge(computed(k), there(k), value.price_saved);
+    // What cannot be computed again is refused when it is asked for.
+    const bool is_fixed =
+        value.local && value.local->on_tape == ir::TapeChoice::Recomputed && value.price_again < never;
+    graph.add_edge(computed(k), there(k), is_fixed ? never : value.price_saved);
     if (value.needed) graph.add_edge(there(k), MinCut::sink, never);
     for (const int operand : value.operands) graph.add_edge(there(operand), computed(k), never);
   }
@@ -345,10 +352,22 @@ std::string ValuePlan::reason(const Array& local) const {
   const auto whole = [](double number) { return std::to_string(std::llround(number)); };
   const std::string bytes =
       whole(value.price_saved / value.copies / operations_per_byte / weight_of(local)) + " bytes moved";
+  if (local->on_tape == ir::TapeChoice::Saved) return "the program asks to save it: " + bytes + " each time";
   if (value.price_again == never) return bytes + "; it cannot be computed again";
   const std::string work = whole(value.price_again / value.copies) + " operations";
+  if (local->on_tape == ir::TapeChoice::Recomputed)
+    return "the program asks for it: " + work + " in place of " + bytes + " each time";
   if (value.again) return work + " in place of " + bytes + " each time";
   return bytes + " in place of " + work + " each time, or of saving what it is computed from";
+}
+
+std::string ValuePlan::why_not_again(const Array& local) const {
+  if (!has_few_elements(local)) return "it has more than a few elements";
+  const auto slice = slices_.find(local);
+  if (slice == slices_.end() || !slice->second)
+    return "a loop with a condition writes it, or it is computed from a value that is not known again in that order";
+  if (!slice->second->exact) return "control depends on it, and its terms may be added in another order";
+  return "what it is computed from is not known again";
 }
 
 std::vector<Array> ValuePlan::computed_again_in(const Stmt& body) const {

@@ -84,6 +84,8 @@ class ValuePlan {
   bool is_saved(const ir::Array& local) const;
   /// What decided about the local, as a remark: the two prices for each of its copies.
   std::string reason(const ir::Array& local) const;
+  /// Why a local that is saved cannot be computed again.
+  std::string why_not_again(const ir::Array& local) const;
   const Slice& slice_of(const ir::Array& local) const { return *slices_.at(local); }
   /// The locals that are computed again at the start of the sweep of `body`.
   std::vector<ir::Array> computed_again_in(const ir::Stmt& body) const;

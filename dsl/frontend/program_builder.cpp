@@ -61,6 +61,16 @@ std::string Program::str() const { return ir::print(ir()); }
 
 // ---- ArrayHandle ----
 
+Element ArrayHandle::operator()(SourceLocation where) const { return element({}, where); }
+Element ArrayHandle::operator()(const Operand& i) const { return element({i}, i.location); }
+Element ArrayHandle::operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
+Element ArrayHandle::operator()(const Operand& i, const Operand& j, const Operand& k) const {
+  return element({i, j, k}, i.location);
+}
+Element ArrayHandle::operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
+  return element({i, j, k, l}, i.location);
+}
+
 Element ArrayHandle::element(const std::vector<Operand>& operands, const SourceLocation& where) const {
   if (!array_) ir::fail_empty("ArrayHandle", where);
   return Element(ir::recorder_of(recorder_, where)->element(array_, operands, recorder_, where));
@@ -105,10 +115,40 @@ ArrayView ArrayHandle::reshaped(std::vector<Value> shape, SourceLocation where) 
   return view;
 }
 
+Value ArrayView::extent(int dimension, SourceLocation where) const {
+  const int left = rank(where), taken = static_cast<int>(leading_.size());
+  if (dimension < 0 || dimension >= left)
+    ir::recorder_of(array_.recorder_, where)
+        ->fail(where, fmt::format("dimension {} of a view of rank {}", dimension, left), "dimensions count from 0",
+               array_.array_->name);
+  return shape_.empty() ? array_.extent(taken + dimension, where) : shape_[static_cast<std::size_t>(taken + dimension)];
+}
+
+int ArrayView::rank(SourceLocation where) const {
+  if (!array_.array_) ir::fail_empty("ArrayHandle", where);
+  const int whole = shape_.empty() ? array_.rank() : static_cast<int>(shape_.size());
+  const int taken = static_cast<int>(leading_.size());
+  if (taken > whole)
+    ir::recorder_of(array_.recorder_, where)
+        ->fail(where, fmt::format("rows of {} dimensions of a view of rank {}", taken, whole),
+               "take as many rows as there are dimensions", array_.array_->name);
+  return whole - taken;
+}
+
 ArrayView ArrayView::row(const Operand& i) const {
   ArrayView result = *this;
   result.leading_.push_back(i);
   return result;
+}
+
+Element ArrayView::operator()(SourceLocation where) const { return element({}, where); }
+Element ArrayView::operator()(const Operand& i) const { return element({i}, i.location); }
+Element ArrayView::operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
+Element ArrayView::operator()(const Operand& i, const Operand& j, const Operand& k) const {
+  return element({i, j, k}, i.location);
+}
+Element ArrayView::operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
+  return element({i, j, k, l}, i.location);
 }
 
 Element ArrayView::element(const std::vector<Operand>& indices, const SourceLocation& where) const {
@@ -345,6 +385,18 @@ void ProgramBuilder::csr(const ArrayHandle& ptr, const Value& total, SourceLocat
   recorder(where).check_fact(ir::FactKind::CsrPointer, ptr.array_, where);
   recorder(where).state(
       {ir::FactKind::CsrPointer, ptr.array_, {}, recorder(where).size_expr(total, "the total", where), {}, where});
+}
+void ProgramBuilder::save(const ArrayHandle& local, SourceLocation where) {
+  recorder(where).choose_tape(local.array_, ir::TapeChoice::Saved, where);
+}
+void ProgramBuilder::save(const Operand& value) {
+  recorder(value.location).choose_tape(ir::Expr(value.value.node()), ir::TapeChoice::Saved, value.location);
+}
+void ProgramBuilder::recompute(const ArrayHandle& local, SourceLocation where) {
+  recorder(where).choose_tape(local.array_, ir::TapeChoice::Recomputed, where);
+}
+void ProgramBuilder::recompute(const Operand& value) {
+  recorder(value.location).choose_tape(ir::Expr(value.value.node()), ir::TapeChoice::Recomputed, value.location);
 }
 void ProgramBuilder::may_alias(const ArrayHandle& a, const ArrayHandle& b, SourceLocation where) {
   recorder(where).check_fact(ir::FactKind::MayAlias, a.array_, where);

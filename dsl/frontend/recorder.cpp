@@ -78,9 +78,11 @@ Array ProgramRecorder::declare(ArrayRole role, ScalarType type, const std::strin
   }
   std::vector<Expr> extents;
   for (const Value& extent : shape) extents.push_back(shape_expr(extent, name, local, where));
-  Array array = make_array(name, type, std::move(extents), role, where);
+  const auto declared = std::make_shared<ArrayDecl>(*make_array(name, type, std::move(extents), role, where));
+  const Array array = declared;
   visible_.insert(array->id);
   if (local) {
+    locals_[array->id] = declared;
     Item item;
     item.local = array;
     scopes_.back().items.push_back(std::move(item));
@@ -155,6 +157,32 @@ void ProgramRecorder::check_fact(FactKind kind, const Array& array, SourceLocati
   if (kind != FactKind::InRange && kind != FactKind::Injective && array->shape.size() != 1)
     fail(where, fmt::format("'{}' is stated about an array of rank {}", fact, array->shape.size()),
          "the array must have rank 1", array->name);
+}
+
+void ProgramRecorder::choose_tape(const Array& array, TapeChoice choice, SourceLocation where) {
+  require_recording(where);
+  if (!array) fail_empty("ArrayHandle", where);
+  const char* const wish = choice == TapeChoice::Saved ? "save" : "recompute";
+  const auto local = locals_.find(array->id);
+  if (local == locals_.end() || local->second != array)
+    fail(where, fmt::format("'{}' is said of an array that is no local of this program", wish),
+         "it is about scalars and local arrays: what an argument holds is where it is", array->name);
+  if (!visible_.contains(array->id))
+    fail(where, fmt::format("'{}' is said of a local that is not in scope here", wish), "say it where it is declared",
+         array->name);
+  TapeChoice& now = local->second->on_tape;
+  if (now != TapeChoice::Planned && now != choice)
+    fail(where, "a gradient cannot save a value and compute it again", "say one of the two", array->name);
+  now = choice;
+}
+
+void ProgramRecorder::choose_tape(const Expr& value, TapeChoice choice, SourceLocation where) {
+  const auto* load = value.as<Load>();
+  if (!load)
+    fail(where,
+         fmt::format("'{}' is said of a value that has no name", choice == TapeChoice::Saved ? "save" : "recompute"),
+         "give it one: auto v = p.let(\"v\", ...)");
+  choose_tape(load->array, choice, where);
 }
 
 // ---- reads and writes ----

@@ -41,6 +41,9 @@ class ProgramRecorder {
   void state(Fact fact);
   /// Throws unless a fact of that kind can be stated about the array.
   void check_fact(FactKind kind, const Array& array, SourceLocation where) const;
+  /// What a gradient does about a local in scope, or what such a local holds. Throws for anything else.
+  void choose_tape(const Array& array, TapeChoice choice, SourceLocation where);
+  void choose_tape(const Expr& value, TapeChoice choice, SourceLocation where);
   /// An expression in sizes and constants, as i64; `what` names it in the error otherwise.
   Expr size_expr(const Value& value, const std::string& what, SourceLocation where) const;
 
@@ -153,9 +156,10 @@ class ProgramRecorder {
 
   Program program_;
   std::vector<Scope> scopes_;
-  std::set<std::string> names_;     // of sizes and program arrays
-  std::set<std::int64_t> visible_;  // ids of sizes, open iterators and arrays in scope
-  std::int64_t time_ = 0;           // counts loads, scopes and writes in the order of recording
+  std::set<std::string> names_;                                // of sizes and program arrays
+  std::set<std::int64_t> visible_;                             // ids of sizes, open iterators and arrays in scope
+  std::map<std::int64_t, std::shared_ptr<ArrayDecl>> locals_;  // whose declarations may still be added to
+  std::int64_t time_ = 0;  // counts loads, scopes and writes in the order of recording
   std::map<std::shared_ptr<const ExprNode>, std::int64_t> load_times_;
   std::map<std::int64_t, Touch> last_writes_;  // by array
   ElementNames names_in_use_;

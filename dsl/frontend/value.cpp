@@ -98,6 +98,14 @@ Value numeric(UnaryOp op, const Operand& a) {
 
 }  // namespace
 
+Value::Value() = default;
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+Value::Value(std::shared_ptr<const ir::ExprNode> node, bool weak) : node_(std::move(node)), weak_(weak) {}
+
 Value Value::of_bool(bool constant) { return value_of(ir::bool_const(constant)); }
 Value Value::of_int(std::int64_t constant) { return value_of(ir::int_const(constant), true); }
 Value Value::of_unsigned(std::uint64_t constant, SourceLocation where) {
@@ -122,6 +130,13 @@ const std::shared_ptr<const ir::ExprNode>& Value::node(const SourceLocation& whe
 
 ScalarType Value::type() const { return node()->type; }
 
+Operand::Operand(At where, Value v) : value(std::move(v)), location(where.location) {
+  value.node(location);  // refuses one that holds nothing, here
+}
+
+Element::Element(std::shared_ptr<ir::ElementName> name) : name_(std::move(name)) {}
+Element::Element(Element&&) noexcept = default;
+Element::~Element() = default;
 Element::Element(const Element& other) : name_(other.name_ ? ir::copy_of(*other.name_) : nullptr) {}
 
 void Element::operator=(const Operand& value) const {

@@ -187,7 +187,12 @@ Symbol make_symbol(std::string name) { return {next_id(), std::move(name)}; }
 Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
                  std::vector<Expr> given) {
   return std::make_shared<const ArrayDecl>(
-      ArrayDecl{next_id(), std::move(name), type, std::move(shape), role, location, std::move(given)});
+      ArrayDecl{next_id(), std::move(name), type, std::move(shape), role, location, std::move(given), {}});
+}
+
+Array make_array_in_place_of(const Array& old, std::vector<Expr> shape) {
+  return std::make_shared<const ArrayDecl>(
+      ArrayDecl{next_id(), old->name, old->type, std::move(shape), old->role, old->location, old->given, old->on_tape});
 }
 
 Array make_array_like(const Array& like, std::string name, ScalarType type, ArrayRole role) {

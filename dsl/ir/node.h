@@ -59,6 +59,13 @@ enum class ArrayRole : std::uint8_t {
   Tape,    // written by a forward program and read by its backward program; owned by the runtime
 };
 
+/// What the program wants a gradient to do about a local whose value its backward sweep needs.
+enum class TapeChoice : std::uint8_t {
+  Planned,     // what is cheaper
+  Saved,       // never compute it again
+  Recomputed,  // never save it
+};
+
 /// An array declaration. Identity is the id. Row-major; `shape` refers to sizes and, for locals, outer iterators.
 struct ArrayDecl {
   std::int64_t id = 0;
@@ -68,6 +75,7 @@ struct ArrayDecl {
   ArrayRole role = ArrayRole::Local;
   SourceLocation location;
   std::vector<Expr> given;  // the extents of the same elements in an argument, where callers have others than `shape`
+  TapeChoice on_tape = TapeChoice::Planned;
 
   /// The extents that an argument has.
   const std::vector<Expr>& callers_shape() const { return given.empty() ? shape : given; }
@@ -76,6 +84,8 @@ using Array = std::shared_ptr<const ArrayDecl>;
 
 Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
                  std::vector<Expr> given = {});
+/// A new array that takes the place of another one, whose extents are written otherwise.
+Array make_array_in_place_of(const Array& old, std::vector<Expr> shape);
 /// A new array with the extents of another one.
 Array make_array_like(const Array& like, std::string name, ScalarType type, ArrayRole role);
 

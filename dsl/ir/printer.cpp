@@ -306,13 +306,15 @@ class StmtPrinter {
   /// A local lives to the end of the body that it is in, or, with a colon, in what is indented below it.
   void print_node(const Allocate& a, int indent) { print_local(a, "", indent, indent); }
   void print_local(const Allocate& a, const char* colon, int indent, int body_indent) {
+    static const char* const choices[] = {"", " saved", " recomputed"};
     static const char* const places[] = {"",         " (grid)", " (block)",      " (thread)",
                                          " (stack)", " (call)", " (per thread)", " (iteration)"};
     std::string out = a.reserved_out > 0 ? fmt::format(" (out {})", a.reserved_out) : "";
     std::vector<std::string> largest;
     for (const Expr& extent : a.largest) largest.push_back(exprs_.text(extent));
     if (!largest.empty()) out += fmt::format(" (of the launch: {})", fmt::join(largest, ", "));
-    line(indent, "local " + declaration(a.array) + places[static_cast<int>(a.home)] + out + colon, a.location);
+    const std::string choice = choices[static_cast<int>(a.array->on_tape)];
+    line(indent, "local " + declaration(a.array) + choice + places[static_cast<int>(a.home)] + out + colon, a.location);
     print_body(a.body, body_indent);
     names_.release(a.array);
   }

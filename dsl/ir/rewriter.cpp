@@ -144,8 +144,7 @@ class FreshNames final : public Rewriter {
                },
                [&](const Allocate& n) {
                  const Array& old = n.array;
-                 const Array fresh = arrays_[old] =
-                     make_array(old->name, old->type, indices(old->shape), old->role, old->location, old->given);
+                 const Array fresh = arrays_[old] = make_array_in_place_of(old, indices(old->shape));
                  Allocate like = n;
                  like.largest = indices(n.largest);
                  return mapped_like(like, allocate(fresh, rewrite(n.body), n.location));
@@ -158,8 +157,7 @@ class FreshNames final : public Rewriter {
                [&](const Contraction& n) { return with_arrays(rewrite_children(s), n, *this); },
                [&](const CustomGradient& n) {
                  for (const auto* list : {&n.seeds, &n.gradients})
-                   for (const Array& old : *list)
-                     arrays_[old] = make_array(old->name, old->type, indices(old->shape), old->role, old->location);
+                   for (const Array& old : *list) arrays_[old] = make_array_in_place_of(old, indices(old->shape));
                  return with_listed(rewrite_children(s), [this](const Array& array) { return renamed(array); });
                },
                [&](const auto&) { return rewrite_children(s); },
@@ -229,7 +227,7 @@ Stmt substitute(const Stmt& s, const Substitution& values) {
       shape.push_back(substitute(extent, values));
       changed |= !shape.back().same_as(extent);
     }
-    if (changed) reshaped[array] = make_array(array->name, array->type, shape, array->role, array->location);
+    if (changed) reshaped[array] = make_array_in_place_of(array, shape);
   };
   walk_stmts(s, [&](const Stmt& t) {
     if (const auto* a = t.as<Allocate>()) note(a->array);

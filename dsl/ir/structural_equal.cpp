@@ -39,7 +39,8 @@ class Comparison {
     switch (tie(a->id, b->id)) {
       case Tie::Broken: return false;
       case Tie::Known: return true;
-      case Tie::New: return a->type == b->type && a->role == b->role && same(a->shape, b->shape);
+      case Tie::New:
+        return a->type == b->type && a->role == b->role && a->on_tape == b->on_tape && same(a->shape, b->shape);
     }
     return false;
   }

@@ -168,6 +168,27 @@ void bind_facts(nb::class_<Recording>& c) {
       nb::arg("a"), nb::arg("b"), "The caller may pass the same memory for both.");
 }
 
+/// What a gradient does about a local, an array or a value by name.
+void bind_tape(nb::class_<Recording>& c) {
+  const auto bind = [&](const char* name, auto choose, const char* doc) {
+    c.def(
+        name,
+        [choose](SharedRecording r, nb::handle local) {
+          const SourceLocation where = caller();
+          if (nb::isinstance<PyArray>(local))
+            choose(r->builder, declared(nb::cast<const PyArray&>(local), where), where);
+          else choose(r->builder, operand_of(local, where, "a local"));
+        },
+        nb::arg("local"), doc);
+  };
+  bind(
+      "save", [](ProgramBuilder& p, auto&&... local) { p.save(local...); },
+      "A gradient saves this local where it needs it, and never computes it again.");
+  bind(
+      "recompute", [](ProgramBuilder& p, auto&&... local) { p.recompute(local...); },
+      "A gradient computes this local again where it needs it, and never saves it.");
+}
+
 void bind_builder(nb::module_& m) {
   nb::class_<Recording> c(m, "ProgramBuilder",
                           "Records one program. Mistakes are UsageErrors at the line they are on.");
@@ -206,6 +227,7 @@ void bind_builder(nb::module_& m) {
   c.def(
       "build", [](SharedRecording r) { return r->builder.build(caller()); }, "Ends recording; checks the program.");
   bind_facts(c);
+  bind_tape(c);
   bind_custom_gradient(m, c);
 }
 

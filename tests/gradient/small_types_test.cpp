@@ -64,7 +64,8 @@ Program inverses() {
   for (auto i : p.loop("i", n)) {
     const Mat<N> m = load_matrix<N>(a.row(i)) + 4.0 * Mat<N>::identity();
     store(y.row(i), inverse(m));
-    s(i) = determinant(m) + trace(transpose(m) * m) + dot(m * m.rows[0], m.rows[N - 1]);
+    s(i) =
+        determinant(m) + trace(transpose(m) * m) + dot(m * m.rows[0], m.rows[N - 1]) + length(m) * dot(m, transpose(m));
   }
   return p.build();
 }

@@ -129,5 +129,33 @@ TEST(TapePlan, DeterminantsOfPickedRows) {
   EXPECT_TRUE(gradient_is_right(p.build(), inputs));
 }
 
+/// What the program asks for changes where values come from, and no gradient.
+TEST(TapePlan, ValuesThatAreSavedOrComputedAgainOnRequest) {
+  for (const int wish : {0, 1, 2}) {
+    ProgramBuilder p("wishes");
+    auto n = p.size("n"), m = p.size("m");
+    auto x = p.inout<double>("x", {n, m});
+    auto w = p.input<double>("w", {m});
+    for (auto i : p.loop("i", 0, n)) {
+      auto sum = p.scalar<double>("sum", 0.0);
+      for (auto j : p.loop("j", 0, m)) sum += x(i, j) * w(j);
+      auto size = p.let("size", sum * sum + 1.0);
+      auto half = p.scalar<double>("half");
+      p.when(x(i, 0) > 0.5, [&] { half = sin(size); }).otherwise([&] { half = size * w(0); });
+      if (wish == 1) {
+        p.save(sum);
+        p.save(size);
+        p.save(half);
+      } else if (wish == 2) {
+        p.recompute(sum);
+        p.recompute(size);
+        p.recompute(half);
+      }
+      for (auto j : p.loop("j", 0, m)) x(i, j) = x(i, j) * half / size;
+    }
+    EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}, {"m", 4}}, .values = {}, .options = {}})) << wish;
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::test

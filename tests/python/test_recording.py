@@ -190,3 +190,26 @@ def test_arguments_and_sizes_of_a_program():
     program = lg.builtin("conv1d")
     assert program.name == "conv1d" and program.sizes == ["n", "k"]
     assert [repr(a) for a in program.arguments] == ["input x: f32[n + k - 1]", "input w: f32[k]", "output y: f32[n]"]
+
+
+def test_what_the_tape_has():
+    def body(p):
+        n = p.size("n")
+        x, y = p.input("x", n), p.output("y", n)
+        for i in p.loop("i", n):
+            s = p.scalar("s", init=lg.exp(x[i]))
+            t = p.local("t", 2)
+            t[0] = s * x[i]
+            t[1] = x[i]
+            v = p.let("v", t[0] * t[1])
+            p.save(s)
+            p.recompute(t)
+            p.save(v)
+            y[i] = v * v * s
+
+    text = recorded(body)
+    assert "local f32 s saved" in text
+    assert "local f32 t[2] recomputed" in text
+    assert "local f32 v saved" in text
+    with pytest.raises(lg.UsageError, match="no local of this program"):
+        recorded(lambda p: p.save(p.input("x", 3)))

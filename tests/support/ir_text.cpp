@@ -71,7 +71,10 @@ class ProgramReader {
     if (!type) in.fail("an element type");
     in.take();
     const std::string name = in.expect_word("the name of an array");
-    const Array array = make_array(name, *type, read_indices(in, scope_), role, here());
+    ArrayDecl declared = *make_array(name, *type, read_indices(in, scope_), role, here());
+    if (in.accept("saved")) declared.on_tape = TapeChoice::Saved;
+    else if (in.accept("recomputed")) declared.on_tape = TapeChoice::Recomputed;
+    const auto array = std::make_shared<const ArrayDecl>(std::move(declared));
     scope_.add(name, array);
     return array;
   }

@@ -60,6 +60,8 @@ class Collector {
       add("statement: ", depth > 0 ? "if in a loop" : "if");
     } else if (const auto* local = s.as<Allocate>()) {
       see(local->array);
+      if (local->array->on_tape != TapeChoice::Planned)
+        add("chosen for the tape: ", local->array->on_tape == TapeChoice::Saved ? "saved" : "recomputed");
       add("local at depth: ", std::to_string(std::min(depth, 4)));
     } else if (const auto* sum = s.as<Reduce>()) {
       add("statement: ", ir::name_of(sum->op));

@@ -49,15 +49,11 @@ class ArrayHandle {
  public:
   /// The element at these indices, integers that count from 0, as many as the array has dimensions: else a UsageError.
   /// @{
-  Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
-  Element operator()(const Operand& i) const { return element({i}, i.location); }
-  Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
-  Element operator()(const Operand& i, const Operand& j, const Operand& k) const {
-    return element({i, j, k}, i.location);
-  }
-  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
-    return element({i, j, k, l}, i.location);
-  }
+  Element operator()(SourceLocation where = std::source_location::current()) const;
+  Element operator()(const Operand& i) const;
+  Element operator()(const Operand& i, const Operand& j) const;
+  Element operator()(const Operand& i, const Operand& j, const Operand& k) const;
+  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const;
   /// @}
   /// Any rank.
   Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
@@ -99,19 +95,21 @@ class ArrayView {
 
   /// The element at these indices, as many as the view has dimensions: else a UsageError.
   /// @{
-  Element operator()(SourceLocation where = std::source_location::current()) const { return element({}, where); }
-  Element operator()(const Operand& i) const { return element({i}, i.location); }
-  Element operator()(const Operand& i, const Operand& j) const { return element({i, j}, i.location); }
-  Element operator()(const Operand& i, const Operand& j, const Operand& k) const {
-    return element({i, j, k}, i.location);
-  }
-  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const {
-    return element({i, j, k, l}, i.location);
-  }
+  Element operator()(SourceLocation where = std::source_location::current()) const;
+  Element operator()(const Operand& i) const;
+  Element operator()(const Operand& i, const Operand& j) const;
+  Element operator()(const Operand& i, const Operand& j, const Operand& k) const;
+  Element operator()(const Operand& i, const Operand& j, const Operand& k, const Operand& l) const;
   Element at(const std::vector<Operand>& indices, SourceLocation where = std::source_location::current()) const {
     return element(indices, where);
   }
   /// @}
+  /// The extent of a dimension of the view, which counts from 0; of a ring's first one, how many buffers take turns.
+  /// Throws UsageError where there is no such dimension.
+  Value extent(int dimension, SourceLocation where = std::source_location::current()) const;
+  /// The number of indices that an element needs. Throws UsageError where rows of more dimensions were taken than there
+  /// are.
+  int rank(SourceLocation where = std::source_location::current()) const;
   /// What is left of the view when its first index is this one.
   ArrayView row(const Operand& i) const;
 
@@ -442,6 +440,23 @@ class ProgramBuilder {
   void csr(const ArrayHandle& ptr, const Value& total, SourceLocation where = std::source_location::current());
   /// The two arrays may share memory. Without this, overlapping arguments are refused.
   void may_alias(const ArrayHandle& a, const ArrayHandle& b, SourceLocation where = std::source_location::current());
+  /// @}
+
+  /// @name Tape
+  /// What a gradient does about a local scalar or array (or what `let` returned), where its backward run needs the
+  /// value, in place of what is found to be cheaper. UsageError for anything but a local that is in scope. What a run
+  /// computes stays the same, and no value is saved or computed for this alone.
+  /// @{
+
+  /// It is saved, and never computed again.
+  void save(const ArrayHandle& local, SourceLocation where = std::source_location::current());
+  void save(const Operand& value);
+  /// It is computed again from what is there or saved, and never saved itself. Where that is not possible, because
+  /// what it is computed from is not known, or would not have the same bits and decides control, or because values that
+  /// it has on the way are needed, the gradient is refused (DifferentiationError). Scalars, and arrays of at most 64
+  /// elements.
+  void recompute(const ArrayHandle& local, SourceLocation where = std::source_location::current());
+  void recompute(const Operand& value);
   /// @}
 
   /// Ends recording and checks the whole program. Arrays and values of the builder cannot be used afterwards.

@@ -269,6 +269,18 @@ template <std::size_t R, std::size_t C>
 Mat<R, C> outer(const Vec<R>& a, const Vec<C>& b) {
   return small::each_of<R, C>([&](std::size_t r, std::size_t c) { return a[r] * b[c]; });
 }
+/// The sum of products of elements, the first row first.
+template <std::size_t R, std::size_t C>
+Value dot(const Mat<R, C>& a, const Mat<R, C>& b) {
+  Value sum = dot(a.rows[0], b.rows[0]);
+  for (std::size_t r = 1; r < R; ++r) sum = sum + dot(a.rows[r], b.rows[r]);
+  return sum;
+}
+/// The norm of Frobenius, sqrt(dot(m, m)); its derivative at zero is not finite.
+template <std::size_t R, std::size_t C>
+Value length(const Mat<R, C>& m) {
+  return sqrt(dot(m, m));
+}
 /// The sum of the diagonal.
 template <std::size_t N>
 Value trace(const Mat<N>& m) {

@@ -36,15 +36,21 @@ class Element;
 /// is a UsageError.
 class Value {
  public:
+  // What every operation of a user's program needs is defined out of line: such programs compile in half the time.
   /// Holds nothing.
-  Value() = default;
+  Value();
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
   /// A literal: weak, unless it is a bool. `where` is named when no type holds it.
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Value(T constant, SourceLocation where = std::source_location::current()) : Value(from_constant(constant, where)) {}
   /// Reads the element, on the line where the conversion is written.
   Value(const Element& element, SourceLocation where = std::source_location::current());
   /// A node of the IR, for code that makes programs from programs.
-  explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false) : node_(std::move(node)), weak_(weak) {}
+  explicit Value(std::shared_ptr<const ir::ExprNode> node, bool weak = false);
 
   /// Of the value, so never f16 or bf16; of a literal i64, f64 or bool. Throws UsageError when this Value holds
   /// nothing.
@@ -78,11 +84,13 @@ struct Operand {
   /// Throws UsageError for a Value that holds nothing. An Element is read here.
   template <class T, class = std::enable_if_t<std::is_convertible_v<const T&, Value>>>
   Operand(const T& v, SourceLocation where = std::source_location::current())
-      : value(value_of(v, where)), location(where) {
-    value.node(location);  // refuses one that holds nothing, here
-  }
+      : Operand(At{where}, value_of(v, where)) {}
 
  private:
+  struct At {
+    SourceLocation location;
+  };
+  Operand(At where, Value v);
   template <class T>
   static Value value_of(const T& v, const SourceLocation& where) {
     if constexpr (std::is_base_of_v<Element, T> || std::is_arithmetic_v<T>) return Value(v, where);
@@ -103,7 +111,8 @@ class Element {
   /// One more name for the same element.
   Element(const Element& other);
   /// Passes the name on: the other one holds nothing then, and using it is a UsageError.
-  Element(Element&&) noexcept = default;
+  Element(Element&&) noexcept;
+  ~Element();
   /// Writes the element when the program runs.
   void operator=(const Operand& value) const;
   /// `x(i) = y(i)`. Only for temporaries, whose line is the statement's own; `s = t` takes the overload above.
@@ -125,7 +134,7 @@ class Element {
  private:
   friend class ArrayHandle;
   friend class Value;
-  explicit Element(std::shared_ptr<ir::ElementName> name) : name_(std::move(name)) {}
+  explicit Element(std::shared_ptr<ir::ElementName> name);
   void reduce(ir::ReduceOp op, const Operand& value) const;
 
   std::shared_ptr<ir::ElementName> name_;  // null when moved from

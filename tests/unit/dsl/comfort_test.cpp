@@ -120,7 +120,9 @@ TEST(Comfort, TablesRowsShapesAndBuffersThatTakeTurns) {
   EXPECT_EQ(body_of([](auto& p, auto& n, auto& m, auto& x, auto& y) {
               const ArrayHandle w = p.template table<float>("w", {0.25f, 0.5f});
               const ArrayView u = p.template ring<float>("u", 2, {m}), matrix = x.reshaped({n, m});
-              for (auto [t, j] : p.loop({"t", n}, {"j", m})) {
+              EXPECT_EQ(matrix.rank(), 2);
+              EXPECT_EQ(u.row(0).rank(), 1);
+              for (auto [t, j] : p.loop({"t", matrix.extent(0)}, {"j", u.row(0).extent(0)})) {
                 const ArrayView row = y.row(t);
                 u(t + 1, j) = w(1) * matrix(t, j);
                 row(j) += u(t, j);
@@ -154,6 +156,8 @@ TEST(Comfort, MistakesNameTheArray) {
   EXPECT_CONTAINS(message_of([&] { y.reshaped({n * n}); }), "reshaped() of an array of rank 2");
   EXPECT_CONTAINS(message_of([&] { y.row(0)(1, 2) = 0; }), "'y'");
   EXPECT_CONTAINS(message_of([&] { x.reshaped({n, 1})(0) = 0; }), "1 indices for 2 dimensions");
+  EXPECT_CONTAINS(message_of([&] { x.reshaped({n, 1}).row(0).extent(1); }), "dimension 1 of a view of rank 1");
+  EXPECT_CONTAINS(message_of([&] { y.row(0).row(0).row(0).rank(); }), "rows of 3 dimensions of a view of rank 2");
   EXPECT_CONTAINS(message_of([&] { p.ring<float>("u", 0, {n}); }), "a ring of 0 buffers");
   Value nothing;
   EXPECT_CONTAINS(message_of([&] { y(0, 0) = nothing; }), "Value");

@@ -2,6 +2,7 @@
 #include "dsl/ir/program.h"
 
 #include <loopgrad/autodiff.h>
+#include <loopgrad/error.h>
 #include <loopgrad/program.h>
 
 #include <gtest/gtest.h>
@@ -152,6 +153,109 @@ TEST(ValuePlan, WorkIsBoundedByTheText) {
   }
   const Gradient gradient = differentiate(p.build());
   EXPECT_LT(gradient.backward.str().size(), 40000u);
+}
+
+// ---- What the program asks for ----
+
+/// In `recomputed`, w needs 6 operations: cheaper than 8 bytes moved. In `saved`, s takes a loop over n.
+Program with_choices(const std::function<void(ProgramBuilder&, Element&, Element&)>& choose) {
+  ProgramBuilder p("choices");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s", 0.0f), w = p.scalar<float>("w");
+    for (auto j : p.loop("j", 0, m)) s += x(i, j);
+    w = exp(x(i, 0));
+    y(i) = w * w * s * s;
+    choose(p, s, w);
+  }
+  return p.build();
+}
+
+TEST(ValuePlan, IsByCostWhereNothingIsAskedFor) {
+  EXPECT_EQ(saved(with_choices([](auto&, auto&, auto&) {})), Names{"s_kept"});
+}
+
+TEST(ValuePlan, SavesWhatTheProgramAsksToSave) {
+  const Program program = with_choices([](auto& p, auto&, auto& w) { p.save(w); });
+  EXPECT_EQ(saved(program), (Names{"s_kept", "w_kept"}));
+  EXPECT_NE(program.str().find("local f32 w saved"), std::string::npos) << program.str();
+}
+
+TEST(ValuePlan, ComputesAgainWhatTheProgramAsksToComputeAgain) {
+  const Program program = with_choices([](auto& p, auto& s, auto&) { p.recompute(s); });
+  EXPECT_EQ(saved(program), Names{});
+  EXPECT_NE(program.str().find("local f32 s recomputed"), std::string::npos) << program.str();
+}
+
+TEST(ValuePlan, GoesByWhatIsAskedOfAnArrayAndOfAName) {
+  ProgramBuilder p("named");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n, 2});
+  for (auto i : p.loop("i", 0, n)) {
+    auto two = p.local<float>("two", {2});
+    for (int k = 0; k < 2; ++k) two(k) = sin(x(i, k));
+    p.save(two);
+    auto v = p.let("v", two(0) * two(1));
+    p.save(v);
+    for (int k = 0; k < 2; ++k) x(i, k) = v * v * two(k);
+  }
+  EXPECT_EQ(saved(p.build()), (Names{"two_kept", "v_kept", "x_initial"}));
+}
+
+TEST(ValuePlan, RefusesToComputeAgainWhatHasOtherValues) {
+  ProgramBuilder p("carried");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {});
+  auto s = p.scalar<float>("s", 1.0f);
+  p.recompute(s);
+  for (auto i : p.loop("i", 0, n)) s = s * x(i);
+  y() = s;
+  const Program program = p.build();
+  try {
+    differentiate(program);
+    FAIL() << "not refused";
+  } catch (const DifferentiationError& e) {
+    EXPECT_EQ(e.info().array, "s");
+    EXPECT_NE(e.info().message.find("values that it has before the last one"), std::string::npos) << e.what();
+  }
+}
+
+TEST(ValuePlan, RefusesToComputeALargeArrayAgain) {
+  ProgramBuilder p("large");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n});
+  auto t = p.local<float>("t", {n});
+  p.recompute(t);
+  for (auto i : p.loop("i", 0, n)) t(i) = sin(x(i));
+  for (auto i : p.loop("i", 0, n)) x(i) = t(i) * t(i);
+  const Program program = p.build();
+  try {
+    differentiate(program);
+    FAIL() << "not refused";
+  } catch (const DifferentiationError& e) {
+    EXPECT_EQ(e.info().array, "t");
+    EXPECT_NE(e.info().message.find("more than a few elements"), std::string::npos) << e.what();
+  }
+}
+
+TEST(ValuePlan, WhatIsAskedIsAboutLocals) {
+  ProgramBuilder p("arguments");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto v = p.let("v", x(i) * x(i));
+    EXPECT_THROW(p.save(x), UsageError);
+    EXPECT_THROW(p.save(x(i)), UsageError);
+    EXPECT_THROW(p.save(v * 2), UsageError);
+    p.save(v);
+    EXPECT_THROW(p.recompute(v), UsageError) << "both";
+    y(i) = v * v;
+  }
+  p.build();
 }
 
 }  // namespace
