@@ -13,8 +13,8 @@
 # CUDA needs enable_language(CUDA).
 
 # What emitted C++ is right under, and what makes it fast: as `emit` prints it. Tests compare the two.
-set(LOOPGRAD_EMITTED_FLAGS -fwrapv -ffp-contract=off -O3 -march=native -fno-predictive-commoning
-  -fno-loop-unroll-and-jam -fno-thread-jumps -fno-math-errno -fno-trapping-math)
+set(LOOPGRAD_EMITTED_FLAGS -fwrapv -ffp-contract=off -fno-tree-loop-distribution -O3 -march=native
+  -fno-predictive-commoning -fno-loop-unroll-and-jam -fno-thread-jumps -fno-math-errno -fno-trapping-math)
 set(LOOPGRAD_EMITTED_CUDA_FLAGS -O3 --fmad=false)
 
 # Sets `result` to the executable that emits the programs of these files, which is declared once.
@@ -50,7 +50,8 @@ function(_loopgrad_build_settings target source name kind products portable)
       list(REMOVE_ITEM flags -march=native)
     endif()
     if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # others do not know all of g++'s
-      list(REMOVE_ITEM flags -fno-predictive-commoning -fno-loop-unroll-and-jam -fno-thread-jumps)
+      list(REMOVE_ITEM flags -fno-tree-loop-distribution -fno-predictive-commoning -fno-loop-unroll-and-jam
+        -fno-thread-jumps)
     endif()
     list(APPEND flags -std=c++20)
     set(macro ${macro}_NO_BLAS)

@@ -256,5 +256,38 @@ TEST(RunOpenMP, SumsOverEmptyLoopsTouchNothing) {
   EXPECT_EQ(guard[1], 2);
 }
 
+/// Tables of which each reads what the others have of earlier iterations. g++ 12.2 splits such loops in a wrong order,
+/// unless it is told not to split any.
+TEST(RunOpenMP, TablesThatReadEachOther) {
+  lg::ProgramBuilder p("tables");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.inout<float>("a", {n + 1, m + 1}), b = p.inout<float>("b", {n + 1, m + 1}),
+       c = p.inout<float>("c", {n + 1, m + 1});
+  const auto soft = [&](const Value& x, const Value& y, const Value& z) {
+    auto most = p.let("most", max(max(x, y), z));
+    return most + log(exp(x - most) + exp(y - most) + exp(z - most));
+  };
+  for (auto [i, j] : p.loop({"i", 1, n + 1}, {"j", 1, m + 1})) {
+    a(i, j) = soft(a(i - 1, j - 1), b(i - 1, j - 1), c(i - 1, j - 1));
+    b(i, j) = soft(a(i - 1, j) - 1.0f, b(i - 1, j) - 0.5f, c(i - 1, j) - 1.0f);
+    c(i, j) = soft(a(i, j - 1) - 1.0f, c(i, j - 1) - 0.5f, b(i, j - 1) - 1.0f);
+  }
+  const lg::Program program = p.build();
+  const std::int64_t rows = 5, columns = 6;
+  const auto result = [&](Target target) {
+    std::vector<std::vector<float>> all;
+    for (const int seed : {1, 2, 3}) all.push_back(numbers(rows * columns, static_cast<std::uint32_t>(seed)));
+    lg::compile(program, {.target = target})
+        .run({{"a", view(all[0].data(), {rows, columns})},
+              {"b", view(all[1].data(), {rows, columns})},
+              {"c", view(all[2].data(), {rows, columns})}});
+    return all;
+  };
+  const auto compiled = result(Target::OpenMP), interpreted = result(Target::Interpreter);
+  for (std::size_t k = 0; k < 3; ++k)
+    for (std::size_t e = 0; e < compiled[k].size(); ++e)
+      EXPECT_NEAR(compiled[k][e], interpreted[k][e], 1e-5) << k << ' ' << e;
+}
+
 }  // namespace
 }  // namespace loopgrad::test
