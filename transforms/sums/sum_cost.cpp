@@ -158,22 +158,26 @@ PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const Separators& separators,
                                  const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
-  double nanoseconds = 0;
+  double nanoseconds = 0, moved = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
     double rows = 1;  // with one key
     const ir::Array& target = sum.as<ir::Reduce>()->array;
     for (const int dim : separators.dims) rows *= extent_of(target, static_cast<std::size_t>(dim));
-    const double keys = work.instances / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
+    double places = work.instances;  // also those where data leave no iteration are looked at
+    for (const Loop& loop : written) places *= loop.most / std::max(1.0, loop.trips);
+    const double keys = places / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
     result.operations += work.operations;
     result.bytes += work.bytes + keys;
-    nanoseconds += work.nanoseconds + keys * machine_.ns_per_byte;
+    nanoseconds += work.nanoseconds;
+    moved += keys;
   }
   const double extra = bytes_kept(kept);
   result.bytes += extra;
   result.parallel = elements_of(sums[0]);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
+                        microseconds(moved * machine_.ns_per_byte, moved / bytes_per_key, machine_) +
                         loops_of_sort * machine_.start_us;
   return result;
 }

@@ -91,12 +91,14 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
     if (auto* node = at.as<ir::For>()) {
       double trips = estimator_.trips_of(node->lower, node->upper, middle);
       const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
-      loops.push_back({node->iterator, trips, {}, is_inner && can_share_out_(at)});
+      const double most = node->at_most ? estimator_.value_of(node->at_most, middle) : trips;
+      loops.push_back({node->iterator, trips, std::max(trips, most), {}, is_inner && can_share_out_(at)});
       middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
       is_loop = true;
     }
     if (auto* node = at.as<ir::While>()) {
-      loops.push_back({node->iterator, estimator_.value_of(node->max_trips, middle), {}});
+      const double trips = estimator_.value_of(node->max_trips, middle);
+      loops.push_back({node->iterator, trips, trips, {}});
       is_loop = true;
     }
     bool found = false;
@@ -153,7 +155,7 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
   std::vector<Loop> result;
   double left = instances;
   for (std::size_t k = 0; k < rows.size(); ++k) {
-    Loop loop{written[k].iterator, 1, {}};
+    Loop loop{written[k].iterator};
     for (std::size_t i = 0; i < written.size(); ++i) {
       loop.trips += std::abs(rows[k][i]) * std::max(0.0, written[i].trips - 1);
       loop.direction.push_back((*directions)[i][k]);

@@ -45,9 +45,9 @@ class SumWork {
  protected:
   struct Loop {
     ir::Symbol iterator;
-    double trips = 1;
-    std::vector<double> direction;  // what one step changes in the iterators as written
-    bool is_shared_out = false;     // by threads of a block
+    double trips = 1, most = 1;          // likely, and that there is room for where data decide
+    std::vector<double> direction = {};  // what one step changes in the iterators as written
+    bool is_shared_out = false;          // by threads of a block
   };
   struct Work {
     double instances = 1, operations = 0, bytes = 0, nanoseconds = 0;

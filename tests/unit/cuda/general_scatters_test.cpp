@@ -41,6 +41,25 @@ TEST(GeneralScatters, LoopsShorterThanTheirBound) {
   expect_sorted(p.build(), {{{"n", 12}, {"rows", 4}}, {{"n", 1}, {"rows", 2}}});
 }
 
+/// Iterations for which the bound has room and the data none would all be looked at by a sort.
+TEST(GeneralScatters, BoundsThatAreFarOffAreNotSorted) {
+  const auto searches = [](std::int64_t most) {
+    ProgramBuilder p("searches");
+    const Value n = 50000, rows = 700;
+    auto count = p.input<std::int32_t>("count", {n}), a = p.input<std::int32_t>("a", {n, 4});
+    p.in_range(a, 0, rows);
+    auto x = p.input<double>("x", {n});
+    auto t = p.inout<double>("t", {rows, 2});
+    for (auto i : p.loop("i", 0, n))
+      for (auto k : p.loop("k", 0, count(i), {.at_most = {most}})) t(a(i, k % 4), 1) += x(i) * cast<double>(k);
+    return mapped_to_small_gpu(p.build());
+  };
+  const LoweredProgram close = searches(20), far = searches(2000);
+  EXPECT_EQ(count_of(close.text, "local i64 words["), 1) << close.text;
+  EXPECT_EQ(count_of(far.text, "local i64 words["), 0) << far.text;
+  EXPECT_EQ(count_of(far.text, "local f64 t_part["), 1) << far.text;
+}
+
 TEST(GeneralScatters, ConditionsOnWhatTheProgramHasComputed) {
   ProgramBuilder p("chosen");
   auto n = p.size("n"), rows = p.size("rows");

@@ -1,5 +1,6 @@
 // Data choose the elements: a nest of its own, in the old order, of which the mapping does the iterations in the order
 // of their elements. A GPU sorts them (sort_scatters.h), a CPU makes an inverse of the indices (invert_scatters.h).
+#include "dsl/ir/queries.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/strategies.h"
 
@@ -8,6 +9,16 @@ namespace loopgrad::transforms {
 using ir::Stmt;
 
 namespace {
+
+/// Whether data decide how often a loop runs, within a bound that is stated.
+bool has_bounded_loop(const Stmt& nest) {
+  bool found = false;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    found |= loop && loop->at_most && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
+  });
+  return found;
+}
 
 /// A CPU makes the inverse in one thread, which only pays where partial results are known to leave the whole nest to
 /// one thread.
@@ -37,7 +48,14 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   return std::nullopt;
 }
 
-std::optional<std::string> claim(const SumNest& nest, const SumGroup&, Strategy) {
+/// Not where bounds leave room for so many more iterations than there are that sorting takes longer than adding up
+/// partial results.
+std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Strategy) {
+  const PlanCandidate* const partials = group.plan.candidate(Strategy::Partials);
+  const double sorting = group.plan.candidate(Strategy::Segments)->microseconds;
+  if (nest.machine().sorts_scatters && has_bounded_loop(nest.alone(group)) && partials && partials->possible &&
+      partials->microseconds < sorting)
+    return std::nullopt;
   const char* how =
       nest.machine().sorts_scatters ? "whose iterations are sorted by them" : "by an inverse of the indices";
   return std::string("the elements it adds to are known only at run time: a nest of its own, ") + how;
