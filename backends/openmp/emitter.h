@@ -52,8 +52,8 @@ struct EmittedUnit {
 
 /// The flags that the generated C++ is right under, besides -std=c++20 -fopenmp. Integer arithmetic wraps around, and
 /// floating point is rounded as written: fused multiply-adds are explicit (see docs/numerics.md). g++ 12.2, which
-/// Debian 12 has, distributes loops in a wrong order where two statements of a nest read each other's results of earlier
-/// iterations (of the kind of GCC bug 107323); what pays has been distributed before.
+/// Debian 12 has, distributes loops in a wrong order where two statements of a nest read each other's results of
+/// earlier iterations (of the kind of GCC bug 107323); what pays has been distributed before.
 inline constexpr const char* required_flags = "-fwrapv -ffp-contract=off -fno-tree-loop-distribution";
 /// Flags that make it fast and change no result. Predictive commoning takes accumulators out of registers again;
 /// unrolling and jamming leaves the second copy's index in the loop over lanes, `x[src[e + 1]*D + lane]`, which then
