@@ -1,5 +1,6 @@
 #include "dsl/poly/dataflow.h"
 
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/intersections.h"
 
@@ -191,13 +192,13 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
     for (int w = 0; w < static_cast<int>(model.statements.size()); ++w) {
       const std::optional<isl::map> from_here = flow.written_by(model.statements[w]);
       if (!from_here) continue;
-      const isl::map instance = from_here->intersect_params(model.assumptions).coalesce();
+      const isl::map instance = coalesced(from_here->intersect_params(model.assumptions));
       if (instance.is_empty()) continue;
       if (!instance.is_single_valued()) return {};
       result.sources.push_back({w, instance, instance.domain()});
     }
     const isl::map from_entry = flow.written_by_none().intersect_params(model.assumptions);
-    if (!from_entry.is_empty()) result.sources.push_back({-1, from_entry, from_entry.domain().coalesce()});
+    if (!from_entry.is_empty()) result.sources.push_back({-1, from_entry, coalesced(from_entry.domain())});
     return result;
   });
 }

@@ -3,6 +3,7 @@
 #include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/examples.h"
 #include "dsl/poly/intersections.h"
 
@@ -111,7 +112,7 @@ class Collector {
     const Statement& s = model_.statements[static_cast<std::size_t>(conflict.first)];
     const Statement& t = model_.statements[static_cast<std::size_t>(conflict.second)];
     if (!s.entries.empty() && !t.entries.empty()) {
-      conflict.pairs = conflict.pairs.intersect(possible_pairs(s, t)).coalesce();
+      conflict.pairs = coalesced(conflict.pairs.intersect(possible_pairs(s, t)));
       if (conflict.pairs.is_empty()) return;
     }
     done_ = search_ == Search::UntilAny || (search_ != Search::All && !conflict.sum);

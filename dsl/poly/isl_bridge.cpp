@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 #include "dsl/ir/wrapping.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/intersections.h"
 #include "dsl/poly/isl_memory.h"
 #include "dsl/poly/linear_constraints.h"
@@ -349,7 +350,7 @@ isl::set without_own(isl::set points, const std::vector<Expr>& conjuncts, std::s
                                                        static_cast<unsigned>(place - scope.iterators.begin()), 1));
     fewer = true;
   }
-  return fewer ? points.coalesce() : points;
+  return fewer ? coalesced(points) : points;
 }
 
 }  // namespace
@@ -399,7 +400,7 @@ Expr to_expr(const isl::pw_aff& value, const std::vector<Expr>& dims, Context& c
              const std::optional<isl::set>& known) {
   return guarded(context, [&] {
     isl::space domain = isl::manage(isl_pw_aff_get_domain_space(value.get()));
-    isl::pw_aff simple = (known ? value.gist(*known) : value).coalesce();
+    isl::pw_aff simple = coalesced(known ? value.gist(*known) : value);
     if (isl_space_is_params(domain.get())) return to_expr(expr_of(simple, known, context), {}, context);
     Binder binder(domain, dims, context);
     const isl::pw_aff of_parameters = simple.bind_domain(binder.tuple);
@@ -421,7 +422,7 @@ Expr to_condition(const isl::set& set, const std::vector<Expr>& dims, Context& c
                   const std::optional<isl::set>& known) {
   return guarded(context, [&] {
     Binder binder(set.space(), dims, context);
-    isl::set simple = (known ? set.gist(*known) : set).coalesce();
+    isl::set simple = coalesced(known ? set.gist(*known) : set);
     const isl::set of_parameters = simple.bind(binder.tuple);
     return as_bool(to_expr(expr_of(of_parameters, bound(known, binder), context), binder.names, context));
   });

@@ -3,6 +3,7 @@
 #include "dsl/ir/structural_equal.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/intersections.h"
 #include "dsl/poly/pieces.h"
 #include "dsl/poly/relations.h"
@@ -207,7 +208,7 @@ class Builder {
       place.exact = place.exact_but_csr = false;
       return false;
     }
-    place.domain = intersection(place.domain, points).coalesce();
+    place.domain = coalesced(intersection(place.domain, points));
     place.exact = place.exact && abstraction.exact();
     return true;
   }

@@ -1,6 +1,7 @@
 #include "dsl/poly/relations.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/coalesced.h"
 
 namespace loopgrad::poly {
 
@@ -62,7 +63,7 @@ isl::map relation_of(const std::shared_ptr<Context>& context, const Statement& s
   map = isl_map_move_dims(map, isl_dim_in, 0, isl_dim_out, 0, static_cast<unsigned>(statement.iterators.size()));
   map = isl_map_set_tuple_name(map, isl_dim_in, statement.name.c_str());
   if (tuple) map = isl_map_set_tuple_id(map, isl_dim_out, tuple->copy());
-  return checked(*context, map).coalesce();
+  return coalesced(checked(*context, map));
 }
 
 // `guard` holds when `e` is evaluated (operands of select, && and || may not be).

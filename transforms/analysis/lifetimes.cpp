@@ -1,6 +1,7 @@
 #include "transforms/analysis/lifetimes.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/intersections.h"
 #include "dsl/symbolic/linear_form.h"
@@ -123,7 +124,7 @@ class Lifetimes {
 
   static void unite(std::optional<isl::map>& all, const isl::map& some) {
     if (!all) all = some;
-    else if (!some.is_subset(*all)) all = all->unite(some).coalesce();
+    else if (!some.is_subset(*all)) all = poly::coalesced(all->unite(some));
   }
 
   const isl::map& elements(const Statement& s, const Access& access) {
@@ -149,7 +150,7 @@ class Lifetimes {
     isl_map* map = index_of(elements(s, access)).release();
     const auto inner = static_cast<unsigned>(s.iterators.size() - depth);
     map = isl_map_project_out(map, isl_dim_in, static_cast<unsigned>(depth), inner);
-    return isl::manage(isl_map_coalesce(isl_map_reset_tuple_id(map, isl_dim_in)));
+    return poly::coalesced(isl::manage(isl_map_reset_tuple_id(map, isl_dim_in)));
   }
 
   // Times of nest a -> later times of nest b; `same`: also the same.

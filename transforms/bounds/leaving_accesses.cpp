@@ -2,6 +2,7 @@
 
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/relations.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ class LeavingAccesses::Impl {
       if (iterations.is_empty()) return Leaving{ir::bool_const(false), true};
       const auto count = static_cast<unsigned>(isl_set_dim(iterations.get(), isl_dim_set));
       const isl::set sizes =
-          checked(*context_, isl_set_project_out(iterations.copy(), isl_dim_set, 0, count)).coalesce();
+          poly::coalesced(checked(*context_, isl_set_project_out(iterations.copy(), isl_dim_set, 0, count)));
       const isl::set known = assumptions();
       if (sizes.intersect(known).is_empty()) return Leaving{ir::bool_const(false), true};
       return Leaving{poly::to_condition(sizes, {}, *context_, known), is_exact};

@@ -1,6 +1,7 @@
 #include "transforms/storage/expand_locals.h"
 
 #include "dsl/poly/abstraction.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
@@ -91,7 +92,7 @@ class Dimensions {
       if (!accesses(s, array)) continue;
       const isl::set one = values_in(s, depth);
       // Most often it is the same for all of them.
-      values = values ? (is_plainly_equal(*values, one) ? *values : values->unite(one)).coalesce() : one;
+      values = values ? poly::coalesced(is_plainly_equal(*values, one) ? *values : values->unite(one)) : one;
     }
     if (!values) return std::nullopt;
     for (const Found& found : found_)

@@ -1,5 +1,6 @@
 #include "transforms/storage/unread_stores.h"
 
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/dataflow.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
@@ -137,7 +138,7 @@ class ReadElements {
         result = result.unite(access.relation.intersect_domain(s.domain).range());
       }
     }
-    return result.coalesce();
+    return poly::coalesced(result);
   }
 
   const poly::Model& model_;
@@ -165,7 +166,8 @@ isl::set inside(const poly::Model& model, const poly::Statement& s) {
 
 Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElements& read) {
   const isl::set domain = inside(model, s);
-  const isl::set seen = domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()).coalesce();
+  const isl::set seen =
+      poly::coalesced(domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()));
   if (seen.is_empty()) return {true, ir::block({})};
   if (domain.is_subset(seen)) return {};
   if (isl_set_n_basic_set(seen.get()) > most_pieces) return {false, {}};

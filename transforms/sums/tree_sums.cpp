@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -94,7 +95,8 @@ Expr is_touched(const poly::Model& model, const Partial& partial, const std::vec
     if (!all) return always;
     const isl::set touched = touched_by(model, partial);
     const isl::set reached = all->intersect_params(model.assumptions.intersect(touched.params()));
-    return reached.is_subset(touched) ? always : poly::to_condition(touched.coalesce(), dims, *model.context, reached);
+    return reached.is_subset(touched) ? always
+                                      : poly::to_condition(poly::coalesced(touched), dims, *model.context, reached);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "transforms/sums/zero_fills.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/dependences.h"
 #include "dsl/poly/schedule.h"
 #include "dsl/symbolic/linear_form.h"
@@ -54,7 +55,7 @@ class Fill {
       again = again.intersect_range(unread_until(k, shared));
       result = result.subtract(again.domain().subtract(read_in_own_nest(shared)));
     }
-    return result.coalesce();
+    return poly::coalesced(result);
   }
 
  private:
@@ -138,7 +139,7 @@ Stmt shrunk(const Model& model, int number, std::size_t outer, const isl::set& n
     domain = isl_set_set_dim_id(domain, isl_dim_param, position, model.context->id_of(s.iterators[k]).release());
   }
   domain = isl_set_set_tuple_name(domain, s.name.c_str());
-  s.domain = poly::checked(*model.context, domain).coalesce();
+  s.domain = poly::coalesced(poly::checked(*model.context, domain));
   s.iterators.erase(s.iterators.begin(), s.iterators.begin() + static_cast<std::ptrdiff_t>(outer));
   return poly::code_in_order(part, {{0, time, s.stmt}}, names);
 }
@@ -172,7 +173,7 @@ void decide(const Model& model, int number, Changes& changes) {
   }
   isl::set domain = s.domain.intersect_params(model.assumptions);
   if (outer == s.loops.size() || domain.is_subset(needed)) return;
-  isl::set pieces = poly::checked(*model.context, isl_set_make_disjoint(needed.copy())).coalesce();
+  isl::set pieces = poly::coalesced(poly::checked(*model.context, isl_set_make_disjoint(needed.copy())));
   if (isl_set_n_basic_set(pieces.get()) > most_pieces) return;
   const Stmt less = shrunk(model, number, outer, pieces);
   if (!saves_little(s.loops[outer], less)) changes.instead[s.loops[outer].get()] = less;

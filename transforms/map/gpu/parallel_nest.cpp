@@ -1,6 +1,7 @@
 #include "transforms/map/gpu/parallel_nest.h"
 
 #include "dsl/ir/visit.h"
+#include "dsl/poly/coalesced.h"
 #include "dsl/poly/isl_bridge.h"
 #include "dsl/poly/model.h"
 #include "dsl/symbolic/linear_form.h"
@@ -146,8 +147,8 @@ class Builder {
   static void pin(Loop& loop, const isl::set& points, int dimension, poly::Context& context) {
     const auto trips = ir::as_int(loop.upper - loop.lower);
     if (points.is_empty() || (trips && *trips <= 1)) return;
-    const isl::pw_aff first = isl::manage(isl_set_dim_min(points.copy(), dimension)).coalesce();
-    const isl::pw_aff last = isl::manage(isl_set_dim_max(points.copy(), dimension)).coalesce();
+    const isl::pw_aff first = poly::coalesced(isl::manage(isl_set_dim_min(points.copy(), dimension)));
+    const isl::pw_aff last = poly::coalesced(isl::manage(isl_set_dim_max(points.copy(), dimension)));
     if (!first.eq_set(last).is_equal(first.domain())) return;
     const Expr only = poly::to_expr(first, {}, context);
     loop.changed = true;
