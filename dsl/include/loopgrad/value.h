@@ -39,10 +39,13 @@ class Value {
   // What every operation of a user's program needs is defined out of line: such programs compile in half the time.
   /// Holds nothing.
   Value();
+  /// The same value.
+  /// @{
   Value(const Value&);
   Value(Value&&) noexcept;
   Value& operator=(const Value&);
   Value& operator=(Value&&) noexcept;
+  /// @}
   ~Value();
   /// A literal: weak, unless it is a bool. `where` is named when no type holds it.
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
