@@ -53,18 +53,22 @@ void TapePlan::build_model() {
 /// All reads of the element by the statement as one access: under a select the model knows each only where it happens.
 std::optional<poly::Access> TapePlan::find_access(const ir::Load& load, const Site& site) const {
   if (!model_ || site.model_index < 0) return std::nullopt;
-  std::optional<poly::Access> result;
-  for (const poly::Access& access : model_->statements[site.model_index].accesses) {
-    if (access.kind != poly::AccessKind::Read || access.array != load.array || !ir::equal(access.indices, load.indices))
-      continue;
-    if (!result) {
-      result = access;
-      continue;
+  const std::optional<poly::Access> unknown;
+  return ask(*model_, unknown, [&] {
+    std::optional<poly::Access> result;
+    for (const poly::Access& access : model_->statements[site.model_index].accesses) {
+      if (access.kind != poly::AccessKind::Read || access.array != load.array ||
+          !ir::equal(access.indices, load.indices))
+        continue;
+      if (!result) {
+        result = access;
+        continue;
+      }
+      result->relation = result->relation.unite(access.relation);
+      result->exact = result->exact && access.exact;
     }
-    result->relation = result->relation.unite(access.relation);
-    result->exact = result->exact && access.exact;
-  }
-  return result;
+    return result;
+  });
 }
 
 const poly::Access* TapePlan::find_write(const Site& site) const {

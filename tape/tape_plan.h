@@ -103,6 +103,7 @@ class TapePlan {
   std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
   std::optional<ir::Expr> copied(const ir::Stmt& writer);
   const Site& site_of(const ir::Stmt& s) const { return sites_.of(s); }
+  /// Nothing where the model does not have it, or isl's budget has ended.
   std::optional<poly::Access> find_access(const ir::Load& load, const Site& site) const;
   const poly::Access* find_write(const Site& site) const;
   bool is_overwritten(const ir::Load& load, const ir::Stmt& site);

@@ -19,6 +19,7 @@ void Writer::pattern() {
                                             SHAPE(recurrence),
                                             SHAPE(linear_recurrence),
                                             SHAPE(linear_recurrence),
+                                            SHAPE(tables),
                                             SHAPE(softmax_row),
                                             SHAPE(csr_sum),
                                             SHAPE(csr_sum),
@@ -179,6 +180,27 @@ void Writer::linear_recurrence() {
   };
   each(rows, row_of);
   each(rows, [&](const Value& row) { each(steps, [&](const Value& j) { sink(at(row, j)); }); });
+}
+
+// Tables over two sequences that read what the others have of earlier rows and columns, as alignments do.
+void Writer::tables() {
+  const Extent rows{.pad = static_cast<int>(2 + below(5))}, columns{.pad = static_cast<int>(2 + below(5))};
+  std::vector<ArrayInfo> all;
+  for (std::int64_t k = 2 + below(2); k > 0; --k) all.push_back(filled_local("a", {rows, columns}));
+  each(1, value_of(rows), rows, [&](const Value& i) {
+    each(1, value_of(columns), columns, [&](const Value& j) {
+      for (const ArrayInfo& table : all) {
+        const std::int64_t step = below(3);
+        const Value row = step < 2 ? i - 1 : i, column = step == 1 ? j : j - 1;
+        Value next = 0.2 * read_input();
+        for (const ArrayInfo& from : all) next = next + 0.3 * wave(from.handle(row, column));
+        if (chance(60)) table.handle(i, j) = next;
+        else table.handle(i, j) = max(table.handle(i, j), builder_.let(fresh("next"), next));
+      }
+    });
+  });
+  for (const ArrayInfo& table : all)
+    each(rows, [&](const Value& i) { each(columns, [&](const Value& j) { sink(table.handle(i, j)); }); });
 }
 
 void Writer::softmax_row() {

@@ -142,6 +142,8 @@ void Writer::branch(int depth) {
 void Writer::local_scalar() {
   const ArrayInfo scalar = declare(ir::ArrayRole::Local, "s", {});
   scalar.handle() = tame(2);
+  if (chance(6)) builder_.save(scalar.handle);
+  else if (chance(2)) builder_.recompute(scalar.handle);  // refused where it gets other values
   arrays_.push_back(scalar);
   update();
 }

@@ -137,6 +137,7 @@ class Writer {
   void carried_scalar();
   void recurrence();
   void linear_recurrence();
+  void tables();
   void softmax_row();
   void csr_sum();
   void cells_of_grid();
