@@ -37,8 +37,8 @@ function(loopgrad_precompiled name kind)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
 endfunction()
 
-# loopgrad_library(NAME [STATIC] [OPENMP] SOURCES ... [DEPENDS ...]): a library whose private headers are included from the root.
-# Archives, or with BUILD_SHARED_LIBS shared libraries, but for those that say STATIC. OPENMP: with it.
+# loopgrad_library(NAME [STATIC] [OPENMP] SOURCES ... [DEPENDS ...]): a library whose private headers are included from
+# the root. Archives, or with BUILD_SHARED_LIBS shared libraries, but for those that say STATIC. OPENMP: with it.
 function(loopgrad_library name)
   cmake_parse_arguments(ARG "STATIC;OPENMP" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   set(kind "")
@@ -55,11 +55,11 @@ function(loopgrad_library name)
   # and once more for those with OpenMP, as options must be the same.
   list(LENGTH ARG_SOURCES files)
   if(files GREATER 8)
-    set(kind plain)
+    set(options plain)
     if(ARG_OPENMP)
-      set(kind openmp)
+      set(options openmp)
     endif()
-    loopgrad_precompiled(${name} ${kind} ${LOOPGRAD_COMMON_HEADERS})
+    loopgrad_precompiled(${name} ${options} ${LOOPGRAD_COMMON_HEADERS})
   endif()
 endfunction()
 

@@ -164,7 +164,7 @@ void ProgramRecorder::choose_tape(const Array& array, TapeChoice choice, SourceL
   if (!array) fail_empty("ArrayHandle", where);
   const char* const wish = choice == TapeChoice::Saved ? "save" : "recompute";
   const auto local = locals_.find(array->id);
-  if (local == locals_.end() || local->second != array)
+  if (local == locals_.end())
     fail(where, fmt::format("'{}' is said of an array that is no local of this program", wish),
          "it is about scalars and local arrays: what an argument holds is where it is", array->name);
   if (!visible_.contains(array->id))
