@@ -347,6 +347,8 @@ class Verifier {
     const auto declared = lanes_around_.find(r.array->id);
     const bool shared = declared != lanes_around_.end() && declared->second < lane_loops_;
     if (r.of_lanes ? r.atomic || !shared : shared) fail("a sum of lanes that is of none, or of several", headline(s));
+    if (r.of_lanes && shared_at_ >= 0 && loops_around_.at(r.array->id) <= shared_at_)
+      fail("a sum of lanes that threads share", headline(s));
     if (r.by_segments && (r.atomic || std::none_of(r.indices.begin(), r.indices.end(), has_load)))
       fail("a sum by segments whose elements no data choose", headline(s));
     if (!r.of_block) return;
@@ -364,6 +366,7 @@ class Verifier {
     check_home(a, headline(s));
     declare(a.array->id, a.array->name);
     if (a.array->shape.empty()) lanes_around_[a.array->id] = lane_loops_;
+    if (a.array->shape.empty()) loops_around_[a.array->id] = static_cast<int>(loops_.size());
     if (a.home == Home::Thread && in_kernel_ && threads_.empty()) copied_.insert(a.array->id);
     check(a.body);
     copied_.erase(a.array->id);
@@ -463,6 +466,7 @@ class Verifier {
   bool in_lanes_ = false;                     // a loop in lanes is around
   int lane_loops_ = 0;                        // sequential ones: iterations of a parallel one share no sums
   std::map<std::int64_t, int> lanes_around_;  // and around the declaration of a scalar
+  std::map<std::int64_t, int> loops_around_;  // all loops around it
   bool streams_ = false;                      // the loop right around streams rows
 };
 

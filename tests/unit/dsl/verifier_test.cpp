@@ -225,6 +225,15 @@ TEST(VerifierOfProgramsForACpu, LanesSumIntoWhatIsOutside) {
                                                   {sum(" (lanes 8) (sums of lanes)", "(lanes) "), "of no eight sums"}});
 }
 
+TEST(VerifierOfProgramsForACpu, ThreadsShareNoSumsOfLanes) {
+  const auto sum = [](const std::string& before, const std::string& inside) {
+    return before + "parallel for k in 0..n (threads):\n" + inside +
+           "  for i in 0..n (lanes):\n    if i + k < 1:\n      s += (lanes) x[i]\n  y[k] = 1\n";
+  };
+  expect_complaints(sum("", "  local f32 s\n  s = 0\n"),
+                    {{sum("local f32 s\ns = 0\n", ""), "a sum of lanes that threads share"}});
+}
+
 /// A parallel loop may sum without lanes of its own where no two of its iterations meet, as in one of a single trip.
 TEST(VerifierOfProgramsForACpu, IterationsOfParallelLoopsShareNoSums) {
   EXPECT_EQ(complaint("local f32 s\ns = 0\nparallel for i in n - 1..n (lanes):\n  s += x[i]\ny[0] = s\n"), "");

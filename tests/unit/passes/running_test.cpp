@@ -135,6 +135,30 @@ TEST(VectorizeLoops, LeavesAloneWhatIterationsShareOrScatter) {
   expect_kept("vectorize_loops", declarations, "parallel for i in 0..1:\n  y[i] = x[0, i]\n");
 }
 
+/// Of the parallel loop one iteration sums into t, but all would write the total of their lanes to it.
+TEST(VectorizeLoops, LeavesAloneSumsThatAParallelLoopShares) {
+  expect_kept("vectorize_loops", R"(
+    program p(n)
+      input  f32 x[n, n]
+      output f32 y[n]
+      output f32 total
+    )",
+              R"(
+    local f32 t
+    t = 0
+    parallel for i in 0..n:
+      local f32 s
+      s = 0
+      for j in 0..n:
+        s += x[i, j]
+        if i + j < 1:
+          t += x[i, j]
+      y[i] = s
+    total = t
+    )",
+              "j: one by one: iterations share 't' with those of a parallel loop around");
+}
+
 /// An estimate for the first loop of a program, in terms of what is outside.
 std::string work_in(const std::string& body) {
   const ir::Program program = program_of(R"(
@@ -174,10 +198,10 @@ TEST(VectorLanes, NeedFewerScatteredAccessesThanContiguousOnes) {
       y[i] += z[i]
     )");
   const auto& loops = program.body.as<ir::Block>()->body;
-  EXPECT_TRUE(plan_lanes(*loops[0].as<ir::For>(), {}).fits);
-  EXPECT_EQ(plan_lanes(*loops[1].as<ir::For>(), {}).why_not, "most accesses are not to neighbouring elements");
-  EXPECT_TRUE(plan_lanes(*loops[2].as<ir::For>(), {}).fits);
-  EXPECT_EQ(plan_lanes(*loops[2].as<ir::For>(), {program.arrays[1]}).why_not, "iterations share 'y'");
+  EXPECT_TRUE(plan_lanes(*loops[0].as<ir::For>(), {}, {}).fits);
+  EXPECT_EQ(plan_lanes(*loops[1].as<ir::For>(), {}, {}).why_not, "most accesses are not to neighbouring elements");
+  EXPECT_TRUE(plan_lanes(*loops[2].as<ir::For>(), {}, {}).fits);
+  EXPECT_EQ(plan_lanes(*loops[2].as<ir::For>(), {program.arrays[1]}, {}).why_not, "iterations share 'y'");
   EXPECT_FALSE(is_eight_sums(*loops[2].as<ir::For>()));
 }
 

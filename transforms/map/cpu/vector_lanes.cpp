@@ -120,7 +120,7 @@ bool is_separate(const Array& array, const For& loop, const Body& body) {
 }
 
 /// The sums of a sequential loop whose iterations share nothing else.
-LanePlan sequential(const For& loop, const Body& body, const std::set<Array>& aliased) {
+LanePlan sequential(const For& loop, const Body& body, const std::set<Array>& aliased, const std::set<Array>& shared) {
   const auto no = [](const Array& array, const char* why) {
     return LanePlan{false, "iterations share '" + array->name + "'" + why, {}};
   };
@@ -133,6 +133,7 @@ LanePlan sequential(const For& loop, const Body& body, const std::set<Array>& al
     if (!wide) return no(array, ", of a type that lanes cannot sum");
     if (ops.size() != 1 || body.read.count(array) || body.written.count(array))
       return no(array, ", which they not only sum into");
+    if (shared.count(array)) return no(array, " with those of a parallel loop around");
     plan.sums.push_back(array);
   }
   return plan;
@@ -164,11 +165,11 @@ bool fits(const Expr& e, ScalarType type, const Symbol& iterator) {
 
 }  // namespace
 
-LanePlan plan_lanes(const For& loop, const std::set<Array>& aliased) {
+LanePlan plan_lanes(const For& loop, const std::set<Array>& aliased, const std::set<Array>& shared) {
   const Body body = BodyReader(loop).take();
   if (!body.other.empty()) return {false, "there is " + body.other + " inside", {}};
   if (body.scattered > body.contiguous) return {false, "most accesses are not to neighbouring elements", {}};
-  return is_parallel(loop.mode) ? LanePlan{true, "", {}} : sequential(loop, body, aliased);
+  return is_parallel(loop.mode) ? LanePlan{true, "", {}} : sequential(loop, body, aliased, shared);
 }
 
 bool is_eight_sums(const For& loop) {

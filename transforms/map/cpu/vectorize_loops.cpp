@@ -2,11 +2,14 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/map/cpu/vector_lanes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace loopgrad::transforms {
 namespace {
@@ -34,6 +37,14 @@ Stmt with_lane_sums(const Stmt& body, const std::vector<Array>& sums) {
   });
 }
 
+/// Whether it has one trip at most, as the shares of blocks have that are as many as iterations.
+bool has_single_trip(const For& loop) {
+  const auto trips = distance(loop.upper, loop.lower);
+  const auto width = band_width(loop.lower, loop.upper, [](const Expr& e) { return as_int(e).has_value(); });
+  const auto most = trips || !width ? trips : as_int(*width);
+  return most && *most <= 1;
+}
+
 class Vectorizer final : public Rewriter {
  public:
   Vectorizer(const ir::Program& program, Report& report) : aliased_(aliased_arrays(program)), report_(report) {}
@@ -42,12 +53,12 @@ class Vectorizer final : public Rewriter {
   Expr rewrite(const Expr& e) override { return e; }
 
   Stmt rewrite(const Stmt& s) override {
-    const Stmt result = rewrite_children(s);
+    const Stmt result = rewrite_inside(s);
     const auto* n = result.as<For>();
     if (!n) return result;
     const auto lower = as_int(n->lower), upper = as_int(n->upper);
     if (lower && upper && *upper - *lower <= 1) return with_run(result, {});
-    const LanePlan plan = plan_lanes(*n, aliased_);
+    const LanePlan plan = plan_lanes(*n, aliased_, shared_);
     if (!plan.fits) {
       if (!contains_loop(n->body)) say(*n, "one by one", plan.why_not);
       return with_run(result, {});
@@ -61,6 +72,16 @@ class Vectorizer final : public Rewriter {
   }
 
  private:
+  Stmt rewrite_inside(const Stmt& s) {
+    if (const auto* local = s.as<Allocate>(); local && local->array->shape.empty()) scalars_.insert(local->array);
+    const auto* loop = s.as<For>();
+    if (!loop || !is_parallel(loop->mode) || has_single_trip(*loop)) return rewrite_children(s);
+    const std::set<Array> outer = std::exchange(shared_, scalars_);
+    Stmt result = rewrite_children(s);
+    shared_ = outer;
+    return result;
+  }
+
   static std::string reason(const For& n, const LanePlan& plan, const LoopRun& run) {
     if (run.lane_sums) return "eight sums, whose lanes are added up all at once";
     if (!plan.sums.empty())
@@ -74,6 +95,7 @@ class Vectorizer final : public Rewriter {
   }
 
   const std::set<Array> aliased_;
+  std::set<Array> scalars_, shared_;  // declared so far; those of them outside of the parallel loop around
   Report& report_;
 };
 
