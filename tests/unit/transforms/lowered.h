@@ -24,7 +24,7 @@ struct LoweredProgram {
   std::string text;  // of the body after lowering
 };
 
-inline LoweredProgram lowered(const Program& program, SumMode mode = SumMode::Restructured) {
+inline LoweredProgram lowered(const loopgrad::Program& program, SumMode mode = SumMode::Restructured) {
   LoweredProgram result;
   result.before = program.ir();
   result.after = shared_passes(program.ir(), mode, result.report);
@@ -34,7 +34,7 @@ inline LoweredProgram lowered(const Program& program, SumMode mode = SumMode::Re
 }
 
 /// What `pass` makes of a lowered program.
-inline LoweredProgram passed(const Program& program, ir::Program (*pass)(const ir::Program&)) {
+inline LoweredProgram passed(const loopgrad::Program& program, ir::Program (*pass)(const ir::Program&)) {
   LoweredProgram result = lowered(program);
   result.after = pass(result.after);
   ir::verify(result.after, "pass");
@@ -42,7 +42,7 @@ inline LoweredProgram passed(const Program& program, ir::Program (*pass)(const i
   return result;
 }
 
-inline LoweredProgram passed(const Program& program, PassFunction pass) {
+inline LoweredProgram passed(const loopgrad::Program& program, PassFunction pass) {
   LoweredProgram result = lowered(program);
   Report report;
   const LowerOptions options;
@@ -80,7 +80,7 @@ inline std::vector<std::string> outer_sequential_loops(const ir::Stmt& s) {
 }
 
 /// for i: y[i] = sum over j of x[i + j]*w[j]
-inline Program smoothing() {
+inline loopgrad::Program smoothing() {
   ProgramBuilder p("smoothing");
   auto n = p.size("n"), k = p.size("k");
   auto x = p.input<double>("x", {n + k - 1}), w = p.input<double>("w", {k});

@@ -30,7 +30,10 @@ class TripBounds {
 
   /// At most, in what is known around the first loop; null where the host does not know. Notes the iterator's values.
   Expr enter(const ir::For& loop) {
-    if (has_load(loop.lower) || has_load(loop.upper)) return {};
+    if (has_load(loop.lower) || has_load(loop.upper)) {
+      entered_.push_back(loop.iterator);
+      return {};
+    }
     const Expr part = most_trips(loop, entered_);  // of a part of a range: the range itself says little of that
     const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
     entered_.push_back(loop.iterator);
@@ -98,13 +101,15 @@ namespace {
 
 class ParallelWork {
  public:
-  Expr enter(const ir::For& loop) { return bounds_.enter(loop); }
+  /// `unknown`: what a loop counts as that the host cannot bound; null: then nothing is known of what is around it.
+  explicit ParallelWork(Expr unknown) : unknown_(std::move(unknown)) {}
 
   Expr in(const Stmt& s) {
     if (!s || !contains_parallel_loop(s)) return ir::int_const(1);
-    if (s.kind() == ir::Kind::While) return {};
+    if (const auto* loop = s.as<ir::While>())
+      return in(ir::for_loop(loop->iterator, ir::int_const(0), loop->max_trips, loop->body));
     if (const auto* loop = s.as<ir::For>()) {
-      const Expr trips = bounds_.enter(*loop), inside = in(loop->body);
+      const Expr known = bounds_.enter(*loop), trips = known ? known : unknown_, inside = in(loop->body);
       if (!is_parallel_loop(s)) return inside;
       return trips && inside ? trips * inside : Expr();
     }
@@ -119,14 +124,13 @@ class ParallelWork {
 
  private:
   TripBounds bounds_;
+  const Expr unknown_;
 };
 
 }  // namespace
 
-Expr iterations_at_once(const ir::For& loop) {
-  ParallelWork work;
-  work.enter(loop);
-  return work.in(loop.body);
-}
+Expr iterations_at_once(const Stmt& s) { return ParallelWork({}).in(s); }
+
+Expr known_iterations_at_once(const Stmt& s) { return ParallelWork(ir::int_const(1)).in(s); }
 
 }  // namespace loopgrad::transforms

@@ -17,8 +17,11 @@ struct InnerWork {
 /// share nothing inside, or where they could share a parallel loop inside for which they need not wait for each other.
 std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);
 
-/// The most iterations that parallel loops inside of each other have in one iteration of `loop`, in sizes and iterators
-/// around it; null where the host cannot bound it.
-ir::Expr iterations_at_once(const ir::For& loop);
+/// The most iterations that parallel loops inside of each other have in a branch, or in one iteration of a sequential
+/// loop, in sizes and iterators around it; null where the host cannot bound it.
+ir::Expr iterations_at_once(const ir::Stmt& s);
+
+/// Those that the host does know of; never null.
+ir::Expr known_iterations_at_once(const ir::Stmt& s);
 
 }  // namespace loopgrad::transforms

@@ -10,6 +10,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
 #include "transforms/loops/loop_builder.h"
+#include "transforms/map/gpu/data_control.h"
 #include "transforms/map/gpu/inner_work.h"
 #include "transforms/map/gpu/keep_rows.h"
 #include "transforms/map/gpu/lockstep.h"
@@ -28,6 +29,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace loopgrad::transforms {
 
@@ -44,14 +47,20 @@ constexpr std::int64_t warp_threads = 32;
 constexpr std::int64_t tile_trips = 16;         // of a loop that threads share, for each: they meet once for each sum
 constexpr std::int64_t usual_row = 1024;        // trips of a loop whose bounds depend on loops around it
 constexpr std::int64_t few_to_share = 16;       // trips of the longest loop inside, for which half of a warp is idle
-constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone,
-constexpr std::int64_t most_block_work = 4096;  // where it has no more iterations to do in each of them,
+constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
+                                                // where little is to be done in each (see most_block_work()),
 constexpr std::size_t most_block_leaves = 100;  // and few enough statements for one kernel
 constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
 /// Iterations for which blocks may read elements far apart.
 std::int64_t most_rows(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 8, 1); }
+
+/// Iterations at once that one block does as fast as a kernel of its own would be started for them.
+std::int64_t most_block_work(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 16, 1); }
+/// The same in steps of which data decide how many there are. One block takes 220 us for a step of conjugate gradients
+/// with 2,003 rows on an H100, where its launches take 25.
+std::int64_t most_step_work(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 256, 1); }
 
 using Nest = ParallelNest;
 
@@ -71,6 +80,7 @@ class Mapper {
     if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
     if (const auto* n = s.as<ir::If>(); n && host_knows(n->condition)) return host_branch(*n);
     if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
+    if (const Stmt steps = data_control(s)) return steps;
     const auto* loop = s.as<ir::For>();
     if (!loop) return one_block(s, "no loop that could be shared out");
     if (!host_knows(loop->lower) || !host_knows(loop->upper))
@@ -82,6 +92,7 @@ class Mapper {
  private:
   void note(const Stmt& s, const char* shape, const std::string& reason) {
     std::string loops;
+    if (const auto* loop = s.as<ir::While>()) loops = loop->iterator.name;
     if (const auto* loop = s.as<ir::For>()) {
       loops = loop->iterator.name;
       if (loop->mode == LoopMode::Parallel) {
@@ -98,7 +109,14 @@ class Mapper {
     return block && !block->body.empty() ? location_of(block->body.front()) : s->location;
   }
 
-  static bool is_scalar_work(const Stmt& s) { return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce; }
+  /// An assignment of a single element, or some that data choose.
+  static bool is_scalar_work(const Stmt& s) {
+    if (const auto* branch = s.as<ir::If>(); branch && !host_knows(branch->condition))
+      return is_scalar_work(branch->then_body) && (!branch->else_body || is_scalar_work(branch->else_body));
+    if (const auto* list = s.as<ir::Block>())
+      return std::all_of(list->body.begin(), list->body.end(), [](const Stmt& one) { return is_scalar_work(one); });
+    return s.kind() == ir::Kind::Assign || s.kind() == ir::Kind::Reduce;
+  }
 
   /// `shared_sums` of a loop, which takes dependence analysis, found once.
   const std::optional<std::vector<SharedSum>>& sums_of(const Stmt& loop) const {
@@ -122,6 +140,36 @@ class Mapper {
     const Stmt taken = host(n.then_body);
     below_.resize(before);
     return ir::if_then(n.condition, taken, host(n.else_body), n.location);
+  }
+
+  /// A loop or a branch that data decide, with parallel loops inside: launches for all that there may be, where these
+  /// have enough to do. Null for others.
+  Stmt data_control(const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    if (!contains_parallel_loop(s) || (loop && host_knows(loop->lower) && host_knows(loop->upper))) return {};
+    if (const auto* branch = s.as<ir::If>(); branch && is_guard(*branch)) {
+      const Expr otherwise = ir::unary(ir::UnaryOp::Not, branch->condition);
+      const Stmt launches = guard_kernels(host(branch->then_body), branch->condition);
+      return branch->else_body ? ir::block({launches, guard_kernels(host(branch->else_body), otherwise)}) : launches;
+    }
+    const HostSteps steps = host_steps(s);
+    if (!steps.code) return {};
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, steps.code));
+    Mapper own({candidate, program_.analyses}, context_);
+    own.below_ = below_;
+    own.trips_around_ = trips_around_;
+    if (loop && !steps.trips) return own.host(steps.code);
+    const Expr all = steps.trips ? trips_around_ * steps.trips : number(1);
+    const auto most = ir::as_int(all);
+    if (most && *most > most_host_trips) return {};
+    if (steps.trips) own.few_trips_.insert(steps.loop);
+    note(s, "launches", "what data decide, kernels look up: where steps are few, and enough iterations are in each");
+    const Stmt launches = own.host(steps.code);
+    const Expr work = known_iterations_at_once(s);
+    Expr pays = ir::binary(BinaryOp::Gt, work, number(most_step_work(enough_threads_)));
+    if (!most) pays = ir::binary(BinaryOp::And, pays, ir::binary(BinaryOp::Le, all, number(most_host_trips)));
+    return ir::if_then(pays, launches, ir::with_fresh_names(one_block(s, "too little is inside to be launched")),
+                       s->location);
   }
 
   void note_below(const Expr& condition) {
@@ -194,18 +242,20 @@ class Mapper {
       if (const auto& sums = sums_of(s)) return sums->empty() ? map_nest(s) : summed({s});
       return one_block(s, "its iterations depend on each other");
     }
+    const Expr trips = loop.upper - loop.lower, outer = std::exchange(trips_around_, trips_around_ * trips);
     const Stmt launches =
         ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
-    const Expr trips = loop.upper - loop.lower;
+    trips_around_ = outer;
+    if (few_trips_.contains(loop.iterator)) return launches;
     const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
     if (known && *known <= most_host_trips) return launches;
-    const Expr work = iterations_at_once(loop);
+    const Expr work = iterations_at_once(s);
     if (!work || leaves(loop.body).size() > most_block_leaves) return launches;
     const Expr few = ir::binary(BinaryOp::Le, trips, number(most_host_trips));
-    const Expr large = ir::binary(BinaryOp::Gt, work, number(most_block_work));
+    const Expr large = ir::binary(BinaryOp::Gt, work, number(most_block_work(enough_threads_)));
     const std::string many = fmt::format(
         "more than {} steps in a row, of no more than {} iterations at once: launching each would take longer",
-        most_host_trips, most_block_work);
+        most_host_trips, most_block_work(enough_threads_));
     return ir::if_then(ir::binary(BinaryOp::Or, few, large), launches, ir::with_fresh_names(one_block(s, many)),
                        loop.location);
   }
@@ -505,6 +555,8 @@ class Mapper {
 
   const Analysed program_;
   std::vector<std::pair<Expr, std::int64_t>> below_;  // values and what the host knows them to be less than
+  Expr trips_around_ = number(1);                     // of all loops that the host goes through
+  std::set<ir::Symbol> few_trips_;                    // loops around launches, whatever is inside
   mutable std::map<const ir::StmtNode*, std::pair<Stmt, std::optional<std::vector<SharedSum>>>> sums_;
   PassContext& context_;
   const std::int64_t enough_threads_;

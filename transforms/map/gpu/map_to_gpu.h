@@ -25,9 +25,10 @@
 // small to fill the device, one block per iteration with the loops inside spread over its threads. A long sum into one
 // element becomes partial sums of many blocks and a second kernel that combines them in a fixed order; short ones and
 // assignments of single elements in a row are done by one block, where the host finds them short, or by each block that
-// reads the result, where these are few. Sequential
-// loops around parallel ones become host loops, or one kernel of one block when they make many trips. Whatever the
-// host cannot run (bounds and conditions of data) becomes a kernel of one block.
+// reads the result, where these are few. Sequential loops around parallel ones become host loops, or one kernel of one
+// block when they make many trips. What data decide (the condition of a while, a bound, a branch) the host does not
+// know: it launches all steps that there may be, and kernels look up whether theirs takes place (data_control.h); where
+// steps are many, or little is in each, they are a kernel of one block.
 // Threads take chunks or tiles of iterations where that makes wide accesses, threads and blocks tiles where several
 // sums share what they load. See docs/design/gpu_mapping.md.
 //
