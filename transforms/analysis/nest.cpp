@@ -143,6 +143,29 @@ std::vector<LocalArray> locals_of(const Stmt& s) {
   return result;
 }
 
+static void add_to(const Stmt& s, Scope& to) {
+  if (const auto* block = s.as<ir::Block>()) {
+    for (const Stmt& child : block->body) add_to(child, to);
+  } else if (const auto* local = s.as<ir::Allocate>()) {
+    to.locals.push_back(s);
+    add_to(local->body, to);
+  } else if (s) {
+    to.list.push_back(s);
+  }
+}
+
+Scope scope_of(const Stmt& s) {
+  Scope result;
+  add_to(s, result);
+  return result;
+}
+
+Stmt with_locals(const Scope& s, Stmt body) {
+  for (auto it = s.locals.rbegin(); it != s.locals.rend(); ++it)
+    body = ir::allocate((*it).as<ir::Allocate>()->array, std::move(body), (*it)->location);
+  return body;
+}
+
 bool uses(const Expr& e, const ir::Array& array) {
   bool found = false;
   ir::walk(e, [&](const Expr& child) {

@@ -44,6 +44,15 @@ struct LocalArray {
 };
 std::vector<LocalArray> locals_of(const ir::Stmt& s);
 
+/// What runs one after the other in `s`, with the locals that are declared between.
+struct Scope {
+  std::vector<ir::Stmt> locals;  // the Allocates, with bodies that stay behind
+  std::vector<ir::Stmt> list;    // no Block, no Allocate
+};
+Scope scope_of(const ir::Stmt& s);
+/// `body` with these locals declared around it.
+ir::Stmt with_locals(const Scope& s, ir::Stmt body);
+
 /// What is left when locals are declared elsewhere.
 ir::Stmt without_allocations(const ir::Stmt& s);
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 namespace loopgrad::transforms {
 namespace {
@@ -34,12 +33,15 @@ class Steps : LoopBuilder {
     const Array go = local("go", {larger(n.max_trips, number(0)) + number(1)}, ScalarType::Bool);
     const Expr it = var(n.iterator), next = it + number(1);
     const Stmt ask = set(go, {next}, binary(BinaryOp::And, get(go, {it}), n.condition));
-    const auto [first, rest] = single_statements_first(without_contractions(n.body));
-    const auto guarded = [&](const Stmt& s) {
-      return is_empty(s) ? Stmt() : if_then(get(go, {next}), s, {}, n.location);
+    const Scope all = scope_of(without_contractions(n.body));
+    const auto is_single = [](const Stmt& s) { return s.kind() == Kind::Assign || s.kind() == Kind::Reduce; };
+    const auto rest = std::find_if_not(all.list.begin(), all.list.end(), is_single);
+    const auto guarded = [&](auto from, auto to) {
+      return from == to ? Stmt() : if_then(get(go, {next}), block({from, to}), {}, n.location);
     };
-    const Stmt loop = for_loop(n.iterator, number(0), n.max_trips, block({ask, guarded(first), guarded(rest)}),
-                               LoopMode::Forward, n.location);
+    const Stmt steps = block({ask, guarded(all.list.begin(), rest), guarded(rest, all.list.end())});
+    const Stmt loop =
+        for_loop(n.iterator, number(0), n.max_trips, with_locals(all, steps), LoopMode::Forward, n.location);
     return {allocate(go, block({set(go, {number(0)}, bool_const(true)), loop}), n.location), n.max_trips, n.iterator};
   }
 
@@ -63,15 +65,6 @@ class Steps : LoopBuilder {
   }
 
  private:
-  /// The body in two: statements of one kernel with the question, and what follows.
-  static std::pair<Stmt, Stmt> single_statements_first(const Stmt& body) {
-    const auto* list = body.as<Block>();
-    if (!list) return {{}, body};
-    const auto is_loop = [](const Stmt& s) { return s.kind() != Kind::Assign && s.kind() != Kind::Reduce; };
-    const auto rest = std::find_if(list->body.begin(), list->body.end(), is_loop);
-    return {block({list->body.begin(), rest}), block({rest, list->body.end()})};
-  }
-
   /// The condition around what the innermost loop of a nest does, so that it stays a nest.
   static Stmt inside_nest(const Stmt& s, const Expr& condition) {
     const auto* inner = s.as<For>();

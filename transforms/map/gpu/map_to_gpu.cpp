@@ -76,8 +76,7 @@ class Mapper {
   /// Code that the host runs: a sequence of launches.
   Stmt host(const Stmt& s) {
     if (ir::is_empty(s)) return s;
-    if (const auto* n = s.as<ir::Block>()) return host_block(*n);
-    if (const auto* n = s.as<ir::Allocate>()) return ir::allocate(n->array, host(n->body), n->location);
+    if (s.kind() == ir::Kind::Block || s.kind() == ir::Kind::Allocate) return host_block(s);
     if (const auto* n = s.as<ir::If>(); n && host_knows(n->condition)) return host_branch(*n);
     if (const auto* n = s.as<ir::Contraction>()) return ir::with_loops(*n, host(n->loops));
     if (const Stmt steps = data_control(s)) return steps;
@@ -190,36 +189,45 @@ class Mapper {
   }
 
   /// Single assignments in a row share a kernel, with short sums among them too.
-  Stmt host_block(const ir::Block& n) {
+  Stmt host_block(const Stmt& s) {
+    const Scope all = scope_of(s);
     std::vector<Stmt> result;
-    for (std::size_t i = 0; i < n.body.size();) {
+    for (std::size_t i = 0; i < all.list.size();) {
       std::vector<Stmt> run;
       bool sums = false;
-      for (; i < n.body.size() && (is_scalar_work(n.body[i]) || is_lone_sum(n.body[i])); ++i) {
-        run.push_back(n.body[i]);
-        sums |= !is_scalar_work(n.body[i]);
+      for (; i < all.list.size() && (is_scalar_work(all.list[i]) || is_lone_sum(all.list[i])); ++i) {
+        run.push_back(all.list[i]);
+        sums |= !is_scalar_work(all.list[i]);
       }
       if (sums) result.push_back(summed(run));
       else if (!run.empty()) result.push_back(one_block(ir::block(run), "single statements in a row"));
-      if (i < n.body.size() && run.empty()) result.push_back(host(n.body[i++]));
+      if (i < all.list.size() && run.empty()) result.push_back(host(all.list[i++]));
     }
-    return ir::block(std::move(result));
+    return with_locals(all, ir::block(std::move(result)));
   }
 
   /// Single assignments and sums in a row: by one block while all the sums are short, else each sum by many.
   Stmt summed(const std::vector<Stmt>& run) {
     Expr is_short;
-    std::vector<Stmt> apart;
+    std::vector<Stmt> apart, single;
+    const auto end_single = [&] {
+      if (!single.empty())
+        apart.push_back(one_block(ir::block(std::exchange(single, {})), "single statements in a row"));
+    };
     for (const Stmt& s : run) {
-      if (is_scalar_work(s)) {
-        apart.push_back(one_block(s, "single statements in a row"));
+      const auto trips = is_scalar_work(s) ? 1 : distance(s.as<ir::For>()->upper, s.as<ir::For>()->lower);
+      if (trips && *trips <= short_sum) {
+        single.push_back(s);
         continue;
       }
+      end_single();
       const auto& loop = *s.as<ir::For>();
       const Expr own = ir::binary(BinaryOp::Le, loop.upper - loop.lower, number(short_sum));
       is_short = is_short ? ir::binary(BinaryOp::And, is_short, own) : own;
       apart.push_back(long_sum(loop, *sums_of(s), flat_threads_));
     }
+    end_single();
+    if (!is_short) return ir::block(std::move(apart));
     note(run.front(), "long sum", fmt::format("partial results of many blocks, above {} terms", short_sum));
     const Stmt together = one_block(ir::block(run), fmt::format("sums of at most {} terms", short_sum));
     return ir::if_then(is_short, together, ir::with_fresh_names(ir::block(std::move(apart))));
