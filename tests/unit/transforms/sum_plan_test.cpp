@@ -245,5 +245,26 @@ TEST(SumPlan, ASumOfOneElementLeavesANestThatIsParallelWithoutIt) {
   expect_same_results(l, {{"n", 13}, {"k", 3}});
 }
 
+/// Rows of a sparse matrix: in blocks of iterations each row would be done by one thread.
+TEST(SumPlan, ASumOfOneElementLeavesRaggedRowsToTheThreadsOfAGpu) {
+  ProgramBuilder p("quadratic");
+  auto n = p.size("n"), nnz = p.size("nnz");
+  auto ptr = p.input<std::int32_t>("ptr", {n + 1}), col = p.input<std::int32_t>("col", {nnz});
+  p.csr(ptr, nnz);
+  p.in_range(col, 0, n);
+  auto a = p.input<double>("a", {nnz}), x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto total = p.inout<double>("total", {});
+  for (auto i : p.loop("i", n)) {
+    y(i) = 0;
+    for (auto e : p.loop("e", ptr(i), ptr(i + 1))) y(i) += a(e) * x(col(e));
+    total() += x(i) * y(i);
+  }
+  const Program program = p.build();
+  const Sizes sizes = {{"n", 50000}, {"nnz", 350000}};
+  EXPECT_EQ(decision(planned_for(gpu_machine(), program, sizes), "total").plan, "split");
+  EXPECT_EQ(decision(planned_for(cpu_machine(), program, sizes), "total").plan, "tree");
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -41,6 +41,26 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   return obstacle_to_splitting(nest, group, kept);
 }
 
+/// A loop of so many trips as data tell, in which none of these sums are.
+bool has_ragged_loop(const Stmt& nest, const StmtSet& sums) {
+  bool found = false;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    if (!loop || !(ir::has_load(loop->lower) || ir::has_load(loop->upper))) return;
+    const std::vector<Stmt> inside = leaves(s);
+    found |= std::none_of(inside.begin(), inside.end(), [&](const Stmt& leaf) { return sums.contains(leaf.get()); });
+  });
+  return found;
+}
+
+/// In blocks of iterations each would be done by one thread, however long its rows are.
+std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Strategy) {
+  const auto is_scalar = [](const ir::Array& local) { return local->shape.empty(); };
+  if (!suits(nest, group) || !std::all_of(group.kept.begin(), group.kept.end(), is_scalar)) return std::nullopt;
+  if (!has_ragged_loop(nest.now.nest, set_of(group.sums))) return std::nullopt;
+  return "iterations have rows of different lengths, which threads share where no partial results are made of them";
+}
+
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
   return costs.split(group.sums, group.separators, group.kept);
 }
@@ -82,6 +102,7 @@ const SumStrategy split_strategy = {.strategy = Strategy::Split,
                                     .in_own_nest = true,
                                     .by_estimate = true,
                                     .obstacle = obstacle,
+                                    .claim = claim,
                                     .cost = cost,
                                     .suits = suits,
                                     .apply = apply,
