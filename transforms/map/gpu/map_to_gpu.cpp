@@ -160,15 +160,16 @@ class Mapper {
     if (loop && !steps.trips) return own.host(steps.code);
     const Expr all = steps.trips ? trips_around_ * steps.trips : number(1);
     const auto most = ir::as_int(all);
-    if (most && *most > most_host_trips) return {};
+    const std::string too_many = fmt::format("there may be more than {} steps to launch", most_host_trips);
+    if (most && *most > most_host_trips) return one_block(s, too_many);
     if (steps.trips) own.few_trips_.insert(steps.loop);
     note(s, "launches", "what data decide, kernels look up: where steps are few, and enough iterations are in each");
     const Stmt launches = own.host(steps.code);
     const Expr work = known_iterations_at_once(s);
     Expr pays = ir::binary(BinaryOp::Gt, work, number(most_step_work(enough_threads_)));
     if (!most) pays = ir::binary(BinaryOp::And, pays, ir::binary(BinaryOp::Le, all, number(most_host_trips)));
-    return ir::if_then(pays, launches, ir::with_fresh_names(one_block(s, "too little is inside to be launched")),
-                       s->location);
+    const std::string otherwise = (most ? "" : too_many + ", or ") + "too little is inside to be launched";
+    return ir::if_then(pays, launches, ir::with_fresh_names(one_block(s, otherwise)), s->location);
   }
 
   void note_below(const Expr& condition) {
