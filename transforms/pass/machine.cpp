@@ -15,6 +15,7 @@ Machine cpu_machine() {
   m.ns_per_contended_atomic = 35;
   m.start_us = 3;
   m.most_partials = 64;
+  m.least_piece = 1024;
   m.enough_threads = 16;
   m.least_scanned = 128 * 1024;
   return m;
@@ -40,6 +41,7 @@ Machine gpu_machine() {
   m.ns_per_contended_atomic = 2000;
   m.start_us = 3;
   m.most_partials = 1024;  // blocks enough for all of its processors
+  m.least_piece = 64;
   m.enough_threads = 64 * 1024;
   m.most_in_place = 2;    // on an H200 a wave's step in two levels takes 8 % more time than in three
   m.least_scanned = 256;  // one thread takes 50 ns for each, three kernels 10 us

@@ -31,6 +31,7 @@ struct Machine {
 
   // What plans are allowed to make of it.
   std::int64_t most_partials = 1;   // partial results of one sum, whatever the number of threads
+  std::int64_t least_piece = 1;     // iterations of a row that a partial result of its own is worth, where rows are few
   std::int64_t enough_threads = 1;  // fewer iterations at once leave the machine half empty
   std::int64_t most_in_place = 0;   // levels of a window of which one may take the place of another; 0: any number
   std::int64_t least_scanned = 0;   // iterations of a recurrence from which on pieces of it side by side pay; 0: never

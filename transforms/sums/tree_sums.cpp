@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/coalesced.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -10,6 +11,7 @@
 #include "transforms/sums/partial_results.h"
 
 #include <algorithm>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -25,6 +27,8 @@ constexpr std::int64_t group_blocks = 32;  // combined first where there may be 
 constexpr std::int64_t least_iterations = 1024, least_per_element = 8;
 // Partial results that are combined at once: so few are read sooner than another kernel starts.
 constexpr std::int64_t few_partials = 1 << 17;
+// Elements of the partial results of pieces of rows in all: clearing and combining them takes some microseconds.
+constexpr std::int64_t most_elements = 1 << 20;
 
 Expr ceiling(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + b - ir::int_const(1), b); }
 
@@ -100,11 +104,20 @@ Expr is_touched(const poly::Model& model, const Partial& partial, const std::vec
   });
 }
 
+/// How the rows that the outermost loop goes over are cut: each block has a piece of each of its rows.
+struct RowCut {
+  const ir::For* row = nullptr;  // the loop over a row
+  Expr pieces;                   // of sizes; 1: as without a cut
+  Expr longest;                  // row that there may be, of sizes
+};
+
 class Tree {
  public:
   Tree(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-       const std::vector<std::vector<Stmt>>& groups, const Machine& machine)
-      : model_(model),
+       const std::vector<std::vector<Stmt>>& groups, const Machine& machine, const RowCut& cut = {})
+      : program_(program),
+        model_(model),
+        cut_(cut),
         root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
@@ -127,7 +140,29 @@ class Tree {
     const Expr trips = simplify_indices(root_.upper - root_.lower);
     if (many_ && !ir::has_load(trips)) blocks_ = smaller(blocks_, trips);
     if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
+    if (cut_.row) {
+      row_blocks_ = rows_for(blocks_, trips);
+      blocks_ = row_blocks_ * cut_.pieces;
+    }
     for (Partial& partial : partials_) make_arrays(partial);
+  }
+
+  /// Where data decide how long rows are, a few of them may be all there is: blocks of whole rows would then be few.
+  /// Null where there are no such rows, or something else in the nest stores to what outlives an iteration.
+  RowCut cut(const Machine& machine) const {
+    const auto* row = root_.body.as<ir::For>();
+    if (!row || ir::has_load(root_.lower) || ir::has_load(root_.upper)) return {};
+    if (!ir::has_load(row->lower) && !ir::has_load(row->upper)) return {};
+    const Expr longest = longest_row(*row);
+    if (!longest || !only_sums_in(*row)) return {};
+    const Expr rows = rows_for(blocks_, simplify_indices(root_.upper - root_.lower));
+    Expr elements = ir::int_const(1);
+    for (const Partial& partial : partials_) elements = larger(elements, product(partial.shape));
+    Expr wanted = ir::binary(BinaryOp::FloorDiv, ir::int_const(machine.most_partials), rows);
+    if (ir::as_int(elements) != 1)
+      wanted = smaller(wanted, ir::binary(BinaryOp::FloorDiv, ir::int_const(most_elements), rows * elements));
+    const Expr worth = ir::binary(BinaryOp::FloorDiv, longest, ir::int_const(machine.least_piece));
+    return {row, larger(smaller(wanted, worth), ir::int_const(1)), longest};
   }
 
   Stmt build() {
@@ -141,6 +176,37 @@ class Tree {
   }
 
  private:
+  /// Blocks of whole rows: no more than there are rows, which on a GPU they are not anyway.
+  Expr rows_for(const Expr& blocks, const Expr& trips) const {
+    return many_ ? blocks : larger(smaller(blocks, trips), ir::int_const(1));
+  }
+
+  /// A bound of the trips that the host knows on entry, or null.
+  Expr longest_row(const ir::For& row) const {
+    if (row.at_most && !ir::has_load(row.at_most) && !mentions(row.at_most, root_.iterator)) return row.at_most;
+    const ir::PointerBounds bounds = ir::pointer_bounds(row.lower, row.upper);
+    const ir::Fact* const fact = bounds.end ? ir::csr_fact(program_, bounds.end->array) : nullptr;
+    return fact && !ir::has_load(fact->upper) ? ir::cast(ScalarType::I64, fact->upper) : Expr();
+  }
+
+  /// Iterations of the row depend on each other by the sums alone: all else is stored to locals of one iteration. None
+  /// of the elements is chosen by the row's own iterator, so that each piece needs them all.
+  bool only_sums_in(const ir::For& row) const {
+    std::set<ir::Array> own;
+    for (const LocalArray& local : locals_of(row.body)) own.insert(local.array);
+    bool fits = true;
+    ir::walk_stmts(row.body, [&](const Stmt& s) {
+      fits &= s.kind() != ir::Kind::Push && s.kind() != ir::Kind::Pop && s.kind() != ir::Kind::While;
+      for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
+        const bool is_sum = std::any_of(partials_.begin(), partials_.end(),
+                                        [&](const Partial& p) { return p.sums.count(s.get()) > 0; });
+        fits &= is_sum || own.count(array) > 0;
+        for (const Expr& index : indices) fits &= !is_sum || !mentions(index, row.iterator) || ir::has_load(index);
+      });
+    });
+    return fits;
+  }
+
   // Data decide how long the loop is, so nothing about it was known when its plan was made: rows of a sparse matrix
   // that depend on each other, say, one after the other. Partial results of a short one would take more than the sums
   // do, which for a large target changes the order of the whole program's work.
@@ -213,12 +279,21 @@ class Tree {
   }
 
   Stmt iterations_of_block() {
-    Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end");
-    Expr length = ceiling(simplify_indices(upper - lower), blocks_);
-    Expr first = lower + ir::var(block_) * length;
+    Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end"), block = ir::var(block_);
+    Expr length = ceiling(simplify_indices(upper - lower), cut_.row ? row_blocks_ : blocks_);
+    if (cut_.row) block = ir::binary(BinaryOp::FloorDiv, block, cut_.pieces);
+    Expr first = lower + block * length;
     // Only sums are carried, so the direction is free.
-    return ir::for_loop(root_.iterator, first, smaller(first + length, upper), accumulate(root_.body),
-                        ir::LoopMode::Forward, root_.location);
+    return ir::for_loop(root_.iterator, first, smaller(first + length, upper),
+                        cut_.row ? piece_of_row() : accumulate(root_.body), ir::LoopMode::Forward, root_.location);
+  }
+
+  Stmt piece_of_row() const {
+    const ir::For& row = *cut_.row;
+    const Expr length = ceiling(row.upper - row.lower, cut_.pieces);
+    const Expr first = row.lower + ir::binary(BinaryOp::Mod, ir::var(block_), cut_.pieces) * length;
+    return ir::for_loop(row.iterator, first, smaller(first + length, row.upper), accumulate(row.body),
+                        ir::LoopMode::Forward, row.location, ceiling(cut_.longest, cut_.pieces));
   }
 
   Stmt accumulate(const Stmt& body) const {
@@ -320,12 +395,15 @@ class Tree {
     return result;
   }
 
+  const ir::Program& program_;
   const poly::Model& model_;
+  const RowCut cut_;
   const ir::For& root_;
   const Stmt nest_;
   ir::Symbol block_;
   Expr blocks_;
-  bool many_;  // blocks may be wanted
+  Expr row_blocks_;  // of rows, where these are cut
+  bool many_;        // blocks may be wanted
   std::vector<Partial> partials_;
   std::vector<std::pair<ir::Array, Expr>> kept_;
 };
@@ -365,7 +443,12 @@ bool can_be_held_back(const poly::Model& model, const std::vector<Stmt>& sums) {
 
 Stmt tree_sums(const ir::Program& program, const poly::Model& model, const Stmt& nest,
                const std::vector<std::vector<Stmt>>& groups, const Machine& machine) {
-  return Tree(program, model, nest, groups, machine).build();
+  Tree whole(program, model, nest, groups, machine);
+  const RowCut cut = whole.cut(machine);
+  const Stmt code = whole.build();
+  if (!cut.row) return code;
+  const Stmt by_pieces = Tree(program, model, nest, groups, machine, cut).build();
+  return ir::if_then(ir::binary(BinaryOp::Gt, cut.pieces, ir::int_const(1)), ir::with_fresh_names(by_pieces), code);
 }
 
 }  // namespace loopgrad::transforms

@@ -266,5 +266,44 @@ TEST(SumPlan, ASumOfOneElementLeavesRaggedRowsToTheThreadsOfAGpu) {
   EXPECT_EQ(decision(planned_for(cpu_machine(), program, sizes), "total").plan, "tree");
 }
 
+/// Sums over rows whose length data decide: of a CSR structure, and of so many elements of a row of a matrix.
+Program sums_of_rows(bool also_stores) {
+  ProgramBuilder p("rows");
+  auto rows = p.size("rows"), nnz = p.size("nnz"), n = p.size("n");
+  auto ptr = p.input<std::int32_t>("ptr", {rows + 1}), count = p.input<std::int32_t>("count", {rows});
+  p.csr(ptr, nnz);
+  p.in_range(count, 0, n + 1);
+  auto a = p.input<double>("a", {nnz}), x = p.input<double>("x", {rows, n});
+  auto total = p.output<double>("total", {}), largest = p.output<double>("largest", {});
+  auto y = p.output<double>("y", {rows, n});
+  total() = 0;
+  largest() = 0;
+  for (auto [r, k] : p.loop({"r", rows}, {"k", n})) y(r, k) = 0;
+  for (auto r : p.loop("r", rows))
+    for (auto e : p.loop("e", ptr(r), ptr(r + 1))) total() += a(e) * a(e);
+  for (auto r : p.loop("r", rows))
+    for (auto k : p.loop("k", 0, count(r), {.at_most = {n}})) {
+      auto s = p.let("s", sin(x(r, k)));
+      p.when(s > 0.0, [&] { total() += s; });
+      largest().max_with(s);
+      if (also_stores) y(r, k) = s;
+    }
+  return p.build();
+}
+
+TEST(SumPlan, BlocksHavePiecesOfRowsWhereRowsAreFew) {
+  for (Machine machine : {cpu_machine(), gpu_machine()}) {
+    machine.least_piece = 2;
+    const LoweredProgram l = planned_for(machine, sums_of_rows(false), {{"rows", 3}, {"nnz", 10000}, {"n", 5000}});
+    EXPECT_NE(l.text.find("for e in ptr[r] + block%"), std::string::npos) << l.text;
+    EXPECT_NE(l.text.find("for k in block%"), std::string::npos) << l.text;
+    for (const std::int64_t rows : {1, 2, 7, 90})
+      for (const std::int64_t n : {1, 3, 70}) expect_same_results(l, {{"rows", rows}, {"nnz", 4 * n}, {"n", n}});
+    // What else a row stores keeps it whole.
+    const LoweredProgram stored = planned_for(machine, sums_of_rows(true), {{"rows", 3}, {"nnz", 10000}, {"n", 5000}});
+    EXPECT_EQ(stored.text.find("for k in block%"), std::string::npos) << stored.text;
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
