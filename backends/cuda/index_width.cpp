@@ -38,7 +38,7 @@ class WidthCheck {
     if (const auto* loop = s.as<For>()) return loop_fits(*loop, in_kernel || loop->mode == LoopMode::Grid);
     if (const auto* product = s.as<Contraction>()) return fits(product->loops, in_kernel);
     if (const auto* loop = s.as<While>()) {
-      note_width(loop->iterator, loop->max_trips);
+      if (in_kernel) note_width(loop->iterator, loop->max_trips);
       set(loop->iterator, int_const(0), loop->max_trips);
     }
     if (const auto* local = s.as<Allocate>(); local && in_kernel && !elements_fit(local->array)) return false;
@@ -62,8 +62,10 @@ class WidthCheck {
   }
 
   bool body_fits(const For& loop, bool in_kernel) {
-    note_width(loop.iterator, loop.lower);
-    note_width(loop.iterator, loop.upper);
+    if (in_kernel) {  // what the host computes has the width of indices, as a parameter
+      note_width(loop.iterator, loop.lower);
+      note_width(loop.iterator, loop.upper);
+    }
     const std::optional<Range> before = set(loop.iterator, loop.lower, loop.upper);
     return before && is_empty(*before) ? true : fits(loop.body, in_kernel);
   }

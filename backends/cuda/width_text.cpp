@@ -117,7 +117,7 @@ class WidthWriter {
     if (const auto* loop = s.as<For>()) return visit_loop(*loop, in_kernel || loop->mode == LoopMode::Grid, blocks);
     if (const auto* product = s.as<Contraction>()) return visit(product->loops, in_kernel, blocks);
     if (const auto* loop = s.as<While>()) {
-      note_width(loop->iterator, loop->max_trips);
+      if (in_kernel) note_width(loop->iterator, loop->max_trips);
       define(loop->iterator, "Interval(0)", interval(loop->max_trips));
     }
     if (in_kernel) {
@@ -142,8 +142,10 @@ class WidthWriter {
       outside = blocks == "Interval(1)" ? extent : fmt::format("({} * {})", blocks, extent);
       check(outside);
     }
-    note_width(n.iterator, n.lower);
-    note_width(n.iterator, n.upper);
+    if (in_kernel) {
+      note_width(n.iterator, n.lower);
+      note_width(n.iterator, n.upper);
+    }
     define(n.iterator, interval(n.lower), interval(n.upper));
     visit(n.body, in_kernel, outside);
   }

@@ -477,5 +477,18 @@ TEST(NameConstants, KeepsWhatAThreadComputesWithoutDividing) {
     )");
 }
 
+/// A kernel is given numbers of the width of its indices, which may be 32 bits: what a record holds does not fit.
+TEST(NameConstants, KeepsNumbersThatNeedSixtyFourBits) {
+  expect_kept("name_constants", R"(
+    program p(n)
+      inout  i64 y[n]
+    )",
+              R"(
+    grid for b in 0..n:
+      threads for t in 0..32:
+        y[b] max= (atomic) select(1 >= n, 1, -9223372036854775807)
+    )");
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

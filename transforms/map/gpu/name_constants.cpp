@@ -18,7 +18,7 @@ namespace {
 
 bool is_worth_a_name(const Expr& e) {
   if (e.type() != ScalarType::I64 || has_load(e)) return false;
-  bool costly = false, uses_variables = false, integral = true;
+  bool costly = false, uses_variables = false, integral = true, small = true;
   ir::walk(e, [&](const Expr& part) {
     integral &= !is_float(part.type());  // the host computes with integers only
     const auto* n = part.as<ir::Binary>();
@@ -27,8 +27,10 @@ bool is_worth_a_name(const Expr& e) {
     const bool chooses = part.kind() == ir::Kind::Select || (n && (n->op == BinaryOp::Min || n->op == BinaryOp::Max));
     costly |= divides || chooses;
     uses_variables |= part.kind() == ir::Kind::Var;
+    const auto number = ir::as_int(part);
+    small &= !number || *number == static_cast<std::int32_t>(*number);
   });
-  return integral && costly && uses_variables;
+  return integral && costly && uses_variables && small;
 }
 
 bool is_positive(const Expr& e) {

@@ -6,7 +6,8 @@
 //                                                    .. i in b*known_1..
 //
 // Named are integers for which a thread would have to divide by a variable, or to choose: the largest such expressions
-// in a kernel that only use variables from around it. Requires: a mapped program. Guarantees: the same values
+// in a kernel that only use variables from around it, and no numbers of more than 32 bits: what a kernel is given has
+// the width of its indices (backends/cuda/index_width.h). Requires: a mapped program. Guarantees: the same values
 // wherever a thread computes them; a division by zero that none does is none of the host either.
 #pragma once
 
