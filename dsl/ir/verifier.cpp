@@ -344,10 +344,10 @@ class Verifier {
     if (r.array->type == ScalarType::Bool) fail("a sum of bool elements", headline(s));
     if (r.fused && (r.atomic || r.op != ReduceOp::Add || !product_of(r.value)))
       fail("a fused sum of what is no product", headline(s));
-    const auto declared = lanes_around_.find(r.array->id);
-    const bool shared = declared != lanes_around_.end() && declared->second < lane_loops_;
+    const auto scalar = scalars_.find(r.array->id);
+    const bool shared = scalar != scalars_.end() && scalar->second.lane_loops < lane_loops_;
     if (r.of_lanes ? r.atomic || !shared : shared) fail("a sum of lanes that is of none, or of several", headline(s));
-    if (r.of_lanes && shared_at_ >= 0 && loops_around_.at(r.array->id) <= shared_at_)
+    if (r.of_lanes && shared_at_ >= 0 && scalar->second.loops <= shared_at_)
       fail("a sum of lanes that threads share", headline(s));
     if (r.by_segments && (r.atomic || std::none_of(r.indices.begin(), r.indices.end(), has_load)))
       fail("a sum by segments whose elements no data choose", headline(s));
@@ -365,8 +365,7 @@ class Verifier {
     check_shape(a.array);
     check_home(a, headline(s));
     declare(a.array->id, a.array->name);
-    if (a.array->shape.empty()) lanes_around_[a.array->id] = lane_loops_;
-    if (a.array->shape.empty()) loops_around_[a.array->id] = static_cast<int>(loops_.size());
+    if (a.array->shape.empty()) scalars_[a.array->id] = {static_cast<int>(loops_.size()), lane_loops_};
     if (a.home == Home::Thread && in_kernel_ && threads_.empty()) copied_.insert(a.array->id);
     check(a.body);
     copied_.erase(a.array->id);
@@ -460,14 +459,16 @@ class Verifier {
   bool in_rule_ = false;    // of a custom gradient
   bool in_branch_ = false;  // that some threads of the block may not take
   // Of a program for a CPU.
-  const For* before_ = nullptr;               // the loop before the one that comes next
-  std::vector<Symbol> loops_;                 // iterators of all loops around
-  int shared_at_ = -1;                        // position among them of the loop on threads
-  bool in_lanes_ = false;                     // a loop in lanes is around
-  int lane_loops_ = 0;                        // sequential ones: iterations of a parallel one share no sums
-  std::map<std::int64_t, int> lanes_around_;  // and around the declaration of a scalar
-  std::map<std::int64_t, int> loops_around_;  // all loops around it
-  bool streams_ = false;                      // the loop right around streams rows
+  const For* before_ = nullptr;  // the loop before the one that comes next
+  std::vector<Symbol> loops_;    // iterators of all loops around
+  int shared_at_ = -1;           // position among them of the loop on threads
+  bool in_lanes_ = false;        // a loop in lanes is around
+  int lane_loops_ = 0;           // sequential ones: iterations of a parallel one share no sums
+  struct Around {
+    int loops = 0, lane_loops = 0;
+  };
+  std::map<std::int64_t, Around> scalars_;  // what is around their declarations
+  bool streams_ = false;                    // the loop right around streams rows
 };
 
 }  // namespace

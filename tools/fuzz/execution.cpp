@@ -83,12 +83,11 @@ ir::Program formed(const ir::Program& program, Form form, const Sizes& sizes, tr
     if (options.schedule.empty() || pass.name == std::string("apply_schedule")) break;
     options.skip.erase(pass.name);
   }
+  if (form != Form::Cpu) options.machine = transforms::gpu_machine();
   options.machine.least_scanned = options.machine.least_piece = 2;
   if (form == Form::Cpu) return transforms::lower_for(program, options, report).program;
   // A device that a few threads fill, so that small programs are mapped as large ones are.
-  options.machine = transforms::gpu_machine();
   options.machine.enough_threads = 4;
-  options.machine.least_scanned = options.machine.least_piece = 2;
   options.machine.scan_tile = 32;
   options.threads_per_block = 32;
   const ir::Program mapped = transforms::lower_for(program, options, report).program;
