@@ -2,6 +2,7 @@
 
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/coalesced.h"
+#include "dsl/poly/extremes.h"
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
@@ -125,14 +126,10 @@ class Dimensions {
   std::optional<Dimension> bounds_of(const isl::set& values, const Stmt& loop) const {
     if (values.is_empty()) return std::nullopt;
     poly::Context& context = *model_.context;
-    if (!poly::checked(context, isl_set_dim_has_lower_bound(values.get(), isl_dim_set, 0)) ||
-        !poly::checked(context, isl_set_dim_has_upper_bound(values.get(), isl_dim_set, 0))) {
-      return std::nullopt;
-    }
-    isl::pw_aff lowest = poly::checked(context, isl_set_dim_min(values.copy(), 0));
-    isl::pw_aff highest = poly::checked(context, isl_set_dim_max(values.copy(), 0));
-    Expr first = poly::to_expr(lowest, {}, context, model_.assumptions);
-    Expr last = poly::to_expr(highest, {}, context, model_.assumptions);
+    const auto lowest = poly::least_of(context, values, 0), highest = poly::greatest_of(context, values, 0);
+    if (!lowest || !highest) return std::nullopt;
+    Expr first = poly::to_expr(*lowest, {}, context, model_.assumptions);
+    Expr last = poly::to_expr(*highest, {}, context, model_.assumptions);
     Expr extent = simplify_indices(last - first + ir::int_const(1));
     return Dimension(iterator_of(loop), simplify_indices(first), at_least_zero(model_, extent));
   }

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/visit.h"
 #include "dsl/poly/coalesced.h"
+#include "dsl/poly/extremes.h"
 #include "dsl/poly/isl_bridge.h"
 #include "dsl/poly/model.h"
 #include "dsl/symbolic/linear_form.h"
@@ -136,7 +137,7 @@ class Builder {
         for (const Expr& condition : conditions)
           if (const auto set = poly::to_set(condition, scope)) points = points.intersect(*set);
         for (std::size_t k = 0; k < loops_.size(); ++k)
-          if (bounded[k]) pin(loops_[k], points, static_cast<int>(k), *isl);
+          if (bounded[k]) pin(loops_[k], points, static_cast<unsigned>(k), *isl);
         return true;
       });
     } catch (const poly::BudgetError&) {
@@ -144,11 +145,12 @@ class Builder {
     }
   }
 
-  static void pin(Loop& loop, const isl::set& points, int dimension, poly::Context& context) {
+  static void pin(Loop& loop, const isl::set& points, unsigned dimension, poly::Context& context) {
     const auto trips = ir::as_int(loop.upper - loop.lower);
     if (points.is_empty() || (trips && *trips <= 1)) return;
-    const isl::pw_aff first = poly::coalesced(isl::manage(isl_set_dim_min(points.copy(), dimension)));
-    const isl::pw_aff last = poly::coalesced(isl::manage(isl_set_dim_max(points.copy(), dimension)));
+    const auto least = poly::least_of(context, points, dimension), most = poly::greatest_of(context, points, dimension);
+    if (!least || !most) return;
+    const isl::pw_aff first = poly::coalesced(*least), last = poly::coalesced(*most);
     if (!first.eq_set(last).is_equal(first.domain())) return;
     const Expr only = poly::to_expr(first, {}, context);
     loop.changed = true;
