@@ -18,6 +18,7 @@
 #include "transforms/map/gpu/parallel_nest.h"
 #include "transforms/map/gpu/register_tile.h"
 #include "transforms/map/gpu/row_classes.h"
+#include "transforms/map/gpu/row_pieces.h"
 #include "transforms/map/gpu/shared_nest.h"
 #include "transforms/map/gpu/spread_loops.h"
 #include "transforms/map/gpu/thread_kernels.h"
@@ -50,6 +51,8 @@ constexpr std::int64_t few_to_share = 16;       // trips of the longest loop ins
 constexpr std::int64_t most_host_trips = 4096;  // more launches in a row cost more than one block working alone
                                                 // where little is to be done in each (see most_block_work()),
 constexpr std::size_t most_block_leaves = 100;  // and few enough statements for one kernel
+constexpr std::int64_t few_rows = 16;           // where they are fewer than this part of the blocks that are enough,
+                                                // blocks take pieces of them
 constexpr std::int64_t most_inside = 128;       // trips that one thread does in each iteration over a ragged row
 constexpr std::int64_t short_sum = 4096;        // trips that one block has done before two kernels have started
 
@@ -283,6 +286,30 @@ class Mapper {
   // Parallel nests.
 
   Stmt map_nest(const Stmt& s) {
+    const Nest nest = parallel_nest(s);
+    const Expr rows = iterations_of(nest);
+    const std::int64_t enough = most_rows(enough_threads_), few = std::max<std::int64_t>(enough / few_rows, 2);
+    const ir::Symbol pieces = ir::make_symbol("pieces");
+    const Stmt cut = ir::as_int(at_least(rows, few)) == 1 ? Stmt() : row_pieces(nest, ir::var(pieces));
+    if (!cut) return map_whole(s);
+    note(s, "row pieces", fmt::format("blocks for pieces of what data give a length, where there are fewer than {}", few));
+    const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, cut));
+    const Stmt by_pieces = let(pieces, ceil_div(number(enough), ir::larger(rows, number(1))),
+                               Mapper({candidate, program_.analyses}, context_).pieces_of_rows(cut));
+    return ir::if_then(at_least(rows, few), map_whole(s), ir::with_fresh_names(by_pieces), s->location);
+  }
+
+  /// Nests that follow each other, with a block for each piece of a row.
+  Stmt pieces_of_rows(const Stmt& s) {
+    std::vector<Stmt> result;
+    for (const Stmt& one : top_level(s)) {
+      const Nest nest = parallel_nest(one);
+      result.push_back(is_parallel_loop(nest.body) ? rows(one, nest) : map_whole(one));
+    }
+    return ir::block(std::move(result));
+  }
+
+  Stmt map_whole(const Stmt& s) {
     const Stmt otherwise = map_apart(s);
     return updated_once(s, parallel_nest(s),
                         [&](Mapper& mapper, const Nest& nest) { return mapper.shared_tiles(s, nest, otherwise); });
