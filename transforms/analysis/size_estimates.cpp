@@ -91,7 +91,13 @@ double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::
   }
   if (!ir::has_load(upper)) return std::max(0.0, value_of(upper, iterators) - value_of(lower, iterators));
   assumed_ = true;
-  return assumed_trips;
+  // Where a promise stands beside the data, as many as may be with rows that are filled to a part.
+  const auto* least = upper.as<ir::Binary>();
+  if (!least || least->op != BinaryOp::Min || ir::has_load(lower)) return assumed_trips;
+  const Expr& most = ir::has_load(least->a) ? least->b : least->a;
+  if (ir::has_load(most)) return assumed_trips;
+  const double room = value_of(most, iterators) - value_of(lower, iterators);
+  return std::clamp(room / 2, std::min(assumed_trips, std::max(0.0, room)), std::max(0.0, room));
 }
 
 bool SizeEstimator::assumed_sizes() const {
