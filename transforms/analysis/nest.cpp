@@ -21,13 +21,15 @@ bool is_leaf(const Stmt& s) {
   }
 }
 
-void collect_locals(const Stmt& s, std::vector<Stmt>& around, std::vector<LocalArray>& result) {
+/// Calls f(statement, the loops and conditions around it) for all statements at and below `s`.
+template <class F>
+void walk_with_surroundings(const Stmt& s, std::vector<Stmt>& around, const F& f) {
   if (!s) return;
-  if (auto* node = s.as<ir::Allocate>()) result.push_back({node->array, around});
+  f(s, around);
   const bool decides = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While || s.kind() == ir::Kind::If;
   if (decides) around.push_back(s);
   ir::for_each_child(
-      s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { collect_locals(child, around, result); }});
+      s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { walk_with_surroundings(child, around, f); }});
   if (decides) around.pop_back();
 }
 
@@ -139,7 +141,18 @@ StmtSet leaves_of_contractions(const Stmt& s) {
 std::vector<LocalArray> locals_of(const Stmt& s) {
   std::vector<Stmt> around;
   std::vector<LocalArray> result;
-  collect_locals(s, around, result);
+  walk_with_surroundings(s, around, [&](const Stmt& child, const std::vector<Stmt>& now) {
+    if (auto* node = child.as<ir::Allocate>()) result.push_back({node->array, now});
+  });
+  return result;
+}
+
+std::map<const ir::StmtNode*, std::vector<Stmt>> surroundings(const Stmt& s) {
+  std::vector<Stmt> around;
+  std::map<const ir::StmtNode*, std::vector<Stmt>> result;
+  walk_with_surroundings(s, around, [&](const Stmt& child, const std::vector<Stmt>& now) {
+    if (is_leaf(child)) result.emplace(child.get(), now);
+  });
   return result;
 }
 

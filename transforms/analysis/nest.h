@@ -5,6 +5,7 @@
 #include "transforms/pass/sum_plan.h"
 
 #include <functional>
+#include <map>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -14,6 +15,9 @@ StmtSet set_of(const std::vector<ir::Stmt>& list);
 
 /// Statements without statements below them, in textual order.
 std::vector<ir::Stmt> leaves(const ir::Stmt& s);
+
+/// The loops and conditions around each leaf (within `s`, outermost first).
+std::map<const ir::StmtNode*, std::vector<ir::Stmt>> surroundings(const ir::Stmt& s);
 
 /// Statements outside of all loops and branches of `s`, in textual order.
 std::vector<ir::Stmt> top_level(const ir::Stmt& s);

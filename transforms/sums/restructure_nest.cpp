@@ -5,6 +5,7 @@
 #include "transforms/sums/strategies.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace loopgrad::transforms {
 
@@ -66,22 +67,24 @@ class Restructured {
     nest_.now.model.context->restart_budget();
     std::vector<ir::Array> crossing;
     auto parts = nest_.leaf_order().split(separate);
-    const auto arrays = parts ? nest_.expand(*parts, crossing) : std::nullopt;
-    if (!arrays) {  // putting locals back has closed a circle
+    const auto kept = parts ? nest_.expand(*parts, crossing) : std::nullopt;
+    if (!kept) {  // putting locals back has closed a circle
       for (SumGroup& group : groups_) stay(group);
       return rest(nest_.now.nest);
     }
     for (const ir::Array& array : crossing) kept_ += (kept_.empty() ? "" : ", ") + array->name;
     std::vector<Stmt> result;
+    for (const Stmt& before : kept->before) result.push_back(copied(before, nest_.context));
+    bool is_first = true;  // its names stay
     for (const NestPart& part : *parts) {
-      const Stmt piece = slice(nest_.now.nest, part.leaves);
+      const Stmt piece = nest_.piece_of(part.leaves, *kept);
       SumGroup* const group = part.group < 0 ? nullptr : &groups_[numbers[static_cast<std::size_t>(part.group)]];
       result.push_back(group ? applied(*group, piece) : rest(piece));
-      if (result.size() > 1) result.back() = copied(result.back(), nest_.context);
+      if (!std::exchange(is_first, false)) result.back() = copied(result.back(), nest_.context);
       if (!group && shared_in(piece).empty() && result.back().kind() == ir::Kind::For) freed_.push_back(result.back());
     }
     Stmt all = ir::block(std::move(result));
-    for (const ir::Array& array : *arrays) all = ir::allocate(array, all, nest_.original_nest->location);
+    for (const ir::Array& array : kept->arrays) all = ir::allocate(array, all, nest_.original_nest->location);
     return all;
   }
 

@@ -175,10 +175,39 @@ void SumNest::keep_terms_of_segments() {
   set(version);
 }
 
-std::optional<std::vector<ir::Array>> SumNest::expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing) {
+/// Locals that do not depend on all loops are set before the nest, for those that they do depend on.
+bool SumNest::keep_before(const InvariantNest& invariant, KeptLocals& kept) const {
+  const NestVersion version = version_of(invariant.nest);
+  const auto expansion = expand_locals(version.program, version.model, version.nest, invariant.locals);
+  if (!expansion) return false;
+  const std::vector<Stmt> before = leaves(version.nest), after = leaves(expansion->nest);
+  for (std::size_t k = 0; k < before.size(); ++k) {
+    for_each_store(before[k], [&](const ir::Array& local, const std::vector<ir::Expr>& own) {
+      if (std::find(invariant.locals.begin(), invariant.locals.end(), local) == invariant.locals.end()) return;
+      for_each_store(after[k], [&](const ir::Array& array, const std::vector<ir::Expr>& indices) {
+        const auto rank = static_cast<std::ptrdiff_t>(indices.size() - own.size());
+        kept.places[local] = {array, {indices.begin(), indices.begin() + rank}};
+      });
+    });
+  }
+  for (const ir::Array& array : expansion->arrays) {
+    context.introduced.insert(array->id);
+    kept.arrays.push_back(array);
+  }
+  kept.before.push_back(expansion->nest);
+  return true;
+}
+
+std::optional<KeptLocals> SumNest::expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing) {
   crossing = crossing_locals(now.nest, parts);
-  if (crossing.empty()) return std::vector<ir::Array>{};
-  const auto expansion = expand_locals(now.program, now.model, now.nest, crossing);
+  KeptLocals result;
+  for (const InvariantNest& invariant : invariant_nests(now.program, now.nest, crossing))
+    keep_before(invariant, result);
+  std::vector<ir::Array> others;
+  for (const ir::Array& local : crossing)
+    if (!result.places.count(local)) others.push_back(local);
+  if (others.empty()) return result;
+  const auto expansion = expand_locals(now.program, now.model, now.nest, others);
   if (!expansion) return std::nullopt;
   const std::vector<Stmt> before = leaves(now.nest), after = leaves(expansion->nest);
   std::map<const ir::StmtNode*, Stmt> moved;
@@ -188,13 +217,33 @@ std::optional<std::vector<ir::Array>> SumNest::expand(std::vector<NestPart>& par
     for (auto* leaf : part.leaves) next.insert(moved.at(leaf).get());
     part.leaves = std::move(next);
   }
-  for (SumGroup& group : groups) {
-    for (Stmt& sum : group.sums) sum = moved.at(sum.get());
+  follow(moved);
+  for (const ir::Array& array : expansion->arrays) {
+    context.introduced.insert(array->id);
+    result.arrays.push_back(array);
   }
-  for (const ir::Array& array : expansion->arrays) context.introduced.insert(array->id);
   now.nest = expansion->nest;
   can_be_expanded_.clear();
-  return expansion->arrays;
+  return result;
+}
+
+Stmt SumNest::piece_of(const StmtSet& own, const KeptLocals& kept) {
+  const Stmt piece = slice(now.nest, own);
+  const std::set<ir::Array> stored = stored_in(piece);
+  const auto is_read = [&](const ir::Array& array) { return kept.places.count(array) && !stored.count(array); };
+  const Stmt reading = ir::move_elements(
+      piece, [&](const ir::Array& array, const std::vector<ir::Expr>& indices) -> std::optional<ir::ElementPlace> {
+        if (!is_read(array)) return std::nullopt;
+        ir::ElementPlace place = kept.places.at(array);
+        place.indices.insert(place.indices.end(), indices.begin(), indices.end());
+        return place;
+      });
+  if (reading.same_as(piece)) return piece;
+  const std::vector<Stmt> before = leaves(piece), after = leaves(reading);
+  std::map<const ir::StmtNode*, Stmt> moved;
+  for (std::size_t k = 0; k < before.size(); ++k) moved[before[k].get()] = after[k];
+  follow(moved);
+  return slice(reading, set_of(after));  // without the locals
 }
 
 bool SumNest::can_expand(const ir::Array& local) {

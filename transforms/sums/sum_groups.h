@@ -1,7 +1,9 @@
 // The sums of one nest while they are planned and rewritten: which belong together, and where they are by now.
 #pragma once
 
+#include "dsl/ir/rewriter.h"
 #include "transforms/loops/fission.h"
+#include "transforms/storage/invariant_locals.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/restructure_nest.h"
 
@@ -30,6 +32,13 @@ struct NestVersion {
   ir::Program program;
   ir::Stmt nest;
   poly::Model model;
+};
+
+/// Arrays that have what locals of a nest had in each iteration.
+struct KeptLocals {
+  std::vector<ir::Array> arrays;  // to be allocated around all parts
+  std::vector<ir::Stmt> before;   // nests that set some of them, before all parts, with the names of the nest
+  std::map<ir::Array, ir::ElementPlace> places;  // of the locals of these: where an element begins, by the iterators
 };
 
 /// The groups of a nest, and the versions that it goes through.
@@ -66,13 +75,16 @@ class SumNest {
   void keep_terms_of_segments();
   /// Gives the nest arrays in place of the locals that cross between its parts, and follows the leaves of the parts and
   /// groups. Nullopt where an extent is not known before the nest.
-  std::optional<std::vector<ir::Array>> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
+  std::optional<KeptLocals> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
+  /// The leaves of a part of the nest, with the groups following them; what others have kept it reads where it is kept.
+  ir::Stmt piece_of(const StmtSet& leaves, const KeptLocals& kept);
   /// Whether `expand` could give the local an array, in the current version.
   bool can_expand(const ir::Array& local);
 
  private:
   void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
   ir::Stmt replaced(const std::map<const ir::StmtNode*, ir::Stmt>& changed) const;
+  bool keep_before(const InvariantNest& nest, KeptLocals& kept) const;
   void follow(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
 
   std::optional<LeafOrder> order_;             // of `now`

@@ -292,7 +292,8 @@ class Mapper {
     const ir::Symbol pieces = ir::make_symbol("pieces");
     const Stmt cut = ir::as_int(at_least(rows, few)) == 1 ? Stmt() : row_pieces(nest, ir::var(pieces));
     if (!cut) return map_whole(s);
-    note(s, "row pieces", fmt::format("blocks for pieces of what data give a length, where there are fewer than {}", few));
+    note(s, "row pieces",
+         fmt::format("blocks for pieces of what data give a length, where there are fewer than {}", few));
     const ir::Program candidate = ir::with_body(program_, replace(program_->body, s, cut));
     const Stmt by_pieces = let(pieces, ceil_div(number(enough), ir::larger(rows, number(1))),
                                Mapper({candidate, program_.analyses}, context_).pieces_of_rows(cut));

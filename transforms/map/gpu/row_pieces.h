@@ -8,8 +8,8 @@
 //                                                  parallel for q in 0..k:
 //                                                    parallel for f in 0..n: B
 //
-// A block for each row leaves most of a device idle where there are few, however long they are. Legality: parallel loops
-// are taken at their word; what follows in an iteration of one can follow in all.
+// A block for each row leaves most of a device idle where there are few, however long they are. Legality: parallel
+// loops are taken at their word; what follows in an iteration of one can follow in all.
 #pragma once
 
 #include "transforms/map/gpu/parallel_nest.h"

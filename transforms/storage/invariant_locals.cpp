@@ -1,0 +1,138 @@
+#include "transforms/storage/invariant_locals.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "transforms/analysis/nest.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace loopgrad::transforms {
+
+using ir::Array;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const ir::Program& program, const Stmt& nest) : program_(program), nest_(nest), around_(surroundings(nest)) {
+    for (const LocalArray& local : locals_of(nest)) locals_.emplace(local.array, local.around);
+    for (const Stmt& leaf : leaves(nest))
+      for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { writers_[array].push_back(leaf); });
+  }
+
+  std::vector<InvariantNest> run(const std::vector<Array>& wanted) {
+    std::map<std::set<ir::Symbol>, std::pair<StmtSet, std::vector<Array>>> by_loops;
+    for (const Array& local : wanted) {
+      const auto deciding = leaves_deciding(local);
+      if (!deciding) continue;
+      const std::set<ir::Symbol> loops = loops_without_say(local, *deciding);
+      if (loops.empty() || loops.size() == count_loops(locals_.at(local))) continue;
+      auto& [all, locals] = by_loops[loops];
+      all.insert(deciding->begin(), deciding->end());
+      locals.push_back(local);
+    }
+    std::vector<InvariantNest> result;
+    for (const auto& [loops, found] : by_loops)
+      result.push_back({without_loops(slice(nest_, found.first), loops), found.second});
+    return result;
+  }
+
+ private:
+  static std::size_t count_loops(const std::vector<Stmt>& around) {
+    return static_cast<std::size_t>(
+        std::count_if(around.begin(), around.end(), [](const Stmt& s) { return s.kind() != ir::Kind::If; }));
+  }
+
+  /// The leaves that set the local and all that these need; nullopt where one does anything else, or needs what the
+  /// nest changes.
+  std::optional<StmtSet> leaves_deciding(const Array& local) const {
+    StmtSet result;
+    std::vector<Array> open = {local};
+    std::set<Array> seen = {local};
+    bool possible = true;
+    const std::set<Array> aliases = ir::aliased_arrays(program_);
+    const auto need = [&](const Expr& e) {
+      ir::walk(e, [&](const Expr& part) {
+        const auto* load = part.as<ir::Load>();
+        if (!load) return;
+        if (!locals_.count(load->array)) possible &= !writers_.count(load->array) && !aliases.count(load->array);
+        else if (seen.insert(load->array).second) open.push_back(load->array);
+      });
+    };
+    while (possible && !open.empty()) {
+      const Array array = open.back();
+      open.pop_back();
+      const auto found = writers_.find(array);
+      if (found == writers_.end()) return std::nullopt;
+      for (const Stmt& leaf : found->second) {
+        possible &= leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce;
+        if (!possible || !result.insert(leaf.get()).second) continue;
+        ir::walk(
+            leaf, [](const Stmt&) {}, need);
+        for (const Stmt& header : around_.at(leaf.get()))
+          ir::for_each_child(header, ir::overloaded{need, [](const Stmt&) {}});
+      }
+    }
+    return possible ? std::optional(result) : std::nullopt;
+  }
+
+  /// Loops around the local in all iterations of which `deciding` do the same, to locals of one iteration.
+  std::set<ir::Symbol> loops_without_say(const Array& local, const StmtSet& deciding) const {
+    const Stmt all = slice(nest_, deciding);
+    std::set<ir::Symbol> result;
+    for (const Stmt& s : locals_.at(local)) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) continue;
+      bool has_say = false;
+      ir::walk(
+          all, [](const Stmt&) {},
+          [&](const Expr& e) {
+            const auto* at = e.as<ir::Var>();
+            has_say |= at && at->symbol == loop->iterator;
+          });
+      for (const ir::StmtNode* leaf : deciding) {
+        const std::vector<Stmt>& around = around_.at(leaf);
+        if (!contains(around, s)) continue;
+        for (const auto& [array, writers] : writers_)
+          if (locals_.count(array) && contains(writers, leaf)) has_say |= !contains(locals_.at(array), s);
+      }
+      if (!has_say) result.insert(loop->iterator);
+    }
+    return result;
+  }
+
+  static bool contains(const std::vector<Stmt>& list, const ir::StmtNode* s) {
+    return std::any_of(list.begin(), list.end(), [&](const Stmt& one) { return one.get() == s; });
+  }
+  static bool contains(const std::vector<Stmt>& list, const Stmt& s) { return contains(list, s.get()); }
+
+  /// Each of these loops once, if at all.
+  static Stmt without_loops(const Stmt& s, const std::set<ir::Symbol>& loops) {
+    return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      const auto* loop = child.as<ir::For>();
+      if (!loop || !loops.count(loop->iterator)) return std::nullopt;
+      const Expr some = ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper);
+      return ir::if_then(some, without_loops(loop->body, loops), {}, loop->location);
+    });
+  }
+
+  const ir::Program& program_;
+  const Stmt& nest_;
+  const std::map<const ir::StmtNode*, std::vector<Stmt>> around_;
+  std::map<Array, std::vector<Stmt>> locals_;   // with what is around each
+  std::map<Array, std::vector<Stmt>> writers_;  // the leaves that store to an array
+};
+
+}  // namespace
+
+std::vector<InvariantNest> invariant_nests(const ir::Program& program, const Stmt& nest,
+                                           const std::vector<Array>& locals) {
+  if (locals.empty() || has_contraction(nest)) return {};
+  return Finder(program, nest).run(locals);
+}
+
+}  // namespace loopgrad::transforms
