@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/coalesced.h"
+#include "dsl/poly/dependences.h"
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
@@ -189,22 +190,33 @@ class Tree {
     return fact && !ir::has_load(fact->upper) ? ir::cast(ScalarType::I64, fact->upper) : Expr();
   }
 
-  /// Iterations of the row depend on each other by the sums alone: all else is stored to locals of one iteration. None
-  /// of the elements is chosen by the row's own iterator, so that each piece needs them all.
+  /// Iterations of the row depend on each other by the sums alone. None of the elements is chosen by the row's own
+  /// iterator, so that each piece needs them all.
   bool only_sums_in(const ir::For& row) const {
     std::set<ir::Array> own;
     for (const LocalArray& local : locals_of(row.body)) own.insert(local.array);
-    bool fits = true;
+    bool fits = true, others = false;
     ir::walk_stmts(row.body, [&](const Stmt& s) {
       fits &= s.kind() != ir::Kind::Push && s.kind() != ir::Kind::Pop && s.kind() != ir::Kind::While;
       for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& indices) {
-        const bool is_sum = std::any_of(partials_.begin(), partials_.end(),
-                                        [&](const Partial& p) { return p.sums.count(s.get()) > 0; });
-        fits &= is_sum || own.count(array) > 0;
-        for (const Expr& index : indices) fits &= !is_sum || !mentions(index, row.iterator) || ir::has_load(index);
+        others |= !is_sum(s) && !own.count(array);
+        for (const Expr& index : indices) fits &= !is_sum(s) || !mentions(index, row.iterator) || ir::has_load(index);
       });
     });
-    return fits;
+    return fits && (!others || only_sums_meet_in(root_.body));
+  }
+
+  /// The same as far as it takes dependence analysis.
+  bool only_sums_meet_in(const Stmt& row) const {
+    const auto statement = [&](int number) { return model_.statements[static_cast<std::size_t>(number)].stmt; };
+    const std::vector<poly::Conflict> conflicts = poly::carried_by(model_, row);
+    return std::all_of(conflicts.begin(), conflicts.end(), [&](const poly::Conflict& c) {
+      return c.sum && is_sum(statement(c.first)) && is_sum(statement(c.second));
+    });
+  }
+
+  bool is_sum(const Stmt& s) const {
+    return std::any_of(partials_.begin(), partials_.end(), [&](const Partial& p) { return p.sums.count(s.get()) > 0; });
   }
 
   // Data decide how long the loop is, so nothing about it was known when its plan was made: rows of a sparse matrix

@@ -37,8 +37,8 @@ ir::Expr varying_trips(const ir::Program& program, const ir::For& loop);
 /// it. For a GPU, a loop of nothing but sums into single elements stays as it is: the mapping shares it out. A loop
 /// whose length changes with loops around it may be short: on a GPU it has no more blocks than iterations. One whose
 /// length data decide stays as it is, on a CPU, in a run where it turns out to be short. Where the loop right inside
-/// has rows whose length data decide, with nothing but sums in them, and there are few rows, each block has pieces of
-/// rows.
+/// has rows whose length data decide, with nothing that their iterations share but the sums, and there are few rows,
+/// each block has pieces of rows.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
                    const std::vector<std::vector<ir::Stmt>>& groups, const Machine& machine);
 
