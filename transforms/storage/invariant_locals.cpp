@@ -27,17 +27,45 @@ class Finder {
   std::vector<InvariantNest> run(const std::vector<Array>& wanted) {
     std::map<std::set<ir::Symbol>, std::pair<StmtSet, std::vector<Array>>> by_loops;
     for (const Array& local : wanted) {
-      const auto deciding = leaves_deciding(local);
-      if (!deciding) continue;
-      const std::set<ir::Symbol> loops = loops_without_say(local, *deciding);
+      StmtSet deciding;
+      const std::set<ir::Symbol> loops = loops_without_say(local, deciding);
       if (loops.empty() || loops.size() == count_loops(locals_.at(local))) continue;
       auto& [all, locals] = by_loops[loops];
-      all.insert(deciding->begin(), deciding->end());
+      all.insert(deciding.begin(), deciding.end());
       locals.push_back(local);
     }
     std::vector<InvariantNest> result;
     for (const auto& [loops, found] : by_loops)
       result.push_back({without_loops(slice(nest_, found.first), loops), found.second});
+    return result;
+  }
+
+  /// Loops around the local in all iterations of which `deciding`, the leaves that decide about it, do the same, to
+  /// locals of one iteration.
+  std::set<ir::Symbol> loops_without_say(const Array& local, StmtSet& deciding) const {
+    const auto found = leaves_deciding(local);
+    if (!found) return {};
+    deciding = *found;
+    const Stmt all = slice(nest_, deciding);
+    std::set<ir::Symbol> result;
+    for (const Stmt& s : locals_.at(local)) {
+      const auto* loop = s.as<ir::For>();
+      if (!loop) continue;
+      bool has_say = false;
+      ir::walk(
+          all, [](const Stmt&) {},
+          [&](const Expr& e) {
+            const auto* at = e.as<ir::Var>();
+            has_say |= at && at->symbol == loop->iterator;
+          });
+      for (const ir::StmtNode* leaf : deciding) {
+        const std::vector<Stmt>& around = around_.at(leaf);
+        if (!contains(around, s)) continue;
+        for (const auto& [array, writers] : writers_)
+          if (locals_.count(array) && contains(writers, leaf)) has_say |= !contains(locals_.at(array), s);
+      }
+      if (!has_say) result.insert(loop->iterator);
+    }
     return result;
   }
 
@@ -80,31 +108,6 @@ class Finder {
     return possible ? std::optional(result) : std::nullopt;
   }
 
-  /// Loops around the local in all iterations of which `deciding` do the same, to locals of one iteration.
-  std::set<ir::Symbol> loops_without_say(const Array& local, const StmtSet& deciding) const {
-    const Stmt all = slice(nest_, deciding);
-    std::set<ir::Symbol> result;
-    for (const Stmt& s : locals_.at(local)) {
-      const auto* loop = s.as<ir::For>();
-      if (!loop) continue;
-      bool has_say = false;
-      ir::walk(
-          all, [](const Stmt&) {},
-          [&](const Expr& e) {
-            const auto* at = e.as<ir::Var>();
-            has_say |= at && at->symbol == loop->iterator;
-          });
-      for (const ir::StmtNode* leaf : deciding) {
-        const std::vector<Stmt>& around = around_.at(leaf);
-        if (!contains(around, s)) continue;
-        for (const auto& [array, writers] : writers_)
-          if (locals_.count(array) && contains(writers, leaf)) has_say |= !contains(locals_.at(array), s);
-      }
-      if (!has_say) result.insert(loop->iterator);
-    }
-    return result;
-  }
-
   static bool contains(const std::vector<Stmt>& list, const ir::StmtNode* s) {
     return std::any_of(list.begin(), list.end(), [&](const Stmt& one) { return one.get() == s; });
   }
@@ -133,6 +136,11 @@ std::vector<InvariantNest> invariant_nests(const ir::Program& program, const Stm
                                            const std::vector<Array>& locals) {
   if (locals.empty() || has_contraction(nest)) return {};
   return Finder(program, nest).run(locals);
+}
+
+std::set<ir::Symbol> loops_without_say(const ir::Program& program, const Stmt& nest, const Array& local) {
+  StmtSet deciding;
+  return Finder(program, nest).loops_without_say(local, deciding);
 }
 
 }  // namespace loopgrad::transforms

@@ -13,6 +13,7 @@
 
 #include "dsl/ir/program.h"
 
+#include <set>
 #include <vector>
 
 namespace loopgrad::transforms {
@@ -29,5 +30,8 @@ struct InvariantNest {
 /// such; locals that depend on no loop at all.
 std::vector<InvariantNest> invariant_nests(const ir::Program& program, const ir::Stmt& nest,
                                            const std::vector<ir::Array>& locals);
+
+/// The loops around one of the nest's locals that do not decide about it, by their iterators.
+std::set<ir::Symbol> loops_without_say(const ir::Program& program, const ir::Stmt& nest, const ir::Array& local);
 
 }  // namespace loopgrad::transforms

@@ -133,6 +133,33 @@ TermReads reads_of(const Stmt& sum, const std::set<ir::Array>& locals) {
   return result;
 }
 
+/// Whether a loop around the sum chooses one of its indices, and has no say in the others.
+bool has_rows(const NestVersion& now, const Stmt& sum) {
+  const std::vector<ir::Expr>& indices = sum.as<ir::Reduce>()->indices;
+  if (ir::chooses_element(indices)) return false;
+  std::set<ir::Array> locals;
+  for (const LocalArray& local : locals_of(now.nest)) locals.insert(local.array);
+  const auto decides = [&](const ir::Symbol& iterator, const ir::Expr& index) {
+    bool found = false;
+    ir::walk(index, [&](const ir::Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      const auto* at = e.as<ir::Var>();
+      found |= at && at->symbol == iterator;
+      if (load && locals.count(load->array))
+        found |= !loops_without_say(now.program, now.nest, load->array).count(iterator);
+    });
+    return found;
+  };
+  const std::vector<Stmt> around = surroundings(now.nest).at(sum.get());
+  return std::any_of(around.begin(), around.end(), [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    const auto chooses = [&](const ir::Expr& index) { return !ir::has_load(index) && mentions(index, loop->iterator); };
+    const auto has_say = [&](const ir::Expr& index) { return ir::has_load(index) && decides(loop->iterator, index); };
+    return loop && std::any_of(indices.begin(), indices.end(), chooses) &&
+           std::none_of(indices.begin(), indices.end(), has_say);
+  });
+}
+
 // Instances are read in the order of their targets, so that each element is a sector of memory: a term costs one, and a
 // store beside others.
 constexpr std::size_t few_reads = 2, many_reads = 5;
@@ -147,7 +174,7 @@ void SumNest::keep_terms_of_segments() {
   for (const SumGroup& group : groups) {
     if (group.plan.strategy != Strategy::Segments) continue;
     for (const Stmt& sum : group.sums) {
-      if (!ir::chooses_element(sum.as<ir::Reduce>()->indices)) continue;  // rows are read side by side
+      if (has_rows(now, sum)) continue;  // these are read side by side
       const auto forwarded = before_forwarding_.find(sum.get());
       const Stmt& before = forwarded == before_forwarding_.end() ? sum : forwarded->second;
       const TermReads now_read = reads_of(sum, locals), then = reads_of(before, locals);
