@@ -74,41 +74,72 @@ bool contains_parallel_loop(const Stmt& s) {
   return found;
 }
 
-Stmt slice(const Stmt& s, const StmtSet& keep) {
-  if (!s) return s;
-  if (is_leaf(s)) return keep.count(s.get()) ? s : Stmt();
-  if (auto* node = s.as<ir::Block>()) {
-    std::vector<Stmt> body;
-    for (const Stmt& child : node->body) body.push_back(slice(child, keep));
-    return ir::block(std::move(body));
+namespace {
+
+/// Notes the arrays that what is left uses, from the inside out: asking for each Allocate again would walk nests of
+/// locals many times.
+class Slicer {
+ public:
+  explicit Slicer(const StmtSet& keep) : keep_(keep) {}
+
+  Stmt slice(const Stmt& s) {
+    if (!s) return s;
+    if (is_leaf(s)) return keep_.count(s.get()) ? noted(s) : Stmt();
+    if (auto* node = s.as<ir::Block>()) {
+      std::vector<Stmt> body;
+      for (const Stmt& child : node->body) body.push_back(slice(child));
+      return ir::block(std::move(body));
+    }
+    if (auto* node = s.as<ir::If>()) return branch(*node);
+    if (auto* node = s.as<ir::Allocate>()) {
+      Stmt body = slice(node->body);
+      if (ir::is_empty(body)) return {};
+      return used_.count(node->array) ? noted(ir::allocate(node->array, body, node->location)) : body;
+    }
+    if (auto* node = s.as<ir::While>()) {
+      Stmt body = slice(node->body);
+      if (ir::is_empty(body)) return {};
+      return noted(ir::while_loop(node->iterator, node->max_trips, node->condition, body, node->location));
+    }
+    if (auto* node = s.as<ir::Contraction>()) {
+      Stmt loops = slice(node->loops);
+      return leaves(loops).size() == leaves(node->loops).size() ? ir::with_loops(*node, loops) : loops;
+    }
+    const ir::For& node = *s.as<ir::For>();
+    Stmt body = slice(node.body);
+    return ir::is_empty(body) ? Stmt() : noted(with_body(node, body));
   }
-  if (auto* node = s.as<ir::If>()) {
-    Stmt then_body = slice(node->then_body, keep), else_body = slice(node->else_body, keep);
+
+ private:
+  Stmt branch(const ir::If& node) {
+    Stmt then_body = slice(node.then_body), else_body = slice(node.else_body);
     if (ir::is_empty(then_body) && ir::is_empty(else_body)) return {};
     if (ir::is_empty(else_body)) else_body = {};
     if (ir::is_empty(then_body)) {
-      return ir::if_then(ir::unary(ir::UnaryOp::Not, node->condition), else_body, {}, node->location);
+      return noted(ir::if_then(ir::unary(ir::UnaryOp::Not, node.condition), else_body, {}, node.location));
     }
-    return ir::if_then(node->condition, then_body, else_body, node->location);
+    return noted(ir::if_then(node.condition, then_body, else_body, node.location));
   }
-  if (auto* node = s.as<ir::Allocate>()) {
-    Stmt body = slice(node->body, keep);
-    if (ir::is_empty(body)) return {};
-    return uses(body, node->array) ? ir::allocate(node->array, body, node->location) : body;
+
+  /// `s` itself, whose own expressions and stores are part of what is left.
+  Stmt noted(Stmt s) {
+    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) { used_.insert(array); });
+    const auto note = [&](const Expr& e) {
+      ir::walk(e, [&](const Expr& part) {
+        if (const auto* load = part.as<ir::Load>()) used_.insert(load->array);
+      });
+    };
+    ir::for_each_child(s, ir::overloaded{note, [](const Stmt&) {}});
+    return s;
   }
-  if (auto* node = s.as<ir::While>()) {
-    Stmt body = slice(node->body, keep);
-    if (ir::is_empty(body)) return {};
-    return ir::while_loop(node->iterator, node->max_trips, node->condition, body, node->location);
-  }
-  if (auto* node = s.as<ir::Contraction>()) {
-    Stmt loops = slice(node->loops, keep);
-    return leaves(loops).size() == leaves(node->loops).size() ? ir::with_loops(*node, loops) : loops;
-  }
-  const ir::For& node = *s.as<ir::For>();
-  Stmt body = slice(node.body, keep);
-  return ir::is_empty(body) ? Stmt() : with_body(node, body);
-}
+
+  const StmtSet& keep_;
+  std::set<ir::Array> used_;
+};
+
+}  // namespace
+
+Stmt slice(const Stmt& s, const StmtSet& keep) { return Slicer(keep).slice(s); }
 
 Stmt replace(const Stmt& s, const Stmt& old, const Stmt& by) {
   return ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 namespace loopgrad::transforms {
@@ -84,29 +83,22 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
   std::vector<Loop> loops;
+  const auto found = around_.find(sum.get());
+  if (found == around_.end()) return loops;
   std::map<ir::Symbol, double> middle;  // of the iterators
-  std::function<bool(const Stmt&)> find = [&](const Stmt& at) {
-    if (at.get() == sum.get()) return true;
-    bool is_loop = false;
+  for (const Stmt& at : found->second) {
     if (auto* node = at.as<ir::For>()) {
       double trips = estimator_.trips_of(node->lower, node->upper, middle);
       const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
       const double most = node->at_most ? estimator_.value_of(node->at_most, middle) : trips;
       loops.push_back({node->iterator, trips, std::max(trips, most), {}, is_inner && can_share_out_(at)});
       middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
-      is_loop = true;
     }
     if (auto* node = at.as<ir::While>()) {
       const double trips = estimator_.value_of(node->max_trips, middle);
       loops.push_back({node->iterator, trips, trips, {}});
-      is_loop = true;
     }
-    bool found = false;
-    ir::for_each_child(at, ir::overloaded{[](const Expr&) {}, [&](const Stmt& c) { found = found || find(c); }});
-    if (!found && is_loop) loops.pop_back();
-    return found;
-  };
-  find(nest_);
+  }
   for (std::size_t k = 0; k < loops.size(); ++k) {
     loops[k].direction.assign(loops.size(), 0);
     loops[k].direction[k] = 1;

@@ -32,6 +32,7 @@ class SumWork {
         program_(program),
         sizes_(sizes),
         nest_(nest),
+        around_(surroundings(nest)),
         can_share_out_(std::move(can_share_out)),
         estimator_(program, sizes) {}
 
@@ -98,6 +99,7 @@ class SumWork {
   const ir::Program& program_;
   const SizeEstimates& sizes_;
   const ir::Stmt& nest_;
+  const std::map<const ir::StmtNode*, std::vector<ir::Stmt>> around_;  // the leaves
   const CanShareOut can_share_out_;
   SizeEstimator estimator_;
 };
