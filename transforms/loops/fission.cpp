@@ -72,14 +72,16 @@ StmtSet leaves_between(const std::vector<Stmt>& statements, std::size_t first, s
   return result;
 }
 
+}  // namespace
+
 // Nodes of the graph of parts: groups of sums and single leaves, merged where they depend on each other in a circle.
-struct Node {
+struct LeafOrder::Node {
   int group = -1;
   StmtSet leaves;
   std::vector<unsigned char> needs = {};  // nodes that must come first; bytes, since closures go over all of them
 };
 
-void close_transitively(std::vector<Node>& nodes) {
+void LeafOrder::close_transitively(std::vector<Node>& nodes) {
   for (std::size_t via = 0; via < nodes.size(); ++via) {
     for (Node& node : nodes) {
       if (!node.needs[via]) continue;
@@ -87,8 +89,6 @@ void close_transitively(std::vector<Node>& nodes) {
     }
   }
 }
-
-}  // namespace
 
 LeafOrder::LeafOrder(const poly::Model& model, const Stmt& nest) {
   for (const Stmt& leaf : leaves(nest)) {
@@ -133,6 +133,20 @@ bool LeafOrder::ordered_within(const StmtSet& set) const {
   return any_precedes(numbers, numbers);
 }
 
+void LeafOrder::note_needs(std::vector<Node>& nodes) const {
+  std::vector<std::size_t> node_of(numbers_.size(), nodes.size());
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    nodes[k].needs.assign(nodes.size(), 0);
+    for (const std::size_t leaf : numbers_of(nodes[k].leaves)) node_of[leaf] = k;
+  }
+  for (std::size_t a = 0; a < node_of.size(); ++a) {
+    if (node_of[a] == nodes.size()) continue;
+    for (std::size_t b = 0; b < node_of.size(); ++b)
+      if (before_[a][b] && node_of[b] < nodes.size() && node_of[a] != node_of[b])
+        nodes[node_of[b]].needs[node_of[a]] = 1;
+  }
+}
+
 std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>& groups) const {
   std::vector<Node> nodes;
   StmtSet grouped;
@@ -143,12 +157,7 @@ std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>
   for (auto* leaf : leaves_) {
     if (!grouped.count(leaf)) nodes.push_back({-1, {leaf}});
   }
-  std::vector<std::vector<std::size_t>> numbers;
-  for (const Node& node : nodes) numbers.push_back(numbers_of(node.leaves));
-  for (std::size_t k = 0; k < nodes.size(); ++k) {
-    for (std::size_t other = 0; other < nodes.size(); ++other)
-      nodes[k].needs.push_back(k != other && any_precedes(numbers[other], numbers[k]));
-  }
+  note_needs(nodes);
   close_transitively(nodes);
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     if (nodes[k].group >= 0 && nodes[k].needs[k]) return std::nullopt;
@@ -157,27 +166,30 @@ std::optional<std::vector<NestPart>> LeafOrder::split(const std::vector<StmtSet>
   std::vector<NestPart> parts;
   std::vector<bool> done(nodes.size(), false);
   // Leaves that need each other go into one part, so a circle does not keep a node waiting.
-  auto ready = [&](std::size_t k) {
-    for (std::size_t l = 0; l < nodes.size(); ++l) {
-      if (nodes[k].needs[l] && !nodes[l].needs[k] && !done[l]) return false;
-    }
-    return true;
+  const auto waits_for = [&](std::size_t k, std::size_t l) { return nodes[k].needs[l] && !nodes[l].needs[k]; };
+  std::vector<std::size_t> awaited(nodes.size(), 0);  // nodes that are not done
+  for (std::size_t k = 0; k < nodes.size(); ++k)
+    for (std::size_t l = 0; l < nodes.size(); ++l) awaited[k] += waits_for(k, l);
+  std::size_t left = nodes.size();
+  const auto finish = [&](std::size_t l) {
+    done[l] = true;
+    --left;
+    for (std::size_t k = 0; k < nodes.size(); ++k) awaited[k] -= waits_for(k, l);
   };
-  for (std::size_t left = nodes.size(); left > 0;) {
+  while (left > 0) {
     for (std::size_t k = 0; k < nodes.size(); ++k) {
-      if (done[k] || nodes[k].group < 0 || !ready(k)) continue;
+      if (done[k] || nodes[k].group < 0 || awaited[k] > 0) continue;
       parts.push_back({nodes[k].group, nodes[k].leaves});
-      done[k] = true;
-      --left;
+      finish(k);
     }
     NestPart rest;
     for (bool more = true; more;) {
       more = false;
       for (std::size_t k = 0; k < nodes.size(); ++k) {
-        if (done[k] || nodes[k].group >= 0 || !ready(k)) continue;
+        if (done[k] || nodes[k].group >= 0 || awaited[k] > 0) continue;
         rest.leaves.insert(nodes[k].leaves.begin(), nodes[k].leaves.end());
-        done[k] = more = true;
-        --left;
+        more = true;
+        finish(k);
       }
     }
     if (!rest.leaves.empty()) parts.push_back(std::move(rest));

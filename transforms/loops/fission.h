@@ -48,7 +48,11 @@ class LeafOrder {
   bool ordered_within(const StmtSet& leaves) const;
 
  private:
+  struct Node;
+
   std::vector<std::size_t> numbers_of(const StmtSet& leaves) const;
+  void note_needs(std::vector<Node>& nodes) const;
+  static void close_transitively(std::vector<Node>& nodes);
   bool any_precedes(const std::vector<std::size_t>& first, const std::vector<std::size_t>& second) const;
 
   std::vector<const ir::StmtNode*> leaves_;
