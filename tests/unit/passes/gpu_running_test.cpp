@@ -12,7 +12,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-constexpr const char* vectors = R"(
+constexpr const char* running_vectors = R"(
     program p(n, m)
       input  f32 x[n]
       input  f32 a[n, m]
@@ -23,7 +23,7 @@ constexpr const char* vectors = R"(
     )";
 
 TEST(WidenAccesses, MovesWhatNeighboursTouchAtOnce) {
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     grid for g in 0..(n + 127)//128:
       threads for t in 0..32:
         for i in (g*32 + t)*4..min((g*32 + t)*4 + 4, n) (chunk of 4):
@@ -40,7 +40,7 @@ TEST(WidenAccesses, MovesWhatNeighboursTouchAtOnce) {
 }
 
 TEST(WidenAccesses, TilesMoveRowsAlongEachOfTheirLoops) {
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     grid for g in 0..(m + 3)//4:
       threads for t in 0..(n + 3)//4:
         for j in g*4..min(g*4 + 4, m) (chunk of 4):
@@ -57,7 +57,7 @@ TEST(WidenAccesses, TilesMoveRowsAlongEachOfTheirLoops) {
 }
 
 TEST(WidenAccesses, RowsOfATileMayBeAlignedInAnyWay) {
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     grid for g in 0..(n + 3)//4:
       threads for t in 0..(m + 3)//4:
         for i in g*4..min(g*4 + 4, n) (chunk of 4):
@@ -74,7 +74,7 @@ TEST(WidenAccesses, RowsOfATileMayBeAlignedInAnyWay) {
 }
 
 TEST(WidenAccesses, AsksOnceBeforeALoopWhoseTripsAreAlike) {
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     grid for g in 0..1:
       threads for t in 0..(m + 3)//4:
         for start in t*4..t*4 + 1:
@@ -118,7 +118,7 @@ TEST(WidenAccesses, LeavesAloneWhatIsAliasedOrSkipped) {
 }
 
 TEST(WidenAccesses, UnrollsShortLoopsOfAThreadButNoneThatPops) {
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     grid for g in 0..n:
       for k in 0..2:
         threads for t in 0..1:
@@ -138,7 +138,7 @@ TEST(WidenAccesses, UnrollsShortLoopsOfAThreadButNoneThatPops) {
           for l in 0..17:
             y[g] += x[g]
     )");
-  expect_pass("widen_accesses", vectors, R"(
+  expect_pass("widen_accesses", running_vectors, R"(
     for i in 0..n:
       push(x[i])
     for i in 0..n reversed:
@@ -153,7 +153,7 @@ TEST(WidenAccesses, UnrollsShortLoopsOfAThreadButNoneThatPops) {
 }
 
 TEST(ReserveLocals, ComesWithTheLaunchWhereItIsLargeOrAsSizesAre) {
-  expect_pass("reserve_locals", vectors, R"(
+  expect_pass("reserve_locals", running_vectors, R"(
     for s in 0..n:
       grid for g in 0..n:
         local f32 small[64] (block)
@@ -204,7 +204,7 @@ TEST(ReserveLocals, LeavesAloneWhatDataDecide) {
 }
 
 TEST(ShapeBlocks, SaysHowManyThreadsABlockHas) {
-  expect_pass("shape_blocks", vectors, R"(
+  expect_pass("shape_blocks", running_vectors, R"(
     for threads_x in select(m > 64, 16, 8)..select(m > 64, 16, 8) + 1:
       for threads_y in 64//threads_x..64//threads_x + 1:
         grid for g in 0..(n + threads_y - 1)//threads_y:
@@ -269,23 +269,23 @@ TEST(ShapeBlocks, ManyBlocksOfAWarpShareOne) {
     return "grid for g in 0..n" + run + ":\n  local f32 s" + extent +
            " (block):\n    threads for t in 0..32:\n      if t == 0:\n        y[g] = x[g]\n";
   };
-  expect_pass("shape_blocks", vectors, rows("", ""),
+  expect_pass("shape_blocks", running_vectors, rows("", ""),
               rows("", " (block of 32 x select(16384 <= n, 8, 1), at most 256) (teams)"));
   // Where sizes decide how many threads a row has, they decide that, too.
   const auto chosen = [](const std::string& run) {
     return "for threads in select(64 < n, 128, 32)..select(64 < n, 128, 32) + 1:\n  grid for g in 0..n" + run +
            ":\n    threads for t in 0..threads:\n      if t == 0:\n        y[g] = x[g]\n";
   };
-  expect_pass("shape_blocks", vectors, chosen(""),
+  expect_pass("shape_blocks", running_vectors, chosen(""),
               chosen(" (block of threads x select(threads == 32 && 16384 <= n, 8, 1), at most 256) (teams)"));
   const auto always = [&](const std::string& run) {
     return "for threads in select(64 < n, 128, 32)..select(64 < n, 128, 32) + 1:\n  grid for g in 0..65536" + run +
            ":\n    threads for t in 0..threads:\n      if t == 0 && g < n:\n        y[g] = x[g]\n";
   };
-  expect_pass("shape_blocks", vectors, always(""),
+  expect_pass("shape_blocks", running_vectors, always(""),
               always(" (block of threads x select(threads == 32, 8, 1), at most 256) (teams)"));
   // Eight times as much of what a block shares leaves few of them on a multiprocessor.
-  expect_pass("shape_blocks", vectors, rows("[257]", ""), rows("[257]", " (block of 32, at most 32)"));
+  expect_pass("shape_blocks", running_vectors, rows("[257]", ""), rows("[257]", " (block of 32, at most 32)"));
 }
 
 constexpr const char* rows = R"(
