@@ -125,6 +125,18 @@ class TapePlan {
   std::optional<ir::Expr> from_own_tape(const ir::Stmt& site);
   bool keeps_intermediate_extrema_secret(const ir::Reduce& site);
   ir::Stmt hoisted(const ir::Expr& value, const ir::Stmt& site) const;
+  /// A loop between the place where a value is saved and the statement that reads it.
+  struct LoopInside {
+    ir::Stmt loop;
+    bool chooses = false;  // the value: it is saved for each of its iterations
+  };
+  struct SavePlace {
+    ir::Stmt at;                          // saved in front of it
+    std::vector<LoopInside> inside = {};  // outermost first
+    std::vector<ir::Stmt> loops = {};     // those of which a tape has dimensions
+  };
+  SavePlace place_to_save(const ir::Expr& value, const ir::Stmt& reader) const;
+  ir::Expr save_at(const SavePlace& place, const ir::Expr& value, const std::string& name, const ir::Expr& guard);
   void refuse_to_save(const ir::Load& load, const ir::Stmt& site) const;
   void refuse_in_rule(const ir::Expr& value, const ir::Expr& guard, const ir::Stmt& site) const;
   ir::Expr from_reader(const ir::Expr& value, const std::string& name, const ir::Stmt& reader, const ir::Expr& guard,

@@ -205,8 +205,12 @@ std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const
   const auto& flow = writers_of(load, site);
   if (!flow) {
     const Expr read = ir::load(load.array, load.indices);
-    if (const auto earlier = reader_of(load, site)) return {{.reader = earlier->read.site, .read = earlier->read.load}};
-    return {{.reader = hoisted(read, site), .read = read}};
+    if (const auto earlier = reader_of(load, site)) {
+      const SavePlace place = place_to_save(earlier->read.load, earlier->read.site);
+      return {{.reader = earlier->read.site, .read = earlier->read.load, .loops = place.loops}};
+    }
+    const SavePlace place = place_to_save(read, site);
+    return {{.reader = place.at, .read = read, .loops = place.loops}};
   }
   std::vector<ValuePlan::Storage> result;
   for (const poly::Source& source : flow->sources) {
@@ -337,6 +341,68 @@ Stmt TapePlan::hoisted(const Expr& value, const Stmt& site) const {
   return best;
 }
 
+/// In front of the outermost loop that has no say in the value, as far as nothing on the way changes it: loops inside
+/// of that which choose it are gone through there once more, to save each value once. A score that a loop over `j`
+/// takes from all `h[l]` saves these in front of it, not in each of its iterations.
+TapePlan::SavePlace TapePlan::place_to_save(const Expr& value, const Stmt& reader) const {
+  std::set<Array> arrays;
+  std::set<ir::Symbol> symbols;
+  const auto depend_on = [&](const Expr& of) {
+    ir::walk(of, [&](const Expr& e) {
+      if (const auto* l = e.as<ir::Load>()) arrays.insert(l->array);
+      if (const auto* v = e.as<ir::Var>()) symbols.insert(v->symbol);
+    });
+  };
+  const auto changes_in = [&](const Stmt& scope) {
+    bool changes = false;
+    ir::walk_stmts(scope, [&](const Stmt& s) {
+      if (const Array* stored = stored_array(s)) changes |= arrays.count(*stored) != 0;
+      if (const auto* local = s.as<ir::Allocate>()) changes |= arrays.count(local->array) != 0;
+    });
+    return changes;
+  };
+  depend_on(value);
+  SavePlace best{reader, {}, site_of(reader).loops};
+  std::vector<LoopInside> inside;  // innermost first
+  std::vector<Stmt> choosing;      // likewise
+  const Site& where = site_of(reader);
+  for (auto scope = where.scopes.rbegin(); scope != where.scopes.rend(); ++scope) {
+    if (scope->kind() == ir::Kind::Block || scope->kind() == ir::Kind::Allocate) continue;
+    const auto* loop = scope->as<ir::For>();
+    if (!loop || changes_in(*scope)) break;
+    const bool chooses = symbols.count(loop->iterator) > 0;
+    if (chooses && (!extents_.knows(*scope) || extents_.of(*scope).lower_local)) break;
+    inside.push_back({*scope, chooses});
+    if (chooses) choosing.push_back(*scope);
+    depend_on(loop->lower);
+    depend_on(loop->upper);
+    if (chooses) continue;
+    best = {*scope, {inside.rbegin(), inside.rend()}, site_of(*scope).loops};
+    best.loops.insert(best.loops.end(), choosing.rbegin(), choosing.rend());
+  }
+  return best;
+}
+
+/// Where the loops that the value is moved out of would not have read it, it is not read in front of them either.
+Expr TapePlan::save_at(const SavePlace& place, const Expr& value, const std::string& name, const Expr& guard) {
+  const std::vector<Stmt> loops = in_layout(extents_.dimensions(place.loops));
+  const ScalarType type = value.as<ir::Load>() ? value.as<ir::Load>()->array->type : value.type();
+  const Array tape = new_tape(name + "_tape", type, loops, {}, place.at->location);
+  const std::vector<Expr> index = tape_index(loops);
+  Stmt save = ir::assign(tape, index, value, place.at->location);
+  if (guard) save = ir::if_then(guard, save);
+  bool chosen = false;
+  for (auto inside = place.inside.rbegin(); inside != place.inside.rend(); ++inside) {
+    const auto& loop = *inside->loop.as<ir::For>();
+    chosen |= inside->chooses;
+    save = inside->chooses ? ir::for_loop(loop.iterator, loop.lower, loop.upper, save, ir::LoopMode::Forward,
+                                          loop.location, loop.at_most)
+                           : ir::if_then(ir::binary(ir::BinaryOp::Lt, loop.lower, loop.upper), save);
+  }
+  additions_.before[place.at.get()].push_back(chosen ? ir::with_fresh_names(save) : save);
+  return ir::load(tape, index);
+}
+
 /// From the tape of a read that other reads share.
 Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& name) {
   const Stmt& site = first.read.site;
@@ -344,12 +410,8 @@ Expr TapePlan::from_tape_of(const Sites::EarlierRead& first, const std::string& 
   auto known = std::find_if(tapes.begin(), tapes.end(),
                             [&](const auto& entry) { return ir::equal(entry.first, first.read.load); });
   if (known == tapes.end()) {
-    const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
-    const ScalarType type = first.read.load.as<ir::Load>()->array->type;
-    const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
-    const std::vector<Expr> index = tape_index(loops);
-    additions_.before[site.get()].push_back(ir::assign(tape, index, first.read.load, site->location));
-    known = tapes.insert(known, {first.read.load, ir::load(tape, index)});
+    const Expr saved = save_at(place_to_save(first.read.load, site), first.read.load, name, {});
+    known = tapes.insert(known, {first.read.load, saved});
   }
   return ir::substitute(known->second, first.iterators);
 }
@@ -392,25 +454,15 @@ Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stm
       return result;
     }
   }
-  const Stmt site = guard ? reader : hoisted(value, reader);
-  if (const Expr* known = already_supplied(value, site, guard)) return *known;
-  refuse_in_rule(value, guard, site);
-  const std::vector<Stmt> loops = in_layout(extents_.dimensions(site_of(site).loops));
-  const ScalarType type = value.as<ir::Load>() ? value.as<ir::Load>()->array->type : value.type();
-  const Array tape = new_tape(name + "_tape", type, loops, {}, site->location);
-  const std::vector<Expr> index = tape_index(loops);
-  Stmt save = ir::assign(tape, index, value, site->location);
-  if (guard) save = ir::if_then(guard, save);
-  // In front of loops the value is only read when it would have been: all loops it was moved out of run.
-  for (const Stmt& around : site_of(reader).loops) {
-    const auto* loop = around.as<ir::For>();
-    if (!site.same_as(reader) && loop && site_of(around).position >= site_of(site).position)
-      save = ir::if_then(ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper), save);
-  }
-  additions_.before[site.get()].push_back(save);
-  const Expr result = ir::load(tape, index);
-  if (!site.same_as(reader)) supplied_[site.get()].push_back({value, {}, result});
-  note(value, reader->location, "tape (reader's index)", result, tape, why);
+  const SavePlace place = guard ? SavePlace{reader, {}, site_of(reader).loops} : place_to_save(value, reader);
+  const bool chosen =
+      std::any_of(place.inside.begin(), place.inside.end(), [](const LoopInside& l) { return l.chooses; });
+  if (!chosen)
+    if (const Expr* known = already_supplied(value, place.at, guard)) return *known;
+  refuse_in_rule(value, guard, place.at);
+  const Expr result = save_at(place, value, name, guard);
+  if (!chosen && !place.at.same_as(reader)) supplied_[place.at.get()].push_back({value, {}, result});
+  note(value, reader->location, "tape (reader's index)", result, result.as<ir::Load>()->array, why);
   return result;
 }
 

@@ -161,7 +161,7 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
     return known != initial_.end() ? known->second : initial_[storage.initial] = make(elements_of(storage.initial));
   }
   const Stmt& where = storage.writer ? storage.writer : storage.reader;
-  const double runs = instances(sites_.of(where).loops);
+  const double runs = instances(storage.writer ? sites_.of(where).loops : storage.loops);
   if (storage.writer) {
     const auto known = written_.find(where.get());
     return known != written_.end() ? known->second : written_[where.get()] = make(runs);

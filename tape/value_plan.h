@@ -57,6 +57,7 @@ class ValuePlan {
     ir::Stmt writer = {}, reader = {};
     ir::Expr read = {};  // by `reader`
     ir::Array initial = {};
+    std::vector<ir::Stmt> loops = {};  // for each iteration of which one is saved, of a read
   };
   /// One for each place that the value may come from; one of nothing where it is still there after all.
   using StorageOf = std::function<std::vector<Storage>(const ir::Load& load, const ir::Stmt& site)>;

@@ -267,7 +267,8 @@ TEST(SumPlan, ASumOfOneElementLeavesRaggedRowsToTheThreadsOfAGpu) {
 }
 
 /// Sums over rows whose length data decide: of a CSR structure, and of so many elements of a row of a matrix.
-Program sums_of_rows(bool also_stores) {
+enum class Stores { Nothing, OwnElements, SharedElement };
+Program sums_of_rows(Stores stores) {
   ProgramBuilder p("rows");
   auto rows = p.size("rows"), nnz = p.size("nnz"), n = p.size("n");
   auto ptr = p.input<std::int32_t>("ptr", {rows + 1}), count = p.input<std::int32_t>("count", {rows});
@@ -286,22 +287,26 @@ Program sums_of_rows(bool also_stores) {
       auto s = p.let("s", sin(x(r, k)));
       p.when(s > 0.0, [&] { total() += s; });
       largest().max_with(s);
-      if (also_stores) y(r, k) = s;
+      if (stores == Stores::OwnElements) y(r, k) = s;
+      if (stores == Stores::SharedElement) y(r, 0) = s;
     }
   return p.build();
 }
 
 TEST(SumPlan, BlocksHavePiecesOfRowsWhereRowsAreFew) {
+  const Sizes sizes = {{"rows", 3}, {"nnz", 10000}, {"n", 5000}};
   for (Machine machine : {cpu_machine(), gpu_machine()}) {
     machine.least_piece = 2;
-    const LoweredProgram l = planned_for(machine, sums_of_rows(false), {{"rows", 3}, {"nnz", 10000}, {"n", 5000}});
-    EXPECT_NE(l.text.find("for e in ptr[r] + block%"), std::string::npos) << l.text;
-    EXPECT_NE(l.text.find("for k in block%"), std::string::npos) << l.text;
-    for (const std::int64_t rows : {1, 2, 7, 90})
-      for (const std::int64_t n : {1, 3, 70}) expect_same_results(l, {{"rows", rows}, {"nnz", 4 * n}, {"n", n}});
-    // What else a row stores keeps it whole.
-    const LoweredProgram stored = planned_for(machine, sums_of_rows(true), {{"rows", 3}, {"nnz", 10000}, {"n", 5000}});
-    EXPECT_EQ(stored.text.find("for k in block%"), std::string::npos) << stored.text;
+    for (const Stores stores : {Stores::Nothing, Stores::OwnElements}) {
+      const LoweredProgram l = planned_for(machine, sums_of_rows(stores), sizes);
+      EXPECT_NE(l.text.find("for e in ptr[r] + block%"), std::string::npos) << l.text;
+      EXPECT_NE(l.text.find("for k in block%"), std::string::npos) << l.text;
+      for (const std::int64_t rows : {1, 2, 7, 90})
+        for (const std::int64_t n : {1, 3, 70}) expect_same_results(l, {{"rows", rows}, {"nnz", 4 * n}, {"n", n}});
+    }
+    // What its iterations share keeps a row whole.
+    const LoweredProgram shared = planned_for(machine, sums_of_rows(Stores::SharedElement), sizes);
+    EXPECT_EQ(shared.text.find("for k in block%"), std::string::npos) << shared.text;
   }
 }
 
