@@ -97,6 +97,13 @@ std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop
   return WorkFinder(program).of(loop);
 }
 
+Expr own_iterations_pay(const ir::For& loop, const InnerWork& work, const Expr& threads) {
+  const Expr busy = ir::binary(ir::BinaryOp::Min, loop.upper - loop.lower, threads);
+  const Expr cost =
+      ir::binary(ir::BinaryOp::Max, ir::binary(ir::BinaryOp::FloorDiv, threads, ir::int_const(128)), ir::int_const(1));
+  return ir::binary(ir::BinaryOp::Le, work.steps, busy * (cost * work.meetings + work.alone));
+}
+
 namespace {
 
 class ParallelWork {

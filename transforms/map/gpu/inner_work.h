@@ -13,6 +13,10 @@ struct InnerWork {
   ir::Expr steps, meetings, alone;
 };
 
+/// Whether `threads` threads better take iterations of `loop` whole than share what is in each: a meeting costs as much
+/// as a few steps of all threads, of which each then reads a row of its own.
+ir::Expr own_iterations_pay(const ir::For& loop, const InnerWork& work, const ir::Expr& threads);
+
 /// `loop` is a parallel one of `program`, by identity. Nullopt where the host cannot bound it, where threads could
 /// share nothing inside, or where they could share a parallel loop inside for which they need not wait for each other.
 std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);

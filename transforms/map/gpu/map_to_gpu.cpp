@@ -503,8 +503,24 @@ class Mapper {
     const Expr few = fixed_threads_ ? number(fixed_threads_) : threads_for(share, 32, most_row_threads);
     const Stmt keeping = spread_rows({kept->program, program_.analyses}, kept->body, ir::var(keepers), kept->rows);
     const std::int64_t most = kept_per_thread * (fixed_threads_ ? fixed_threads_ : most_row_threads);
-    return ir::if_then(ir::binary(BinaryOp::Le, kept->rows.length, number(most)),
-                       let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+    Expr fits = ir::binary(BinaryOp::Le, kept->rows.length, number(most));
+    if (const Expr alone = short_rows_alone(nest, kept->rows.length))
+      fits = ir::binary(BinaryOp::And, fits, ir::unary(ir::UnaryOp::Not, alone));
+    return ir::if_then(fits, let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+  }
+
+  /// Where rows are so short that a warp has all of them, and a parallel loop inside is better done by a thread for
+  /// each of its iterations, as a product of a matrix and the row: a condition; null: there is no such loop.
+  Expr short_rows_alone(const Nest& nest, const Expr& length) const {
+    Expr result;
+    ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      const auto work = is_parallel_loop(s) ? inner_work(program_, *s.as<ir::For>()) : std::nullopt;
+      if (!work) return;
+      const Expr pays = own_iterations_pay(*s.as<ir::For>(), *work, number(warp_threads));
+      result = result ? ir::binary(BinaryOp::Or, result, pays) : pays;
+    });
+    const Expr is_short = ir::binary(BinaryOp::Le, length, number(kept_per_thread * warp_threads));
+    return result ? ir::binary(BinaryOp::And, is_short, result) : result;
   }
 
   /// The loop inside that threads share in a good order, and a bound of its trips; null: none.

@@ -150,14 +150,9 @@ class Spreader {
     // Kept rows have no other places than their threads.
     const std::optional<InnerWork> work = rows_ ? std::nullopt : inner_work(program_, loop);
     if (!work) return inside;
-    // A meeting costs as much as a few steps of all threads, of which each then reads a row of its own.
-    const Expr busy = ir::binary(BinaryOp::Min, loop.upper - loop.lower, threads_);
-    const Expr cost = ir::binary(BinaryOp::Max, ir::binary(BinaryOp::FloorDiv, threads_, number(128)), number(1));
     const Stmt own = with_body(loop, with_own_sums(loop.body));
     const Stmt here = spread(*own.as<ir::For>(), *own.as<ir::For>(), {}, false, nullptr);
-    const Expr together = cost * work->meetings + work->alone;
-    return ir::if_then(ir::binary(BinaryOp::Le, work->steps, busy * together), ir::with_fresh_names(here), inside,
-                       loop.location);
+    return ir::if_then(own_iterations_pay(loop, *work, threads_), ir::with_fresh_names(here), inside, loop.location);
   }
 
   Stmt spread_inside(const Stmt& s, const ir::For& loop) {
