@@ -41,4 +41,20 @@ struct PartialSums {
 };
 PartialSums redirect_sums(const std::vector<SharedSum>& sums, const ir::Stmt& body, const char* suffix);
 
+/// `shared_sums` of loops, which takes dependence analysis, each found once. The program must outlive the object.
+class KnownSums {
+ public:
+  explicit KnownSums(const Analysed& program) : program_(program) {}
+
+  const std::optional<std::vector<SharedSum>>& of(const ir::Stmt& loop) const {
+    const auto [found, is_new] = known_.try_emplace(loop.get());
+    if (is_new) found->second = {loop, shared_sums(program_, loop)};
+    return found->second.second;
+  }
+
+ private:
+  const Analysed program_;
+  mutable std::map<const ir::StmtNode*, std::pair<ir::Stmt, std::optional<std::vector<SharedSum>>>> known_;
+};
+
 }  // namespace loopgrad::transforms
