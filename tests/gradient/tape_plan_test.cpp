@@ -157,5 +157,50 @@ TEST(TapePlan, ValuesThatAreSavedOrComputedAgainOnRequest) {
   }
 }
 
+/// States of sequences whose length data decide, each of which is read for all elements of the next one; where a loop
+/// around the reads changes what they read, or a condition there decides about them, each has its own.
+Program recurrent(bool also_changes, bool conditional) {
+  ProgramBuilder p("recurrent");
+  auto n = p.size("n"), most = p.size("most"), k = p.size("k");
+  auto x = p.input<double>("x", {n, most}), w = p.input<double>("w", {k, k});
+  auto length = p.input<int>("length", {n});
+  auto y = p.output<double>("y", {n, k});
+  for (auto i : p.loop("i", n)) {
+    auto h = p.local<double>("h", {k}), next = p.local<double>("next", {k});
+    for (auto j : p.loop("j", k)) h(j) = 0.3;
+    for (auto t : p.loop("t", 0, length(i), {.at_most = {most}})) {
+      for (auto j : p.loop("j", k)) {
+        auto sum = p.scalar<double>("sum", x(i, t));
+        const auto add = [&] {
+          for (auto l : p.loop("l", k)) sum += w(j, l) * h(l) * h(l);
+        };
+        if (conditional) p.when(w(j, 0) > 0.2, add);
+        else add();
+        next(j) = sin(sum);
+        if (also_changes) h(j) = 0.5 * h(j);
+      }
+      for (auto j : p.loop("j", k)) h(j) = next(j);
+    }
+    for (auto j : p.loop("j", k)) y(i, j) = h(j);
+  }
+  return p.build();
+}
+
+TEST(TapePlan, StatesThatAllElementsRead) {
+  for (const bool also_changes : {false, true}) {
+    for (const bool conditional : {false, true}) {
+      const Program program = recurrent(also_changes, conditional);
+      const std::string forward = differentiate(program, {}).forward.str();
+      const bool own = also_changes || conditional;
+      EXPECT_EQ(forward.find("h_tape[n, most, k, k]") != std::string::npos, own) << forward;
+      EXPECT_EQ(forward.find("h_tape[n, most, k]\n") != std::string::npos, !own) << forward;
+      for (const std::int64_t k : {0, 1, 3})
+        EXPECT_TRUE(gradient_is_right(
+            program, {.sizes = {{"n", 2}, {"most", 4}, {"k", k}}, .values = {{"length", {3, 0}}}, .options = {}}))
+            << also_changes << conditional << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::test

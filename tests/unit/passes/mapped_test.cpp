@@ -1,4 +1,5 @@
 // The loops of a GPU, and who shares the locals in them.
+#include "dsl/ir/printer.h"
 #include "tests/unit/passes/expect_pass.h"
 
 #include <gtest/gtest.h>
@@ -51,6 +52,76 @@ TEST(MapToGpu, GivesThreadsTilesOfATransposition) {
                         b[j, i] = a[i, j]
     )",
               "a thread for each iteration");
+}
+
+constexpr const char* rows_of_matrices = R"(
+  program p(n, m)
+    input  i32 at[n]
+    input  f32 x[n, m]
+    input  f32 w[m, m]
+    inout  f32 y[n, m]
+    inout  f32 s[n]
+)";
+
+ir::Program mapped(const std::string& body, std::string& reasons) {
+  const PassResult result = run_passes("map_to_gpu", rows_of_matrices, body, gpu_machine());
+  reasons = reasons_in(result.report);
+  return result.after;
+}
+
+TEST(MapToGpu, GivesThreadsShortRowsThatTheyOnlyRead) {
+  std::string reasons;
+  mapped(R"(
+    parallel for i in 0..n:
+      s[i] = 0
+      for j in 0..m:
+        s[i] += x[i, j]*x[i, j]
+  )",
+         reasons);
+  EXPECT_NE(reasons.find("fewer than 64 are to share"), std::string::npos) << reasons;
+  mapped(R"(
+    parallel for i in 0..n:
+      for j in 0..m:
+        s[i] += x[i, j]
+      parallel for j in 0..m:
+        y[i, j] = x[i64(at[i]), j]*s[i]
+  )",
+         reasons);
+  EXPECT_NE(reasons.find("fewer than 16 are to share"), std::string::npos) << reasons;
+}
+
+/// A row that stays in registers, but where a product with it is a thread's for each of its elements.
+TEST(MapToGpu, DoesNotKeepShortRowsWithAProductInside) {
+  std::string reasons;
+  const auto kept_while = [&](const std::string& product) {
+    const ir::Program program = mapped(R"(
+      parallel for i in 0..n:
+        local f32 h[m]
+        local f32 next[m]
+        parallel for j in 0..m:
+          h[j] = x[i, j]
+        for t in 0..8:
+          parallel for j in 0..m:
+            next[j] = h[j]
+)" + product + R"(
+          parallel for j in 0..m:
+            h[j] = next[j]*next[j]
+        parallel for j in 0..m:
+          y[i, j] = h[j]
+    )",
+                                       reasons);
+    const std::string text = ir::print(program);
+    EXPECT_NE(text.find("m <= 4096"), std::string::npos) << "rows are kept: " << text;
+    return text.find("m <= 256") == std::string::npos;
+  };
+  EXPECT_TRUE(kept_while(""));
+  EXPECT_FALSE(kept_while(R"(
+          parallel for j in 0..m:
+            local f32 sum
+            sum = 0
+            for l in 0..m:
+              sum += w[l, j]*h[l]
+            next[j] = sum)"));
 }
 
 TEST(PlaceLocals, SaysWhoSharesEachLocal) {

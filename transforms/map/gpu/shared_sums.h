@@ -3,7 +3,9 @@
 
 #include "transforms/analysis/analysed.h"
 
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace loopgrad::transforms {
