@@ -1,5 +1,6 @@
 // The loops of a GPU, and who shares the locals in them.
 #include "dsl/ir/printer.h"
+#include "dsl/ir/verifier.h"
 #include "tests/unit/passes/expect_pass.h"
 
 #include <gtest/gtest.h>
@@ -110,6 +111,7 @@ TEST(MapToGpu, DoesNotKeepShortRowsWithAProductInside) {
           y[i, j] = h[j]
     )",
                                        reasons);
+    ir::verify(program, "map_to_gpu");
     const std::string text = ir::print(program);
     EXPECT_NE(text.find("m <= 4096"), std::string::npos) << "rows are kept: " << text;
     return text.find("m <= 256") == std::string::npos;
@@ -121,6 +123,14 @@ TEST(MapToGpu, DoesNotKeepShortRowsWithAProductInside) {
             sum = 0
             for l in 0..m:
               sum += w[l, j]*h[l]
+            next[j] = sum)"));
+  // How long the product is changes inside, so the host cannot ask.
+  EXPECT_TRUE(kept_while(R"(
+          parallel for j in 0..m:
+            local f32 sum
+            sum = 0
+            for l in 0..t:
+              sum += w[0, j]*h[0]
             next[j] = sum)"));
 }
 

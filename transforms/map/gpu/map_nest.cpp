@@ -325,10 +325,15 @@ class NestMapper {
   /// each of its iterations, as a product of a matrix and the row: a condition; null: there is no such loop.
   Expr short_rows_alone(const Nest& nest, const Expr& length) const {
     Expr result;
+    std::vector<ir::Symbol> inside;  // of whose values the host knows nothing
+    for (const ir::For* loop : nest.loops) inside.push_back(loop->iterator);
     ir::walk_stmts(nest.body, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::For>()) inside.push_back(loop->iterator);
+      if (const auto* loop = s.as<ir::While>()) inside.push_back(loop->iterator);
       const auto work = is_parallel_loop(s) ? inner_work(program_, *s.as<ir::For>()) : std::nullopt;
       if (!work) return;
       const Expr pays = own_iterations_pay(*s.as<ir::For>(), *work, number(warp_threads));
+      if (std::any_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return mentions(pays, i); })) return;
       result = result ? ir::binary(BinaryOp::Or, result, pays) : pays;
     });
     const Expr is_short = ir::binary(BinaryOp::Le, length, number(kept_per_thread * warp_threads));
