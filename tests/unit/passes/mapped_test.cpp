@@ -124,13 +124,13 @@ TEST(MapToGpu, DoesNotKeepShortRowsWithAProductInside) {
             for l in 0..m:
               sum += w[l, j]*h[l]
             next[j] = sum)"));
-  // How long the product is changes inside, so the host cannot ask.
+  // How many elements the product has changes inside, so the host cannot ask.
   EXPECT_TRUE(kept_while(R"(
-          parallel for j in 0..m:
+          parallel for j in 0..min(t, m):
             local f32 sum
             sum = 0
-            for l in 0..t:
-              sum += w[0, j]*h[0]
+            for l in 0..m:
+              sum += w[l, j]*h[l]
             next[j] = sum)"));
 }
 
