@@ -200,6 +200,14 @@ TEST(Explain, AdvisesWhatToChange) {
   EXPECT_FALSE(json["advice"].empty());
 }
 
+/// Of a large table that is added to here and there, and of a small one.
+TEST(Explain, SaysWhereAtomicsWouldBeFaster) {
+  const std::string large = said({"embedding", "--target", "cuda", "--size", "rows=100000,n=1000000,d=1"});
+  EXPECT_NE(large.find("times as long as atomics would"), std::string::npos) << large;
+  const std::string none = said({"conv1d", "--target", "cuda"});
+  EXPECT_EQ(none.find("atomics would"), std::string::npos) << none;
+}
+
 TEST(Explain, WritesRemarksForEditors) {
   const std::string path = testing::TempDir() + "remarks." + std::to_string(getpid()) + ".yaml";
   EXPECT_EQ(run_cli(programs::all(), {"explain", "gmm", "--remarks", path}).status, 0);

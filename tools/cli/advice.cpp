@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kMuch = 0.2;         // of a program's time
 constexpr double kLarge = 16 << 20;   // bytes of a tape that are worth a word
+constexpr double kDearer = 1.25;      // than atomics: worth a word
 constexpr std::size_t kMost = 5;      // pieces of advice
 constexpr double kStartsShare = 0.5;  // of the time, for starting threads or kernels
 
@@ -24,6 +25,7 @@ class Advisor {
       few_at_once(program);
       starts(program);
       unknown_targets(program);
+      atomics(program);
     }
     tape();
     versioned();
@@ -88,6 +90,27 @@ class Advisor {
         "occurs twice, or they ascend, say so (injective, sorted, csr): then nothing is sorted, and no partial "
         "results are made.",
         first, *lines.begin(), lines.size() > 1 ? fmt::format(" and {} more lines", lines.size() - 1) : ""));
+  }
+
+  /// Bits that are the same in every run have their price where sums are sorted that atomics would add up in a cache.
+  void atomics(const ExplainedProgram& program) {
+    if (e_.variant != Variant::Restructured) return;
+    double taken = 0, by_atomics = 0;
+    for (const SumDecision& d : program.decisions.sums) {
+      double own = 0, atomic = 0;
+      for (const SumCandidate& candidate : d.candidates) {
+        if (candidate.plan == d.plan) own = candidate.microseconds;
+        if (candidate.plan == "atomic") atomic = candidate.microseconds;
+      }
+      if (own <= kDearer * atomic || atomic == 0) continue;
+      taken += own;
+      by_atomics += atomic;
+    }
+    if (taken - by_atomics < kMuch * program.microseconds()) return;
+    say(fmt::format(
+        "Sums of the {} program take {:.1f} times as long as atomics would, by estimate ({:.3g} us for {:.3g}): where "
+        "bits may differ from run to run, take the variant 'atomic'.",
+        program.name, taken / by_atomics, taken, by_atomics));
   }
 
   void tape() {

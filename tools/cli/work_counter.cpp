@@ -288,7 +288,9 @@ double WorkCounter::trips_of(const For& n) {
   if (lower && upper) return static_cast<double>(std::max<std::int64_t>(0, *upper - *lower));
   exact_ = false;
   if (unknown_ == Unknown::Cheapest) return 0;
-  const double at_most = n.at_most ? estimate_of(n.at_most) : HUGE_VAL;
+  double at_most = n.at_most ? estimate_of(n.at_most) : HUGE_VAL;
+  // How far it is from where data let a loop begin to where sizes let it end says nothing of its length.
+  if (ir::has_load(n.lower)) at_most = std::min<double>(at_most, kUnknownTrips);
   return std::clamp(estimate_of(n.upper) - estimate_of(n.lower), std::min(1.0, at_most), at_most);
 }
 
