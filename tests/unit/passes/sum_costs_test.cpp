@@ -1,0 +1,77 @@
+// What ways of doing a sum are estimated to cost.
+#include "tests/unit/passes/parts.h"
+#include "transforms/sums/gather_sums.h"
+#include "transforms/sums/sum_cost.h"
+
+namespace loopgrad::transforms {
+namespace {
+
+constexpr const char* convolution = R"(
+  program p(n, k)
+    input  f32 d_y[n]
+    input  f32 w[k]
+    input  i32 at[n]
+    inout  f32 d_x[n + k - 1]
+    inout  f32 total
+)";
+
+/// The sums of one nest, at sizes that somebody has stated.
+class Costs {
+ public:
+  Costs(const std::string& body, SizeEstimates stated, const Machine& on = gpu_machine())
+      : program(program_of(convolution, body)), sizes(std::move(stated)), machine(on) {
+    ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
+      if (s.kind() == ir::Kind::Reduce) sums.push_back(s);
+    });
+  }
+  Separators separators() const { return separators_of(model_of(program), program.body, sums); }
+
+  const ir::Program program;
+  const SizeEstimates sizes;
+  const Machine machine;
+  std::vector<ir::Stmt> sums;
+  SumCosts costs{program, program.body, sizes, machine};
+};
+
+constexpr const char* gradient = "for i in 0..n:\n  for j in 0..k:\n    d_x[i + j] += d_y[i]*w[j]\n";
+constexpr const char* one_total = "for i in 0..n:\n  total += d_y[i]\n";
+constexpr const char* scatter = "for i in 0..n:\n  d_x[i64(at[i])] += d_y[i]\n";
+
+TEST(SumCosts, GatheringRunsAsManyElementsAtOnceAsThereAre) {
+  Costs c(gradient, {{"n", 100000}, {"k", 64}});
+  const PlanCandidate gather = c.costs.gather(c.sums, c.separators(), {});
+  EXPECT_EQ(gather.parallel, 100063);
+  EXPECT_LT(gather.microseconds, c.costs.serial(c.sums).microseconds);
+  EXPECT_EQ(c.costs.basis(), "k = 64, n = 100000");
+  EXPECT_FALSE(c.costs.assumed());
+}
+
+TEST(SumCosts, PartialResultsOfOneTotalBeatOneThread) {
+  Costs c(one_total, {{"n", 1000000}, {"k", 1}});
+  EXPECT_LT(10 * c.costs.partials(c.sums).microseconds, c.costs.serial(c.sums).microseconds);
+}
+
+TEST(SumCosts, SortingTakesLongerWithMoreTermsAndNotWithMoreTargets) {
+  const auto sorting = [](std::int64_t n, std::int64_t k) {
+    Costs c(scatter, {{"n", n}, {"k", k}});
+    return c.costs.segments(c.sums, c.separators(), {}).microseconds;
+  };
+  EXPECT_GT(sorting(10000000, 10), 5 * sorting(1000000, 10));
+  EXPECT_LT(sorting(1000000, 1000000), 2 * sorting(1000000, 10));
+}
+
+TEST(SumCosts, KnowTheLoopsAroundEachOfManySums) {
+  Costs c(R"(
+    for i in 0..n:
+      total += d_y[i]
+      for j in 0..k:
+        d_x[i + j] += d_y[i]*w[j]
+  )",
+          {{"n", 1000}, {"k", 50}});
+  ASSERT_EQ(c.sums.size(), 2u);
+  EXPECT_EQ(c.costs.serial({c.sums[0]}).operations, 1000);
+  EXPECT_EQ(c.costs.serial({c.sums[1]}).operations, 1000 * 50 * 2);
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
