@@ -128,5 +128,57 @@ TEST(InvariantLocals, AreNoneWhereTheNestDecides) {
       << "no loop is left";
 }
 
+/// What channels do not decide is kept, and sorted by, without them; the term, which they do decide, with them.
+TEST(RestructureSums, SortsOnceForAllChannels) {
+  const auto sums = [](const std::string& body) {
+    const PassResult result = run_passes("restructure_sums", images, body, gpu_machine());
+    ir::verify(result.after, "restructure_sums");
+    return ir::print(result.after);
+  };
+  const std::string text = sums(R"(
+    for k in 0..c:
+      for i in 0..n:
+        for j in 0..m:
+          local i32 to
+          to = i32(at[i, j]*3)
+          d_x[k, i64(to)] += d_y[k, i, j]
+          shift[k] += d_y[k, i, j]*f32(to)
+  )");
+  EXPECT_NE(text.find("local i32 to_all[n, m]"), std::string::npos) << text;
+  EXPECT_NE(text.find("d_x[k, to_all[i, j]] += (segments) d_y[k, i, j]"), std::string::npos) << text;
+  const std::string shifted = sums(R"(
+    for k in 0..c:
+      for i in 0..n:
+        for j in 0..m:
+          local i32 to
+          to = i32(at[i, j]*d_y[k, 0, 0])
+          d_x[k, i64(to)] += d_y[k, i, j]
+          shift[k] += d_y[k, i, j]*f32(to)
+  )");
+  EXPECT_NE(shifted.find("local i32 to_all[c, n, m]"), std::string::npos) << shifted;
+}
+
+/// A level chooses the table, and with it the place: there are no rows that are read side by side.
+TEST(RestructureSums, KeepsTermsBesideKeysThatALoopHasASayIn) {
+  const auto sums = [](const std::string& place) {
+    const PassResult result = run_passes("restructure_sums", images, R"(
+      for i in 0..n:
+        for k in 0..c:
+          local i32 to
+          local f32 weight
+          to = i32()" + place + R"()
+          weight = at[i, 0]*at[i, 1]*at[i, 2]*at[0, 0]*d_y[k, i, 1]
+          shift[k] += weight*f32(to)
+          d_x[k, i64(to)] += d_y[k, i, 0]*weight
+    )",
+                                         gpu_machine());
+    return ir::print(result.after);
+  };
+  const std::string by_level = sums("at[i, 0]*f32(k)");
+  EXPECT_NE(by_level.find("(segments) d_y[k, i, 0]*weight_all[i, k]"), std::string::npos) << by_level;
+  const std::string rows = sums("at[i, 0]");
+  EXPECT_EQ(rows.find("weight_all"), std::string::npos) << rows;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
