@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kMuch = 0.2;         // of a program's time
 constexpr double kLarge = 16 << 20;   // bytes of a tape that are worth a word
-constexpr double kDearer = 1.25;      // than atomics: worth a word
+constexpr double kDearer = 1.25;      // than atomics: worth a word,
+constexpr double kStarts = 4;         // where it is more than what so many parallel regions or kernels take to start
 constexpr std::size_t kMost = 5;      // pieces of advice
 constexpr double kStartsShare = 0.5;  // of the time, for starting threads or kernels
 
@@ -106,11 +107,12 @@ class Advisor {
       taken += own;
       by_atomics += atomic;
     }
-    if (taken - by_atomics < kMuch * program.microseconds()) return;
+    const double dearer = taken - by_atomics;
+    if (dearer < kMuch * program.microseconds() || dearer < kStarts * e_.machine.start_us) return;
     say(fmt::format(
-        "Sums of the {} program take {:.1f} times as long as atomics would, by estimate ({:.3g} us for {:.3g}): where "
-        "bits may differ from run to run, take the variant 'atomic'.",
-        program.name, taken / by_atomics, taken, by_atomics));
+        "Adding up takes {:.1f} times as long in the {} program as atomics would, by estimate ({:.3g} us for {:.3g}): "
+        "where bits may differ from run to run, take the variant 'atomic'.",
+        taken / by_atomics, program.name, taken, by_atomics));
   }
 
   void tape() {
