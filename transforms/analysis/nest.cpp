@@ -244,6 +244,11 @@ Stmt with_body(const ir::For& loop, Stmt body) {
                       loop.shape);
 }
 
+Stmt around(const std::vector<const ir::For*>& loops, Stmt body) {
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) body = with_body(**loop, body);
+  return body;
+}
+
 Stmt with_mode(const ir::For& loop, ir::LoopMode mode) {
   return ir::for_loop(loop.iterator, loop.lower, loop.upper, loop.body, mode, loop.location, loop.at_most);
 }

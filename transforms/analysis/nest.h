@@ -78,6 +78,8 @@ bool host_knows(const ir::Expr& e);
 /// A For with another body or mode.
 ir::Stmt with_body(const ir::For& loop, ir::Stmt body);
 ir::Stmt with_mode(const ir::For& loop, ir::LoopMode mode);
+/// The loops, outermost first, around a statement.
+ir::Stmt around(const std::vector<const ir::For*>& loops, ir::Stmt body);
 
 /// `s` with f(block) for the outermost blocks that are in no parallel loop.
 ir::Stmt rewrite_host_blocks(const ir::Stmt& s, const std::function<ir::Stmt(const ir::Block&)>& f);

@@ -96,8 +96,8 @@ double SizeEstimator::trips_of(const Expr& lower, const Expr& upper, const std::
   if (!least || least->op != BinaryOp::Min || ir::has_load(lower)) return assumed_trips;
   const Expr& most = ir::has_load(least->a) ? least->b : least->a;
   if (ir::has_load(most)) return assumed_trips;
-  const double room = value_of(most, iterators) - value_of(lower, iterators);
-  return std::clamp(room / 2, std::min(assumed_trips, std::max(0.0, room)), std::max(0.0, room));
+  const double room = std::max(0.0, value_of(most, iterators) - value_of(lower, iterators));
+  return std::clamp(room / 2, std::min(assumed_trips, room), room);
 }
 
 bool SizeEstimator::assumed_sizes() const {

@@ -58,11 +58,10 @@ class Finder {
             const auto* at = e.as<ir::Var>();
             has_say |= at && at->symbol == loop->iterator;
           });
-      for (const ir::StmtNode* leaf : deciding) {
-        const std::vector<Stmt>& around = around_.at(leaf);
-        if (!contains(around, s)) continue;
-        for (const auto& [array, writers] : writers_)
-          if (locals_.count(array) && contains(writers, leaf)) has_say |= !contains(locals_.at(array), s);
+      for (const auto& [array, writers] : writers_) {
+        const auto outlives = locals_.find(array);  // an iteration, where it is declared around the loop
+        if (outlives == locals_.end() || contains(outlives->second, s)) continue;
+        for (const Stmt& leaf : writers) has_say |= deciding.count(leaf.get()) && contains(around_.at(leaf.get()), s);
       }
       if (!has_say) result.insert(loop->iterator);
     }
@@ -108,10 +107,9 @@ class Finder {
     return possible ? std::optional(result) : std::nullopt;
   }
 
-  static bool contains(const std::vector<Stmt>& list, const ir::StmtNode* s) {
-    return std::any_of(list.begin(), list.end(), [&](const Stmt& one) { return one.get() == s; });
+  static bool contains(const std::vector<Stmt>& list, const Stmt& s) {
+    return std::any_of(list.begin(), list.end(), [&](const Stmt& one) { return one.same_as(s); });
   }
-  static bool contains(const std::vector<Stmt>& list, const Stmt& s) { return contains(list, s.get()); }
 
   /// Each of these loops once, if at all.
   static Stmt without_loops(const Stmt& s, const std::set<ir::Symbol>& loops) {

@@ -390,11 +390,6 @@ ir::Program without_segments(const ir::Program& program) {
   return ir::with_body(program, with_plan(program.body, false, [](const ir::Reduce& sum) { return sum.by_segments; }));
 }
 
-Stmt around(const Loops& loops, Stmt body) {
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) body = with_body(**loop, body);
-  return body;
-}
-
 Stmt whole_loop(const ir::For& blocks, const ir::For& columns, const Stmt& body) {
   const auto width = coefficient_of(columns.lower, blocks.iterator);
   const auto* end = columns.upper.as<ir::Binary>();

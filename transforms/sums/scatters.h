@@ -13,6 +13,7 @@
 
 #include "dsl/ir/program.h"
 #include "dsl/ir/rewriter.h"
+#include "transforms/analysis/nest.h"
 
 #include <functional>
 #include <optional>
@@ -88,9 +89,6 @@ bool are_independent(const Scatter& a, const Scatter& b);
 ir::Stmt plan_segments(const ir::Stmt& body, const std::set<std::int64_t>& made);
 /// Without that, once the mapping has done what there is to do.
 ir::Program without_segments(const ir::Program& program);
-
-/// The loops around a statement.
-ir::Stmt around(const Loops& loops, ir::Stmt body);
 
 /// A loop over columns that was cut into blocks for several threads, as one loop again; null for others.
 ir::Stmt whole_loop(const ir::For& blocks, const ir::For& columns, const ir::Stmt& body);

@@ -137,18 +137,14 @@ TermReads reads_of(const Stmt& sum, const std::set<ir::Array>& locals) {
 bool has_rows(const NestVersion& now, const Stmt& sum) {
   const std::vector<ir::Expr>& indices = sum.as<ir::Reduce>()->indices;
   if (ir::chooses_element(indices)) return false;
-  std::set<ir::Array> locals;
-  for (const LocalArray& local : locals_of(now.nest)) locals.insert(local.array);
+  std::map<ir::Array, std::set<ir::Symbol>> without_say;  // in the locals that choose
+  for (const LocalArray& local : locals_of(now.nest))
+    if (std::any_of(indices.begin(), indices.end(), [&](const ir::Expr& index) { return uses(index, local.array); }))
+      without_say[local.array] = loops_without_say(now.program, now.nest, local.array);
   const auto decides = [&](const ir::Symbol& iterator, const ir::Expr& index) {
-    bool found = false;
-    ir::walk(index, [&](const ir::Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      const auto* at = e.as<ir::Var>();
-      found |= at && at->symbol == iterator;
-      if (load && locals.count(load->array))
-        found |= !loops_without_say(now.program, now.nest, load->array).count(iterator);
-    });
-    return found;
+    return mentions(index, iterator) || std::any_of(without_say.begin(), without_say.end(), [&](const auto& local) {
+             return uses(index, local.first) && !local.second.count(iterator);
+           });
   };
   const std::vector<Stmt> around = surroundings(now.nest).at(sum.get());
   return std::any_of(around.begin(), around.end(), [&](const Stmt& s) {
@@ -202,11 +198,23 @@ void SumNest::keep_terms_of_segments() {
   set(version);
 }
 
+namespace {
+
+/// The leaves of `before`, and what each has become in `after`.
+std::map<const ir::StmtNode*, Stmt> leaf_by_leaf(const Stmt& before, const Stmt& after) {
+  const std::vector<Stmt> from = leaves(before), to = leaves(after);
+  std::map<const ir::StmtNode*, Stmt> result;
+  for (std::size_t k = 0; k < from.size(); ++k) result[from[k].get()] = to[k];
+  return result;
+}
+
+}  // namespace
+
 /// Locals that do not depend on all loops are set before the nest, for those that they do depend on.
-bool SumNest::keep_before(const InvariantNest& invariant, KeptLocals& kept) const {
+void SumNest::keep_before(const InvariantNest& invariant, KeptLocals& kept) const {
   const NestVersion version = version_of(invariant.nest);
   const auto expansion = expand_locals(version.program, version.model, version.nest, invariant.locals);
-  if (!expansion) return false;
+  if (!expansion) return;
   const std::vector<Stmt> before = leaves(version.nest), after = leaves(expansion->nest);
   for (std::size_t k = 0; k < before.size(); ++k) {
     for_each_store(before[k], [&](const ir::Array& local, const std::vector<ir::Expr>& own) {
@@ -222,7 +230,6 @@ bool SumNest::keep_before(const InvariantNest& invariant, KeptLocals& kept) cons
     kept.arrays.push_back(array);
   }
   kept.before.push_back(expansion->nest);
-  return true;
 }
 
 std::optional<KeptLocals> SumNest::expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing) {
@@ -236,9 +243,7 @@ std::optional<KeptLocals> SumNest::expand(std::vector<NestPart>& parts, std::vec
   if (others.empty()) return result;
   const auto expansion = expand_locals(now.program, now.model, now.nest, others);
   if (!expansion) return std::nullopt;
-  const std::vector<Stmt> before = leaves(now.nest), after = leaves(expansion->nest);
-  std::map<const ir::StmtNode*, Stmt> moved;
-  for (std::size_t k = 0; k < before.size(); ++k) moved[before[k].get()] = after[k];
+  const std::map<const ir::StmtNode*, Stmt> moved = leaf_by_leaf(now.nest, expansion->nest);
   for (NestPart& part : parts) {
     StmtSet next;
     for (auto* leaf : part.leaves) next.insert(moved.at(leaf).get());
@@ -266,11 +271,8 @@ Stmt SumNest::piece_of(const StmtSet& own, const KeptLocals& kept) {
         return place;
       });
   if (reading.same_as(piece)) return piece;
-  const std::vector<Stmt> before = leaves(piece), after = leaves(reading);
-  std::map<const ir::StmtNode*, Stmt> moved;
-  for (std::size_t k = 0; k < before.size(); ++k) moved[before[k].get()] = after[k];
-  follow(moved);
-  return slice(reading, set_of(after));  // without the locals
+  follow(leaf_by_leaf(piece, reading));
+  return slice(reading, set_of(leaves(reading)));  // without the locals
 }
 
 bool SumNest::can_expand(const ir::Array& local) {

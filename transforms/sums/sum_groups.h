@@ -84,7 +84,7 @@ class SumNest {
  private:
   void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
   ir::Stmt replaced(const std::map<const ir::StmtNode*, ir::Stmt>& changed) const;
-  bool keep_before(const InvariantNest& nest, KeptLocals& kept) const;
+  void keep_before(const InvariantNest& nest, KeptLocals& kept) const;
   void follow(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
 
   std::optional<LeafOrder> order_;             // of `now`

@@ -137,7 +137,7 @@ class NestMapper {
     const Nest nest = parallel_nest(s);
     if (const auto team = team_of(nest.body); team && (!fixed_threads_ || fixed_threads_ == *team)) {
       note(s, "rows", fmt::format("a block of {} threads for each iteration, as its loops are written for", *team));
-      return in_grid(nest, spread_loops(program_, nest.body, number(*team)));
+      return in_grid(nest.loops, spread_loops(program_, nest.body, number(*team)));
     }
     const Expr total = iterations_of(nest);
     const ThreadShape shape = {flat_threads_, enough_threads_};
@@ -305,7 +305,7 @@ class NestMapper {
     const Expr count = fixed_threads_ ? number(fixed_threads_)
                        : extent       ? threads_for(ceil_div(extent, number(4)), 32, usual_threads)
                                       : number(64);
-    const Stmt body = in_grid(nest, spread_loops(program_, nest.body, ir::var(threads)));
+    const Stmt body = in_grid(nest.loops, spread_loops(program_, nest.body, ir::var(threads)));
     const Stmt plain = let(threads, count, body);
     const std::optional<KeptRows> kept = keep_rows(program_, nest);
     if (!kept) return plain;
@@ -318,7 +318,7 @@ class NestMapper {
     Expr fits = ir::binary(BinaryOp::Le, kept->rows.length, number(most));
     if (const Expr alone = short_rows_alone(nest, kept->rows.length))
       fits = ir::binary(BinaryOp::And, fits, ir::unary(ir::UnaryOp::Not, alone));
-    return ir::if_then(fits, let(keepers, few, in_grid(nest, keeping)), ir::with_fresh_names(plain));
+    return ir::if_then(fits, let(keepers, few, in_grid(nest.loops, keeping)), ir::with_fresh_names(plain));
   }
 
   /// Where rows are so short that a warp has all of them, and a parallel loop inside is better done by a thread for
@@ -415,12 +415,6 @@ class NestMapper {
     const Expr share = ir::binary(BinaryOp::Max, ceil_div(trips, number(tile_trips)), all);
     const Expr count = fixed_threads_ ? number(fixed_threads_) : threads_for(share, warp_threads, usual_threads);
     return ir::if_then(fits, let(threads, count, body), ir::with_fresh_names(otherwise));
-  }
-
-  static Stmt in_grid(const Nest& nest, Stmt body) {
-    for (auto it = nest.loops.rbegin(); it != nest.loops.rend(); ++it)
-      body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
-    return body;
   }
 
   const Analysed program_;

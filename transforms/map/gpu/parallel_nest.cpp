@@ -8,6 +8,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/loops/loop_builder.h"
 
 #include <algorithm>
 
@@ -206,5 +207,11 @@ bool ParallelNest::fits(const ir::For& loop) const {
 }
 
 ParallelNest parallel_nest(const Stmt& s) { return Builder().build(s); }
+
+Stmt in_grid(const std::vector<const ir::For*>& loops, Stmt body) {
+  for (auto it = loops.rbegin(); it != loops.rend(); ++it)
+    body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
+  return body;
+}
 
 }  // namespace loopgrad::transforms

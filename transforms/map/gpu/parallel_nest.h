@@ -27,4 +27,7 @@ struct ParallelNest {
 /// Conditions on a single iterator narrow its loop, so that no thread is started for nothing.
 ParallelNest parallel_nest(const ir::Stmt& s);
 
+/// `body` in grid loops of the same bounds.
+ir::Stmt in_grid(const std::vector<const ir::For*>& loops, ir::Stmt body);
+
 }  // namespace loopgrad::transforms

@@ -43,12 +43,6 @@ bool for_each_row_loop(const Stmt& s, F&& f) {
   return fits;
 }
 
-Stmt in_grid(const std::vector<const ir::For*>& loops, Stmt body) {
-  for (auto it = loops.rbegin(); it != loops.rend(); ++it)
-    body = grid_loop((*it)->iterator, (*it)->lower, (*it)->upper, body, (*it)->location);
-  return body;
-}
-
 Stmt long_rows(const ParallelNest& nest, const RaggedRows& ragged, const Stmt& body, std::int64_t limit,
                std::int64_t count) {
   const ir::For& rows = *ragged.rows;

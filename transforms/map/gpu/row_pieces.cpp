@@ -17,11 +17,6 @@ bool is_ragged(const Stmt& s) {
   return loop && is_parallel_loop(s) && !(host_knows(loop->lower) && host_knows(loop->upper));
 }
 
-Stmt in_nest(const ParallelNest& nest, Stmt body) {
-  for (auto loop = nest.loops.rbegin(); loop != nest.loops.rend(); ++loop) body = with_body(**loop, body);
-  return body;
-}
-
 Stmt in_pieces(const ir::For& row, const Expr& pieces) {
   const ir::Symbol piece = ir::make_symbol("piece");
   const Expr lower = ir::cast(ScalarType::I64, row.lower), upper = ir::cast(ScalarType::I64, row.upper);
@@ -42,7 +37,7 @@ Stmt row_pieces(const ParallelNest& nest, const Expr& pieces) {
     if (!is_parallel_loop(s)) return {};
     const bool cut = is_ragged(s);
     some |= cut;
-    const Stmt own = in_nest(nest, cut ? in_pieces(*s.as<ir::For>(), pieces) : s);
+    const Stmt own = around(nest.loops, cut ? in_pieces(*s.as<ir::For>(), pieces) : s);
     result.push_back(result.empty() ? own : ir::with_fresh_names(own));
   }
   return some ? ir::block(std::move(result)) : Stmt();
