@@ -29,6 +29,7 @@ enum class Helper {
   TanhF32,
   SigmoidF32,
   AtomicUpdate,
+  WholeSum,
   Multiply,
   LaneSums,
   Streams,

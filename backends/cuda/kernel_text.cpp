@@ -242,6 +242,9 @@ class KernelWriter {
     const bool arithmetic = is_float(n.array->type) && (n.op == ReduceOp::Add || n.op == ReduceOp::Mul);
     if (n.atomic && n.op == ReduceOp::Add && plain_storage && n.array->type != ScalarType::I64) {
       line("atomicAdd(&{}, {});", target, text(n.value));
+    } else if (n.atomic && n.op == ReduceOp::Add && plain_storage) {
+      scope_.state.helpers.insert(Helper::WholeSum);
+      line("add_whole({}, {});", target, text(n.value));
     } else if (n.atomic) {
       scope_.state.helpers.insert(Helper::AtomicUpdate);
       const char* const type = storage_cpp_type(n.array->type);

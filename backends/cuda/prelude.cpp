@@ -142,6 +142,35 @@ inline void atomic_update(T& target, Update update) {
 }
 )";
 
+constexpr const char* whole_sum_text = R"(
+// target += value, as one step for all threads. Threads of a warp with one target add up first: many that wait for one
+// element take as long as so many steps.
+inline void add_whole(long long& target, long long value) {
+  constexpr unsigned all = 0xffffffffu;
+  unsigned long long* const place = reinterpret_cast<unsigned long long*>(&target);
+  unsigned long long sum = static_cast<unsigned long long>(value);
+  if (__activemask() == all) {
+    const unsigned mine = __match_any_sync(all, reinterpret_cast<unsigned long long>(place));
+    if (__any_sync(all, __popc(mine) >= 8)) {
+      unsigned lane;
+      asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+      // Each takes what the next one of its target has, those that are left half as many after each step.
+      unsigned later = mine & (all << lane) & ~(1u << lane);
+      unsigned place_among = __popc(mine & ~(all << lane));
+      while (__any_sync(all, later != 0)) {
+        const unsigned next = __ffs(later);
+        const unsigned long long other = __shfl_sync(all, sum, next ? next - 1 : 0);
+        if (next) sum += other;
+        later &= __ballot_sync(all, place_among % 2 == 0);
+        place_among /= 2;
+      }
+      if (mine & ~(all << lane)) return;
+    }
+  }
+  atomicAdd(place, sum);
+}
+)";
+
 constexpr const char* reduce_text = R"(
 // Combines the values of all threads of the block, in an order that depends on the size of the block only. All threads
 // must take part; all get the result.
@@ -221,8 +250,10 @@ std::string for_device(std::string text) {
 
 std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack) {
   const std::pair<Helper, const char*> own[] = {
-      {Helper::Fused, fused_text},          {Helper::F16, f16_text},           {Helper::AtomicUpdate, atomic_text},
-      {Helper::ToInteger, to_integer_text}, {Helper::Wrapping, wrapping_text}, {Helper::Power, power_text}};
+      {Helper::Fused, fused_text},          {Helper::F16, f16_text},
+      {Helper::AtomicUpdate, atomic_text},  {Helper::WholeSum, whole_sum_text},
+      {Helper::ToInteger, to_integer_text}, {Helper::Wrapping, wrapping_text},
+      {Helper::Power, power_text}};
   std::set<Helper> common = used;
   for (const auto& [helper, text] : own) common.erase(helper);
   std::string out = types_text + helper_definitions(common, {});

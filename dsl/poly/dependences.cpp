@@ -89,7 +89,8 @@ class Collector {
         if (a.kind == AccessKind::Read && b.kind == AccessKind::Read) continue;
         if (a.array != b.array && model_.aliases.empty()) continue;
         if (are_in_different_planes(a, b)) continue;
-        if (is_sum(a, b) && (search_ == Search::SkipSums || (ir::is_note(s.stmt) && ir::is_note(t.stmt)))) continue;
+        if (is_sum(a, b) && (search_ == Search::SkipSums || (ir::is_order_free(s.stmt) && ir::is_order_free(t.stmt))))
+          continue;
         if (!orders) orders = make_orders();
         isl::map touching;
         for (std::size_t k = 0; k < orders->size(); ++k) {

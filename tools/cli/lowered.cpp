@@ -28,7 +28,7 @@ int count_atomics(const ir::Program& program) {
   int count = 0;
   ir::walk_stmts(program.body, [&](const ir::Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    count += sum && sum->atomic && !sum->of_block && !ir::is_note(s);
+    count += sum && sum->atomic && !sum->of_block && !ir::is_order_free(s);
   });
   return count;
 }

@@ -13,6 +13,7 @@ Machine cpu_machine() {
   m.ns_per_byte = 0.1;
   m.ns_per_atomic = 5;
   m.ns_per_contended_atomic = 35;
+  m.ns_per_sorted_key = 6.4;
   m.start_us = 3;
   m.most_partials = 64;
   m.least_piece = 1024;
@@ -26,7 +27,9 @@ Machine gpu_machine() {
   m.kind = MachineKind::Gpu;
   // One thread of an H200 waits for what it asked for: 4 cycles of 1.75 GHz for an operation, some 600 ns for a line of
   // memory, of which several are under way. From 64 thousand threads on the throughputs are reached: 4 TB/s, 26
-  // operations a picosecond, 2.5 atomics a nanosecond into different elements, few into the same.
+  // operations a picosecond, and on an H100, of the shared cache, 78 atomic sums of 32 bits a nanosecond into different
+  // elements, one into the same, 110 extrema that mostly change nothing, 55 sums of 64 bits. 4 million keys are sorted
+  // in 0.3 ms.
   m.threads = 64 * 1024;
   m.block_threads = 256;
   m.cache_bytes = 256 * 1024;
@@ -37,8 +40,11 @@ Machine gpu_machine() {
   // A block's partial results in memory, several thousand of them, are loaded and stored one after the other: a mixture
   // of Gaussians (1e5 points, 25 of dimension 20) took 15 ms for 1e9 updates by 25 thousand threads.
   m.ns_per_update = 400;
-  m.ns_per_atomic = 26;
-  m.ns_per_contended_atomic = 2000;
+  m.ns_per_atomic = 840;
+  m.ns_per_contended_atomic = 65000;
+  m.ns_per_whole_sum = 1800;
+  m.ns_per_sorted_key = 4700;
+  m.shared_cache_bytes = 50e6;
   m.start_us = 3;
   m.most_partials = 1024;  // blocks enough for all of its processors
   m.least_piece = 64;

@@ -27,6 +27,9 @@ struct Machine {
   double ns_per_byte = 0;                          // from memory
   double ns_per_update = 0;                        // of an element in memory, where one thread does many in a row
   double ns_per_atomic = 0, ns_per_contended_atomic = 0;
+  double ns_per_whole_sum = 0;   // an atomic extremum and an atomic sum of 64 bits that the shared cache serves
+  double ns_per_sorted_key = 0;  // to bring an iteration into the order of its target
+  double shared_cache_bytes = 0;
   double start_us = 0;  // of a parallel region or a kernel
 
   // What plans are allowed to make of it.

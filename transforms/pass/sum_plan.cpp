@@ -23,7 +23,7 @@ const PlanCandidate* SumPlan::candidate(Strategy which) const {
 
 std::string name_of(Strategy strategy, Level level) {
   static const char* const names[] = {"none",  "gather", "segments", "partials", "split",
-                                      "apart", "serial", "atomic",   "library"};
+                                      "apart", "serial", "exact",    "atomic",   "library"};
   const bool few = strategy == Strategy::Partials && (level == Level::Register || level == Level::Block);
   return few ? "tree" : names[static_cast<std::size_t>(strategy)];
 }

@@ -25,6 +25,7 @@ enum class Strategy : std::uint8_t {
   Split,     // as Gather, but with partial results of blocks of terms
   Apart,     // a nest of its own, in which no two iterations of the outermost loop add to one element
   Serial,    // the loop keeps its order
+  Exact,     // in whole numbers, by atomic operations, whose order does not matter to these
   Atomic,    // at any time
   Library,   // a product of matrices that a library may do, else the loops that the Contraction has
 };

@@ -1,8 +1,7 @@
 #include "transforms/storage/invariant_locals.h"
 
-#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "transforms/analysis/nest.h"
+#include "transforms/analysis/deciding_leaves.h"
 
 #include <algorithm>
 #include <map>
@@ -18,18 +17,14 @@ namespace {
 
 class Finder {
  public:
-  Finder(const ir::Program& program, const Stmt& nest) : program_(program), nest_(nest), around_(surroundings(nest)) {
-    for (const LocalArray& local : locals_of(nest)) locals_.emplace(local.array, local.around);
-    for (const Stmt& leaf : leaves(nest))
-      for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { writers_[array].push_back(leaf); });
-  }
+  Finder(const ir::Program& program, const Stmt& nest) : nest_(nest), deciding_(program, nest) {}
 
   std::vector<InvariantNest> run(const std::vector<Array>& wanted) {
     std::map<std::set<ir::Symbol>, std::pair<StmtSet, std::vector<Array>>> by_loops;
     for (const Array& local : wanted) {
       StmtSet deciding;
       const std::set<ir::Symbol> loops = loops_without_say(local, deciding);
-      if (loops.empty() || loops.size() == count_loops(locals_.at(local))) continue;
+      if (loops.empty() || loops.size() == count_loops(deciding_.locals().at(local))) continue;
       auto& [all, locals] = by_loops[loops];
       all.insert(deciding.begin(), deciding.end());
       locals.push_back(local);
@@ -43,12 +38,12 @@ class Finder {
   /// Loops around the local in all iterations of which `deciding`, the leaves that decide about it, do the same, to
   /// locals of one iteration.
   std::set<ir::Symbol> loops_without_say(const Array& local, StmtSet& deciding) const {
-    const auto found = leaves_deciding(local);
+    const auto found = deciding_.of(local);
     if (!found) return {};
     deciding = *found;
     const Stmt all = slice(nest_, deciding);
     std::set<ir::Symbol> result;
-    for (const Stmt& s : locals_.at(local)) {
+    for (const Stmt& s : deciding_.locals().at(local)) {
       const auto* loop = s.as<ir::For>();
       if (!loop) continue;
       bool has_say = false;
@@ -58,10 +53,11 @@ class Finder {
             const auto* at = e.as<ir::Var>();
             has_say |= at && at->symbol == loop->iterator;
           });
-      for (const auto& [array, writers] : writers_) {
-        const auto outlives = locals_.find(array);  // an iteration, where it is declared around the loop
-        if (outlives == locals_.end() || contains(outlives->second, s)) continue;
-        for (const Stmt& leaf : writers) has_say |= deciding.count(leaf.get()) && contains(around_.at(leaf.get()), s);
+      for (const auto& [array, writers] : deciding_.writers()) {
+        const auto outlives = deciding_.locals().find(array);  // an iteration, where it is declared around the loop
+        if (outlives == deciding_.locals().end() || contains(outlives->second, s)) continue;
+        for (const Stmt& leaf : writers)
+          has_say |= deciding.count(leaf.get()) && contains(deciding_.around().at(leaf.get()), s);
       }
       if (!has_say) result.insert(loop->iterator);
     }
@@ -72,39 +68,6 @@ class Finder {
   static std::size_t count_loops(const std::vector<Stmt>& around) {
     return static_cast<std::size_t>(
         std::count_if(around.begin(), around.end(), [](const Stmt& s) { return s.kind() != ir::Kind::If; }));
-  }
-
-  /// The leaves that set the local and all that these need; nullopt where one does anything else, or needs what the
-  /// nest changes.
-  std::optional<StmtSet> leaves_deciding(const Array& local) const {
-    StmtSet result;
-    std::vector<Array> open = {local};
-    std::set<Array> seen = {local};
-    bool possible = true;
-    const std::set<Array> aliases = ir::aliased_arrays(program_);
-    const auto need = [&](const Expr& e) {
-      ir::walk(e, [&](const Expr& part) {
-        const auto* load = part.as<ir::Load>();
-        if (!load) return;
-        if (!locals_.count(load->array)) possible &= !writers_.count(load->array) && !aliases.count(load->array);
-        else if (seen.insert(load->array).second) open.push_back(load->array);
-      });
-    };
-    while (possible && !open.empty()) {
-      const Array array = open.back();
-      open.pop_back();
-      const auto found = writers_.find(array);
-      if (found == writers_.end()) return std::nullopt;
-      for (const Stmt& leaf : found->second) {
-        possible &= leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce;
-        if (!possible || !result.insert(leaf.get()).second) continue;
-        ir::walk(
-            leaf, [](const Stmt&) {}, need);
-        for (const Stmt& header : around_.at(leaf.get()))
-          ir::for_each_child(header, ir::overloaded{need, [](const Stmt&) {}});
-      }
-    }
-    return possible ? std::optional(result) : std::nullopt;
   }
 
   static bool contains(const std::vector<Stmt>& list, const Stmt& s) {
@@ -121,11 +84,8 @@ class Finder {
     });
   }
 
-  const ir::Program& program_;
   const Stmt& nest_;
-  const std::map<const ir::StmtNode*, std::vector<Stmt>> around_;
-  std::map<Array, std::vector<Stmt>> locals_;   // with what is around each
-  std::map<Array, std::vector<Stmt>> writers_;  // the leaves that store to an array
+  const DecidingLeaves deciding_;
 };
 
 }  // namespace

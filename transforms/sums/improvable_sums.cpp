@@ -55,7 +55,7 @@ std::vector<Stmt> improvable_sums(const Stmt& nest, const std::vector<std::vecto
   std::vector<Stmt> result;
   for (const Stmt& leaf : leaves(nest)) {
     auto* sum = leaf.as<ir::Reduce>();
-    if (sum && !ir::is_note(leaf) && !own.count(sum->array) && !taken.count(leaf.get()) &&
+    if (sum && !ir::is_order_free(leaf) && !own.count(sum->array) && !taken.count(leaf.get()) &&
         can_improve(around.at(leaf.get()), leaf))
       result.push_back(leaf);
   }

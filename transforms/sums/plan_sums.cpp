@@ -28,6 +28,7 @@ class Planner {
       choose_for(group);
       if (group.shared && !group.is_apart()) try_with_copies(group);
     }
+    join_exact();
     join_families();
     if (runs_faster_as_written()) return keep_as_written();
     for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
@@ -193,6 +194,20 @@ class Planner {
     if (nest_.machine().sorts_scatters) return true;
     SumCosts estimates = costs();
     return estimates.partials(group.sums).parallel <= 1 && !estimates.assumed();
+  }
+
+  // Sums into one array in whole numbers have these in common.
+  void join_exact() {
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (groups_[k].plan.strategy != Strategy::Exact) continue;
+      for (std::size_t l = groups_.size(); l-- > k + 1;) {
+        const SumGroup& other = groups_[l];
+        if (other.target != groups_[k].target || other.plan.strategy != Strategy::Exact) continue;
+        groups_[k].sums.insert(groups_[k].sums.end(), other.sums.begin(), other.sums.end());
+        groups_[k].written.insert(groups_[k].written.end(), other.written.begin(), other.written.end());
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(l));
+      }
+    }
   }
 
   bool meet(const Stmt& a, const Stmt& b) const {

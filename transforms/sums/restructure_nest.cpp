@@ -55,7 +55,29 @@ class Restructured {
   }
 
  private:
+  /// With what is done in place of sums, and around.
   Stmt code() {
+    std::vector<ExactSums> around;
+    for (SumGroup& group : groups_) {
+      const SumStrategy& row = strategy(group.plan.strategy);
+      if (!row.in_place) continue;
+      auto sums = row.in_place(nest_, group);
+      if (!sums) {
+        stay(group);
+        continue;
+      }
+      nest_.replace_leaves(sums->in_place);
+      around.push_back(std::move(*sums));
+    }
+    Stmt all = parts();
+    for (const ExactSums& sums : around) {
+      all = ir::block({sums.before, all, sums.after});
+      for (const ir::Array& array : sums.arrays) all = ir::allocate(array, all, nest_.original_nest->location);
+    }
+    return all;
+  }
+
+  Stmt parts() {
     std::vector<std::size_t> numbers;
     std::vector<StmtSet> separate;
     for (std::size_t k = 0; k < groups_.size(); ++k) {
@@ -104,7 +126,7 @@ class Restructured {
     const StmtSet here = set_of(leaves(piece));
     std::vector<std::pair<SumGroup*, SumGroup>> result;
     for (SumGroup& group : groups_) {
-      if (!group.shared || group.is_apart()) continue;
+      if (!group.shared || group.is_apart() || strategy(group.plan.strategy).in_place) continue;
       SumGroup part = group;
       std::erase_if(part.sums, [&](const Stmt& sum) { return !here.count(sum.get()); });
       if (!part.sums.empty()) result.push_back({&group, std::move(part)});

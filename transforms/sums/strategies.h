@@ -1,6 +1,7 @@
 // The strategies for sums: a file of strategies/ and a row of `sum_strategies` each. plan_sums.h chooses by them.
 #pragma once
 
+#include "transforms/sums/exact_sums.h"
 #include "transforms/sums/sum_cost.h"
 #include "transforms/sums/sum_groups.h"
 
@@ -27,6 +28,9 @@ struct SumStrategy {
   /// The code of `piece`, a part of the nest that has the sums of these groups. Empty: they have to keep their order
   /// after all. Null: as it stands; the mapping to a machine does what there is to do.
   ir::Stmt (*apply)(SumNest&, const ir::Stmt& piece, const std::vector<SumGroup*>&) = nullptr;
+  /// What is done in place of the sums of the group, which stay in the nest, and around it. Nullopt: they need another
+  /// way after all. Null: nothing.
+  std::optional<ExactSums> (*in_place)(SumNest&, const SumGroup&) = nullptr;
   /// What is done, for the report; `why` it was chosen may be empty, and is all there is to say unless it is set.
   std::string (*reason)(const SumGroup&, const std::string& why) = [](const SumGroup&, const std::string& why) {
     return why;
@@ -34,7 +38,7 @@ struct SumStrategy {
 };
 
 extern const SumStrategy gather_strategy, split_strategy, partials_strategy, segments_strategy, apart_strategy,
-    atomic_strategy, serial_strategy;
+    exact_strategy, atomic_strategy, serial_strategy;
 
 /// In the order in which a shape suggests them and reports name them.
 const std::vector<const SumStrategy*>& sum_strategies();

@@ -1,5 +1,7 @@
 #include "transforms/sums/sum_cost.h"
 
+#include "transforms/storage/invariant_locals.h"
+#include "transforms/sums/scatters.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
@@ -14,6 +16,9 @@ namespace {
 constexpr double contended_targets = 64;  // atomics on so few elements contend
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
+constexpr double bytes_of_whole = 12;      // of an element: its largest term, and the sum of all
+constexpr double beyond_shared_cache = 4;  // times as long for an atomic operation in memory
+constexpr double kernels_of_exact = 4;
 constexpr double loops_of_sort = 10;  // that are started one after the other, however few the keys are
 
 double microseconds(double nanoseconds, double parallel, const Machine& machine) {
@@ -154,17 +159,35 @@ PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
+/// Iterations of loops around the sum that have no say in what its iterations are sorted by.
+double SumCosts::rows_with_one_key(const Stmt& sum, const std::vector<Loop>& written) {
+  const auto scatter = scatter_form(program_, without_allocations(slice(nest_, {sum.get()})));
+  if (!scatter) return 1;
+  std::set<ir::Symbol> rows;
+  for (const ir::For* row : scatter->outer) rows.insert(row->iterator);
+  for (const ir::For* row : scatter->inner) rows.insert(row->iterator);
+  for (const LocalArray& local : locals_of(nest_)) {
+    const std::vector<ir::Expr> deciders = scatter->deciders();
+    const bool decides =
+        std::any_of(deciders.begin(), deciders.end(), [&](const ir::Expr& e) { return uses(e, local.array); });
+    if (!decides) continue;
+    const std::set<ir::Symbol> without_say = loops_without_say(program_, nest_, local.array);
+    std::erase_if(rows, [&](const ir::Symbol& row) { return !without_say.count(row); });
+  }
+  double result = 1;
+  for (const Loop& loop : written)
+    if (rows.count(loop.iterator)) result *= loop.trips;
+  return result;
+}
+
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
-PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const Separators& separators,
-                                 const std::vector<ir::Array>& kept) {
+PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
   double nanoseconds = 0, moved = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
-    double rows = 1;  // with one key
-    const ir::Array& target = sum.as<ir::Reduce>()->array;
-    for (const int dim : separators.dims) rows *= extent_of(target, static_cast<std::size_t>(dim));
+    const double rows = rows_with_one_key(sum, written);
     double places = work.instances;  // also those where data leave no iteration are looked at
     for (const Loop& loop : written) places *= loop.most / std::max(1.0, loop.trips);
     const double keys = places / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
@@ -176,9 +199,32 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const Separators
   const double extra = bytes_kept(kept);
   result.bytes += extra;
   result.parallel = elements_of(sums[0]);
-  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
-                        microseconds(moved * machine_.ns_per_byte, moved / bytes_per_key, machine_) +
-                        loops_of_sort * machine_.start_us;
+  result.microseconds =
+      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
+      microseconds(moved / bytes_per_key * machine_.ns_per_sorted_key, moved / bytes_per_key, machine_) +
+      loops_of_sort * machine_.start_us;
+  return result;
+}
+
+// The terms are made twice, and each of their elements looked at four times.
+PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
+  PlanCandidate result{Strategy::Exact};
+  const double elements = elements_of(sums[0]), whole_bytes = elements * bytes_of_whole;
+  const double slower = whole_bytes > machine_.shared_cache_bytes ? beyond_shared_cache : 1;
+  double nanoseconds = 0;
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    const Work work = work_of(sum, written, written, true);
+    result.parallel = std::max(result.parallel, work.instances);
+    result.operations += 2 * work.operations;
+    result.bytes += 2 * work.bytes;
+    nanoseconds += 2 * work.nanoseconds + work.instances * machine_.ns_per_whole_sum * slower;
+  }
+  const double extra = 2 * whole_bytes;
+  result.bytes += extra;
+  result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
+                        microseconds(extra * machine_.ns_per_byte, elements, machine_) +
+                        kernels_of_exact * machine_.start_us;
   return result;
 }
 

@@ -24,9 +24,10 @@ class SumCosts : SumWork {
   /// The same in a nest of its own, where each element in each block is owned by one iteration.
   PlanCandidate split(const std::vector<ir::Stmt>& sums, const Separators& separators,
                       const std::vector<ir::Array>& kept);
-  /// The iterations in the order of their targets; an index of the target that is no separator is read from data.
-  PlanCandidate segments(const std::vector<ir::Stmt>& sums, const Separators& separators,
-                         const std::vector<ir::Array>& kept);
+  /// The iterations in the order of their targets.
+  PlanCandidate segments(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
+  /// In whole numbers: see exact_sums.h.
+  PlanCandidate exact(const std::vector<ir::Stmt>& sums);
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
   PlanCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// Whether what gathering keeps for all iterations takes more room than partial results would.
@@ -42,6 +43,7 @@ class SumCosts : SumWork {
   Work work_of_blocks(const ir::Stmt& sum, double blocks);
   double combining_us(double blocks, double elements, double partial_bytes) const;
   double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
+  double rows_with_one_key(const ir::Stmt& sum, const std::vector<Loop>& written);
   static bool is_small(const ir::Stmt& sum);
 };
 

@@ -57,8 +57,7 @@ void SumNest::follow(const std::map<const ir::StmtNode*, Stmt>& changed) {
   }
 }
 
-// Gives the nest other sums; `changed` maps old ones to new ones.
-void SumNest::adopt(const std::map<const ir::StmtNode*, Stmt>& changed) {
+void SumNest::replace_leaves(const std::map<const ir::StmtNode*, Stmt>& changed) {
   if (changed.empty()) return;
   const Stmt nest = replaced(changed);
   follow(changed);
@@ -96,7 +95,7 @@ void SumNest::forward_locals_into_sums() {
       before_forwarding_[next.get()] = sum;
     }
   }
-  adopt(changed);
+  replace_leaves(changed);
 }
 
 void SumNest::give_back_locals() {
@@ -108,7 +107,7 @@ void SumNest::give_back_locals() {
         changed[sum.get()] = found->second;
     }
   }
-  adopt(changed);
+  replace_leaves(changed);
 }
 
 namespace {
@@ -273,6 +272,13 @@ Stmt SumNest::piece_of(const StmtSet& own, const KeptLocals& kept) {
   if (reading.same_as(piece)) return piece;
   follow(leaf_by_leaf(piece, reading));
   return slice(reading, set_of(leaves(reading)));  // without the locals
+}
+
+void SumNest::note_new_arrays(const Stmt& piece, const Stmt& code) {
+  std::set<ir::Array> known;
+  for (const LocalArray& local : locals_of(piece)) known.insert(local.array);
+  for (const LocalArray& local : locals_of(code))
+    if (!known.count(local.array)) context.introduced.insert(local.array->id);
 }
 
 bool SumNest::can_expand(const ir::Array& local) {

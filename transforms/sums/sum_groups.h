@@ -64,6 +64,8 @@ class SumNest {
   /// What the group's sums do, alone, in the current version.
   ir::Stmt alone(const SumGroup& group) const { return slice(now.nest, set_of(group.sums)); }
 
+  /// Other leaves in place of some of the nest's.
+  void replace_leaves(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
   /// Another version, of which `groups` already are.
   void set(NestVersion version);
   /// The group reads copies of what the nest changes later (keep_operands.h). False where there is nothing to copy.
@@ -78,11 +80,12 @@ class SumNest {
   std::optional<KeptLocals> expand(std::vector<NestPart>& parts, std::vector<ir::Array>& crossing);
   /// The leaves of a part of the nest, with the groups following them; what others have kept it reads where it is kept.
   ir::Stmt piece_of(const StmtSet& leaves, const KeptLocals& kept);
+  /// The locals of `code`, made of `piece`, that this had not are no arrays of the user's.
+  void note_new_arrays(const ir::Stmt& piece, const ir::Stmt& code);
   /// Whether `expand` could give the local an array, in the current version.
   bool can_expand(const ir::Array& local);
 
  private:
-  void adopt(const std::map<const ir::StmtNode*, ir::Stmt>& changed);
   ir::Stmt replaced(const std::map<const ir::StmtNode*, ir::Stmt>& changed) const;
   void keep_before(const InvariantNest& nest, KeptLocals& kept) const;
   void follow(const std::map<const ir::StmtNode*, ir::Stmt>& changed);

@@ -30,8 +30,8 @@ class SumWork {
       : machine_(machine),
         leaves_(leaves(nest)),
         program_(program),
-        sizes_(sizes),
         nest_(nest),
+        sizes_(sizes),
         around_(surroundings(nest)),
         can_share_out_(std::move(can_share_out)),
         estimator_(program, sizes) {}
@@ -83,6 +83,8 @@ class SumWork {
 
   const Machine& machine_;
   const std::vector<ir::Stmt> leaves_;  // of the nest
+  const ir::Program& program_;
+  const ir::Stmt& nest_;
 
  private:
   struct Access {
@@ -96,9 +98,7 @@ class SumWork {
   std::vector<Loop> with_lanes(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order) const;
   double elements_of(const ir::Array& array);
 
-  const ir::Program& program_;
   const SizeEstimates& sizes_;
-  const ir::Stmt& nest_;
   const std::map<const ir::StmtNode*, std::vector<ir::Stmt>> around_;  // the leaves
   const CanShareOut can_share_out_;
   SizeEstimator estimator_;

@@ -38,7 +38,8 @@ struct SumDecision {
   std::string sum;       ///< "d_x[i + j] += d_y[i]*w[j]"
   SourceLocation where;  ///< the user's line that it comes from
   std::string plan;  ///< "none", "gather", "apart" (a nest of its own), "segments" (by the order of elements that data
-                     ///< choose), "tree" (a few partial results), "partials" (arrays of them), "serial", "atomic"
+                     ///< choose), "exact" (in whole numbers, whose order does not matter), "tree" (a few partial
+                     ///< results), "partials" (arrays of them), "serial", "atomic"
   std::string reason;                         ///< why this plan
   std::vector<SumCandidate> candidates = {};  ///< what there was to choose from; empty where nothing was chosen
   std::string basis = {};                     ///< the sizes of the estimates, e.g. "n = 1048576, k = 1024 (assumed)"

@@ -50,10 +50,7 @@ Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& group
     sums.push_back(group->sums);
   }
   const Stmt code = tree_sums(version.program, version.model, piece, sums, machine_for(nest, groups));
-  std::set<ir::Array> known;
-  for (const LocalArray& local : locals_of(piece)) known.insert(local.array);
-  for (const LocalArray& local : locals_of(code))
-    if (!known.count(local.array)) nest.context.introduced.insert(local.array->id);
+  nest.note_new_arrays(piece, code);
   for (SumGroup* group : groups) {
     SumPlan& plan = group->plan;
     const bool few = nest.by_partials || has_few_targets(nest, *group);

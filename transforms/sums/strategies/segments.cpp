@@ -62,7 +62,7 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
 }
 
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
-  return costs.segments(group.sums, group.separators, group.kept);
+  return costs.segments(group.sums, group.kept);
 }
 
 }  // namespace

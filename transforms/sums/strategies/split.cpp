@@ -82,7 +82,7 @@ Stmt by_elements(SumNest& nest, const ir::Program& program, const Stmt& iteratio
 Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& groups) {
   const NestVersion version = nest.version_of(piece);
   const Stmt code = tree_sums(version.program, version.model, piece, {groups[0]->sums}, nest.machine());
-  for (const LocalArray& local : locals_of(code)) nest.context.introduced.insert(local.array->id);
+  nest.note_new_arrays(piece, code);
   if (groups[0]->separators.dims.empty()) return code;
   const ir::Program program = ir::with_body(version.program, replace(version.program.body, piece, code));
   const ir::Symbol& root = piece.as<ir::For>()->iterator;

@@ -5,9 +5,9 @@
 namespace loopgrad::transforms {
 
 const std::vector<const SumStrategy*>& sum_strategies() {
-  static const std::vector<const SumStrategy*> all = {&gather_strategy, &partials_strategy, &split_strategy,
-                                                      &atomic_strategy, &serial_strategy,   &segments_strategy,
-                                                      &apart_strategy};
+  static const std::vector<const SumStrategy*> all = {&gather_strategy,   &partials_strategy, &split_strategy,
+                                                      &atomic_strategy,   &serial_strategy,   &exact_strategy,
+                                                      &segments_strategy, &apart_strategy};
   return all;
 }
 

@@ -1,0 +1,168 @@
+#include "transforms/sums/exact_sums.h"
+
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/loops/loop_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+namespace loopgrad::transforms {
+
+using ir::Array;
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr std::int64_t most_whole = std::int64_t{1} << 62;
+constexpr std::int64_t negative = std::int64_t{1} << 32;  // what stands for a term of minus infinity, or NaN
+
+Expr real(double value, ScalarType type) { return ir::float_const(value, type); }
+Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
+Expr compare(BinaryOp op, const Expr& a, const Expr& b) { return ir::binary(op, a, b); }
+
+class WholeSums : LoopBuilder {
+ public:
+  WholeSums(const Stmt& nest, const std::vector<Stmt>& sums, const Expr& terms)
+      : LoopBuilder(sums[0]->location),
+        nest_(nest),
+        sums_(set_of(sums)),
+        target_(sums[0].as<ir::Reduce>()->array),
+        type_(value_type(target_->type)),
+        most_(real(std::numeric_limits<float>::max(), type_)),
+        infinity_(real(std::numeric_limits<double>::infinity(), type_)),
+        range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64), as_f64(ir::larger(terms, number(1))))) {
+    find_dims(sums);
+    std::vector<Expr> shape;
+    for (const std::size_t d : dims_) shape.push_back(target_->shape[d]);
+    largest_ = local("largest_" + target_->name, shape, type_);
+    whole_ = local("whole_" + target_->name, shape);
+  }
+
+  ExactSums all(const std::vector<Stmt>& sums) const {
+    const Stmt cleared = over_elements([&](const std::vector<Expr>& at) {
+      return ir::block({set(largest_, at, real(0, type_)), set(whole_, at, number(0))});
+    });
+    const Stmt found = ir::rewrite(nest_, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      return sums_.count(s.get()) ? std::optional(largest_term(*s.as<ir::Reduce>())) : std::nullopt;
+    });
+    ExactSums result = {{largest_, whole_}, ir::block({cleared, ir::with_fresh_names(found)}), {}, {}};
+    result.after = over_elements([&](const std::vector<Expr>& at) { return into_target(at); });
+    for (const Stmt& sum : sums) result.in_place[sum.get()] = whole_term(*sum.as<ir::Reduce>());
+    return result;
+  }
+
+ private:
+  static Expr as_f64(const Expr& e) { return ir::cast(ScalarType::F64, e); }
+
+  /// Indices that are one for all terms, known outside, have no place in the arrays.
+  void find_dims(const std::vector<Stmt>& sums) {
+    std::set<ir::Symbol> inside;
+    ir::walk_stmts(nest_, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::For>()) inside.insert(loop->iterator);
+      if (const auto* loop = s.as<ir::While>()) inside.insert(loop->iterator);
+    });
+    const auto varies = [&](const Expr& index) {
+      return ir::has_load(index) || std::any_of(inside.begin(), inside.end(),
+                                                [&](const ir::Symbol& iterator) { return mentions(index, iterator); });
+    };
+    first_ = sums[0].as<ir::Reduce>()->indices;
+    for (std::size_t d = 0; d < first_.size(); ++d) {
+      const bool is_fixed = !varies(first_[d]) && std::all_of(sums.begin(), sums.end(), [&](const Stmt& sum) {
+        return ir::equal(sum.as<ir::Reduce>()->indices[d], first_[d]);
+      });
+      if (!is_fixed) dims_.push_back(d);
+    }
+  }
+
+  template <class Body>
+  Stmt over_elements(Body body) const {
+    std::vector<Expr> at;
+    std::vector<ir::Symbol> iterators;
+    for (std::size_t k = 0; k < dims_.size(); ++k) {
+      iterators.push_back(ir::make_symbol("e" + std::to_string(k)));
+      at.push_back(ir::var(iterators.back()));
+    }
+    Stmt result = body(at);
+    for (std::size_t k = dims_.size(); k-- > 0;)
+      result = ir::for_loop(iterators[k], number(0), target_->shape[dims_[k]], result, ir::LoopMode::Forward, where_);
+    return result;
+  }
+
+  std::vector<Expr> place_of(const ir::Reduce& sum) const {
+    std::vector<Expr> result;
+    for (const std::size_t d : dims_) result.push_back(sum.indices[d]);
+    return result;
+  }
+
+  /// body(the value of the sum, named)
+  template <class Body>
+  Stmt with_term(const ir::Reduce& sum, Body body) const {
+    const Array term = local("term", {}, type_);
+    return ir::allocate(term, ir::block({set(term, {}, sum.value), body(get(term, {}))}), where_);
+  }
+
+  Stmt largest_term(const ir::Reduce& sum) const {
+    return with_term(sum, [&](const Expr& term) {
+      const Expr size = ir::unary(ir::UnaryOp::Abs, term);
+      const Expr noted = ir::select(compare(BinaryOp::Le, size, most_), size, infinity_);
+      return ir::reduce(largest_, place_of(sum), ir::ReduceOp::Max, noted, sum.location, true);
+    });
+  }
+
+  /// Wholes for one, of an element whose largest term this is.
+  Expr scale(const Expr& largest) const {
+    return quotient(range_, ir::binary(BinaryOp::Max, as_f64(largest), real(1e-60, ScalarType::F64)));
+  }
+
+  Stmt whole_term(const ir::Reduce& sum) const {
+    return with_term(sum, [&](const Expr& term) {
+      const Expr largest = get(largest_, place_of(sum));
+      const Expr rounded = ir::unary(ir::UnaryOp::Floor, as_f64(term) * scale(largest) + real(0.5, ScalarType::F64));
+      const Expr infinite = ir::select(compare(BinaryOp::Le, term, most_), number(0), number(1)) +
+                            ir::select(compare(BinaryOp::Ge, term, -most_), number(0), number(negative));
+      const Expr whole =
+          ir::select(compare(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
+      return ir::reduce(whole_, place_of(sum), ir::ReduceOp::Add, whole, sum.location, true);
+    });
+  }
+
+  Stmt into_target(const std::vector<Expr>& at) const {
+    const Expr largest = get(largest_, at), whole = get(whole_, at), none = real(0, type_);
+    const Expr finite = ir::cast(type_, quotient(as_f64(whole), scale(largest)));
+    const auto counted = [&](const Expr& count) {
+      return ir::select(compare(BinaryOp::Eq, count, number(0)), none, infinity_);
+    };
+    const Expr infinite = counted(mod(whole, number(negative))) - counted(div(whole, number(negative)));
+    std::vector<Expr> indices = first_;
+    for (std::size_t k = 0; k < dims_.size(); ++k) indices[dims_[k]] = at[k];
+    return ir::reduce(target_, indices, ir::ReduceOp::Add,
+                      ir::select(compare(BinaryOp::Le, largest, most_), finite, infinite), where_);
+  }
+
+  const Stmt nest_;
+  const StmtSet sums_;
+  const Array target_;
+  const ScalarType type_;
+  const Expr most_, infinity_, range_;
+  std::vector<Expr> first_;        // the indices of the first sum
+  std::vector<std::size_t> dims_;  // of the target that choose the element
+  Array largest_, whole_;
+};
+
+}  // namespace
+
+bool can_be_exact(const Array& target) { return value_type(target->type) == ScalarType::F32; }
+
+ExactSums exact_sums(const Stmt& finding, const std::vector<Stmt>& sums, const Expr& terms) {
+  return WholeSums(finding, sums, terms).all(sums);
+}
+
+}  // namespace loopgrad::transforms

@@ -1,0 +1,37 @@
+// Sums in whole numbers, for elements that data choose: these have the same bits in whatever order they are added up.
+//
+//                               for e in 0..targets: largest[e] = 0, whole[e] = 0
+//   for i in 0..n:              for i in 0..n: largest[key[i]] max= |v(i)|                                 (atomic)
+//     t[key[i]] += v(i)   ->    for i in 0..n: whole[key[i]] += floor(v(i)*(range/largest[key[i]]) + 1/2)  (atomic)
+//                               for e in 0..targets: t[e] += whole[e]/(range/largest[e])
+//
+// `range` is 2^62 over the number of terms, so that no sum overflows: of 2^22 terms each is rounded at 2^-40 of the
+// largest one of its element, far below what a sum of numbers of 32 bits loses. Terms that are not finite are counted
+// instead, and give what IEEE 754 says: an infinity, or NaN. After Demmel and Nguyen, Parallel Reproducible Summation
+// (2015), whose bins are one here, since the largest term is known first.
+#pragma once
+
+#include "transforms/analysis/nest.h"
+
+#include <map>
+#include <vector>
+
+namespace loopgrad::transforms {
+
+/// Whether a sum of such an array can be done so: its numbers have 32 bits or fewer.
+bool can_be_exact(const ir::Array& target);
+
+/// The code around a nest, and what it does in place of each sum.
+struct ExactSums {
+  std::vector<ir::Array> arrays;  // around all of it
+  ir::Stmt before, after;
+  std::map<const ir::StmtNode*, ir::Stmt> in_place;
+};
+
+/// `sums`: leaves of `nest` that add to one target with `can_be_exact`, which the nest does not read. `finding`: a nest
+/// that has these very leaves, and sets all that their terms need and nothing else; it becomes a part of `before`, with
+/// fresh names. `terms`, known outside of the nest: no element gets more of them.
+/// Guarantees: every element gets its terms but for rounding, the same bits for any order of the iterations.
+ExactSums exact_sums(const ir::Stmt& finding, const std::vector<ir::Stmt>& sums, const ir::Expr& terms);
+
+}  // namespace loopgrad::transforms

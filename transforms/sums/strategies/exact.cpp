@@ -1,0 +1,152 @@
+// Elements that data choose, in whole numbers (exact_sums.h), where a GPU's cache has them: for what would have to be
+// sorted in every run.
+#include "dsl/ir/queries.h"
+#include "dsl/ir/visit.h"
+#include "transforms/analysis/deciding_leaves.h"
+#include "transforms/sums/exact_sums.h"
+#include "transforms/sums/scatters.h"
+#include "transforms/sums/strategies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace loopgrad::transforms {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// How many times faster than a sort by estimate: that takes as long whatever the keys, while sums into a few of many
+// elements wait for each other.
+constexpr double margin = 1.5;
+
+/// How many terms an element can get from the sum that `nest` is; null where that is not known before it.
+Expr terms_of(const ir::Program& program, const Stmt& nest) {
+  const auto scatter = scatter_form(program, without_allocations(nest));
+  if (!scatter) return {};
+  Expr result = scatter->iterations();
+  for (const ir::For* loop : scatter->summed) result = result * (loop->upper - loop->lower);
+  bool is_known = !ir::has_load(result);
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ir::For>()) is_known &= !mentions(result, loop->iterator);
+    if (const auto* loop = s.as<ir::While>()) is_known &= !mentions(result, loop->iterator);
+  });
+  return is_known ? result : Expr();
+}
+
+/// Of all sums of the group; null where some are not known.
+Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<Stmt>& sums) {
+  Expr all = ir::int_const(0);
+  for (const Stmt& sum : sums) {
+    const Expr own = terms_of(program, slice(nest, {sum.get()}));
+    if (!own) return {};
+    all = all + own;
+  }
+  return all;
+}
+
+/// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
+/// the caller says that they stay (keep_orders.h).
+bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
+  const DecidingLeaves deciding(nest.now.program, nest.now.nest);
+  const std::set<ir::Array> written = stored_in(nest.original.body);
+  bool lasts = true;
+  const auto look_at = [&](const Expr& e) {
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      if (!load || deciding.locals().count(load->array)) return;
+      lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
+    });
+  };
+  const auto look_around = [&](const ir::StmtNode* leaf) {
+    for (const Stmt& s : deciding.around().at(leaf)) ir::for_each_child(s, ir::overloaded{look_at, [](const Stmt&) {}});
+  };
+  std::vector<Expr> indices;
+  for (const Stmt& sum : group.sums) {
+    const auto& own = sum.as<ir::Reduce>()->indices;
+    indices.insert(indices.end(), own.begin(), own.end());
+    look_around(sum.get());
+  }
+  for (const Expr& index : indices) look_at(index);
+  const auto found = deciding.of(indices);
+  if (!found) return false;
+  for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
+    ir::walk(
+        leaf, [](const Stmt&) {}, look_at);
+    look_around(leaf.get());
+  }
+  return lasts;
+}
+
+/// The nest reads the target, or changes it in another way than by adding to it.
+bool uses_result(const SumNest& nest, const SumGroup& group) {
+  if (ir::aliased_arrays(nest.now.program).count(group.target)) return true;
+  bool any = false;
+  ir::walk(
+      nest.now.nest,
+      [&](const Stmt& s) {
+        for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
+          const auto* sum = s.as<ir::Reduce>();
+          any |= array == group.target && !(sum && sum->op == ir::ReduceOp::Add);
+        });
+      },
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        any |= load && load->array == group.target;
+      });
+  return any;
+}
+
+std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>&) {
+  if (!group.shared) return "no iterations share its elements";
+  if (!nest.machine().sorts_scatters) return "threads of a CPU have elements of their own";
+  if (nest.request.all_or_none) return "an outer loop is parallel: sums are gathered or stay";
+  if (!can_be_exact(group.target)) return "its numbers have 64 bits: too many for whole numbers";
+  const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
+                                [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
+  if (!adds) return "it does not add";
+  if (uses_result(nest, group)) return "the loop also uses its result";
+  if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
+  if (!DecidingLeaves(nest.now.program, nest.now.nest).of(group.sums))
+    return "what it adds follows from what the loop changes";
+  if (!terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
+  return std::nullopt;
+}
+
+std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Strategy) {
+  const PlanCandidate* const sorted = group.plan.candidate(Strategy::Segments);
+  const double exact = group.plan.candidate(Strategy::Exact)->microseconds;
+  if (!sorted || !sorted->possible || exact * margin > sorted->microseconds) return std::nullopt;
+  if (has_lasting_order(nest, group)) return std::nullopt;
+  return fmt::format(
+      "the elements it adds to are known only at run time: in whole numbers, by atomic operations whose order does not "
+      "matter, estimated {:.3g} us against {:.3g} us of sorting",
+      exact, sorted->microseconds);
+}
+
+PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.exact(group.sums); }
+
+std::optional<ExactSums> in_place(SumNest& nest, const SumGroup& group) {
+  auto leaves_of_terms = DecidingLeaves(nest.now.program, nest.now.nest).of(group.sums);
+  const Expr terms = terms_of(nest.now.program, nest.now.nest, group.sums);
+  if (!leaves_of_terms || !terms) return std::nullopt;
+  for (const Stmt& sum : group.sums) leaves_of_terms->insert(sum.get());
+  ExactSums result = exact_sums(slice(nest.now.nest, *leaves_of_terms), group.sums, terms);
+  for (const ir::Array& array : result.arrays) nest.context.introduced.insert(array->id);
+  return result;
+}
+
+}  // namespace
+
+const SumStrategy exact_strategy = {
+    .strategy = Strategy::Exact,
+    .obstacle = obstacle,
+    .claim = claim,
+    .cost = cost,
+    .suits = [](const SumNest& nest,
+                const SumGroup& group) { return nest.machine().sorts_scatters && has_targets_from_data(group); },
+    .in_place = in_place};
+
+}  // namespace loopgrad::transforms
