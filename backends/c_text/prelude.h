@@ -29,7 +29,7 @@ enum class Helper {
   TanhF32,
   SigmoidF32,
   AtomicUpdate,
-  WholeSum,
+  OrderFree,
   Multiply,
   LaneSums,
   Streams,

@@ -234,6 +234,13 @@ class KernelWriter {
     line("{} = {};", scope_.element(n.array, n.indices), stored(n.array->type, n.value, scope_.state));
   }
 
+  /// Null for what has no function of its own.
+  static const char* order_free_function(const Reduce& n) {
+    if (!n.atomic) return nullptr;
+    if (n.op == ReduceOp::Add && n.array->type == ScalarType::I64) return "add_whole";
+    return n.op == ReduceOp::Max && n.array->type == ScalarType::F32 ? "raise_to" : nullptr;
+  }
+
   void emit_reduce(const Reduce& n) {
     scope_.code.comment(n.location);
     if (n.of_block) return emit_block_reduce(n);
@@ -242,9 +249,9 @@ class KernelWriter {
     const bool arithmetic = is_float(n.array->type) && (n.op == ReduceOp::Add || n.op == ReduceOp::Mul);
     if (n.atomic && n.op == ReduceOp::Add && plain_storage && n.array->type != ScalarType::I64) {
       line("atomicAdd(&{}, {});", target, text(n.value));
-    } else if (n.atomic && n.op == ReduceOp::Add && plain_storage) {
-      scope_.state.helpers.insert(Helper::WholeSum);
-      line("add_whole({}, {});", target, text(n.value));
+    } else if (const char* const function = order_free_function(n)) {
+      scope_.state.helpers.insert(Helper::OrderFree);
+      line("{}({}, {});", function, target, text(n.value));
     } else if (n.atomic) {
       scope_.state.helpers.insert(Helper::AtomicUpdate);
       const char* const type = storage_cpp_type(n.array->type);

@@ -142,32 +142,46 @@ inline void atomic_update(T& target, Update update) {
 }
 )";
 
-constexpr const char* whole_sum_text = R"(
-// target += value, as one step for all threads. Threads of a warp with one target add up first: many that wait for one
-// element take as long as so many steps.
+constexpr const char* order_free_text = R"(
+// Atomic operations whose order does not matter. Where several threads of a warp have one target, the first of them acts
+// for all: each would wait for the others. together: for whom, 0 where each acts for itself.
+template <class T>
+inline bool acts(const T& target, unsigned& together) {
+  together = __match_any_sync(__activemask(), reinterpret_cast<unsigned long long>(&target));
+  if (__popc(together) < 4) together = 0;
+  unsigned lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return together == 0 || static_cast<int>(lane) == __ffs(together) - 1;
+}
 inline void add_whole(long long& target, long long value) {
-  constexpr unsigned all = 0xffffffffu;
-  unsigned long long* const place = reinterpret_cast<unsigned long long*>(&target);
-  unsigned long long sum = static_cast<unsigned long long>(value);
-  if (__activemask() == all) {
-    const unsigned mine = __match_any_sync(all, reinterpret_cast<unsigned long long>(place));
-    if (__any_sync(all, __popc(mine) >= 8)) {
-      unsigned lane;
-      asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-      // Each takes what the next one of its target has, those that are left half as many after each step.
-      unsigned later = mine & (all << lane) & ~(1u << lane);
-      unsigned place_among = __popc(mine & ~(all << lane));
-      while (__any_sync(all, later != 0)) {
-        const unsigned next = __ffs(later);
-        const unsigned long long other = __shfl_sync(all, sum, next ? next - 1 : 0);
-        if (next) sum += other;
-        later &= __ballot_sync(all, place_among % 2 == 0);
-        place_among /= 2;
-      }
-      if (mine & ~(all << lane)) return;
-    }
+#if __CUDA_ARCH__ >= 800
+  unsigned together;
+  const bool is_first = acts(target, together);
+  if (together != 0) {  // parts whose sums have 32 bits
+    const int low = __reduce_add_sync(together, int(value & 0xffffff)),
+              middle = __reduce_add_sync(together, int(value >> 24 & 0xffffff)),
+              high = __reduce_add_sync(together, int(value >> 48));
+    value = low + (static_cast<long long>(middle) << 24) + (static_cast<long long>(high) << 48);
   }
-  atomicAdd(place, sum);
+  if (!is_first) return;
+#endif
+  atomicAdd(reinterpret_cast<unsigned long long*>(&target), static_cast<unsigned long long>(value));
+}
+// Bits of floats ascend as integers do, of negative ones the other way round.
+inline void raise_to(float& target, float value) {
+  if (!(value == value)) value = -INFINITY;
+  int bits = __float_as_int(value);
+#if __CUDA_ARCH__ >= 800
+  unsigned together;
+  const bool is_first = acts(target, together);
+  if (together != 0) {
+    const int ascending = __reduce_max_sync(together, bits < 0 ? bits ^ 0x7fffffff : bits);
+    bits = ascending < 0 ? ascending ^ 0x7fffffff : ascending;
+  }
+  if (!is_first) return;
+#endif
+  if (bits >= 0) atomicMax(reinterpret_cast<int*>(&target), bits);
+  else atomicMin(reinterpret_cast<unsigned*>(&target), static_cast<unsigned>(bits));
 }
 )";
 
@@ -251,7 +265,7 @@ std::string for_device(std::string text) {
 std::string cuda_prelude(const std::set<Helper>& used, bool block_reduce, bool wide, bool stack) {
   const std::pair<Helper, const char*> own[] = {
       {Helper::Fused, fused_text},          {Helper::F16, f16_text},
-      {Helper::AtomicUpdate, atomic_text},  {Helper::WholeSum, whole_sum_text},
+      {Helper::AtomicUpdate, atomic_text},  {Helper::OrderFree, order_free_text},
       {Helper::ToInteger, to_integer_text}, {Helper::Wrapping, wrapping_text},
       {Helper::Power, power_text}};
   std::set<Helper> common = used;

@@ -29,7 +29,7 @@ Machine gpu_machine() {
   // memory, of which several are under way. From 64 thousand threads on the throughputs are reached: 4 TB/s, 26
   // operations a picosecond, and on an H100, of the shared cache, 78 atomic sums of 32 bits a nanosecond into different
   // elements, one into the same, 110 extrema that mostly change nothing, 55 sums of 64 bits. 4 million keys are sorted
-  // in 0.3 ms.
+  // in 0.3 ms, 16 million, which are in memory, in 3.4 ms.
   m.threads = 64 * 1024;
   m.block_threads = 256;
   m.cache_bytes = 256 * 1024;
@@ -43,7 +43,7 @@ Machine gpu_machine() {
   m.ns_per_atomic = 840;
   m.ns_per_contended_atomic = 65000;
   m.ns_per_whole_sum = 1800;
-  m.ns_per_sorted_key = 4700;
+  m.ns_per_sorted_key = 3500;
   m.shared_cache_bytes = 50e6;
   m.start_us = 3;
   m.most_partials = 1024;  // blocks enough for all of its processors

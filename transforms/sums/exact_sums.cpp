@@ -28,44 +28,62 @@ Expr real(double value, ScalarType type) { return ir::float_const(value, type); 
 Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
 Expr compare(BinaryOp op, const Expr& a, const Expr& b) { return ir::binary(op, a, b); }
 
-class WholeSums : LoopBuilder {
+/// The sums into one target.
+class Target : LoopBuilder {
  public:
-  WholeSums(const Stmt& nest, const std::vector<Stmt>& sums, const Expr& terms)
+  Target(const Stmt& nest, const std::vector<Stmt>& sums, const Expr& terms)
       : LoopBuilder(sums[0]->location),
-        nest_(nest),
-        sums_(set_of(sums)),
         target_(sums[0].as<ir::Reduce>()->array),
         type_(value_type(target_->type)),
         most_(real(std::numeric_limits<float>::max(), type_)),
         infinity_(real(std::numeric_limits<double>::infinity(), type_)),
         range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64), as_f64(ir::larger(terms, number(1))))) {
-    find_dims(sums);
+    find_dims(nest, sums);
     std::vector<Expr> shape;
     for (const std::size_t d : dims_) shape.push_back(target_->shape[d]);
     largest_ = local("largest_" + target_->name, shape, type_);
     whole_ = local("whole_" + target_->name, shape);
   }
 
-  ExactSums all(const std::vector<Stmt>& sums) const {
-    const Stmt cleared = over_elements([&](const std::vector<Expr>& at) {
+  std::vector<Array> arrays() const { return {largest_, whole_}; }
+
+  Stmt clear() const {
+    return over_elements([&](const std::vector<Expr>& at) {
       return ir::block({set(largest_, at, real(0, type_)), set(whole_, at, number(0))});
     });
-    const Stmt found = ir::rewrite(nest_, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-      return sums_.count(s.get()) ? std::optional(largest_term(*s.as<ir::Reduce>())) : std::nullopt;
+  }
+
+  Stmt largest_term(const ir::Reduce& sum) const {
+    return with_term(sum, [&](const Expr& term) {
+      const Expr size = ir::unary(ir::UnaryOp::Abs, term);
+      const Expr noted = ir::select(compare(BinaryOp::Le, size, most_), size, infinity_);
+      return ir::reduce(largest_, place_of(sum), ir::ReduceOp::Max, noted, sum.location, true);
     });
-    ExactSums result = {{largest_, whole_}, ir::block({cleared, ir::with_fresh_names(found)}), {}, {}};
-    result.after = over_elements([&](const std::vector<Expr>& at) { return into_target(at); });
-    for (const Stmt& sum : sums) result.in_place[sum.get()] = whole_term(*sum.as<ir::Reduce>());
-    return result;
+  }
+
+  Stmt whole_term(const ir::Reduce& sum) const {
+    return with_term(sum, [&](const Expr& term) {
+      const Expr largest = get(largest_, place_of(sum));
+      const Expr rounded = ir::unary(ir::UnaryOp::Floor, as_f64(term) * scale(largest) + real(0.5, ScalarType::F64));
+      const Expr infinite = ir::select(compare(BinaryOp::Le, term, most_), number(0), number(1)) +
+                            ir::select(compare(BinaryOp::Ge, term, -most_), number(0), number(negative));
+      const Expr whole =
+          ir::select(compare(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
+      return ir::reduce(whole_, place_of(sum), ir::ReduceOp::Add, whole, sum.location, true);
+    });
+  }
+
+  Stmt into_target() const {
+    return over_elements([&](const std::vector<Expr>& at) { return into_element(at); });
   }
 
  private:
   static Expr as_f64(const Expr& e) { return ir::cast(ScalarType::F64, e); }
 
   /// Indices that are one for all terms, known outside, have no place in the arrays.
-  void find_dims(const std::vector<Stmt>& sums) {
+  void find_dims(const Stmt& nest, const std::vector<Stmt>& sums) {
     std::set<ir::Symbol> inside;
-    ir::walk_stmts(nest_, [&](const Stmt& s) {
+    ir::walk_stmts(nest, [&](const Stmt& s) {
       if (const auto* loop = s.as<ir::For>()) inside.insert(loop->iterator);
       if (const auto* loop = s.as<ir::While>()) inside.insert(loop->iterator);
     });
@@ -109,32 +127,12 @@ class WholeSums : LoopBuilder {
     return ir::allocate(term, ir::block({set(term, {}, sum.value), body(get(term, {}))}), where_);
   }
 
-  Stmt largest_term(const ir::Reduce& sum) const {
-    return with_term(sum, [&](const Expr& term) {
-      const Expr size = ir::unary(ir::UnaryOp::Abs, term);
-      const Expr noted = ir::select(compare(BinaryOp::Le, size, most_), size, infinity_);
-      return ir::reduce(largest_, place_of(sum), ir::ReduceOp::Max, noted, sum.location, true);
-    });
-  }
-
   /// Wholes for one, of an element whose largest term this is.
   Expr scale(const Expr& largest) const {
     return quotient(range_, ir::binary(BinaryOp::Max, as_f64(largest), real(1e-60, ScalarType::F64)));
   }
 
-  Stmt whole_term(const ir::Reduce& sum) const {
-    return with_term(sum, [&](const Expr& term) {
-      const Expr largest = get(largest_, place_of(sum));
-      const Expr rounded = ir::unary(ir::UnaryOp::Floor, as_f64(term) * scale(largest) + real(0.5, ScalarType::F64));
-      const Expr infinite = ir::select(compare(BinaryOp::Le, term, most_), number(0), number(1)) +
-                            ir::select(compare(BinaryOp::Ge, term, -most_), number(0), number(negative));
-      const Expr whole =
-          ir::select(compare(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
-      return ir::reduce(whole_, place_of(sum), ir::ReduceOp::Add, whole, sum.location, true);
-    });
-  }
-
-  Stmt into_target(const std::vector<Expr>& at) const {
+  Stmt into_element(const std::vector<Expr>& at) const {
     const Expr largest = get(largest_, at), whole = get(whole_, at), none = real(0, type_);
     const Expr finite = ir::cast(type_, quotient(as_f64(whole), scale(largest)));
     const auto counted = [&](const Expr& count) {
@@ -147,8 +145,6 @@ class WholeSums : LoopBuilder {
                       ir::select(compare(BinaryOp::Le, largest, most_), finite, infinite), where_);
   }
 
-  const Stmt nest_;
-  const StmtSet sums_;
   const Array target_;
   const ScalarType type_;
   const Expr most_, infinity_, range_;
@@ -161,8 +157,27 @@ class WholeSums : LoopBuilder {
 
 bool can_be_exact(const Array& target) { return value_type(target->type) == ScalarType::F32; }
 
-ExactSums exact_sums(const Stmt& finding, const std::vector<Stmt>& sums, const Expr& terms) {
-  return WholeSums(finding, sums, terms).all(sums);
+ExactSums exact_sums(const Stmt& finding, const std::vector<WholeSums>& targets) {
+  std::map<const ir::StmtNode*, Stmt> largest;
+  std::vector<Stmt> before, after;
+  ExactSums result;
+  for (const WholeSums& whole : targets) {
+    const Target target(finding, whole.sums, whole.terms);
+    for (const Array& array : target.arrays()) result.arrays.push_back(array);
+    before.push_back(target.clear());
+    after.push_back(target.into_target());
+    for (const Stmt& sum : whole.sums) {
+      largest[sum.get()] = target.largest_term(*sum.as<ir::Reduce>());
+      result.in_place[sum.get()] = target.whole_term(*sum.as<ir::Reduce>());
+    }
+  }
+  before.push_back(ir::with_fresh_names(ir::rewrite(finding, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto found = largest.find(s.get());
+    return found == largest.end() ? std::nullopt : std::optional(found->second);
+  })));
+  result.before = ir::block(std::move(before));
+  result.after = ir::block(std::move(after));
+  return result;
 }
 
 }  // namespace loopgrad::transforms

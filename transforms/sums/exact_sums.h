@@ -21,6 +21,12 @@ namespace loopgrad::transforms {
 /// Whether a sum of such an array can be done so: its numbers have 32 bits or fewer.
 bool can_be_exact(const ir::Array& target);
 
+/// Sums into one target.
+struct WholeSums {
+  std::vector<ir::Stmt> sums;
+  ir::Expr terms;  // known outside of the nest: no element gets more of them
+};
+
 /// The code around a nest, and what it does in place of each sum.
 struct ExactSums {
   std::vector<ir::Array> arrays;  // around all of it
@@ -28,10 +34,10 @@ struct ExactSums {
   std::map<const ir::StmtNode*, ir::Stmt> in_place;
 };
 
-/// `sums`: leaves of `nest` that add to one target with `can_be_exact`, which the nest does not read. `finding`: a nest
-/// that has these very leaves, and sets all that their terms need and nothing else; it becomes a part of `before`, with
-/// fresh names. `terms`, known outside of the nest: no element gets more of them.
-/// Guarantees: every element gets its terms but for rounding, the same bits for any order of the iterations.
-ExactSums exact_sums(const ir::Stmt& finding, const std::vector<ir::Stmt>& sums, const ir::Expr& terms);
+/// Requires: the sums are leaves of a nest, add to targets with `can_be_exact`, and the nest does not read these.
+/// `finding`: a nest that has these very leaves, sets all that their terms need, and does nothing else; it becomes a
+/// part of `before`, with fresh names. Guarantees: every element gets its terms but for rounding, the same bits for any
+/// order of the iterations.
+ExactSums exact_sums(const ir::Stmt& finding, const std::vector<WholeSums>& targets);
 
 }  // namespace loopgrad::transforms

@@ -16,6 +16,8 @@ namespace {
 // How many times faster than the plan that the shape of a sum suggests another one has to be by estimate: estimates are
 // rough, and rougher where sizes are not known.
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
+// A sort takes as long whatever the keys, while sums into a few of many elements wait for each other.
+constexpr double margin_of_sorting = 1.5;
 
 class Planner {
  public:
@@ -26,9 +28,9 @@ class Planner {
     if (!nest_.by_partials) part_scatters();
     for (SumGroup& group : groups_) {
       choose_for(group);
-      if (group.shared && !group.is_apart()) try_with_copies(group);
+      if (group.shared && group.stays()) try_with_copies(group);
     }
-    join_exact();
+    count_in_place_of_sorting();
     join_families();
     if (runs_faster_as_written()) return keep_as_written();
     for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
@@ -167,7 +169,7 @@ class Planner {
     const NestVersion before = nest_.now;
     if (!nest_.keep_operands_of(group)) return;
     choose_for(group);
-    if (group.is_apart()) return;
+    if (!group.stays()) return;
     group = without;
     nest_.set(before);
   }
@@ -196,7 +198,36 @@ class Planner {
     return estimates.partials(group.sums).parallel <= 1 && !estimates.assumed();
   }
 
-  // Sums into one array in whole numbers have these in common.
+  // Sums that are sorted have an order in common, and sums into one array in whole numbers these: all of a nest are
+  // done so where that is estimated to be faster.
+  void count_in_place_of_sorting() {
+    std::vector<std::size_t> can;
+    std::vector<Stmt> all, others;
+    std::vector<ir::Array> kept;
+    std::map<ir::Array, std::vector<Stmt>> by_target;
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      const SumGroup& group = groups_[k];
+      if (!group.shared || group.plan.strategy != Strategy::Segments) continue;
+      all.insert(all.end(), group.sums.begin(), group.sums.end());
+      for (const ir::Array& local : group.kept)
+        if (std::find(kept.begin(), kept.end(), local) == kept.end()) kept.push_back(local);
+      const bool is_possible = group.plan.candidate(Strategy::Exact) && group.plan.candidate(Strategy::Exact)->possible;
+      std::vector<Stmt>& own = is_possible ? by_target[group.target] : others;
+      own.insert(own.end(), group.sums.begin(), group.sums.end());
+      if (is_possible) can.push_back(k);
+    }
+    if (can.empty()) return;
+    SumCosts estimates = costs();
+    double sorted = estimates.segments(all, kept).microseconds, exact = 0;
+    if (!others.empty()) sorted -= estimates.segments(others, kept).microseconds;
+    for (const auto& [target, sums] : by_target) exact += estimates.exact(sums).microseconds;
+    if (exact * margin_of_sorting > sorted) return;
+    for (const std::size_t k : can)
+      take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of sorting", exact, sorted),
+           {});
+    join_exact();
+  }
+
   void join_exact() {
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       if (groups_[k].plan.strategy != Strategy::Exact) continue;
@@ -221,7 +252,7 @@ class Planner {
     for (int family = 1; family <= families_; ++family) {
       std::vector<std::size_t> stay;
       for (std::size_t k = 0; k < groups_.size(); ++k)
-        if (groups_[k].family == family && !groups_[k].is_apart()) stay.push_back(k);
+        if (groups_[k].family == family && groups_[k].stays()) stay.push_back(k);
       if (stay.empty()) continue;
       const bool any = std::any_of(stay.begin(), stay.end(), [&](std::size_t k) {
         return std::any_of(stay.begin(), stay.end(),

@@ -57,13 +57,14 @@ class Restructured {
  private:
   /// With what is done in place of sums, and around.
   Stmt code() {
+    std::map<const SumStrategy*, std::vector<SumGroup*>> in_place;
+    for (SumGroup& group : groups_)
+      if (const SumStrategy& row = strategy(group.plan.strategy); row.in_place) in_place[&row].push_back(&group);
     std::vector<ExactSums> around;
-    for (SumGroup& group : groups_) {
-      const SumStrategy& row = strategy(group.plan.strategy);
-      if (!row.in_place) continue;
-      auto sums = row.in_place(nest_, group);
+    for (const auto& [row, groups] : in_place) {
+      auto sums = row->in_place(nest_, {groups.begin(), groups.end()});
       if (!sums) {
-        stay(group);
+        for (SumGroup* group : groups) stay(*group);
         continue;
       }
       nest_.replace_leaves(sums->in_place);
@@ -126,7 +127,7 @@ class Restructured {
     const StmtSet here = set_of(leaves(piece));
     std::vector<std::pair<SumGroup*, SumGroup>> result;
     for (SumGroup& group : groups_) {
-      if (!group.shared || group.is_apart() || strategy(group.plan.strategy).in_place) continue;
+      if (!group.shared || !group.stays()) continue;
       SumGroup part = group;
       std::erase_if(part.sums, [&](const Stmt& sum) { return !here.count(sum.get()); });
       if (!part.sums.empty()) result.push_back({&group, std::move(part)});

@@ -28,9 +28,9 @@ struct SumStrategy {
   /// The code of `piece`, a part of the nest that has the sums of these groups. Empty: they have to keep their order
   /// after all. Null: as it stands; the mapping to a machine does what there is to do.
   ir::Stmt (*apply)(SumNest&, const ir::Stmt& piece, const std::vector<SumGroup*>&) = nullptr;
-  /// What is done in place of the sums of the group, which stay in the nest, and around it. Nullopt: they need another
+  /// What is done in place of the sums of the groups, which stay in the nest, and around it. Nullopt: they need another
   /// way after all. Null: nothing.
-  std::optional<ExactSums> (*in_place)(SumNest&, const SumGroup&) = nullptr;
+  std::optional<ExactSums> (*in_place)(SumNest&, const std::vector<const SumGroup*>&) = nullptr;
   /// What is done, for the report; `why` it was chosen may be empty, and is all there is to say unless it is set.
   std::string (*reason)(const SumGroup&, const std::string& why) = [](const SumGroup&, const std::string& why) {
     return why;

@@ -1,5 +1,6 @@
 #include "transforms/sums/sum_cost.h"
 
+#include "transforms/analysis/deciding_leaves.h"
 #include "transforms/storage/invariant_locals.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/tree_sums.h"
@@ -16,8 +17,10 @@ namespace {
 constexpr double contended_targets = 64;  // atomics on so few elements contend
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
-constexpr double bytes_of_whole = 12;      // of an element: its largest term, and the sum of all
-constexpr double beyond_shared_cache = 4;  // times as long for an atomic operation in memory
+constexpr double bytes_of_whole = 12;  // of an element: its largest term, and the sum of all
+// Times as long for what is in memory, not in the cache of all threads: an atomic operation, and a key to be sorted.
+constexpr double whole_beyond_shared_cache = 6, sort_beyond_shared_cache = 4;
+constexpr double bytes_of_words = 16;  // of a key that is moved
 constexpr double kernels_of_exact = 4;
 constexpr double loops_of_sort = 10;  // that are started one after the other, however few the keys are
 
@@ -159,20 +162,27 @@ PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
   return result;
 }
 
+/// How many times longer it takes than in the shared cache where `bytes` have to be at hand.
+double SumCosts::in_memory(double bytes, double times_longer) const {
+  if (machine_.shared_cache_bytes == 0) return 1;
+  return 1 + (times_longer - 1) * std::max(0.0, 1 - machine_.shared_cache_bytes / bytes);
+}
+
 /// Iterations of loops around the sum that have no say in what its iterations are sorted by.
-double SumCosts::rows_with_one_key(const Stmt& sum, const std::vector<Loop>& written) {
-  const auto scatter = scatter_form(program_, without_allocations(slice(nest_, {sum.get()})));
-  if (!scatter) return 1;
+double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loop>& written) {
   std::set<ir::Symbol> rows;
-  for (const ir::For* row : scatter->outer) rows.insert(row->iterator);
-  for (const ir::For* row : scatter->inner) rows.insert(row->iterator);
+  for (const ir::For* row : scatter.outer) rows.insert(row->iterator);
+  for (const ir::For* row : scatter.inner) rows.insert(row->iterator);
   for (const LocalArray& local : locals_of(nest_)) {
-    const std::vector<ir::Expr> deciders = scatter->deciders();
+    const std::vector<ir::Expr> deciders = scatter.deciders();
     const bool decides =
         std::any_of(deciders.begin(), deciders.end(), [&](const ir::Expr& e) { return uses(e, local.array); });
     if (!decides) continue;
     const std::set<ir::Symbol> without_say = loops_without_say(program_, nest_, local.array);
-    std::erase_if(rows, [&](const ir::Symbol& row) { return !without_say.count(row); });
+    for (const Stmt& around : local.around) {
+      const auto* loop = around.as<ir::For>();
+      if (loop && !without_say.count(loop->iterator)) rows.erase(loop->iterator);
+    }
   }
   double result = 1;
   for (const Loop& loop : written)
@@ -184,33 +194,38 @@ double SumCosts::rows_with_one_key(const Stmt& sum, const std::vector<Loop>& wri
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
   double nanoseconds = 0, moved = 0;
+  std::vector<Scatter> known;  // with an order of their own
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
-    const double rows = rows_with_one_key(sum, written);
+    result.operations += work.operations;
+    result.bytes += work.bytes;
+    nanoseconds += work.nanoseconds;
+    const auto scatter = scatter_form(program_, without_allocations(slice(nest_, {sum.get()})));
+    if (scatter && std::any_of(known.begin(), known.end(),
+                               [&](const Scatter& other) { return key_distance(other, *scatter, {}).has_value(); }))
+      continue;
     double places = work.instances;  // also those where data leave no iteration are looked at
     for (const Loop& loop : written) places *= loop.most / std::max(1.0, loop.trips);
-    const double keys = places / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
-    result.operations += work.operations;
-    result.bytes += work.bytes + keys;
-    nanoseconds += work.nanoseconds;
-    moved += keys;
+    const double rows = scatter ? rows_with_one_key(*scatter, written) : 1;
+    moved += places / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
+    if (scatter) known.push_back(*scatter);
   }
-  const double extra = bytes_kept(kept);
-  result.bytes += extra;
+  const double extra = bytes_kept(kept), keys = moved / bytes_per_key;
+  const double slower = in_memory(keys * bytes_of_words, sort_beyond_shared_cache);
+  result.bytes += extra + moved;
   result.parallel = elements_of(sums[0]);
-  result.microseconds =
-      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
-      microseconds(moved / bytes_per_key * machine_.ns_per_sorted_key, moved / bytes_per_key, machine_) +
-      loops_of_sort * machine_.start_us;
+  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
+                        microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +
+                        loops_of_sort * machine_.start_us;
   return result;
 }
 
-// The terms are made twice, and each of their elements looked at four times.
+// The terms are made twice, the first time with all that the nest finds them by.
 PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   PlanCandidate result{Strategy::Exact};
   const double elements = elements_of(sums[0]), whole_bytes = elements * bytes_of_whole;
-  const double slower = whole_bytes > machine_.shared_cache_bytes ? beyond_shared_cache : 1;
+  const double slower = in_memory(whole_bytes, whole_beyond_shared_cache);
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -220,6 +235,8 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
     result.bytes += 2 * work.bytes;
     nanoseconds += 2 * work.nanoseconds + work.instances * machine_.ns_per_whole_sum * slower;
   }
+  const auto finding = DecidingLeaves(program_, nest_).of(sums);
+  if (finding) nanoseconds += nanoseconds_of(*finding);
   const double extra = 2 * whole_bytes;
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +

@@ -3,6 +3,7 @@
 
 #include "transforms/pass/sum_plan.h"
 #include "transforms/sums/gather_sums.h"
+#include "transforms/sums/scatters.h"
 #include "transforms/sums/sum_work.h"
 
 namespace loopgrad::transforms {
@@ -24,7 +25,7 @@ class SumCosts : SumWork {
   /// The same in a nest of its own, where each element in each block is owned by one iteration.
   PlanCandidate split(const std::vector<ir::Stmt>& sums, const Separators& separators,
                       const std::vector<ir::Array>& kept);
-  /// The iterations in the order of their targets.
+  /// The iterations in the order of their targets, which sums may have in common.
   PlanCandidate segments(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// In whole numbers: see exact_sums.h.
   PlanCandidate exact(const std::vector<ir::Stmt>& sums);
@@ -43,7 +44,8 @@ class SumCosts : SumWork {
   Work work_of_blocks(const ir::Stmt& sum, double blocks);
   double combining_us(double blocks, double elements, double partial_bytes) const;
   double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
-  double rows_with_one_key(const ir::Stmt& sum, const std::vector<Loop>& written);
+  double rows_with_one_key(const Scatter& scatter, const std::vector<Loop>& written);
+  double in_memory(double bytes, double times_longer) const;
   static bool is_small(const ir::Stmt& sum);
 };
 

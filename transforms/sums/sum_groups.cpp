@@ -19,6 +19,8 @@ using ir::Stmt;
 
 bool SumGroup::is_apart() const { return strategy(plan.strategy).in_own_nest; }
 
+bool SumGroup::stays() const { return !is_apart() && !strategy(plan.strategy).in_place; }
+
 SumNest::SumNest(const ir::Program& program, const Stmt& nest, const NestRequest& request, PassContext& context,
                  bool by_partials)
     : original(program), original_nest(nest), request(request), context(context), by_partials(by_partials) {

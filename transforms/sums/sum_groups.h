@@ -25,6 +25,8 @@ struct SumGroup {
 
   /// The plan gives it a nest of its own.
   bool is_apart() const;
+  /// It leaves the sums as they are written, in the nest, which does them with partial results, or in order.
+  bool stays() const;
 };
 
 /// A nest within its program, with its model: what every step looks at.

@@ -332,10 +332,15 @@ double SumWork::shared_by_block(const std::vector<Loop>& written) const {
 }
 
 double SumWork::rest_nanoseconds(const std::vector<Stmt>& sums) {
-  const StmtSet own = set_of(sums);
+  StmtSet rest = set_of(leaves_);
+  for (const Stmt& sum : sums) rest.erase(sum.get());
+  return nanoseconds_of(rest);
+}
+
+double SumWork::nanoseconds_of(const StmtSet& own) {
   double nanoseconds = 0;
   for (const Stmt& leaf : leaves_) {
-    if (own.count(leaf.get())) continue;
+    if (!own.count(leaf.get())) continue;
     double instances = 1, operations = 0;
     for (const Loop& loop : loops_around(leaf)) instances *= loop.trips;
     if (const auto* sum = leaf.as<ir::Reduce>()) operations = 1 + operations_in(sum->value);

@@ -75,6 +75,8 @@ class SumWork {
   double shared_by_block(const std::vector<Loop>& written) const;
   /// What one thread would need for everything else in the nest.
   double rest_nanoseconds(const std::vector<ir::Stmt>& sums);
+  /// And for these leaves.
+  double nanoseconds_of(const StmtSet& own);
   /// Whether neighbouring iterations of the last loop of the order meet neighbouring elements.
   bool is_contiguous(const ir::Stmt& sum, const std::vector<Loop>& order);
   /// Iterations that a block's threads share: of the innermost loop of the order that stays at one element, and of

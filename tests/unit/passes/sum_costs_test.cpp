@@ -51,10 +51,23 @@ TEST(SumCosts, PartialResultsOfOneTotalBeatOneThread) {
   EXPECT_LT(10 * c.costs.partials(c.sums).microseconds, c.costs.serial(c.sums).microseconds);
 }
 
+TEST(SumCosts, WholeNumbersTakeATimeForEachTermAndLongerOutsideOfTheCache) {
+  const auto exact = [](std::int64_t n, std::int64_t k) {
+    Costs c(scatter, {{"n", n}, {"k", k}});
+    return c.costs.exact(c.sums).microseconds;
+  };
+  // There are n + k - 1 elements, and n terms.
+  EXPECT_GT(exact(2000000, 10), 5 * exact(200000, 10));
+  EXPECT_GT(exact(2000000, 100000000), 4 * exact(2000000, 10));
+  EXPECT_LT(exact(2000000, 1000000), 1.5 * exact(2000000, 10));
+  Costs c(scatter, {{"n", 2000000}, {"k", 1000}});
+  EXPECT_LT(c.costs.exact(c.sums).microseconds, c.costs.segments(c.sums, {}).microseconds);
+}
+
 TEST(SumCosts, SortingTakesLongerWithMoreTermsAndNotWithMoreTargets) {
   const auto sorting = [](std::int64_t n, std::int64_t k) {
     Costs c(scatter, {{"n", n}, {"k", k}});
-    return c.costs.segments(c.sums, c.separators(), {}).microseconds;
+    return c.costs.segments(c.sums, {}).microseconds;
   };
   EXPECT_GT(sorting(10000000, 10), 5 * sorting(1000000, 10));
   EXPECT_LT(sorting(1000000, 1000000), 2 * sorting(1000000, 10));

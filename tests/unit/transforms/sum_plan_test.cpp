@@ -85,6 +85,60 @@ TEST(SumPlan, EveryStrategyForSharedSumsHasOneRow) {
   EXPECT_THROW(strategy(Strategy::None), InternalError);
 }
 
+/// Each value to the cell that its position lies in: two of the numbers of a row, or in f64.
+template <class T = float>
+Program deposit(bool by_row = false) {
+  ProgramBuilder p("deposit");
+  auto n = p.size("n"), m = p.size("m"), rows = p.size("rows");
+  auto x = p.input<float>("x", {n});
+  auto v = p.input<T>("v", {n, rows});
+  auto t = p.inout<T>("t", {m, rows});
+  for (auto i : p.loop("i", 0, n)) {
+    auto cell = p.scalar<int>("cell");
+    cell = cast<int>(x(i) * cast<float>(m));
+    if (by_row)
+      for (auto j : p.loop("j", 0, rows)) t(cell, j) += v(i, j);
+    else {
+      t(cell, 0) += v(i, 0);
+      t(cell, 1) += v(i, 1);
+    }
+  }
+  return p.build();
+}
+
+TEST(SumPlan, ElementsThatTheProgramChoosesAreSummedInWholeNumbers) {
+  const Sizes sizes = {{"n", 1 << 24}, {"m", 1 << 18}, {"rows", 2}};
+  const LoweredProgram l = planned_for(gpu_machine(), deposit(), sizes);
+  EXPECT_EQ(decision(l, "t").plan, "exact");
+  EXPECT_NE(decision(l, "t").reason.find("of sorting"), std::string::npos) << decision(l, "t").reason;
+  // Both sums in one pass, and nothing is kept for all iterations.
+  EXPECT_EQ(l.text.find("largest_t["), l.text.find("largest_t[m"));
+  EXPECT_EQ(l.text.find("[n]"), std::string::npos) << l.text;
+  EXPECT_EQ(outer_sequential_loops(l.after.body), std::vector<std::string>{}) << l.text;
+}
+
+TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKeyAndNoLastingOrder) {
+  const Sizes sizes = {{"n", 1 << 18}, {"m", 1 << 16}, {"rows", 64}};
+  const SumDecision rows = decision(planned_for(gpu_machine(), deposit(true), sizes), "t");
+  EXPECT_EQ(rows.plan, "segments") << rows.reason;
+  const SumDecision wide = decision(planned_for(gpu_machine(), deposit<double>(), sizes), "t");
+  EXPECT_EQ(wide.plan, "segments");
+  EXPECT_NE(candidate(wide, "exact").note.find("64 bits"), std::string::npos) << candidate(wide, "exact").note;
+  for (const SumCandidate& c : decision(planned_for(cpu_machine(), deposit(), sizes), "t").candidates)
+    EXPECT_NE(c.plan, "exact");
+  // The caller may say that an index array stays: then it is sorted once.
+  ProgramBuilder p("by_index");
+  auto n = p.size("n"), m = p.size("m");
+  auto idx = p.input<int>("idx", {n});
+  p.in_range(idx, 0, m);
+  auto v = p.input<float>("v", {n});
+  auto t = p.inout<float>("t", {m});
+  for (auto i : p.loop("i", 0, n)) t(idx(i)) += v(i);
+  const LoweredProgram by_index = planned_for(gpu_machine(), p.build(), sizes);
+  EXPECT_EQ(decision(by_index, "t").plan, "segments");
+  EXPECT_NE(candidate(decision(by_index, "t"), "exact").note.find("sorted once"), std::string::npos);
+}
+
 TEST(SumPlan, SaysWhoHasPartialResults) {
   const Sizes sizes = {{"n", 1 << 20}};
   const LoweredProgram cpu = planned_for(cpu_machine(), total(), sizes),

@@ -7,8 +7,6 @@
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/strategies.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace loopgrad::transforms {
@@ -17,10 +15,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-// How many times faster than a sort by estimate: that takes as long whatever the keys, while sums into a few of many
-// elements wait for each other.
-constexpr double margin = 1.5;
 
 /// How many terms an element can get from the sum that `nest` is; null where that is not known before it.
 Expr terms_of(const ir::Program& program, const Stmt& nest) {
@@ -107,6 +101,8 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
+  if (has_lasting_order(nest, group))
+    return "only index arrays decide: these are sorted once for all runs while they stay";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!DecidingLeaves(nest.now.program, nest.now.nest).of(group.sums))
@@ -115,25 +111,27 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   return std::nullopt;
 }
 
-std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Strategy) {
-  const PlanCandidate* const sorted = group.plan.candidate(Strategy::Segments);
-  const double exact = group.plan.candidate(Strategy::Exact)->microseconds;
-  if (!sorted || !sorted->possible || exact * margin > sorted->microseconds) return std::nullopt;
-  if (has_lasting_order(nest, group)) return std::nullopt;
-  return fmt::format(
-      "the elements it adds to are known only at run time: in whole numbers, by atomic operations whose order does not "
-      "matter, estimated {:.3g} us against {:.3g} us of sorting",
-      exact, sorted->microseconds);
+std::string reason(const SumGroup&, const std::string& why) {
+  return "the elements it adds to are known only at run time: in whole numbers, by atomic operations whose order does "
+         "not matter, " +
+         why;
 }
 
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.exact(group.sums); }
 
-std::optional<ExactSums> in_place(SumNest& nest, const SumGroup& group) {
-  auto leaves_of_terms = DecidingLeaves(nest.now.program, nest.now.nest).of(group.sums);
-  const Expr terms = terms_of(nest.now.program, nest.now.nest, group.sums);
-  if (!leaves_of_terms || !terms) return std::nullopt;
-  for (const Stmt& sum : group.sums) leaves_of_terms->insert(sum.get());
-  ExactSums result = exact_sums(slice(nest.now.nest, *leaves_of_terms), group.sums, terms);
+/// Of all groups, so that what their terms need is found once.
+std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGroup*>& groups) {
+  std::vector<WholeSums> targets;
+  std::vector<Stmt> all;
+  for (const SumGroup* group : groups) {
+    targets.push_back({group->sums, terms_of(nest.now.program, nest.now.nest, group->sums)});
+    if (!targets.back().terms) return std::nullopt;
+    all.insert(all.end(), group->sums.begin(), group->sums.end());
+  }
+  auto finding = DecidingLeaves(nest.now.program, nest.now.nest).of(all);
+  if (!finding) return std::nullopt;
+  finding->merge(set_of(all));
+  ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets);
   for (const ir::Array& array : result.arrays) nest.context.introduced.insert(array->id);
   return result;
 }
@@ -143,10 +141,11 @@ std::optional<ExactSums> in_place(SumNest& nest, const SumGroup& group) {
 const SumStrategy exact_strategy = {
     .strategy = Strategy::Exact,
     .obstacle = obstacle,
-    .claim = claim,
+
     .cost = cost,
     .suits = [](const SumNest& nest,
                 const SumGroup& group) { return nest.machine().sorts_scatters && has_targets_from_data(group); },
-    .in_place = in_place};
+    .in_place = in_place,
+    .reason = reason};
 
 }  // namespace loopgrad::transforms

@@ -1,0 +1,174 @@
+// Sums in whole numbers: what becomes of a nest, and what the sums are.
+#include "transforms/sums/exact_sums.h"
+#include "tests/unit/passes/parts.h"
+#include "tests/unit/transforms/same_bits.h"
+#include "transforms/analysis/deciding_leaves.h"
+
+#include <limits>
+
+namespace loopgrad::transforms {
+namespace {
+
+using ir::Program;
+using ir::Stmt;
+
+constexpr const char* points = R"(
+  program p(n, m, steps, step)
+    input  f32 at[n]
+    input  f32 v[n]
+    inout  f32 t[steps, m]
+    inout  f32 y[n]
+)";
+
+constexpr const char* nest = R"(
+  for i in 0..n:
+    local i32 to
+    local f32 w
+    to = i32(at[i])
+    w = v[i]*2
+    y[i] = w
+    t[step, i64(to)] += w
+)";
+
+std::vector<Stmt> sums_into(const Program& program, const std::string& target) {
+  std::vector<Stmt> result;
+  for (const Stmt& leaf : leaves(program.body)) {
+    const auto* sum = leaf.as<ir::Reduce>();
+    if (sum && sum->array->name == target) result.push_back(leaf);
+  }
+  return result;
+}
+
+Stmt with_exact_sums(const Program& program, const ir::Expr& terms) {
+  const std::vector<Stmt> sums = sums_into(program, "t");
+  StmtSet finding = DecidingLeaves(program, program.body).of(sums).value();
+  finding.merge(set_of(sums));
+  const ExactSums exact = exact_sums(slice(program.body, finding), {{sums, terms}});
+  const Stmt now = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    const auto found = exact.in_place.find(s.get());
+    return found == exact.in_place.end() ? std::nullopt : std::optional(found->second);
+  });
+  Stmt result = ir::block({exact.before, now, exact.after});
+  for (const ir::Array& array : exact.arrays) result = ir::allocate(array, result);
+  return result;
+}
+
+ir::Expr size(const Program& program, const std::string& name) {
+  for (const ir::Symbol& symbol : program.sizes)
+    if (symbol.name == name) return ir::var(symbol);
+  throw std::out_of_range(name);
+}
+
+TEST(ExactSums, TheNestFindsTheLargestTermsAndThenAddsWholeNumbers) {
+  const Program program = program_of(points, nest);
+  const std::string text = ir::print(with_exact_sums(program, size(program, "n")));
+  // The first pass does what the terms need and nothing else; `step` is one for all terms, and has no place.
+  for (const char* part : {"local i64 whole_t[m]", "local f32 largest_t[m]", "largest_t[to] max= (atomic)",
+                           "whole_t[to] += (atomic)", "t[step, e0] += ", "y[i] = w"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_EQ(text.find("y[i] = w"), text.rfind("y[i] = w")) << text;
+}
+
+/// What the first row of `t` is after the sums, with values of a few cells.
+std::vector<float> summed(const Program& program, const std::vector<float>& at, const std::vector<float>& v,
+                          std::int64_t m) {
+  const auto n = static_cast<std::int64_t>(at.size());
+  const Sizes sizes = {{"n", n}, {"m", m}, {"steps", 2}, {"step", 1}};
+  Buffers buffers;
+  buffers["at"] = HostArray(ScalarType::F32, {n});
+  buffers["v"] = HostArray(ScalarType::F32, {n});
+  buffers["y"] = HostArray(ScalarType::F32, {n});
+  buffers["t"] = HostArray(ScalarType::F32, {2, m});
+  Arguments arguments;
+  for (std::int64_t i = 0; i < n; ++i) {
+    buffers["at"].set(i, at[static_cast<std::size_t>(i)]);
+    buffers["v"].set(i, v[static_cast<std::size_t>(i)]);
+  }
+  for (std::int64_t k = 0; k < 2 * m; ++k) buffers["t"].set(k, 0.25);
+  for (auto& [name, buffer] : buffers) arguments[name] = buffer.view();
+  backend::InterpreterOptions options;
+  options.checked = true;
+  backend::interpret(program, backend::bind(program, arguments, sizes), options);
+  std::vector<float> result;
+  for (std::int64_t k = 0; k < m; ++k) result.push_back(static_cast<float>(buffers["t"].get(m + k)));
+  return result;
+}
+
+Program exact_program() {
+  const Program program = program_of(points, nest);
+  return ir::with_body(program, with_exact_sums(program, size(program, "n")));
+}
+
+TEST(ExactSums, HaveTheSameBitsInAnyOrder) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<std::pair<float, float>> terms;
+  for (int i = 0; i < 500; ++i)
+    terms.emplace_back(static_cast<float>(i % 7), uniform(random) * std::pow(10.0f, static_cast<float>(i % 13 - 6)));
+  const auto run_in_this_order = [&](const Program& program) {
+    std::vector<float> at, v;
+    for (const auto& [cell, value] : terms) {
+      at.push_back(cell);
+      v.push_back(value);
+    }
+    return summed(program, at, v, 7);
+  };
+  const std::vector<float> once = run_in_this_order(exact_program()),
+                           plain = run_in_this_order(program_of(points, nest));
+  std::vector<double> wanted(7, 0.25);
+  for (const auto& [cell, value] : terms) wanted[static_cast<std::size_t>(cell)] += 2.0 * value;
+  std::shuffle(terms.begin(), terms.end(), random);
+  const std::vector<float> again = run_in_this_order(exact_program());
+  EXPECT_EQ(once, again);
+  EXPECT_NE(plain, run_in_this_order(program_of(points, nest))) << "these terms show their order";
+  for (std::size_t k = 0; k < 7; ++k) EXPECT_FLOAT_EQ(once[k], static_cast<float>(wanted[k]));
+}
+
+TEST(ExactSums, SmallElementsAreAsPreciseAsLargeOnes) {
+  const std::vector<float> t = summed(exact_program(), {0, 1, 1, 2}, {1e30f, 1e-30f, 2e-30f, 0}, 4);
+  EXPECT_FLOAT_EQ(t[0], 2e30f);
+  EXPECT_FLOAT_EQ(t[1] - 0.25f, 0);
+  EXPECT_EQ(t[2], 0.25f);
+  EXPECT_EQ(t[3], 0.25f);
+  // Alone in its element, the smallest number there is.
+  const float least = std::numeric_limits<float>::denorm_min();
+  Program from_zero = exact_program();
+  const std::vector<float> tiny = summed(from_zero, {0, 0}, {least, -least}, 1);
+  EXPECT_EQ(tiny[0], 0.25f);
+}
+
+TEST(ExactSums, TermsThatAreNotFiniteGiveWhatTheyWouldInAnyOrder) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> t = summed(exact_program(), {0, 0, 1, 1, 2, 2, 3, 3, 3, 4},
+                                      {infinity, 1, -infinity, 1, infinity, -infinity, nan, 1, infinity, 3e38f}, 6);
+  EXPECT_EQ(t[0], infinity);
+  EXPECT_EQ(t[1], -infinity);
+  EXPECT_TRUE(std::isnan(t[2]));
+  EXPECT_TRUE(std::isnan(t[3]));
+  EXPECT_EQ(t[4], infinity);  // 2*3e38
+  EXPECT_EQ(t[5], 0.25f);
+}
+
+TEST(DecidingLeaves, AreAllThatATermNeedsAndNothingElse) {
+  const Program program = program_of(points, nest);
+  const DecidingLeaves deciding(program, program.body);
+  const auto found = deciding.of(sums_into(program, "t"));
+  ASSERT_TRUE(found);
+  std::set<std::string> set;
+  for (const Stmt& leaf : leaves(slice(program.body, *found))) set.insert(leaf.as<ir::Assign>()->array->name);
+  EXPECT_EQ(set, (std::set<std::string>{"to", "w"}));
+}
+
+TEST(DecidingLeaves, AreNotKnownWhereTheNestChangesWhatTheyRead) {
+  const Program program = program_of(points, R"(
+  for i in 0..n:
+    local f32 w
+    w = y[i]*2
+    y[i] = w + 1
+    t[step, i64(at[i])] += w
+)");
+  EXPECT_FALSE(DecidingLeaves(program, program.body).of(sums_into(program, "t")));
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
