@@ -26,9 +26,10 @@ struct Machine {
   double ns_per_operation = 0, ns_per_access = 0;  // an access to the next element, in the cache
   double ns_per_byte = 0;                          // from memory
   double ns_per_update = 0;                        // of an element in memory, where one thread does many in a row
+  // Atomic operations: where all threads wait for one element, the second number, shared by as many as there are.
   double ns_per_atomic = 0, ns_per_contended_atomic = 0;
-  double ns_per_whole_sum = 0;   // an atomic extremum and an atomic sum of 64 bits that the shared cache serves
-  double ns_per_sorted_key = 0;  // to bring an iteration into the order of its target
+  double ns_per_whole_sum = 0, ns_per_contended_whole_sum = 0;  // an extremum and a sum of 64 bits in the shared cache
+  double ns_per_sorted_key = 0;                                 // to bring an iteration into the order of its target
   double shared_cache_bytes = 0;
   double start_us = 0;  // of a parallel region or a kernel
 

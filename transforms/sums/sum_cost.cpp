@@ -14,7 +14,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr double contended_targets = 64;  // atomics on so few elements contend
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
 constexpr double bytes_of_whole = 12;  // of an element: its largest term, and the sum of all
@@ -225,7 +224,8 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
 PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   PlanCandidate result{Strategy::Exact};
   const double elements = elements_of(sums[0]), whole_bytes = elements * bytes_of_whole;
-  const double slower = in_memory(whole_bytes, whole_beyond_shared_cache);
+  const double per_sum = std::max(machine_.ns_per_whole_sum * in_memory(whole_bytes, whole_beyond_shared_cache),
+                                  machine_.ns_per_contended_whole_sum / std::max(1.0, elements));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -233,7 +233,7 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
     result.parallel = std::max(result.parallel, work.instances);
     result.operations += 2 * work.operations;
     result.bytes += 2 * work.bytes;
-    nanoseconds += 2 * work.nanoseconds + work.instances * machine_.ns_per_whole_sum * slower;
+    nanoseconds += 2 * work.nanoseconds + work.instances * per_sum;
   }
   const auto finding = DecidingLeaves(program_, nest_).of(sums);
   if (finding) nanoseconds += nanoseconds_of(*finding);
@@ -263,8 +263,8 @@ PlanCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<i
 
 PlanCandidate SumCosts::atomic(const std::vector<Stmt>& sums) {
   PlanCandidate result{Strategy::Atomic};
-  double per_update =
-      elements_of(sums[0]) <= contended_targets ? machine_.ns_per_contended_atomic : machine_.ns_per_atomic;
+  const double per_update =
+      std::max(machine_.ns_per_atomic, machine_.ns_per_contended_atomic / std::max(1.0, elements_of(sums[0])));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> written = loops_around(sum);

@@ -124,8 +124,11 @@ TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKeyAndNoLastingOrder) {
   const SumDecision wide = decision(planned_for(gpu_machine(), deposit<double>(), sizes), "t");
   EXPECT_EQ(wide.plan, "segments");
   EXPECT_NE(candidate(wide, "exact").note.find("64 bits"), std::string::npos) << candidate(wide, "exact").note;
-  for (const SumCandidate& c : decision(planned_for(cpu_machine(), deposit(), sizes), "t").candidates)
-    EXPECT_NE(c.plan, "exact");
+  const LoweredProgram cpu = planned_for(cpu_machine(), deposit(), sizes);
+  for (const SumCandidate& c : decision(cpu, "t").candidates) EXPECT_NE(c.plan, "exact");
+  const SumDecision few =
+      decision(planned_for(gpu_machine(), deposit(), {{"n", 1 << 24}, {"m", 500}, {"rows", 2}}), "t");
+  EXPECT_EQ(few.plan, "segments") << "many terms would wait for one element: " << few.reason;
   // The caller may say that an index array stays: then it is sorted once.
   ProgramBuilder p("by_index");
   auto n = p.size("n"), m = p.size("m");

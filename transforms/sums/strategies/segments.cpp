@@ -61,9 +61,7 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
   return std::string("the elements it adds to are known only at run time: a nest of its own, ") + how;
 }
 
-PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
-  return costs.segments(group.sums, group.kept);
-}
+PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.segments(group.sums, group.kept); }
 
 }  // namespace
 
