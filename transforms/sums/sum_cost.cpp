@@ -21,7 +21,8 @@ constexpr double bytes_of_whole = 12;  // of an element: its largest term, and t
 constexpr double whole_beyond_shared_cache = 6, sort_beyond_shared_cache = 4;
 constexpr double bytes_of_words = 16;  // of a key that is moved
 constexpr double kernels_of_exact = 4;
-constexpr double loops_of_sort = 10;  // that are started one after the other, however few the keys are
+constexpr double positions_of_piece = 128;  // of a long segment, which a thread sums up (sort_scatters.h)
+constexpr double loops_of_sort = 10;        // that are started one after the other, however few the keys are
 
 double microseconds(double nanoseconds, double parallel, const Machine& machine) {
   return 1e-3 * nanoseconds / std::max(1.0, std::min(parallel, machine.threads));
@@ -192,7 +193,7 @@ double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loo
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
-  double nanoseconds = 0, moved = 0;
+  double nanoseconds = 0, moved = 0, instances = 0;
   std::vector<Scatter> known;  // with an order of their own
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -200,6 +201,7 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
     result.operations += work.operations;
     result.bytes += work.bytes;
     nanoseconds += work.nanoseconds;
+    instances = std::max(instances, work.instances);
     const auto scatter = scatter_form(program_, without_allocations(slice(nest_, {sum.get()})));
     if (scatter && std::any_of(known.begin(), known.end(),
                                [&](const Scatter& other) { return key_distance(other, *scatter, {}).has_value(); }))
@@ -213,7 +215,7 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
   const double extra = bytes_kept(kept), keys = moved / bytes_per_key;
   const double slower = in_memory(keys * bytes_of_words, sort_beyond_shared_cache);
   result.bytes += extra + moved;
-  result.parallel = elements_of(sums[0]);
+  result.parallel = std::max(elements_of(sums[0]), instances / positions_of_piece);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
                         microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +
                         loops_of_sort * machine_.start_us;
