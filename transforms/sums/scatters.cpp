@@ -120,6 +120,10 @@ const ir::Reduce* only_sum(const Stmt& leaf) {
   return plain && sum && !own.count(sum->array) ? sum : nullptr;
 }
 
+bool has_index_from_data(const ir::Reduce& sum) {
+  return std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
+}
+
 /// Which loops of the nest are over rows: all but those that decide about keys or about other such loops, and those
 /// that do not separate elements.
 std::set<const ir::For*> rows_of(const Loops& loops, const ir::Reduce& sum, std::vector<std::size_t>& dims) {
@@ -203,7 +207,7 @@ bool take_loops(const Stmt& nest, Scatter& scatter) {
   const auto [loops, at] = perfect_nest(nest);
   scatter.leaf = at;
   scatter.sum = only_sum(at);
-  if (!scatter.sum) return false;
+  if (!scatter.sum || !has_index_from_data(*scatter.sum)) return false;
   const std::set<const ir::For*> rows = rows_of(loops, *scatter.sum, scatter.dims);
   for (const ir::For* loop : loops) {
     if (!rows.count(loop)) scatter.sequential.push_back(loop);
@@ -322,7 +326,6 @@ Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
 std::optional<Scatter> scatter_form(const ir::Program& program, const Stmt& nest) {
   Scatter result;
   if (!take_loops(nest, result)) return std::nullopt;
-  if (std::none_of(result.sum->indices.begin(), result.sum->indices.end(), ir::has_load)) return std::nullopt;
   if (!is_separable(program, result)) return std::nullopt;
   result.sequential = with_rows_beside_entries(program, std::move(result.sequential));
   auto factors = factors_of(program, result.sequential, result.outer);

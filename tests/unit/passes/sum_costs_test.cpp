@@ -86,5 +86,12 @@ TEST(SumCosts, KnowTheLoopsAroundEachOfManySums) {
   EXPECT_EQ(c.costs.serial({c.sums[1]}).operations, 1000 * 50 * 2);
 }
 
+TEST(SumCosts, OfSortingAreThoseOfItsTermsWhereNoDataChoose) {
+  Costs c(one_total, {{"n", 1000000}, {"k", 1}});
+  EXPECT_FALSE(scatter_form(c.program, c.program.body));
+  EXPECT_GT(c.costs.segments(c.sums, {}).microseconds, 0);
+  EXPECT_EQ(c.costs.segments(c.sums, {}).operations, c.costs.serial(c.sums).operations);
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
