@@ -153,7 +153,7 @@ inline bool acts(const T& target, unsigned& together) {
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
   return together == 0 || static_cast<int>(lane) == __ffs(together) - 1;
 }
-inline void add_whole(long long& target, long long value) {
+inline void add_whole(int64_t& target, int64_t value) {
 #if __CUDA_ARCH__ >= 800
   unsigned together;
   const bool is_first = acts(target, together);
@@ -161,7 +161,7 @@ inline void add_whole(long long& target, long long value) {
     const int low = __reduce_add_sync(together, int(value & 0xffffff)),
               middle = __reduce_add_sync(together, int(value >> 24 & 0xffffff)),
               high = __reduce_add_sync(together, int(value >> 48));
-    value = low + (static_cast<long long>(middle) << 24) + (static_cast<long long>(high) << 48);
+    value = low + (static_cast<int64_t>(middle) << 24) + (static_cast<int64_t>(high) << 48);
   }
   if (!is_first) return;
 #endif

@@ -101,7 +101,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
-  if (has_lasting_order(nest, group))
+  if (nest.context.options.keeps_orders && has_lasting_order(nest, group))
     return "only index arrays decide: these are sorted once for all runs while they stay";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
