@@ -167,8 +167,26 @@ std::optional<Dimension> dimension_of(const IndexRanges& ranges, const Stmt& loo
   return Dimension(iterator_of(loop), values->lowest, ir::larger(extent, ir::int_const(0)));
 }
 
+bool is_surely_at_least(const Expr& a, const Expr& b) {
+  const auto* larger = a.as<ir::Binary>();
+  if (larger && larger->op == ir::BinaryOp::Max)
+    return is_surely_at_least(larger->a, b) || is_surely_at_least(larger->b, b);
+  return ir::as_int(simplify_indices(a - b)).value_or(-1) >= 0;
+}
+
+/// Elements for a loop that runs `most` times at most, counted from where it begins, not from the lowest value that is
+/// used: a branch may leave out the first ones.
+Expr room_from(const Expr& begin, const Expr& most, const Dimension& dimension, const IndexRanges& ranges) {
+  const auto begins = ranges.range_of(begin);
+  if (!begins) return most;
+  const Expr before = simplify_indices(dimension.lowest - begins->lowest);
+  if (is_surely_at_least(begins->lowest, dimension.lowest))
+    return simplify_indices(ir::smaller(most, dimension.extent));
+  return simplify_indices(ir::smaller(most, ir::larger(before + dimension.extent, ir::int_const(0))));
+}
+
 /// Where the loop takes a part of its values in each iteration of those around it, of a width that sizes tell.
-void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
+void keep_band(Dimension& dimension, const IndexRanges& ranges, const std::vector<Stmt>& loops, std::size_t depth) {
   const auto* n = loops[depth].as<ir::For>();
   if (!n) return;
   const auto is_fixed = [&](const Expr& e) {
@@ -177,11 +195,11 @@ void keep_band(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t
   const auto width = band_width(n->lower, n->upper, is_fixed);
   if (!width) return;
   dimension.origin = n->lower;
-  dimension.room = simplify_indices(ir::smaller(*width, dimension.extent));
+  dimension.room = room_from(n->lower, *width, dimension, ranges);
 }
 
 /// Where data decide where the loop begins, and a promise how long it is at most (bound_trips.h).
-void keep_trips(Dimension& dimension, const std::vector<Stmt>& loops, std::size_t depth) {
+void keep_trips(Dimension& dimension, const IndexRanges& ranges, const std::vector<Stmt>& loops, std::size_t depth) {
   const auto* n = loops[depth].as<ir::For>();
   if (!n || !n->at_most || !ir::has_load(n->lower) || ir::has_load(n->at_most)) return;
   const std::set<ir::Array> stored = stored_in(n->body);
@@ -192,7 +210,7 @@ void keep_trips(Dimension& dimension, const std::vector<Stmt>& loops, std::size_
   for (const Stmt& loop : loops) is_kept &= !mentions(n->at_most, iterator_of(loop));
   if (!is_kept) return;
   dimension.origin = n->lower;
-  dimension.room = simplify_indices(ir::smaller(n->at_most, dimension.extent));
+  dimension.room = room_from(n->lower, n->at_most, dimension, ranges);
 }
 
 /// A bound of a loop, or where it is an iterator of one of the `loops` around it, up to a number, that of this one.
@@ -241,9 +259,9 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     ranges.enter(loops[depth]);
     if (!dimension) dimension = dimension_of(ranges, loops[depth]);
     if (!dimension) return std::nullopt;
-    keep_band(*dimension, loops, depth);
+    keep_band(*dimension, ranges, loops, depth);
     if (!row) {  // else entries stand for their rows, too, so that they are counted through
-      keep_trips(*dimension, loops, depth);
+      keep_trips(*dimension, ranges, loops, depth);
       if (loops[depth].kind() == ir::Kind::For) keep_row(program, *dimension, loops, depth);
     }
     dimensions.push_back(*dimension);

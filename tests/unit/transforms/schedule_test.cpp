@@ -363,5 +363,21 @@ TEST(Schedule, SeesTheLoopsThatItsFirstStepFinds) {
   EXPECT_GT(different.size(), 2U) << "sizes make no difference here";
 }
 
+// Elements are counted from where a tile begins: a branch leaves out the first ones.
+TEST(Schedule, LocalsOfATileHaveRoomForIterationsThatABranchLeavesOut) {
+  ProgramBuilder p("guarded");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.inout<float>("y", {n, m});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, m))
+      p.when(i == 1, [&] {
+        auto s = p.local<float>("s");
+        s() = x(i, j) * 0.5f;
+        y(i, j) += s() * s();
+      });
+  expect_same(p.build(), "tile(i, j, 3, 2); expand(s, i_tile)", {{{"n", 4}, {"m", 7}}, {{"n", 2}, {"m", 1}}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
