@@ -22,6 +22,8 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t most_whole = std::int64_t{1} << 62;
+// A bound of a loop may be far above its trips, and more terms of one element than this would take an hour.
+constexpr std::int64_t most_terms = std::int64_t{1} << 40;
 constexpr std::int64_t negative = std::int64_t{1} << 32;  // what stands for a term of minus infinity, or NaN
 
 Expr real(double value, ScalarType type) { return ir::float_const(value, type); }
@@ -37,7 +39,8 @@ class Target : LoopBuilder {
         type_(value_type(target_->type)),
         most_(real(std::numeric_limits<float>::max(), type_)),
         infinity_(real(std::numeric_limits<double>::infinity(), type_)),
-        range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64), as_f64(ir::larger(terms, number(1))))) {
+        range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64),
+                        as_f64(ir::smaller(ir::larger(terms, number(1)), number(most_terms))))) {
     find_dims(nest, sums);
     std::vector<Expr> shape;
     for (const std::size_t d : dims_) shape.push_back(target_->shape[d]);

@@ -149,6 +149,14 @@ TEST(ExactSums, TermsThatAreNotFiniteGiveWhatTheyWouldInAnyOrder) {
   EXPECT_EQ(t[5], 0.25f);
 }
 
+TEST(ExactSums, ABoundFarAboveTheTermsCostsNoDigits) {
+  const Program program = program_of(points, nest);
+  const ir::Expr bound = size(program, "n") * ir::int_const(std::int64_t{1} << 58);
+  const std::vector<float> t =
+      summed(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0}, {0.1f, 0.2f, 0.3f, 0.4f}, 1);
+  EXPECT_FLOAT_EQ(t[0], 2.25f);
+}
+
 TEST(DecidingLeaves, AreAllThatATermNeedsAndNothingElse) {
   const Program program = program_of(points, nest);
   const DecidingLeaves deciding(program, program.body);

@@ -141,7 +141,6 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
 const SumStrategy exact_strategy = {
     .strategy = Strategy::Exact,
     .obstacle = obstacle,
-
     .cost = cost,
     .suits = [](const SumNest& nest,
                 const SumGroup& group) { return nest.machine().sorts_scatters && has_targets_from_data(group); },
