@@ -1,5 +1,6 @@
 #include "tape/gradient_program.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/rewriter.h"
 #include "tape/invariant_values.h"
 #include "tape/name_values.h"
@@ -163,28 +164,14 @@ Prepared prepare(const ir::Program& recorded, const GradientOptions& options, Ru
   return prepared;
 }
 
-Stmt for_each_element(const Array& array, const SourceLocation& where,
-                      const std::function<Stmt(const std::vector<ir::Expr>&)>& body) {
-  std::vector<ir::Symbol> iterators;
-  std::vector<ir::Expr> indices;
-  for (std::size_t d = 0; d < array->shape.size(); ++d) {
-    iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
-    indices.push_back(ir::var(iterators.back()));
-  }
-  Stmt s = body(indices);
-  for (std::size_t d = array->shape.size(); d-- > 0;)
-    s = ir::for_loop(iterators[d], ir::int_const(0), array->shape[d], s, ir::LoopMode::Forward, where);
-  return s;
-}
-
 Stmt zero_fill(const Array& array) {
-  return for_each_element(array, array->location, [&](const std::vector<ir::Expr>& indices) {
+  return ir::over_elements(array->shape, array->location, [&](const std::vector<ir::Expr>& indices) {
     return ir::assign(array, indices, ir::const_of(0, array->type), array->location);
   });
 }
 
 Stmt copy_all(const Array& to, const Array& from) {
-  return for_each_element(to, to->location, [&](const std::vector<ir::Expr>& indices) {
+  return ir::over_elements(to->shape, to->location, [&](const std::vector<ir::Expr>& indices) {
     return ir::assign(to, indices, ir::load(from, indices), to->location);
   });
 }

@@ -50,8 +50,5 @@ ir::Program backward_program(const Prepared& prepared, const ir::Stmt& sweep, co
 ir::Stmt zero_fill(const ir::Array& array);
 /// to[...] = from[...] for every element.
 ir::Stmt copy_all(const ir::Array& to, const ir::Array& from);
-/// body(indices) for every element of `array`: one loop for each dimension.
-ir::Stmt for_each_element(const ir::Array& array, const SourceLocation& where,
-                          const std::function<ir::Stmt(const std::vector<ir::Expr>&)>& body);
 
 }  // namespace loopgrad::tape

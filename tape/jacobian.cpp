@@ -3,6 +3,7 @@
 #include "tape/gradient_program.h"
 
 #include "dsl/frontend/out_of_memory.h"
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 
@@ -24,20 +25,13 @@ Expr element_count_of(const Array& array) {
 
 /// seeds[i, j, ..., q] = 1 where element (i, j, ...) is number q, else 0.
 Stmt unit_vectors(const Array& seeds) {
-  std::vector<ir::Symbol> iterators;
-  std::vector<Expr> indices;
-  for (std::size_t d = 0; d < seeds->shape.size(); ++d) {
-    iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
-    indices.push_back(ir::var(iterators.back()));
-  }
-  Expr number = ir::int_const(0);
-  for (std::size_t d = 0; d + 1 < indices.size(); ++d) number = number * seeds->shape[d] + indices[d];
-  const Expr is_it = ir::binary(ir::BinaryOp::Eq, number, indices.back());
-  Stmt s = ir::assign(seeds, indices, ir::select(is_it, ir::const_of(1, seeds->type), ir::const_of(0, seeds->type)),
+  return ir::over_elements(seeds->shape, seeds->location, [&](const std::vector<Expr>& indices) {
+    Expr number = ir::int_const(0);
+    for (std::size_t d = 0; d + 1 < indices.size(); ++d) number = number * seeds->shape[d] + indices[d];
+    const Expr is_it = ir::binary(ir::BinaryOp::Eq, number, indices.back());
+    return ir::assign(seeds, indices, ir::select(is_it, ir::const_of(1, seeds->type), ir::const_of(0, seeds->type)),
                       seeds->location);
-  for (std::size_t d = indices.size(); d-- > 0;)
-    s = ir::for_loop(iterators[d], ir::int_const(0), seeds->shape[d], s, ir::LoopMode::Forward, seeds->location);
-  return s;
+  });
 }
 
 /// A derivative that takes `seeds` and gives `derivative`, made to take unit vectors, which no caller passes.

@@ -1,5 +1,6 @@
 #include "tape/naive_rules.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -135,10 +136,11 @@ Sweeps RuleOnStack::with_copies(const Stmt& s) const {
       });
   std::vector<Stmt> forward, backward;
   for (const auto& [array, copy] : copies) {
-    forward.push_back(for_each_element(array, s->location, [&, &array = array](const std::vector<Expr>& indices) {
-      return ir::push(ir::load(array, indices), s->location);
-    }));
-    const Stmt pops = for_each_element(copy, s->location, [&, &copy = copy](const std::vector<Expr>& indices) {
+    forward.push_back(
+        ir::over_elements(array->shape, s->location, [&, &array = array](const std::vector<Expr>& indices) {
+          return ir::push(ir::load(array, indices), s->location);
+        }));
+    const Stmt pops = ir::over_elements(copy->shape, s->location, [&, &copy = copy](const std::vector<Expr>& indices) {
       return ir::pop(copy, indices, s->location);
     });
     backward.insert(backward.begin(), from_last_to_first(pops));

@@ -1,5 +1,6 @@
 #include "tape/segmented_loop.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
@@ -41,7 +42,7 @@ Stmt part_of(const ir::For& n, const Expr& first, const Expr& length) {
 
 /// rows[at, ...] = row[...] or the other way round, for all elements.
 Stmt copy_row(const Array& row, const Array& rows, const Expr& at, bool to_rows, const SourceLocation& where) {
-  return for_each_element(row, where, [&](const std::vector<Expr>& indices) {
+  return ir::over_elements(row->shape, where, [&](const std::vector<Expr>& indices) {
     const std::vector<Expr> in_rows = concatenate({at}, indices);
     return to_rows ? ir::assign(rows, in_rows, ir::load(row, indices), where)
                    : ir::assign(row, indices, ir::load(rows, in_rows), where);

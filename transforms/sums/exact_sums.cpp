@@ -1,5 +1,6 @@
 #include "transforms/sums/exact_sums.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -28,7 +29,6 @@ constexpr std::int64_t negative = std::int64_t{1} << 32;  // what stands for a t
 
 Expr real(double value, ScalarType type) { return ir::float_const(value, type); }
 Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
-Expr compare(BinaryOp op, const Expr& a, const Expr& b) { return ir::binary(op, a, b); }
 
 /// The sums into one target.
 class Target : LoopBuilder {
@@ -42,16 +42,15 @@ class Target : LoopBuilder {
         range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64),
                         as_f64(ir::smaller(ir::larger(terms, number(1)), number(most_terms))))) {
     find_dims(nest, sums);
-    std::vector<Expr> shape;
-    for (const std::size_t d : dims_) shape.push_back(target_->shape[d]);
-    largest_ = local("largest_" + target_->name, shape, type_);
-    whole_ = local("whole_" + target_->name, shape);
+    for (const std::size_t d : dims_) shape_.push_back(target_->shape[d]);
+    largest_ = local("largest_" + target_->name, shape_, type_);
+    whole_ = local("whole_" + target_->name, shape_);
   }
 
   std::vector<Array> arrays() const { return {largest_, whole_}; }
 
   Stmt clear() const {
-    return over_elements([&](const std::vector<Expr>& at) {
+    return over([&](const std::vector<Expr>& at) {
       return ir::block({set(largest_, at, real(0, type_)), set(whole_, at, number(0))});
     });
   }
@@ -59,7 +58,7 @@ class Target : LoopBuilder {
   Stmt largest_term(const ir::Reduce& sum) const {
     return with_term(sum, [&](const Expr& term) {
       const Expr size = ir::unary(ir::UnaryOp::Abs, term);
-      const Expr noted = ir::select(compare(BinaryOp::Le, size, most_), size, infinity_);
+      const Expr noted = ir::select(ir::binary(BinaryOp::Le, size, most_), size, infinity_);
       return ir::reduce(largest_, place_of(sum), ir::ReduceOp::Max, noted, sum.location, true);
     });
   }
@@ -68,16 +67,16 @@ class Target : LoopBuilder {
     return with_term(sum, [&](const Expr& term) {
       const Expr largest = get(largest_, place_of(sum));
       const Expr rounded = ir::unary(ir::UnaryOp::Floor, as_f64(term) * scale(largest) + real(0.5, ScalarType::F64));
-      const Expr infinite = ir::select(compare(BinaryOp::Le, term, most_), number(0), number(1)) +
-                            ir::select(compare(BinaryOp::Ge, term, -most_), number(0), number(negative));
+      const Expr infinite = ir::select(ir::binary(BinaryOp::Le, term, most_), number(0), number(1)) +
+                            ir::select(ir::binary(BinaryOp::Ge, term, -most_), number(0), number(negative));
       const Expr whole =
-          ir::select(compare(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
+          ir::select(ir::binary(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
       return ir::reduce(whole_, place_of(sum), ir::ReduceOp::Add, whole, sum.location, true);
     });
   }
 
   Stmt into_target() const {
-    return over_elements([&](const std::vector<Expr>& at) { return into_element(at); });
+    return over([&](const std::vector<Expr>& at) { return into_element(at); });
   }
 
  private:
@@ -104,17 +103,8 @@ class Target : LoopBuilder {
   }
 
   template <class Body>
-  Stmt over_elements(Body body) const {
-    std::vector<Expr> at;
-    std::vector<ir::Symbol> iterators;
-    for (std::size_t k = 0; k < dims_.size(); ++k) {
-      iterators.push_back(ir::make_symbol("e" + std::to_string(k)));
-      at.push_back(ir::var(iterators.back()));
-    }
-    Stmt result = body(at);
-    for (std::size_t k = dims_.size(); k-- > 0;)
-      result = ir::for_loop(iterators[k], number(0), target_->shape[dims_[k]], result, ir::LoopMode::Forward, where_);
-    return result;
+  Stmt over(Body body) const {
+    return ir::over_elements(shape_, where_, body, "e");
   }
 
   std::vector<Expr> place_of(const ir::Reduce& sum) const {
@@ -139,13 +129,13 @@ class Target : LoopBuilder {
     const Expr largest = get(largest_, at), whole = get(whole_, at), none = real(0, type_);
     const Expr finite = ir::cast(type_, quotient(as_f64(whole), scale(largest)));
     const auto counted = [&](const Expr& count) {
-      return ir::select(compare(BinaryOp::Eq, count, number(0)), none, infinity_);
+      return ir::select(ir::binary(BinaryOp::Eq, count, number(0)), none, infinity_);
     };
     const Expr infinite = counted(mod(whole, number(negative))) - counted(div(whole, number(negative)));
     std::vector<Expr> indices = first_;
     for (std::size_t k = 0; k < dims_.size(); ++k) indices[dims_[k]] = at[k];
     return ir::reduce(target_, indices, ir::ReduceOp::Add,
-                      ir::select(compare(BinaryOp::Le, largest, most_), finite, infinite), where_);
+                      ir::select(ir::binary(BinaryOp::Le, largest, most_), finite, infinite), where_);
   }
 
   const Array target_;
@@ -153,6 +143,7 @@ class Target : LoopBuilder {
   const Expr most_, infinity_, range_;
   std::vector<Expr> first_;        // the indices of the first sum
   std::vector<std::size_t> dims_;  // of the target that choose the element
+  std::vector<Expr> shape_;        // of these
   Array largest_, whole_;
 };
 

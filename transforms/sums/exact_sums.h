@@ -6,9 +6,10 @@
 //                               for e in 0..targets: t[e] += whole[e]/(range/largest[e])
 //
 // `range` is 2^62 over the number of terms, so that no sum overflows: of 2^22 terms each is rounded at 2^-40 of the
-// largest one of its element, far below what a sum of numbers of 32 bits loses. A bound of more than 2^40 terms counts as
-// that. Terms that are not finite are counted instead, and give what IEEE 754 says: an infinity, or NaN. After Demmel and Nguyen, Parallel Reproducible Summation
-// (2015), whose bins are one here, since the largest term is known first.
+// largest one of its element, far below what a sum of numbers of 32 bits loses. A bound of more than 2^40 terms counts
+// as that. Terms that are not finite are counted instead, and give what IEEE 754 says: an infinity, or NaN. After
+// Demmel and Nguyen, Parallel Reproducible Summation (2015), whose bins are one here, since the largest term is known
+// first.
 #pragma once
 
 #include "transforms/analysis/nest.h"

@@ -1,5 +1,6 @@
 #include "transforms/sums/sum_rows_first.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
@@ -238,17 +239,9 @@ class RowSummer final : public ir::Rewriter {
 
   /// All elements: partial results of the sums may add to more of them than the loops that choose do.
   static Stmt cleared(const Array& total) {
-    std::vector<Expr> element;
-    std::vector<ir::Symbol> iterators;
-    for (std::size_t d = 0; d < total->shape.size(); ++d) {
-      iterators.push_back(ir::make_symbol("z" + std::to_string(d)));
-      element.push_back(ir::var(iterators.back()));
-    }
-    Stmt result = ir::assign(total, element, ir::const_of(0, total->type), total->location);
-    for (std::size_t d = total->shape.size(); d-- > 0;)
-      result =
-          ir::for_loop(iterators[d], ir::int_const(0), total->shape[d], result, ir::LoopMode::Forward, total->location);
-    return result;
+    return ir::over_elements(total->shape, total->location, [&](const std::vector<Expr>& element) {
+      return ir::assign(total, element, ir::const_of(0, total->type), total->location);
+    });
   }
 
   static Stmt with_totals(const Stmt& loop, const std::vector<Rows>& rows, const std::vector<Stmt>& added) {

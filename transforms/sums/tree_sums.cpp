@@ -1,5 +1,6 @@
 #include "transforms/sums/tree_sums.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/poly/coalesced.h"
@@ -32,20 +33,6 @@ constexpr std::int64_t few_partials = 1 << 17;
 constexpr std::int64_t most_elements = 1 << 20;
 
 Expr ceiling(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + b - ir::int_const(1), b); }
-
-// Loops over all elements of an array of that shape; `body` gets the indices.
-template <class Body>
-Stmt for_each_element(const std::vector<Expr>& shape, Body body) {
-  std::vector<ir::Symbol> iterators;
-  std::vector<Expr> indices;
-  for (std::size_t k = 0; k < shape.size(); ++k) {
-    iterators.push_back(ir::make_symbol("z" + std::to_string(k)));
-    indices.push_back(ir::var(iterators.back()));
-  }
-  Stmt result = body(indices);
-  for (std::size_t k = shape.size(); k-- > 0;) result = ir::for_loop(iterators[k], ir::int_const(0), shape[k], result);
-  return result;
-}
 
 /// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
 /// does not show. Constants and iterators of the combining loops do.
@@ -271,7 +258,7 @@ class Tree {
     body.push_back(iterations_of_block());
     for (const Partial& partial : partials_) {
       if (!partial.own) continue;
-      body.push_back(for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+      body.push_back(ir::over_elements(partial.shape, {}, [&](const std::vector<Expr>& element) {
         return ir::assign(partial.parts, in_block(element), ir::load(partial.own, element), root_.location);
       }));
     }
@@ -284,7 +271,7 @@ class Tree {
 
   Stmt initialisation(const Partial& partial) const {
     Expr identity = ir::identity_of(partial.op, value_type(partial.target->type));
-    return for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+    return ir::over_elements(partial.shape, {}, [&](const std::vector<Expr>& element) {
       return partial.own ? ir::assign(partial.own, element, identity, root_.location)
                          : ir::assign(partial.parts, in_block(element), identity, root_.location);
     });
@@ -343,7 +330,7 @@ class Tree {
   Stmt combination_of_groups(const Partial& partial) const {
     const ir::Symbol group = ir::make_symbol("group"), k = ir::make_symbol("k");
     const Expr first = ir::var(group) * ir::int_const(group_blocks);
-    const Stmt elements = for_each_element(partial.shape, [&](const std::vector<Expr>& element) {
+    const Stmt elements = ir::over_elements(partial.shape, {}, [&](const std::vector<Expr>& element) {
       std::vector<Expr> into = element, from = element;
       into.insert(into.begin(), first);
       from.insert(from.begin(), first + ir::var(k));
