@@ -204,17 +204,22 @@ class Planner {
     std::vector<std::size_t> can;
     std::vector<Stmt> all, others;
     std::vector<ir::Array> kept;
-    std::map<ir::Array, std::vector<Stmt>> by_target;
+    std::vector<std::pair<ir::Array, std::vector<Stmt>>> by_target;
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       const SumGroup& group = groups_[k];
       if (!group.shared || group.plan.strategy != Strategy::Segments) continue;
       all.insert(all.end(), group.sums.begin(), group.sums.end());
       for (const ir::Array& local : group.kept)
         if (std::find(kept.begin(), kept.end(), local) == kept.end()) kept.push_back(local);
-      const bool is_possible = group.plan.candidate(Strategy::Exact) && group.plan.candidate(Strategy::Exact)->possible;
-      std::vector<Stmt>& own = is_possible ? by_target[group.target] : others;
-      own.insert(own.end(), group.sums.begin(), group.sums.end());
-      if (is_possible) can.push_back(k);
+      if (!is_possible(group, exact_strategy)) {
+        others.insert(others.end(), group.sums.begin(), group.sums.end());
+        continue;
+      }
+      can.push_back(k);
+      auto own = std::find_if(by_target.begin(), by_target.end(),
+                              [&](const auto& target) { return target.first == group.target; });
+      if (own == by_target.end()) own = by_target.insert(own, {group.target, {}});
+      own->second.insert(own->second.end(), group.sums.begin(), group.sums.end());
     }
     if (can.empty()) return;
     SumCosts estimates = costs();

@@ -57,11 +57,12 @@ class Restructured {
  private:
   /// With what is done in place of sums, and around.
   Stmt code() {
-    std::map<const SumStrategy*, std::vector<SumGroup*>> in_place;
-    for (SumGroup& group : groups_)
-      if (const SumStrategy& row = strategy(group.plan.strategy); row.in_place) in_place[&row].push_back(&group);
     std::vector<ExactSums> around;
-    for (const auto& [row, groups] : in_place) {
+    for (const SumStrategy* row : sum_strategies()) {
+      std::vector<SumGroup*> groups;
+      for (SumGroup& group : groups_)
+        if (row->in_place && group.plan.strategy == row->strategy) groups.push_back(&group);
+      if (groups.empty()) continue;
       auto sums = row->in_place(nest_, {groups.begin(), groups.end()});
       if (!sums) {
         for (SumGroup* group : groups) stay(*group);

@@ -120,10 +120,6 @@ const ir::Reduce* only_sum(const Stmt& leaf) {
   return plain && sum && !own.count(sum->array) ? sum : nullptr;
 }
 
-bool has_index_from_data(const ir::Reduce& sum) {
-  return std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
-}
-
 /// Which loops of the nest are over rows: all but those that decide about keys or about other such loops, and those
 /// that do not separate elements.
 std::set<const ir::For*> rows_of(const Loops& loops, const ir::Reduce& sum, std::vector<std::size_t>& dims) {
@@ -237,6 +233,10 @@ bool is_separable(const ir::Program& program, const Scatter& s) {
 }
 
 }  // namespace
+
+bool has_index_from_data(const ir::Reduce& sum) {
+  return std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
+}
 
 Expr Scatter::key() const {
   std::vector<Expr> places;

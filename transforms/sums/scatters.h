@@ -72,6 +72,8 @@ struct Scatter {
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
 };
 
+/// Whether data choose the sum's element.
+bool has_index_from_data(const ir::Reduce& sum);
 /// The scatter that `nest`, a part of the program, is, whatever its plan. Nullopt for anything else: no index from
 /// data; atomic sums; targets that the nest reads or that may alias; loops of which only data tells how often they run,
 /// without a bound (rows of a CSR structure are known to have all its entries together).

@@ -15,11 +15,10 @@ using ir::Stmt;
 namespace {
 
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
-constexpr double passes_of_keys = 4, bytes_per_key = passes_of_keys * 16;
+constexpr double bytes_of_words = 16, passes_of_keys = 4, bytes_per_key = passes_of_keys * bytes_of_words;
 constexpr double bytes_of_whole = 12;  // of an element: its largest term, and the sum of all
 // Times as long for what is in memory, not in the cache of all threads: an atomic operation, and a key to be sorted.
 constexpr double whole_beyond_shared_cache = 6, sort_beyond_shared_cache = 4;
-constexpr double bytes_of_words = 16;  // of a key that is moved
 constexpr double kernels_of_exact = 4;
 constexpr double positions_of_piece = 128;  // of a long segment, which a thread sums up (sort_scatters.h)
 constexpr double loops_of_sort = 10;        // that are started one after the other, however few the keys are
@@ -173,8 +172,8 @@ double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loo
   std::set<ir::Symbol> rows;
   for (const ir::For* row : scatter.outer) rows.insert(row->iterator);
   for (const ir::For* row : scatter.inner) rows.insert(row->iterator);
+  const std::vector<ir::Expr> deciders = scatter.deciders();
   for (const LocalArray& local : locals_of(nest_)) {
-    const std::vector<ir::Expr> deciders = scatter.deciders();
     const bool decides =
         std::any_of(deciders.begin(), deciders.end(), [&](const ir::Expr& e) { return uses(e, local.array); });
     if (!decides) continue;
@@ -193,7 +192,7 @@ double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loo
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
-  double nanoseconds = 0, moved = 0, instances = 0;
+  double nanoseconds = 0, keys = 0, instances = 0;
   std::vector<Scatter> known;  // with an order of their own
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -209,12 +208,12 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
     double places = work.instances;  // also those where data leave no iteration are looked at
     for (const Loop& loop : written) places *= loop.most / std::max(1.0, loop.trips);
     const double rows = scatter ? rows_with_one_key(*scatter, written) : 1;
-    moved += places / std::max(1.0, std::min(rows, work.instances)) * bytes_per_key;
+    keys += places / std::max(1.0, std::min(rows, work.instances));
     if (scatter) known.push_back(*scatter);
   }
-  const double extra = bytes_kept(kept), keys = moved / bytes_per_key;
+  const double extra = bytes_kept(kept);
   const double slower = in_memory(keys * bytes_of_words, sort_beyond_shared_cache);
-  result.bytes += extra + moved;
+  result.bytes += extra + keys * bytes_per_key;
   result.parallel = std::max(elements_of(sums[0]), instances / positions_of_piece);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
                         microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +

@@ -7,6 +7,7 @@
 #include "transforms/storage/forward_locals.h"
 #include "transforms/sums/improvable_sums.h"
 #include "transforms/sums/keep_operands.h"
+#include "transforms/sums/scatters.h"
 #include "transforms/sums/strategies.h"
 
 #include <fmt/format.h>
@@ -309,10 +310,8 @@ std::optional<std::string> obstacle_to_splitting(SumNest& nest, const SumGroup& 
 }
 
 bool has_targets_from_data(const SumGroup& group) {
-  return std::any_of(group.sums.begin(), group.sums.end(), [](const Stmt& sum) {
-    const auto& indices = sum.as<ir::Reduce>()->indices;
-    return std::any_of(indices.begin(), indices.end(), ir::has_load);
-  });
+  return std::any_of(group.sums.begin(), group.sums.end(),
+                     [](const Stmt& sum) { return has_index_from_data(*sum.as<ir::Reduce>()); });
 }
 
 bool has_few_targets(const SumNest& nest, const SumGroup& group) {

@@ -43,8 +43,7 @@ Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<St
 
 /// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
 /// the caller says that they stay (keep_orders.h).
-bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
-  const DecidingLeaves deciding(nest.now.program, nest.now.nest);
+bool has_lasting_order(const SumNest& nest, const SumGroup& group, const DecidingLeaves& deciding) {
   const std::set<ir::Array> written = stored_in(nest.original.body);
   bool lasts = true;
   const auto look_at = [&](const Expr& e) {
@@ -101,12 +100,12 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
-  if (nest.context.options.keeps_orders && has_lasting_order(nest, group))
+  const DecidingLeaves deciding(nest.now.program, nest.now.nest);
+  if (nest.context.options.keeps_orders && has_lasting_order(nest, group, deciding))
     return "only index arrays decide: these are sorted once for all runs while they stay";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
-  if (!DecidingLeaves(nest.now.program, nest.now.nest).of(group.sums))
-    return "what it adds follows from what the loop changes";
+  if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
   if (!terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
   return std::nullopt;
 }
