@@ -52,10 +52,11 @@ std::optional<Range> range_of_arithmetic(const Binary& n, const RangeContext& co
       return constant_product(*a, *b);
     }
     case BinaryOp::FloorDiv: {
+      const auto by = [](const Expr& value, const Expr& divisor) { return binary(BinaryOp::FloorDiv, value, divisor); };
+      if (equal(b->lowest, b->highest) && surely_positive(b->lowest))
+        return Range{by(a->lowest, b->lowest), by(a->highest, b->lowest)};
       const auto least = as_int(b->lowest), most = as_int(b->highest);
       if (!least || !most || *least <= 0) return std::nullopt;
-      const auto by = [](const Expr& value, const Expr& divisor) { return binary(BinaryOp::FloorDiv, value, divisor); };
-      if (*least == *most) return Range{by(a->lowest, b->lowest), by(a->highest, b->lowest)};
       return Range{binary(BinaryOp::Min, by(a->lowest, b->lowest), by(a->lowest, b->highest)),
                    binary(BinaryOp::Max, by(a->highest, b->lowest), by(a->highest, b->highest))};
     }
@@ -93,6 +94,15 @@ Ends ends_of_binary(const Binary& n, const RangeContext& context) {
 }  // namespace
 
 Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
+namespace {
+
+bool is_op(const Expr& e, BinaryOp op) {
+  const auto* n = e.as<Binary>();
+  return n && n->op == op;
+}
+
+}  // namespace
+
 std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed) {
   if (has_load(lower) || has_load(upper) || is_fixed(lower)) return std::nullopt;
   const std::function<void(const Expr&, BinaryOp, const Expr&, std::vector<Expr>&)> collect =
@@ -101,8 +111,10 @@ std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::
         if (n && n->op == op) {
           collect(n->a, op, shift, parts);
           collect(n->b, op, shift, parts);
-        } else if (n && n->op == BinaryOp::Add && as_int(n->b)) {  // min(i + r, n - 1) + 1
+        } else if (n && n->op == BinaryOp::Add && (as_int(n->b) || is_op(n->a, op))) {  // min(i + r, n - 1) + 1
           collect(n->a, op, shift + n->b, parts);
+        } else if (n && n->op == BinaryOp::Add && is_op(n->b, op)) {
+          collect(n->b, op, shift + n->a, parts);
         } else {
           parts.push_back(e + shift);
         }
@@ -120,6 +132,12 @@ std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::
 }
 
 Expr larger(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Max, a, b); }
+
+bool surely_positive(const Expr& e) {
+  if (const auto c = as_int(e)) return *c > 0;
+  const auto* n = e.as<Binary>();
+  return n && n->op == BinaryOp::Max && (surely_positive(n->a) || surely_positive(n->b));
+}
 
 bool surely_non_negative(const Expr& e, const RangeContext& context) {
   if (const auto c = as_int(e)) return *c >= 0;

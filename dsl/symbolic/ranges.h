@@ -39,6 +39,8 @@ std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::
 Expr smaller(const Expr& a, const Expr& b);
 Expr larger(const Expr& a, const Expr& b);
 
+/// Positive constants, and maxima with one.
+bool surely_positive(const Expr& e);
 /// Non-negative constants and variables, and sums, products and maxima of those.
 bool surely_non_negative(const Expr& e, const RangeContext& context);
 

@@ -28,7 +28,11 @@ double SizeEstimator::value_of(const Expr& e, const std::map<ir::Symbol, double>
   }
   if (auto* node = e.as<ir::Cast>()) return value_of(node->a, iterators);
   if (auto* node = e.as<ir::Unary>(); node && node->op == ir::UnaryOp::Neg) return -value_of(node->a, iterators);
-  if (auto* node = e.as<ir::Select>()) return std::max(value_of(node->a, iterators), value_of(node->b, iterators));
+  if (auto* node = e.as<ir::Select>()) {
+    const auto holds = holds_by_estimate(node->condition, iterators);
+    if (!holds) return std::max(value_of(node->a, iterators), value_of(node->b, iterators));
+    return value_of(*holds ? node->a : node->b, iterators);
+  }
   auto* node = e.as<ir::Binary>();
   if (!node) {
     assumed_ = true;  // read from data
@@ -45,6 +49,23 @@ double SizeEstimator::value_of(const Expr& e, const std::map<ir::Symbol, double>
     case BinaryOp::Min: return std::min(a, b);
     case BinaryOp::Max: return std::max(a, b);
     default: return 1;
+  }
+}
+
+/// A comparison of numbers that follow from sizes.
+std::optional<bool> SizeEstimator::holds_by_estimate(const Expr& condition,
+                                                     const std::map<ir::Symbol, double>& iterators) {
+  const auto* n = condition.as<ir::Binary>();
+  if (!n || n->a.type() != ScalarType::I64 || ir::has_load(condition)) return std::nullopt;
+  for (const auto& [iterator, value] : iterators)
+    if (ir::mentions(condition, iterator)) return std::nullopt;
+  const double a = value_of(n->a, iterators), b = value_of(n->b, iterators);
+  switch (n->op) {
+    case BinaryOp::Lt: return a < b;
+    case BinaryOp::Le: return a <= b;
+    case BinaryOp::Gt: return a > b;
+    case BinaryOp::Ge: return a >= b;
+    default: return std::nullopt;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "dsl/ir/program.h"
 
 #include <map>
+#include <optional>
 
 namespace loopgrad::transforms {
 
@@ -32,6 +33,7 @@ class SizeEstimator {
   bool assumed_sizes() const;
 
  private:
+  std::optional<bool> holds_by_estimate(const ir::Expr& condition, const std::map<ir::Symbol, double>& iterators);
   const ir::Fact* rows_of(const ir::Expr& bound) const;
   double average_row(const ir::Fact& csr, const std::map<ir::Symbol, double>& iterators);
   const ir::Fact* longest_row_of(const ir::Symbol& size) const;

@@ -19,6 +19,8 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t most_partial_elements = 1 << 25, least_block_work = 64;
+// Of one sum, where more than a CPU's number of blocks are wanted.
+constexpr std::int64_t enough_blocks = 256;
 // Blocks that each sum for many elements have many threads, and all of them should run at the same time.
 constexpr std::int64_t wide_blocks = 768, wide_elements = 1024;
 
@@ -51,6 +53,37 @@ Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::siz
                     holds_on_entry(model, ir::binary(BinaryOp::Le, bound, whole));
   return fits ? bound : whole;
 }
+
+/// Trips of loops in what does not move with the loops around them.
+class MovingTrips {
+ public:
+  explicit MovingTrips(const std::vector<ir::Symbol>& iterators) : iterators_(iterators) {
+    ranges_.leaf = [](const Expr& leaf) {
+      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
+    };
+  }
+
+  /// `trips`, where they are that already; null: nothing is known of them. To be asked from the outermost loop inwards.
+  Expr of(const ir::For& loop, const Expr& trips) {
+    if (ir::has_load(loop.lower) || ir::has_load(loop.upper)) return is_fixed(trips) ? trips : Expr();
+    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
+    if (lower && upper) ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
+    if (is_fixed(trips)) return trips;
+    const auto fixed = [this](const Expr& e) { return is_fixed(e); };
+    if (const auto width = ir::band_width(loop.lower, loop.upper, fixed)) return simplify_indices(*width);
+    const auto most = ir::range_of(trips, ranges_);
+    return most && is_fixed(most->highest) ? quotient(simplify_indices(most->highest), ir::int_const(2)) : Expr();
+  }
+
+ private:
+  bool is_fixed(const Expr& e) const {
+    return !ir::has_load(e) &&
+           std::none_of(iterators_.begin(), iterators_.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
+  }
+
+  const std::vector<ir::Symbol>& iterators_;  // of the nest
+  ir::RangeContext ranges_;
+};
 
 }  // namespace
 
@@ -85,6 +118,7 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
                             [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
   if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
   std::vector<Expr> work;
+  MovingTrips moving(found->iterators);
   for (std::size_t k = 0; k < found->loops.size(); ++k) {
     auto* loop = found->loops[k].as<ir::For>();
     if (!loop) continue;
@@ -97,9 +131,8 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
       trips = ir::int_const(static_cast<std::int64_t>(assumed_trips));
       if (loop->at_most) trips = smaller(trips, loop->at_most);
     }
-    bool known = !entries && !ir::has_load(trips);
-    for (const ir::Symbol& iterator : found->iterators) known = known && !mentions(trips, iterator);
-    if (known) work.push_back(trips);
+    if (!entries) trips = moving.of(*loop, trips);
+    if (!entries && trips) work.push_back(trips);
   }
   return work;
 }
@@ -128,6 +161,29 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   if (ir::as_int(each)) return wanted;
   const Expr affordable = smaller(quotient(ir::int_const(most_partial_elements), each), ir::int_const(enough_blocks));
   return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
+}
+
+Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
+                    const std::vector<std::vector<Stmt>>& groups, const Machine& machine) {
+  const bool many = machine.is_gpu();
+  Expr blocks = ir::int_const(machine.most_partials);
+  // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
+  // blocks.
+  const Expr few = many ? varying_trips(program, nest) : Expr();
+  for (const std::vector<Stmt>& group : groups) {
+    const Partial partial = partial_of(model, group);
+    if (partial.is_small()) continue;
+    Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many);
+    if (few)
+      wanted =
+          larger(wanted, smaller(quotient(few + ir::int_const(1), ir::int_const(2)), ir::int_const(enough_blocks)));
+    if (!ir::equal(blocks, smaller(ir::int_const(machine.most_partials), wanted))) blocks = smaller(blocks, wanted);
+  }
+  // Blocks without iterations would have threads of their own all the same, and the mapping would not see how few
+  // work.
+  const Expr trips = simplify_indices(nest.upper - nest.lower);
+  if (many && !ir::has_load(trips)) blocks = smaller(blocks, trips);
+  return ir::as_int(blocks).value_or(0) < 1 ? larger(blocks, ir::int_const(1)) : blocks;
 }
 
 bool holds_on_entry(const poly::Model& model, const Expr& condition) {

@@ -3,6 +3,7 @@
 
 #include "dsl/poly/model.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/pass/machine.h"
 
 namespace loopgrad::transforms {
 
@@ -44,16 +45,19 @@ ir::Expr product(const std::vector<ir::Expr>& factors);
 
 /// Trips of the loops around a sum as far as they are known on entry to the nest, as factors: all extents that depend
 /// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows; one whose bounds
-/// are other data is taken to have the usual number of trips (`assumed_trips`), or `at_most` where that is less.
+/// are other data is taken to have the usual number of trips (`assumed_trips`), or `at_most` where that is less. One
+/// whose bounds move with the loops around it counts with the width of its band, or half of the most that there may be.
 std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& model, const ir::Stmt& sum);
-
-/// Of one sum, where more than a CPU's number of blocks are wanted.
-inline constexpr std::int64_t enough_blocks = 256;
 
 /// How many blocks of iterations should have partial results of that shape: so many that these stay a quarter of the
 /// work for each element. Where `many` are wanted, which each has little of: as many as keep the partial results small
 /// beside a GPU's memory, and the work of a block worth it.
 ir::Expr blocks_for(std::vector<ir::Expr> work, const std::vector<ir::Expr>& shape, bool many);
+
+/// How many blocks have partial results of iterations of `nest`, for all groups of sums together: at least 1, known on
+/// entry. Estimates ask for the same.
+ir::Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
+                        const std::vector<std::vector<ir::Stmt>>& groups, const Machine& machine);
 
 /// Whether a condition on sizes and iterators around the nest holds whenever the nest is entered.
 bool holds_on_entry(const poly::Model& model, const ir::Expr& condition);

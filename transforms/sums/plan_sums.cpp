@@ -1,6 +1,7 @@
 #include "transforms/sums/plan_sums.h"
 
 #include "transforms/analysis/analyses.h"
+#include "transforms/sums/partial_results.h"
 #include "transforms/sums/strategies.h"
 
 #include <fmt/format.h>
@@ -56,9 +57,15 @@ class Planner {
 
   // One group
 
+  ir::Expr blocks_of(const SumGroup& group) const {
+    const NestVersion& now = nest_.now;
+    return partial_blocks(now.program, now.model, *now.nest.as<ir::For>(), {group.sums}, nest_.machine());
+  }
+
   void choose_for(SumGroup& group) {
     nest_.now.model.context->restart_budget();  // or a nest would be too large by the number of its sums
     group.separators = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
+    group.blocks = blocks_of(group);
     group.plan = {};
     std::map<Strategy, std::vector<ir::Array>> kept;
     const Strategy suggested = estimate(group, kept);
@@ -157,7 +164,7 @@ class Planner {
   // alone decides between two ways that move about the same.
   double margin_against(const SumGroup& group, const std::vector<ir::Array>& kept_by_gathering) const {
     const bool is_gpu = nest_.machine().is_gpu();
-    if (!is_gpu && !group.kept.empty() && costs().keeps_more(group.kept, group.sums)) return 1;
+    if (!is_gpu && !group.kept.empty() && costs().keeps_more(group.kept, group.sums, group.blocks)) return 1;
     if (group.plan.assumed) return margin_of_assumed_sizes;
     return is_gpu && !kept_by_gathering.empty() ? 1 : margin;
   }
@@ -195,7 +202,7 @@ class Planner {
   bool wants_parts(const SumGroup& group) const {
     if (nest_.machine().sorts_scatters) return true;
     SumCosts estimates = costs();
-    return estimates.partials(group.sums).parallel <= 1 && !estimates.assumed();
+    return estimates.partials(group.sums, blocks_of(group)).parallel <= 1 && !estimates.assumed();
   }
 
   // Sums that are sorted have an order in common, and sums into one array in whole numbers these: all of a nest are

@@ -40,12 +40,16 @@ bool SumCosts::is_small(const Stmt& sum) {
 PlanCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& separators,
                                const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Gather};
-  double nanoseconds = 0;
+  double nanoseconds = 0, tiled_us = 0;
   for (const Stmt& sum : sums) {
     std::vector<Loop> order = gather_loops(sum, separators, result.parallel);
     Work work = work_of(sum, loops_around(sum), order, true);
     result.operations += work.operations;
     result.bytes += work.bytes;
+    if (const auto tiled = nanoseconds_in_tiles(sum, work)) {
+      tiled_us += microseconds(*tiled, machine_.threads, machine_);
+      continue;
+    }
     nanoseconds += work.nanoseconds;
     // Terms of the innermost loop are shared out where there are not elements enough, and neighbours meet neighbours.
     // (Not where the loops stay as they are, in blocks of one of them.)
@@ -55,23 +59,14 @@ PlanCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& 
   double extra = bytes_kept(kept);
   result.bytes += extra;
   result.microseconds =
-      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + machine_.start_us;
+      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + tiled_us + machine_.start_us;
   return result;
 }
 
-// As tree_sums counts them: the first sum's work decides how many blocks there are.
-double SumCosts::blocks_of(const std::vector<Stmt>& sums, double elements) {
-  double instances = 1;
-  for (const Loop& loop : loops_around(sums[0])) instances *= loop.trips;
-  const double blocks = std::floor(instances / (4 * std::max(1.0, elements)));
-  const double most = static_cast<double>(machine_.most_partials);
-  return std::max(1.0, std::min(is_small(sums[0]) ? most : blocks, most));
-}
-
-bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<Stmt>& sums) {
+bool SumCosts::keeps_more(const std::vector<ir::Array>& kept, const std::vector<Stmt>& sums, const ir::Expr& blocks) {
   const double elements = elements_of(sums[0]),
                bytes = static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
-  return bytes_kept(kept) > 2 * blocks_of(sums, elements) * elements * bytes;
+  return bytes_kept(kept) > 2 * value_of(blocks) * elements * bytes;
 }
 
 // In the order of the program, block by block. Blocks for which there is no iteration do nothing. (On a GPU, where
@@ -93,26 +88,28 @@ double SumCosts::combining_us(double blocks, double elements, double partial_byt
 }
 
 PlanCandidate SumCosts::split(const std::vector<Stmt>& sums, const Separators& separators,
-                              const std::vector<ir::Array>& kept) {
+                              const std::vector<ir::Array>& kept, const ir::Expr& in_blocks) {
   PlanCandidate result{Strategy::Split, Level::Grid};
-  const double elements = elements_of(sums[0]), blocks = blocks_of(sums, elements);
-  double nanoseconds = 0;
+  const double elements = elements_of(sums[0]), blocks = value_of(in_blocks);
   for (const Stmt& sum : sums) {
     // Threads of a block are about as far in its iterations: what one has loaded is there for the others.
     const Work work = work_of_blocks(sum, blocks);
-    gather_loops(sum, separators, result.parallel);
+    double parallel = 1;
+    gather_loops(sum, separators, parallel);
+    // Threads whose element has no terms in their block have nothing to do.
+    parallel *= std::max(1.0, blocks * elements_of_iteration(sum) / std::max(1.0, elements));
+    result.parallel = std::max(result.parallel, parallel);
     result.operations += work.operations;
     result.bytes += work.bytes;
-    nanoseconds += work.nanoseconds;
+    result.microseconds += microseconds(work.nanoseconds, parallel, machine_);
   }
-  result.parallel *= blocks;
   const double partial_bytes = blocks * elements * static_cast<double>(bytes_of(sums[0].as<ir::Reduce>()->array->type));
   const double extra = bytes_kept(kept);
   result.operations += blocks * elements;
   result.bytes += 2 * partial_bytes + extra;
-  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
-                        combining_us(blocks, elements, 2 * partial_bytes) +
-                        (1 + static_cast<double>(sums.size())) * machine_.start_us;
+  result.microseconds += microseconds(extra * machine_.ns_per_byte, result.parallel, machine_) +
+                         combining_us(blocks, elements, 2 * partial_bytes) +
+                         (1 + static_cast<double>(sums.size())) * machine_.start_us;
   return result;
 }
 
@@ -132,12 +129,12 @@ double SumCosts::rest_alone(const std::vector<Stmt>& sums) {
   return around[0].trips * shared_out(around) * std::clamp(terms, 1.0, machine_.block_threads);
 }
 
-PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums) {
+PlanCandidate SumCosts::partials(const std::vector<Stmt>& sums, const ir::Expr& in_blocks) {
   double elements = elements_of(sums[0]);
   bool small = is_small(sums[0]);
   PlanCandidate result{Strategy::Partials, small ? Level::Register : Level::Grid};
   double root = loops_around(sums[0])[0].trips;
-  const double blocks = blocks_of(sums, elements);
+  const double blocks = value_of(in_blocks);
   const double shared = shared_by_block(loops_around(sums[0]));
   result.parallel = std::max(1.0, std::min(blocks, root)) * shared;
   double nanoseconds = 0;

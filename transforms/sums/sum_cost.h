@@ -20,11 +20,11 @@ class SumCosts : SumWork {
   /// iterations of the loops around them.
   PlanCandidate gather(const std::vector<ir::Stmt>& sums, const Separators& separators,
                        const std::vector<ir::Array>& kept);
-  /// Partial results of blocks of iterations of the nest's outermost loop.
-  PlanCandidate partials(const std::vector<ir::Stmt>& sums);
+  /// Partial results of so many `blocks` (partial_results.h) of iterations of the nest's outermost loop.
+  PlanCandidate partials(const std::vector<ir::Stmt>& sums, const ir::Expr& blocks);
   /// The same in a nest of its own, where each element in each block is owned by one iteration.
   PlanCandidate split(const std::vector<ir::Stmt>& sums, const Separators& separators,
-                      const std::vector<ir::Array>& kept);
+                      const std::vector<ir::Array>& kept, const ir::Expr& blocks);
   /// The iterations in the order of their targets, which sums may have in common.
   PlanCandidate segments(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// In whole numbers: see exact_sums.h.
@@ -32,7 +32,7 @@ class SumCosts : SumWork {
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
   PlanCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// Whether what gathering keeps for all iterations takes more room than partial results would.
-  bool keeps_more(const std::vector<ir::Array>& kept, const std::vector<ir::Stmt>& sums);
+  bool keeps_more(const std::vector<ir::Array>& kept, const std::vector<ir::Stmt>& sums, const ir::Expr& blocks);
   PlanCandidate atomic(const std::vector<ir::Stmt>& sums);
   PlanCandidate serial(const std::vector<ir::Stmt>& sums);
   /// In order in each iteration of the nest's outermost loop, which is parallel.
@@ -43,7 +43,6 @@ class SumCosts : SumWork {
   double rest_alone(const std::vector<ir::Stmt>& sums);
   Work work_of_blocks(const ir::Stmt& sum, double blocks);
   double combining_us(double blocks, double elements, double partial_bytes) const;
-  double blocks_of(const std::vector<ir::Stmt>& sums, double elements);
   double rows_with_one_key(const Scatter& scatter, const std::vector<Loop>& written);
   double in_memory(double bytes, double times_longer) const;
   static bool is_small(const ir::Stmt& sum);

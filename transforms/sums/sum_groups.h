@@ -20,6 +20,7 @@ struct SumGroup {
   bool shared = true;             // iterations share it; otherwise it is only to be improved
   int family = 0;                 // groups of one family may share elements
   Separators separators = {};
+  ir::Expr blocks = {};              // that would have partial results of them
   std::vector<ir::Array> kept = {};  // locals that a nest of its own would keep for all iterations
   SumPlan plan = {};
 

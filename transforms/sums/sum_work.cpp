@@ -18,6 +18,8 @@ using ir::Stmt;
 
 namespace {
 
+constexpr double tile_length = 64;  // of a block's tile of elements, along both sides
+
 double operations_in(const Expr& value) {
   double count = 0;
   ir::walk(value, [&](const Expr& e) {
@@ -168,12 +170,9 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
   return result;
 }
 
-// How many elements an access touches in the loops from `level` on; where rows of the array are touched here and there
-// only, with the rest of the cache lines. Short rows one after the other, and triangles, share their lines: it is never
-// more than all of the array.
-double SumWork::elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
-                                 std::size_t level) {
-  const std::vector<Expr>& indices = *access.indices;
+// How many elements an access touches in the loops from `level` on.
+SumWork::Touched SumWork::touched(const std::vector<Expr>& indices, const std::vector<Loop>& written,
+                                  const std::vector<Loop>& order, std::size_t level) {
   double moving_trips = 1;
   for (std::size_t k = level; k < order.size(); ++k) {
     bool moves = std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
@@ -197,10 +196,22 @@ double SumWork::elements_touched(const Access& access, const std::vector<Loop>& 
     rows = box;
     box *= range;
   }
-  double elements = std::min(box, moving_trips);
-  bool contiguous = elements <= 1 || (unit_steps && elements / rows > 4);
-  elements *= contiguous ? 1 : machine_.line_bytes / static_cast<double>(bytes_of(access.array->type));
-  return std::min(elements, elements_of(access.array));
+  const double elements = std::min(box, moving_trips);
+  return {elements, elements <= 1 || (unit_steps && elements / rows > 4)};
+}
+
+// Where rows of the array are touched here and there only, with the rest of the cache lines. Short rows one after the
+// other, and triangles, share their lines: it is never more than all of the array.
+double SumWork::elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
+                                 std::size_t level) {
+  const Touched all = touched(*access.indices, written, order, level);
+  const double line = machine_.line_bytes / static_cast<double>(bytes_of(access.array->type));
+  return std::min(all.elements * (all.is_contiguous ? 1 : line), elements_of(access.array));
+}
+
+double SumWork::elements_of_iteration(const Stmt& sum) {
+  const std::vector<Loop> written = loops_around(sum);
+  return std::min(touched(sum.as<ir::Reduce>()->indices, written, written, 1).elements, elements_of(sum));
 }
 
 // Infinite where an extent is less certain than the loops are. The sizes of an array are no part of the basis.
@@ -273,6 +284,35 @@ SumWork::Work SumWork::work_of(const Stmt& sum, const std::vector<Loop>& written
   double compute = work.operations * machine_.ns_per_operation + work.instances * per_instance * machine_.ns_per_access;
   work.nanoseconds = std::max(compute, work.bytes * machine_.ns_per_byte);
   return work;
+}
+
+std::optional<double> SumWork::nanoseconds_in_tiles(const Stmt& sum, const Work& work) {
+  if (machine_.tile_threads == 0) return std::nullopt;
+  const ir::Reduce& node = *sum.as<ir::Reduce>();
+  const auto moves = [](const std::vector<Expr>& indices, const Loop& loop) {
+    return std::any_of(indices.begin(), indices.end(), [&](auto& index) { return mentions(index, loop.iterator); });
+  };
+  std::vector<Loop> sides;  // that tiles may have
+  for (const Loop& loop : loops_around(sum))
+    if (loop.trips * 3 >= tile_length * 2 && moves(node.indices, loop)) sides.push_back(loop);
+  std::vector<const ir::Load*> loads;
+  ir::walk(node.value, [&](const Expr& e) {
+    if (const auto* load = e.as<ir::Load>()) loads.push_back(load);
+  });
+  const auto is_tile = [&](const Loop& rows, const Loop& columns) {
+    return !loads.empty() && std::all_of(loads.begin(), loads.end(), [&](const ir::Load* load) {
+      // Scalars of the nest are kept for all iterations of the loops around them.
+      return !load->indices.empty() && !(moves(load->indices, rows) && moves(load->indices, columns));
+    });
+  };
+  bool any = false;
+  for (std::size_t k = 0; k < sides.size(); ++k)
+    for (std::size_t l = k + 1; l < sides.size(); ++l) any |= is_tile(sides[k], sides[l]);
+  if (!any) return std::nullopt;
+  double bytes = 0;
+  for (const ir::Load* load : loads)
+    bytes += work.instances * static_cast<double>(bytes_of(load->array->type)) / tile_length;
+  return std::max(work.operations * machine_.ns_per_operation, bytes * machine_.ns_per_byte);
 }
 
 double SumWork::elements_of(const Stmt& sum) {

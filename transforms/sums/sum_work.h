@@ -60,8 +60,14 @@ class SumWork {
   std::vector<Loop> gather_loops(const ir::Stmt& sum, const Separators& separators, double& parallel);
   /// `lanes`: iterations of any loop may run side by side, so that accesses count as in the best direction.
   Work work_of(const ir::Stmt& sum, const std::vector<Loop>& written, std::vector<Loop> order, bool lanes);
+  /// What a thread needs for `work` where blocks of a GPU keep tiles of what neighbouring elements have in common, and
+  /// parts of long sums run side by side (map/gpu/tile_dense_sums.h). Nullopt for sums whose elements make no tiles.
+  std::optional<double> nanoseconds_in_tiles(const ir::Stmt& sum, const Work& work);
   /// Elements of the target that the sum may add to.
   double elements_of(const ir::Stmt& sum);
+  /// And in one iteration of the nest's outermost loop.
+  double elements_of_iteration(const ir::Stmt& sum);
+  double value_of(const ir::Expr& e) { return estimator_.value_of(e, {}); }
   double extent_of(const ir::Array& array, std::size_t dim) { return estimator_.value_of(array->shape[dim], {}); }
   /// How often an element in memory gets what loops inside of all that choose it have summed up. 0 where one loop
   /// chooses: threads that share it keep its elements in registers.
@@ -94,6 +100,12 @@ class SumWork {
     const std::vector<ir::Expr>* indices = nullptr;
   };
 
+  struct Touched {
+    double elements = 0;
+    bool is_contiguous = false;
+  };
+  static Touched touched(const std::vector<ir::Expr>& indices, const std::vector<Loop>& written,
+                         const std::vector<Loop>& order, std::size_t level);
   double elements_touched(const Access& access, const std::vector<Loop>& written, const std::vector<Loop>& order,
                           std::size_t level);
   double bytes_moved(const std::vector<Access>& accesses, const std::vector<Loop>& written, std::vector<Loop> order);

@@ -109,27 +109,11 @@ class Tree {
         root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
-        blocks_(ir::int_const(machine.most_partials)),
+        blocks_(partial_blocks(program, model, root_, groups, machine)),
         many_(machine.is_gpu()) {
-    // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
-    // blocks.
-    const Expr few = many_ ? varying_trips(program, root_) : Expr();
-    for (const auto& group : groups) {
-      partials_.push_back(partial_of(model, group));
-      const Partial& partial = partials_.back();
-      if (partial.is_small()) continue;
-      Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many_);
-      if (few) wanted = larger(wanted, smaller(ceiling(few, ir::int_const(2)), ir::int_const(enough_blocks)));
-      if (!ir::equal(blocks_, smaller(ir::int_const(machine.most_partials), wanted)))
-        blocks_ = smaller(blocks_, wanted);
-    }
-    // Blocks without iterations would have threads of their own all the same, and the mapping would not see how few
-    // work.
-    const Expr trips = simplify_indices(root_.upper - root_.lower);
-    if (many_ && !ir::has_load(trips)) blocks_ = smaller(blocks_, trips);
-    if (ir::as_int(blocks_).value_or(0) < 1) blocks_ = larger(blocks_, ir::int_const(1));
+    for (const auto& group : groups) partials_.push_back(partial_of(model, group));
     if (cut_.row) {
-      row_blocks_ = rows_for(blocks_, trips);
+      row_blocks_ = rows_for(blocks_, simplify_indices(root_.upper - root_.lower));
       blocks_ = row_blocks_ * cut_.pieces;
     }
     for (Partial& partial : partials_) make_arrays(partial);

@@ -24,6 +24,13 @@ struct ParallelNest {
 ///     if i >= 1:                                 parallel for j in 0..n + 1:
 ///       parallel for j in 0..i: body      ->       if j < i: body
 ///
+/// One that goes over a band is counted from where that begins, as long as the band is wide:
+///
+///   parallel for i in 0..n:                         parallel for i in 0..n:
+///     parallel for j in max(i - r, 0)                 parallel for k in 0..min(2*r + 1, n):
+///                       ..min(i + r + 1, n):   ->       if max(i - r, 0) + k < min(i + r + 1, n):
+///       body                                              body with max(i - r, 0) + k for j
+///
 /// Conditions on a single iterator narrow its loop, so that no thread is started for nothing.
 ParallelNest parallel_nest(const ir::Stmt& s);
 

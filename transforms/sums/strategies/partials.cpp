@@ -19,7 +19,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
 /// What is left where nothing else does it. Whether it can be is asked of what stays in the nest, by `apply`.
 std::string doubt(const SumNest&, const SumGroup&) { return ""; }
 
-PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.partials(group.sums); }
+PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.partials(group.sums, group.blocks); }
 
 /// Known better than when the candidate was made.
 void set_level(SumPlan& plan, Level level) {

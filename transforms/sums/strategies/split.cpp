@@ -62,7 +62,7 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
 }
 
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
-  return costs.split(group.sums, group.separators, group.kept);
+  return costs.split(group.sums, group.separators, group.kept, group.blocks);
 }
 
 /// The sums of a block, which `iterations` has in the order of the program, by their elements. Where a block begins and
