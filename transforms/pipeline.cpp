@@ -25,6 +25,7 @@
 #include "transforms/map/gpu/hoist_parallel_loops.h"
 #include "transforms/map/gpu/map_to_gpu.h"
 #include "transforms/map/gpu/name_constants.h"
+#include "transforms/map/gpu/narrow_bands.h"
 #include "transforms/map/gpu/peel_last_steps.h"
 #include "transforms/map/gpu/place_barriers.h"
 #include "transforms/map/gpu/place_locals.h"
@@ -279,6 +280,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");
   add("flatten_rows", plain<flatten_rows>, "rows are as long as they are: what looks for rows in nests has found them");
+  add("narrow_bands", plain<narrow_bands>, "a grid is a box: nests are as they become one");
   add("map_to_gpu", map_to_gpu, "nests are final: each becomes a kernel or several", true);
   add("name_constants", constants, "names what all threads of a launch would compute: loops are final");
 }

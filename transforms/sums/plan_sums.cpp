@@ -78,13 +78,14 @@ class Planner {
     }
     const PlanCandidate from = *group.plan.candidate(suggested);
     if (!from.possible) return;
+    const double suggested_us = expected_us(group, from);
     const SumStrategy* best = nullptr;
     double least = 0;
     for (const SumStrategy* row : sum_strategies()) {
       if (!row->by_estimate || row->strategy == suggested || !is_possible(group, *row)) continue;
       const double microseconds = group.plan.candidate(row->strategy)->microseconds;
       group.kept = kept[suggested];
-      if (microseconds * margin_against(group, kept[Strategy::Gather]) >= from.microseconds) continue;
+      if (microseconds * margin_against(group, kept[Strategy::Gather]) >= suggested_us) continue;
       if (!row->in_own_nest && row->obstacle(nest_, group, group.kept)) continue;
       if (best && microseconds >= least) continue;
       best = row;
@@ -92,9 +93,16 @@ class Planner {
     }
     if (!best) return;
     const std::string other = suggested == Strategy::Gather ? "gathering" : name_of(suggested, from.level);
-    take(group, best->strategy,
-         fmt::format("estimated {:.3g} us against {:.3g} us of {}", least, from.microseconds, other),
+    take(group, best->strategy, fmt::format("estimated {:.3g} us against {:.3g} us of {}", least, suggested_us, other),
          kept[best->strategy]);
+  }
+
+  /// What threads would own of elements that data choose a GPU sorts by them in the end, nest and all.
+  double expected_us(const SumGroup& group, const PlanCandidate& from) const {
+    const PlanCandidate* sorted = group.plan.candidate(Strategy::Segments);
+    const bool will_be = from.strategy == Strategy::Gather && nest_.machine().sorts_scatters && sorted;
+    return will_be && has_targets_from_data(group) ? std::min(from.microseconds, sorted->microseconds)
+                                                   : from.microseconds;
   }
 
   /// Makes the candidates; the strategy that the shape suggests. `reason` then says what speaks against others.

@@ -292,23 +292,28 @@ std::optional<double> SumWork::nanoseconds_in_tiles(const Stmt& sum, const Work&
   const auto moves = [](const std::vector<Expr>& indices, const Loop& loop) {
     return std::any_of(indices.begin(), indices.end(), [&](auto& index) { return mentions(index, loop.iterator); });
   };
-  std::vector<Loop> sides;  // that tiles may have
+  std::vector<std::pair<Loop, const Expr*>> sides;  // that tiles may have, with the index that they move
   for (const Loop& loop : loops_around(sum))
-    if (loop.trips * 3 >= tile_length * 2 && moves(node.indices, loop)) sides.push_back(loop);
+    for (const Expr& index : node.indices)
+      if (loop.trips * 3 >= tile_length * 2 && mentions(index, loop.iterator)) sides.emplace_back(loop, &index);
+  const std::vector<LocalArray> locals = locals_of(nest_);  // are kept for all iterations of the loops around them
+  bool is_local = false;
   std::vector<const ir::Load*> loads;
   ir::walk(node.value, [&](const Expr& e) {
-    if (const auto* load = e.as<ir::Load>()) loads.push_back(load);
+    const auto* load = e.as<ir::Load>();
+    if (!load) return;
+    loads.push_back(load);
+    is_local |= std::any_of(locals.begin(), locals.end(), [&](auto& local) { return local.array == load->array; });
   });
-  const auto is_tile = [&](const Loop& rows, const Loop& columns) {
-    return !loads.empty() && std::all_of(loads.begin(), loads.end(), [&](const ir::Load* load) {
-      // Scalars of the nest are kept for all iterations of the loops around them.
-      return !load->indices.empty() && !(moves(load->indices, rows) && moves(load->indices, columns));
-    });
+  const auto is_tile = [&](const auto& rows, const auto& columns) {
+    return rows.second != columns.second && std::none_of(loads.begin(), loads.end(), [&](const ir::Load* load) {
+             return moves(load->indices, rows.first) && moves(load->indices, columns.first);
+           });
   };
   bool any = false;
   for (std::size_t k = 0; k < sides.size(); ++k)
     for (std::size_t l = k + 1; l < sides.size(); ++l) any |= is_tile(sides[k], sides[l]);
-  if (!any) return std::nullopt;
+  if (!any || is_local || loads.empty()) return std::nullopt;
   double bytes = 0;
   for (const ir::Load* load : loads)
     bytes += work.instances * static_cast<double>(bytes_of(load->array->type)) / tile_length;

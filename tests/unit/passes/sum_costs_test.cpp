@@ -51,6 +51,17 @@ TEST(SumCosts, PartialResultsOfOneTotalBeatOneThread) {
   EXPECT_LT(10 * c.costs.partials(c.sums, ir::int_const(1024)).microseconds, c.costs.serial(c.sums).microseconds);
 }
 
+// A block of iterations has all terms of the elements that its own iterations choose: no more threads than there are
+// elements have something to do, however many blocks there are.
+TEST(SumCosts, SplittingKeepsThreadsAtWorkThatHaveTerms) {
+  const auto parallel = [](const char* body) {
+    Costs c(body, {{"n", 1000}, {"k", 1000}});
+    return c.costs.split(c.sums, c.separators(), {}, ir::int_const(100)).parallel;
+  };
+  EXPECT_LT(parallel("for i in 0..n:\n  for j in 0..k:\n    d_x[i] += d_y[i]*w[j]\n"), 3000);
+  EXPECT_GT(parallel("for i in 0..n:\n  for j in 0..k:\n    d_x[j] += d_y[i]*w[j]\n"), 30000);
+}
+
 TEST(SumCosts, WholeNumbersTakeATimeForEachTermAndLongerOutsideOfTheCache) {
   const auto exact = [](std::int64_t n, std::int64_t k) {
     Costs c(scatter, {{"n", n}, {"k", k}});

@@ -189,6 +189,26 @@ TEST(PartialResults, CoverTheElementsInWhichSumsMove) {
   EXPECT_EQ(ir::print(blocks_for(work, partial.shape, false)), "n//4");
 }
 
+// Bands and triangles have iterations, too: with none of them counted, one block would be left.
+TEST(PartialResults, ThereAreBlocksForTheWorkOfLoopsThatMoveWithOthers) {
+  const char* declarations = R"(
+    program p(n, r)
+      input  f32 x[n]
+      inout  f32 y[n]
+  )";
+  const auto work = [&](const char* body) {
+    const Program program = program_of(declarations, body);
+    return ir::print(product(work_of(program, model_of(program), sums_in(program)[0])));
+  };
+  EXPECT_EQ(work("for i in 0..n:\n  for j in i + 1..n:\n    y[j] += x[i]\n"), "n*((n - 1)//2)");
+  EXPECT_EQ(work("for i in 0..n:\n  for j in max(i - r, 0)..min(i + r + 1, n):\n    y[j] += x[i]\n"),
+            "n*max(min(2*r + 1, n), 0)");
+  const Program triangle = program_of(declarations, "for i in 0..n:\n  for j in i + 1..n:\n    y[j] += x[i]\n");
+  EXPECT_EQ(ir::print(partial_blocks(triangle, model_of(triangle), *triangle.body.as<ir::For>(), {sums_in(triangle)},
+                                     cpu_machine())),
+            "max(min(64, (n - 1)//2//4), 1)");
+}
+
 // 5 divides the number, not what is left of a product that wraps around.
 TEST(GatherSums, AHashedElementIsNotFoundByItsIndex) {
   const PassResult result = run_passes("restructure_sums", R"(

@@ -64,6 +64,7 @@ TEST_F(LinearForms, BandsHaveTheWidthThatTheirBoundsAreApart) {
   EXPECT_EQ(width(var(i), var(i) + int_const(4)), "4");
   EXPECT_EQ(width(max(var(i) - r, int_const(0)), var(i) + r + one), "max(2*j + 1, 0)");
   EXPECT_EQ(width(max(var(i) - r, one), min(var(n), var(i) + r) + one), "max(min(2*j + 1, n), 0)");
+  EXPECT_EQ(width(var(i) * r, min(var(n), r + min(var(i) * r + int_const(5), var(n)))), "max(j + 5, 0)");
   EXPECT_EQ(width(int_const(0), var(i)), "none");
   EXPECT_EQ(width(var(i), var(n)), "none");
   EXPECT_EQ(width(var(i), int_const(2) * var(i)), "none");

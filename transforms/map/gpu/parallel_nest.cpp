@@ -1,7 +1,5 @@
 #include "transforms/map/gpu/parallel_nest.h"
 
-#include "dsl/ir/queries.h"
-#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/coalesced.h"
 #include "dsl/poly/extremes.h"
@@ -32,41 +30,6 @@ void add_conjuncts(const Expr& condition, std::vector<Expr>& out) {
   add_conjuncts(both->b, out);
 }
 
-/// A bound that is evaluated although a condition around it does not hold must not divide by zero then.
-bool is_total(const Expr& e) {
-  bool total = !has_load(e);
-  ir::walk(e, [&](const Expr& x) {
-    const auto* n = x.as<ir::Binary>();
-    if (n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::Mod)) total &= ir::surely_positive(n->b);
-  });
-  return total;
-}
-
-/// Whether a sum of terms is at least as large as the other for all positive sizes, as far as its terms tell.
-bool grows_as_much(const Expr& a, const Expr& b) {
-  const ir::LinearForm own = linear_form(a), other = linear_form(b);
-  return std::all_of(other.terms.begin(), other.terms.end(), [&](const ir::LinearForm::Term& term) {
-    return std::any_of(own.terms.begin(), own.terms.end(), [&](const ir::LinearForm::Term& t) {
-      return ir::equal(t.atom, term.atom) && t.coefficient >= term.coefficient;
-    });
-  });
-}
-
-/// Whether a band of that width may have fewer iterations than `lower`..`upper`, which is all that there may be: the
-/// diagonals of a rectangle have not.
-bool may_be_narrower(const Expr& width, const Expr& lower, const Expr& upper) {
-  std::vector<Expr> widths, starts, ends;
-  const auto* n = width.as<ir::Binary>();
-  ir::collect_operands(n && n->op == BinaryOp::Max && ir::as_int(n->b) == 0 ? n->a : width, BinaryOp::Min, widths);
-  ir::collect_operands(lower, BinaryOp::Max, starts);
-  ir::collect_operands(upper, BinaryOp::Min, ends);
-  return std::any_of(widths.begin(), widths.end(), [&](const Expr& own) {
-    return std::all_of(starts.begin(), starts.end(), [&](const Expr& start) {
-      return std::none_of(ends.begin(), ends.end(), [&](const Expr& end) { return grows_as_much(own, end - start); });
-    });
-  });
-}
-
 class Builder {
  public:
   ParallelNest build(const Stmt& s) {
@@ -85,7 +48,7 @@ class Builder {
       }
       const auto* loop = inner.as<ir::For>();
       if (!loop || (!loops_.empty() && loop->mode != LoopMode::Parallel) || !add(*loop)) break;
-      for (const Expr& condition : conditions) guards_.push_back(ir::substitute(condition, places_));
+      guards_.insert(guards_.end(), conditions.begin(), conditions.end());
       conditions.clear();
       inner = body = loop->body;
     }
@@ -95,7 +58,6 @@ class Builder {
  private:
   struct Loop {
     const ir::For* loop;
-    ir::Symbol iterator;
     Expr lower, upper;
     bool changed = false;
   };
@@ -104,32 +66,23 @@ class Builder {
 
   bool mentions_loop(const Expr& e) const {
     for (const Loop& outer : loops_)
-      if (mentions(e, outer.iterator)) return true;
+      if (mentions(e, outer.loop->iterator)) return true;
     return false;
   }
 
   /// False when the host can neither know nor bound the loop's bounds.
   bool add(const ir::For& loop) {
-    const Expr from = ir::substitute(loop.lower, places_), to = ir::substitute(loop.upper, places_);
-    Loop added{&loop, loop.iterator, from, to};
-    if (!loops_.empty() && (!is_total(from) || !is_total(to))) return false;
-    if (mentions_loop(from) || mentions_loop(to)) {
-      const auto lower = ir::range_of(from, ranges_), upper = ir::range_of(to, ranges_);
-      const auto width = ir::band_width(from, to, [this](const Expr& e) { return !has_load(e) && !mentions_loop(e); });
-      Expr i = ir::var(loop.iterator);
-      if (width && (!lower || !upper || may_be_narrower(*width, lower->lowest, upper->highest))) {
-        const Expr most = lower && upper ? ir::smaller(*width, upper->highest - lower->lowest) : *width;
-        added = {&loop, ir::make_symbol(loop.iterator.name), ir::int_const(0), most, true};
-        i = from + ir::var(added.iterator);
-        places_[loop.iterator] = i;
-      } else {
-        if (!lower || !upper) return false;
-        guards_.push_back(ir::binary(BinaryOp::Le, from, i));
-        added = {&loop, loop.iterator, lower->lowest, upper->highest, true};
-      }
-      guards_.push_back(ir::binary(BinaryOp::Lt, i, to));
+    Loop added{&loop, loop.lower, loop.upper};
+    if (!loops_.empty() && (!is_total(loop.lower) || !is_total(loop.upper))) return false;
+    if (mentions_loop(loop.lower) || mentions_loop(loop.upper)) {
+      const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
+      if (!lower || !upper) return false;
+      const Expr i = ir::var(loop.iterator);
+      guards_.push_back(ir::binary(BinaryOp::Le, loop.lower, i));
+      guards_.push_back(ir::binary(BinaryOp::Lt, i, loop.upper));
+      added = {&loop, lower->lowest, upper->highest, true};
     }
-    ranges_.variables[added.iterator] = {added.lower, added.upper - one};
+    ranges_.variables[loop.iterator] = {added.lower, added.upper - one};
     loops_.push_back(added);
     return true;
   }
@@ -145,12 +98,11 @@ class Builder {
     for (const Loop& loop : loops_) {
       const ir::For& old = *loop.loop;
       if (loop.changed)
-        nest.owned.push_back(ir::for_loop(loop.iterator, simplify_indices(loop.lower), simplify_indices(loop.upper),
+        nest.owned.push_back(ir::for_loop(old.iterator, simplify_indices(loop.lower), simplify_indices(loop.upper),
                                           old.body, old.mode, old.location, old.at_most));
       nest.loops.push_back(loop.changed ? nest.owned.back().as<ir::For>() : loop.loop);
     }
-    nest.body = places_.empty() ? body : ir::substitute(body, places_);
-    if (guard) nest.body = ir::if_then(guard, nest.body);
+    nest.body = guard ? ir::if_then(guard, body) : body;
     return nest;
   }
 
@@ -159,13 +111,13 @@ class Builder {
   void pin(const Expr& guard) {
     auto isl = std::make_shared<poly::Context>();
     poly::Scope scope{isl, {}, ""};
-    for (const Loop& loop : loops_) scope.iterators.push_back(loop.iterator);
+    for (const Loop& loop : loops_) scope.iterators.push_back(loop.loop->iterator);
     try {
       poly::guarded(*isl, [&] {
         isl::set points = scope.universe();
         std::vector<bool> bounded;
         for (const Loop& loop : loops_) {
-          const Expr i = ir::var(loop.iterator);
+          const Expr i = ir::var(loop.loop->iterator);
           const auto from = poly::to_set(ir::binary(BinaryOp::Le, loop.lower, i), scope);
           const auto to = poly::to_set(ir::binary(BinaryOp::Lt, i, loop.upper), scope);
           bounded.push_back(from && to);
@@ -202,7 +154,7 @@ class Builder {
     const auto* n = condition.as<ir::Binary>();
     if (!n || n->a.type() != ScalarType::I64) return false;
     for (Loop& loop : loops_) {
-      const ir::Symbol& i = loop.iterator;
+      const ir::Symbol& i = loop.loop->iterator;
       ir::LinearForm form = linear_form(n->a - n->b);  // op 0
       const auto step = coefficient_of(to_expr(form), i);
       if (!step || (*step != 1 && *step != -1)) continue;
@@ -230,11 +182,19 @@ class Builder {
 
   std::vector<Loop> loops_;
   std::vector<Expr> guards_;
-  ir::Substitution places_;  // of iterators that are counted from where a band begins
   ir::RangeContext ranges_;
 };
 
 }  // namespace
+
+bool is_total(const Expr& e) {
+  bool total = !has_load(e);
+  ir::walk(e, [&](const Expr& x) {
+    const auto* n = x.as<ir::Binary>();
+    if (n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::Mod)) total &= ir::surely_positive(n->b);
+  });
+  return total;
+}
 
 bool ParallelNest::fits(const ir::For& loop) const {
   for (const Expr& bound : {loop.lower, loop.upper}) {

@@ -24,15 +24,12 @@ struct ParallelNest {
 ///     if i >= 1:                                 parallel for j in 0..n + 1:
 ///       parallel for j in 0..i: body      ->       if j < i: body
 ///
-/// One that goes over a band is counted from where that begins, as long as the band is wide:
-///
-///   parallel for i in 0..n:                         parallel for i in 0..n:
-///     parallel for j in max(i - r, 0)                 parallel for k in 0..min(2*r + 1, n):
-///                       ..min(i + r + 1, n):   ->       if max(i - r, 0) + k < min(i + r + 1, n):
-///       body                                              body with max(i - r, 0) + k for j
-///
 /// Conditions on a single iterator narrow its loop, so that no thread is started for nothing.
 ParallelNest parallel_nest(const ir::Stmt& s);
+
+/// Whether a bound can be evaluated although a condition around it does not hold: it reads nothing, and does not divide
+/// by zero.
+bool is_total(const ir::Expr& bound);
 
 /// `body` in grid loops of the same bounds.
 ir::Stmt in_grid(const std::vector<const ir::For*>& loops, ir::Stmt body);
