@@ -58,8 +58,8 @@ PlanCandidate SumCosts::gather(const std::vector<Stmt>& sums, const Separators& 
   }
   double extra = bytes_kept(kept);
   result.bytes += extra;
-  result.microseconds =
-      microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + tiled_us + machine_.start_us;
+  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + tiled_us +
+                        machine_.start_us;
   return result;
 }
 
