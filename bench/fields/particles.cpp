@@ -335,7 +335,7 @@ std::vector<Field> particles() {
 
 std::vector<Field> all_fields() {
   std::vector<Field> all;
-  for (auto part : {learning(), sequences(), solvers(), particles(), mixed(), assorted(), ragged(), finding()})
+  for (auto part : {learning(), sequences(), solvers(), particles(), mixed(), assorted(), ragged(), finding(), bands()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
