@@ -87,18 +87,28 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
   std::vector<Loop> loops;
   const auto found = around_.find(sum.get());
   if (found == around_.end()) return loops;
-  std::map<ir::Symbol, double> middle;  // of the iterators
+  std::map<ir::Symbol, double> middle, lowest, highest;  // of the iterators
+  const auto among = [&](const Expr& e, auto least_or_most) {
+    return least_or_most(estimator_.value_of(e, lowest), estimator_.value_of(e, highest));
+  };
+  const auto least = [](double a, double b) { return std::min(a, b); };
+  const auto greatest = [](double a, double b) { return std::max(a, b); };
   for (const Stmt& at : found->second) {
     if (auto* node = at.as<ir::For>()) {
       double trips = estimator_.trips_of(node->lower, node->upper, middle);
       const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
       const double most = node->at_most ? estimator_.value_of(node->at_most, middle) : trips;
-      loops.push_back({node->iterator, trips, std::max(trips, most), {}, is_inner && can_share_out_(at)});
+      const bool is_data = ir::has_load(node->lower) || ir::has_load(node->upper);
+      const double from = is_data ? 0 : among(node->lower, least);
+      const double span = is_data ? trips : std::max(trips, among(node->upper, greatest) - from);
+      loops.push_back({node->iterator, trips, std::max(trips, most), span, {}, is_inner && can_share_out_(at)});
+      lowest[node->iterator] = from;
+      highest[node->iterator] = from + std::max(1.0, span) - 1;
       middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
     }
     if (auto* node = at.as<ir::While>()) {
       const double trips = estimator_.value_of(node->max_trips, middle);
-      loops.push_back({node->iterator, trips, trips, {}});
+      loops.push_back({node->iterator, trips, trips, trips, {}});
     }
   }
   for (std::size_t k = 0; k < loops.size(); ++k) {
@@ -147,18 +157,25 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
   auto directions = rows.size() == written.size() ? inverse_of(rows) : std::nullopt;
   if (!directions) return written;
   std::vector<Loop> result;
-  double left = instances;
+  const auto is_separating = [&](std::size_t k) {
+    return blocked ? k + 1 == rows.size() : static_cast<int>(k) < order.separating;
+  };
   for (std::size_t k = 0; k < rows.size(); ++k) {
     Loop loop{written[k].iterator};
+    const bool separates = is_separating(k);
     for (std::size_t i = 0; i < written.size(); ++i) {
-      loop.trips += std::abs(rows[k][i]) * std::max(0.0, written[i].trips - 1);
+      // An element has its terms in all iterations that reach it, wherever the loops around are then.
+      loop.trips += std::abs(rows[k][i]) * std::max(0.0, (separates ? written[i].span : written[i].trips) - 1);
       loop.direction.push_back((*directions)[i][k]);
     }
-    bool separates = blocked ? k + 1 == rows.size() : static_cast<int>(k) < order.separating;
-    if (!separates) loop.trips = std::max(1.0, std::min(loop.trips, left));
-    else parallel *= loop.trips;
-    left = std::max(1.0, left / std::max(1.0, loop.trips));
+    if (separates) parallel *= loop.trips;
     result.push_back(loop);
+  }
+  double left = std::max(1.0, instances / parallel);  // for the other loops
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    if (is_separating(k)) continue;
+    result[k].trips = std::max(1.0, std::min(result[k].trips, left));
+    left = std::max(1.0, left / result[k].trips);
   }
   if (!blocked) return result;
   // The separating loop is innermost, its blocks are outermost.

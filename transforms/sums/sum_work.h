@@ -47,6 +47,7 @@ class SumWork {
   struct Loop {
     ir::Symbol iterator;
     double trips = 1, most = 1;          // likely, and that there is room for where data decide
+    double span = 1;                     // values of its iterator in all iterations of the loops around it
     std::vector<double> direction = {};  // what one step changes in the iterators as written
     bool is_shared_out = false;          // by threads of a block
   };

@@ -62,6 +62,15 @@ TEST(SumCosts, SplittingKeepsThreadsAtWorkThatHaveTerms) {
   EXPECT_GT(parallel("for i in 0..n:\n  for j in 0..k:\n    d_x[j] += d_y[i]*w[j]\n"), 30000);
 }
 
+// The elements of a band are as many as its rows, not as its width.
+TEST(SumCosts, GatheringTheColumnsOfABandHasAThreadForEach) {
+  Costs c("for i in 0..n:\n  for j in max(i - k, 0)..min(i + k + 1, n):\n    d_x[j] += d_y[i]\n",
+          {{"n", 100000}, {"k", 20}});
+  const PlanCandidate gather = c.costs.gather(c.sums, c.separators(), {});
+  EXPECT_GT(gather.parallel, 3000);
+  EXPECT_LT(gather.operations, 1e7);
+}
+
 TEST(SumCosts, WholeNumbersTakeATimeForEachTermAndLongerOutsideOfTheCache) {
   const auto exact = [](std::int64_t n, std::int64_t k) {
     Costs c(scatter, {{"n", n}, {"k", k}});
