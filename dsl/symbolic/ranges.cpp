@@ -91,17 +91,14 @@ Ends ends_of_binary(const Binary& n, const RangeContext& context) {
   return {of_either(a.lowest, b.lowest, larger), of_both(a.highest, b.highest, larger)};
 }
 
-}  // namespace
-
-Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
-namespace {
-
 bool is_op(const Expr& e, BinaryOp op) {
   const auto* n = e.as<Binary>();
   return n && n->op == op;
 }
 
 }  // namespace
+
+Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
 
 std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed) {
   if (has_load(lower) || has_load(upper) || is_fixed(lower)) return std::nullopt;
