@@ -29,6 +29,11 @@ bool mentions(const Expr& e, const Symbol& symbol) {
   return found;
 }
 
+bool is_fixed(const Expr& e, const std::vector<Symbol>& variables) {
+  return !has_load(e) &&
+         std::none_of(variables.begin(), variables.end(), [&](const Symbol& symbol) { return mentions(e, symbol); });
+}
+
 void collect_operands(const Expr& e, BinaryOp op, std::vector<Expr>& found) {
   const auto* n = e.as<Binary>();
   if (!n || n->op != op) return found.push_back(e);

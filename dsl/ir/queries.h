@@ -14,6 +14,8 @@ namespace loopgrad::ir {
 /// Whether the value depends on data: something in it is read from an array.
 bool has_load(const Expr& e);
 bool mentions(const Expr& e, const Symbol& symbol);
+/// Whether the value is the same for all values of these variables: it reads nothing, and mentions none of them.
+bool is_fixed(const Expr& e, const std::vector<Symbol>& variables);
 /// Whether indices are those of one element that data choose, not of one in a row: besides what is read from arrays
 /// they have constants only.
 bool chooses_element(const std::vector<Expr>& indices);

@@ -100,6 +100,12 @@ bool is_op(const Expr& e, BinaryOp op) {
 
 Expr smaller(const Expr& a, const Expr& b) { return equal(a, b) ? a : binary(BinaryOp::Min, a, b); }
 
+RangeContext ranges_in_variables() {
+  RangeContext result;
+  result.leaf = [](const Expr& leaf) { return leaf.as<Var>() ? std::optional(Range{leaf, leaf}) : std::nullopt; };
+  return result;
+}
+
 std::optional<Expr> band_width(const Expr& lower, const Expr& upper, const std::function<bool(const Expr&)>& is_fixed) {
   if (has_load(lower) || has_load(upper) || is_fixed(lower)) return std::nullopt;
   const std::function<void(const Expr&, BinaryOp, const Expr&, std::vector<Expr>&)> collect =

@@ -23,6 +23,9 @@ struct RangeContext {
   std::function<bool(const Symbol&)> non_negative;
 };
 
+/// Variables that are not listed are bounds of their own; nothing is known of what is read.
+RangeContext ranges_in_variables();
+
 /// Bounds of `e`, as expressions in what the context's ranges are made of; correlations between operands are lost, as
 /// always in interval arithmetic. nullopt where no bounds follow.
 std::optional<Range> range_of(const Expr& e, const RangeContext& context);

@@ -57,11 +57,7 @@ Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::siz
 /// Trips of loops in what does not move with the loops around them.
 class MovingTrips {
  public:
-  explicit MovingTrips(const std::vector<ir::Symbol>& iterators) : iterators_(iterators) {
-    ranges_.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-    };
-  }
+  explicit MovingTrips(const std::vector<ir::Symbol>& iterators) : iterators_(iterators) {}
 
   /// `trips`, where they are that already; null: nothing is known of them. To be asked from the outermost loop inwards.
   Expr of(const ir::For& loop, const Expr& trips) {
@@ -76,13 +72,10 @@ class MovingTrips {
   }
 
  private:
-  bool is_fixed(const Expr& e) const {
-    return !ir::has_load(e) &&
-           std::none_of(iterators_.begin(), iterators_.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
-  }
+  bool is_fixed(const Expr& e) const { return ir::is_fixed(e, iterators_); }
 
   const std::vector<ir::Symbol>& iterators_;  // of the nest
-  ir::RangeContext ranges_;
+  ir::RangeContext ranges_ = ir::ranges_in_variables();
 };
 
 }  // namespace
@@ -95,6 +88,7 @@ bool Partial::is_small() const {
 Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
   const ir::Reduce& first = *sums[0].as<ir::Reduce>();
   Partial result;
+  result.first = sums[0];
   result.target = first.array;
   result.op = first.op;
   for (const Stmt& sum : sums) result.sums.insert(sum.get());
@@ -166,16 +160,15 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
 }
 
 Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
-                    const std::vector<std::vector<Stmt>>& groups, const Machine& machine) {
+                    const std::vector<Partial>& partials, const Machine& machine) {
   const bool many = machine.is_gpu();
   Expr blocks = ir::int_const(machine.most_partials);
   // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
   // blocks.
   const Expr few = many ? varying_trips(program, nest) : Expr();
-  for (const std::vector<Stmt>& group : groups) {
-    const Partial partial = partial_of(model, group);
+  for (const Partial& partial : partials) {
     if (partial.is_small()) continue;
-    Expr wanted = blocks_for(work_of(program, model, group[0]), partial.shape, many);
+    Expr wanted = blocks_for(work_of(program, model, partial.first), partial.shape, many);
     if (few)
       wanted =
           larger(wanted, smaller(quotient(few + ir::int_const(1), ir::int_const(2)), ir::int_const(enough_blocks)));

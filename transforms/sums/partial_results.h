@@ -9,6 +9,7 @@ namespace loopgrad::transforms {
 
 /// The partial results of one group of sums.
 struct Partial {
+  ir::Stmt first;  // of the sums: its work decides how many blocks there are
   ir::Array target;
   ir::ReduceOp op;
   StmtSet sums;
@@ -54,10 +55,10 @@ std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& mod
 /// beside a GPU's memory, and the work of a block worth it.
 ir::Expr blocks_for(std::vector<ir::Expr> work, const std::vector<ir::Expr>& shape, bool many);
 
-/// How many blocks have partial results of iterations of `nest`, for all groups of sums together: at least 1, known on
-/// entry. Estimates ask for the same.
+/// How many blocks of iterations of `nest` have these partial results, all together: at least 1, known on entry.
+/// Estimates ask for the same.
 ir::Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
-                        const std::vector<std::vector<ir::Stmt>>& groups, const Machine& machine);
+                        const std::vector<Partial>& partials, const Machine& machine);
 
 /// Whether a condition on sizes and iterators around the nest holds whenever the nest is entered.
 bool holds_on_entry(const poly::Model& model, const ir::Expr& condition);

@@ -59,7 +59,8 @@ class Planner {
 
   ir::Expr blocks_of(const SumGroup& group) const {
     const NestVersion& now = nest_.now;
-    return partial_blocks(now.program, now.model, *now.nest.as<ir::For>(), {group.sums}, nest_.machine());
+    return partial_blocks(now.program, now.model, *now.nest.as<ir::For>(), {partial_of(now.model, group.sums)},
+                          nest_.machine());
   }
 
   void choose_for(SumGroup& group) {

@@ -88,19 +88,17 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
   const auto found = around_.find(sum.get());
   if (found == around_.end()) return loops;
   std::map<ir::Symbol, double> middle, lowest, highest;  // of the iterators
-  const auto among = [&](const Expr& e, auto least_or_most) {
-    return least_or_most(estimator_.value_of(e, lowest), estimator_.value_of(e, highest));
+  const auto at_ends = [&](const Expr& e) {
+    return std::minmax({estimator_.value_of(e, lowest), estimator_.value_of(e, highest)});
   };
-  const auto least = [](double a, double b) { return std::min(a, b); };
-  const auto greatest = [](double a, double b) { return std::max(a, b); };
   for (const Stmt& at : found->second) {
     if (auto* node = at.as<ir::For>()) {
       double trips = estimator_.trips_of(node->lower, node->upper, middle);
       const bool is_inner = machine_.block_threads > 1 && can_share_out_ && !loops.empty();
       const double most = node->at_most ? estimator_.value_of(node->at_most, middle) : trips;
       const bool is_data = ir::has_load(node->lower) || ir::has_load(node->upper);
-      const double from = is_data ? 0 : among(node->lower, least);
-      const double span = is_data ? trips : std::max(trips, among(node->upper, greatest) - from);
+      const double from = is_data ? 0 : at_ends(node->lower).first;
+      const double span = is_data ? trips : std::max(trips, at_ends(node->upper).second - from);
       loops.push_back({node->iterator, trips, std::max(trips, most), span, {}, is_inner && can_share_out_(at)});
       lowest[node->iterator] = from;
       highest[node->iterator] = from + std::max(1.0, span) - 1;

@@ -109,9 +109,9 @@ class Tree {
         root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
-        blocks_(partial_blocks(program, model, root_, groups, machine)),
         many_(machine.is_gpu()) {
     for (const auto& group : groups) partials_.push_back(partial_of(model, group));
+    blocks_ = partial_blocks(program, model, root_, partials_, machine);
     if (cut_.row) {
       row_blocks_ = rows_for(blocks_, simplify_indices(root_.upper - root_.lower));
       blocks_ = row_blocks_ * cut_.pieces;

@@ -204,8 +204,8 @@ TEST(PartialResults, ThereAreBlocksForTheWorkOfLoopsThatMoveWithOthers) {
   EXPECT_EQ(work("for i in 0..n:\n  for j in max(i - r, 0)..min(i + r + 1, n):\n    y[j] += x[i]\n"),
             "n*max(min(2*r + 1, n), 0)");
   const Program triangle = program_of(declarations, "for i in 0..n:\n  for j in i + 1..n:\n    y[j] += x[i]\n");
-  EXPECT_EQ(ir::print(partial_blocks(triangle, model_of(triangle), *triangle.body.as<ir::For>(), {sums_in(triangle)},
-                                     cpu_machine())),
+  EXPECT_EQ(ir::print(partial_blocks(triangle, model_of(triangle), *triangle.body.as<ir::For>(),
+                                     {partial_of(model_of(triangle), sums_in(triangle))}, cpu_machine())),
             "max(min(64, (n - 1)//2//4), 1)");
 }
 

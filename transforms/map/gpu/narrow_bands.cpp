@@ -45,12 +45,6 @@ bool may_be_narrower(const Expr& width, const ir::Range& widest) {
 /// A nest of parallel loops directly inside of each other, from the outermost one inwards.
 class Nest {
  public:
-  Nest() {
-    ranges_.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-    };
-  }
-
   Stmt narrowed(const Stmt& s) {
     if (const auto* branch = s.as<ir::If>(); branch && !ir::has_load(branch->condition) && !branch->else_body) {
       const Stmt inside = narrowed(branch->then_body);
@@ -70,10 +64,7 @@ class Nest {
   }
 
  private:
-  bool is_fixed(const Expr& e) const {
-    return !ir::has_load(e) &&
-           std::none_of(around_.begin(), around_.end(), [&](const ir::Symbol& i) { return mentions(e, i); });
-  }
+  bool is_fixed(const Expr& e) const { return ir::is_fixed(e, around_); }
   bool moves(const ir::For& loop) const { return !is_fixed(loop.lower) || !is_fixed(loop.upper); }
 
   void enter(const ir::Symbol& iterator, const Expr& lower, const Expr& upper) {
@@ -91,7 +82,7 @@ class Nest {
   }
 
   std::vector<ir::Symbol> around_;
-  ir::RangeContext ranges_;
+  ir::RangeContext ranges_ = ir::ranges_in_variables();
 };
 
 }  // namespace

@@ -33,10 +33,6 @@ void add_conjuncts(const Expr& condition, std::vector<Expr>& out) {
 class Builder {
  public:
   ParallelNest build(const Stmt& s) {
-    ranges_.leaf = [](const Expr& leaf) {
-      return leaf.as<ir::Var>() ? std::optional(ir::Range{leaf, leaf}) : std::nullopt;
-    };
-    ranges_.non_negative = [](const ir::Symbol&) { return false; };
     Stmt inner = s;
     std::vector<Expr> conditions;  // between the last loop and `inner`
     Stmt body = s;                 // of the last loop
@@ -182,7 +178,7 @@ class Builder {
 
   std::vector<Loop> loops_;
   std::vector<Expr> guards_;
-  ir::RangeContext ranges_;
+  ir::RangeContext ranges_ = ir::ranges_in_variables();
 };
 
 }  // namespace

@@ -169,9 +169,7 @@ Expr most_trips(const Expr& least_start, const Expr& most_end, const std::vector
   for (const Expr& lower : lowers)
     for (const Expr& upper : uppers) {
       const Expr trips = to_expr(linear_form(upper - lower));
-      const bool known = !ir::has_load(trips) && std::none_of(around.begin(), around.end(), [&](const ir::Symbol& i) {
-        return ir::mentions(trips, i);
-      });
+      const bool known = ir::is_fixed(trips, around);
       const bool is_new = std::none_of(found.begin(), found.end(), [&](const Expr& e) { return ir::equal(e, trips); });
       if (known && is_new) found.push_back(trips);
     }
