@@ -21,6 +21,7 @@ std::vector<Field> assorted();   // filters, elements, routing, tori
 std::vector<Field> ragged();     // lists of data's length, look-ups where data say, chains of states
 std::vector<Field> finding();    // sums into elements that the program itself finds
 std::vector<Field> bands();      // pairs, windows, offsets
+std::vector<Field> models();     // of physics, language and graphs
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

@@ -148,7 +148,8 @@ std::string name_of_separator(const Expr& e) {
 
 }  // namespace
 
-LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Expr>& separators) {
+LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, const std::vector<Expr>& separators,
+                     std::int64_t elements_at_once) {
   std::vector<Dim> given, loops;
   for (const Expr& e : separators) {
     auto row = row_of(e, iterators);
@@ -188,14 +189,14 @@ LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, 
   best->separating = static_cast<int>(outer.size());
   best->summed = static_cast<int>(iterators.size() - outer.size());
   best->separating_before = separating_before;
-  if (outer.size() > 1) return *best;
+  if (outer.size() > 1 || elements_at_once == 0) return *best;
 
   std::vector<Dim> dims = completing(loops, RowSpace(), outer[0]);
   dims.push_back(outer[0]);
   LoopOrder blocked = order_of(sum, iterators, dims);
   if (blocked.cost >= best->cost) return *best;
   blocked.time.insert(blocked.time.begin(),
-                      ir::binary(ir::BinaryOp::FloorDiv, outer[0].value, ir::int_const(elements_per_block)));
+                      ir::binary(ir::BinaryOp::FloorDiv, outer[0].value, ir::int_const(elements_at_once)));
   blocked.names.insert(blocked.names.begin(), outer[0].name.empty() ? std::string() : outer[0].name + "_block");
   blocked.separating = best->separating;
   blocked.summed = best->summed;

@@ -16,15 +16,13 @@ struct LoopOrder {
   int cost = 0;                    // memory access of the innermost loop; lower is better
 };
 
-/// Elements per block where the only separating loop has to be innermost: two cache lines of f32.
-inline constexpr std::int64_t elements_per_block = 32;
-
 /// The best order for `sum` inside loops with `iterators` (outermost first), given the affine expressions `separators`
 /// (indices of its target that vary, at least one; the first becomes the outermost loop). Of the loops summed over, the
 /// innermost is the one that accesses memory best. When there is a single separator, and it would do better than any of
-/// them, it is split: blocks of elements outermost, elements of a block innermost.
+/// them, it is split where threads sum several `elements_at_once` (see Machine): blocks of as many elements outermost,
+/// elements of a block innermost.
 LoopOrder best_order(const ir::Stmt& sum, const std::vector<ir::Symbol>& iterators,
-                     const std::vector<ir::Expr>& separators);
+                     const std::vector<ir::Expr>& separators, std::int64_t elements_at_once);
 
 /// Cost of the accesses of `s` when `direction` is added to the iterators: 0 for what stays, 1 for the next element in
 /// memory, `strided_cost` for anything else.

@@ -101,7 +101,8 @@ void name_elements(poly::TimedStatement& timed, const Stmt& sum, const Separator
   timed.own = std::move(own);
 }
 
-Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, const Separators& separators) {
+Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, const Separators& separators,
+                const Machine& machine) {
   int index = index_of(model, sum);
   const auto& iterators = model.statements[static_cast<std::size_t>(index)].iterators;
   std::vector<Expr> varying;
@@ -109,7 +110,7 @@ Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, con
     if (varies(e, iterators)) varying.push_back(simplify_indices(e));
   }
   if (varying.empty()) return slice(nest, {sum.get()});  // one of several sums, into one element
-  LoopOrder order = best_order(sum, iterators, varying);
+  LoopOrder order = best_order(sum, iterators, varying, machine.elements_at_once);
   poly::TimedStatement timed{index, order.time, guarded_body(nest, sum, model)};
   name_elements(timed, sum, separators);
   return poly::code_in_order(model, {timed}, order.names);
@@ -197,13 +198,13 @@ Separators separators_of(const poly::Model& model, const Stmt& shared_by, const 
 }
 
 Stmt gather_sums(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums,
-                 const Separators& separators) {
+                 const Separators& separators, const Machine& machine) {
   if (!separators.exact_bounds) return block_a_loop(nest, sums, separators);
-  if (sums.size() == 1) return simplify_indices(gather_one(model, nest, sums[0], separators));
+  if (sums.size() == 1) return simplify_indices(gather_one(model, nest, sums[0], separators, machine));
   if (auto together = gather_in_one_sweep(model, nest, sums, separators)) return simplify_indices(*together);
   std::vector<Stmt> parts;
   for (const Stmt& sum : sums) {
-    const Stmt one = gather_one(model, nest, sum, separators);
+    const Stmt one = gather_one(model, nest, sum, separators, machine);
     parts.push_back(parts.empty() ? one : ir::with_fresh_names(one));  // slices of one nest have its iterators
   }
   return simplify_indices(ir::block(std::move(parts)));

@@ -7,6 +7,7 @@
 
 #include "dsl/ir/program.h"
 #include "dsl/poly/model.h"
+#include "transforms/pass/machine.h"
 
 namespace loopgrad::transforms {
 
@@ -26,6 +27,9 @@ Separators separators_of(const poly::Model& model, const ir::Stmt& shared_by, co
 /// separator that is itself a loop with bounds fixed outside the nest. The order of additions into an element changes;
 /// it does not depend on the number of threads. Throws BudgetError.
 ir::Stmt gather_sums(const poly::Model& model, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums,
-                     const Separators& separators);
+                     const Separators& separators, const Machine& machine);
+
+/// Elements per block of a loop that data decide how often runs: two cache lines of f32.
+inline constexpr std::int64_t elements_per_block = 32;
 
 }  // namespace loopgrad::transforms

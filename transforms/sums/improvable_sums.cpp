@@ -22,7 +22,7 @@ bool is_linear(const ir::Expr& index, const std::vector<ir::Symbol>& iterators) 
 
 // Whether loops that enumerate the elements of the target would give the sum more parallel loops, or one that runs
 // through memory better than its present innermost loop.
-bool can_improve(const std::vector<Stmt>& around, const Stmt& sum) {
+bool can_improve(const std::vector<Stmt>& around, const Stmt& sum, const Machine& machine) {
   std::vector<ir::Symbol> iterators;
   for (const Stmt& s : around) {
     if (s.kind() == ir::Kind::While) return false;
@@ -34,7 +34,7 @@ bool can_improve(const std::vector<Stmt>& around, const Stmt& sum) {
     if (varies && is_linear(index, iterators)) separators.push_back(simplify_indices(index));
   }
   if (separators.empty()) return false;
-  LoopOrder order = best_order(sum, iterators, separators);
+  LoopOrder order = best_order(sum, iterators, separators, machine.elements_at_once);
   if (order.summed == 0) return false;
   std::vector<double> innermost(iterators.size(), 0);
   innermost.back() = 1;
@@ -44,7 +44,8 @@ bool can_improve(const std::vector<Stmt>& around, const Stmt& sum) {
 
 }  // namespace
 
-std::vector<Stmt> improvable_sums(const Stmt& nest, const std::vector<std::vector<Stmt>>& shared) {
+std::vector<Stmt> improvable_sums(const Stmt& nest, const std::vector<std::vector<Stmt>>& shared,
+                                  const Machine& machine) {
   StmtSet taken;
   for (const auto& sums : shared) {
     for (const Stmt& sum : sums) taken.insert(sum.get());
@@ -56,7 +57,7 @@ std::vector<Stmt> improvable_sums(const Stmt& nest, const std::vector<std::vecto
   for (const Stmt& leaf : leaves(nest)) {
     auto* sum = leaf.as<ir::Reduce>();
     if (sum && !ir::is_order_free(leaf) && !own.count(sum->array) && !taken.count(leaf.get()) &&
-        can_improve(around.at(leaf.get()), leaf))
+        can_improve(around.at(leaf.get()), leaf, machine))
       result.push_back(leaf);
   }
   return result;

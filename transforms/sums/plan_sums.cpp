@@ -294,7 +294,8 @@ class Planner {
   // to every element once.
   void part_sums(std::size_t k) {
     const SumGroup whole = groups_[k];
-    if (!whole.shared || whole.plan.strategy != Strategy::Partials || whole.sums.size() < 2) return;
+    const PlanCandidate* taken = whole.plan.candidate(whole.plan.strategy);
+    if (!whole.shared || whole.sums.size() < 2 || !taken) return;
     if (nest_.request.all_or_none) return;
     for (const Stmt& sum : whole.written)
       if (meet(sum, sum)) return;
@@ -315,7 +316,8 @@ class Planner {
       groups_.insert(groups_.begin() + static_cast<std::ptrdiff_t>(k + l), std::move(part));
     }
     const PlanCandidate apart = costs().apart(whole.sums, kept);
-    if (apart.microseconds > whole.plan.candidate(Strategy::Partials)->microseconds) {
+    const bool gains_threads = taken->strategy == Strategy::Partials || apart.parallel > taken->parallel;
+    if (!gains_threads || apart.microseconds > taken->microseconds) {
       groups_ = together;
       return;
     }

@@ -243,12 +243,24 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   return result;
 }
 
+/// Iterations of the loops that have a say in the element: of a sum alone, which meets none twice.
+double SumCosts::chosen_elements(const Stmt& sum, const std::vector<Loop>& written) {
+  double result = 1;
+  for (const Loop& loop : written)
+    for (const ir::Expr& index : sum.as<ir::Reduce>()->indices)
+      if (mentions(index, loop.iterator)) {
+        result *= loop.trips;
+        break;
+      }
+  return std::max(result, written[0].trips);
+}
+
 PlanCandidate SumCosts::apart(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Apart};
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
-    result.parallel = written[0].trips;
+    result.parallel = machine_.is_gpu() ? chosen_elements(sum, written) : written[0].trips;
     result.operations += work.operations;
     result.bytes += work.bytes;
     result.microseconds += microseconds(work.nanoseconds, result.parallel, machine_) + machine_.start_us;

@@ -26,7 +26,7 @@ SumNest::SumNest(const ir::Program& program, const Stmt& nest, const NestRequest
                  bool by_partials)
     : original(program), original_nest(nest), request(request), context(context), by_partials(by_partials) {
   for (const auto& sums : request.shared) groups.push_back({sums[0].as<ir::Reduce>()->array, sums, sums});
-  for (const Stmt& sum : improvable_sums(nest, request.shared)) {
+  for (const Stmt& sum : improvable_sums(nest, request.shared, machine())) {
     groups.push_back({sum.as<ir::Reduce>()->array, {sum}, {sum}});
     groups.back().shared = false;
   }

@@ -145,7 +145,7 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
                std::clamp<double>(machine_.block_threads, 1, std::min<double>(trips, elements_per_block));
     return written;
   }
-  LoopOrder order = best_order(sum, iterators_of(written), varying);
+  LoopOrder order = best_order(sum, iterators_of(written), varying, machine_.elements_at_once);
   bool blocked = ir::as_int(order.time[0]) == std::nullopt && !row_of(order.time[0], written);
   Matrix rows;
   for (const Expr& time : order.time) {
@@ -177,10 +177,11 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
   }
   if (!blocked) return result;
   // The separating loop is innermost, its blocks are outermost.
+  const auto size = static_cast<double>(machine_.elements_at_once);
   Loop blocks = result.back();
-  blocks.trips = parallel = std::max(1.0, blocks.trips / elements_per_block);
-  for (double& x : blocks.direction) x *= static_cast<double>(elements_per_block);
-  result.back().trips = std::min<double>(result.back().trips, elements_per_block);
+  blocks.trips = parallel = std::max(1.0, blocks.trips / size);
+  for (double& x : blocks.direction) x *= size;
+  result.back().trips = std::min(result.back().trips, size);
   result.insert(result.begin(), blocks);
   return result;
 }

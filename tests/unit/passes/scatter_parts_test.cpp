@@ -379,13 +379,13 @@ TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
 TEST(ImprovableSums, WantTheLoopOverTheirTargetOutermost) {
   const auto improvable = [](const std::string& body) {
     const Program program = program_of(vector_program, body);
-    return improvable_sums(program.body, {}).size();
+    return improvable_sums(program.body, {}, cpu_machine()).size();
   };
   EXPECT_EQ(improvable("for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n"), 1u) << "rows of x lie along j";
   EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    y[i] += x[i, j]\n"), 0u) << "as it should be";
   EXPECT_EQ(improvable("for i in 0..n:\n  for j in 0..m:\n    s += x[i, j]\n"), 0u) << "no loop is over its target";
   const Program taken = program_of(vector_program, "for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n");
-  EXPECT_TRUE(improvable_sums(taken.body, {sums_in(taken.body)}).empty()) << "it is another one's";
+  EXPECT_TRUE(improvable_sums(taken.body, {sums_in(taken.body)}, cpu_machine()).empty()) << "it is another one's";
 }
 
 // ---- rows ----

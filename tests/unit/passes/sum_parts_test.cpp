@@ -100,7 +100,7 @@ TEST(GatherSums, EnumeratesTheTarget) {
   const Separators separators = separators_of(model, program.body, sums_in(program));
   EXPECT_EQ(separators.dims, std::vector<int>{0});
   EXPECT_TRUE(separators.follows);
-  const Stmt gathered = gather_sums(model, program.body, sums_in(program), separators);
+  const Stmt gathered = gather_sums(model, program.body, sums_in(program), separators, cpu_machine());
   ASSERT_TRUE(gathered);
   const Program result = ir::with_body(program, gathered);
   EXPECT_EQ(ir::print(result), dedented(R"(

@@ -31,7 +31,9 @@ std::string text(const LoopOrder& order, int dims) {
   return result;
 }
 
-LoopOrder order_for(const Sum& sum) { return best_order(sum.stmt, sum.iterators, sum.stmt.as<ir::Reduce>()->indices); }
+LoopOrder order_for(const Sum& sum) {
+  return best_order(sum.stmt, sum.iterators, sum.stmt.as<ir::Reduce>()->indices, 32);
+}
 
 TEST(LoopOrder, SeparatorsOutsideSumsInside) {
   ProgramBuilder p("product");
@@ -80,8 +82,9 @@ TEST(LoopOrder, SingleContiguousSeparatorRunsInBlocks) {
   for (auto i : p.loop("i", 0, n))
     for (auto j : p.loop("j", 0, n)) table(idx(i), j) += dy(i, j);
   Sum sum = sum_of(p.build());
-  LoopOrder order = best_order(sum.stmt, sum.iterators, {sum.stmt.as<ir::Reduce>()->indices[1]});
-  EXPECT_EQ(text(order, 3), "j//32, i, j");
+  const std::vector<ir::Expr> separators = {sum.stmt.as<ir::Reduce>()->indices[1]};
+  EXPECT_EQ(text(best_order(sum.stmt, sum.iterators, separators, 32), 3), "j//32, i, j");
+  EXPECT_EQ(text(best_order(sum.stmt, sum.iterators, separators, 0), 2), "j, i") << "a thread has one element";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // so that nests of several such sums into one array are one again where they can be fused. Places that are no shift of
 // a whole ring stay as they are written. plan_sums.h says which sums are parted.
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/sums/strategies.h"
@@ -65,19 +66,15 @@ std::vector<const ir::For*> loops_around_sum(const Stmt& piece) {
   return loops;
 }
 
-/// With the loop over the elements of the ring in place of that over what is added to them.
-Stmt by_elements(const Stmt& piece, const Stmt& sum, std::size_t dim, const RingPlace& place) {
+/// With the loop over the elements of the ring, at `index`, in place of that over what is added to them.
+Stmt by_elements(const Stmt& piece, const Expr& index, const RingPlace& place) {
   const ir::For& loop = *place.loop;
   const ir::Symbol element = ir::make_symbol(loop.iterator.name);
   const Expr own = ir::binary(BinaryOp::Mod, simplify_indices(ir::var(element) - place.shift), loop.upper);
   return ir::rewrite(piece, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (s.as<ir::For>() != &loop) return std::nullopt;
-    const Stmt marked = ir::rewrite(loop.body, {}, [&](const Stmt& leaf) -> std::optional<Stmt> {
-      if (!leaf.same_as(sum)) return std::nullopt;
-      const ir::Reduce& n = *sum.as<ir::Reduce>();
-      std::vector<Expr> indices = n.indices;
-      indices[dim] = ir::var(element);
-      return ir::reduce(n.array, std::move(indices), n.op, n.value, n.location);
+    const Stmt marked = ir::rewrite(loop.body, [&](const Expr& e) -> std::optional<Expr> {
+      return ir::equal(e, index) ? std::optional(ir::var(element)) : std::nullopt;
     });
     return ir::for_loop(element, loop.lower, loop.upper, ir::substitute(marked, {{loop.iterator, own}}), loop.mode,
                         loop.location, loop.at_most);
@@ -91,9 +88,9 @@ Stmt apply(SumNest&, const Stmt& piece, const std::vector<SumGroup*>&) {
   const std::size_t dims = leaves(piece)[0].as<ir::Reduce>()->indices.size();
   for (std::size_t dim = 0; dim < dims; ++dim) {
     const std::vector<const ir::For*> loops = loops_around_sum(result);
-    const Stmt sum = leaves(result)[0];
-    const auto place = ring_place(sum.as<ir::Reduce>()->indices[dim], loops);
-    if (place && !bounds_need(loops, place->loop->iterator)) result = by_elements(result, sum, dim, *place);
+    const Expr index = leaves(result)[0].as<ir::Reduce>()->indices[dim];
+    const auto place = ring_place(index, loops);
+    if (place && !bounds_need(loops, place->loop->iterator)) result = by_elements(result, index, *place);
   }
   return result;
 }

@@ -17,7 +17,7 @@ bool can_gather_alone(const SumNest& nest, const SumGroup& group) {
   ir::Program program = nest.now.program;
   program.body = replace(program.body, nest.now.nest, alone);
   const poly::Model model = *analyses(nest.context).model_of(program, alone);
-  return static_cast<bool>(gather_sums(model, alone, group.sums, group.separators));
+  return static_cast<bool>(gather_sums(model, alone, group.sums, group.separators, nest.machine()));
 }
 
 std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
@@ -59,7 +59,7 @@ PlanCandidate cost(SumCosts& costs, const SumGroup& group) {
 
 Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& groups) {
   const NestVersion version = nest.version_of(piece);
-  const Stmt code = gather_sums(version.model, piece, groups[0]->sums, groups[0]->separators);
+  const Stmt code = gather_sums(version.model, piece, groups[0]->sums, groups[0]->separators, nest.machine());
   if (!code) throw InternalError("a sum that was found to be gatherable is not");
   return code;
 }

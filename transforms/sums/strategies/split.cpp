@@ -75,7 +75,7 @@ Stmt by_elements(SumNest& nest, const ir::Program& program, const Stmt& iteratio
   const ir::Program with_plain = ir::with_body(program, replace(program.body, iterations, plain));
   const poly::Model model = *analyses(nest.context).model_of(with_plain, plain);
   const std::vector<Stmt> sums = leaves(plain);
-  const Stmt gathered = gather_sums(model, plain, sums, separators_of(model, plain, sums));
+  const Stmt gathered = gather_sums(model, plain, sums, separators_of(model, plain, sums), nest.machine());
   return ir::substitute(gathered ? gathered : plain, {{first, loop.lower}, {end, loop.upper}});
 }
 
