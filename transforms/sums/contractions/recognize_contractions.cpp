@@ -22,7 +22,9 @@ using ir::Stmt;
 namespace {
 
 constexpr double slower_by_loops = 8;  // than by the machine's operations
-constexpr int most_rounds = 4;         // in which locals are found that products in a nest need to be kept
+// Of parallel loops, that a call in an iteration which could run alone has to take.
+constexpr double starts_of_call = 4;
+constexpr int most_rounds = 4;  // in which locals are found that products in a nest need to be kept
 
 struct Candidate {
   Stmt leaf;
@@ -51,7 +53,14 @@ class Recognizer {
   Stmt nest(const Stmt& s, const ir::For& loop) {
     if (!contains_loop(loop.body)) return s;
     const Stmt result = with_contractions(s);
-    return result ? result : with_body(loop, visit(loop.body));
+    return result ? result : in_body(s, loop);
+  }
+
+  Stmt in_body(const Stmt& s, const ir::For& loop) {
+    around_.push_back(s);
+    const Stmt body = visit(loop.body);
+    around_.pop_back();
+    return with_body(loop, body);
   }
 
   /// The nest with its contractions on their own; null when none can be separated. Locals of the loops are kept for all
@@ -132,6 +141,9 @@ class Recognizer {
       if (!candidate.match.contraction) report(leaf, false, candidate.match.reason);
       else if (part_of_it && are_small_calls(s, leaf, candidate.match))
         report(leaf, false, "the loops outside of it add up products that are too small to be worth a call each");
+      else if (part_of_it && keeps_iterations_apart(s, leaf))
+        report(leaf, false,
+               "iterations of a loop around it can run side by side, and it is too small to keep them from that");
       else if (part_of_it) result.push_back(own(std::move(candidate)));
     }
     return result;
@@ -149,10 +161,32 @@ class Recognizer {
     SizeEstimator sizes(program_, context_.options.expected_sizes);
     double calls = 1;
     for (const ir::For* loop : match.outside) calls *= std::max(1.0, sizes.trips_of(loop->lower, loop->upper, {}));
+    return us_by_loops(s, leaf) < calls * context_.options.machine.start_us;
+  }
+
+  /// By all threads.
+  double us_by_loops(const Stmt& s, const Stmt& leaf) const {
     const Machine& machine = context_.options.machine;
     const double ns = slower_by_loops * (machine.ns_per_operation + 2 * machine.ns_per_access) /
                       static_cast<double>(machine.enough_threads);
-    return instances_of(program_, s, leaf, context_) * ns < calls * 1e3 * machine.start_us;
+    return instances_of(program_, s, leaf, context_) * ns / 1e3;
+  }
+
+  /// Whether a loop around the nest shares nothing but sums, which may be restructured for its iterations to run side
+  /// by side where there is no product in them that is done by all threads together.
+  bool keeps_iterations_apart(const Stmt& s, const Stmt& leaf) const {
+    if (us_by_loops(s, leaf) >= starts_of_call * context_.options.machine.start_us) return false;
+    return std::any_of(around_.begin(), around_.end(), [&](const Stmt& loop) { return shares_only_sums(loop); });
+  }
+
+  bool shares_only_sums(const Stmt& loop) const {
+    try {
+      Analyses& known = analyses(context_);
+      const auto& conflicts = known.carried_by(known.model_of(program_, loop), loop, poly::Search::UntilNotASum);
+      return !conflicts.empty() && conflicts.back().sum;
+    } catch (const poly::BudgetError&) {
+      return false;
+    }
   }
 
   /// The loops outside belong to the slice, which does not outlive its caller otherwise.
@@ -198,8 +232,8 @@ class Recognizer {
       std::vector<Stmt> code;
       const auto parts = order.split(groups);
       for (const NestPart& part : *parts) {
-        Stmt piece = part.group >= 0 ? accept(*chosen[static_cast<std::size_t>(part.group)])
-                                     : with_body(loop, visit(slice(s, part.leaves).as<ir::For>()->body));
+        Stmt piece =
+            part.group >= 0 ? accept(*chosen[static_cast<std::size_t>(part.group)]) : rest(slice(s, part.leaves));
         code.push_back(code.empty() ? piece : ir::with_fresh_names(piece));
       }
       return ir::block(std::move(code));
@@ -210,6 +244,8 @@ class Recognizer {
       return {};
     }
   }
+
+  Stmt rest(const Stmt& piece) { return in_body(piece, *piece.as<ir::For>()); }
 
   Stmt accept(const Candidate& candidate) {
     const ir::Contraction* n = nullptr;
@@ -256,6 +292,7 @@ class Recognizer {
 
   const ir::Program& program_;
   PassContext& context_;
+  std::vector<Stmt> around_;                      // loops of the program, outermost first
   std::map<const ir::StmtNode*, Stmt> reported_;  // kept: other leaves must not get their addresses
 };
 

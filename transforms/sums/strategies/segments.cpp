@@ -10,6 +10,8 @@ using ir::Stmt;
 
 namespace {
 
+constexpr double margin_of_order = 2;  // an order serves several sums, and is kept from call to call
+
 /// Whether data decide how often a loop runs, within a bound that is stated.
 bool has_bounded_loop(const Stmt& nest) {
   bool found = false;
@@ -48,9 +50,18 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   return std::nullopt;
 }
 
+/// Whether other indices share the elements out to enough threads, each of which goes through all iterations.
+bool is_gathered_sooner(const SumNest& nest, const SumGroup& group) {
+  const PlanCandidate* const gather = group.plan.candidate(Strategy::Gather);
+  return !nest.machine().sorts_scatters && gather && gather->possible &&
+         gather->parallel >= static_cast<double>(nest.machine().enough_threads) &&
+         gather->microseconds * margin_of_order < group.plan.candidate(Strategy::Segments)->microseconds;
+}
+
 /// Not where bounds leave room for so many more iterations than there are that sorting takes longer than adding up
 /// partial results.
 std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Strategy) {
+  if (is_gathered_sooner(nest, group)) return std::nullopt;
   const PlanCandidate* const partials = group.plan.candidate(Strategy::Partials);
   const double sorting = group.plan.candidate(Strategy::Segments)->microseconds;
   if (nest.machine().sorts_scatters && has_bounded_loop(nest.alone(group)) && partials && partials->possible &&
