@@ -271,6 +271,7 @@ class Planner {
   // have left met them.
   void join_families() {
     for (int family = 1; family <= families_; ++family) {
+      stay_where_others_left(family);
       std::vector<std::size_t> stay;
       for (std::size_t k = 0; k < groups_.size(); ++k)
         if (groups_[k].family == family && groups_[k].stays()) stay.push_back(k);
@@ -287,6 +288,19 @@ class Planner {
       }
       first.plan.strategy = Strategy::Partials;
       first.shared = any;
+    }
+  }
+
+  // Sums of a family that only meet others which have left need no nest of their own, for which what they add would be
+  // kept: force[i] += f, where force[j] -= f is sorted by what j is.
+  void stay_where_others_left(int family) {
+    for (SumGroup& group : groups_) {
+      if (group.family != family || !group.is_apart() || group.kept.empty() || has_targets_from_data(group)) continue;
+      const bool is_met = std::any_of(groups_.begin(), groups_.end(), [&](const SumGroup& other) {
+        const bool left = &other != &group && other.is_apart() && has_targets_from_data(other);
+        return other.family == family && !left && meet(group.written[0], other.written[0]);
+      });
+      if (!is_met) group.plan.strategy = Strategy::Partials;
     }
   }
 
