@@ -2,6 +2,7 @@
 
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/sums/restructure_nest.h"
 #include "transforms/sums/scatters.h"
 
@@ -75,7 +76,40 @@ class Visitor {
       const RestructuredNest result = restructure_nest(program_, s, {conflicts_, next, true, meetings_}, context_);
       if (!result.nest.same_as(s)) return result.nest;
     }
-    return restructure_nest(program_, s, {{}, s, false}, context_).nest;
+    const Stmt gathered = restructure_nest(program_, s, {{}, s, false}, context_).nest;
+    return gathered.same_as(s) ? with_scatters_apart(s, loop) : gathered;
+  }
+
+  // Few iterations keep a GPU waiting for what each adds up by itself to elements that data choose: all of these are
+  // sorted together.
+  Stmt with_scatters_apart(const Stmt& s, const ir::For& loop) {
+    const Machine& machine = context_.options.machine;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    if (!machine.sorts_scatters || sizes.trips_of(loop.lower, loop.upper, {}) >= double(machine.enough_threads))
+      return s;
+    NestRequest request{{}, {}, true};
+    add_scatters(loop.body, request);
+    return request.shared.empty() ? s : restructure_nest(program_, s, request, context_).nest;
+  }
+
+  // What iterations of the loops in `body` share, if that is nothing but sums.
+  void add_scatters(const Stmt& body, NestRequest& request) {
+    if (const auto* list = body.as<ir::Block>()) {
+      for (const Stmt& one : list->body) add_scatters(one, request);
+    } else if (const auto* local = body.as<ir::Allocate>()) {
+      add_scatters(local->body, request);
+    } else if (const auto* loop = body.as<ir::For>()) {
+      const Carries carries = what_it_carries(body);
+      if (carries == Carries::Nothing) add_scatters(loop->body, request);
+      if (carries != Carries::SumsOnly) return;
+      for (const auto& sums : conflicts_)
+        if (std::any_of(sums.begin(), sums.end(),
+                        [](const Stmt& sum) { return has_index_from_data(*sum.as<ir::Reduce>()); })) {
+          request.shared.push_back(sums);
+          request.shared_by = body;
+        }
+      request.meetings.insert(meetings_.begin(), meetings_.end());
+    }
   }
 
   // What has lost the sums that its outermost loop shared may have others: those of a few parallel iterations that data
