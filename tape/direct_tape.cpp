@@ -5,6 +5,7 @@
 #include "tape/custom_rules.h"
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
+#include "tape/unread_iterations.h"
 
 #include <algorithm>
 
@@ -362,13 +363,14 @@ DirectGradient direct_gradient(const Prepared& prepared, Report& report) {
   const std::set<ir::Symbol> used = mentioned(plan.tape(), {forward, backward}, extents.longest_rows());
   std::set<Array> copied;
   for (const auto& [array, saved] : plan.additions().initial) copied.insert(array);
-  return {.forward = forward,
-          .backward = backward,
-          .tape = plan.tape(),
-          .sizes = extents.symbols(used),
-          .sizing = extents.sizing(used),
-          .copied = copied,
-          .longest_rows = extents.longest_rows()};
+  return without_unread_iterations({.forward = forward,
+                                    .backward = backward,
+                                    .tape = plan.tape(),
+                                    .sizes = extents.symbols(used),
+                                    .sizing = extents.sizing(used),
+                                    .copied = copied,
+                                    .longest_rows = extents.longest_rows()},
+                                   report);
 }
 
 }  // namespace loopgrad::tape

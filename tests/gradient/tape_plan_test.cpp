@@ -202,5 +202,53 @@ TEST(TapePlan, StatesThatAllElementsRead) {
   }
 }
 
+/// Sums in arrays that are used again in each step: their terms are not saved. `rows`: that are as long as all, as long
+/// as there are elements before, or used while they grow.
+enum class Rows { Whole, Triangle, Growing };
+Program summed_in_arrays(Rows rows) {
+  ProgramBuilder p("summed_in_arrays");
+  auto n = p.size("n"), m = p.size("m"), steps = p.size("steps");
+  auto a = p.input<double>("a", {n, m});
+  auto x = p.inout<double>("x", {m});
+  auto y = p.output<double>("y", {n});
+  auto r = p.local<double>("r", {n});
+  for (auto i : p.loop("i0", n)) y(i) = 0.0;
+  for (auto t : p.loop("t", steps)) {
+    for (auto i : p.loop("i", n)) {
+      r(i) = 0.1;
+      for (auto j : p.loop("j", 0, rows == Rows::Triangle ? i + 1 : Value(m))) {
+        r(i) += a(i, j) * x(j);
+        if (rows == Rows::Growing) y(i) += sin(r(i));
+      }
+    }
+    for (auto [j, i] : p.loop({"j2", m}, {"i2", n})) {
+      x(j) += 0.1 * r(i) * a(i, j);
+      y(i) += r(i) * r(i) * cast<double>(t + 1);
+    }
+  }
+  return p.build();
+}
+
+TEST(TapePlan, TermsOfSumsThatNobodyReadsAreNotSaved) {
+  for (const Rows rows : {Rows::Whole, Rows::Triangle, Rows::Growing}) {
+    const Program program = summed_in_arrays(rows);
+    const Gradient gradient = differentiate(program, {});
+    const std::string forward = gradient.forward.str();
+    const bool all = rows == Rows::Growing;
+    EXPECT_EQ(forward.find("r_tape[steps, n]\n") != std::string::npos, !all) << forward;
+    EXPECT_EQ(forward.find("r_tape[steps, n, m]\n") != std::string::npos, all) << forward;
+    EXPECT_EQ(forward.find("r_tape[t, i] = r[i]\n") != std::string::npos, !all) << forward;
+    for (const std::int64_t n : {1, 3})
+      EXPECT_TRUE(
+          gradient_is_right(program, {.sizes = {{"n", n}, {"m", 3}, {"steps", 3}}, .values = {}, .options = {}}))
+          << static_cast<int>(rows) << n;
+  }
+  const Gradient whole = differentiate(summed_in_arrays(Rows::Whole), {});
+  const auto read = std::find_if(whole.report.tape.begin(), whole.report.tape.end(),
+                                 [](const TapeDecision& value) { return value.value == "r[i2]"; });
+  ASSERT_NE(read, whole.report.tape.end());
+  EXPECT_EQ(read->storage + " " + read->elements, "r_tape[t, i2] steps*n");
+}
+
 }  // namespace
 }  // namespace loopgrad::test
