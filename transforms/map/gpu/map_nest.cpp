@@ -266,6 +266,9 @@ class NestMapper {
 
   /// Trips of the loop inside `s` that neighbouring threads share, where groups of them share `s`.
   Expr groups_of(const Stmt& s) const {
+    if (is_parallel_loop(s))
+      if (const Stmt inner = parallel_loop_inside(*s.as<ir::For>()))
+        return inner.as<ir::For>()->upper - inner.as<ir::For>()->lower;
     if (!s.as<ir::For>()->body.as<ir::For>()) return number(1);
     const SharedNest nest = nest_to_share(program_, s, *sums_.of(s));
     if (!nest.around || nest.around != s.as<ir::For>()) return number(1);

@@ -7,6 +7,7 @@
 #include "transforms/loops/loop_builder.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 namespace loopgrad::transforms {
@@ -69,6 +70,35 @@ SharedNest nest_to_share(const Analysed& program, const Stmt& s, const std::vect
     best_score = score;
   }
   return best;
+}
+
+Stmt parallel_loop_inside(const ir::For& loop) {
+  std::set<ir::Array> scalars, read;
+  Stmt s = loop.body;
+  for (const auto* local = s.as<ir::Allocate>(); local; local = s.as<ir::Allocate>()) {
+    if (!local->array->shape.empty()) return {};
+    scalars.insert(local->array);
+    s = local->body;
+  }
+  std::vector<Stmt> list = {s};
+  if (const auto* block = s.as<ir::Block>()) list = block->body;
+  const Stmt inner = list.back();
+  if (!is_parallel_loop(inner) || has_few_trips(*inner.as<ir::For>()) || !is_fixed_in({&loop}, *inner.as<ir::For>()))
+    return {};
+  list.pop_back();
+  for (const Stmt& one : list) {
+    const auto* assign = one.as<ir::Assign>();
+    if (!assign || !scalars.count(assign->array)) return {};
+    ir::walk(assign->value, [&](const Expr& e) {
+      if (const auto* load = e.as<ir::Load>()) read.insert(load->array);
+    });
+  }
+  // What one thread stores in the loop another one may not have read yet.
+  bool changes = false;
+  ir::walk_stmts(inner, [&](const Stmt& child) {
+    for_each_store(child, [&](const ir::Array& array, const auto&) { changes |= read.count(array) > 0; });
+  });
+  return changes ? Stmt() : inner;
 }
 
 Expr lanes_along(const ir::For& shared, const Expr& threads) {

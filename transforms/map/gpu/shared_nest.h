@@ -22,6 +22,11 @@ struct SharedNest {
 /// neither; the loops inside are spread by themselves. `sums` are the loop's.
 SharedNest nest_to_share(const Analysed& program, const ir::Stmt& loop, const std::vector<SharedSum>& sums);
 
+/// The parallel loop that is all a parallel `loop` does in an iteration but for setting scalars of it, where threads
+/// need not meet between iterations: neighbours share the inner one, groups of them the outer one, and each thread sets
+/// its own scalars. Null: it is not so, or how long the inner loop is differs from iteration to iteration.
+ir::Stmt parallel_loop_inside(const ir::For& loop);
+
 /// Threads along `shared`, of `threads` in all: a power of two, or all of them.
 ir::Expr lanes_along(const ir::For& shared, const ir::Expr& threads);
 

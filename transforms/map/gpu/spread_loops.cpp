@@ -101,6 +101,8 @@ class Spreader {
       const bool row = shared && (kept || shared.same_as(s)) && rows_ && rows_->contains(program_, shared);
       const ir::For* const around = ragged_ || rows_ ? nullptr : nested.around;
       if (shared && (row || !kept)) return spread(loop, *shared.as<ir::For>(), *sums, row, around);
+      const Stmt inner = sums && sums->empty() && !ragged_ && !rows_ ? parallel_loop_inside(loop) : Stmt();
+      if (inner) return spread_both(loop, inner);
       if (sums && sums->empty()) return spread_here_or_inside(s, loop);
     }
     return spread_inside(s, loop);
@@ -141,6 +143,21 @@ class Spreader {
     }
     const SourceLocation& where = nest.front()->location;
     return threads_loop(t, threads_, every_nth(place, ir::var(t), inside, threads_, body, where), where);
+  }
+
+  /// Neighbouring threads share the inner loop, groups of them the outer one.
+  Stmt spread_both(const ir::For& loop, const Stmt& inner) const {
+    const ir::For& n = *inner.as<ir::For>();
+    const ir::Symbol t = ir::make_symbol("t"), lanes = ir::make_symbol("lanes"), groups = ir::make_symbol("groups");
+    const Stmt own = update_once(program_, with_own_sums(n.body));
+    const Stmt shared =
+        strided_loop(n.iterator, n.lower, n.upper, mod(ir::var(t), ir::var(lanes)), ir::var(lanes), own, n.location);
+    const Expr group = div(ir::var(t), ir::var(lanes));
+    const Stmt share = every_nth(loop.iterator, loop.lower + group, loop.upper, ir::var(groups),
+                                 replace(loop.body, inner, shared), loop.location);
+    const Stmt one = ir::if_then(ir::binary(BinaryOp::Lt, group, ir::var(groups)), share, {}, loop.location);
+    const Expr count = ir::binary(BinaryOp::Max, div(threads_, ir::var(lanes)), number(1));
+    return threads_loop(t, threads_, let(lanes, lanes_along(n, threads_), let(groups, count, one)), loop.location);
   }
 
   /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
