@@ -26,6 +26,7 @@ class Planner {
 
   void run() {
     nest_.forward_locals_into_sums();
+    if (nest_.request.in_block) return gather_in_block();
     if (!nest_.by_partials) part_scatters();
     for (SumGroup& group : groups_) {
       choose_for(group);
@@ -53,6 +54,46 @@ class Planner {
     };
     const LowerOptions& options = nest_.context.options;
     return {nest_.now.program, nest_.now.nest, options.expected_sizes, options.machine, can_share_out};
+  }
+
+  // Threads of a block that share a nest meet after it, and not in each iteration, where elements are gathered. What
+  // all iterations add to one element they add up together in a nest of its own, where each of them makes it in loops.
+  void gather_in_block() {
+    for (SumGroup& group : groups_) {
+      nest_.now.model.context->restart_budget();
+      group.separators = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
+      group.plan = {};
+      group.plan.strategy = Strategy::Serial;
+      std::vector<ir::Array> kept;
+      if (!group.shared) continue;
+      if (!group.separators.small && !gather_strategy.obstacle(nest_, group, kept) && kept.empty()) {
+        group.plan.candidates = {costs().gather(group.sums, group.separators, {})};
+        take(group, Strategy::Gather, "threads of a block share them", {});
+      } else if (group.separators.dims.empty() && is_outside_of_loops(group) && can_be_kept(group, kept)) {
+        group.plan.candidates = {costs().apart(group.sums, kept)};
+        take(group, Strategy::Apart, "threads of a block add it up together", kept);
+      } else {
+        group.shared = false;
+      }
+    }
+    nest_.give_back_locals();
+  }
+
+  /// Other statements of the nest have loops around them that the sums have not.
+  bool is_outside_of_loops(const SumGroup& group) const {
+    const auto around = surroundings(nest_.now.nest);
+    const auto loops = [&](const Stmt& leaf) {
+      const std::vector<Stmt>& all = around.at(leaf.get());
+      return std::count_if(all.begin(), all.end(), [](const Stmt& s) { return s.kind() == ir::Kind::For; });
+    };
+    const std::vector<Stmt> all = leaves(nest_.now.nest);
+    return std::all_of(group.sums.begin(), group.sums.end(), [&](const Stmt& sum) { return loops(sum) == 1; }) &&
+           std::any_of(all.begin(), all.end(), [&](const Stmt& leaf) { return loops(leaf) > 1; });
+  }
+
+  bool can_be_kept(SumGroup& group, std::vector<ir::Array>& kept) {
+    return !obstacle_to_splitting(nest_, group, kept) &&
+           std::all_of(kept.begin(), kept.end(), [](const ir::Array& local) { return local->shape.empty(); });
   }
 
   // One group

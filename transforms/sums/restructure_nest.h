@@ -18,6 +18,7 @@ struct NestRequest {
   ir::Stmt shared_by;               // the nest's outermost loop, or a loop in it
   bool all_or_none = false;         // the shared sums have to be gathered, all of them: otherwise leave the nest alone
   std::set<SumPair> meetings = {};  // of sums: two iterations of that loop add to one element; a sum may meet itself
+  bool in_block = false;            // the threads of a block do the nest together: what can be gathered at once is
 };
 
 /// What has become of a nest.

@@ -56,6 +56,7 @@ class Visitor {
 
  private:
   Stmt loop_nest(const Stmt& s, const ir::For& loop) {
+    if (in_block_) return nest_in_block(s, loop);
     // What is around a contraction stays around it.
     if (has_contraction(s)) return with_body(loop, visit(loop.body));
     Carries carries = what_it_carries(s);
@@ -76,17 +77,51 @@ class Visitor {
       const RestructuredNest result = restructure_nest(program_, s, {conflicts_, next, true, meetings_}, context_);
       if (!result.nest.same_as(s)) return result.nest;
     }
-    const Stmt gathered = restructure_nest(program_, s, {{}, s, false}, context_).nest;
-    return gathered.same_as(s) ? with_scatters_apart(s, loop) : gathered;
+    const RestructuredNest gathered = restructure_nest(program_, s, {{}, s, false}, context_);
+    const bool is_left = is_left_to_blocks(loop);
+    if (!gathered.nest.same_as(s)) return is_left ? with_freed_visited(s, gathered) : gathered.nest;
+    if (!is_left) return s;
+    const Stmt apart = with_scatters_apart(s, loop);
+    if (!apart.same_as(s)) return apart;
+    in_block_ = true;
+    const Stmt shared = with_body(loop, visit(loop.body));
+    in_block_ = false;
+    return shared;
+  }
+
+  // A GPU has more threads than the parallel loop, and those directly inside, have iterations.
+  bool is_left_to_blocks(const ir::For& outermost) {
+    const Machine& machine = context_.options.machine;
+    if (!machine.is_gpu()) return false;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    double iterations = 1;
+    for (const ir::For* loop = &outermost; loop;) {
+      iterations *= sizes.trips_of(loop->lower, loop->upper, {});
+      const Stmt inner = loop->body;
+      loop =
+          inner.kind() == ir::Kind::For && what_it_carries(inner) == Carries::Nothing ? inner.as<ir::For>() : nullptr;
+    }
+    return iterations < static_cast<double>(machine.enough_threads);
+  }
+
+  // In one iteration of such loops: the steps of a recurrence, in each of which the threads of a block meet.
+  Stmt nest_in_block(const Stmt& s, const ir::For& loop) {
+    if (has_contraction(s)) return with_body(loop, visit(loop.body));
+    const Carries carries = what_it_carries(s);
+    if (carries == Carries::SumsOnly && steps_ > 0) {
+      const RestructuredNest result = restructure_nest(program_, s, {conflicts_, s, false, meetings_, true}, context_);
+      if (!result.nest.same_as(s)) return result.nest;
+    }
+    steps_ += carries == Carries::Other;
+    const Stmt result = with_body(loop, visit(loop.body));
+    steps_ -= carries == Carries::Other;
+    return result;
   }
 
   // Few iterations keep a GPU waiting for what each adds up by itself to elements that data choose: all of these are
   // sorted together.
   Stmt with_scatters_apart(const Stmt& s, const ir::For& loop) {
-    const Machine& machine = context_.options.machine;
-    SizeEstimator sizes(program_, context_.options.expected_sizes);
-    if (!machine.sorts_scatters || sizes.trips_of(loop.lower, loop.upper, {}) >= double(machine.enough_threads))
-      return s;
+    if (!context_.options.machine.sorts_scatters) return s;
     NestRequest request{{}, {}, true};
     add_scatters(loop.body, request);
     return request.shared.empty() ? s : restructure_nest(program_, s, request, context_).nest;
@@ -157,7 +192,9 @@ class Visitor {
   PassContext& context_;
   SharedSums conflicts_;
   std::set<SumPair> meetings_;
-  Stmt model_root_;  // the outermost loop around the current one
+  Stmt model_root_;        // the outermost loop around the current one
+  bool in_block_ = false;  // in iterations of a parallel loop that blocks take
+  int steps_ = 0;          // loops around, in these, whose iterations need each other
 };
 
 }  // namespace

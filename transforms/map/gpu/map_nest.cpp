@@ -253,11 +253,11 @@ class NestMapper {
       some_unknown |= !known && !width;
       if (!known && !width) return;
       Expr trips = known ? number(1) : *width;
-      const std::vector<const ir::For*> as_one = known ? short_nest(s) : std::vector<const ir::For*>();
+      std::vector<const ir::For*> as_one = {loop};
+      if (known && is_parallel_loop(s)) as_one = short_nest(s);
       if (known)
-        for (const ir::For* one : as_one.empty() ? std::vector<const ir::For*>{loop} : as_one)
-          trips = trips * (one->upper - one->lower);
-      const Expr groups = known && as_one.empty() ? groups_of(s) : number(1);
+        for (const ir::For* one : as_one) trips = trips * (one->upper - one->lower);
+      const Expr groups = known && as_one.size() == 1 ? groups_of(s) : number(1);
       if (is_fixed(groups)) trips = trips * groups;
       extent = extent ? ir::larger(extent, trips) : trips;
     });
