@@ -22,6 +22,7 @@ std::vector<Field> ragged();     // lists of data's length, look-ups where data 
 std::vector<Field> finding();    // sums into elements that the program itself finds
 std::vector<Field> bands();      // pairs, windows, offsets
 std::vector<Field> models();     // of physics, language and graphs
+std::vector<Field> steps();      // of solvers and networks
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

@@ -335,8 +335,8 @@ std::vector<Field> particles() {
 
 std::vector<Field> all_fields() {
   std::vector<Field> all;
-  for (auto part :
-       {learning(), sequences(), solvers(), particles(), mixed(), assorted(), ragged(), finding(), bands(), models()})
+  for (auto part : {learning(), sequences(), solvers(), particles(), mixed(), assorted(), ragged(), finding(), bands(),
+                    models(), steps()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
