@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/sums/scatters.h"
 
 #include <algorithm>
 
@@ -30,22 +31,24 @@ struct OwnedSum {
 std::optional<OwnedSum> sum_in(const ir::Program& program, const Stmt& nest) {
   bool sequential = false;
   std::vector<Expr> bounds;
+  std::vector<ir::Symbol> iterators;
   Stmt inner = nest;
   for (const auto* loop = inner.as<ir::For>(); loop; loop = inner.as<ir::For>()) {
     const bool parallel = is_parallel_loop(inner);
     if (parallel && (sequential || has_load(loop->lower) || has_load(loop->upper))) return std::nullopt;
     sequential |= !parallel;
     bounds.insert(bounds.end(), {loop->lower, loop->upper});
+    iterators.push_back(loop->iterator);
     inner = loop->body;
   }
   const auto* sum = inner.as<ir::Reduce>();
-  if (!sequential || !sum || sum->atomic || uses(sum->value, sum->array)) return std::nullopt;
+  if (!sequential || !sum || sum->atomic || may_read_target(sum->value, *sum, iterators)) return std::nullopt;
   for (const Expr& bound : bounds)
-    if (uses(bound, sum->array)) return std::nullopt;
+    if (may_read_target(bound, *sum, iterators)) return std::nullopt;
   if (ir::aliased_arrays(program).count(sum->array)) return std::nullopt;
   OwnedSum result{sum, inner, sum->indices.size()};
   for (std::size_t d = 0; d < sum->indices.size(); ++d) {
-    if (uses(sum->indices[d], sum->array)) return std::nullopt;
+    if (may_read_target(sum->indices[d], *sum, iterators)) return std::nullopt;
     if (has_load(sum->indices[d])) result.dimension = std::min(result.dimension, d);
   }
   return result.dimension < sum->indices.size() ? std::optional(result) : std::nullopt;

@@ -219,20 +219,38 @@ bool take_loops(const Stmt& nest, Scatter& scatter) {
 bool is_separable(const ir::Program& program, const Scatter& s) {
   const ir::Reduce& sum = *s.sum;
   if (sum.atomic || ir::aliased_arrays(program).count(sum.array)) return false;
-  if (uses(sum.value, sum.array)) return false;
-  for (const Expr& index : sum.indices)
-    if (uses(index, sum.array)) return false;
+  std::vector<ir::Symbol> iterators;
+  for (const Loops* loops : {&s.sequential, &s.outer, &s.inner})
+    for (const ir::For* loop : *loops) iterators.push_back(loop->iterator);
+  const auto reads = [&](const Expr& e) { return may_read_target(e, sum, iterators); };
   const std::vector<Expr> deciders = s.deciders();
-  for (const Expr& decider : deciders)
-    if (uses(decider, sum.array)) return false;
+  if (reads(sum.value) || std::any_of(sum.indices.begin(), sum.indices.end(), reads) ||
+      std::any_of(deciders.begin(), deciders.end(), reads))
+    return false;
   for (const ir::For* loop : s.sequential)
-    if (uses(loop->lower, sum.array) || uses(loop->upper, sum.array)) return false;
+    if (reads(loop->lower) || reads(loop->upper)) return false;
   return std::none_of(deciders.begin(), deciders.end(), [&](const Expr& decider) {
     return mentions_any(decider, s.outer) || mentions_any(decider, s.inner);
   });
 }
 
 }  // namespace
+
+bool may_read_target(const Expr& e, const ir::Reduce& sum, const std::vector<ir::Symbol>& iterators) {
+  const auto is_level = [&](const Expr& index) { return !ir::has_load(index) && ir::is_fixed(index, iterators); };
+  bool found = false;
+  ir::walk(e, [&](const Expr& part) {
+    const auto* load = part.as<ir::Load>();
+    if (!load || load->array != sum.array) return;
+    bool on_another_level = false;
+    for (std::size_t d = 0; d < sum.indices.size(); ++d) {
+      const bool are_levels = is_level(load->indices[d]) && is_level(sum.indices[d]);
+      on_another_level |= are_levels && distance(load->indices[d], sum.indices[d]).value_or(0) != 0;
+    }
+    found |= !on_another_level;
+  });
+  return found;
+}
 
 bool has_index_from_data(const ir::Reduce& sum) {
   return std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
@@ -362,7 +380,11 @@ std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::S
 }
 
 bool are_independent(const Scatter& a, const Scatter& b) {
-  if (a.sum->array == b.sum->array) return a.sum->op == b.sum->op;
+  if (a.sum->array == b.sum->array) {
+    // One of them may read another level of it, which the other one adds to.
+    const auto only_adds = [](const Scatter& s) { return !ir::reads(s.leaf, s.sum->array); };
+    return a.sum->op == b.sum->op && only_adds(a) && only_adds(b);
+  }
   const auto reads = [](const Scatter& s, const ir::Array& array) {
     const auto in_bounds = [&](const ir::For* loop) { return uses(loop->lower, array) || uses(loop->upper, array); };
     return uses(s.leaf, array) || std::any_of(s.sequential.begin(), s.sequential.end(), in_bounds);

@@ -72,11 +72,15 @@ struct Scatter {
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
 };
 
+/// Whether `e` may read an element that the sum changes in loops with these iterators: not one on another level, as
+/// z[l + 2, i] is where z[l + 1, k[i]] is added to.
+bool may_read_target(const ir::Expr& e, const ir::Reduce& sum, const std::vector<ir::Symbol>& iterators);
+
 /// Whether data choose the sum's element.
 bool has_index_from_data(const ir::Reduce& sum);
 /// The scatter that `nest`, a part of the program, is, whatever its plan. Nullopt for anything else: no index from
-/// data; atomic sums; targets that the nest reads or that may alias; loops of which only data tells how often they run,
-/// without a bound (rows of a CSR structure are known to have all its entries together).
+/// data; atomic sums; targets of which the nest reads what it changes, or that may alias; loops of which only data
+/// tells how often they run, without a bound (rows of a CSR structure are known to have all its entries together).
 std::optional<Scatter> scatter_form(const ir::Program& program, const ir::Stmt& nest);
 /// The same where the plan says that the sum is done by segments.
 std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& nest);
