@@ -32,6 +32,7 @@ class Planner {
       choose_for(group);
       if (group.shared && group.stays()) try_with_copies(group);
     }
+    look_again_at_those_that_stay();
     count_in_place_of_sorting();
     join_families();
     if (runs_faster_as_written()) return keep_as_written();
@@ -157,6 +158,7 @@ class Planner {
       // What stays in the nest is asked for when it is taken.
       std::optional<std::string> obstacle;
       if (row->in_own_nest || !row->apply) obstacle = row->obstacle(nest_, group, kept[row->strategy]);
+      std::erase_if(kept[row->strategy], [&](const ir::Array& local) { return kept_by_others_.count(local) > 0; });
       group.kept = kept[row->strategy];
       PlanCandidate candidate = row->cost(estimates, group);
       candidate.possible = !obstacle && candidate.possible;
@@ -379,8 +381,18 @@ class Planner {
     for (std::size_t l = 0; l < whole.sums.size(); ++l) groups_[k + l].plan.candidates.push_back(apart);
   }
 
+  // What one sum would not be worth keeping for may be kept for others by now.
+  void look_again_at_those_that_stay() {
+    for (const SumGroup& group : groups_)
+      if (group.shared && group.is_apart()) kept_by_others_.insert(group.kept.begin(), group.kept.end());
+    if (kept_by_others_.empty()) return;
+    for (SumGroup& group : groups_)
+      if (group.shared && group.stays()) choose_for(group);
+  }
+
   SumNest& nest_;
   std::vector<SumGroup>& groups_;
+  std::set<ir::Array> kept_by_others_;
   int families_ = 0;
 };
 
