@@ -172,18 +172,18 @@ class Recognizer {
     return instances_of(program_, s, leaf, context_) * ns / 1e3;
   }
 
-  /// Whether a loop around the nest shares nothing but sums, which may be restructured for its iterations to run side
-  /// by side where there is no product in them that is done by all threads together.
+  /// Whether a loop around the nest shares nothing, or nothing but sums, which may be restructured for its iterations
+  /// to run side by side where there is no product in them that is done by all threads together.
   bool keeps_iterations_apart(const Stmt& s, const Stmt& leaf) const {
     if (us_by_loops(s, leaf) >= starts_of_call * context_.options.machine.start_us) return false;
-    return std::any_of(around_.begin(), around_.end(), [&](const Stmt& loop) { return shares_only_sums(loop); });
+    return std::any_of(around_.begin(), around_.end(), [&](const Stmt& loop) { return can_run_side_by_side(loop); });
   }
 
-  bool shares_only_sums(const Stmt& loop) const {
+  bool can_run_side_by_side(const Stmt& loop) const {
     try {
       Analyses& known = analyses(context_);
       const auto& conflicts = known.carried_by(known.model_of(program_, loop), loop, poly::Search::UntilNotASum);
-      return !conflicts.empty() && conflicts.back().sum;
+      return conflicts.empty() || conflicts.back().sum;
     } catch (const poly::BudgetError&) {
       return false;
     }
