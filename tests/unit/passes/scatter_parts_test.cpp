@@ -101,8 +101,9 @@ TEST(Scatters, AreNothingElse) {
   };
   EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n"));
   EXPECT_FALSE(is_scatter("for e in 0..n:\n  d_x[e, 0] += w[e]\n")) << "no index from data";
-  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[0, 1]\n"))
+  EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[0, 0]\n"))
       << "it reads its targets";
+  EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[0, 1]\n")) << "but not here";
   EXPECT_FALSE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (atomic) w[e]\n"));
   EXPECT_TRUE(is_scatter("for e in 0..ptr[n]:\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "the fact bounds the trips";
   EXPECT_FALSE(is_scatter("for e in 0..i64(w[0]):\n  d_x[idx[e], 0] += (segments) w[e]\n")) << "nothing does";

@@ -43,5 +43,32 @@ TEST(SharedNest, LeavesLoopsOfAFewTripsToEachThread) {
   EXPECT_FALSE(has_few_trips(*program.body.as<ir::For>()));
 }
 
+std::string parallel_inside(const std::string& body) {
+  const ir::Program program = program_of(R"(
+    program p(h, w)
+      input  f32 x[h, w]
+      inout  f32 y[h, w]
+  )",
+                                         body);
+  const ir::Stmt inner = parallel_loop_inside(*program.body.as<ir::For>());
+  return inner ? inner.as<ir::For>()->iterator.name : "none";
+}
+
+TEST(SharedNest, ParallelLoopsInsideOfEachOtherAreSharedTogether) {
+  const std::string scalar = "parallel for i in 0..h:\n  local f32 s\n  s = x[i, 0]\n";
+  EXPECT_EQ(parallel_inside("parallel for i in 0..h:\n  parallel for j in 0..w:\n    y[i, j] = x[i, j]\n"), "j");
+  EXPECT_EQ(parallel_inside(scalar + "  parallel for j in 0..w:\n    y[i, j] = s*x[i, j]\n"), "j");
+  EXPECT_EQ(parallel_inside(scalar + "  parallel for j in 0..i:\n    y[i, j] = s*x[i, j]\n"), "none")
+      << "of different lengths";
+  EXPECT_EQ(parallel_inside("parallel for i in 0..h:\n  local f32 s\n  s = y[i, 0]\n"
+                            "  parallel for j in 0..w:\n    y[i, j] = s*x[i, j]\n"),
+            "none")
+      << "what one thread stores another one has yet to read";
+  EXPECT_EQ(
+      parallel_inside("parallel for i in 0..h:\n  y[i, 0] = 1\n  parallel for j in 1..w:\n    y[i, j] = x[i, j]\n"),
+      "none")
+      << "all threads would store it";
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
