@@ -14,8 +14,8 @@
 //   tree    partial results of blocks of iterations, combined in a fixed order: for targets that all iterations share
 //           and that are small compared with the work, and wherever the nest cannot be split.
 //   serial  the loop keeps its order.
-// A GPU has more threads than few iterations of a parallel loop. What these add to elements that data choose leaves them
-// to be sorted together; in loops of steps inside of them, which a block does, sums are gathered for its threads.
+// A GPU has more threads than few iterations of a parallel loop. What these add to elements that data choose leaves
+// them to be sorted together; in loops of steps inside of them, which a block does, sums are gathered for its threads.
 // Requires: nothing. Guarantees: no two orders of summation for different numbers of threads; ordinary dependences are
 // kept; every choice has a SumDecision with its reason. Never fails: past isl's budget a loop keeps its order, with a
 // remark. Cost: quadratic in the statements of a nest.

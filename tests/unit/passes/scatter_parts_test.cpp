@@ -130,7 +130,8 @@ TEST(OwnScatters, LeavesWhatReadsItsTargets) {
     const Program program = program_of(graph, body);
     return owned_scatter(program, program.body).has_value();
   };
-  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[1, 1]\n"));
+  EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[1, 0]\n"));
+  EXPECT_TRUE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[1, 1]\n")) << "another column";
   EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n  d_x[idx[e], 1] += w[e]\n"));
   EXPECT_FALSE(is_owned("parallel for k in 0..d:\n  d_x[idx[0], k] += w[k]\n")) << "no loop in order";
   EXPECT_FALSE(is_owned("for e in 0..n:\n  d_x[e, 0] += w[e]\n"));

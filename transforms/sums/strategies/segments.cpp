@@ -41,7 +41,8 @@ std::optional<std::string> does_not_pay(const SumNest& nest, const SumGroup& gro
 
 std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
   if (!group.shared) return "no iterations share its elements";
-  if (nest.request.all_or_none && !nest.machine().sorts_scatters) return "an outer loop is parallel: sums are gathered or stay";
+  if (nest.request.all_or_none && !nest.machine().sorts_scatters)
+    return "an outer loop is parallel: sums are gathered or stay";
   if (auto reason = does_not_pay(nest, group)) return reason;
   if (auto reason = obstacle_to_splitting(nest, group, kept)) return reason;
   // Its locals will be arrays around the nest.
