@@ -40,8 +40,8 @@ struct Machine {
   std::int64_t most_in_place = 0;   // levels of a window of which one may take the place of another; 0: any number
   std::int64_t elements_at_once = 0;  // that a thread sums side by side where their loop does best innermost; 0: none,
                                       // neighbouring threads have neighbouring elements
-  std::int64_t least_scanned = 0;   // iterations of a recurrence from which on pieces of it side by side pay; 0: never
-  std::int64_t scan_tile = 0;       // iterations of it that a block of a GPU does together
+  std::int64_t least_scanned = 0;  // iterations of a recurrence from which on pieces of it side by side pay; 0: never
+  std::int64_t scan_tile = 0;      // iterations of it that a block of a GPU does together
   std::int64_t tile_threads =
       0;                        // of a block that keeps what its dense sums load in memory that it shares; 0: none does
   bool sorts_scatters = false;  // iterations are sorted by targets that data decide, at the speed of memory
