@@ -134,7 +134,7 @@ class Forward final : public ir::Rewriter {
   /// What its last iteration saves is saved behind the loop, where nothing in it changes that before. Null: not so.
   Stmt behind(const ir::For& loop) const {
     const auto* list = loop.body.as<ir::Block>();
-    if (!list || loop.mode != ir::LoopMode::Forward) return {};
+    if (!list || loop.mode != ir::LoopMode::Forward || ir::has_load(loop.lower)) return {};
     const auto at =
         std::find_if(list->body.begin(), list->body.end(), [&](const Stmt& s) { return s.same_as(dropped_.store); });
     if (at == list->body.end()) return {};
