@@ -386,8 +386,14 @@ class Planner {
     for (const SumGroup& group : groups_)
       if (group.shared && group.is_apart()) kept_by_others_.insert(group.kept.begin(), group.kept.end());
     if (kept_by_others_.empty()) return;
-    for (SumGroup& group : groups_)
-      if (group.shared && group.stays()) choose_for(group);
+    for (SumGroup& group : groups_) {
+      if (!group.shared || !group.stays()) continue;
+      const SumGroup before = group;
+      choose_for(group);
+      const PlanCandidate *now = group.plan.candidate(group.plan.strategy),
+                          *stays = before.plan.candidate(before.plan.strategy);
+      if (now && stays && now->microseconds * margin > stays->microseconds) group = before;
+    }
   }
 
   SumNest& nest_;
