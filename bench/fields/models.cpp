@@ -308,6 +308,7 @@ Program weno() {
   auto n = p.size("n"), steps = p.size("steps");
   auto u = p.inout<float>("u", {n});
   auto flux = p.local<float>("flux", {n});
+  for (auto i : p.loop("i0", n)) u(i) = 1.5f + 0.5f * sin(u(i));  // the flux goes to the right
   for (auto t : p.loop("t", steps)) {
     for (auto i : p.loop("i", n)) {
       auto a = p.let("a", u((i + n - 1) % n)), b = p.let("b", u(i)), c = p.let("c", u((i + 1) % n));
