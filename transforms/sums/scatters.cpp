@@ -343,6 +343,7 @@ Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
 
 std::optional<Scatter> scatter_form(const ir::Program& program, const Stmt& nest) {
   Scatter result;
+  result.nest = nest;
   if (!take_loops(nest, result)) return std::nullopt;
   if (!is_separable(program, result)) return std::nullopt;
   result.sequential = with_rows_beside_entries(program, std::move(result.sequential));

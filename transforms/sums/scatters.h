@@ -41,6 +41,7 @@ struct ScatterFactor {
 };
 
 struct Scatter {
+  ir::Stmt nest;                       // kept: the loops are its
   Loops outer, sequential, inner;      // rows around all instances, loops over instances, other rows
   std::vector<ScatterFactor> factors;  // what the loops over instances are, outermost first
   Loops summed;                        // short ones of each instance, which all add to its element
