@@ -251,8 +251,7 @@ class Builder {
   void injective(const Array& array, const ir::Fact& fact) {
     const Expr end = table_end(fact);
     if (!end) return on_host_.push_back(fact);
-    Expr count = number(1);
-    for (const Expr& extent : array->shape) count = count * extent;
+    const Expr count = ir::element_count(array);
     const Expr is_short = ir::binary(BinaryOp::Le, end, number(table_share) * count);
     checks_.push_back(ir::if_then(is_short, marked(array, fact, end, count), owned(array, fact, end), fact.location));
     parallel_.push_back(fact);

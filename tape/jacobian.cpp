@@ -4,6 +4,7 @@
 
 #include "dsl/frontend/out_of_memory.h"
 #include "dsl/ir/element_loops.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 
@@ -16,12 +17,6 @@ using ir::Array;
 using ir::ArrayRole;
 using ir::Expr;
 using ir::Stmt;
-
-Expr element_count_of(const Array& array) {
-  Expr count = ir::int_const(1);
-  for (const Expr& extent : array->shape) count = count * extent;
-  return count;
-}
 
 /// seeds[i, j, ..., q] = 1 where element (i, j, ...) is number q, else 0.
 Stmt unit_vectors(const Array& seeds) {
@@ -60,14 +55,14 @@ Program jacobian(const Program& program, const std::string& of, const std::strin
   const std::string name = "j_" + of + "_" + wrt;
   return reporting_memory(program.name(), [&] {
     if (mode == JacobianMode::Forward) {
-      const ir::Program derivative = tape::tangent_along(program.ir(), options, element_count_of(request.wrt.front()));
+      const ir::Program derivative = tape::tangent_along(program.ir(), options, ir::element_count(request.wrt.front()));
       return along_unit_vectors(derivative, "t_" + wrt, "t_" + of, name);
     }
     tape::refuse_rules(program.ir(), "the adjoint of a custom gradient takes one incoming gradient at a time",
                        "use JacobianMode::Forward");
     Gradient gradient = differentiate(program, options);
     gradient.backward = Program(std::make_shared<const ir::Program>(
-        tape::with_adjoints(gradient.backward.ir(), gradient.forward.ir(), element_count_of(request.of.front()))));
+        tape::with_adjoints(gradient.backward.ir(), gradient.forward.ir(), ir::element_count(request.of.front()))));
     return along_unit_vectors(joined(gradient).ir(), "g_" + of, "g_" + wrt, name);
   });
 }

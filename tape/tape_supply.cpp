@@ -390,12 +390,7 @@ Array TapePlan::new_tape(const std::string& name, ScalarType type, const std::ve
 
 void TapePlan::note(const Expr& value, SourceLocation where, const std::string& decision, const Expr& storage,
                     const Array& tape, const std::string& reason) {
-  std::string elements;
-  if (tape) {
-    Expr count = ir::int_const(1);
-    for (const Expr& extent : tape->shape) count = count * extent;
-    elements = ir::print(count);
-  }
+  const std::string elements = tape ? ir::print(ir::element_count(tape)) : "";
   report_.tape.push_back({ir::print(value), where, decision, storage ? ir::print(storage) : "", elements, reason});
 }
 

@@ -24,6 +24,11 @@ struct Dropped {
   Expr place;  // in its iterators
 };
 
+std::vector<Expr> without(std::vector<Expr> indices, std::size_t dim) {
+  indices.erase(indices.begin() + static_cast<std::ptrdiff_t>(dim));
+  return indices;
+}
+
 struct TapeUses {
   std::vector<Expr> reads;
   std::vector<Stmt> stores;
@@ -73,9 +78,8 @@ class Finder {
       if (ir::as_int(tape->shape[dim])) continue;
       const Expr place = place_of_reads(uses->second.reads, store, dim);
       if (!place || ir::equal(place, stored_indices(store)[dim])) continue;
-      std::vector<Expr> shape = tape->shape;
-      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dim));
-      return Dropped{ir::make_array(tape->name, tape->type, shape, tape->role, tape->location), dim, store, place};
+      const Array now = ir::make_array(tape->name, tape->type, without(tape->shape, dim), tape->role, tape->location);
+      return Dropped{now, dim, store, place};
     }
     return std::nullopt;
   }
@@ -107,11 +111,6 @@ class Finder {
   std::map<Array, TapeUses> uses_;
   std::set<ir::Symbol> backward_;
 };
-
-std::vector<Expr> without(std::vector<Expr> indices, std::size_t dim) {
-  indices.erase(indices.begin() + static_cast<std::ptrdiff_t>(dim));
-  return indices;
-}
 
 class Forward final : public ir::Rewriter {
  public:
@@ -164,18 +163,13 @@ class Forward final : public ir::Rewriter {
   const Dropped& dropped_;
 };
 
-std::string elements_of(const Array& tape) {
-  Expr count = ir::int_const(1);
-  for (const Expr& extent : tape->shape) count = count * extent;
-  return ir::print(count);
-}
-
 }  // namespace
 
 DirectGradient without_unread_iterations(DirectGradient gradient, Report& report) {
+  Finder finder(gradient);
   for (std::size_t k = 0; k < gradient.tape.size();) {
     const Array tape = gradient.tape[k];
-    const auto dropped = Finder(gradient).find(tape);
+    const auto dropped = finder.find(tape);
     if (!dropped) {
       ++k;
       continue;
@@ -190,10 +184,11 @@ DirectGradient without_unread_iterations(DirectGradient gradient, Report& report
     });
     gradient.forward = Forward(*dropped).rewrite(gradient.forward);
     gradient.tape[k] = dropped->now;
+    finder = Finder(gradient);
     for (TapeDecision& decision : report.tape)
       if (const auto at = renamed.find(decision.storage); at != renamed.end()) {
         decision.storage = at->second;
-        decision.elements = elements_of(dropped->now);
+        decision.elements = ir::print(ir::element_count(dropped->now));
       }
   }
   return gradient;

@@ -137,9 +137,7 @@ class WidthCheck {
   bool elements_fit(const Array& array) {
     const auto known = counted_.find(array);
     if (known != counted_.end()) return known->second;
-    Expr count = int_const(1);
-    for (const Expr& extent : array->shape) count = count * extent;
-    return counted_[array] = value_fits(count);
+    return counted_[array] = value_fits(element_count(array));
   }
 
   EmitState text_;  // knows what the emitted code computes with 64 bits

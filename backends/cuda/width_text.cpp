@@ -194,8 +194,7 @@ class WidthWriter {
   }
 
   void check_count(const Array& array) {
-    Expr count = int_const(1);
-    for (const Expr& extent : array->shape) count = count * extent;
+    const Expr count = element_count(array);
     if (!as_int(count)) check_value(count);
   }
 

@@ -77,6 +77,19 @@ bool is_identifier(const std::string& name) {
          std::all_of(name.begin(), name.end(), word);
 }
 
+namespace {
+
+Expr times_extents(std::int64_t each, const Array& array) {
+  Expr result = int_const(each);
+  for (const Expr& extent : array->shape) result = result * extent;
+  return result;
+}
+
+}  // namespace
+
+Expr element_count(const Array& array) { return times_extents(1, array); }
+Expr byte_count(const Array& array) { return times_extents(static_cast<std::int64_t>(bytes_of(array->type)), array); }
+
 std::optional<std::int64_t> constant_bytes(const Array& array) {
   std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type));
   for (const Expr& extent : array->shape) {

@@ -41,6 +41,10 @@ bool is_identifier(const std::string& name);
 /// How far from zero bounds and steps of loops may be: passes add steps, tiles and bounds to each other in 64 bits.
 inline constexpr std::int64_t furthest_bound = std::int64_t{1} << 61;
 
+/// How many elements, and bytes, an array has, in sizes.
+Expr element_count(const Array& array);
+Expr byte_count(const Array& array);
+
 /// Bytes of an array of constant extents; nullopt for others, and where they do not fit into an i64.
 std::optional<std::int64_t> constant_bytes(const Array& array);
 

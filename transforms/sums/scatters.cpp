@@ -219,9 +219,7 @@ bool take_loops(const Stmt& nest, Scatter& scatter) {
 bool is_separable(const ir::Program& program, const Scatter& s) {
   const ir::Reduce& sum = *s.sum;
   if (sum.atomic || ir::aliased_arrays(program).count(sum.array)) return false;
-  std::vector<ir::Symbol> iterators;
-  for (const Loops* loops : {&s.sequential, &s.outer, &s.inner})
-    for (const ir::For* loop : *loops) iterators.push_back(loop->iterator);
+  const std::vector<ir::Symbol> iterators = s.iterators();
   const auto reads = [&](const Expr& e) { return may_read_target(e, sum, iterators); };
   const std::vector<Expr> deciders = s.deciders();
   if (reads(sum.value) || std::any_of(sum.indices.begin(), sum.indices.end(), reads) ||
@@ -260,6 +258,13 @@ Expr Scatter::key() const {
   std::vector<Expr> places;
   for (const std::size_t d : dims) places.push_back(ir::cast(ScalarType::I64, sum->indices[d]));
   return number_of(places);
+}
+
+std::vector<ir::Symbol> Scatter::iterators() const {
+  std::vector<ir::Symbol> result;
+  for (const Loops* loops : {&sequential, &outer, &inner})
+    for (const ir::For* loop : *loops) result.push_back(loop->iterator);
+  return result;
 }
 
 Expr Scatter::number_of(const std::vector<Expr>& places) const {
@@ -370,11 +375,7 @@ std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::S
     const auto place = [&](const Scatter& s) { return ir::cast(ScalarType::I64, s.sum->indices[s.dims[k]]); };
     const Expr of_a = place(a), of_b = ir::substitute(place(b), names);
     const Expr between = ir::equal(of_a, of_b) ? ir::int_const(0) : simplify_indices(of_b - of_a);
-    bool is_fixed = !ir::has_load(between);
-    for (const Scatter* s : {&a, &b})
-      for (const Loops* loops : {&s->sequential, &s->outer, &s->inner})
-        for (const ir::For* loop : *loops) is_fixed &= !mentions(between, loop->iterator);
-    if (!is_fixed) return std::nullopt;
+    if (!ir::is_fixed(between, a.iterators()) || !ir::is_fixed(between, b.iterators())) return std::nullopt;
     distances.push_back(between);
   }
   return simplify_indices(a.number_of(distances));

@@ -71,6 +71,8 @@ struct Scatter {
   ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
   /// The number of the target with these places.
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
+  /// Of all its loops.
+  std::vector<ir::Symbol> iterators() const;
 };
 
 /// Whether `e` may read an element that the sum changes in loops with these iterators: not one on another level, as

@@ -64,11 +64,7 @@ Expr bytes_used(const For& loop) {
         if (const auto* load = e.as<Load>()) use(load->array);
       });
   Expr bytes = int_const(0);
-  for (const Array& array : arrays) {
-    Expr own = int_const(static_cast<std::int64_t>(bytes_of(array->type)));
-    for (const Expr& extent : array->shape) own = own * extent;
-    bytes = bytes + own;
-  }
+  for (const Array& array : arrays) bytes = bytes + ir::byte_count(array);
   return bytes;
 }
 

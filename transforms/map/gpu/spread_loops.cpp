@@ -148,16 +148,14 @@ class Spreader {
   /// Neighbouring threads share the inner loop, groups of them the outer one.
   Stmt spread_both(const ir::For& loop, const Stmt& inner) const {
     const ir::For& n = *inner.as<ir::For>();
-    const ir::Symbol t = ir::make_symbol("t"), lanes = ir::make_symbol("lanes"), groups = ir::make_symbol("groups");
+    const ir::Symbol t = ir::make_symbol("t");
     const Stmt own = update_once(program_, with_own_sums(n.body));
-    const Stmt shared =
-        strided_loop(n.iterator, n.lower, n.upper, mod(ir::var(t), ir::var(lanes)), ir::var(lanes), own, n.location);
-    const Expr group = div(ir::var(t), ir::var(lanes));
-    const Stmt share = every_nth(loop.iterator, loop.lower + group, loop.upper, ir::var(groups),
-                                 replace(loop.body, inner, shared), loop.location);
-    const Stmt one = ir::if_then(ir::binary(BinaryOp::Lt, group, ir::var(groups)), share, {}, loop.location);
-    const Expr count = ir::binary(BinaryOp::Max, div(threads_, ir::var(lanes)), number(1));
-    return threads_loop(t, threads_, let(lanes, lanes_along(n, threads_), let(groups, count, one)), loop.location);
+    const Stmt body = in_groups(loop, n, [&](const Groups& by) {
+      const Stmt shared =
+          strided_loop(n.iterator, n.lower, n.upper, mod(ir::var(t), by.lanes), by.lanes, own, n.location);
+      return share_of_group(loop, t, replace(loop.body, inner, shared), by);
+    });
+    return threads_loop(t, threads_, body, loop.location);
   }
 
   /// A parallel loop whose loops inside touch memory in a better order. Where these are short, threads would meet for
@@ -225,6 +223,23 @@ class Spreader {
     Expr lanes, groups;               // threads along the inner loop, and how many of these there are
   };
 
+  /// make(groups), with their numbers in scope.
+  template <class Make>
+  Stmt in_groups(const ir::For& around, const ir::For& shared, const Make& make) const {
+    const ir::Symbol lanes = ir::make_symbol("lanes"), groups = ir::make_symbol("groups");
+    const Stmt share = make(Groups{&around, ir::var(lanes), ir::var(groups)});
+    // There is one: said so that bounds of what is divided by their number are known.
+    const Expr count = ir::binary(BinaryOp::Max, div(threads_, ir::var(lanes)), number(1));
+    return let(lanes, lanes_along(shared, threads_), let(groups, count, share));
+  }
+
+  /// The iterations of the loop around that the thread's group has.
+  static Stmt share_of_group(const ir::For& loop, const ir::Symbol& t, const Stmt& body, const Groups& by) {
+    const Expr group = div(ir::var(t), by.lanes);
+    const Stmt share = every_nth(loop.iterator, loop.lower + group, loop.upper, by.groups, body, loop.location);
+    return ir::if_then(ir::binary(BinaryOp::Lt, group, by.groups), share, {}, loop.location);
+  }
+
   /// The loops from `loop` to `shared`, directly inside each other, by one thread: its share of the latter's
   /// iterations, those of its elements where that is a loop over a row.
   Stmt share_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body, bool row,
@@ -237,11 +252,7 @@ class Spreader {
                           by.around ? by.lanes : threads_, body, loop.location);
     const auto* inner = body.as<ir::For>();
     const Stmt inside = share_of_thread(*inner, shared, t, inner->body, row, by);
-    if (by.around && loop.iterator == by.around->iterator) {
-      const Expr group = div(ir::var(t), by.lanes);
-      const Stmt share = every_nth(loop.iterator, loop.lower + group, loop.upper, by.groups, inside, loop.location);
-      return ir::if_then(ir::binary(BinaryOp::Lt, group, by.groups), share, {}, loop.location);
-    }
+    if (by.around && loop.iterator == by.around->iterator) return share_of_group(loop, t, inside, by);
     const LoopMode mode = loop.mode == LoopMode::Backward ? loop.mode : LoopMode::Forward;
     return ir::for_loop(loop.iterator, loop.lower, loop.upper, inside, mode, loop.location, loop.at_most);
   }
@@ -249,11 +260,8 @@ class Spreader {
   Stmt shares_of_thread(const ir::For& loop, const ir::For& shared, const ir::Symbol& t, const Stmt& body, bool row,
                         const ir::For* around) const {
     if (!around) return share_of_thread(loop, shared, t, body, row, {});
-    const ir::Symbol lanes = ir::make_symbol("lanes"), groups = ir::make_symbol("groups");
-    const Stmt share = share_of_thread(loop, shared, t, body, row, {around, ir::var(lanes), ir::var(groups)});
-    // There is one: said so that bounds of what is divided by their number are known.
-    const Expr count = ir::binary(BinaryOp::Max, div(threads_, ir::var(lanes)), number(1));
-    return let(lanes, lanes_along(shared, threads_), let(groups, count, share));
+    return in_groups(*around, shared,
+                     [&](const Groups& by) { return share_of_thread(loop, shared, t, body, row, by); });
   }
 
   Stmt spread(const ir::For& loop, const ir::For& shared, const std::vector<SharedSum>& sums, bool row,

@@ -1,5 +1,6 @@
 #include "transforms/sums/contractions/kept_locals.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
@@ -176,11 +177,7 @@ Expr fits_memory(const ir::Program& program, const Stmt& nest, const std::vector
     bytes_of(sizes, local);
   }
   if (!sizes.assumed_sizes()) return {};
-  for (const Array& array : expanded) {
-    Expr own = ir::int_const(static_cast<std::int64_t>(bytes_of(array->type)));
-    for (const Expr& extent : array->shape) own = own * extent;
-    bytes = bytes + own;
-  }
+  for (const Array& array : expanded) bytes = bytes + ir::byte_count(array);
   return ir::binary(ir::BinaryOp::Le, simplify_indices(bytes), ir::int_const(most_kept_bytes));
 }
 

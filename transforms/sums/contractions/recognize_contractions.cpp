@@ -53,10 +53,11 @@ class Recognizer {
   Stmt nest(const Stmt& s, const ir::For& loop) {
     if (!contains_loop(loop.body)) return s;
     const Stmt result = with_contractions(s);
-    return result ? result : in_body(s, loop);
+    return result ? result : in_body(s);
   }
 
-  Stmt in_body(const Stmt& s, const ir::For& loop) {
+  Stmt in_body(const Stmt& s) {
+    const ir::For& loop = *s.as<ir::For>();
     around_.push_back(s);
     const Stmt body = visit(loop.body);
     around_.pop_back();
@@ -233,7 +234,7 @@ class Recognizer {
       const auto parts = order.split(groups);
       for (const NestPart& part : *parts) {
         Stmt piece =
-            part.group >= 0 ? accept(*chosen[static_cast<std::size_t>(part.group)]) : rest(slice(s, part.leaves));
+            part.group >= 0 ? accept(*chosen[static_cast<std::size_t>(part.group)]) : in_body(slice(s, part.leaves));
         code.push_back(code.empty() ? piece : ir::with_fresh_names(piece));
       }
       return ir::block(std::move(code));
@@ -244,8 +245,6 @@ class Recognizer {
       return {};
     }
   }
-
-  Stmt rest(const Stmt& piece) { return in_body(piece, *piece.as<ir::For>()); }
 
   Stmt accept(const Candidate& candidate) {
     const ir::Contraction* n = nullptr;
