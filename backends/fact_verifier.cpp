@@ -108,10 +108,10 @@ void FactVerifier::refuse_sizes(const FactsProgram::OfSizes& one, const SizeValu
   }
   if (example)
     for (const auto& [name, value] : example->iterators)
-      where += fmt::format("{}{} = {}", where.empty() ? " at " : ", ", name, value);
+      where += fmt::format("{}{} = {}", where.empty() ? ", at " : ", ", name, value);
   const ir::Expr extent = ir::substitute(shape, values);
   throw UsageError({.code = ErrorCode::BadIndex,
-                    .message = fmt::format("{} is outside of [0, {}), dimension {},{}{}; nothing has been written",
+                    .message = fmt::format("{} is outside of [0, {}), dimension {}{}{}; nothing has been written",
                                            example ? fmt::format("index {}", example->index) : "an index",
                                            ir::print(extent), access.dimension, where, given),
                     .program = facts_.stated.name,

@@ -26,6 +26,7 @@ class Composer {
   }
 
   DirectGradient gradient(std::int64_t most_bytes) {
+    refuse_own_name();
     refuse_extents_from_data();
     const Parts parts = parts_of(whole_.program.body);
     locals_.insert(parts.locals.begin(), parts.locals.end());
@@ -41,6 +42,9 @@ class Composer {
     result.forward = ir::block(std::move(forward));
     result.backward = ir::block(std::move(backward));
     for (auto local = parts.locals.rbegin(); local != parts.locals.rend(); ++local) declare(*local, result);
+    for (const Array& array : whole_.program.arrays)
+      if (array->role == ArrayRole::Output && is_copied(array))
+        result.forward = ir::block({zero_fill(array), result.forward});
     result.tape = tape_;
     add_sizes(most_bytes, result);
     return result;
@@ -53,6 +57,21 @@ class Composer {
     DirectGradient gradient;
     OuterArrays outer;
   };
+
+  void refuse_own_name() const {
+    const ir::Program& program = whole_.program;
+    const Array array = ir::find_array(program, needed_tape_bytes);
+    const bool is_size = std::any_of(program.sizes.begin(), program.sizes.end(),
+                                     [](const ir::Symbol& size) { return size.name == needed_tape_bytes; });
+    if (!array && !is_size) return;
+    throw UsageError(
+        {.code = ErrorCode::BadArgument,
+         .message = std::string("with max_tape_bytes the size '") + needed_tape_bytes + "' is one of loopgrad's own",
+         .program = program.name,
+         .array = array ? array->name : "",
+         .hint = "rename it, or leave out max_tape_bytes",
+         .location = array ? array->location : program.location});
+  }
 
   void refuse_extents_from_data() const {
     ir::walk_stmts(whole_.program.body, [&](const Stmt& s) {
@@ -139,11 +158,11 @@ class Composer {
   }
 
   /// Copies are of whole arrays, also of elements that have no value yet: those are zero.
-  bool is_copied(const Array& local) const {
+  bool is_copied(const Array& array) const {
     const auto copies = [&](const Unit& unit) {
-      return unit.loop ? unit.loop->saves(local) : unit.gradient.copied.count(local) > 0;
+      return unit.loop ? unit.loop->saves(array) : unit.gradient.copied.count(array) > 0;
     };
-    const auto of_it = [&](const auto& entry) { return entry.first.second == local; };
+    const auto of_it = [&](const auto& entry) { return entry.first.second == array; };
     return std::any_of(units_.begin(), units_.end(), copies) || std::any_of(saved_.begin(), saved_.end(), of_it);
   }
 

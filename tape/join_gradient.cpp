@@ -124,6 +124,11 @@ class Arrays {
 
 Program joined(const Gradient& gradient, const std::string& prefix) {
   check(gradient);
+  if (!ir::is_identifier(prefix + "x"))
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = "gradients cannot have names that start with '" + prefix + "'",
+                      .program = gradient.forward.name(),
+                      .hint = "names have letters, digits and '_', no digit first: joined(gradient, \"d2_\")"});
   const std::map<std::string, ir::Expr> largest = *largest_sizes(gradient);
   const ir::Program forward = with_sizes(gradient.forward.ir(), largest),
                     backward = with_sizes(gradient.backward.ir(), largest);

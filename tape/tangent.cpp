@@ -3,6 +3,7 @@
 #include "tape/gradient_program.h"
 
 #include "dsl/frontend/out_of_memory.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 
 #include <loopgrad/autodiff.h>
@@ -30,7 +31,9 @@ class TangentRewriter final : public ir::Rewriter {
       const Expr value = tangent_of(r->value);
       if (!value) return s;
       std::vector<Stmt> sums;
-      for (const Expr& term : terms_of(r->value, value))
+      // What reads its own target reads the tangent of that as it was before the statement.
+      const bool reads_target = ir::reads(s, r->array);
+      for (const Expr& term : reads_target ? std::vector{value} : terms_of(r->value, value))
         sums.push_back(ir::reduce(tangents_.at(r->array), r->indices, r->op, term, r->location));
       sums.push_back(s);
       return ir::block(std::move(sums));

@@ -42,7 +42,7 @@ std::string float_text(const FloatConst& c) {
   return single ? digits + "f" : digits;
 }
 
-const std::string wide_type = "int64_t";
+constexpr std::string_view wide_type = "int64_t";
 
 std::string call(const char* function, const Expr& a, EmitState& state) {
   return fmt::format("{}({})", function, argument_text(a, state));
@@ -277,7 +277,7 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
                         // NVRTC's int64_t is another type than that of a large literal: the two do not go together as
                         // arguments of a helper.
                         if (state.index_type != wide_type && n.type == ScalarType::I64 && is_wide(e, state))
-                          return wide_type + ("(" + int_text(n) + ")");
+                          return fmt::format("{}({})", wide_type, int_text(n));
                         return wrapped(int_text(n), n.value < 0 ? Level::Prefix : Level::Postfix, surrounding);
                       },
                       [&](const FloatConst& n) {
@@ -301,7 +301,7 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
 std::string argument_text(const Expr& e, EmitState& state) {
   const auto* literal = e.as<IntConst>();
   if (!literal || e.type() != ScalarType::I64) return text_of(e, state);
-  return (is_wide(e, state) ? wide_type : state.index_type) + "(" + int_text(*literal) + ")";
+  return fmt::format("{}({})", is_wide(e, state) ? wide_type : std::string_view(state.index_type), int_text(*literal));
 }
 
 std::string element_text(const Array& array, const std::vector<Expr>& indices, EmitState& state) {

@@ -32,8 +32,8 @@ struct Nvrtc {
   bool found = false;
 };
 
-const std::vector<std::string> common_flags = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo",
-                                               "--fmad=false"};
+constexpr std::string_view common_flags[] = {"--std=c++17", "--device-as-default-execution-space", "-lineinfo",
+                                             "--fmad=false"};
 
 /// NVRTC opens a second library by name; where it is not in a system folder it is beside the first.
 void open_builtins(const std::string& path, const Nvrtc& n) {
@@ -127,7 +127,7 @@ Compiled compiled_with(const std::vector<std::string>& flags, const std::string&
 
 std::vector<std::string> flags_for(const std::string& architecture, const std::string& program) {
   cuda::check_architecture(architecture, known_architectures(required(program)), nvrtc_version(program), program);
-  std::vector<std::string> flags = common_flags;
+  std::vector<std::string> flags(std::begin(common_flags), std::end(common_flags));
   flags.push_back("--gpu-architecture=" + architecture);
   return flags;
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t spare_bytes = 16 * 1024;
 
-std::atomic<void*> spare = std::malloc(spare_bytes);
+std::atomic<void*> spare = nullptr;
 
 }  // namespace
 

@@ -67,7 +67,10 @@ const ir::Load* as_indirect(const Expr& index) {
   return node && is_integer(node->type) ? node : nullptr;
 }
 
-const Numbers Abstraction::no_numbers;
+const Numbers& Abstraction::no_numbers() {
+  static const Numbers none;
+  return none;
+}
 
 Expr Abstraction::opaque(const Expr& e, const Expr& lower, const Expr& upper) {
   exact_ = false;

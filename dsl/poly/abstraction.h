@@ -47,7 +47,8 @@ class Abstraction {
   enum class Remainders { Any, OfFewPeriods };
 
   /// Both references must outlive it.
-  explicit Abstraction(const Facts& facts, Remainders remainders = Remainders::Any, const Numbers& numbers = no_numbers)
+  explicit Abstraction(const Facts& facts, Remainders remainders = Remainders::Any,
+                       const Numbers& numbers = no_numbers())
       : facts_(facts), remainders_(remainders), numbers_(numbers) {}
 
   /// An affine expression that takes the value of `e` for the right choice of symbols.
@@ -80,7 +81,7 @@ class Abstraction {
   ir::Expr value_of_remainder(const ir::Binary& node, const ir::Expr& e);
   ir::Expr value_of_load(const ir::Load& node, const ir::Expr& e);
 
-  static const Numbers no_numbers;
+  static const Numbers& no_numbers();
 
   const Facts& facts_;
   const Remainders remainders_;

@@ -171,6 +171,31 @@ TEST(Checkpoints, APartMaySaveALocalThatNothingHasSet) {
   EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 3}}, .values = {}, .options = {}}));
 }
 
+/// Elements of an output that have no value yet are copied with the others.
+TEST(Checkpoints, APartMaySaveAnOutputThatIsSetInPart) {
+  ProgramBuilder p("in_part");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) p.when(i > 0, [&] { y(i) = x(i); });
+  for (auto t : p.loop("t", 4)) {
+    (void)t;
+    for (auto i : p.loop("i", 1, n)) y(i) = y(i) * y(i);
+  }
+  y(0) = 1.0;
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 4}}, .values = {}, .options = {}}));
+}
+
+TEST(Checkpoints, TheSizeThatIsMeasuredHasANameOfItsOwn) {
+  ProgramBuilder p("taken");
+  auto n = p.size("n"), needed = p.size(tape::needed_tape_bytes);
+  auto x = p.inout<double>("x", {n});
+  for (auto i : p.loop("i", n)) x(i) = sin(x(i)) * cast<double>(needed);
+  const Program program = p.build();
+  EXPECT_NO_THROW(differentiate(program));
+  EXPECT_THROW(differentiate(program, {.max_tape_bytes = 64}), UsageError);
+}
+
 TEST(Checkpoints, TheNaiveTapeHasNoBudget) {
   EXPECT_THROW(differentiate(diffusion(), {.variant = Variant::NaiveTape, .max_tape_bytes = 1}), UsageError);
 }

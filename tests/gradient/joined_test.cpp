@@ -44,6 +44,19 @@ void expect_refusal(const Gradient& gradient, const std::string& part, const std
   }
 }
 
+TEST(Joined, PrefixesMakeNames) {
+  const Gradient gradient = differentiate(cubes());
+  for (const char* prefix : {"1+", "\"", "a b;", "g-", "\u00e9"}) {
+    try {
+      joined(gradient, prefix);
+      ADD_FAILURE() << prefix;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(prefix), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(names(joined(gradient, "d2_")).back(), "d2_y");
+}
+
 TEST(Joined, HasNamesOfItsOwnAndNoTape) {
   const Program program = joined(differentiate(cubes()));
   EXPECT_EQ(program.name(), "cubes_gradient");

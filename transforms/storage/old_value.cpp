@@ -13,14 +13,15 @@ using ir::Stmt;
 
 namespace {
 
-const OldValue always = {ir::bool_const(true)};
-const OldValue perhaps = {ir::bool_const(true), false};
+// Functions, as a program may be compiled before main.
+OldValue always() { return {ir::bool_const(true)}; }
+OldValue perhaps() { return {ir::bool_const(true), false}; }
 
 /// Of what is evaluated or executed one after the other.
 OldValue either(const OldValue& a, const OldValue& b) {
   if (!b.when || a.is_sure()) return a;
   if (!a.when || b.is_sure()) return b;
-  if (!a.is_exact || !b.is_exact) return perhaps;
+  if (!a.is_exact || !b.is_exact) return perhaps();
   return ir::equal(a.when, b.when) ? a : OldValue{ir::binary(ir::BinaryOp::Or, a.when, b.when)};
 }
 
@@ -34,7 +35,7 @@ OldValue under(const Expr& condition, const OldValue& yes) {
 OldValue one_of(const Expr& condition, const OldValue& yes, const OldValue& no) {
   if (!no.when) return under(condition, yes);
   if (!yes.when) return under(ir::unary(ir::UnaryOp::Not, condition), no);
-  return yes.is_exact && no.is_exact && ir::equal(yes.when, no.when) ? yes : perhaps;
+  return yes.is_exact && no.is_exact && ir::equal(yes.when, no.when) ? yes : perhaps();
 }
 
 class Finder {
@@ -60,13 +61,13 @@ class Finder {
  private:
   /// What a loop only assigns has the old value where it makes no trip, which matters to what follows alone.
   OldValue of_loop(const Stmt& s, const OldValue& after) const {
-    return !after.when && only_assigns(s) ? OldValue() : perhaps;
+    return !after.when && only_assigns(s) ? OldValue() : perhaps();
   }
 
   OldValue of_leaf(const Stmt& s, const OldValue& after) const {
     bool stores = false;
     for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>& at) { stores = e_.is(array, at); });
-    if (stores && !s.as<ir::Assign>()) return always;  // adds to it
+    if (stores && !s.as<ir::Assign>()) return always();  // adds to it
     OldValue result;
     ir::for_each_child(s,
                        ir::overloaded{[&](const Expr& x) { result = either(result, read_in(x)); }, [](const Stmt&) {}});
@@ -76,7 +77,7 @@ class Finder {
   /// Of the evaluation of an expression.
   OldValue read_in(const Expr& x) const {
     const auto* load = x.as<ir::Load>();
-    if (load && e_.is(load->array, load->indices)) return always;
+    if (load && e_.is(load->array, load->indices)) return always();
     if (const auto* select = x.as<ir::Select>())
       return guarded(select->condition, read_in(select->a), read_in(select->b));
     if (const auto* binary = x.as<ir::Binary>()) {
@@ -93,7 +94,7 @@ class Finder {
     const OldValue first = read_in(condition), then = one_of(condition, yes, no);
     if (!first.when) return then;
     if (!yes.when && !no.when) return first;
-    return either(first, then.is_sure() ? then : perhaps);  // no other condition that can be asked before
+    return either(first, then.is_sure() ? then : perhaps());  // no other condition that can be asked before
   }
 
   /// `after` behind what changes these arrays.
@@ -106,7 +107,7 @@ class Finder {
       const auto* load = x.as<ir::Load>();
       decided |= load && (arrays.count(load->array) || (any_alias && aliases_.count(load->array)));
     });
-    return decided ? perhaps : after;
+    return decided ? perhaps() : after;
   }
 
   bool only_assigns(const Stmt& s) const {
@@ -132,7 +133,7 @@ class Finder {
 }  // namespace
 
 OldValue old_value(const Stmt& s, const Element& e, const std::set<ir::Array>& aliases) {
-  return Finder(e, aliases).find(s, always);
+  return Finder(e, aliases).find(s, always());
 }
 
 }  // namespace loopgrad::transforms

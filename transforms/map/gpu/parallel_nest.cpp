@@ -21,7 +21,7 @@ using ir::Stmt;
 
 namespace {
 
-const Expr one = ir::int_const(1);
+Expr one() { return ir::int_const(1); }
 
 void add_conjuncts(const Expr& condition, std::vector<Expr>& out) {
   const auto* both = condition.as<ir::Binary>();
@@ -78,7 +78,7 @@ class Builder {
       guards_.push_back(ir::binary(BinaryOp::Lt, i, loop.upper));
       added = {&loop, lower->lowest, upper->highest, true};
     }
-    ranges_.variables[loop.iterator] = {added.lower, added.upper - one};
+    ranges_.variables[loop.iterator] = {added.lower, added.upper - one()};
     loops_.push_back(added);
     return true;
   }
@@ -142,7 +142,7 @@ class Builder {
     const Expr only = poly::to_expr(first, {}, context);
     loop.changed = true;
     loop.lower = ir::larger(loop.lower, only);
-    loop.upper = ir::smaller(loop.upper, only + one);
+    loop.upper = ir::smaller(loop.upper, only + one());
   }
 
   /// Makes the condition part of a loop's bounds if it is about one iterator.
@@ -171,8 +171,8 @@ class Builder {
     const bool strict = op == BinaryOp::Lt || op == BinaryOp::Gt;
     if (op != BinaryOp::Eq && op != BinaryOp::Le && op != BinaryOp::Lt && !greater) return false;
     loop.changed = true;
-    if (op == BinaryOp::Eq || greater == forward) loop.lower = ir::larger(loop.lower, strict ? limit + one : limit);
-    if (op == BinaryOp::Eq || greater != forward) loop.upper = ir::smaller(loop.upper, strict ? limit : limit + one);
+    if (op == BinaryOp::Eq || greater == forward) loop.lower = ir::larger(loop.lower, strict ? limit + one() : limit);
+    if (op == BinaryOp::Eq || greater != forward) loop.upper = ir::smaller(loop.upper, strict ? limit : limit + one());
     return true;
   }
 
