@@ -72,18 +72,28 @@ class Forwarder {
 
   Stmt run() {
     const ir::Reduce& node = *sum_.as<ir::Reduce>();
-    Expr value = node.value;
-    for (int round = 0; round < rounds; ++round) {
-      Expr next = replaced(value, false);
-      if (!is_cheap(next)) next = replaced(value, true);
-      if (next.same_as(value)) break;
-      value = next;
+    const Expr value = forwarded(node.value, false);
+    std::vector<Expr> indices;
+    bool changed = !value.same_as(node.value);
+    for (const Expr& index : node.indices) {
+      indices.push_back(forwarded(index, true));
+      changed |= !indices.back().same_as(index);
     }
-    if (value.same_as(node.value)) return sum_;
-    return ir::reduce_like(node, node.array, node.indices, value);
+    return changed ? ir::reduce_like(node, node.array, std::move(indices), value) : sum_;
   }
 
  private:
+  // An index that is computed is kept, so that it is found once.
+  Expr forwarded(Expr e, bool only_free) const {
+    for (int round = 0; round < rounds; ++round) {
+      Expr next = replaced(e, only_free);
+      if (!only_free && !is_cheap(next)) next = replaced(e, true);
+      if (next.same_as(e)) break;
+      e = next;
+    }
+    return e;
+  }
+
   Expr replaced(const Expr& value, bool only_free) const {
     return ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
       auto* load = e.as<ir::Load>();

@@ -154,6 +154,37 @@ class Sorter {
     }
   }
 
+  static std::set<Array> loads_of(const Scatter& scatter) {
+    std::set<Array> loads;
+    for_each_decider(scatter, [&](const Expr& x) {
+      if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
+    });
+    return loads;
+  }
+
+  /// The scatter where every instance exists, as far as an order of instances goes: conditions are looked at again when
+  /// the sum is made. Each must have a target even so.
+  std::optional<Scatter> with_all_instances(const Scatter& scatter) const {
+    if (scatter.is_plain()) return std::nullopt;
+    const ir::Reduce& sum = *scatter.sum;
+    for (const std::size_t d : scatter.dims)
+      if (!can_be_asked_for(ranges_, {sum.indices[d]}) || !ranges_.stays_within(sum.indices[d], sum.array->shape[d]))
+        return std::nullopt;
+    Scatter all = scatter;
+    ir::walk_stmts(scatter.leaf, [&](const Stmt& s) {
+      if (s.as<ir::Reduce>() == scatter.sum) all.leaf = s;
+    });
+    return all;
+  }
+
+  /// Whether `scope`, null for the innermost one, is in a loop that `further` is not in.
+  bool is_loop_between(const Scope* further, const Scope* scope) const {
+    const auto number = [&](const Scope* one) { return static_cast<std::size_t>(one - scopes_.data()); };
+    for (std::size_t k = number(further) + 1; k <= (scope ? number(scope) : scopes_.size() - 1); ++k)
+      if (scopes_[k].iterator) return true;
+    return false;
+  }
+
   static bool is_known(const Scatter& scatter, const std::set<ir::Symbol>& known) {
     bool all = true;
     for_each_decider(scatter, [&](const Expr& x) {
@@ -181,11 +212,13 @@ class Sorter {
   /// what f makes of one that others share.
   Stmt with_sorted(const Scatter& scatter, Targets targets,
                    const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
-    std::set<Array> loads;
-    for_each_decider(scatter, [&](const Expr& x) {
-      if (const auto* load = x.as<ir::Load>()) loads.insert(load->array);
-    });
-    if (Scope* const scope = scope_of(scatter, loads)) return f(shared(scatter, targets, *scope, loads), ir::block({}));
+    const std::set<Array> loads = loads_of(scatter);
+    Scope* const scope = scope_of(scatter, loads);
+    const auto all = targets == Targets::AtADistance ? with_all_instances(scatter) : std::nullopt;
+    if (Scope* const further = all ? scope_of(*all, loads_of(*all)) : nullptr;
+        further && is_loop_between(further, scope))
+      return f(shared(*all, targets, *further, loads_of(*all)), ir::block({}));
+    if (scope) return f(shared(scatter, targets, *scope, loads), ir::block({}));
     const SortedIterations sorted(scatter, ascends(scatter), shares_);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }

@@ -13,6 +13,9 @@
 // The sort (counting_sort.h) is made of ordinary loops, so that the checked interpreter can run it and no compiler is
 // needed that a machine with a driver alone does not have.
 //
+// What is sorted before a loop in order serves all of its iterations. Conditions that change from one to the next then
+// leave nothing out of the order; the sum looks at them again.
+//
 // Long segments are cut into pieces, so that a target that most iterations add to does not wait for one thread.
 //
 // Loops in order that depend on each other through such elements in other ways go by their keys (keyed_loops.h).

@@ -174,7 +174,12 @@ void SumNest::keep_terms_of_segments() {
     for (const Stmt& sum : group.sums) {
       if (has_rows(now, sum)) continue;  // these are read side by side
       const auto forwarded = before_forwarding_.find(sum.get());
-      const Stmt& before = forwarded == before_forwarding_.end() ? sum : forwarded->second;
+      // The term as it was; what has been forwarded to the indices is where others may share their order.
+      const auto& node = *sum.as<ir::Reduce>();
+      const Stmt before =
+          forwarded == before_forwarding_.end()
+              ? sum
+              : ir::reduce_like(node, node.array, node.indices, forwarded->second.as<ir::Reduce>()->value);
       const TermReads now_read = reads_of(sum, locals), then = reads_of(before, locals);
       if ((!now_read.of_nest && now_read.elements <= many_reads) || now_read.elements <= few_reads) continue;
       if (then.elements <= few_reads && then.elements < now_read.elements) {

@@ -173,6 +173,35 @@ TEST(SortScatters, TargetsThatTheProgramComputesAreSortedOnceWhileTheyStay) {
   EXPECT_LT(result.text.find("for step in"), result.text.find("local i64 words")) << result.text;
 }
 
+/// The order serves all steps, whose conditions differ: it leaves nothing out. Without the fact what the condition
+/// leaves out may have no target.
+TEST(SortScatters, ConditionsThatChangeInALoopAreNoPartOfTheOrder) {
+  for (const bool is_stated : {true, false}) {
+    ProgramBuilder p("contacts");
+    auto n = p.size("n"), k = p.size("k"), steps = p.size("steps");
+    auto near = p.input<std::int32_t>("near", {n, k});
+    if (is_stated) p.in_range(near, 0, n);
+    auto x = p.inout<double>("x", {n});
+    for (auto t : p.loop("step", 0, steps)) {
+      (void)t;
+      auto v = p.local<double>("v", {n});
+      for (auto i : p.loop("i0", 0, n)) v(i) = 0.0;
+      for (auto i : p.loop("i", 0, n))
+        for (auto e : p.loop("e", 0, k)) {
+          auto j = p.let("j", near(i, e));
+          auto gap = p.let("gap", x(j) - x(i));
+          p.when(gap > 0.25, [&] { v(j) -= 0.1 * gap; });
+        }
+      for (auto i : p.loop("i1", 0, n)) x(i) += v(i);
+    }
+    const Program program = p.build();
+    expect_sorted(program, {{{"n", 20}, {"k", 3}, {"steps", 3}}, {{"n", 1}, {"k", 2}, {"steps", 2}}});
+    const LoweredProgram result = passed_for_gpu(program, sorted);
+    const bool is_before = result.text.find("local i64 words") < result.text.find("for step in");
+    EXPECT_EQ(is_before, is_stated) << result.text;
+  }
+}
+
 TEST(SortScatters, LoopsBetweenRowsAndTheirEntriesAreNoObstacle) {
   ProgramBuilder p("blocks");
   auto rows = p.size("rows"), entries = p.size("entries"), b = p.size("b");

@@ -35,6 +35,34 @@ TEST(ForwardLocals, ReplacesAScalarByWhatItHolds) {
   EXPECT_EQ(ir::print(sum), "d_x[i + 1] += d_y[i]*w[i]*w[i]\n");
 }
 
+/// What is computed for an index is kept: it is asked for by whoever orders the iterations.
+TEST(ForwardLocals, ReplacesCopiesOfElementsInIndices) {
+  const char* declarations = R"(
+    program p(n)
+      input  i32 near[n]
+      input  f32 d_y[n]
+      inout  f32 d_x[n]
+  )";
+  const auto forwarded = [&](const std::string& body) {
+    const Program program = program_of(declarations, body);
+    return ir::print(forward_locals(model_of(program), program.body, first<ir::Reduce>(program.body)));
+  };
+  EXPECT_EQ(forwarded(R"(
+    for i in 0..n:
+      local i32 j
+      j = near[i]
+      d_x[j] += d_y[i]
+  )"),
+            "d_x[near[i]] += d_y[i]\n");
+  EXPECT_EQ(forwarded(R"(
+    for i in 0..n:
+      local i32 j
+      j = near[i] + 1
+      d_x[j] += d_y[i]
+  )"),
+            "d_x[j] += d_y[i]\n");
+}
+
 TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
   const Program program = program_of(R"(
     program p(n)
