@@ -22,7 +22,14 @@ std::string pays_text(const ThreadLoop& l, EmitState& state) {
   const std::string total = reads_data(loop) ? fmt::format("({} - {}) * {}", l.header.upper, l.header.lower,
                                                            text_of(loop.work, state, Level::Prefix))
                                              : text_of((loop.upper - loop.lower) * loop.work, state, Level::Relation);
-  return fmt::format("{} >= {}", total, loop.run.least_work);
+  const std::string pays = fmt::format("{} >= {}", total, loop.run.least_work);
+  // Blocks may be as much as that, and there may be only one.
+  const auto* blocks = loop.upper.as<Binary>();
+  const auto known = as_int(loop.work);
+  if (!blocks || blocks->op != BinaryOp::FloorDiv || loop.run.together > 1 || (known && *known < loop.run.least_work))
+    return pays;
+  return fmt::format("({} && {})",
+                     text_of(binary(BinaryOp::Lt, loop.lower + int_const(1), loop.upper), state, Level::And), pays);
 }
 
 /// What the lanes of the loop sum into, by operation and declaration.

@@ -168,7 +168,7 @@ std::string work_in(const std::string& body) {
       inout  f32 y[n]
     )",
                                          body);
-  return ir::print(work_of_trip(*program.body.as<ir::For>(), {program.sizes.begin(), program.sizes.end()}));
+  return ir::print(work_of_trip(program, *program.body.as<ir::For>()));
 }
 
 TEST(WorkOfTrip, CountsWhatIsInsideInTermsOfWhatIsOutside) {
@@ -180,6 +180,29 @@ TEST(WorkOfTrip, CountsWhatIsInsideInTermsOfWhatIsOutside) {
   EXPECT_EQ(work_in("for b in 0..m:\n  for j in b*8..min(b*8 + 8, n):\n    y[j] += 1\n"), "32");
   // What is computed once for all trips costs nothing in each of them.
   EXPECT_EQ(work_in("for i in 0..n:\n  y[i] = f32(i + min(m//2, n//3))\n"), "2");
+}
+
+TEST(WorkOfTrip, CountsRowsByTheirAverage) {
+  const ir::Program program = program_of(R"(
+    program p(n, entries, rows)
+      input  i64 ptr[n + 1]
+      input  i64 begin[rows]
+      input  i64 end[rows]
+      input  f32 x[entries]
+      inout  f32 y[n]
+      fact   ptr csr pointer of entries
+    )",
+                                         R"(
+    for i in 0..n:
+      for j in ptr[i]..ptr[i + 1]:
+        y[i] += 1
+    for r in 0..rows:
+      for p in begin[r]..end[r]:
+        y[0] += x[p]
+    )");
+  const auto& loops = program.body.as<ir::Block>()->body;
+  EXPECT_EQ(ir::print(work_of_trip(program, *loops[0].as<ir::For>())), "(entries//max(n, 1) + 1)*4");
+  EXPECT_EQ(ir::print(work_of_trip(program, *loops[1].as<ir::For>())), "(entries//max(rows, 1) + 1)*5");
 }
 
 TEST(VectorLanes, NeedFewerScatteredAccessesThanContiguousOnes) {

@@ -4,8 +4,10 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/average_row.h"
 
 #include <algorithm>
+#include <set>
 
 namespace loopgrad::transforms {
 namespace {
@@ -28,7 +30,8 @@ Expr difference(const Expr& a, const Expr& b) {
 /// Estimates what is done below a loop.
 class Work {
  public:
-  explicit Work(const For& loop, const std::set<Symbol>& sizes) : sizes_(sizes), inner_{loop.iterator} {}
+  Work(const Program& program, const For& loop)
+      : program_(program), sizes_(program.sizes.begin(), program.sizes.end()), inner_{loop.iterator} {}
 
   Expr below(const Stmt& s) {
     if (!s) return int_const(0);
@@ -46,8 +49,8 @@ class Work {
               }
               return sum + int_const(constant);
             },
-            [&](const For& n) { return of_trips(n.lower, n.upper, n.at_most, n.iterator, n.body); },
-            [&](const While& n) { return of_trips(int_const(0), int_const(unknown_trips), {}, n.iterator, n.body); },
+            [&](const For& n) { return times(trips_of(n), n.iterator, n.body); },
+            [&](const While& n) { return times(int_const(unknown_trips), n.iterator, n.body); },
             [&](const If& n) { return int_const(operations(n.condition)) + below(n.then_body) + below(n.else_body); },
             [&](const Allocate& n) { return below(n.body); }, [&](const Contraction& n) { return below(n.loops); },
             [&](const Assign& n) { return int_const(1 + operations(n.value)); },
@@ -59,20 +62,21 @@ class Work {
   }
 
  private:
-  Expr of_trips(const Expr& lower, const Expr& upper, const Expr& at_most, const Symbol& iterator, const Stmt& body) {
-    const Expr trips = trips_of(lower, upper, at_most);
+  Expr times(const Expr& trips, const Symbol& iterator, const Stmt& body) {
     inner_.insert(iterator);
     return trips * (below(body) + int_const(2));
   }
 
   /// Trips of a loop as an expression that iterators of the loops around do not occur in. Of a block of all iterations,
   /// block * size .. min(block * size + size, n), this is the size.
-  Expr trips_of(const Expr& lower, const Expr& upper, const Expr& at_most) const {
+  Expr trips_of(const For& loop) const {
+    const Expr &lower = loop.lower, &upper = loop.upper;
     if (is_known(lower, inner_) && is_known(upper, inner_)) return upper - lower;
     if (const auto* least = upper.as<Binary>(); least && least->op == BinaryOp::Min)
       for (const Expr& end : {least->a, least->b})
         if (const Expr trips = difference(end, lower); is_known(trips, inner_)) return trips;
-    return at_most && is_known(at_most, inner_) ? at_most : int_const(unknown_trips);
+    if (const Expr average = average_row(program_, loop)) return average;
+    return loop.at_most && is_known(loop.at_most, inner_) ? loop.at_most : int_const(unknown_trips);
   }
 
   std::int64_t operations(const Expr& e) const {
@@ -107,12 +111,13 @@ class Work {
     return of_sizes && dear > 1;
   }
 
-  const std::set<Symbol>& sizes_;
+  const Program& program_;
+  const std::set<Symbol> sizes_;
   std::set<Symbol> inner_;  // iterators of loops below
 };
 
 }  // namespace
 
-Expr work_of_trip(const For& loop, const std::set<Symbol>& sizes) { return Work(loop, sizes).below(loop.body); }
+Expr work_of_trip(const Program& program, const For& loop) { return Work(program, loop).below(loop.body); }
 
 }  // namespace loopgrad::transforms

@@ -81,8 +81,8 @@ bool has_one_trip_at_most(const For& n) {
 }
 
 /// Operations of one trip, where it must be asked at run time whether threads pay; null where they surely do.
-Expr work_to_ask_for(const For& n, const std::set<Symbol>& sizes) {
-  Expr work = work_of_trip(n, sizes);
+Expr work_to_ask_for(const ir::Program& program, const For& n) {
+  Expr work = work_of_trip(program, n);
   if (has_load(n.lower) || has_load(n.upper)) return work;
   const auto known = as_int((n.upper - n.lower) * work);
   return known && *known >= least_parallel_work ? Expr() : work;
@@ -90,8 +90,7 @@ Expr work_to_ask_for(const For& n, const std::set<Symbol>& sizes) {
 
 class Sharer final : public Rewriter {
  public:
-  Sharer(const ir::Program& program, Report& report)
-      : sizes_(program.sizes.begin(), program.sizes.end()), report_(report) {}
+  Sharer(const ir::Program& program, Report& report) : program_(program), report_(report) {}
   using Rewriter::rewrite;
 
   Expr rewrite(const Expr& e) override { return e; }
@@ -114,7 +113,7 @@ class Sharer final : public Rewriter {
       run.threads = true;
       run.uneven = is_uneven(n);
       run.together = left_together_ = collapsible(n);
-      work = work_to_ask_for(n, sizes_);
+      work = work_to_ask_for(program_, n);
       if (work) run.least_work = least_parallel_work;
       run.or_alone = work && steps_ > 0;
       say(n, run);
@@ -144,7 +143,7 @@ class Sharer final : public Rewriter {
     report_.runs.push_back({names, n.location, "threads", reason});
   }
 
-  const std::set<Symbol> sizes_;
+  const ir::Program& program_;
   Report& report_;
   bool in_threads_ = false, in_lanes_ = false;
   int left_together_ = 0;  // loops of the nest being shared out, from the current one on

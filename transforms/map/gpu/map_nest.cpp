@@ -7,6 +7,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
+#include "transforms/analysis/average_row.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
 #include "transforms/loops/loop_builder.h"
@@ -43,14 +44,15 @@ namespace {
 constexpr std::int64_t usual_threads = 256;     // of a block in which each thread works on its own
 constexpr std::int64_t most_row_threads = 512;  // of a block that keeps rows: more leave each too few registers
 constexpr std::int64_t warp_threads = 32;
-constexpr std::int64_t tile_trips = 16;    // of a loop that threads share, for each: they meet once for each sum
-constexpr std::int64_t usual_row = 1024;   // trips of a loop whose bounds depend on loops around it
-constexpr std::int64_t few_to_share = 16;  // trips of the longest loop inside, for which half of a warp is idle
-constexpr std::int64_t few_to_read = 64;   // the same where threads only read in it, which a cache serves: 33
-                                           // terms of each of 6.6 million sums take 0.4 ms on an H100, by warps 2
-constexpr std::int64_t few_rows = 16;      // where they are fewer than this part of the blocks that are enough,
-                                           // blocks take pieces of them
-constexpr std::int64_t most_inside = 128;  // trips that one thread does in each iteration over a ragged row
+constexpr std::int64_t tile_trips = 16;       // of a loop that threads share, for each: they meet once for each sum
+constexpr std::int64_t usual_row = 1024;      // trips of a loop whose bounds depend on loops around it
+constexpr std::int64_t few_to_share = 16;     // trips of the longest loop inside, for which half of a warp is idle
+constexpr std::int64_t threads_of_data = 64;  // of a block whose loops are as long as data make them
+constexpr std::int64_t few_to_read = 64;      // the same where threads only read in it, which a cache serves: 33
+                                              // terms of each of 6.6 million sums take 0.4 ms on an H100, by warps 2
+constexpr std::int64_t few_rows = 16;         // where they are fewer than this part of the blocks that are enough,
+                                              // blocks take pieces of them
+constexpr std::int64_t most_inside = 128;     // trips that one thread does in each iteration over a ragged row
 
 /// Iterations for which blocks may read elements far apart.
 std::int64_t most_rows(std::int64_t enough_threads) { return std::max<std::int64_t>(enough_threads / 8, 1); }
@@ -183,22 +185,19 @@ class NestMapper {
   /// A condition of sizes: false where nothing is known of the loops inside.
   Expr little_to_share(const Nest& nest) const {
     Expr extent = inner_extent(nest);
-    ir::walk_stmts(nest.body, [&](const Stmt& s) {
-      const auto* loop = s.as<ir::For>();
-      const Expr row = loop ? average_row(*loop) : Expr();
-      if (row) extent = extent ? ir::larger(extent, row) : row;
-    });
+    if (const Expr row = average_row_in(nest.body)) extent = extent ? ir::larger(extent, row) : row;
     return extent ? ir::binary(BinaryOp::Lt, extent, number(few_to_share)) : ir::bool_const(false);
   }
 
-  /// The average length of the rows of a CSR structure that the loop goes over the entries of; null for other loops.
-  Expr average_row(const ir::For& loop) const {
-    const ir::PointerBounds bounds = ir::pointer_bounds(loop.lower, loop.upper);
-    if (!bounds.end) return {};
-    const ir::Array& pointer = bounds.end->array;
-    const ir::Fact* const fact = ir::csr_fact(program_, pointer);
-    if (!fact || !host_knows(fact->upper)) return {};
-    return ceil_div(ir::cast(ScalarType::I64, fact->upper), ir::larger(pointer->shape[0] - number(1), number(1)));
+  /// Of the loops inside whose bounds data are; null where there are none of which it is known.
+  Expr average_row_in(const Stmt& body) const {
+    Expr longest;
+    ir::walk_stmts(body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      const Expr row = loop ? average_row(program_, *loop) : Expr();
+      if (row && host_knows(row)) longest = longest ? ir::larger(longest, row) : row;
+    });
+    return longest;
   }
 
   /// Where there is little to share in each of many iterations most threads of a block would have nothing to do.
@@ -303,11 +302,12 @@ class NestMapper {
 
   Stmt even_rows(const Nest& nest) {
     const ir::Symbol threads = ir::make_symbol("threads");
-    const Expr extent = inner_extent(nest);
+    const Expr extent = inner_extent(nest), row = extent ? Expr() : average_row_in(nest.body);
     // About four elements for each thread.
     const Expr count = fixed_threads_ ? number(fixed_threads_)
                        : extent       ? threads_for(ceil_div(extent, number(4)), 32, usual_threads)
-                                      : number(64);
+                       : row          ? threads_for(ceil_div(row, number(4)), 32, threads_of_data)
+                                      : number(threads_of_data);
     const Stmt body = in_grid(nest.loops, spread_loops(program_, nest.body, ir::var(threads)));
     const Stmt plain = let(threads, count, body);
     const std::optional<KeptRows> kept = keep_rows(program_, nest);
