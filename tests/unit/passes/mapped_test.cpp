@@ -191,6 +191,35 @@ TEST(PlaceLocals, SaysWhoSharesEachLocal) {
     )");
 }
 
+/// A device has no atomic sums in memory of a thread.
+TEST(PlaceLocals, SumsIntoWhatIsAThreadsAreNotAtomic) {
+  expect_pass("place_locals", R"(
+    program p(n)
+      input  f32 x[n]
+      inout  f32 y[n]
+    )",
+              R"(
+    grid for b in 0..1:
+      for i in 0..n:
+        local f32 s
+        s = 0
+        for j in 0..2:
+          s += (atomic) x[i]
+          y[j] += (atomic) x[i]
+        y[i] = s
+    )",
+              R"(
+    grid for b in 0..1:
+      for i in 0..n:
+        local f32 s (thread)
+        s = 0
+        for j in 0..2:
+          s += x[i]
+          y[j] += (atomic) x[i]
+        y[i] = s
+    )");
+}
+
 TEST(PlaceLocals, GivesTheOneThreadOfAStackAllOfThem) {
   expect_pass("place_locals", R"(
     program p(n)

@@ -7,8 +7,8 @@ namespace loopgrad::transforms {
 
 /// An estimate of the operations that one trip of a loop executes, as an expression in symbols bound outside of the
 /// loop. Trip counts of inner loops that depend on data or on the iterators in between count as the average (see
-/// average_row.h), as what the loop makes at most, if one of these is known, or as a constant. Large expressions of sizes alone
-/// are computed once, not in each trip.
+/// average_row.h), as what the loop makes at most, if one of these is known, or as a constant. Large expressions of
+/// sizes alone are computed once, not in each trip.
 ir::Expr work_of_trip(const ir::Program& program, const ir::For& loop);
 
 }  // namespace loopgrad::transforms

@@ -91,13 +91,15 @@ class Placer final : public Rewriter {
       const bool of_block = block_ && threads_ == 0;
       const Home home = of_block ? block_->home_of(n->array) : host_ && !block_ ? Home::Grid : Home::Thread;
       if (of_block && home == Home::Thread && n->array->shape.empty()) copied_.insert(n->array);
+      if (home == Home::Thread) own_.insert(n->array);
       return allocate(n->array, rewrite(n->body), n->location, home);
     }
     const auto* sum = s.as<Reduce>();
-    if (!sum || !sum->atomic || threads_ == 0 || !copied_.count(sum->array)) return rewrite_children(s);
-    Reduce together = *sum;
-    together.of_block = true;
-    return {std::make_shared<Reduce>(std::move(together))};
+    if (!sum || !sum->atomic || !own_.count(sum->array)) return rewrite_children(s);
+    Reduce changed = *sum;
+    if (threads_ > 0 && copied_.count(sum->array)) changed.of_block = true;
+    else changed.atomic = false;
+    return {std::make_shared<Reduce>(std::move(changed))};
   }
 
  private:
@@ -105,6 +107,7 @@ class Placer final : public Rewriter {
   const BlockLocals* block_ = nullptr;  // of the kernel around
   int threads_ = 0;                     // loops over threads around
   std::set<Array> copied_;              // scalars of which every thread keeps a copy
+  std::set<Array> own_;                 // all that is a thread's
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 //     time is combined in a tree of all threads;
 //   - arrays that only single loops over the threads touch, at the thread's number, and whose other extents are small
 //     constants: they live in registers where the loops over them are unrolled.
+// A sum into what is a thread's own is none that others share: it is not atomic, which memory of a thread cannot be.
 // In a program without kernels, which one thread executes, all locals are its own.
 //
 // Guarantees: every local has a place, and ir::verify holds. Changes nothing else.
