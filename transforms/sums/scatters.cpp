@@ -58,6 +58,16 @@ Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
   return loops;
 }
 
+/// An upper bound with sums of 32 bits made in 64, so that what they have in common with the lower one cancels. One that
+/// wraps ends the loop sooner.
+Expr widened(const Expr& bound) {
+  const auto* cast = bound.as<ir::Cast>();
+  const auto* sum = cast && cast->a.type() == ScalarType::I32 ? cast->a.as<ir::Binary>() : nullptr;
+  if (!sum || (sum->op != BinaryOp::Add && sum->op != BinaryOp::Sub)) return bound;
+  const auto wide = [](const Expr& e) { return widened(ir::cast(ScalarType::I64, e)); };
+  return ir::binary(sum->op, wide(sum->a), wide(sum->b));
+}
+
 /// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it in the nest.
 Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
   const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
@@ -65,7 +75,7 @@ Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops&
   if (const ir::Fact* csr = csr_row_of(program, loop).first; csr && csr->longest) return csr->longest;
   IndexRanges ranges(program);
   for (const ir::For* around : inside) ranges.enter(*around);
-  const auto trips = ranges.range_of(simplify_indices(loop.upper - loop.lower));
+  const auto trips = ranges.range_of(simplify_indices(widened(loop.upper) - loop.lower));
   if (!trips || !in_sizes(trips->highest)) return {};
   return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
 }

@@ -40,6 +40,10 @@ struct SumStrategy {
 extern const SumStrategy gather_strategy, split_strategy, partials_strategy, segments_strategy, apart_strategy,
     exact_strategy, atomic_strategy, serial_strategy;
 
+/// Whether the nest is in a loop, all of whose iterations meet it: those that are looked at below a loop have one
+/// around them that runs in order.
+bool runs_again(const SumNest& nest);
+
 /// In the order in which a shape suggests them and reports name them.
 const std::vector<const SumStrategy*>& sum_strategies();
 const SumStrategy& strategy(Strategy which);

@@ -34,18 +34,6 @@ bool has_few_terms(const ir::Stmt& nest) {
   return terms <= most_terms_in_order;
 }
 
-/// Whether the nest is in a loop, all of whose iterations meet it: those that are looked at below a loop have one
-/// around them that runs in order.
-bool runs_again(const SumNest& nest) {
-  bool found = false;
-  ir::walk_stmts(nest.original.body, [&](const ir::Stmt& s) {
-    const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
-    if (!is_loop || found || s.same_as(nest.original_nest)) return;
-    ir::walk_stmts(s, [&](const ir::Stmt& inner) { found = found || inner.same_as(nest.original_nest); });
-  });
-  return found;
-}
-
 /// Whether loops around the nest decide how long its loops are: of these no estimate knows where they stand.
 bool varies_around(const SumNest& nest) {
   std::set<ir::Symbol> known(nest.original.sizes.begin(), nest.original.sizes.end());
@@ -100,6 +88,16 @@ PlanCandidate atomic_cost(SumCosts& costs, const SumGroup& group) { return costs
 PlanCandidate serial_cost(SumCosts& costs, const SumGroup& group) { return costs.serial(group.sums); }
 
 }  // namespace
+
+bool runs_again(const SumNest& nest) {
+  bool found = false;
+  ir::walk_stmts(nest.original.body, [&](const ir::Stmt& s) {
+    const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
+    if (!is_loop || found || s.same_as(nest.original_nest)) return;
+    ir::walk_stmts(s, [&](const ir::Stmt& inner) { found = found || inner.same_as(nest.original_nest); });
+  });
+  return found;
+}
 
 const SumStrategy atomic_strategy = {.strategy = Strategy::Atomic, .obstacle = not_repeatable, .cost = atomic_cost};
 

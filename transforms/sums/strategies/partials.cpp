@@ -1,4 +1,7 @@
 // Partial results of blocks of iterations, combined in a fixed order: tree_sums.h.
+#include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/sums/strategies.h"
 #include "transforms/sums/tree_sums.h"
 
@@ -41,8 +44,34 @@ Machine machine_for(const SumNest& nest, const std::vector<SumGroup*>& groups) {
   return machine;
 }
 
+/// A single block of iterations, in one thread, only has the partial results in addition.
+bool has_one_block(const SumGroup* group) { return ir::as_int(group->blocks) == 1; }
+
+void stay_in_order(SumPlan& plan) {
+  plan.strategy = Strategy::Serial;
+  plan.level = Level::None;
+  plan.reason = "one block of iterations would have partial results: in order";
+}
+
+/// Of one block that sizes tell: in each step of a loop what it has of many elements costs more than the sums.
+Stmt unless_one_block(const SumNest& nest, const std::vector<SumGroup*>& groups, const Stmt& code, const Stmt& piece) {
+  if (nest.machine().is_gpu() || code.same_as(piece) || !runs_again(nest)) return code;
+  ir::Expr blocks;
+  for (const SumGroup* group : groups) {
+    if (ir::as_int(group->blocks)) continue;  // no fewer than others have
+    blocks = blocks ? ir::smaller(blocks, group->blocks) : group->blocks;
+  }
+  if (!blocks || ir::has_load(blocks)) return code;
+  return ir::if_then(ir::binary(ir::BinaryOp::Lt, ir::int_const(1), blocks), code, ir::with_fresh_names(piece),
+                     piece->location);
+}
+
 /// One loop for all groups: they share its blocks.
 Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& groups) {
+  if (!nest.machine().is_gpu() && std::any_of(groups.begin(), groups.end(), has_one_block)) {
+    for (SumGroup* group : groups) stay_in_order(group->plan);
+    return piece;
+  }
   const NestVersion version = nest.version_of(piece);
   std::vector<std::vector<Stmt>> sums;
   for (const SumGroup* group : groups) {
@@ -58,7 +87,7 @@ Stmt apply(SumNest& nest, const Stmt& piece, const std::vector<SumGroup*>& group
     else if (plan.level == Level::Grid && nest.machine().sorts_scatters && has_targets_from_data(*group) && few)
       set_level(plan, Level::Lanes);
   }
-  return code;
+  return unless_one_block(nest, groups, code, piece);
 }
 
 std::string reason(const SumGroup& group, const std::string& why) {

@@ -11,6 +11,8 @@ using ir::Stmt;
 namespace {
 
 constexpr double margin_of_order = 2;  // an order serves several sums, and is kept from call to call
+// Of so few elements each thread has a copy, unless that keeps threads from a nest that does much else.
+constexpr double margin_of_few = 8;
 
 /// Whether data decide how often a loop runs, within a bound that is stated.
 bool has_bounded_loop(const Stmt& nest) {
@@ -27,9 +29,7 @@ bool has_bounded_loop(const Stmt& nest) {
 std::optional<std::string> does_not_pay(const SumNest& nest, const SumGroup& group) {
   if (!has_targets_from_data(group)) return "no data choose the elements";
   if (nest.machine().sorts_scatters) {
-    const bool few = nest.by_partials || has_few_targets(nest, group);
-    return few ? std::optional<std::string>("the elements are so few that each thread has a copy of them")
-               : std::nullopt;
+    return nest.by_partials ? std::optional<std::string>("partial results of them need fewer copies") : std::nullopt;
   }
   if (leaves(nest.now.nest).size() == group.sums.size())
     return "the nest does nothing else: where there are rows, the mapping makes an inverse as it stands";
@@ -67,6 +67,9 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
   const double sorting = group.plan.candidate(Strategy::Segments)->microseconds;
   if (nest.machine().sorts_scatters && has_bounded_loop(nest.alone(group)) && partials && partials->possible &&
       partials->microseconds < sorting)
+    return std::nullopt;
+  if (nest.machine().sorts_scatters && has_few_targets(nest, group) && partials && partials->possible &&
+      partials->microseconds < sorting * margin_of_few)
     return std::nullopt;
   const char* how =
       nest.machine().sorts_scatters ? "whose iterations are sorted by them" : "by an inverse of the indices";
