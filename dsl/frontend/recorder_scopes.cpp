@@ -90,7 +90,8 @@ std::size_t ProgramRecorder::open_while(const std::string& name, const Value& ma
   const std::string most = fmt::format("max_trips of loop '{}'", name);
   header.upper = without_names(bound(max_trips, most, where), most, where);
   if (has_load(header.upper))
-    fail(where, fmt::format("max_trips of loop '{}' depends on data", name), "put data into the condition");
+    fail(where, fmt::format("max_trips of loop '{}' depends on data", name),
+         "put data into the condition; or loop over the row, p.loop(name, begin, end), with p.when(condition) inside");
   header.iterator = make_symbol(name);
   header.value = var(header.iterator);
   const Value iterator_value(header.value.ptr());

@@ -1,6 +1,7 @@
 // What would change the most, from what is known without running the program.
 #include "tools/cli/explanation.h"
 #include "tools/cli/table.h"
+#include "transforms/map/cpu/share_loops.h"
 
 #include <fmt/format.h>
 
@@ -67,13 +68,19 @@ class Advisor {
 
   void starts(const ExplainedProgram& program) {
     double started = 0;
-    for (const PartWork& part : program.parts.parts) started += part.is_shared ? part.runs : 0;
+    for (const PartWork& part : program.parts.parts) started += starts_something(part) ? part.runs : 0;
     const double cost = started * e_.machine.start_us;
     if (started < 2 || cost < kStartsShare * program.microseconds()) return;
     say(fmt::format(
         "The {} program starts {} {:.0f} times, which takes about as long as what they do: larger sizes, or "
         "fewer and longer loops.",
         program.name, e_.machine.is_gpu() ? "kernels" : "threads", started));
+  }
+
+  /// A CPU does small loops without a region of threads.
+  bool starts_something(const PartWork& part) const {
+    const bool is_large = part.operations >= part.runs * static_cast<double>(transforms::least_parallel_work);
+    return part.is_shared && (e_.machine.is_gpu() || is_large);
   }
 
   void unknown_targets(const ExplainedProgram& program) {
@@ -95,7 +102,8 @@ class Advisor {
 
   /// Bits that are the same in every run have their price where sums are sorted that atomics would add up in a cache.
   void atomics(const ExplainedProgram& program) {
-    if (e_.variant != Variant::Restructured) return;
+    // Threads of a CPU that wait for each other's elements are in no estimate.
+    if (e_.variant != Variant::Restructured || !e_.machine.is_gpu()) return;
     double taken = 0, by_atomics = 0;
     for (const SumDecision& d : program.decisions.sums) {
       double own = 0, atomic = 0;

@@ -16,9 +16,6 @@ namespace {
 
 using namespace ir;
 
-/// Below this many operations a parallel loop costs more than it gains.
-constexpr std::int64_t least_parallel_work = 20000;
-
 /// Whether iterations of a parallel loop may differ much in work: inner trip counts or branches that depend on data, or
 /// triangles. A trip count cut off by min and max (a gather near a border) does not count.
 bool is_uneven(const For& loop) {

@@ -20,6 +20,9 @@
 
 namespace loopgrad::transforms {
 
+/// Below this many operations a parallel loop costs more than it gains.
+inline constexpr std::int64_t least_parallel_work = 20000;
+
 ir::Program share_loops(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms
