@@ -23,6 +23,9 @@ std::vector<Field> finding();    // sums into elements that the program itself f
 std::vector<Field> bands();      // pairs, windows, offsets
 std::vector<Field> models();     // of physics, language and graphs
 std::vector<Field> steps();      // of solvers and networks
+std::vector<Field> routing();    // networks that choose where to send what
+std::vector<Field> fluxes();     // simulations with their boundaries, limiters and lists
+std::vector<Field> rollouts();   // paths, trees and pyramids
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its
