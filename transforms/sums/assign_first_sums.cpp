@@ -255,6 +255,45 @@ StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int6
   return result;
 }
 
+// Whether anything but the sums reads what the array was cleared with: it has to be cleared all the same, and a choice
+// in each step only costs.
+bool is_read_as_cleared(const Model& model, const ir::Array& array, const StmtSet& probes) {
+  for (std::size_t k = 0; k < model.statements.size(); ++k) {
+    const Statement& s = model.statements[k];
+    if (probes.count(s.stmt.get())) continue;
+    for (const poly::Access& access : s.accesses) {
+      if (access.array != array || access.kind != poly::AccessKind::Read) continue;
+      const poly::Dataflow flow = poly::last_writes(model, static_cast<int>(k), access);
+      for (const poly::Source& source : flow.sources) {
+        if (source.writer < 0) continue;
+        const Stmt& writer = model.statements[static_cast<std::size_t>(source.writer)].stmt;
+        if (writer.as<ir::Assign>() && (is_neutral(writer, ir::ReduceOp::Add) || is_neutral(writer, ir::ReduceOp::Mul)))
+          return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Of sums that choose by step, those after which nothing needs the array cleared; all others.
+StmtSet worth_it(const Model& model, const Probes& probes, StmtSet good) {
+  std::map<std::int64_t, bool> known;
+  for (const auto& [sum, probe] : probes.of_first_step) {
+    if (!good.count(probe.first)) continue;
+    const ir::Array& array = static_cast<const ir::Reduce*>(probe.first)->array;
+    const auto [found, is_new] = known.try_emplace(array->id, true);
+    if (is_new) {
+      try {
+        model.context->restart_budget(budget_per_question);
+        found->second = poly::guarded(*model.context, [&] { return is_read_as_cleared(model, array, probes.all); });
+      } catch (const poly::BudgetError&) {
+      }
+    }
+    if (found->second) good.erase(probe.first);
+  }
+  return good;
+}
+
 // A contraction whose loops set every element to zero first no longer needs its old result.
 Stmt with_own_zeros(const ir::Contraction& n, Stmt loops) {
   bool clears = n.overwrites;
@@ -293,7 +332,7 @@ ir::Program assign_sums(const ir::Program& program, PassContext& context, Which 
     Probes probes;
     ir::Program probed = ir::with_body(program, with_probes(program.body, beginnings, probes));
     const auto model = analyses(context).model_of(probed, probed.body);
-    StmtSet good = successful(*model, probes.all, context.started_sums);
+    const StmtSet good = worth_it(*model, probes, successful(*model, probes.all, context.started_sums));
     if (good.empty()) return program;
     const ir::Program assigned = ir::with_body(program, resolve(probed.body, probes, good));
     return merge_updates(assigned, Updates::OfConstants);

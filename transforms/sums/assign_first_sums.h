@@ -16,6 +16,8 @@
 //     for i: y[i] += v[t, i]                           for i: y[i] = select(0 < t, y[i], 0); y[i] += v[t, i]
 //     for i: v[t + 1, i] = f(v[t, i])                  for i: v[t + 1, i] = f(v[t, i])
 //
+// unless anything else reads an element that it was cleared in: then it has to be all the same.
+//
 // Requires: nothing. Guarantees: the same results up to the sign of zeros. A constant is assigned only where array
 // dataflow shows, exactly, that the element holds it already. Past isl's budget for a question, that sum stays as it
 // is. Cost: array dataflow for each sum into an array that is cleared somewhere.

@@ -58,8 +58,8 @@ Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
   return loops;
 }
 
-/// An upper bound with sums of 32 bits made in 64, so that what they have in common with the lower one cancels. One that
-/// wraps ends the loop sooner.
+/// An upper bound with sums of 32 bits made in 64, so that what they have in common with the lower one cancels. One
+/// that wraps ends the loop sooner.
 Expr widened(const Expr& bound) {
   const auto* cast = bound.as<ir::Cast>();
   const auto* sum = cast && cast->a.type() == ScalarType::I32 ? cast->a.as<ir::Binary>() : nullptr;

@@ -220,6 +220,22 @@ TEST(Zeros, SumsOverAllStepsStartInTheFirst) {
   EXPECT_NE(l.text.find("if T == 0:"), std::string::npos) << l.text;  // else nobody sees the zeros
 }
 
+/// The first element, which no step adds to, is read by its neighbour: all are filled, and no step has to choose.
+TEST(Zeros, StepsDoNotChooseWhereTheFillStays) {
+  ProgramBuilder p("wave");
+  auto n = p.size("n"), T = p.size("T");
+  auto x = p.inout<float>("x", {n});
+  auto y = p.local<float>("y", {n});
+  for (auto i : p.loop("i0", 0, n)) y(i) = 0.0f;
+  for (auto t : p.loop("t", 0, T)) {
+    (void)t;
+    for (auto i : p.loop("i", 1, n)) y(i) += x(i) - x(i - 1);
+    for (auto i : p.loop("i1", 1, n)) x(i) += 0.5f * (y(i) - y(i - 1));
+  }
+  LoweredProgram l = expect_same_at(p.build(), {{{"n", 5}, {"T", 4}}, {{"n", 2}, {"T", 1}}, {{"n", 3}, {"T", 0}}});
+  EXPECT_EQ(l.text.find("select(0 < t"), std::string::npos) << l.text;
+}
+
 TEST(Zeros, WhatTheFirstStepReadsBeforeItSumsIsFilled) {
   const Program program = sum_over_steps("read_before", [](auto& p, auto t, auto n, auto& y, auto& v) {
     for (auto i : p.loop("i", 0, n)) v(t, i) = v(t, i) + y(i);
