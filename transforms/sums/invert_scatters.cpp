@@ -20,11 +20,7 @@ using ir::Expr;
 using ir::Stmt;
 
 // Below these the inverse takes longer than what it saves.
-constexpr std::int64_t least_iterations = 2048, least_width = 8;
-
-// Of iterations that are looked at side by side. They need room for each target, of which there should be fewer than
-// iterations.
-constexpr std::int64_t most_blocks = 16;
+constexpr std::int64_t least_iterations = 2048;
 
 /// The iterations of each target in their order, and the sums over them. Blocks of iterations are counted, and later
 /// placed, side by side: what a block has for a target comes after what the blocks before it have.
@@ -34,7 +30,7 @@ class Inverse {
       : s_(scatter), targets_(scatter.targets()), iterations_(scatter.iterations()), where_(scatter.leaf->location) {
     const Expr one = ir::int_const(1), twice = ir::larger(targets_ * ir::int_const(2), one);
     const Expr affordable = ir::binary(BinaryOp::FloorDiv, iterations_, twice);
-    blocks_ = ir::larger(ir::smaller(affordable, ir::int_const(most_blocks)), one);
+    blocks_ = ir::larger(ir::smaller(affordable, ir::int_const(most_inverted_blocks)), one);
     first_ = local("first", {targets_ + one});
     place_ = local("place", {blocks_, targets_});
     for (const ir::For* loop : s_.sequential) iterators_.push_back(local(loop->iterator.name + "_of", {iterations_}));
@@ -147,7 +143,7 @@ Stmt inverted(const Stmt& nest, const Scatter& scatter) {
   const Expr width = in_first_iteration(in_first_iteration(widest.upper - widest.lower, scatter.inner), scatter.outer);
   const Expr pays =
       ir::binary(BinaryOp::And, ir::binary(BinaryOp::Ge, scatter.iterations(), ir::int_const(least_iterations)),
-                 ir::binary(BinaryOp::Ge, simplify_indices(width), ir::int_const(least_width)));
+                 ir::binary(BinaryOp::Ge, simplify_indices(width), ir::int_const(least_inverted_width)));
   return ir::if_then(pays, Inverse(scatter).code(), nest, nest->location);
 }
 

@@ -31,6 +31,12 @@
 
 namespace loopgrad::transforms {
 
+/// Rows that are narrower stay in order: the inverse takes longer than what it saves.
+inline constexpr std::int64_t least_inverted_width = 8;
+/// Of iterations that are looked at side by side. They need room for each target, of which there should be fewer than
+/// iterations.
+inline constexpr std::int64_t most_inverted_blocks = 16;
+
 ir::Program invert_scatters(const ir::Program& program);
 
 }  // namespace loopgrad::transforms

@@ -2,6 +2,7 @@
 
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/storage/invariant_locals.h"
+#include "transforms/sums/invert_scatters.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/tree_sums.h"
 
@@ -189,7 +190,7 @@ double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loo
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
-  double nanoseconds = 0, keys = 0, instances = 0;
+  double nanoseconds = 0, keys = 0, instances = 0, widest = 1, targets = 1;
   std::vector<Scatter> known;  // with an order of their own
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -205,16 +206,31 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
     double places = work.instances;  // also those where data leave no iteration are looked at
     for (const Loop& loop : written) places *= loop.most / std::max(1.0, loop.trips);
     const double rows = scatter ? rows_with_one_key(*scatter, written) : 1;
+    widest = std::max(widest, rows);
+    if (scatter) targets = std::max(targets, value_of(scatter->targets()));
     keys += places / std::max(1.0, std::min(rows, work.instances));
     if (scatter) known.push_back(*scatter);
   }
   const double extra = bytes_kept(kept);
+  if (!machine_.sorts_scatters) return inverse(std::move(result), nanoseconds, extra, {keys, targets, widest});
   const double slower = in_memory(keys * bytes_of_words, sort_beyond_shared_cache);
   result.bytes += extra + keys * bytes_per_key;
   result.parallel = std::max(elements_of(sums[0]), instances / positions_of_piece);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
                         microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +
                         loops_of_sort * machine_.start_us;
+  return result;
+}
+
+// A CPU leaves sums with narrow rows in their order, and makes the inverse of others in few blocks (invert_scatters.h).
+PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double extra, const InverseSizes& n) const {
+  const bool stays = n.rows < least_inverted_width;
+  result.bytes += extra + (stays ? 0 : n.keys * bytes_of_words);
+  result.parallel = stays ? 1 : n.targets;
+  const double blocks = std::clamp(n.keys / (2 * n.targets), 1.0, static_cast<double>(most_inverted_blocks));
+  result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
+                        microseconds(extra * machine_.ns_per_byte, machine_.threads, machine_) +
+                        (stays ? 0 : microseconds(n.keys * machine_.ns_per_sorted_key, blocks, machine_));
   return result;
 }
 

@@ -39,6 +39,10 @@ class SumCosts : SumWork {
   PlanCandidate as_written(const std::vector<ir::Stmt>& sums);
 
  private:
+  struct InverseSizes {
+    double keys, targets, rows;  // rows: of the widest sum
+  };
+  PlanCandidate inverse(PlanCandidate result, double nanoseconds, double extra, const InverseSizes& n) const;
   PlanCandidate in_order(const std::vector<ir::Stmt>& sums, double parallel);
   double rest_alone(const std::vector<ir::Stmt>& sums);
   Work work_of_blocks(const ir::Stmt& sum, double blocks);

@@ -71,6 +71,8 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
   if (nest.machine().sorts_scatters && has_few_targets(nest, group) && partials && partials->possible &&
       partials->microseconds < sorting * margin_of_few)
     return std::nullopt;
+  if (!nest.machine().sorts_scatters && partials && partials->possible && partials->microseconds <= sorting)
+    return std::nullopt;
   const char* how =
       nest.machine().sorts_scatters ? "whose iterations are sorted by them" : "by an inverse of the indices";
   return std::string("the elements it adds to are known only at run time: a nest of its own, ") + how;
