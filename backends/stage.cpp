@@ -28,6 +28,8 @@ void check_options(const CompileOptions& options, const std::string& program) {
     refuse("'threads_per_block' is an option of the target cuda", "use Target::Cuda, or leave it out");
   if (block != 0 && (block < 32 || block > 1024 || (block & (block - 1)) != 0))
     refuse(fmt::format("a block of {} threads is not possible", block), "use a power of two from 32 to 1024");
+  for (const auto& [name, size] : options.expected_sizes)
+    if (size < 0) refuse(fmt::format("the expected size '{}' is {}", name, size), "sizes are 0 or more");
   if (options.threads < 0) refuse("the number of threads is negative", "use 0 for the OpenMP default");
   if (options.threads > most_threads_of_a_run)
     refuse(fmt::format("{} threads are more than the {} that a run can have", options.threads, most_threads_of_a_run),

@@ -163,6 +163,11 @@ class Binder {
         if (plan_.is_written(i) || plan_.is_written(j)) check_overlap(j, i);
   }
 
+  /// By its name; there is no such array in the user's program.
+  static bool is_derivative(const ir::Array& array) {
+    return array->name.starts_with("d_") || array->name.starts_with("t_");
+  }
+
   void check_overlap(std::size_t first, std::size_t second) const {
     const ir::Array &a = program_.arrays[first], &b = program_.arrays[second];
     const View &view_a = binding_.arrays[first], &view_b = binding_.arrays[second];
@@ -175,7 +180,9 @@ class Binder {
     if (!plan_.may_alias(first, second)) {
       fail(b, ErrorCode::Aliasing,
            fmt::format("the argument shares memory with '{}' and one of them is written", a->name),
-           fmt::format("pass separate memory, or state may_alias({}, {}) in the program", a->name, b->name));
+           is_derivative(a) || is_derivative(b)
+               ? "pass separate memory"
+               : fmt::format("pass separate memory, or state may_alias({}, {}) in the program", a->name, b->name));
     }
     // An element of one that is a part of an element of the other has no meaning in the language.
     if (view_a.type != view_b.type || (begin_a - begin_b) % bytes_of(view_a.type) != 0) {

@@ -149,11 +149,17 @@ void ProgramRecorder::check_fact(FactKind kind, const Array& array, SourceLocati
   if (!array) fail_empty("ArrayHandle", where);
   if (find_array(program_, array->name) != array)
     fail(where, fmt::format("'{}' is stated about an array that is no argument of this program", fact),
-         "facts are about inputs, outputs and in-outs", array->name);
+         "facts are about arrays of the program", array->name);
   if (kind == FactKind::MayAlias) return;
   if (array->role != ArrayRole::Input || !is_integer(array->type))
-    fail(where, fmt::format("'{}' is stated about an array that is no integer input", fact),
-         "facts hold from start to end, so they are about inputs", array->name);
+    fail(where,
+         fmt::format("'{}' is stated about an array that is no integer input: it is {} of type {}", fact,
+                     array->role == ArrayRole::Input    ? "an input"
+                     : array->role == ArrayRole::InOut  ? "an in-out"
+                     : array->role == ArrayRole::Output ? "an output"
+                                                        : "a local",
+                     name_of(array->type)),
+         "facts hold from start to end, so they are about what the program does not write", array->name);
   if (kind != FactKind::InRange && kind != FactKind::Injective && array->shape.size() != 1)
     fail(where, fmt::format("'{}' is stated about an array of rank {}", fact, array->shape.size()),
          "the array must have rank 1", array->name);

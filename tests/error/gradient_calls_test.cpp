@@ -306,6 +306,8 @@ TEST(CompileOptionValues, ThatMeanNothingAreRefused) {
   const CompileOptions options{.target = Target::Interpreter, .facts = static_cast<Facts>(9)};
   expect_error<UsageError>(ErrorCode::BadArgument, {"`facts` is 9"}, [&] { compile(program, options); });
   expect_error<UsageError>(ErrorCode::BadArgument, {"`facts` is 9"}, [&] { compile_gradient(program, {}, options); });
+  const CompileOptions sizes{.target = Target::Interpreter, .expected_sizes = {{"n", -5}}};
+  expect_error<UsageError>(ErrorCode::BadArgument, {"'n' is -5"}, [&] { compile(program, sizes); });
   Gradient gradient = differentiate(program);
   gradient.variant = static_cast<Variant>(7);
   expect_error<UsageError>(ErrorCode::BadArgument, {"`variant` is 7"}, [&] { compile(gradient); });

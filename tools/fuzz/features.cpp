@@ -1,5 +1,6 @@
 #include "tools/fuzz/features.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <fmt/format.h>
@@ -65,6 +66,7 @@ class Collector {
       add("local at depth: ", std::to_string(std::min(depth, 4)));
     } else if (const auto* sum = s.as<Reduce>()) {
       add("statement: ", ir::name_of(sum->op));
+      if (ir::reads(s, sum->array)) add("statement: ", "a sum that reads its target");
       indices(sum->indices, "written");
     } else if (const auto* store = s.as<Assign>()) {
       add("statement: ", "=");

@@ -10,6 +10,7 @@ Writer::Writer(std::uint64_t seed, const Axes& axes)
       orders_(seed + 0x0f0f0f),
       later_(seed * 13 + 7),
       rules_(seed * 19 + 3),
+      targets_(seed * 29 + 17),
       builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
@@ -81,6 +82,11 @@ void Writer::update() {
   }
   const auto element = random_element([](const ArrayInfo& a) { return a.writable && a.readable; });
   if (!element) return;
+  // Drawn apart, as orders of loops are.
+  if (targets_.below(100) < 4) {
+    const auto other = random_element([](const ArrayInfo& a) { return a.input; });
+    if (other) return void(*element += Value(*other) * Value(*element));
+  }
   const std::int64_t dice = below(20);
   if (dice < 7) *element = tame(2);
   else if (dice < 13) *element += bounded(1);

@@ -208,9 +208,10 @@ class Writer {
   Axes axes_;
   std::uint64_t seed_;
   tools::Random random_;
-  tools::Random orders_;  // of loops
-  tools::Random later_;   // whether later_pattern() adds something
-  tools::Random rules_;   // whether own_rule() does
+  tools::Random orders_;   // of loops
+  tools::Random later_;    // whether later_pattern() adds something
+  tools::Random rules_;    // whether own_rule() does
+  tools::Random targets_;  // whether a sum reads its target
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
   bool mixed_ = false;     // arrays of all float types

@@ -237,8 +237,8 @@ bool adds_to_neutral(const Model& model, int number) {
          });
 }
 
-// The probes that find the neutral element; `arrays` receives theirs.
-StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int64_t>& arrays) {
+// The probes that find the neutral element.
+StmtSet successful(const Model& model, const StmtSet& probes) {
   StmtSet result;
   for (std::size_t k = 0; k < model.statements.size(); ++k) {
     const Statement& s = model.statements[k];
@@ -247,7 +247,6 @@ StmtSet successful(const Model& model, const StmtSet& probes, std::set<std::int6
       model.context->restart_budget(budget_per_question);
       if (!poly::guarded(*model.context, [&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
       result.insert(s.stmt.get());
-      arrays.insert(s.stmt.as<ir::Reduce>()->array->id);
     } catch (const poly::BudgetError&) {
       continue;  // the sum stays
     }
@@ -332,7 +331,9 @@ ir::Program assign_sums(const ir::Program& program, PassContext& context, Which 
     Probes probes;
     ir::Program probed = ir::with_body(program, with_probes(program.body, beginnings, probes));
     const auto model = analyses(context).model_of(probed, probed.body);
-    const StmtSet good = worth_it(*model, probes, successful(*model, probes.all, context.started_sums));
+    const StmtSet good = worth_it(*model, probes, successful(*model, probes.all));
+    for (const ir::StmtNode* probe : good)
+      context.started_sums.insert(static_cast<const ir::Reduce*>(probe)->array->id);
     if (good.empty()) return program;
     const ir::Program assigned = ir::with_body(program, resolve(probed.body, probes, good));
     return merge_updates(assigned, Updates::OfConstants);

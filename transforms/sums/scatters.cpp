@@ -58,8 +58,7 @@ Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
   return loops;
 }
 
-/// An upper bound with sums of 32 bits made in 64, so that what they have in common with the lower one cancels. One
-/// that wraps ends the loop sooner.
+/// A bound with sums of 32 bits made in 64, so that what they have in common with the other one cancels.
 Expr widened(const Expr& bound) {
   const auto* cast = bound.as<ir::Cast>();
   const auto* sum = cast && cast->a.type() == ScalarType::I32 ? cast->a.as<ir::Binary>() : nullptr;
@@ -75,7 +74,11 @@ Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops&
   if (const ir::Fact* csr = csr_row_of(program, loop).first; csr && csr->longest) return csr->longest;
   IndexRanges ranges(program);
   for (const ir::For* around : inside) ranges.enter(*around);
-  const auto trips = ranges.range_of(simplify_indices(widened(loop.upper) - loop.lower));
+  // What is never negative only wraps to what is, which ends the loop sooner.
+  const Expr wide = widened(loop.upper);
+  const auto end = ranges.range_of(wide);
+  const bool is_bound = end && ir::as_int(end->lowest).value_or(-1) >= 0;
+  const auto trips = ranges.range_of(simplify_indices((is_bound ? wide : loop.upper) - loop.lower));
   if (!trips || !in_sizes(trips->highest)) return {};
   return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
 }

@@ -152,7 +152,7 @@ TEST_F(UsageErrors, Otherwise) {
 }
 
 TEST_F(UsageErrors, Facts) {
-  expect_usage_error([&] { p.sorted(x); }, "no integer input");
+  expect_usage_error([&] { p.sorted(x); }, "no integer input: it is an input of type f32");
   expect_usage_error([&] { p.in_range(count, 0, n); }, "no integer input");
   expect_usage_error([&] { p.in_range(idx, 0, x(0)); }, "the upper bound is f32");
   expect_usage_error([&] { p.csr(idx, idx(0)); }, "the total depends on more than sizes");
