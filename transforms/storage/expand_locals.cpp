@@ -245,7 +245,7 @@ void keep_row(const ir::Program& program, Dimension& dimension, const std::vecto
 }
 
 std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,
-                               IndexRanges& ranges, const LocalArray& local) {
+                               IndexRanges& ranges, const LocalArray& local, const std::set<ir::Symbol>& innermost) {
   std::vector<Stmt> loops = loops_of(local.around);
   std::vector<Dimension> dimensions;
   for (std::size_t depth = 0; depth < loops.size(); ++depth) {
@@ -266,6 +266,8 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     }
     dimensions.push_back(*dimension);
   }
+  std::stable_partition(dimensions.begin(), dimensions.end(),
+                        [&](const Dimension& d) { return innermost.count(d.iterator) == 0; });
   std::vector<Expr> shape;
   for (const Dimension& dimension : dimensions) shape.push_back(dimension.room);
   const auto own = largest_shape(local.array->shape, loops, dimensions);
@@ -297,7 +299,7 @@ Stmt with_moved(const Stmt& s, const std::map<ir::Array, Expanded>& moved) {
 }  // namespace
 
 std::optional<Expansion> expand_locals(const ir::Program& program, const poly::Model& model, const Stmt& nest,
-                                       const std::vector<ir::Array>& locals) {
+                                       const std::vector<ir::Array>& locals, const InnermostDimensions& innermost) {
   return poly::guarded(*model.context, [&]() -> std::optional<Expansion> {
     std::map<ir::Array, Expanded> moved;
     Dimensions bounds(model);
@@ -305,7 +307,9 @@ std::optional<Expansion> expand_locals(const ir::Program& program, const poly::M
     Expansion result;
     for (const LocalArray& local : locals_of(nest)) {
       if (std::find(locals.begin(), locals.end(), local.array) == locals.end()) continue;
-      auto expanded = expand(program, model, bounds, ranges, local);
+      const auto last = innermost.find(local.array);
+      auto expanded = expand(program, model, bounds, ranges, local,
+                             last == innermost.end() ? std::set<ir::Symbol>() : last->second);
       if (!expanded) return std::nullopt;
       result.arrays.push_back(expanded->array);
       moved.emplace(local.array, *expanded);

@@ -8,6 +8,9 @@
 
 #include "dsl/poly/model.h"
 
+#include <map>
+#include <set>
+
 namespace loopgrad::transforms {
 
 /// A nest whose chosen locals have become arrays over the loops between it and their Allocate. `arrays` still has to be
@@ -23,8 +26,10 @@ struct Expansion {
 /// promises; and for the longest row of a CSR structure, where something else than a loop over the rows chooses it. A
 /// loop over CSR rows is left out as a dimension where the loop over their entries is one, since an entry belongs to
 /// one row. nullopt when an extent is not known on entry to the nest. Leaves keep their order, so the k-th leaf of the
-/// result is the k-th of `nest`.
+/// result is the k-th of `nest`. `innermost`: iterators whose dimensions come last, as who reads the local goes through
+/// them side by side; others have the order of the loops.
+using InnermostDimensions = std::map<ir::Array, std::set<ir::Symbol>>;
 std::optional<Expansion> expand_locals(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,
-                                       const std::vector<ir::Array>& locals);
+                                       const std::vector<ir::Array>& locals, const InnermostDimensions& innermost = {});
 
 }  // namespace loopgrad::transforms

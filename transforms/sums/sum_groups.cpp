@@ -135,10 +135,10 @@ TermReads reads_of(const Stmt& sum, const std::set<ir::Array>& locals) {
   return result;
 }
 
-/// Whether a loop around the sum chooses one of its indices, and has no say in the others.
-bool has_rows(const NestVersion& now, const Stmt& sum) {
+/// Iterators of loops around the sum that choose one of its indices, and have no say in the others.
+std::set<ir::Symbol> rows_of(const NestVersion& now, const Stmt& sum) {
   const std::vector<ir::Expr>& indices = sum.as<ir::Reduce>()->indices;
-  if (ir::chooses_element(indices)) return false;
+  if (ir::chooses_element(indices)) return {};
   std::map<ir::Array, std::set<ir::Symbol>> without_say;  // in the locals that choose
   for (const LocalArray& local : locals_of(now.nest))
     if (std::any_of(indices.begin(), indices.end(), [&](const ir::Expr& index) { return uses(index, local.array); }))
@@ -148,14 +148,32 @@ bool has_rows(const NestVersion& now, const Stmt& sum) {
              return uses(index, local.first) && !local.second.count(iterator);
            });
   };
+  std::set<ir::Symbol> rows;
   const std::vector<Stmt> around = surroundings(now.nest).at(sum.get());
-  return std::any_of(around.begin(), around.end(), [&](const Stmt& s) {
+  for (const Stmt& s : around) {
     const auto* loop = s.as<ir::For>();
     const auto chooses = [&](const ir::Expr& index) { return !ir::has_load(index) && mentions(index, loop->iterator); };
     const auto has_say = [&](const ir::Expr& index) { return ir::has_load(index) && decides(loop->iterator, index); };
-    return loop && std::any_of(indices.begin(), indices.end(), chooses) &&
-           std::none_of(indices.begin(), indices.end(), has_say);
-  });
+    if (loop && std::any_of(indices.begin(), indices.end(), chooses) &&
+        std::none_of(indices.begin(), indices.end(), has_say))
+      rows.insert(loop->iterator);
+  }
+  return rows;
+}
+
+/// Of what sums by segments read, the dimensions that are rows: each of these is read as a whole.
+InnermostDimensions rows_read_by_segments(const NestVersion& now, const std::vector<SumGroup>& groups) {
+  InnermostDimensions result;
+  for (const SumGroup& group : groups) {
+    if (group.plan.strategy != Strategy::Segments) continue;
+    for (const Stmt& sum : group.sums) {
+      const std::set<ir::Symbol> rows = rows_of(now, sum);
+      ir::walk(sum.as<ir::Reduce>()->value, [&](const ir::Expr& e) {
+        if (const auto* load = e.as<ir::Load>()) result[load->array].insert(rows.begin(), rows.end());
+      });
+    }
+  }
+  return result;
 }
 
 // Instances are read in the order of their targets, so that each element is a sector of memory: a term costs one, and a
@@ -172,7 +190,7 @@ void SumNest::keep_terms_of_segments() {
   for (const SumGroup& group : groups) {
     if (group.plan.strategy != Strategy::Segments) continue;
     for (const Stmt& sum : group.sums) {
-      if (has_rows(now, sum)) continue;  // these are read side by side
+      if (!rows_of(now, sum).empty()) continue;  // these are read side by side
       const auto forwarded = before_forwarding_.find(sum.get());
       // The term as it was; what has been forwarded to the indices is where others may share their order.
       const auto& node = *sum.as<ir::Reduce>();
@@ -248,7 +266,9 @@ std::optional<KeptLocals> SumNest::expand(std::vector<NestPart>& parts, std::vec
   for (const ir::Array& local : crossing)
     if (!result.places.count(local)) others.push_back(local);
   if (others.empty()) return result;
-  const auto expansion = expand_locals(now.program, now.model, now.nest, others);
+  // Threads of a GPU that store them are side by side in other ways: what is best there has not been measured.
+  const auto rows = machine().is_gpu() ? InnermostDimensions() : rows_read_by_segments(now, groups);
+  const auto expansion = expand_locals(now.program, now.model, now.nest, others, rows);
   if (!expansion) return std::nullopt;
   const std::map<const ir::StmtNode*, Stmt> moved = leaf_by_leaf(now.nest, expansion->nest);
   for (NestPart& part : parts) {

@@ -80,6 +80,28 @@ TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
   EXPECT_TRUE(forward_locals(model_of(program), program.body, sum).same_as(sum));
 }
 
+/// As who reads it goes through rows of j.
+TEST(ExpandLocals, PutsSomeDimensionsLast) {
+  const Program program = program_of(R"(
+    program p(n, m)
+      input  f32 x[m, n]
+      output f32 y[m, n]
+  )",
+                                     R"(
+    for j in 0..m:
+      for i in 0..n:
+        local f32 s
+        s = x[j, i]
+        y[j, i] = s
+  )");
+  const auto locals = locals_of(program.body);
+  const ir::Symbol j = program.body.as<ir::For>()->iterator;
+  const auto result =
+      expand_locals(program, model_of(program), program.body, {locals[0].array}, {{locals[0].array, {j}}});
+  ASSERT_TRUE(result);
+  EXPECT_NE(ir::print(result->nest).find("y[j, i] = s_all[i, j]"), std::string::npos) << ir::print(result->nest);
+}
+
 TEST(ExpandLocals, GivesEachIterationAnElement) {
   const char* declarations = R"(
     program p(n)
