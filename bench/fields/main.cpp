@@ -170,8 +170,7 @@ void compare(const std::string& what, const Case& c, const std::vector<Probe>& p
     verdict.worst = std::max(verdict.worst, std::isnan(error) ? HUGE_VAL : error);
     if (error <= tolerance) continue;
     ++verdict.failures;
-    fmt::print("  WRONG {} [{}] d_{}[{}]: {:.8g}, differences {:.8g}\n", what, text_of(c.sizes), probe.array,
-               probe.element, value, best);
+    fmt::print("  WRONG {} d_{}[{}]: {:.8g}, differences {:.8g}\n", what, probe.array, probe.element, value, best);
     return;
   }
 }
@@ -191,38 +190,44 @@ const GradientExecutable& executable(const Case& c, Variant variant, bool f64, T
   return it->second;
 }
 
+/// One variant at some sizes, with inputs of some seed.
+void check_variant(const Case& c, const std::vector<Probe>& probes, Variant variant, const std::string& where,
+                   const Options& options, Verdict& verdict) {
+  const Target target = options.target == "cuda" ? Target::Cuda : Target::OpenMP;
+  const auto name = [&](const char* on) { return fmt::format("{} {}", on, where); };
+  compare(name("interpreter"), c, probes,
+          run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true, Target::Interpreter), 1e-5,
+          verdict);
+  if (options.interpreted) return;
+  compare(name("compiled f64"), c, probes, run_gradient(c, executable(c, variant, true, target, 2), true, target), 1e-5,
+          verdict);
+  if (target == Target::Cuda) return;
+  std::vector<std::uint64_t> bits;
+  for (int threads : {1, 2, 5, 5}) {
+    Buffers run = run_gradient(c, executable(c, variant, false, target, threads), false, target);
+    bits.push_back(cli::hash_bits(run, c.results()));
+  }
+  if (variant != Variant::Atomic && (bits[0] != bits[1] || bits[0] != bits[2] || bits[0] != bits[3])) {
+    ++verdict.failures;
+    fmt::print("  BITS openmp f32 {}\n", where);
+  }
+}
+
 Verdict check(const Field& field, const Options& options) {
   Verdict verdict;
-  const Target target = options.target == "cuda" ? Target::Cuda : Target::OpenMP;
   for (const Sizes& sizes : field.checked)
     for (int seed = 1; seed <= options.seeds; ++seed) {
-      const Case c(field.entry, sizes, static_cast<std::uint64_t>(seed));
-      const std::vector<Probe> probes = make_probes(c, static_cast<std::uint64_t>(seed));
-      for (Variant variant : kVariants) {
-        const auto name = [&](const char* on) {
-          return fmt::format("{} {} {} seed {}", field.entry.name, name_of(variant), on, seed);
-        };
-        try {
-          compare(name("interpreter"), c, probes,
-                  run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true, Target::Interpreter),
-                  1e-5, verdict);
-          if (options.interpreted) continue;
-          compare(name("compiled f64"), c, probes,
-                  run_gradient(c, executable(c, variant, true, target, 2), true, target), 1e-5, verdict);
-          if (target == Target::Cuda) continue;
-          std::vector<std::uint64_t> bits;
-          for (int threads : {1, 2, 5, 5}) {
-            Buffers run = run_gradient(c, executable(c, variant, false, target, threads), false, target);
-            bits.push_back(cli::hash_bits(run, c.results()));
-          }
-          if (variant != Variant::Atomic && (bits[0] != bits[1] || bits[0] != bits[2] || bits[0] != bits[3])) {
-            ++verdict.failures;
-            fmt::print("  BITS {} [{}]\n", name("openmp f32"), text_of(sizes));
-          }
-        } catch (const std::exception& error) {
-          ++verdict.failures;
-          fmt::print("  ERROR {} [{}]: {}\n", name(""), text_of(sizes), error.what());
+      std::string where = fmt::format("{} seed {} [{}]", field.entry.name, seed, text_of(sizes));
+      try {
+        const Case c(field.entry, sizes, static_cast<std::uint64_t>(seed));
+        const std::vector<Probe> probes = make_probes(c, static_cast<std::uint64_t>(seed));
+        for (Variant variant : kVariants) {
+          where = fmt::format("{} {} seed {} [{}]", field.entry.name, name_of(variant), seed, text_of(sizes));
+          check_variant(c, probes, variant, where, options, verdict);
         }
+      } catch (const std::exception& error) {
+        ++verdict.failures;
+        fmt::print("  ERROR {}: {}\n", where, error.what());
       }
     }
   return verdict;

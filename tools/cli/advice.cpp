@@ -96,7 +96,7 @@ class Advisor {
     say(fmt::format(
         "The sum '{}' ({}{}) adds to elements that data choose. Where the indices are an input in which no value "
         "occurs twice, or they ascend, say so (injective, sorted, csr): then nothing is sorted, and no partial "
-        "results are made.",
+        "results are made. (Of indices that the program computes nothing can be said.)",
         first, *lines.begin(), lines.size() > 1 ? fmt::format(" and {} more lines", lines.size() - 1) : ""));
   }
 
