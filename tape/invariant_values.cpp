@@ -42,7 +42,7 @@ void note_set(const Stmt& s, std::set<Array>& always) {
 class Invariants final : public ir::Rewriter {
  public:
   Invariants(const ir::Program& program, const IsActive& active, std::set<Array>& named)
-      : active_(active), named_(named), sizes_(program.sizes.begin(), program.sizes.end()) {
+      : active_(active), named_(named), program_(program) {
     for (const Array& array : program.arrays)
       if (array->role == ir::ArrayRole::Input || array->role == ir::ArrayRole::InOut) set_.insert(array);
     note_set(program.body, set_);
@@ -65,16 +65,8 @@ class Invariants final : public ir::Rewriter {
   }
 
  private:
-  bool is_of_sizes(const Expr& e) const {
-    bool result = true;
-    ir::walk(e, [&](const Expr& part) {
-      if (const auto* v = part.as<ir::Var>()) result &= sizes_.count(v->symbol) > 0;
-      if (part.kind() == ir::Kind::Load) result = false;
-    });
-    return result;
-  }
   bool runs_by_sizes(const ir::For& loop) const {
-    return !loop.at_most && is_of_sizes(loop.lower) && is_of_sizes(loop.upper);
+    return !loop.at_most && ir::is_of_sizes(loop.lower, program_) && ir::is_of_sizes(loop.upper, program_);
   }
 
   /// The loop with names for its invariants, and the statements that compute these.
@@ -178,7 +170,7 @@ class Invariants final : public ir::Rewriter {
 
   const IsActive& active_;
   std::set<Array>& named_;
-  const std::set<ir::Symbol> sizes_;
+  const ir::Program& program_;
   std::set<Array> set_;                 // that hold something whatever branches are taken
   std::vector<const ir::For*> around_;  // the present statement
   int count_ = 0;

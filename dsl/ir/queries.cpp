@@ -14,6 +14,17 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+bool is_of_sizes(const Expr& e, const Program& program) {
+  bool all = true;
+  walk(e, [&](const Expr& x) {
+    const auto* v = x.as<Var>();
+    all &= x.kind() != Kind::Load &&
+           (!v || std::find(program.sizes.begin(), program.sizes.end(), v->symbol) != program.sizes.end());
+    return all;
+  });
+  return all;
+}
+
 bool chooses_element(const std::vector<Expr>& indices) {
   const auto from_data = [](const Expr& index) { return has_load(index); };
   const auto fits = [&](const Expr& index) { return from_data(index) || as_int(index).has_value(); };

@@ -16,6 +16,8 @@ bool has_load(const Expr& e);
 bool mentions(const Expr& e, const Symbol& symbol);
 /// Whether the value is the same for all values of these variables: it reads nothing, and mentions none of them.
 bool is_fixed(const Expr& e, const std::vector<Symbol>& variables);
+/// Whether it is the same in the whole run: it reads nothing, and mentions sizes of the program only.
+bool is_of_sizes(const Expr& e, const Program& program);
 /// Whether indices are those of one element that data choose, not of one in a row: besides what is read from arrays
 /// they have constants only.
 bool chooses_element(const std::vector<Expr>& indices);

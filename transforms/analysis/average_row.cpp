@@ -7,23 +7,11 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 
-#include <algorithm>
-
 namespace loopgrad::transforms {
 
 using ir::Expr;
 
 namespace {
-
-bool is_of_sizes(const Expr& e, const ir::Program& program) {
-  bool all = true;
-  ir::walk(e, [&](const Expr& x) {
-    const auto* v = x.as<ir::Var>();
-    all &= x.kind() != ir::Kind::Load &&
-           (!v || std::find(program.sizes.begin(), program.sizes.end(), v->symbol) != program.sizes.end());
-  });
-  return all;
-}
 
 /// Of an array that the loop goes through one by one; null where there is none.
 Expr elements_gone_through(const ir::For& loop) {
@@ -52,7 +40,7 @@ Expr average_row(const ir::Program& program, const ir::For& loop) {
   } else {
     entries = elements_gone_through(loop);
   }
-  if (!entries || !is_of_sizes(entries, program) || !is_of_sizes(rows, program)) return {};
+  if (!entries || !ir::is_of_sizes(entries, program) || !ir::is_of_sizes(rows, program)) return {};
   return ir::binary(ir::BinaryOp::FloorDiv, entries, ir::larger(rows, ir::int_const(1))) + ir::int_const(1);
 }
 

@@ -179,13 +179,7 @@ Expr IndexRanges::beyond(const Expr& index, const Expr& extent) const {
   if (!range) return {};
   const Expr outside = ir::binary(BinaryOp::Or, ir::binary(BinaryOp::Lt, range->lowest, ir::int_const(0)),
                                   ir::binary(BinaryOp::Ge, range->highest, extent));
-  bool of_sizes = true;
-  ir::walk(outside, [&](const Expr& part) {
-    const auto* v = part.as<ir::Var>();
-    of_sizes &= part.kind() != ir::Kind::Load &&
-                (!v || std::find(program_.sizes.begin(), program_.sizes.end(), v->symbol) != program_.sizes.end());
-  });
-  return of_sizes ? outside : Expr();
+  return ir::is_of_sizes(outside, program_) ? outside : Expr();
 }
 
 namespace {

@@ -28,6 +28,9 @@ bool is_neutral(const Stmt& s, ir::ReduceOp op) {
          (op == ir::ReduceOp::Mul && ir::is_const(node->value, 1));
 }
 
+// Whether it clears an element for sums or for products.
+bool clears(const Stmt& s) { return is_neutral(s, ir::ReduceOp::Add) || is_neutral(s, ir::ReduceOp::Mul); }
+
 ir::Expr neutral(const ir::Reduce& sum) { return ir::const_of(sum.op == ir::ReduceOp::Mul ? 1 : 0, sum.value.type()); }
 
 // A sum that may begin directly before a statement.
@@ -62,9 +65,7 @@ class BeginningFinder {
  public:
   BeginningFinder(const Stmt& body, Which which) : which_(which) {
     ir::walk_stmts(body, [&](const Stmt& s) {
-      if (auto* assign = s.as<ir::Assign>()) {
-        if (is_neutral(s, ir::ReduceOp::Add) || is_neutral(s, ir::ReduceOp::Mul)) cleared_.insert(assign->array);
-      }
+      if (clears(s)) cleared_.insert(s.as<ir::Assign>()->array);
       for_each_store(s, [&](const ir::Array& array, const std::vector<ir::Expr>& indices) {
         if (array->shape.empty() || !are_plain(indices)) not_plain_.insert(array);
       });
@@ -264,10 +265,7 @@ bool is_read_as_cleared(const Model& model, const ir::Array& array, const StmtSe
       if (access.array != array || access.kind != poly::AccessKind::Read) continue;
       const poly::Dataflow flow = poly::last_writes(model, static_cast<int>(k), access);
       for (const poly::Source& source : flow.sources) {
-        if (source.writer < 0) continue;
-        const Stmt& writer = model.statements[static_cast<std::size_t>(source.writer)].stmt;
-        if (writer.as<ir::Assign>() && (is_neutral(writer, ir::ReduceOp::Add) || is_neutral(writer, ir::ReduceOp::Mul)))
-          return true;
+        if (source.writer >= 0 && clears(model.statements[static_cast<std::size_t>(source.writer)].stmt)) return true;
       }
     }
   }

@@ -71,15 +71,7 @@ class Keeper {
   }
 
  private:
-  bool is_of_sizes(const Expr& e) const {
-    bool known = true;
-    ir::walk(e, [&](const Expr& part) {
-      const auto* v = part.as<ir::Var>();
-      known &= part.kind() != ir::Kind::Load;
-      known &= !v || std::find(program_.sizes.begin(), program_.sizes.end(), v->symbol) != program_.sizes.end();
-    });
-    return known;
-  }
+  bool is_of_sizes(const Expr& e) const { return ir::is_of_sizes(e, program_); }
 
   /// Local arrays of integers that exist once, whatever the iterations.
   void find_candidates(const Stmt& s) {

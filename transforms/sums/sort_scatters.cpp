@@ -215,9 +215,12 @@ class Sorter {
     const std::set<Array> loads = loads_of(scatter);
     Scope* const scope = scope_of(scatter, loads);
     const auto all = targets == Targets::AtADistance ? with_all_instances(scatter) : std::nullopt;
-    if (Scope* const further = all ? scope_of(*all, loads_of(*all)) : nullptr;
-        further && is_loop_between(further, scope))
-      return f(shared(*all, targets, *further, loads_of(*all)), ir::block({}));
+    if (all) {
+      const std::set<Array> deciding = loads_of(*all);
+      Scope* const further = scope_of(*all, deciding);
+      if (further && is_loop_between(further, scope))
+        return f(shared(*all, targets, *further, deciding), ir::block({}));
+    }
     if (scope) return f(shared(scatter, targets, *scope, loads), ir::block({}));
     const SortedIterations sorted(scatter, ascends(scatter), shares_);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));

@@ -30,8 +30,7 @@ Expr difference(const Expr& a, const Expr& b) {
 /// Estimates what is done below a loop.
 class Work {
  public:
-  Work(const Program& program, const For& loop)
-      : program_(program), sizes_(program.sizes.begin(), program.sizes.end()), inner_{loop.iterator} {}
+  Work(const Program& program, const For& loop) : program_(program), inner_{loop.iterator} {}
 
   Expr below(const Stmt& s) {
     if (!s) return int_const(0);
@@ -98,21 +97,16 @@ class Work {
   /// Whether it is the same in all trips of all loops, and of several divisions, minima and maxima: what repeats of
   /// such gets a name, and is computed once.
   bool is_large_of_sizes(const Expr& e) const {
-    bool of_sizes = true;
     int dear = 0;
     walk(e, [&](const Expr& x) {
-      const auto* v = x.as<Var>();
       const auto* b = x.as<Binary>();
-      of_sizes &= x.kind() != Kind::Load && (!v || sizes_.count(v->symbol));
       dear += b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max || b->op == BinaryOp::FloorDiv ||
                     b->op == BinaryOp::Mod);
-      return of_sizes;
     });
-    return of_sizes && dear > 1;
+    return dear > 1 && is_of_sizes(e, program_);
   }
 
   const Program& program_;
-  const std::set<Symbol> sizes_;
   std::set<Symbol> inner_;  // iterators of loops below
 };
 
