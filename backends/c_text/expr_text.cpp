@@ -288,7 +288,7 @@ std::string text_of(const Expr& e, EmitState& state, Level surrounding) {
                       [&](const Load& n) {
                         std::string element = element_text(n.array, n.indices, state);
                         if (state.constant.count(n.array)) element = "__ldg(&" + element + ")";
-                        return loaded(n.array->type, element, state);
+                        return loaded(n.array, element, state);
                       },
                       [&](const Unary& n) { return unary_text(n, state, surrounding); },
                       [&](const Binary& n) { return binary_text(n, state, surrounding); },
@@ -328,6 +328,20 @@ std::string stored(ScalarType storage, const Expr& value, EmitState& state) {
   return stored(storage, text_of(twice ? rounded->a : value, state), state);
 }
 
+namespace {
+
+/// Arrays of the program itself. Compilers do not vectorise loops that load `bool`.
+bool keeps_bytes(const Array& array) {
+  const bool own = array->role == ArrayRole::Tape || array->role == ArrayRole::Local;
+  return own && array->type == ScalarType::Bool && !array->shape.empty();
+}
+
+}  // namespace
+
+std::string loaded(const Array& array, const std::string& element, EmitState& state) {
+  return keeps_bytes(array) ? "bool(" + element + ")" : loaded(array->type, element, state);
+}
+
 std::string loaded(ScalarType storage, const std::string& element, EmitState& state) {
   if (storage != ScalarType::F16 && storage != ScalarType::BF16) return element;
   const bool half = storage == ScalarType::F16;
@@ -336,7 +350,7 @@ std::string loaded(ScalarType storage, const std::string& element, EmitState& st
 }
 
 std::string updated_text(const Reduce& n, const std::string& before, EmitState& state) {
-  const std::string old = loaded(n.array->type, before, state);
+  const std::string old = loaded(n.array, before, state);
   if (n.fused) {
     const auto factors = *product_of(n.value);
     return stored(n.array->type, fma_text(factors.a, factors.b, old, state), state);
@@ -371,6 +385,10 @@ const char* storage_cpp_type(ScalarType type) {
     case ScalarType::F64: return "double";
   }
   throw InternalError("unknown scalar type");
+}
+
+const char* storage_cpp_type(const Array& array) {
+  return keeps_bytes(array) ? "uint8_t" : storage_cpp_type(array->type);
 }
 
 std::string joined(const std::vector<std::string>& list, std::size_t column, std::size_t indent) {

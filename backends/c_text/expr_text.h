@@ -46,12 +46,14 @@ std::string stored(ScalarType storage, const std::string& value, EmitState& stat
 std::string stored(ScalarType storage, const ir::Expr& value, EmitState& state);
 /// And back: the text of the value of an element.
 std::string loaded(ScalarType storage, const std::string& element, EmitState& state);
+std::string loaded(const ir::Array& array, const std::string& element, EmitState& state);
 
 /// The new stored value of an element after a Reduce, given the text of the old one.
 std::string updated_text(const ir::Reduce& n, const std::string& before, EmitState& state);
 
-const char* value_cpp_type(ScalarType type);    // of values: f16 and bf16 are float
-const char* storage_cpp_type(ScalarType type);  // of array elements: f16 and bf16 are uint16_t
+const char* value_cpp_type(ScalarType type);           // of values: f16 and bf16 are float
+const char* storage_cpp_type(ScalarType type);         // of array elements: f16 and bf16 are uint16_t,
+const char* storage_cpp_type(const ir::Array& array);  // and bool is uint8_t in arrays of the program's own
 
 /// A comma-separated list that starts at `column` of a line and continues on lines indented by `indent`.
 std::string joined(const std::vector<std::string>& list, std::size_t column, std::size_t indent);

@@ -182,7 +182,7 @@ void ChunkWriter::write_wide_body(const std::vector<ChunkLoop>& loops, const Stm
       f(wide.rows[row], scope_.state.names.of(wide.registers), width_of_chunks * static_cast<std::int64_t>(row));
   };
   for (const Wide& wide : wides) {
-    code.line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers->type), scope_.state.names.of(wide.registers),
+    code.line("alignas(16) {} {}[{}];", storage_cpp_type(wide.registers), scope_.state.names.of(wide.registers),
               width_of_chunks * static_cast<std::int64_t>(wide.rows.size()));
     if (!wide.access.loads) continue;
     for_each_row(wide, [&](const std::string& element, const std::string& registers, std::int64_t at) {

@@ -16,9 +16,8 @@ namespace loopgrad::backend {
 /// Its two parameters are a pointer and an int64_t. Pointer not null: part k begins at `pointer + k * number`
 /// (elements). Pointer null (blocks only): the array begins at byte `number` of the block's dynamic shared memory.
 struct KernelLocal {
-  std::string name;          // the user's
-  std::string memory, part;  // the two parameters
-  ScalarType type = ScalarType::F32;
+  ir::Array array;
+  std::string memory, part;     // the two parameters
   std::vector<ir::Expr> shape;  // of symbols around the kernel
   bool per_thread = false;
 };

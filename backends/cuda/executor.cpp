@@ -331,7 +331,7 @@ void Executor::refuse_local(const KernelLocal& local) const {
   throw UsageError({.code = ErrorCode::BadSize,
                     .message = "the bytes of a local array do not fit in 64 bits",
                     .program = program_.name,
-                    .array = local.name,
+                    .array = local.array->name,
                     .hint = "use smaller sizes"});
 }
 
@@ -341,7 +341,7 @@ std::int64_t Executor::elements_of(const KernelLocal& local) const {
   std::int64_t count = 1;
   for (const ir::Expr& extent : local.shape)
     if (__builtin_mul_overflow(count, std::max<std::int64_t>(value(extent), 0), &count)) refuse_local(local);
-  if (count > most_bytes / static_cast<std::int64_t>(bytes_of(local.type))) refuse_local(local);
+  if (count > most_bytes / static_cast<std::int64_t>(bytes_of(local.array->type))) refuse_local(local);
   return round_up(count, 4);
 }
 
@@ -355,7 +355,7 @@ void Executor::place_locals(std::size_t k, Function& function, Launch& launch, s
   std::int64_t shared = 0, per_thread = 0;
   for (const KernelLocal& local : kernel.locals) {
     elements.push_back(elements_of(local));
-    const std::int64_t bytes = elements.back() * static_cast<std::int64_t>(bytes_of(local.type));
+    const std::int64_t bytes = elements.back() * static_cast<std::int64_t>(bytes_of(local.array->type));
     std::int64_t& sum = local.per_thread ? per_thread : shared;
     if (__builtin_add_overflow(sum, round_up(bytes, 16), &sum)) refuse_local(local);
   }
@@ -374,7 +374,7 @@ void Executor::place_locals(std::size_t k, Function& function, Launch& launch, s
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < kernel.locals.size(); ++i) {
     const KernelLocal& local = kernel.locals[i];
-    const std::int64_t bytes = elements[i] * static_cast<std::int64_t>(bytes_of(local.type));
+    const std::int64_t bytes = elements[i] * static_cast<std::int64_t>(bytes_of(local.array->type));
     if (!local.per_thread && fits) {
       launch.parameters.push_back(0);
       launch.parameters.push_back(offset);

@@ -191,11 +191,11 @@ std::string parameters_text(const KernelFrame& frame, KernelScope& scope) {
     // others.
     const bool written = frame.written.count(array) > 0;
     const bool promised = written ? !shared : scope.state.constant.count(array) > 0;
-    list.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
+    list.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array),
                                promised ? "__restrict__ " : "", scope.state.names.of(array)));
   }
   for (const KernelLocal& local : kernel.locals) {
-    list.push_back(fmt::format("{}* {}", storage_cpp_type(local.type), local.memory));
+    list.push_back(fmt::format("{}* {}", storage_cpp_type(local.array), local.memory));
     list.push_back("int64_t " + local.part);
   }
   if (kernel.uses_stack) {

@@ -254,7 +254,7 @@ class KernelWriter {
       line("{}({}, {});", function, target, text(n.value));
     } else if (n.atomic) {
       scope_.state.helpers.insert(Helper::AtomicUpdate);
-      const char* const type = storage_cpp_type(n.array->type);
+      const char* const type = storage_cpp_type(n.array);
       const bool extremum = n.op == ReduceOp::Max || n.op == ReduceOp::Min;
       // An index that is inside of its array notes nothing: then no thread looks at the element that all would share.
       if (extremum && is_integer(n.array->type))
@@ -272,7 +272,7 @@ class KernelWriter {
   void emit_block_reduce(const Reduce& n) {
     uses_block_reduce_ = true;
     const std::string& name = scope_.state.names.of(n.array);
-    const char* const type = storage_cpp_type(n.array->type);
+    const char* const type = storage_cpp_type(n.array);
     const bool arithmetic = n.op == ReduceOp::Add || n.op == ReduceOp::Mul;
     const char symbol = n.op == ReduceOp::Add ? '+' : '*';
     const char* const helper = n.op == ReduceOp::Min ? "min_of" : "max_of";

@@ -16,7 +16,7 @@ void LocalArrays::declare(const Allocate& n, bool in_thread) {
     throw InternalError("local array '" + array->name + "' of a kernel has no place in it");
   const bool of_thread = n.home == Home::Thread;
   CodeText& code = scope_.code;
-  const char* const type = storage_cpp_type(array->type);
+  const char* const type = storage_cpp_type(array);
   const std::string& name = scope_.state.names.of(array);
   const auto element_bytes = static_cast<std::int64_t>(bytes_of(array->type));
   const auto bytes = constant_bytes(array);
@@ -45,7 +45,7 @@ void LocalArrays::declare(const Allocate& n, bool in_thread) {
 
 /// Each team has its own.
 void LocalArrays::declare_of_team(const Array& array) {
-  const char* const type = storage_cpp_type(array->type);
+  const char* const type = storage_cpp_type(array);
   const std::string& name = scope_.state.names.of(array);
   const std::string all = scope_.state.names.fresh(array->name + "_of_teams");
   const std::int64_t elements =
@@ -65,11 +65,11 @@ std::int64_t LocalArrays::most_teams() const {
 void LocalArrays::declare_memory(const Allocate& n) {
   const Array& array = n.array;
   const bool of_thread = n.home == Home::Thread;
-  const char* const type = storage_cpp_type(array->type);
+  const char* const type = storage_cpp_type(array);
   NameTable& names = scope_.state.names;
   const std::string name = names.of(array), memory = names.fresh(array->name + "_memory"),
                     part = names.fresh(array->name + "_part");
-  frame_.kernel.locals.push_back({array->name, memory, part, array->type, n.largest, of_thread});
+  frame_.kernel.locals.push_back({array, memory, part, n.largest, of_thread});
   need_block_number();
   if (of_thread) {
     scope_.code.line("{}* const {} = {} + thread_number * {};", type, name, memory, part);

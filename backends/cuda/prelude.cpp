@@ -9,6 +9,7 @@ constexpr const char* types_text = R"(// Compile with NVRTC or nvcc, and -std=c+
 #ifdef __CUDACC_RTC__
 using int32_t = int;
 using int64_t = long long;
+using uint8_t = unsigned char;
 using uint16_t = unsigned short;
 using uint32_t = unsigned int;
 using uint64_t = unsigned long long;

@@ -68,7 +68,7 @@ std::string declaration_text(const Program& program, const EmittedFunction& func
   for (const Symbol& size : program.sizes) out += fmt::format("  int64_t {};\n", state.names.of(size));
   for (const Array& array : program.arrays) {
     const bool bits = array->type == ScalarType::F16 || array->type == ScalarType::BF16;
-    out += fmt::format("  {}{}* {}; /* {}: {}{} */\n", is_const(array) ? "const " : "", storage_cpp_type(array->type),
+    out += fmt::format("  {}{}* {}; /* {}: {}{} */\n", is_const(array) ? "const " : "", storage_cpp_type(array),
                        state.names.of(array), describe(array->role),
                        bits ? std::string(name_of(array->type)) + " " : "", shape_text(array, state));
   }
@@ -114,7 +114,7 @@ std::vector<EmittedParameter> parameters_of(const Program& program, const Functi
     const std::string& name = state.names.of(array);
     if (!mentions(body, name)) continue;
     add(Of::Array, array->name,
-        fmt::format("{}{}* {}{}", written.count(array) ? "" : "const ", storage_cpp_type(array->type),
+        fmt::format("{}{}* {}{}", written.count(array) ? "" : "const ", storage_cpp_type(array),
                     aliased.count(array) ? "" : "__restrict ", name),
         name);
   }

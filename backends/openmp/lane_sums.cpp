@@ -44,7 +44,7 @@ void emit_lane_sums(const For& loop, const LoopHeader& header, CodeText& code, E
   std::vector<const Reduce*> sums;
   for (const Stmt& s : loop.body.as<Block>()->body) sums.push_back(s.as<Reduce>());
   state.helpers.insert(Helper::LaneSums);
-  const std::string type = storage_cpp_type(sums.front()->array->type), iterator = state.names.of(loop.iterator),
+  const std::string type = storage_cpp_type(sums.front()->array), iterator = state.names.of(loop.iterator),
                     partial = state.names.fresh("lane_sums"), totals = state.names.fresh("totals"),
                     first = state.names.fresh(iterator + "_first");
   code.line("Lanes<{}> {}[{}] = {{}};", type, partial, lanes);

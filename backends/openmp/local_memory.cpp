@@ -11,14 +11,14 @@ const std::string& LocalMemory::name_of(const ir::Array& array) {
 void LocalMemory::reserve(const ir::Array& array, bool per_thread) {
   state_.helpers.insert(Helper::Scratch);
   const std::string& memory = name_of(array);
-  code_.line("Scratch<{}> {}(workspace, {});", storage_cpp_type(array->type), memory, blocks_.size());
+  code_.line("Scratch<{}> {}(workspace, {});", storage_cpp_type(array), memory, blocks_.size());
   blocks_.push_back({array, per_thread});
   code_.line("if (!{}.reserve({}, {{{}}})) return loopgrad_out_of_memory;", memory, per_thread ? "threads" : "1",
              extents(array));
 }
 
 void LocalMemory::declare_pointer(const ir::Array& array, const char* part) {
-  const char* const type = storage_cpp_type(array->type);
+  const char* const type = storage_cpp_type(array);
   code_.line("{}* const {} = {}.part({});", type, state_.names.of(array), name_of(array), part);
 }
 

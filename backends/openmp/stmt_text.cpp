@@ -235,7 +235,7 @@ class StmtWriter {
       for (const Stmt& t : region.in_iteration) {
         const Array& array = t.as<Allocate>()->array;
         state_.helpers.insert(Helper::Scratch);
-        line("Scratch<{}> {};", storage_cpp_type(array->type), memory_.name_of(array));
+        line("Scratch<{}> {};", storage_cpp_type(array), memory_.name_of(array));
       }
       if (!alone_) pragma((in_lanes(n) ? "omp for simd" : "omp for") + schedule(n, header) + (last ? " nowait" : ""));
       else if (in_lanes(n)) pragma("omp simd");
@@ -279,7 +279,7 @@ class StmtWriter {
     const char* const own_part = alone_ ? ".part(0)" : ".part(omp_get_thread_num())";
     for (const auto& [array, written] : region.arrays) {
       const std::string& name = state_.names.of(array);
-      parameters.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array->type),
+      parameters.push_back(fmt::format("{}{}* {}{}", written ? "" : "const ", storage_cpp_type(array),
                                        aliased_.count(array) ? "" : "__restrict ", name));
       arguments.push_back(per_thread.count(array) ? memory_.name_of(array) + own_part : name);
     }
@@ -327,7 +327,7 @@ class StmtWriter {
       line("{} {} {};", target, name_of(n.op), text(n.value));
     } else if (n.atomic) {
       state_.helpers.insert(Helper::AtomicUpdate);
-      const char* const type = storage_cpp_type(n.array->type);
+      const char* const type = storage_cpp_type(n.array);
       line("atomic_update({}, [&]({} before) -> {} {{ return {}; }});", target, type, type, combined(n, "before"));
     } else {
       line("{} = {};", target, combined(n, target));
@@ -354,7 +354,7 @@ class StmtWriter {
     comment(n.location);
     state_.helpers.insert(Helper::Multiply);
     const auto indent = code_.indent() + 4;
-    line("if (!multiply<{}>({})) {{", storage_cpp_type(n.c->type),
+    line("if (!multiply<{}>({})) {{", storage_cpp_type(n.c),
          joined(multiply_arguments(n, state_), indent + 12, indent));
     emit_body(n.loops);
     line("}}");
@@ -376,7 +376,7 @@ class StmtWriter {
 
   void emit_allocate(const Allocate& n) {
     if (n.array->shape.empty()) return emit_variable(n);
-    const char* const type = storage_cpp_type(n.array->type);
+    const char* const type = storage_cpp_type(n.array);
     switch (n.home) {
       case Home::Stack: {
         comment(n.location);
@@ -402,7 +402,7 @@ class StmtWriter {
   /// `float s = 0.0f;` where the first statement is the first value, else `float s;`.
   void emit_variable(const Allocate& n) {
     comment(n.location);
-    const char* const type = storage_cpp_type(n.array->type);
+    const char* const type = storage_cpp_type(n.array);
     const auto* statements = n.body.as<Block>();
     const Stmt& first = statements ? statements->body.front() : n.body;
     const auto* value = first.as<Assign>();
