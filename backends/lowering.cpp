@@ -86,6 +86,8 @@ LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& o
                second = lowering_of(options, mode, options.backward_schedule);
   sizing.records_trips = second.records_trips = false;
   sizing.keeps_orders = false;
+  // It follows data alone, and so is where a list that leads out of its array is noticed before anything is computed.
+  if (sizing.bounded == Bounded::Writes) sizing.bounded = Bounded::Accesses;
   if (until == Until::Summed) {
     for (LowerOptions* own : {&sizing, &first, &second}) {
       own->last = Part::Shared;

@@ -281,7 +281,7 @@ class SourceWriter : EntryWriter {
                        [&](const EmitArray& one) { return one.array->name == array->name; });
   }
 
-  std::string sizing_text() const {
+  std::string sizing_text() {
     const Worker& one = *worker(plan_.sizing);
     std::vector<std::string> parameters;
     std::string out = "\n// The sizes that data decide. Waits.\ninline int computed_sizes(", others, fetches;
@@ -299,16 +299,39 @@ class SourceWriter : EntryWriter {
       const auto result = std::find(plan_.computed.begin(), plan_.computed.end(), array->name);
       if (result != plan_.computed.end())
         arguments += fmt::format(", results.get() + {}", 8 * (result - plan_.computed.begin()));
-      else arguments += is_given(array, plan_.of_sizing) ? ", " + name(array->name) : ", nullptr";
+      else if (is_given(array, plan_.of_sizing)) arguments += ", " + array_argument(*one.part, array->name);
+      else arguments += is_record(*one.part, array) ? ", " + name(array->name) : ", nullptr";
     }
     for (std::size_t k = 0; k < plan_.computed.size(); ++k)
       fetches += fmt::format("  *computed_{} = values[{}];\n", name(plan_.computed[k]), k);
     return out + fmt::format(
                      "  const Scratch results(nullptr, Number({1}) * 8);\n  if (!results.get()) return out_of_memory;\n"
-                     "  if (const int status = {0}, nullptr, queue)) return status;\n"
+                     "{3}  if (const int status = {0}, nullptr, queue)) return status;\n{4}"
                      "  int64_t values[{1}];\n  if (!fetch(values, results.get(), {1}, queue)) return device_failed;\n"
                      "{2}  return 0;\n}}\n",
-                     arguments, plan_.computed.size(), fetches);
+                     arguments, plan_.computed.size(), fetches, sizing_records(one), after_records(one));
+  }
+
+  static bool is_record(const EmitPart& part, const Array& array) {
+    return std::any_of(part.records.begin(), part.records.end(),
+                       [&](const transforms::Record& record) { return record.array->name == array->name; });
+  }
+
+  /// It comes before anybody has a workspace.
+  std::string sizing_records(const Worker& one) const {
+    if (one.part->records.empty()) return "";
+    std::string out = fmt::format(
+        "  const Scratch spare_memory(nullptr, {0});\n  char* const spare = reinterpret_cast<char*>(spare_memory.get());\n"
+        "  if (!spare) return out_of_memory;\n"
+        "  if (cudaMemsetAsync(spare, 0, static_cast<size_t>(({0}).value), queue) != cudaSuccess) return "
+        "device_failed;\n",
+        spare_bytes());
+    for (const transforms::Record& record : one.part->records)
+      out += fmt::format(
+          "  const Scratch memory_of_{0}(nullptr, Number({1}) * 8);\n"
+          "  int64_t* const {0} = reinterpret_cast<int64_t*>(memory_of_{0}.get());\n  if (!{0}) return out_of_memory;\n",
+          name(record.array->name), record.sites.size());
+    return out + clear_records(one);
   }
 
   // The functions of the interface.
@@ -340,6 +363,11 @@ class SourceWriter : EntryWriter {
         "  if (({}) &&\n      cudaMemsetAsync(spare, 0, static_cast<size_t>(memory.spare.bytes), queue) "
         "!= cudaSuccess)\n    return {};\n",
         any_is_empty(arrays), status(StatusKind::DeviceFailed));
+    return out + clear_records(one);
+  }
+
+  std::string clear_records(const Worker& one) const {
+    std::string out;
     for (const transforms::Record& record : one.part->records) {
       std::string nothing;
       for (std::size_t k = 0; k < record.sites.size(); ++k) nothing += k ? ", INT64_MIN" : "INT64_MIN";

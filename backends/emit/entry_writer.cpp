@@ -45,7 +45,7 @@ std::string EntryWriter::parameters_of(const std::vector<EmitArray>& arrays) con
   std::string out = size_parameters(plan_, "[[maybe_unused]] int64_t");
   for (const EmitArray& one : arrays)
     out += fmt::format("{}[[maybe_unused]] {}{}* {}", out.empty() ? "" : ", ", one.is_written ? "" : "const ",
-                       storage_cpp_type(one.array->type), name(one.array->name));
+                       storage_cpp_type(one.array), name(one.array->name));
   return out;
 }
 
@@ -228,10 +228,10 @@ std::string EntryWriter::pointers_text(const EmitPart& part, const char* part_na
   for (std::size_t k = 0; k < tape.size(); ++k)
     out += fmt::format(
         "  [[maybe_unused]] {0}{1}* const {2} =\n      reinterpret_cast<{0}{1}*>(on_tape + memory.tape[{3}].place);\n",
-        constant, storage_cpp_type(tape[k]->type), name(tape[k]->name), k);
+        constant, storage_cpp_type(tape[k]), name(tape[k]->name), k);
   for (std::size_t k = 0; k < own.size(); ++k)
     out += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(base + memory.{2}_kept[{3}].place);\n",
-                       storage_cpp_type(own[k]->type), name(own[k]->name), part_name, k);
+                       storage_cpp_type(own[k]), name(own[k]->name), part_name, k);
   return out;
 }
 

@@ -178,7 +178,7 @@ std::string prototype(const EmitPlan& plan, Entry entry, const InterfaceWords& w
   for (const std::string& size : plan.sizes)
     if (entry != Entry::Sizes || !is_computed(plan, size)) parameters.push_back("int64_t " + plan.names.of(size));
   for (const EmitArray& one : arrays_of(plan, entry))
-    parameters.push_back(fmt::format("{}{}* {}", one.is_written ? "" : "const ", storage_cpp_type(one.array->type),
+    parameters.push_back(fmt::format("{}{}* {}", one.is_written ? "" : "const ", storage_cpp_type(one.array),
                                      plan.names.of(one.array->name)));
   if (entry == Entry::Sizes)
     for (const std::string& size : plan.computed) parameters.push_back("int64_t* " + plan.names.of(size));

@@ -106,6 +106,7 @@ class SourceWriter : EntryWriter {
         plan_.name, uses_library() ? "#include <mutex>\n" : "");
     if (uses_library()) out += library_declarations(upper(plan_.name));
     out += "\nnamespace {\n\nenum { loopgrad_ok = 0, loopgrad_out_of_memory = 1 };\n";
+    blocks |= worker(plan_.facts_part) != nullptr;  // look_at_facts is given some, or none
     if (blocks || helpers.count(Helper::Scratch)) out += std::string("// Memory of a local array.\n") + block_type_text;
     if (uses_library()) out += "\n" + std::string(blas_type_text) + library_session(upper(plan_.name));
     out += openmp_helpers(helpers, WorkspaceOf::Caller) + "\n}  // namespace\n" + definitions + "\nnamespace {\n";
@@ -210,13 +211,27 @@ inline int team_of(int threads) {
     for (const std::string& size : given_sizes()) parameters.push_back("[[maybe_unused]] int64_t " + name(size));
     for (const EmitArray& array : plan_.of_sizing)
       parameters.push_back(
-          fmt::format("[[maybe_unused]] const {}* {}", storage_cpp_type(array.array->type), name(array.array->name)));
+          fmt::format("[[maybe_unused]] const {}* {}", storage_cpp_type(array.array), name(array.array->name)));
     for (const std::string& size : plan_.computed) parameters.push_back("int64_t* " + name(size));
     parameters.push_back("[[maybe_unused]] int team");
-    out += joined(parameters, 30, 4) + ") {\n";
-    out += fmt::format("  return {} == loopgrad_ok ? 0 : {};\n}}\n\n}}  // namespace\n", call(one, "nullptr"),
-                       status(StatusKind::OutOfMemory));
-    return out;
+    out += joined(parameters, 30, 4) + ") {\n" + sizing_records(one);
+    out += fmt::format("  const int done = {};\n{}  if (done != loopgrad_ok) return {};\n{}", call(one, "nullptr"),
+                       one.part->records.empty() ? "" : "  std::free(spare);\n", status(StatusKind::OutOfMemory),
+                       after_records(one));
+    return out + "  return 0;\n}\n\n}  // namespace\n";
+  }
+
+  /// It comes before anybody has a workspace.
+  std::string sizing_records(const Worker& one) const {
+    if (one.part->records.empty()) return "";
+    std::string out;
+    for (const transforms::Record& record : one.part->records)
+      out += fmt::format("  int64_t {}[{}];\n", name(record.array->name), record.sites.size());
+    out += fmt::format(
+        "  char* const spare = {} ? static_cast<char*>(std::calloc(1, static_cast<size_t>(({}).value))) : nullptr;\n"
+        "  if (!spare && ({})) return {};\n",
+        any_is_empty(plan_.of_sizing), spare_bytes(), any_is_empty(plan_.of_sizing), status(StatusKind::OutOfMemory));
+    return out + clear_records(one);
   }
 
   // The functions of the interface.
@@ -243,11 +258,7 @@ inline int team_of(int threads) {
     if (one.work.helpers.count(Helper::Multiply)) out += "  const Library library;\n";
     out += fmt::format("  if ({} != loopgrad_ok)\n    return {};\n", call(one, blocks_of(one)),
                        status(StatusKind::OutOfMemory));
-    for (const transforms::Record& record : one.part->records)
-      for (std::size_t k = 0; k < record.sites.size(); ++k)
-        out += fmt::format("  if ({}[{}] != INT64_MIN) return {};\n", name(record.array->name), k,
-                           site_status(record.sites[k]));
-    return out;
+    return out + after_records(one);
   }
 
   std::string before_records(const Worker& one, const std::vector<EmitArray>& arrays) const {
@@ -255,9 +266,23 @@ inline int team_of(int threads) {
     std::string out = "  char* const spare = base + memory.spare.place;\n";
     out += fmt::format("  if ({}) std::memset(spare, 0, static_cast<size_t>(memory.spare.bytes));\n",
                        any_is_empty(arrays));
+    return out + clear_records(one);
+  }
+
+  std::string clear_records(const Worker& one) const {
+    std::string out;
     for (const transforms::Record& record : one.part->records)
       out += fmt::format("  for (int k = 0; k < {}; ++k) {}[k] = INT64_MIN;\n", record.sites.size(),
                          name(record.array->name));
+    return out;
+  }
+
+  std::string after_records(const Worker& one) {
+    std::string out;
+    for (const transforms::Record& record : one.part->records)
+      for (std::size_t k = 0; k < record.sites.size(); ++k)
+        out += fmt::format("  if ({}[{}] != INT64_MIN) return {};\n", name(record.array->name), k,
+                           site_status(record.sites[k]));
     return out;
   }
 

@@ -219,6 +219,62 @@ TEST(EmittedSizes, AreComputedFromData) {
   EXPECT_NE(library.error_text(status).find("other sizes than those that newton_sizes computes"), std::string::npos);
 }
 
+// A work list: how long it gets is found beforehand, where what leads out of it is noticed.
+TEST(EmittedSizes, AreRefusedWhereListsLeadOutOfArrays) {
+  ProgramBuilder p("queue");
+  auto n = p.size("n");
+  auto next = p.input<std::int64_t>("next", {n});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto list = p.local<std::int64_t>("list", {n + 1});
+  auto end = p.scalar<std::int64_t>("end", 1);
+  for (auto i : p.loop("i", n)) y(i) = 0.5;
+  list(0) = 0;
+  for (auto k : p.loop_while("k", n, [&](const Value& at) { return at < end; })) {
+    auto here = p.scalar<std::int64_t>("here");
+    here = list(k);
+    p.when(next(here) >= 0, [&] {
+      list(end) = next(here);
+      end += 1;
+      y(next(here)) = y(here) * x(here);
+    });
+  }
+  const Gradient gradient = differentiate(p.build(), {.wrt = {"x"}});
+  EmittedLibrary library(gradient, "queue");
+  constexpr std::int64_t n_of = 5;
+  std::vector<std::int64_t> next_of = {2, -1, 4, -1, 1};
+  std::vector<double> x_of(n_of, 2), y_of(n_of), d_y(n_of, 1), d_x(n_of);
+  const Arguments arrays = {{"next", view(next_of.data(), {n_of})},
+                            {"x", view(x_of.data(), {n_of})},
+                            {"y", view(y_of.data(), {n_of})},
+                            {"d_y", view(d_y.data(), {n_of})},
+                            {"d_x", view(d_x.data(), {n_of})}};
+  Sizes sizes = {{"n", n_of}};
+  ASSERT_EQ(library.sizes(sizes, arrays, 1), 0);
+  ASSERT_EQ(library.memory(sizes, 1), 0);
+  EXPECT_EQ(library.forward(sizes, arrays, 1), 0);
+  EXPECT_EQ(y_of, (std::vector<double>{0.5, 4, 1, 0.5, 2}));
+  next_of[2] = n_of;  // is no element
+  Sizes others = {{"n", n_of}};
+  EXPECT_EQ(library.sizes(others, arrays, 1) & 255, bad_index);
+  const GradientExecutable jit = compile(gradient);
+  expect_error<RuntimeError>(ErrorCode::BadIndex, {"'next'"}, [&] { jit.forward(arrays); });
+}
+
+// Facts alone need no memory.
+TEST(EmittedFacts, NeedNoWorkspace) {
+  ProgramBuilder p("chosen");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto chosen = p.input<std::int64_t>("chosen", {n});
+  auto y = p.output<double>("y", {n});
+  p.in_range(chosen, 0, n);
+  for (auto i : p.loop("i", n)) y(i) = x(i) * x(chosen(i));
+  EmittedLibrary library(differentiate(p.build(), {.wrt = {"x"}}), "chosen");
+  Sizes sizes = {{"n", 7}};
+  EXPECT_EQ(library.memory(sizes, 1), 0);
+}
+
 /// Locals of i + 1 elements: they are no part of the workspace.
 TEST(EmittedLocals, OfExtentsThatIteratorsDecide) {
   ProgramBuilder p("ragged");
