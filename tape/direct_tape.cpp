@@ -66,10 +66,17 @@ Stmt with_first_term_assigned(const Stmt& s, const Array& scalar) {
   return *first ? ir::block(std::move(list)) : Stmt();
 }
 
-/// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it.
-Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent) {
+/// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it, or will once arrays of
+/// the body are on the tape (`kept`).
+Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent, const std::map<Array, KeptArray>& kept = {}) {
   const auto* n = loop.as<ir::For>();
-  if (!n || !extent.lower_local || !uses_array(n->body, extent.lower_local)) return loop;
+  if (!n || !extent.lower_local) return loop;
+  const auto refers = [&](const Expr& e) { return touches(e, extent.lower_local); };
+  const bool will_refer = std::any_of(kept.begin(), kept.end(), [&](const auto& one) {
+    const std::vector<Expr>& leading = one.second.leading;
+    return std::any_of(leading.begin(), leading.end(), refers) && touches(n->body, one.first);
+  });
+  if (!will_refer && !uses_array(n->body, extent.lower_local)) return loop;
   const Stmt from_local = ir::for_loop(n->iterator, extent.origin, n->upper, n->body, n->mode, n->location, n->at_most);
   return ir::allocate(extent.lower_local,
                       ir::block({ir::assign(extent.lower_local, {}, n->lower, n->location), from_local}), n->location);
@@ -228,7 +235,7 @@ class Forward {
   Stmt insert(const Stmt& s) const {
     std::vector<Stmt> all = list_at(plan_.additions().before, s);
     Stmt self = ir::visit(s, [&](const auto& node) { return with_children(node, s); });
-    if (plan_.extents().knows(s)) self = with_lower_local(self, plan_.extents().of(s));
+    if (plan_.extents().knows(s)) self = with_lower_local(self, plan_.extents().of(s), plan_.additions().kept);
     all.push_back(self);
     for (const Stmt& after : list_at(plan_.additions().after, s)) all.push_back(after);
     return ir::block(std::move(all));

@@ -43,5 +43,26 @@ TEST(DeepGradients, IndicesThatAreNamed) {
   EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 5}}, .values = {{"k", {3, 0, 4, 2, 2}}}, .options = {}}));
 }
 
+// The array is kept for each pair of entries of a row: counted from the first of the row, inside of which it is made.
+TEST(DeepGradients, ArraysOfPairsInRows) {
+  ProgramBuilder p("row_pairs");
+  auto n = p.size("n"), entries = p.size("entries"), m = p.size("m");
+  auto ptr = p.input<int>("ptr", {n + 1});
+  auto x = p.input<double>("x", {entries});
+  auto y = p.output<double>("y", {entries});
+  p.csr(ptr, entries);
+  for (auto v : p.loop("v", n))
+    for (auto a : p.loop("a", ptr(v), ptr(v + 1))) {
+      y(a) = 0;
+      for (auto b : p.loop("b", ptr(v), ptr(v + 1))) {
+        auto w = p.local<double>("w", {m});
+        for (auto l : p.loop("l", m)) w(l) = exp(x(b) * (l + 1));
+        for (auto l : p.loop("l", m)) y(a) += w(l) * w(l) * x(a);
+      }
+    }
+  EXPECT_TRUE(gradient_is_right(
+      p.build(), {.sizes = {{"n", 3}, {"entries", 6}, {"m", 2}}, .values = {{"ptr", {0, 2, 2, 6}}}, .options = {}}));
+}
+
 }  // namespace
 }  // namespace loopgrad::test
