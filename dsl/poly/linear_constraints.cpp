@@ -11,6 +11,9 @@ using ir::Expr;
 
 namespace {
 
+// Extrema inside of each other double the rows, and parts that are shared are gone through as often as they are used.
+constexpr std::size_t most_work = 1 << 14;  // rows, each time that a part is added to all of them
+
 bool accumulate(std::int64_t& sum, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
@@ -51,7 +54,8 @@ bool LinearConstraints::add_extremum(const ir::Binary& node, std::int64_t factor
 
 bool LinearConstraints::add_multiple(const Expr& e, std::int64_t factor, Rows& rows) {
   const auto to_each = [&](const auto& add) { return std::all_of(rows.begin(), rows.end(), add); };
-  if (!is_integer(e.type())) return false;
+  work_ += rows.size();
+  if (!is_integer(e.type()) || work_ > most_work) return false;
   if (auto* node = e.as<ir::IntConst>())
     return to_each([&](Row& row) { return accumulate(row.constant, factor, node->value); });
   if (auto* node = e.as<ir::Var>()) return to_each([&](Row& row) { return add_variable(node->symbol, factor, row); });
@@ -111,6 +115,7 @@ bool LinearConstraints::add(const Expr& condition) {
   const bool strict = node->op == BinaryOp::Lt || node->op == BinaryOp::Gt;
   const std::int64_t sign = node->op == BinaryOp::Lt || node->op == BinaryOp::Le ? -1 : 1;
   const std::size_t known = parameters_.size();
+  work_ = 0;
   const auto give_up = [&] {
     parameters_.resize(known);
     return false;

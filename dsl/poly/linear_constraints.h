@@ -36,6 +36,7 @@ class LinearConstraints {
   const Scope& scope_;
   std::vector<ir::Symbol> parameters_;  // in order of first use
   Rows equalities_, inequalities_;
+  std::size_t work_ = 0;  // for the condition that is being added
 };
 
 }  // namespace loopgrad::poly
