@@ -6,6 +6,7 @@
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
+#include "dsl/symbolic/numbered_entries.h"
 #include "tape/checkpoints.h"
 #include "tape/custom_rules.h"
 #include "tape/direct_tape.h"
@@ -101,7 +102,8 @@ void note_rules(const ir::Stmt& body, Report& report) {
 }
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_known_bounds(program.ir())), options);
+  const tape::Prepared prepared =
+      tape::prepare(poly::unflatten(ir::with_numbered_entries(ir::with_known_bounds(program.ir()))), options);
   if (options.variant == Variant::NaiveTape && !options.directions.empty())
     throw UsageError({.code = ErrorCode::BadArgument,
                       .message = "a gradient with a run-time stack takes one incoming gradient at a time",

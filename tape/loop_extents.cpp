@@ -93,6 +93,8 @@ LoopExtent LoopExtents::extent_of_for(const Stmt& loop, const std::vector<Stmt>&
   const bool promised = n.at_most && (ir::has_load(n.lower) || ir::has_load(n.upper));
   if (lower && upper && !promised) {
     const Expr box = not_negative(upper->highest - lower->lowest);
+    if (const auto most = most_by_longest(n.upper, n.location); most && !ir::has_load(n.lower))
+      return {lower->lowest, ir::smaller(box, not_negative(*most - lower->lowest)), {}, nullptr};
     if (const auto width = width_of_band(n, around)) return {n.lower, ir::smaller(*width, box), {}, nullptr};
     const ir::StmtNode* replaced = replaced_by(n, around);
     const std::optional<Expr> longest = replaced ? std::nullopt : longest_row(n, box);
@@ -179,19 +181,48 @@ const ir::StmtNode* LoopExtents::replaced_by(const ir::For& n, const std::vector
 std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) {
   const ir::Load* start = start_of_row(n);
   if (!start || start->array->role != ir::ArrayRole::Input) return std::nullopt;
-  const ir::Array& pointer = start->array;
+  return longest_row_of(start->array, all, n.location);
+}
+
+/// A bound of what has lengths of rows in it, as if they were the longest; nullopt where it has none.
+std::optional<Expr> LoopExtents::most_by_longest(const Expr& bound, const SourceLocation& location) {
+  const auto load_of = [](const Expr& e) {
+    const auto* cast = e.as<ir::Cast>();
+    return (cast && cast->a.type() == ScalarType::I32 ? cast->a : e).as<ir::Load>();
+  };
+  bool found = false;
+  const Expr longest = ir::rewrite(bound, [&](const Expr& e) -> std::optional<Expr> {
+    const auto* cast = e.as<ir::Cast>();
+    const Expr& length = cast && cast->type == ScalarType::I64 && cast->a.type() == ScalarType::I32 ? cast->a : e;
+    const auto* n = length.as<ir::Binary>();
+    if (e.type() != ScalarType::I64 || !n || n->op != BinaryOp::Sub) return std::nullopt;
+    const ir::Load *next = load_of(n->a), *first = load_of(n->b);
+    const bool is_row = next && first && next->array == first->array && first->indices.size() == 1 &&
+                        first->array->role == ir::ArrayRole::Input && is_csr(first->array) &&
+                        ir::is_next_row(first->indices[0], next->indices[0]);
+    if (!is_row) return std::nullopt;
+    found = true;
+    return longest_row_of(first->array, ir::cast(ScalarType::I64, ir::csr_fact(program_, first->array)->upper),
+                          location);
+  });
+  const auto range = found ? range_of(longest, ranges_, program_) : std::nullopt;
+  return range ? std::optional(range->highest) : std::nullopt;
+}
+
+Expr LoopExtents::longest_row_of(const ir::Array& pointer, const Expr& all, const SourceLocation& location) {
   const auto known = longest_rows_.find(pointer);
   if (known != longest_rows_.end()) return ir::var(known->second);
   const ir::Symbol row = ir::make_symbol("row"), symbol = ir::make_symbol(free_name("longest_of_" + pointer->name));
   const auto at = [&](const Expr& index) { return ir::cast(ScalarType::I64, ir::load(pointer, {index})); };
-  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, n.location);
+  const ir::Array output = ir::make_array(symbol.name, ScalarType::I64, {}, ir::ArrayRole::Output, location);
   const Stmt one =
-      ir::reduce(output, {}, ir::ReduceOp::Max, at(ir::var(row) + ir::int_const(1)) - at(ir::var(row)), n.location);
+      ir::reduce(output, {}, ir::ReduceOp::Max, at(ir::var(row) + ir::int_const(1)) - at(ir::var(row)), location);
   const Expr rows = pointer->shape[0] - ir::int_const(1);
-  const Stmt all_rows = ir::for_loop(row, ir::int_const(0), rows, one, ir::LoopMode::Forward, n.location);
+  const Stmt all_rows = ir::for_loop(row, ir::int_const(0), rows, one, ir::LoopMode::Forward, location);
   // No row is longer than all of them: who cannot measure beforehand takes that (see join_gradient.cpp).
-  measure(symbol, output, ir::block({all_rows, ir::reduce(output, {}, ir::ReduceOp::Min, all, n.location)}));
+  measure(symbol, output, ir::block({all_rows, ir::reduce(output, {}, ir::ReduceOp::Min, all, location)}));
   longest_rows_[pointer] = symbol;
+  ranges_[symbol] = {ir::var(symbol), ir::var(symbol)};
   return ir::var(symbol);
 }
 

@@ -69,6 +69,8 @@ class LoopExtents {
   const ir::StmtNode* replaced_by(const ir::For& loop, const std::vector<ir::Stmt>& around) const;
   std::string free_name(const std::string& wish) const;
   std::optional<ir::Expr> longest_row(const ir::For& loop, const ir::Expr& all);
+  std::optional<ir::Expr> most_by_longest(const ir::Expr& bound, const SourceLocation& location);
+  ir::Expr longest_row_of(const ir::Array& pointer, const ir::Expr& all, const SourceLocation& location);
   std::optional<ir::Expr> measured_trips(const ir::Stmt& loop, const std::vector<ir::Stmt>& around,
                                          const ir::Expr& most);
   void measure(const ir::Symbol& symbol, const ir::Array& output, const ir::Stmt& taken);

@@ -95,7 +95,8 @@ isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a
     isl::map result = a.relation.apply_range(b.relation.reverse());
     for (const Indirect& x : a.indirect) {
       for (const Indirect& y : b.indirect) {
-        if (x.dim != y.dim || x.index_array != y.index_array || !x.injective) continue;
+        if (x.dim != y.dim || x.index_array != y.index_array || x.is_of_entry != y.is_of_entry || !x.injective)
+          continue;
         result = result.intersect(x.subscript.apply_range(y.subscript.reverse()));
       }
     }

@@ -1,7 +1,12 @@
 #include "dsl/poly/relations.h"
 
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/coalesced.h"
+#include "dsl/symbolic/csr_rows.h"
+#include "dsl/symbolic/linear_form.h"
+
+#include <algorithm>
 
 namespace loopgrad::poly {
 
@@ -107,7 +112,10 @@ Access AccessBuilder::access(AccessKind kind, const ir::Array& array, const std:
       set_relation(access, statement, guard, any);
     }
   }
-  for (std::size_t k = 0; k < indices.size(); ++k) note_indirect(access, static_cast<int>(k), statement);
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    note_indirect(access, static_cast<int>(k), statement);
+    note_entry(access, static_cast<int>(k), statement);
+  }
   return access;
 }
 
@@ -153,6 +161,56 @@ void AccessBuilder::note_indirect(Access& access, int dim, const Statement& stat
   isl::map map =
       relation_of(context_, statement, subscript, ir::bool_const(true), abstraction, context_->id_of(load->array));
   access.indirect.push_back({dim, load->array, map, facts_.is_injective(load->array)});
+}
+
+namespace {
+
+/// An index that is `pointer[row] + place`: the load, and the place in i64.
+std::optional<std::pair<const ir::Load*, Expr>> entry_in(const Expr& index) {
+  const auto* sum = index.as<ir::Binary>();
+  if (!sum || (sum->op != ir::BinaryOp::Add && sum->op != ir::BinaryOp::Sub)) return std::nullopt;
+  if (const auto* load = as_indirect(sum->a))
+    return std::pair(load, sum->op == ir::BinaryOp::Add ? sum->b : ir::unary(ir::UnaryOp::Neg, sum->b));
+  if (const auto* load = as_indirect(sum->b); load && sum->op == ir::BinaryOp::Add) return std::pair(load, sum->a);
+  const auto inside = entry_in(sum->a);
+  if (!inside) return std::nullopt;
+  return std::pair(inside->first, ir::binary(sum->op, inside->second, sum->b));
+}
+
+/// Whether the loop ends within the row that begins at `first`, and `beyond` iterations later still does.
+bool ends_within(const ir::For& loop, const ir::Load& first, std::int64_t beyond) {
+  const ir::Entry end = ir::entry_of(loop.upper);
+  const auto* length = end.base.as<ir::Binary>();
+  if (!length || length->op != ir::BinaryOp::Sub || end.offset + beyond > 0) return false;
+  const ir::Load *next = as_indirect(length->a), *own = as_indirect(length->b);
+  return next && own && next->array == first.array && own->array == first.array && first.indices.size() == 1 &&
+         ir::equal(own->indices[0], first.indices[0]) && ir::is_next_row(first.indices[0], next->indices[0]);
+}
+
+}  // namespace
+
+void AccessBuilder::note_entry(Access& access, int dim, const Statement& statement) const {
+  const auto entry = entry_in(access.indices[static_cast<std::size_t>(dim)]);
+  if (!entry || !facts_.is_csr_pointer(entry->first->array) || !facts_.is_constant(entry->first->array)) return;
+  const auto& [first, place] = *entry;
+  if (ir::has_load(place)) return;
+  const bool ends = std::any_of(statement.loops.begin(), statement.loops.end(), [&](const ir::Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    const auto beyond = loop ? distance(place, ir::var(loop->iterator)) : std::nullopt;
+    return beyond && ends_within(*loop, *first, *beyond);
+  });
+  if (!ends) return;
+  Abstraction abstraction(facts_);
+  const std::vector<Expr> subscript = {abstraction.value(first->indices[0]), abstraction.value(place)};
+  if (!abstraction.exact() || !abstraction.symbols().empty()) return;
+  const Scope scope{context_, statement.iterators, statement.name};
+  const Expr before = ir::binary(ir::BinaryOp::Lt, subscript[1], ir::int_const(0));
+  isl_set* const outside =
+      isl_set_set_tuple_name(points_of(scope, before, abstraction).release(), statement.name.c_str());
+  if (!checked(*context_, outside).intersect(statement.domain).is_empty()) return;
+  isl::map map =
+      relation_of(context_, statement, subscript, ir::bool_const(true), abstraction, context_->id_of(first->array));
+  access.indirect.push_back({dim, first->array, map, true, true});
 }
 
 void AccessBuilder::add_write(AccessKind kind, const ir::Array& array, const std::vector<Expr>& indices,

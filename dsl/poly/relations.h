@@ -47,6 +47,7 @@ class AccessBuilder {
   void set_relation(Access& access, const Statement& statement, const ir::Expr& guard, Abstraction& abstraction) const;
   std::vector<ir::Expr> local_prefix(const ir::Array& array, const Statement& statement) const;
   void note_indirect(Access& access, int dim, const Statement& statement) const;
+  void note_entry(Access& access, int dim, const Statement& statement) const;
 
   std::shared_ptr<Context> context_;
   const Facts& facts_;
