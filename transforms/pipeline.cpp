@@ -5,6 +5,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/poly/unflatten.h"
+#include "dsl/symbolic/numbered_entries.h"
 #include "transforms/bounds/bound_accesses.h"
 #include "transforms/locality/fuse_rows.h"
 #include "transforms/loops/parallelize_loops.h"
@@ -42,6 +43,7 @@
 #include "transforms/storage/join_scalars.h"
 #include "transforms/storage/keep_last_elements.h"
 #include "transforms/storage/merge_copies.h"
+#include "transforms/storage/narrow_fills.h"
 #include "transforms/storage/read_levels.h"
 #include "transforms/storage/repeat_scalars.h"
 #include "transforms/storage/store_last_level.h"
@@ -150,6 +152,8 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   add("without_rules", without_rules, "first: no pass nor emitter knows a region with a gradient of its own", true);
   add("without_stops", without_stops, "early: where derivatives end is settled, and no pass needs to look through it");
   add("known_bounds", plain<ir::with_known_bounds>, "early: bounds that are read once are known to all passes");
+  add("number_entries", plain<ir::with_numbered_entries>,
+      "after known_bounds, which shows how long loops over rows are");
   add("unflatten", matrices, "before anything asks which elements are touched");
   if (options.bounded == Bounded::Nothing) return;
   const auto trips = [](const ir::Program& program, PassContext& context) {
@@ -177,6 +181,9 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   if (restructures) {
     add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
     add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");
+  }
+  add("narrow_fills", plain<narrow_fills>, "early: what rows are filled for nothing would count as work");
+  if (restructures) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");

@@ -227,7 +227,8 @@ class Builder {
     auto row_value = to_pw_aff(row, here), next_value = to_pw_aff(next - ir::int_const(1), here);
     if (!row_value || !next_value) return false;
     if (!checked(*model_.context, isl_pw_aff_is_equal(row_value->get(), next_value->get()))) return false;
-    place.csr.push_back({lower->array, static_cast<int>(place.iterators.size()) - 1, {row}, {}});
+    place.csr.push_back(
+        {lower->array, static_cast<int>(place.iterators.size()) - 1, {row}, {}, !abstraction.symbols().empty()});
     return whole;
   }
 
@@ -367,6 +368,7 @@ class Builder {
       Statement result;
       result.name = name_of(model_.statements.size());
       result.iterators = place_->iterators;
+      result.loops = loops_;  // of bounds that are those of all others like it
       result.domain = checked(*model_.context, isl_set_set_tuple_name(place_->domain.copy(), result.name.c_str()));
       result.exact = place_->exact;
       result.exact_but_csr = place_->exact_but_csr;
@@ -414,7 +416,7 @@ class Builder {
     std::vector<Expr> values = loop.row;
     values.push_back(iterator);
     isl::map key = relation_of(model_.context, statement, values, ir::bool_const(true), abstraction, {});
-    return {loop.pointer, loop.dim, loop.strides, key};
+    return {loop.pointer, loop.dim, loop.strides, loop.of_data ? std::vector<Expr>() : loop.row, key};
   }
 
   static std::string name_of(std::size_t number) { return fmt::format("S{}", number); }

@@ -11,12 +11,14 @@ namespace loopgrad::poly {
 
 enum class AccessKind { Read, Write, Reduce };
 
-/// An index of the form a[f(iterators)] with f affine and `a` an index array that the program never writes.
+/// An index of the form a[f(iterators)] with f affine and `a` an index array that the program never writes; or of the
+/// form a[f(iterators)] + g(iterators), where `a` points to rows of a CSR structure and g is a place in that row.
 struct Indirect {
   int dim = 0;  // which index of the access
   ir::Array index_array;
-  isl::map subscript;      // statement instance -> element of the index array
-  bool injective = false;  // stated by the user: different elements hold different values
+  isl::map subscript;        // statement instance -> element of the index array, or row and place
+  bool injective = false;    // different subscripts have different values: the user says so, or they are entries
+  bool is_of_entry = false;  // the subscript is row and place
 };
 
 /// One access of one statement. `relation`: statement instance -> element. The element space is named after the array
@@ -43,6 +45,7 @@ struct CsrEntry {
   ir::Array pointer;
   int dim = 0;
   std::vector<ir::Stride> strides;  // of all digits of the row but the last
+  std::vector<ir::Expr> row;        // its digits, in the iterators; empty where data take part in them
   isl::map key;                     // statement instance -> [row, entry]
 };
 

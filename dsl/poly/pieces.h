@@ -72,6 +72,7 @@ struct CsrLoop {
   int dim = 0;
   std::vector<ir::Expr> row;
   std::vector<ir::Stride> strides;  // of all but the last index of `row`
+  bool of_data = false;             // `row` has symbols in place of what data decide
 };
 
 /// A statement but for what only one model knows of it: its number and the loops around it.

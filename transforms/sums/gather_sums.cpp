@@ -8,6 +8,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_order.h"
+#include "transforms/sums/gather_entries.h"
 
 #include <algorithm>
 
@@ -37,29 +38,27 @@ bool is_affine(const Expr& e, const poly::Model& model, const std::vector<ir::Sy
   return !ir::has_load(e) && poly::to_pw_aff(e, {model.context, iterators, ""}).has_value();
 }
 
-// The conditions around `target` below `s` that isl cannot express, joined; null when there are none.
-std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const poly::Model& model, const Expr& so_far) {
+// The conditions around `target` below `s`, but those that are `seen_to`, joined; nullopt where it is not there.
+std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const ConditionTest& seen_to, const Expr& so_far) {
   if (!s) return std::nullopt;
   if (s.get() == target.get()) return so_far;
   if (auto* node = s.as<ir::If>()) {
-    bool affine = poly::to_set(node->condition, {model.context, {}, ""}).has_value();
+    const bool skipped = seen_to(node->condition);
     Expr otherwise = ir::unary(ir::UnaryOp::Not, node->condition);
-    auto joined = [&](const Expr& e) { return affine ? so_far : ir::binary(ir::BinaryOp::And, so_far, e); };
-    if (auto found = guard_of(node->then_body, target, model, joined(node->condition))) return found;
-    return guard_of(node->else_body, target, model, joined(otherwise));
+    auto joined = [&](const Expr& e) { return skipped ? so_far : ir::binary(ir::BinaryOp::And, so_far, e); };
+    if (auto found = guard_of(node->then_body, target, seen_to, joined(node->condition))) return found;
+    return guard_of(node->else_body, target, seen_to, joined(otherwise));
   }
   std::optional<Expr> result;
   ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
                                        [&](const Stmt& child) {
-                                         if (!result) result = guard_of(child, target, model, so_far);
+                                         if (!result) result = guard_of(child, target, seen_to, so_far);
                                        }});
   return result;
 }
 
 Stmt guarded_body(const Stmt& nest, const Stmt& sum, const poly::Model& model) {
-  auto guard = guard_of(nest, sum, model, ir::bool_const(true));
-  bool always = guard && ir::as_int(*guard) == 1;
-  return always || !guard ? sum : ir::if_then(*guard, sum, {}, sum->location);
+  return guarded_sum(nest, sum, [&](const Expr& condition) { return is_in_domain(model, condition); });
 }
 
 std::vector<Expr> separating_indices(const Stmt& sum, const Separators& separators) {
@@ -168,7 +167,29 @@ void prefer_long_loops(std::vector<int>& dims, const ir::Array& target) {
                         [&](int dim) { return !ir::as_int(target->shape[static_cast<std::size_t>(dim)]); });
 }
 
+// Loops over the entries of rows among the others.
+Stmt gather_over_rows(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums,
+                      const Separators& separators) {
+  std::vector<Stmt> parts;
+  for (const Stmt& sum : sums) {
+    const Stmt one = gather_entries(model, nest, sum, separators);
+    if (!one) return {};
+    parts.push_back(parts.empty() ? one : ir::with_fresh_names(one));  // slices of one nest have its iterators
+  }
+  return ir::block(std::move(parts));
+}
+
 }  // namespace
+
+bool is_in_domain(const poly::Model& model, const Expr& condition) {
+  return poly::to_set(condition, {model.context, {}, ""}).has_value();
+}
+
+Stmt guarded_sum(const Stmt& nest, const Stmt& sum, const ConditionTest& seen_to) {
+  auto guard = guard_of(nest, sum, seen_to, ir::bool_const(true));
+  bool always = guard && ir::as_int(*guard) == 1;
+  return always || !guard ? sum : ir::if_then(*guard, sum, {}, sum->location);
+}
 
 Separators separators_of(const poly::Model& model, const Stmt& shared_by, const std::vector<Stmt>& sums) {
   Separators result;
@@ -199,7 +220,10 @@ Separators separators_of(const poly::Model& model, const Stmt& shared_by, const 
 
 Stmt gather_sums(const poly::Model& model, const Stmt& nest, const std::vector<Stmt>& sums,
                  const Separators& separators, const Machine& machine) {
-  if (!separators.exact_bounds) return block_a_loop(nest, sums, separators);
+  if (!separators.exact_bounds) {
+    const Stmt rows = gather_over_rows(model, nest, sums, separators);
+    return rows ? rows : block_a_loop(nest, sums, separators);
+  }
   if (sums.size() == 1) return simplify_indices(gather_one(model, nest, sums[0], separators, machine));
   if (auto together = gather_in_one_sweep(model, nest, sums, separators)) return simplify_indices(*together);
   std::vector<Stmt> parts;

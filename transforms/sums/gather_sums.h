@@ -9,6 +9,8 @@
 #include "dsl/poly/model.h"
 #include "transforms/pass/machine.h"
 
+#include <functional>
+
 namespace loopgrad::transforms {
 
 /// What can be said about the sums of one nest into one target without transforming anything.
@@ -24,10 +26,17 @@ Separators separators_of(const poly::Model& model, const ir::Stmt& shared_by, co
 
 /// Rewrites a nest whose leaves are all sums into one target, none of which reads an element that another one changes.
 /// Requires separators (`dims` not empty). Returns null when the loops cannot be rebuilt: bounds read from data, and no
-/// separator that is itself a loop with bounds fixed outside the nest. The order of additions into an element changes;
+/// separator that is itself a loop with bounds fixed outside the nest, nor rows that can change places
+/// (gather_entries.h). The order of additions into an element changes;
 /// it does not depend on the number of threads. Throws BudgetError.
 ir::Stmt gather_sums(const poly::Model& model, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums,
                      const Separators& separators, const Machine& machine);
+
+using ConditionTest = std::function<bool(const ir::Expr&)>;
+/// Whether isl can express the condition, so that the domains of statements have it.
+bool is_in_domain(const poly::Model& model, const ir::Expr& condition);
+/// The sum, a leaf of `nest`, with all conditions around it but those that others have seen to.
+ir::Stmt guarded_sum(const ir::Stmt& nest, const ir::Stmt& sum, const ConditionTest& seen_to);
 
 /// Elements per block of a loop that data decide how often runs: two cache lines of f32.
 inline constexpr std::int64_t elements_per_block = 32;

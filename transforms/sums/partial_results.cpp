@@ -9,6 +9,7 @@
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
+#include <map>
 
 namespace loopgrad::transforms {
 
@@ -52,6 +53,17 @@ Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::siz
   const bool fits = holds_on_entry(model, ir::binary(BinaryOp::Le, ir::int_const(0), bound)) &&
                     holds_on_entry(model, ir::binary(BinaryOp::Le, bound, whole));
   return fits ? bound : whole;
+}
+
+/// Trips of a loop over the entries of rows: where loops go through the rows, of all of these together, in their place.
+Expr entries_for(const poly::CsrEntry& entry, const Expr& entries, std::map<ir::Symbol, Expr>& work) {
+  const Expr all = ir::cast(ScalarType::I64, entries);
+  const bool of_loops = !entry.row.empty() && std::none_of(entry.row.begin(), entry.row.end(), ir::has_load);
+  if (!of_loops) return larger(quotient(all, larger(entry.pointer->shape[0], ir::int_const(1))), ir::int_const(1));
+  std::erase_if(work, [&](const auto& one) {
+    return std::any_of(entry.row.begin(), entry.row.end(), [&](const Expr& row) { return mentions(row, one.first); });
+  });
+  return all;
 }
 
 /// Trips of loops in what does not move with the loops around them.
@@ -111,24 +123,30 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
   auto found = std::find_if(model.statements.begin(), model.statements.end(),
                             [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
   if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
-  std::vector<Expr> work;
+  std::map<ir::Symbol, Expr> work;  // by iterators
   MovingTrips moving(found->iterators);
   for (std::size_t k = 0; k < found->loops.size(); ++k) {
     auto* loop = found->loops[k].as<ir::For>();
     if (!loop) continue;
     auto entry = std::find_if(found->entries.begin(), found->entries.end(),
                               [&](const poly::CsrEntry& e) { return e.dim == static_cast<int>(k); });
-    Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
-    if (entries) work = {ir::cast(ScalarType::I64, entries)};
+    const Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
     Expr trips = simplify_indices(loop->upper - loop->lower);
-    if (!entries && ir::has_load(trips)) {  // how often it runs is up to the data
-      trips = ir::int_const(static_cast<std::int64_t>(assumed_trips));
-      if (loop->at_most) trips = smaller(trips, loop->at_most);
+    if (entries) {
+      trips = entries_for(*entry, entries, work);
+    } else {
+      if (ir::has_load(trips)) {  // how often it runs is up to the data
+        trips = ir::int_const(static_cast<std::int64_t>(assumed_trips));
+        if (loop->at_most) trips = smaller(trips, loop->at_most);
+      }
+      trips = moving.of(*loop, trips);
     }
-    if (!entries) trips = moving.of(*loop, trips);
-    if (!entries && trips) work.push_back(trips);
+    if (trips) work[loop->iterator] = trips;
   }
-  return work;
+  std::vector<Expr> factors;
+  for (const ir::Symbol& iterator : found->iterators)
+    if (const auto one = work.find(iterator); one != work.end()) factors.push_back(one->second);
+  return factors;
 }
 
 Expr product(const std::vector<Expr>& factors) {
@@ -159,6 +177,32 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   return larger(wanted, smaller(affordable, quotient(product(all), ir::int_const(least_block_work))));
 }
 
+namespace {
+
+/// The work of the statement of the nest that has most: what the blocks share out.
+std::vector<Expr> heaviest_work(const ir::Program& program, const poly::Model& model) {
+  SizeEstimator estimator(program, {});
+  std::vector<Expr> result;
+  double most = 0;
+  for (const poly::Statement& s : model.statements) {
+    if (s.stmt.kind() != ir::Kind::Assign && s.stmt.kind() != ir::Kind::Reduce) continue;
+    std::vector<Expr> work = work_of(program, model, s.stmt);
+    const double trips = estimator.value_of(product(work), {});
+    if (trips <= most) continue;
+    most = trips;
+    result = std::move(work);
+  }
+  return result;
+}
+
+/// Where a nest does much else, its threads are worth partial results that its own sums would not be worth.
+Expr blocks_for_nest(const std::vector<Expr>& work, const Partial& partial) {
+  const Expr elements = larger(product(partial.shape), ir::int_const(1));
+  return smaller(blocks_for(work, partial.shape, false), quotient(ir::int_const(most_partial_elements), elements));
+}
+
+}  // namespace
+
 Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
                     const std::vector<Partial>& partials, const Machine& machine) {
   const bool many = machine.is_gpu();
@@ -166,9 +210,13 @@ Expr partial_blocks(const ir::Program& program, const poly::Model& model, const 
   // There may be few iterations: then no more blocks than iterations, and two iterations for each of some hundred
   // blocks.
   const Expr few = many ? varying_trips(program, nest) : Expr();
+  const std::vector<Expr> heaviest = many ? std::vector<Expr>() : heaviest_work(program, model);
   for (const Partial& partial : partials) {
     if (partial.is_small()) continue;
-    Expr wanted = blocks_for(work_of(program, model, partial.first), partial.shape, many);
+    const std::vector<Expr> own = work_of(program, model, partial.first);
+    Expr wanted = blocks_for(own, partial.shape, many);
+    if (!many && !same_value(product(own), product(heaviest)))
+      wanted = larger(wanted, blocks_for_nest(heaviest, partial));
     if (few)
       wanted =
           larger(wanted, smaller(quotient(few + ir::int_const(1), ir::int_const(2)), ir::int_const(enough_blocks)));

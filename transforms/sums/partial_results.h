@@ -45,7 +45,8 @@ Partial partial_of(const poly::Model& model, const std::vector<ir::Stmt>& sums);
 ir::Expr product(const std::vector<ir::Expr>& factors);
 
 /// Trips of the loops around a sum as far as they are known on entry to the nest, as factors: all extents that depend
-/// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the rows; one whose bounds
+/// on nothing inside. A loop over the entries of CSR rows counts all entries, in place of the loops over these rows, or
+/// the average of a row where data choose it; one whose bounds
 /// are other data is taken to have the usual number of trips (`assumed_trips`), or `at_most` where that is less. One
 /// whose bounds move with the loops around it counts with the width of its band, or half of the most that there may be.
 std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& model, const ir::Stmt& sum);
@@ -55,7 +56,8 @@ std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& mod
 /// beside a GPU's memory, and the work of a block worth it.
 ir::Expr blocks_for(std::vector<ir::Expr> work, const std::vector<ir::Expr>& shape, bool many);
 
-/// How many blocks of iterations of `nest` have these partial results, all together: at least 1, known on entry.
+/// How many blocks of iterations of `nest` have these partial results, all together: at least 1, known on entry. On a
+/// CPU they are to stay a quarter of what the nest's heaviest statement does, where that is more than the sums.
 /// Estimates ask for the same.
 ir::Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
                         const std::vector<Partial>& partials, const Machine& machine);
