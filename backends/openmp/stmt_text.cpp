@@ -10,6 +10,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "transforms/loops/search_loops.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -149,6 +150,8 @@ class StmtWriter {
   void emit_loop(const Stmt& s, const For& n) {
     if (n.run.threads) return emit_region({s});
     begin_loop(s, n);
+    if (const auto search = transforms::as_search(n); search && !in_lanes(n) && is_of_branches(*search))
+      return emit_search(n, *search);
     const LoopHeader header = in_lanes(n) ? forward_loop_header(n) : loop_header(n);
     if (n.run.lane_sums) return emit_lane_sums(n, header, code_, state_);
     if (!n.streams) return emit_loop_text(n, header);
@@ -157,6 +160,22 @@ class StmtWriter {
     line("}}");
     streams_ = true;
     if (!in_region_) line("stream_fence();");
+  }
+
+  /// The last iteration that fits is the first one from the end.
+  void emit_search(const For& n, const transforms::Search& search) {
+    const Expr match = load(search.sum->array, {});
+    const auto larger = [&](const Expr& e) { return text(binary(BinaryOp::Max, match, e)); };
+    const std::string name = state_.names.of(n.iterator), found = text(match);
+    const std::string lower = bound(n.lower, n.iterator, "_begin"), upper = bound(n.upper, n.iterator, "_end");
+    line("if ({} < {}) {} = {};", lower, upper, found, larger(int_const(search.otherwise)));
+    line("for (int64_t {0} = {1} - 1; {0} >= {2}; --{0}) {{", name, upper, lower);
+    indented([&] {
+      line("if (!({})) continue;", text(search.condition));
+      line("{} = {};", found, larger(var(n.iterator)));
+      line("break;");
+    });
+    line("}}");
   }
 
   static bool in_lanes(const For& n) { return n.run.lanes != 1; }

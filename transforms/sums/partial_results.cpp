@@ -20,6 +20,9 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t most_partial_elements = 1 << 25, least_block_work = 64;
+// For each element of a block's partial results: terms of the sum, or iterations of other statements, which lanes may
+// do many of while the elements are cleared and added up.
+constexpr std::int64_t least_own_work = 4, least_nest_work = 64;
 // Of one sum, where more than a CPU's number of blocks are wanted.
 constexpr std::int64_t enough_blocks = 256;
 // Blocks that each sum for many elements have many threads, and all of them should run at the same time.
@@ -165,7 +168,7 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   }
   Expr each = product(elements);
   if (!ir::as_int(each)) each = larger(each, ir::int_const(1));
-  Expr wanted = quotient(product(work), ir::int_const(4) * each);
+  Expr wanted = quotient(product(work), ir::int_const(least_own_work) * each);
   if (!many || ir::as_int(product(shape))) return wanted;
   // No division by the number of elements: this is a bound of every loop over the blocks.
   const Expr is_wide = ir::binary(BinaryOp::Ge, product(shape), ir::int_const(wide_elements));
@@ -198,7 +201,8 @@ std::vector<Expr> heaviest_work(const ir::Program& program, const poly::Model& m
 /// Where a nest does much else, its threads are worth partial results that its own sums would not be worth.
 Expr blocks_for_nest(const std::vector<Expr>& work, const Partial& partial) {
   const Expr elements = larger(product(partial.shape), ir::int_const(1));
-  return smaller(blocks_for(work, partial.shape, false), quotient(ir::int_const(most_partial_elements), elements));
+  const Expr wanted = quotient(blocks_for(work, partial.shape, false), ir::int_const(least_nest_work / least_own_work));
+  return smaller(wanted, quotient(ir::int_const(most_partial_elements), elements));
 }
 
 }  // namespace

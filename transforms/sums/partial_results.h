@@ -57,7 +57,7 @@ std::vector<ir::Expr> work_of(const ir::Program& program, const poly::Model& mod
 ir::Expr blocks_for(std::vector<ir::Expr> work, const std::vector<ir::Expr>& shape, bool many);
 
 /// How many blocks of iterations of `nest` have these partial results, all together: at least 1, known on entry. On a
-/// CPU they are to stay a quarter of what the nest's heaviest statement does, where that is more than the sums.
+/// CPU they are also to stay small beside what the nest's heaviest statement does.
 /// Estimates ask for the same.
 ir::Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
                         const std::vector<Partial>& partials, const Machine& machine);

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
+#include "transforms/loops/search_loops.h"
 #include "transforms/map/cpu/vector_lanes.h"
 
 #include <fmt/format.h>
@@ -58,6 +59,10 @@ class Vectorizer final : public Rewriter {
     if (!n) return result;
     const auto lower = as_int(n->lower), upper = as_int(n->upper);
     if (lower && upper && *upper - *lower <= 1) return with_run(result, {});
+    if (const auto search = as_search(*n); search && is_of_branches(*search)) {
+      say(*n, "one by one", "a search through what branches have decided: from the end, until one is found");
+      return with_run(result, {});
+    }
     const LanePlan plan = plan_lanes(*n, aliased_, shared_);
     if (!plan.fits) {
       if (!contains_loop(n->body)) say(*n, "one by one", plan.why_not);
