@@ -69,29 +69,32 @@ class Numbering : public Rewriter {
       starts_.push_back(row.first);
       const Stmt inside = rewrite(body);
       starts_.pop_back();
-      return for_loop(n->iterator, simplify_indices(row.first + n->lower), row.end, inside, n->mode, n->location,
-                      n->at_most);
+      return for_loop(n->iterator, row.lower, row.end, inside, n->mode, n->location, n->at_most);
     }
     return rewrite_children(rows.empty() ? s : with_known_places(*n));
   }
 
  private:
   struct Row {
-    Expr first, end;  // of the loop, by number: both in i64
+    Expr first;       // entry of the row
+    Expr lower, end;  // of the loop, by number: all in i64
   };
 
   /// Rows that the loop may count from: that of its bounds, or one that a loop around it goes through.
   std::vector<Row> rows_of(const For& n) const {
-    if (has_load(n.lower)) return {};
     std::vector<Row> rows;
+    const auto add = [&](const Expr& first, const Expr& end) {
+      const Expr lower = simplify_indices(first + n.lower);
+      if (!has_load(n.lower) || !has_load(lower)) rows.push_back({first, lower, end});
+    };
     const Entry end = entry_of(n.upper);
     if (const auto* length = end.base.as<Binary>(); length && length->op == BinaryOp::Sub) {
       const Load *next = load_of(length->a), *first = load_of(length->b);
       if (next && first && is_row(*first, *next))
-        rows.push_back({wide(*first), simplify_indices(wide(*next) + int_const(end.offset))});
+        add(wide(*first), simplify_indices(wide(*next) + int_const(end.offset)));
     }
     for (const Expr& first : starts_)
-      if (const Expr last = simplify_indices(first + n.upper); !has_load(last)) rows.push_back({first, last});
+      if (const Expr last = simplify_indices(first + n.upper); !has_load(last)) add(first, last);
     return rows;
   }
 

@@ -1,5 +1,6 @@
 #include "transforms/storage/forward_locals.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/poly/dataflow.h"
 #include "dsl/poly/dependences.h"
 #include "transforms/analysis/nest.h"
@@ -15,7 +16,8 @@ namespace {
 
 // Computing a value again may cost this many operations and loads.
 constexpr int cheap = 16;
-constexpr int rounds = 8;  // locals set from locals set from locals ...
+constexpr int cheaper_than_pairs = 256;  // where it would be kept for all pairs of entries of rows
+constexpr int rounds = 8;               // locals set from locals set from locals ...
 
 bool is_costly(const Expr& e) {
   if (auto* node = e.as<ir::Unary>()) {
@@ -25,14 +27,14 @@ bool is_costly(const Expr& e) {
   return node && (node->op == ir::BinaryOp::Pow || node->op == ir::BinaryOp::Atan2);
 }
 
-bool is_cheap(const Expr& e) {
+bool is_cheap(const Expr& e, int most) {
   int nodes = 0;
   bool costly = false;
   ir::walk(e, [&](const Expr& child) {
     ++nodes;
     costly = costly || is_costly(child);
   });
-  return !costly && nodes <= 2 * cheap;
+  return !costly && nodes <= 2 * most;
 }
 
 // Another element costs no more to read than the local.
@@ -63,6 +65,13 @@ class Forwarder {
  public:
   Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum) : model_(model), nest_(nest), sum_(sum) {
     find_path(nest, sum, path_);
+    const auto all = surroundings(nest);
+    const std::vector<Stmt>& around = all.at(sum.get());
+    const auto rows = std::count_if(around.begin(), around.end(), [](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      return loop && ir::has_load(loop->lower);
+    });
+    if (rows > 1) most_ = cheaper_than_pairs;
     for (const LocalArray& local : locals_of(nest)) {
       // A 16-bit local rounds what it is given.
       bool keeps_value = value_type(local.array->type) == local.array->type;
@@ -87,7 +96,7 @@ class Forwarder {
   Expr forwarded(Expr e, bool only_free) const {
     for (int round = 0; round < rounds; ++round) {
       Expr next = replaced(e, only_free);
-      if (!only_free && !is_cheap(next)) next = replaced(e, true);
+      if (!only_free && !is_cheap(next, most_)) next = replaced(e, true);
       if (next.same_as(e)) break;
       e = next;
     }
@@ -105,19 +114,50 @@ class Forwarder {
   // What the scalar local holds when the sum reads it.
   std::optional<Expr> value_of(const ir::Array& local) const {
     if (std::find(scalars_.begin(), scalars_.end(), local) == scalars_.end()) return std::nullopt;
-    const poly::Statement* setter = nullptr;
+    std::vector<const poly::Statement*> setters;
     for (const poly::Statement& s : model_.statements) {
       bool stores = false;
       for_each_store(s.stmt, [&](const ir::Array& array, const std::vector<Expr>&) { stores |= array == local; });
-      if (!stores) continue;
-      if (setter) return std::nullopt;
-      setter = &s;
+      if (stores) setters.push_back(&s);
     }
-    if (!setter || !setter->stmt.as<ir::Assign>() || !always_before_sum(*setter)) return std::nullopt;
-    for (const poly::Access& access : setter->accesses) {
-      if (access.kind == poly::AccessKind::Read && may_change(*setter, access)) return std::nullopt;
-    }
-    return setter->stmt.as<ir::Assign>()->value;
+    if (setters.empty() || setters.size() > 2 || !setters[0]->stmt.as<ir::Assign>() || !always_before_sum(*setters[0]))
+      return std::nullopt;
+    const Expr value = setters[0]->stmt.as<ir::Assign>()->value;
+    const std::optional<Expr> held = setters.size() == 1 ? value : value_with_branch(value, *setters[1]);
+    if (!held) return std::nullopt;
+    for (const poly::Statement* setter : setters)
+      for (const poly::Access& access : setter->accesses)
+        if (access.kind == poly::AccessKind::Read && access.array != local && may_change(*setter, access))
+          return std::nullopt;
+    return held;
+  }
+
+  // `t = value` and then `if condition: t += term`, in the same iteration: a choice. Nullopt for anything else.
+  std::optional<Expr> value_with_branch(const Expr& value, const poly::Statement& second) const {
+    const auto* sum = second.stmt.as<ir::Reduce>();
+    if (!sum || sum->op != ir::ReduceOp::Add || &second > &this->sum()) return std::nullopt;
+    const auto around = surroundings(nest_);
+    const ir::If* branch = nullptr;
+    for (const Stmt& s : around.at(second.stmt.get())) branch = s.as<ir::If>() ? s.as<ir::If>() : branch;
+    if (!branch || branch->else_body) return std::nullopt;
+    std::vector<const ir::StmtNode*> path;
+    find_path(nest_, second.stmt, path);
+    if (path.empty() || path.back() != branch->then_body.get()) return std::nullopt;
+    path.pop_back();
+    const bool is_in_iteration = path.size() <= path_.size() && std::equal(path.begin(), path.end(), path_.begin());
+    if (!is_in_iteration || uses(sum->value, sum->array) || condition_may_change(*branch)) return std::nullopt;
+    const auto* start = value.as<ir::FloatConst>();
+    const Expr total = start && start->value == 0 ? sum->value : value + sum->value;
+    return ir::select(branch->condition, total, value);
+  }
+
+  bool condition_may_change(const ir::If& branch) const {
+    if (!ir::has_load(branch.condition)) return false;
+    const auto header = std::find_if(model_.statements.begin(), model_.statements.end(),
+                                     [&](const poly::Statement& s) { return s.stmt.get() == &branch; });
+    return header == model_.statements.end() ||
+           std::any_of(header->accesses.begin(), header->accesses.end(),
+                       [&](const poly::Access& read) { return may_change(*header, read); });
   }
 
   const poly::Statement& sum() const { return model_.statements[static_cast<std::size_t>(number_of_sum())]; }
@@ -165,6 +205,7 @@ class Forwarder {
   const poly::Model& model_;
   const Stmt& nest_;
   const Stmt& sum_;
+  int most_ = cheap;
   std::vector<const ir::StmtNode*> path_;
   std::vector<ir::Array> scalars_;
 };

@@ -14,7 +14,8 @@ namespace loopgrad::transforms {
 /// `sum` (a Reduce of the nest) with cheap scalar locals in its operand, and copies of elements in its indices,
 /// replaced by what they hold, so that it can be executed apart from the statement that sets them. A local is replaced
 /// when it is set once, unconditionally, in the same iteration, from values that are still the same where `sum` reads
-/// it. `sum` itself when nothing could be replaced. `model` is the nest's.
+/// it; or when a branch adds one term to that, which makes it a choice. `sum` itself when nothing could be replaced.
+/// `model` is the nest's.
 ir::Stmt forward_locals(const poly::Model& model, const ir::Stmt& nest, const ir::Stmt& sum);
 
 }  // namespace loopgrad::transforms

@@ -116,6 +116,17 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
   return loops;
 }
 
+/// Whether the index is the iterator of a loop around that starts where data say.
+bool SumWork::is_entry(const Stmt& sum, const Expr& index) const {
+  const auto* iterator = index.as<ir::Var>();
+  const auto found = around_.find(sum.get());
+  return iterator && found != around_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](const Stmt& at) {
+           const auto* loop = at.as<ir::For>();
+           return loop && loop->iterator == iterator->symbol && ir::has_load(loop->lower);
+         });
+}
+
 std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separators& separators, double& parallel) {
   std::vector<Loop> written = loops_around(sum);
   const ir::Reduce& node = *sum.as<ir::Reduce>();
@@ -135,6 +146,12 @@ std::vector<SumWork::Loop> SumWork::gather_loops(const Stmt& sum, const Separato
         parallel *= estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {});
       return written;
     }
+    // Entries of rows that change places: as many threads as there are entries (gather_entries.h).
+    for (int dim : separators.dims)
+      if (is_entry(sum, node.indices[static_cast<std::size_t>(dim)])) {
+        parallel = std::max(1.0, estimator_.value_of(node.array->shape[static_cast<std::size_t>(dim)], {}));
+        return written;
+      }
     // Blocks of one loop, the innermost that is an index as it is: whose elements the threads of a block share.
     double trips = 1;
     for (int dim : separators.dims)

@@ -96,6 +96,7 @@ class SumWork {
   const ir::Stmt& nest_;
 
  private:
+  bool is_entry(const ir::Stmt& sum, const ir::Expr& index) const;
   struct Access {
     ir::Array array;
     const std::vector<ir::Expr>* indices = nullptr;

@@ -60,7 +60,7 @@ ir::Expr size(const Program& program, const std::string& name) {
 }
 
 TEST(ExactSums, TheNestFindsTheLargestTermsAndThenAddsWholeNumbers) {
-  const Program program = program_of(points, nest);
+  const ir::Program program = program_of(points, nest);
   const std::string text = ir::print(with_exact_sums(program, size(program, "n")));
   // The first pass does what the terms need and nothing else; `step` is one for all terms, and has no place.
   for (const char* part : {"local i64 whole_t[m]", "local f32 largest_t[m]", "largest_t[to] max= (atomic)",
@@ -95,7 +95,7 @@ std::vector<float> summed(const Program& program, const std::vector<float>& at, 
 }
 
 Program exact_program() {
-  const Program program = program_of(points, nest);
+  const ir::Program program = program_of(points, nest);
   return ir::with_body(program, with_exact_sums(program, size(program, "n")));
 }
 
@@ -150,7 +150,7 @@ TEST(ExactSums, TermsThatAreNotFiniteGiveWhatTheyWouldInAnyOrder) {
 }
 
 TEST(ExactSums, ABoundFarAboveTheTermsCostsNoDigits) {
-  const Program program = program_of(points, nest);
+  const ir::Program program = program_of(points, nest);
   const ir::Expr bound = size(program, "n") * ir::int_const(std::int64_t{1} << 58);
   const std::vector<float> t =
       summed(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0}, {0.1f, 0.2f, 0.3f, 0.4f}, 1);
@@ -158,7 +158,7 @@ TEST(ExactSums, ABoundFarAboveTheTermsCostsNoDigits) {
 }
 
 TEST(DecidingLeaves, AreAllThatATermNeedsAndNothingElse) {
-  const Program program = program_of(points, nest);
+  const ir::Program program = program_of(points, nest);
   const DecidingLeaves deciding(program, program.body);
   const auto found = deciding.of(sums_into(program, "t"));
   ASSERT_TRUE(found);
@@ -168,7 +168,7 @@ TEST(DecidingLeaves, AreAllThatATermNeedsAndNothingElse) {
 }
 
 TEST(DecidingLeaves, AreNotKnownWhereTheNestChangesWhatTheyRead) {
-  const Program program = program_of(points, R"(
+  const ir::Program program = program_of(points, R"(
   for i in 0..n:
     local f32 w
     w = y[i]*2

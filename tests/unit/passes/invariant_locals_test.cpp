@@ -26,7 +26,7 @@ std::vector<ir::Array> locals_named(const Program& program, const std::set<std::
 }
 
 std::string before(const std::string& body, const std::set<std::string>& names) {
-  const Program program = program_of(images, body);
+  const ir::Program program = program_of(images, body);
   const auto found = invariant_nests(program, program.body, locals_named(program, names));
   if (found.empty()) return "none";
   EXPECT_EQ(found.size(), 1u);
@@ -59,7 +59,7 @@ TEST(InvariantLocals, AreComputedForTheLoopsThatTheyDependOn) {
 }
 
 TEST(InvariantLocals, EachHasTheLoopsThatDecideAboutIt) {
-  const Program program = program_of(images, positions);
+  const ir::Program program = program_of(images, positions);
   const auto without_say = [&](const char* name) {
     std::string result;
     for (const ir::Symbol& i : loops_without_say(program, program.body, locals_named(program, {name})[0]))

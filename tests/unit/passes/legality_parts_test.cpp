@@ -37,7 +37,7 @@ const char* const matrices = R"(
 TEST(Peel, ALoopInPiecesRunsInItsOrder) {
   for (const bool backward : {false, true}) {
     const std::string direction = backward ? " reversed" : "";
-    const Program program = program_of(vectors, "for i in 0..n" + direction + ":\n  y[i] = 2*x[i]\n");
+    const ir::Program program = program_of(vectors, "for i in 0..n" + direction + ":\n  y[i] = 2*x[i]\n");
     const auto& loop = *program.body.as<ir::For>();
     const ir::Expr one = ir::int_const(1), last = loop.upper - one;
     const Stmt pieces = in_pieces(loop, {{loop.lower, one, loop.body}, {one, last, loop.body}});
@@ -49,7 +49,7 @@ TEST(Peel, ALoopInPiecesRunsInItsOrder) {
 
 TEST(Peel, TheLastIterationIsTheOneThatRunsLast) {
   const auto peeled = [](const std::string& mode) {
-    const Program program = program_of(vectors, mode + ":\n  s += x[i]\n");
+    const ir::Program program = program_of(vectors, mode + ":\n  s += x[i]\n");
     const auto result = peel_last(*program.body.as<ir::For>());
     return result ? ir::print(result->before) + ir::print(result->last) : "none";
   };
@@ -62,7 +62,7 @@ TEST(Peel, TheLastIterationIsTheOneThatRunsLast) {
 // ---- legality ----
 
 TEST(Legality, NamesTwoIterationsThatConflict) {
-  const Program program = program_of(vectors, R"(
+  const ir::Program program = program_of(vectors, R"(
     for i in 1..n:
       y[i] = y[i - 1] + x[i]
   )");
@@ -75,7 +75,7 @@ TEST(Legality, NamesTwoIterationsThatConflict) {
 }
 
 TEST(Legality, IterationsThatShareNothingMayRunAtOnce) {
-  const Program program = program_of(vectors, R"(
+  const ir::Program program = program_of(vectors, R"(
     for i in 0..n:
       y[i] = 2*y[i]
     for i in 0..n:
@@ -94,7 +94,7 @@ TEST(Legality, BoundsThatTheLoopChangesDoNotStay) {
       inout  f32 y[n]
   )";
   const auto stays_in = [&](const char* body) {
-    const Program program = program_of(declarations, body);
+    const ir::Program program = program_of(declarations, body);
     return bounds_stay(program, program.body);
   };
   EXPECT_TRUE(stays_in("for i in 0..count[0]:\n  y[i] = 1\n").ok);
@@ -121,7 +121,7 @@ std::string after(const Program& program, Step step) {
 }
 
 TEST(ReorderLoops, TilesAreCutOffAtTheEnd) {
-  const Program program = program_of(matrices, R"(
+  const ir::Program program = program_of(matrices, R"(
     for i in 0..n:
       for j in 0..m:
         y[i, j] = x[i, j]
@@ -157,7 +157,7 @@ TEST(ReorderLoops, InterchangesWhatIsInNoConflict) {
 }
 
 TEST(ReorderLoops, TriangularLoopsGetTheBoundsOfTheOtherOrder) {
-  const Program program = program_of(matrices, R"(
+  const ir::Program program = program_of(matrices, R"(
     for i in 0..n:
       for j in 0..i:
         s += x[i, j]
@@ -180,7 +180,7 @@ TEST(ReorderLoops, ReversesSumsAndNotRecurrences) {
 }
 
 TEST(WithParallelOutermost, AParallelLoopGoesAroundOneInOrder) {
-  const Program program = program_of(matrices, R"(
+  const ir::Program program = program_of(matrices, R"(
     for i in 0..n:
       if i < 7:
         parallel for j in 0..m:
@@ -205,7 +205,7 @@ TEST(WithParallelOutermost, LeavesOthers) {
 // ---- neighbours ----
 
 TEST(Contiguous, ATileHasAccessesAlongBothOfItsLoops) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       input  f32 a[n, n]
       inout  f32 c[n, n]
@@ -231,7 +231,7 @@ TEST(Contiguous, ATileHasAccessesAlongBothOfItsLoops) {
 
 TEST(Contiguous, ChunksBeginWhereTheirAccessesAreAligned) {
   const auto shift = [](const std::string& bounds, const std::string& statement) -> std::int64_t {
-    const Program program = program_of(vectors, "for i in " + bounds + ":\n  " + statement + "\n");
+    const ir::Program program = program_of(vectors, "for i in " + bounds + ":\n  " + statement + "\n");
     const auto& loop = *program.body.as<ir::For>();
     return shift_for_chunks(loop.body, loop.iterator, loop.lower).value_or(-1);
   };
@@ -243,7 +243,7 @@ TEST(Contiguous, ChunksBeginWhereTheirAccessesAreAligned) {
 
 TEST(Contiguous, AStencilReadsNeighboursOfWhatItDoesNotWrite) {
   const auto stencil = [](const std::string& statement) {
-    const Program program = program_of(vectors, "for i in 1..n - 1:\n  " + statement + "\n");
+    const ir::Program program = program_of(vectors, "for i in 1..n - 1:\n  " + statement + "\n");
     const auto& loop = *program.body.as<ir::For>();
     return std::pair(reads_neighbours(loop.body, loop.iterator), is_stencil(loop.body, loop.iterator));
   };
@@ -263,7 +263,7 @@ TEST(Contiguous, ManyLoadsMakeColumnsShort) {
 
 TEST(InnerWork, CountsStepsOfSumsAtMost) {
   const auto work = [](const std::string& body) {
-    const Program program = program_of(matrices, "parallel for i in 0..n:\n" + body);
+    const ir::Program program = program_of(matrices, "parallel for i in 0..n:\n" + body);
     Analyses known;
     const auto found = inner_work({program, known}, *program.body.as<ir::For>());
     if (!found) return std::string("none");

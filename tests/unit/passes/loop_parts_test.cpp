@@ -26,7 +26,7 @@ TEST(ShiftedAlong, CountsFromTheOuterIterator) {
       input  f32 w[2*r + 1]
       inout  f32 s[n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for c in 0..n:
       for j in max(0, c - r)..min(n, c + 1):
         s[c] += g[j]*w[c - j + r]
@@ -42,7 +42,7 @@ TEST(ShiftedAlong, CountsFromTheOuterIterator) {
 }
 
 TEST(ShiftedAlong, KeepsALoopWhoseBoundsStay) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       input  f32 g[n]
       inout  f32 s[n]
@@ -61,7 +61,7 @@ TEST(WithTightBounds, RunsBetweenTheBoundsOfABranch) {
     program p(n, k)
       inout  f32 y[n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for c in 0..n:
       if c >= 2 && c < k:
         y[c] = 1
@@ -73,7 +73,7 @@ TEST(WithTightBounds, RunsBetweenTheBoundsOfABranch) {
 }
 
 TEST(ParallelNest, WidensBoundsAndGuardsTheBody) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       output f32 y[n + 2, n + 2]
   )",
@@ -92,7 +92,7 @@ TEST(ParallelNest, WidensBoundsAndGuardsTheBody) {
 }
 
 TEST(Strides, RunsThreadsAlongNeighbours) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  f32 a[n, m]
       output f32 b[m, n]
@@ -110,7 +110,7 @@ TEST(Strides, RunsThreadsAlongNeighbours) {
 }
 
 TEST(SharedSums, AreAllThatIterationsShare) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       input  f32 x[n]
       inout  f32 s
@@ -141,7 +141,7 @@ TEST(SpreadLoops, GivesThreadsPartialResults) {
       input  f32 x[n]
       output f32 y[n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     local f32 sum
     sum = 0
     for c in 0..n:
@@ -176,7 +176,7 @@ TEST(LongSum, IsDoneByManyBlocksAndThenOne) {
       input  f32 x[n]
       inout  f32 s
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for c in 0..n:
       s += x[c]
   )");
@@ -221,7 +221,7 @@ TEST(SettleScalars, OneThreadSetsWhatOneThreadSetsElsewhere) {
       input  f32 y
       output f32 z
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     local f32 t
     t = 2*x
     threads for u in 0..1:

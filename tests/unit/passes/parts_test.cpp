@@ -18,7 +18,7 @@ using ir::Program;
 using ir::Stmt;
 
 TEST(Accesses, OfDifferentIterationsAreApart) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       inout  f32 d[n, n]
   )",
@@ -39,7 +39,7 @@ TEST(Accesses, OfDifferentIterationsAreApart) {
 }
 
 TEST(LevelWindow, IsWhatOneStepUses) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(T, n)
       output f32 y[n]
   )",
@@ -68,7 +68,7 @@ TEST(LevelWindow, IsWhatOneStepUses) {
 }
 
 TEST(LeavingAccesses, AreConditionsOnSizes) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  f32 x[n]
       output f32 y[m]
@@ -87,7 +87,7 @@ TEST(LeavingAccesses, AreConditionsOnSizes) {
 }
 
 TEST(BoundAccesses, BringsAnIndexIntoItsExtentAndNotesIt) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       inout  f32 x[n]
       input  f32 w[n]
@@ -118,7 +118,7 @@ TEST(BoundAccesses, BringsAnIndexIntoItsExtentAndNotesIt) {
 }
 
 TEST(BoundAccesses, NotesOnAGpuKeepNoLoopInOrder) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       inout  f32 x[n]
       inout  f32 h[n, m]
@@ -140,7 +140,7 @@ TEST(BoundAccesses, NotesOnAGpuKeepNoLoopInOrder) {
 }
 
 TEST(BoundAccesses, LeavesWhatStaysInRange) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  f32 x[n]
       inout  f32 h[m]
@@ -158,7 +158,7 @@ TEST(BoundAccesses, LeavesWhatStaysInRange) {
 }
 
 TEST(BoundAccesses, LeavesWhatAMinimumInsideALoopBringsIntoRange) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       inout  f32 x[n]
       inout  f32 h[n]
@@ -178,7 +178,7 @@ TEST(BoundAccesses, LeavesWhatAMinimumInsideALoopBringsIntoRange) {
 
 TEST(BoundAccesses, LooksAtWhatMayHaveWrappedBeforeItsMinimum) {
   const auto sites = [](const std::string& low) {
-    const Program program = program_of(R"(
+    const ir::Program program = program_of(R"(
       program p(n)
         inout  f32 x[n]
         inout  f32 h[n]
@@ -195,7 +195,7 @@ TEST(BoundAccesses, LooksAtWhatMayHaveWrappedBeforeItsMinimum) {
 }
 
 TEST(BoundTrips, CutsOffWhatWasNotPromised) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       input  i64 b[n]
       inout  f32 y[n]
@@ -226,7 +226,7 @@ TEST(BoundTrips, CutsOffWhatWasNotPromised) {
 }
 
 TEST(SizeEstimates, SayWhatTheyAreBasedOn) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, k)
       output f32 y[n]
   )",
@@ -243,7 +243,7 @@ TEST(SizeEstimates, SayWhatTheyAreBasedOn) {
 }
 
 TEST(SizeEstimates, RowsHaveTheAverageLengthAndPartsOfThemAPartOfIt) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m, entries)
       input  i32 row[n]
       input  i32 ptr[n + 1]

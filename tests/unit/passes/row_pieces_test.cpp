@@ -24,7 +24,7 @@ constexpr const char* padded = R"(
 Stmt pieces_of(const Program& program) { return row_pieces(parallel_nest(program.body), ir::int_const(4)); }
 
 TEST(RowPieces, AreNeighbouringIterations) {
-  const Program program = program_of(padded, R"(
+  const ir::Program program = program_of(padded, R"(
     parallel for i in 0..n:
       parallel for t in 0..min(i64(length[i]), m) (at most m):
         for k in 0..d:
@@ -40,7 +40,7 @@ TEST(RowPieces, AreNeighbouringIterations) {
 }
 
 TEST(RowPieces, WhatFollowsInAnIterationFollowsInANestOfItsOwn) {
-  const Program program = program_of(padded, R"(
+  const ir::Program program = program_of(padded, R"(
     parallel for i in 0..n:
       parallel for t in 0..i64(length[i]) (at most m):
         y[i, t, 0] = 2*x[i, t, 0]
@@ -90,7 +90,7 @@ Stmt tree_of(const Program& program) {
 }
 
 TEST(TreeSums, CutRowsWhoseIterationsShareNothingElse) {
-  const Program program = program_of(padded, R"(
+  const ir::Program program = program_of(padded, R"(
     for i in 0..n:
       for t in 0..min(i64(length[i]), m) (at most m):
         for k in 0..d:
@@ -107,7 +107,7 @@ TEST(TreeSums, CutRowsWhoseIterationsShareNothingElse) {
 
 TEST(TreeSums, KeepRowsWholeWhoseIterationsShareMore) {
   for (const char* shared : {"z[i, k] += x[i, t, k]", "z[i, k] = x[i, t, k]"}) {
-    const Program program = program_of(padded, std::string(R"(
+    const ir::Program program = program_of(padded, std::string(R"(
       for i in 0..n:
         for t in 0..min(i64(length[i]), m) (at most m):
           for k in 0..d:
@@ -119,7 +119,7 @@ TEST(TreeSums, KeepRowsWholeWhoseIterationsShareMore) {
 }
 
 TEST(SizeEstimates, RowsThatAPromiseBoundsAreHalfFull) {
-  const Program program = program_of(padded, R"(
+  const ir::Program program = program_of(padded, R"(
     for i in 0..n:
       for t in 0..min(i64(length[i]), m) (at most m):
         total[0] += x[i, t, 0]

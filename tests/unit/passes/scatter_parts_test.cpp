@@ -49,7 +49,7 @@ const char* const graph = R"(
 
 /// Words of sentences of documents: the number of a word tells the others.
 TEST(Scatters, KnowRowsOfRows) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(docs, sentences, words, m)
       input  i32 of_doc[docs + 1]
       input  i32 of_sentence[sentences + 1]
@@ -74,7 +74,7 @@ TEST(Scatters, KnowRowsOfRows) {
 }
 
 TEST(Scatters, AreStreamsOfInstancesWithAKey) {
-  const Program program = program_of(graph, R"(
+  const ir::Program program = program_of(graph, R"(
     for v in 0..n:
       for e in ptr[v]..ptr[v + 1]:
         parallel for k in 0..d:
@@ -96,7 +96,7 @@ TEST(Scatters, AreStreamsOfInstancesWithAKey) {
 
 TEST(Scatters, AreNothingElse) {
   const auto is_scatter = [](const std::string& body) {
-    const Program program = program_of(graph, body);
+    const ir::Program program = program_of(graph, body);
     return scatter_in(program, program.body).has_value();
   };
   EXPECT_TRUE(is_scatter("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n"));
@@ -113,7 +113,7 @@ TEST(Scatters, AreNothingElse) {
 TEST(OwnScatters, EachOwnerTakesWhatIsItsOwn) {
   for (const char* body : {"parallel for k in 0..d:\n  for e in 0..nnz:\n    d_x[idx[e], k] += (segments) w[e]\n",
                            "for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]\n"}) {
-    const Program program = program_of(graph, body);
+    const ir::Program program = program_of(graph, body);
     const auto owned = owned_scatter(program, program.body);
     ASSERT_TRUE(owned) << body;
     const auto* owners = first<ir::For>(*owned).as<ir::For>();
@@ -127,7 +127,7 @@ TEST(OwnScatters, EachOwnerTakesWhatIsItsOwn) {
 
 TEST(OwnScatters, LeavesWhatReadsItsTargets) {
   const auto is_owned = [](const std::string& body) {
-    const Program program = program_of(graph, body);
+    const ir::Program program = program_of(graph, body);
     return owned_scatter(program, program.body).has_value();
   };
   EXPECT_FALSE(is_owned("for e in 0..nnz:\n  d_x[idx[e], 0] += (segments) w[e]*d_x[1, 0]\n"));
@@ -214,7 +214,7 @@ TEST(CountingSort, CountsBinaryDigits) {
 
 /// Segments of many lengths: pieces of 4 positions, so that most targets have several.
 TEST(SegmentSums, AddUpSortedIterations) {
-  const Program program = program_of(graph, R"(
+  const ir::Program program = program_of(graph, R"(
     for v in 0..n:
       for e in ptr[v]..ptr[v + 1]:
         parallel for k in 0..d:
@@ -244,7 +244,7 @@ TEST(SegmentSums, AddUpElementsAtADistanceAndWhatSomeIterationsHave) {
       fact   row in 0..m + 1
       fact   column in 0..d
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for e in 0..nnz:
       t[row[e], column[e] + 1] += (segments) w[e]
     for e in 0..nnz:
@@ -278,7 +278,7 @@ TEST(SortedIterations, KnowHowFarTargetsAreFromTheirOwn) {
   )";
   const auto shift = [&](const std::string& from, const std::string& to) {
     const auto nest = [](const std::string& sum) { return "for e in 0..nnz:\n  " + sum + " += (segments) 1\n"; };
-    const Program program = program_of(declarations, nest(from) + nest(to));
+    const ir::Program program = program_of(declarations, nest(from) + nest(to));
     const auto& nests = program.body.as<ir::Block>()->body;
     const auto found =
         SortedIterations(*scatter_in(program, nests[0]), false, {}).shift_to(*scatter_in(program, nests[1]));
@@ -333,7 +333,7 @@ const char* const vector_program = R"(
 )";
 
 TEST(TreeSums, BlocksAddUpTheirShares) {
-  const Program program = program_of(vector_program, R"(
+  const ir::Program program = program_of(vector_program, R"(
     for i in 0..n:
       y[i] = 2*x[i, 0]
       s += x[i, 0]*x[i, 1]
@@ -358,7 +358,7 @@ TEST(TreeSums, BlocksAddUpTheirShares) {
 
 TEST(TreeSums, AreHeldBackOnlyWhereNothingElseTouchesTheElement) {
   const auto held_back = [](const std::string& body) {
-    const Program program = program_of(vector_program, body);
+    const ir::Program program = program_of(vector_program, body);
     return can_be_held_back(model_of(program), sums_in(program.body));
   };
   EXPECT_TRUE(held_back("for i in 0..n:\n  s += x[i, 0]\n"));
@@ -367,7 +367,7 @@ TEST(TreeSums, AreHeldBackOnlyWhereNothingElseTouchesTheElement) {
 }
 
 TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
-  const Program program = program_of(vector_program, R"(
+  const ir::Program program = program_of(vector_program, R"(
     for i in 0..n:
       for j in i + 1..n:
         s += x[j, 0]
@@ -380,7 +380,7 @@ TEST(TreeSums, LengthsThatLoopsAroundChangeVary) {
 
 TEST(ImprovableSums, WantTheLoopOverTheirTargetOutermost) {
   const auto improvable = [](const std::string& body) {
-    const Program program = program_of(vector_program, body);
+    const ir::Program program = program_of(vector_program, body);
     return improvable_sums(program.body, {}, cpu_machine()).size();
   };
   EXPECT_EQ(improvable("for j in 0..m:\n  for i in 0..n:\n    y[i] += x[i, j]\n"), 1u) << "rows of x lie along j";
@@ -414,7 +414,7 @@ TEST(RowNests, AreParallelLoopsOverRows) {
 
 TEST(RowNests, KnowHowManyRowsTheyAreApart) {
   const auto reach = [](const std::string& source) -> std::string {
-    const Program program = program_of(grid, dedented(R"(
+    const ir::Program program = program_of(grid, dedented(R"(
       parallel for i in 2..n - 2:
         parallel for j in 0..m:
           v[i, j] = u[i, j]
@@ -436,7 +436,7 @@ TEST(RowNests, KnowHowManyRowsTheyAreApart) {
 }
 
 TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
   program p(n, r, nnz, longest)
     input  i32 ptr[r + 1]
     input  i32 row[n]
@@ -458,7 +458,7 @@ TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
 }
 
 TEST(ExpandLocals, RowsThatDataChooseHaveRoomForTheLongestOne) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
   program p(n, r, nnz, longest)
     input  i32 ptr[r + 1]
     input  i32 row[n]
@@ -496,7 +496,7 @@ const char* const csr = R"(
 )";
 
 TEST(LaneGroups, ShareWhatDataMakeLong) {
-  const Program program = program_of(csr, R"(
+  const ir::Program program = program_of(csr, R"(
     for v in 0..n:
       parallel for j in 0..d:
         y[v, j] = 0
@@ -514,7 +514,7 @@ TEST(LaneGroups, ShareWhatDataMakeLong) {
 
 TEST(LaneGroups, DoNotFitOtherLoops) {
   const auto fits = [](const std::string& inside) {
-    const Program program = program_of(csr, "for v in 0..n:\n  parallel for j in 0..d:\n" + inside);
+    const ir::Program program = program_of(csr, "for v in 0..n:\n  parallel for j in 0..d:\n" + inside);
     Analyses known;
     return fits_lane_groups({program, known}, *first<ir::For>(program.body, 1).as<ir::For>());
   };

@@ -25,7 +25,7 @@ TEST(ForwardLocals, ReplacesAScalarByWhatItHolds) {
       input  f32 w[n]
       inout  f32 d_x[n + 1]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       local f32 seed
       seed = d_y[i]*w[i]
@@ -44,7 +44,7 @@ TEST(ForwardLocals, ReplacesCopiesOfElementsInIndices) {
       inout  f32 d_x[n]
   )";
   const auto forwarded = [&](const std::string& body) {
-    const Program program = program_of(declarations, body);
+    const ir::Program program = program_of(declarations, body);
     return ir::print(forward_locals(model_of(program), program.body, first<ir::Reduce>(program.body)));
   };
   EXPECT_EQ(forwarded(R"(
@@ -64,7 +64,7 @@ TEST(ForwardLocals, ReplacesCopiesOfElementsInIndices) {
 }
 
 TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       inout  f32 d_y[n]
       inout  f32 d_x[n + 1]
@@ -82,7 +82,7 @@ TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
 
 /// As who reads it goes through rows of j.
 TEST(ExpandLocals, PutsSomeDimensionsLast) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  f32 x[m, n]
       output f32 y[m, n]
@@ -108,7 +108,7 @@ TEST(ExpandLocals, GivesEachIterationAnElement) {
       input  f32 x[n]
       output f32 y[n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       local f32 s
       s = x[i]*2
@@ -131,7 +131,7 @@ TEST(ExpandLocals, GivesRowsOfATriangleRoomForTheLongest) {
       input  f32 x[n]
       output f32 y[n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       local f32 row[n - i]
       row[0] = x[i]*2
@@ -163,7 +163,7 @@ TEST(ExpandLocals, TakesBoundsOfTripsFromFacts) {
         s = x[i, j]*2
         y[i] += s
   )";
-  const Program program = program_of(facts, body);
+  const ir::Program program = program_of(facts, body);
   const auto local = [](const Program& of) { return first<ir::Allocate>(of.body).as<ir::Allocate>()->array; };
   const auto expansion = expand_locals(program, model_of(program), program.body, {local(program)});
   ASSERT_TRUE(expansion && expansion->arrays.size() == 1);
@@ -188,7 +188,7 @@ TEST(ExpandLocals, RoomForALoopThatBeginsAnywhereIsForTheTripsThatItPromises) {
       fact   first in 0..m
   )";
   const auto expanded = [&](const std::string& last_line) {
-    const Program program = program_of(declarations, R"(
+    const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       local i64 begin
       begin = first[i]
@@ -214,7 +214,7 @@ TEST(ExpandLocals, RoomForALoopThatBeginsAnywhereIsForTheTripsThatItPromises) {
 
 /// An entry belongs to one row, which is no dimension: entries of all rows have elements of their own.
 TEST(ExpandLocals, RoomForEntriesOfAllRowsIsForAllOfThemWhateverTheRowsPromise) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, nnz, most)
       input  i32 ptr[n + 1]
       input  f32 w[nnz]
@@ -237,7 +237,7 @@ TEST(ExpandLocals, RoomForEntriesOfAllRowsIsForAllOfThemWhateverTheRowsPromise) 
 /// Pairs of entries of a row: an array of all pairs of entries would not fit.
 TEST(ExpandLocals, RoomForAPartOfARowIsForTheLongestRow) {
   const auto expanded = [](const std::string& part) {
-    const Program program = program_of(R"(
+    const ir::Program program = program_of(R"(
     program p(n, nnz, longest)
       input  i32 ptr[n + 1]
       input  f32 w[nnz]
@@ -266,7 +266,7 @@ TEST(ExpandLocals, RoomForAPartOfARowIsForTheLongestRow) {
 }
 
 TEST(ExpandLocals, RoomForABandIsItsWidth) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, r)
       input  f32 x[n]
       inout  f32 y[n]
@@ -292,7 +292,7 @@ TEST(UpdateOnce, UpdatesAnElementInAScalar) {
       input  f32 a[n]
       inout  f32 u[2, n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       u[0, i] += a[i]
       if i > 0:
@@ -322,7 +322,7 @@ TEST(UpdateOnce, AnElementThatIsAssignedFirstIsNotReadBeforeForOthersOfItsArray)
       input  f32 a[n]
       output f32 u[2, n]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for i in 0..n:
       u[0, i] = select(i < 0, u[0, i], 0)
       u[0, i] += a[i]
@@ -337,7 +337,7 @@ TEST(UpdateOnce, AnElementThatIsAssignedFirstIsNotReadBeforeForOthersOfItsArray)
 }
 
 TEST(UpdateOnce, KeepsAnElementThatAnotherAccessMayBe) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  i32 index[n]
       inout  f32 u[n]
@@ -359,7 +359,7 @@ TEST(KeepRows, ReadsARowOnce) {
       input  f32 x[n, m]
       output f32 y[n, m]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     parallel for r in 0..n:
       local f32 sum
       sum = 0
@@ -394,7 +394,7 @@ TEST(KeepRows, LoadsNothingThatOnlyAConditionReads) {
       input  f32 x[n, m]
       output f32 d[n, m]
   )";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     for t in 0..3:
       parallel for r in 0..n:
         parallel for c in 0..m:
@@ -422,7 +422,7 @@ TEST(KeepRows, LoadsNothingThatOnlyAConditionReads) {
 }
 
 TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  f32 x[n, m]
       output f32 y[n, m]
@@ -438,7 +438,7 @@ TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
 
 /// Of dimension 0 of the local array of a step v[t + 2] = `value`, t in order and i parallel.
 std::optional<Places> places_of(const std::string& value, const std::string& after = "x[i]") {
-  const Program program = program_of("program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n",
+  const ir::Program program = program_of("program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n",
                                      "local f32 v[T + 2, n]\nfor t in 0..T:\n  parallel for i in 0..n:\n"
                                      "    v[t + 2, i] = " +
                                          value + "\nparallel for i in 0..n:\n  y[i] = " + after + "\n");
@@ -464,7 +464,7 @@ TEST(Lifetimes, CountsWhatIsAliveWhileAnElementIsStored) {
 
 TEST(SinkFills, FillsALevelInTheStepThatFirstUsesIt) {
   const std::string declarations = "program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n";
-  const Program program = program_of(declarations, R"(
+  const ir::Program program = program_of(declarations, R"(
     local f32 v[T + 1, n]
     parallel for l in 0..T + 1:
       v[l, 0] = 1

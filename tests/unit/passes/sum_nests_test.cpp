@@ -182,7 +182,7 @@ TEST(SumNests, ElementsThatOtherIndicesShareOutAreGatheredOnACpu) {
 
 TEST(Scatters, MayReadAnotherLevelOfTheirTarget) {
   const auto may_read = [](const std::string& value) {
-    const Program program = program_of(R"(
+    const ir::Program program = program_of(R"(
       program p(l, n)
         input  i64 k[n]
         inout  f32 z[l + 2, n]

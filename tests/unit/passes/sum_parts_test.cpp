@@ -85,7 +85,7 @@ TEST(KeepOperands, LeavesWhatNothingChanges) {
 }
 
 TEST(GatherSums, EnumeratesTheTarget) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, k)
       input  f32 d_y[n]
       input  f32 w[k]
@@ -115,7 +115,7 @@ TEST(GatherSums, EnumeratesTheTarget) {
 }
 
 TEST(GatherSums, HasNoSeparatorWhereDataChoose) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, m)
       input  i32 index[n]
       input  f32 d_y[n]
@@ -132,7 +132,7 @@ TEST(GatherSums, HasNoSeparatorWhereDataChoose) {
 }
 
 TEST(LeafOrder, SplitsSumsFromWhatComputesTheirTerms) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       input  f32 x[n]
       output f32 y[n]
@@ -152,7 +152,7 @@ TEST(LeafOrder, SplitsSumsFromWhatComputesTheirTerms) {
 }
 
 TEST(LeafOrder, DoesNotSplitARecurrence) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n)
       output f32 y[n]
       inout  f32 d[n + 1]
@@ -167,7 +167,7 @@ TEST(LeafOrder, DoesNotSplitARecurrence) {
 }
 
 TEST(PartialResults, CoverTheElementsInWhichSumsMove) {
-  const Program program = program_of(R"(
+  const ir::Program program = program_of(R"(
     program p(n, k)
       input  f32 x[n + k]
       inout  f32 d_w[2, k]
@@ -197,7 +197,7 @@ TEST(PartialResults, ThereAreBlocksForTheWorkOfLoopsThatMoveWithOthers) {
       inout  f32 y[n]
   )";
   const auto work = [&](const char* body) {
-    const Program program = program_of(declarations, body);
+    const ir::Program program = program_of(declarations, body);
     return ir::print(product(work_of(program, model_of(program), sums_in(program)[0])));
   };
   EXPECT_EQ(work("for i in 0..n:\n  for j in i + 1..n:\n    y[j] += x[i]\n"), "n*((n - 1)//2)");

@@ -1,10 +1,14 @@
 // Each element is summed by one iteration of loops over the elements: gather_sums.h.
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/sums/strategies.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
 
 namespace loopgrad::transforms {
 
@@ -20,6 +24,23 @@ bool can_gather_alone(const SumNest& nest, const SumGroup& group) {
   return static_cast<bool>(gather_sums(model, alone, group.sums, group.separators, nest.machine()));
 }
 
+/// A local that would have to be kept for each entry of a row with each entry of another one; null where there is none.
+ir::Array kept_for_pairs(const SumNest& nest, const std::vector<ir::Array>& kept) {
+  ir::Array found;
+  std::vector<const ir::For*> rows;
+  const std::function<void(const Stmt&)> visit = [&](const Stmt& s) {
+    const auto* loop = s.as<ir::For>();
+    const bool is_row = loop && ir::has_load(loop->lower);
+    if (is_row) rows.push_back(loop);
+    if (const auto* local = s.as<ir::Allocate>(); local && rows.size() > 1)
+      if (std::find(kept.begin(), kept.end(), local->array) != kept.end()) found = local->array;
+    ir::for_each_child(s, ir::overloaded{[](const ir::Expr&) {}, visit});
+    if (is_row) rows.pop_back();
+  };
+  visit(nest.now.nest);
+  return found;
+}
+
 std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::vector<ir::Array>& kept) {
   const Separators& separators = group.separators;
   if (separators.dims.empty()) {
@@ -30,6 +51,8 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   if (auto obstacle = obstacle_to_splitting(nest, group, kept)) return obstacle;
   if (!separators.exact_bounds && (!group.shared || !can_gather_alone(nest, group)))
     return "needs an inverted index: the elements it adds to and the loop bounds are known only at run time";
+  if (const ir::Array pairs = separators.exact_bounds ? ir::Array() : kept_for_pairs(nest, kept))
+    return fmt::format("'{}' would have to be kept for all pairs of entries of rows", pairs->name);
   return std::nullopt;
 }
 

@@ -1,0 +1,154 @@
+// Rows of CSR structures, however a program counts their entries.
+#include "tests/unit/passes/expect_pass.h"
+
+#include <gtest/gtest.h>
+
+namespace loopgrad::transforms {
+namespace {
+
+const char* const rows = R"(
+    program p(n, e, m)
+      input  i32 ptr[n + 1]
+      input  i32 free[n + 1]
+      input  f32 x[e]
+      inout  f32 y[e]
+      inout  f32 z[n]
+      fact ptr csr pointer of e
+  )";
+
+TEST(NumberEntries, PlacesInARowBecomeNumbersOfEntries) {
+  expect_pass("number_entries", rows, R"(
+    for r in 0..n:
+      for k in 1..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] += x[ptr[r] + k - 1]*f32(k)
+        for j in k..i64(ptr[r + 1] - ptr[r]):
+          z[r] += x[ptr[r] + j]
+    )",
+              R"(
+    for r in 0..n:
+      for k in ptr[r] + 1..ptr[r + 1]:
+        y[k] += x[k - 1]*f32(k - ptr[r])
+        for j in k..ptr[r + 1]:
+          z[r] += x[j]
+    )");
+}
+
+TEST(NumberEntries, LocalsThatHaveARowKeepTheirPlaces) {
+  expect_kept("number_entries", rows, R"(
+    for r in 0..n:
+      local f32 s[e]
+      for k in 0..i64(ptr[r + 1] - ptr[r]):
+        s[k] = x[ptr[r] + k]
+      for k in 0..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] = s[k]
+    )");
+}
+
+TEST(NumberEntries, OnlyPointersThatAreKnownToRiseHaveRows) {
+  expect_kept("number_entries", rows, R"(
+    for r in 0..n:
+      for k in 0..i64(free[r + 1] - free[r]):
+        z[r] += x[free[r] + k]
+    )");
+}
+
+// Entries that are counted so are still known to be those of one row.
+TEST(NumberEntries, RowsWithLocalsAreParallel) {
+  expect_pass("parallelize_loops", rows, R"(
+    for r in 0..n:
+      for k in 0..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] = x[ptr[r] + k]*2
+      for k in 1..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] += y[ptr[r] + k - 1]
+    )",
+              R"(
+    parallel for r in 0..n:
+      parallel for k in 0..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] = x[ptr[r] + k]*2
+      for k in 1..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k] += y[ptr[r] + k - 1]
+    )");
+}
+
+TEST(NumberEntries, WhatLeavesARowKeepsThemInOrder) {
+  expect_kept("parallelize_loops", rows, R"(
+    for r in 0..n:
+      for k in 0..i64(ptr[r + 1] - ptr[r]):
+        y[ptr[r] + k + 1] += y[ptr[r] + k]
+    )");
+}
+
+TEST(NarrowFills, ArraysAreFilledWhereARowUsesThem) {
+  expect_pass("narrow_fills", rows, R"(
+    for r in 0..n:
+      local f32 s[e, 3]
+      for i in 0..e:
+        for j in 0..3:
+          s[i, j] = 0
+      for k in ptr[r]..ptr[r + 1]:
+        for j in 0..3:
+          s[k, j] += x[k]
+      for k in ptr[r]..ptr[r + 1]:
+        for j in 0..3:
+          z[r] += s[k, j]
+    )",
+              R"(
+    for r in 0..n:
+      local f32 s[e, 3]
+      for i in ptr[r]..ptr[r + 1]:
+        for j in 0..3:
+          s[i, j] = 0
+      for k in ptr[r]..ptr[r + 1]:
+        for j in 0..3:
+          s[k, j] += x[k]
+      for k in ptr[r]..ptr[r + 1]:
+        for j in 0..3:
+          z[r] += s[k, j]
+    )");
+}
+
+TEST(NarrowFills, OtherUsesNeedAllOfAnArray) {
+  expect_kept("narrow_fills", rows, R"(
+    for r in 0..n:
+      local f32 s[e]
+      for i in 0..e:
+        s[i] = 0
+      for k in ptr[r]..ptr[r + 1]:
+        s[k] += x[k]
+      z[r] += s[0]
+    )");
+  expect_kept("narrow_fills", rows, R"(
+    for r in 0..n:
+      local f32 s[e]
+      for i in 0..e:
+        s[i] = 0
+      for q in 0..n:
+        for k in ptr[q]..ptr[q + 1]:
+          s[k] += x[k]
+      for k in 0..e:
+        z[r] += s[k]
+    )");
+}
+
+// Which rows look up which is affine: each entry is summed by one iteration.
+TEST(GatherEntries, RowsThatLookUpTheirNeighboursChangePlaces) {
+  expect_pass("restructure_sums", rows, R"(
+    for a in 0..n:
+      for i in ptr[a]..ptr[a + 1]:
+        for c in max(a - 1, 0)..min(a + 2, n):
+          for j in ptr[c]..ptr[c + 1]:
+            y[j] += x[i]*x[j]
+    )",
+              R"(
+    if e >= 1:
+      for c in 0..n:
+        for j in ptr[c]..ptr[c + 1]:
+          for a in max(0, c - 1)..min(n, c + 2):
+            for i in ptr[a]..ptr[a + 1]:
+              y[j] += x[i]*x[j]
+    )",
+              "", gpu_machine());
+}
+
+}  // namespace
+}  // namespace loopgrad::transforms
