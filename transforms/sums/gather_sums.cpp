@@ -161,10 +161,12 @@ Stmt block_a_loop(const Stmt& nest, const std::vector<Stmt>& sums, const Separat
                       nest->location);
 }
 
-// Loops with a constant extent last: the outermost loop should have many iterations.
+// Loops with a constant extent after others: the outermost loop should have many iterations. The last index stays last
+// where there is another one for that: neighbours along it are neighbours in memory.
 void prefer_long_loops(std::vector<int>& dims, const ir::Array& target) {
-  std::stable_partition(dims.begin(), dims.end(),
-                        [&](int dim) { return !ir::as_int(target->shape[static_cast<std::size_t>(dim)]); });
+  const auto is_long = [&](int dim) { return !ir::as_int(target->shape[static_cast<std::size_t>(dim)]); };
+  const bool others = std::count_if(dims.begin(), dims.end(), is_long) > 1;
+  std::stable_partition(dims.begin(), others && is_long(dims.back()) ? std::prev(dims.end()) : dims.end(), is_long);
 }
 
 // Loops over the entries of rows among the others.
