@@ -321,7 +321,8 @@ class SourceWriter : EntryWriter {
   std::string sizing_records(const Worker& one) const {
     if (one.part->records.empty()) return "";
     std::string out = fmt::format(
-        "  const Scratch spare_memory(nullptr, {0});\n  char* const spare = reinterpret_cast<char*>(spare_memory.get());\n"
+        "  const Scratch spare_memory(nullptr, {0});\n  char* const spare = "
+        "reinterpret_cast<char*>(spare_memory.get());\n"
         "  if (!spare) return out_of_memory;\n"
         "  if (cudaMemsetAsync(spare, 0, static_cast<size_t>(({0}).value), queue) != cudaSuccess) return "
         "device_failed;\n",
@@ -329,7 +330,8 @@ class SourceWriter : EntryWriter {
     for (const transforms::Record& record : one.part->records)
       out += fmt::format(
           "  const Scratch memory_of_{0}(nullptr, Number({1}) * 8);\n"
-          "  int64_t* const {0} = reinterpret_cast<int64_t*>(memory_of_{0}.get());\n  if (!{0}) return out_of_memory;\n",
+          "  int64_t* const {0} = reinterpret_cast<int64_t*>(memory_of_{0}.get());\n  if (!{0}) return "
+          "out_of_memory;\n",
           name(record.array->name), record.sites.size());
     return out + clear_records(one);
   }

@@ -148,7 +148,8 @@ class HostWriter {
     for (const KernelLocal& local : kernel.locals) {
       std::string count = "Number(1)";
       for (const Expr& extent : local.shape) count += fmt::format(" * larger({}, 0)", number(extent));
-      locals.push_back(fmt::format("{{{}, {}, {}, {}}}", bytes_of(local.array->type), count, local.per_thread, out_.slots++));
+      locals.push_back(
+          fmt::format("{{{}, {}, {}, {}}}", bytes_of(local.array->type), count, local.per_thread, out_.slots++));
     }
     for (const Symbol& symbol : kernel.symbols) words.push_back(name_of(symbol));
     for (const Array& array : kernel.arrays) words.push_back(fmt::format("word({})", name_of(array)));

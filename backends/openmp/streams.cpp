@@ -92,8 +92,7 @@ void emit_streamed(const For& loop, const LoopHeader& header, CodeText& code, Em
     code.line("for (int64_t {0} = {1}, {2}; {0} < {3}; {0} = {2}) {{", part, header.lower, end, header.upper);
     code.indented([&] {
       for (const Assign* row : rows)
-        code.line("alignas(64) {} {}[stream_part];", storage_cpp_type(row->array),
-                  state.names.of(buffers.at(row)));
+        code.line("alignas(64) {} {}[stream_part];", storage_cpp_type(row->array), state.names.of(buffers.at(row)));
       code.line("{} = end_of_part({}, {}, {});", end, starts[0], part, header.upper);
       code.line("#pragma omp simd");
       code.line("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{", iterator, part, end);

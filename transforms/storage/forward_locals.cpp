@@ -17,7 +17,7 @@ namespace {
 // Computing a value again may cost this many operations and loads.
 constexpr int cheap = 16;
 constexpr int cheaper_than_pairs = 256;  // where it would be kept for all pairs of entries of rows
-constexpr int rounds = 8;               // locals set from locals set from locals ...
+constexpr int rounds = 8;                // locals set from locals set from locals ...
 
 bool is_costly(const Expr& e) {
   if (auto* node = e.as<ir::Unary>()) {

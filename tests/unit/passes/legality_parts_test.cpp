@@ -210,7 +210,7 @@ TEST(Contiguous, ATileHasAccessesAlongBothOfItsLoops) {
       input  f32 a[n, n]
       inout  f32 c[n, n]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for j in 0..n:
         c[i, j] = a[j, i]

@@ -47,7 +47,7 @@ TEST(ShiftedAlong, KeepsALoopWhoseBoundsStay) {
       input  f32 g[n]
       inout  f32 s[n]
   )",
-                                     R"(
+                                         R"(
     for c in 0..n:
       for j in 0..n:
         s[c] += g[j]
@@ -77,7 +77,7 @@ TEST(ParallelNest, WidensBoundsAndGuardsTheBody) {
     program p(n)
       output f32 y[n + 2, n + 2]
   )",
-                                     R"(
+                                         R"(
     parallel for i in 0..n + 2:
       if i >= 1:
         parallel for j in 0..i:
@@ -98,7 +98,7 @@ TEST(Strides, RunsThreadsAlongNeighbours) {
       output f32 b[m, n]
       output f32 c[m, n]
   )",
-                                     R"(
+                                         R"(
     parallel for i in 0..n:
       parallel for j in 0..m:
         b[j, i] = a[i, j]
@@ -116,7 +116,7 @@ TEST(SharedSums, AreAllThatIterationsShare) {
       inout  f32 s
       inout  f32 y[n + 1]
   )",
-                                     R"(
+                                         R"(
     s = 1
     for c in 0..n:
       s += x[c]

@@ -22,7 +22,7 @@ TEST(Accesses, OfDifferentIterationsAreApart) {
     program p(n)
       inout  f32 d[n, n]
   )",
-                                     R"(
+                                         R"(
     for j in 0..n:
       parallel for k in 0..j:
         d[j, k] = d[j, j]
@@ -43,7 +43,7 @@ TEST(LevelWindow, IsWhatOneStepUses) {
     program p(T, n)
       output f32 y[n]
   )",
-                                     R"(
+                                         R"(
     local f32 v[T + 2, n]
     for i in 0..n:
       v[0, i] = 1
@@ -73,7 +73,7 @@ TEST(LeavingAccesses, AreConditionsOnSizes) {
       input  f32 x[n]
       output f32 y[m]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       y[i] = x[i]
   )");
@@ -93,7 +93,7 @@ TEST(BoundAccesses, BringsAnIndexIntoItsExtentAndNotesIt) {
       input  f32 w[n]
       inout  f32 h[m]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       local i64 bin
       bin = i64(x[i])
@@ -123,7 +123,7 @@ TEST(BoundAccesses, NotesOnAGpuKeepNoLoopInOrder) {
       inout  f32 x[n]
       inout  f32 h[n, m]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       local i64 bin
       bin = i64(x[i])
@@ -145,7 +145,7 @@ TEST(BoundAccesses, LeavesWhatStaysInRange) {
       input  f32 x[n]
       inout  f32 h[m]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       local i64 bin
       bin = max(min(i64(x[i]), m - 1), 0)
@@ -163,7 +163,7 @@ TEST(BoundAccesses, LeavesWhatAMinimumInsideALoopBringsIntoRange) {
       inout  f32 x[n]
       inout  f32 h[n]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       local i64 low
       local i64 high
@@ -183,7 +183,7 @@ TEST(BoundAccesses, LooksAtWhatMayHaveWrappedBeforeItsMinimum) {
         inout  f32 x[n]
         inout  f32 h[n]
     )",
-                                       "for i in 0..n:\n  local i64 low\n  low = " + low + "\n  h[low] += 1\n");
+                                           "for i in 0..n:\n  local i64 low\n  low = " + low + "\n  h[low] += 1\n");
     Record record;
     bound_accesses(program, true, record);
     return record.sites.size();
@@ -200,7 +200,7 @@ TEST(BoundTrips, CutsOffWhatWasNotPromised) {
       input  i64 b[n]
       inout  f32 y[n]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for t in 0..b[i] (at most 4):
         y[i] += 1
@@ -230,7 +230,7 @@ TEST(SizeEstimates, SayWhatTheyAreBasedOn) {
     program p(n, k)
       output f32 y[n]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n*k:
       y[0] = 1
   )");
@@ -250,7 +250,7 @@ TEST(SizeEstimates, RowsHaveTheAverageLengthAndPartsOfThemAPartOfIt) {
       inout  f32 y[entries]
       fact   ptr csr pointer of entries
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for e in i64(ptr[row[i]])..i64(ptr[row[i] + 1]):
         for before in i64(ptr[row[i]])..e:

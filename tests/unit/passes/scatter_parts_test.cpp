@@ -60,7 +60,7 @@ TEST(Scatters, KnowRowsOfRows) {
       fact   of_sentence csr pointer of words
       fact   word in 0..m
   )",
-                                     R"(
+                                         R"(
     for k in 0..docs:
       for s in of_doc[k]..of_doc[k + 1]:
         for w in of_sentence[s]..of_sentence[s + 1]:
@@ -447,7 +447,7 @@ TEST(Scatter, RowsThatDataChooseAreAsLongAsTheLongestOne) {
     fact   row in 0..r
     fact   col in 0..n
 )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for e in ptr[row[i]]..ptr[row[i] + 1]:
         y[col[e]] += a[e]
@@ -467,7 +467,7 @@ TEST(ExpandLocals, RowsThatDataChooseHaveRoomForTheLongestOne) {
     fact   ptr csr pointer of nnz, at most longest a row
     fact   row in 0..r
 )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for e in ptr[row[i]]..ptr[row[i] + 1]:
         local f32 v

@@ -69,7 +69,7 @@ TEST(ForwardLocals, KeepsAScalarWhoseSourceHasChanged) {
       inout  f32 d_y[n]
       inout  f32 d_x[n + 1]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       local f32 seed
       seed = d_y[i]
@@ -87,7 +87,7 @@ TEST(ExpandLocals, PutsSomeDimensionsLast) {
       input  f32 x[m, n]
       output f32 y[m, n]
   )",
-                                     R"(
+                                         R"(
     for j in 0..m:
       for i in 0..n:
         local f32 s
@@ -221,7 +221,7 @@ TEST(ExpandLocals, RoomForEntriesOfAllRowsIsForAllOfThemWhateverTheRowsPromise) 
       inout  f32 y[n]
       fact   ptr csr pointer of nnz
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for e in ptr[i]..ptr[i + 1] (at most most):
         local f32 v
@@ -244,7 +244,7 @@ TEST(ExpandLocals, RoomForAPartOfARowIsForTheLongestRow) {
       inout  f32 y[nnz]
       fact   ptr csr pointer of nnz, at most longest a row
   )",
-                                       R"(
+                                           R"(
     for i in 0..n:
       for e in ptr[i]..ptr[i + 1]:
         for f in )" + part + R"(:
@@ -271,7 +271,7 @@ TEST(ExpandLocals, RoomForABandIsItsWidth) {
       input  f32 x[n]
       inout  f32 y[n]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for j in max(i - r, 0)..min(i + r + 1, n):
         local f32 v
@@ -343,7 +343,7 @@ TEST(UpdateOnce, KeepsAnElementThatAnotherAccessMayBe) {
       inout  f32 u[n]
       fact   index in 0..n
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       u[i] += 1
       u[i] += u[index[i]]
@@ -427,7 +427,7 @@ TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
       input  f32 x[n, m]
       output f32 y[n, m]
   )",
-                                     R"(
+                                         R"(
     parallel for r in 0..n:
       parallel for c in 0..m:
         y[r, c] = x[r, c]
@@ -439,9 +439,9 @@ TEST(KeepRows, LeavesRowsThatAreVisitedOnce) {
 /// Of dimension 0 of the local array of a step v[t + 2] = `value`, t in order and i parallel.
 std::optional<Places> places_of(const std::string& value, const std::string& after = "x[i]") {
   const ir::Program program = program_of("program p(T, n)\n  input f32 x[n]\n  output f32 y[n]\n",
-                                     "local f32 v[T + 2, n]\nfor t in 0..T:\n  parallel for i in 0..n:\n"
-                                     "    v[t + 2, i] = " +
-                                         value + "\nparallel for i in 0..n:\n  y[i] = " + after + "\n");
+                                         "local f32 v[T + 2, n]\nfor t in 0..T:\n  parallel for i in 0..n:\n"
+                                         "    v[t + 2, i] = " +
+                                             value + "\nparallel for i in 0..n:\n  y[i] = " + after + "\n");
   const auto& scope = *program.body.as<ir::Allocate>();
   return places_alive(poly::build_model(program, scope.body, std::make_shared<poly::Context>()), scope.array, 0);
 }

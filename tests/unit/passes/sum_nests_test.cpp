@@ -188,7 +188,7 @@ TEST(Scatters, MayReadAnotherLevelOfTheirTarget) {
         inout  f32 z[l + 2, n]
         fact   k in 0..n
       )",
-                                       "for i in 0..n:\n  z[l, k[i]] += " + value + "\n");
+                                           "for i in 0..n:\n  z[l, k[i]] += " + value + "\n");
     const ir::For& loop = *program.body.as<ir::For>();
     const ir::Reduce& sum = *loop.body.as<ir::Reduce>();
     EXPECT_EQ(scatter_form(program, program.body).has_value(), !may_read_target(sum.value, sum, {loop.iterator}));

@@ -91,7 +91,7 @@ TEST(GatherSums, EnumeratesTheTarget) {
       input  f32 w[k]
       inout  f32 d_x[n + k - 1]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for j in 0..k:
         d_x[i + j] += d_y[i]*w[j]
@@ -122,7 +122,7 @@ TEST(GatherSums, HasNoSeparatorWhereDataChoose) {
       inout  f32 d_x[m]
       fact   index in 0..m
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       d_x[index[i]] += d_y[i]
   )");
@@ -138,7 +138,7 @@ TEST(LeafOrder, SplitsSumsFromWhatComputesTheirTerms) {
       output f32 y[n]
       inout  f32 d[n + 1]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       y[i] = x[i]*2
       d[i + 1] += y[i]
@@ -157,7 +157,7 @@ TEST(LeafOrder, DoesNotSplitARecurrence) {
       output f32 y[n]
       inout  f32 d[n + 1]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       y[i] = d[i]*2
       d[i + 1] += y[i]
@@ -172,7 +172,7 @@ TEST(PartialResults, CoverTheElementsInWhichSumsMove) {
       input  f32 x[n + k]
       inout  f32 d_w[2, k]
   )",
-                                     R"(
+                                         R"(
     for i in 0..n:
       for j in 0..k:
         d_w[1, j] += x[i + j]
