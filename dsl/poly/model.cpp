@@ -218,6 +218,7 @@ class Builder {
   bool note_csr(Place& place, const ir::For& node) const {
     const Facts& facts = environment_.facts;
     const auto [lower, upper, whole] = ir::pointer_bounds(node.lower, node.upper);
+    if (!lower) note_rest_of_row(place, node);
     if (!lower || !facts.is_csr_pointer(lower->array)) return false;
     if (note_row_of_grid(place, *lower, *upper)) return whole;
     Abstraction abstraction(facts);
@@ -230,6 +231,40 @@ class Builder {
     place.csr.push_back(
         {lower->array, static_cast<int>(place.iterators.size()) - 1, {row}, {}, !abstraction.symbols().empty()});
     return whole;
+  }
+
+  /// A loop from an entry that a loop around is at to the end of its row, or from the beginning of a row up to there.
+  void note_rest_of_row(Place& place, const ir::For& node) const {
+    const ir::Entry first = ir::entry_of(node.lower), last = ir::entry_of(node.upper);
+    const CsrLoop *from = row_at(place, first.base), *to = row_at(place, last.base);
+    const bool starts = from ? first.offset >= 0 : to && first.offset >= 0 && is_end(place, first.base, *to, 0);
+    const bool ends = to ? last.offset <= 1 : from && last.offset <= 0 && is_end(place, last.base, *from, 1);
+    if (!starts || !ends) return;
+    if (from && to && !(from->pointer == to->pointer && from->dim == to->dim)) return;
+    CsrLoop part = from ? *from : *to;
+    part.dim = static_cast<int>(place.iterators.size()) - 1;
+    place.csr.push_back(std::move(part));
+  }
+
+  /// The loop over entries whose iterator this is, or null.
+  static const CsrLoop* row_at(const Place& place, const Expr& entry) {
+    const auto* variable = entry.as<ir::Var>();
+    if (!variable) return nullptr;
+    for (const CsrLoop& loop : place.csr)
+      if (place.iterators[static_cast<std::size_t>(loop.dim)] == variable->symbol) return &loop;
+    return nullptr;
+  }
+
+  /// Whether it is where a row begins (`after` is 0) or the next one does (1).
+  bool is_end(const Place& place, const Expr& bound, const CsrLoop& row, std::int64_t after) const {
+    const auto* load = bound.as<ir::Load>();
+    if (!load || load->array != row.pointer || row.row.size() != 1 || row.of_data) return false;
+    Abstraction abstraction(environment_.facts);
+    const Expr found = abstraction.value(load->indices[0]);
+    if (!abstraction.exact() || !abstraction.symbols().empty()) return false;
+    const Scope here = scope_of(place);
+    const auto a = to_pw_aff(found, here), b = to_pw_aff(row.row[0] + ir::int_const(after), here);
+    return a && b && checked(*model_.context, isl_pw_aff_is_equal(a->get(), b->get()));
   }
 
   /// The same where rows are numbered by hand as elements of a matrix are.

@@ -62,7 +62,9 @@ std::optional<ir::Symbol> row_loop_of(const poly::Model& model, const Stmt& loop
   });
   if (!csr) return std::nullopt;
   const auto& header = *loop.as<ir::For>();
-  const Expr& row = ir::pointer_bounds(header.lower, header.upper).start->indices[0];
+  const ir::Load* const start = ir::pointer_bounds(header.lower, header.upper).start;
+  if (!start) return std::nullopt;  // the rest of a row, which a loop around goes through
+  const Expr& row = start->indices[0];
   std::optional<ir::Symbol> result;
   for (const Stmt& outer : loops) {
     if (!mentions(row, iterator_of(outer))) continue;

@@ -133,7 +133,8 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
     if (!loop) continue;
     auto entry = std::find_if(found->entries.begin(), found->entries.end(),
                               [&](const poly::CsrEntry& e) { return e.dim == static_cast<int>(k); });
-    const Expr entries = entry == found->entries.end() ? Expr() : entries_of(program, entry->pointer);
+    const bool from_pointer = ir::pointer_bounds(loop->lower, loop->upper).start;  // not the rest of a row
+    const Expr entries = entry == found->entries.end() || !from_pointer ? Expr() : entries_of(program, entry->pointer);
     Expr trips = simplify_indices(loop->upper - loop->lower);
     if (entries) {
       trips = entries_for(*entry, entries, work);

@@ -70,6 +70,27 @@ TEST(NumberEntries, RowsWithLocalsAreParallel) {
     )");
 }
 
+// Pairs of entries of a row.
+TEST(NumberEntries, TheRestOfARowIsOfTheRow) {
+  for (const char* const rest : {"a + 1..ptr[r + 1]", "ptr[r]..a", "ptr[r]..a + 1"}) {
+    const std::string pairs = std::string("for r in 0..n:\n  for a in ptr[r]..ptr[r + 1]:\n    for b in ") + rest +
+                              ":\n      y[a] += x[b]\n      y[b] += x[a]\n";
+    expect_pass("parallelize_loops", rows, pairs, "parallel " + pairs);
+  }
+  expect_pass("parallelize_loops", rows, R"(
+    for r in 0..n:
+      for a in ptr[r]..ptr[r + 1]:
+        for b in a..min(ptr[r + 1] + 1, e):
+          y[b] += x[a]
+    )",
+              R"(
+    for r in 0..n:
+      for a in ptr[r]..ptr[r + 1]:
+        parallel for b in a..min(ptr[r + 1] + 1, e):
+          y[b] += x[a]
+    )");
+}
+
 TEST(NumberEntries, WhatLeavesARowKeepsThemInOrder) {
   expect_kept("parallelize_loops", rows, R"(
     for r in 0..n:
