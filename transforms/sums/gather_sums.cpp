@@ -57,6 +57,32 @@ std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const ConditionT
   return result;
 }
 
+// Whether the element exists in all iterations, also in those that conditions of data leave out.
+bool surely_exists(const poly::Model& model, const Stmt& sum) {
+  const poly::Statement& statement = model.statements[static_cast<std::size_t>(index_of(model, sum))];
+  const ir::Reduce& node = *sum.as<ir::Reduce>();
+  for (std::size_t d = 0; d < node.indices.size(); ++d) {
+    const Expr outside = ir::binary(ir::BinaryOp::Or, ir::binary(ir::BinaryOp::Lt, node.indices[d], ir::int_const(0)),
+                                    ir::binary(ir::BinaryOp::Ge, node.indices[d], node.array->shape[d]));
+    const auto points = ir::has_load(outside)
+                            ? std::nullopt
+                            : poly::to_set(outside, {model.context, statement.iterators, statement.name});
+    if (!points || !points->intersect(statement.domain).intersect_params(model.assumptions.params()).is_empty())
+      return false;
+  }
+  return true;
+}
+
+// Threads of a block share a loop that adds to one element in each of its iterations: zero where a condition of data
+// leaves one out.
+Stmt without_condition(const Stmt& guarded) {
+  const auto* branch = guarded.as<ir::If>();
+  const auto* node = branch ? branch->then_body.as<ir::Reduce>() : nullptr;
+  if (!node || node->op != ir::ReduceOp::Add) return guarded;
+  const Expr nothing = ir::identity_of(node->op, node->value.type());
+  return ir::reduce_like(*node, node->array, node->indices, ir::select(branch->condition, node->value, nothing));
+}
+
 Stmt guarded_body(const Stmt& nest, const Stmt& sum, const poly::Model& model) {
   return guarded_sum(nest, sum, [&](const Expr& condition) { return is_in_domain(model, condition); });
 }
@@ -110,7 +136,9 @@ Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, con
   }
   if (varying.empty()) return slice(nest, {sum.get()});  // one of several sums, into one element
   LoopOrder order = best_order(sum, iterators, varying, machine.elements_at_once);
-  poly::TimedStatement timed{index, order.time, guarded_body(nest, sum, model)};
+  const Stmt guarded = guarded_body(nest, sum, model);
+  const bool adds_always = machine.is_gpu() && order.summed > 0 && surely_exists(model, sum);
+  poly::TimedStatement timed{index, order.time, adds_always ? without_condition(guarded) : guarded};
   name_elements(timed, sum, separators);
   return poly::code_in_order(model, {timed}, order.names);
 }
