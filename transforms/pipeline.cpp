@@ -50,6 +50,7 @@
 #include "transforms/storage/unread_stores.h"
 #include "transforms/sums/assign_first_sums.h"
 #include "transforms/sums/contractions/recognize_contractions.h"
+#include "transforms/sums/count_from_zero.h"
 #include "transforms/sums/delay_sums.h"
 #include "transforms/sums/invert_scatters.h"
 #include "transforms/sums/join_scatters.h"
@@ -185,6 +186,8 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   add("narrow_fills", plain<narrow_fills>, "early: what rows are filled for nothing would count as work");
   if (restructures) {
     add("recognize_contractions", recognize_contractions, "early: loops as written are perfect nests");
+    if (options.machine.sorts_scatters)
+      add("count_from_zero", plain<count_from_zero>, "before sums get plans: which elements data choose");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
     add("isolate_recurrences", isolate_recurrences,

@@ -67,7 +67,8 @@ Expr widened(const Expr& bound) {
   return ir::binary(sum->op, wide(sum->a), wide(sum->b));
 }
 
-/// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it in the nest.
+}  // namespace
+
 Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside) {
   const auto in_sizes = [&](const Expr& e) { return e && !ir::has_load(e) && !mentions_any(e, inside); };
   if (in_sizes(loop.at_most)) return ir::larger(loop.at_most, ir::int_const(0));
@@ -82,6 +83,8 @@ Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops&
   if (!trips || !in_sizes(trips->highest)) return {};
   return simplify_indices(ir::larger(trips->highest, ir::int_const(0)));
 }
+
+namespace {
 
 /// What the loops over instances are; nullopt where only data tells how often one runs.
 std::optional<std::vector<ScatterFactor>> factors_of(const ir::Program& program, const Loops& loops,

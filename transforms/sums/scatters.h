@@ -79,6 +79,9 @@ struct Scatter {
 /// z[l + 2, i] is where z[l + 1, k[i]] is added to.
 bool may_read_target(const ir::Expr& e, const ir::Reduce& sum, const std::vector<ir::Symbol>& iterators);
 
+/// A bound of the trips of a loop, in sizes; null where none is known. `inside`: the loops around it.
+ir::Expr most_trips_of(const ir::Program& program, const ir::For& loop, const Loops& inside);
+
 /// Whether data choose the sum's element.
 bool has_index_from_data(const ir::Reduce& sum);
 /// The scatter that `nest`, a part of the program, is, whatever its plan. Nullopt for anything else: no index from

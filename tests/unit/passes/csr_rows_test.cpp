@@ -151,6 +151,30 @@ TEST(NarrowFills, OtherUsesNeedAllOfAnArray) {
     )");
 }
 
+// Loops that begin where data say, but in no row.
+TEST(CountFromZero, ElementsBecomeOnesThatDataChoose) {
+  const char* const spans = R"(
+    program p(n, m)
+      input  i32 start[n]
+      input  i32 width[n]
+      input  f32 x[n]
+      inout  f32 y[m + 10]
+      fact start in 0..m
+      fact width in 0..10
+  )";
+  expect_pass("count_from_zero", spans, R"(
+    for s in 0..n:
+      for t in start[s]..start[s] + width[s]:
+        y[t] += x[s]
+    )",
+              R"(
+    for s in 0..n:
+      for t in 0..width[s] (at most 9):
+        y[start[s] + t] += x[s]
+    )",
+              "", gpu_machine());
+}
+
 // Which rows look up which is affine: each entry is summed by one iteration.
 TEST(GatherEntries, RowsThatLookUpTheirNeighboursChangePlaces) {
   expect_pass("restructure_sums", rows, R"(
