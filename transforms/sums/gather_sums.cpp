@@ -57,6 +57,18 @@ std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const ConditionT
   return result;
 }
 
+// Too few elements for a thread of a GPU each.
+bool has_few_elements(const Stmt& sum, const Separators& separators) {
+  constexpr std::int64_t most = 1024;
+  std::int64_t elements = 1;
+  for (const int dim : separators.dims) {
+    const auto extent = ir::as_int(sum.as<ir::Reduce>()->array->shape[static_cast<std::size_t>(dim)]);
+    if (!extent || *extent > most) return false;
+    elements *= *extent;
+  }
+  return elements <= most;
+}
+
 // Whether the element exists in all iterations, also in those that conditions of data leave out.
 bool surely_exists(const poly::Model& model, const Stmt& sum) {
   const poly::Statement& statement = model.statements[static_cast<std::size_t>(index_of(model, sum))];
@@ -137,7 +149,8 @@ Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, con
   if (varying.empty()) return slice(nest, {sum.get()});  // one of several sums, into one element
   LoopOrder order = best_order(sum, iterators, varying, machine.elements_at_once);
   const Stmt guarded = guarded_body(nest, sum, model);
-  const bool adds_always = machine.is_gpu() && order.summed > 0 && surely_exists(model, sum);
+  const bool adds_always =
+      machine.is_gpu() && order.summed > 0 && has_few_elements(sum, separators) && surely_exists(model, sum);
   poly::TimedStatement timed{index, order.time, adds_always ? without_condition(guarded) : guarded};
   name_elements(timed, sum, separators);
   return poly::code_in_order(model, {timed}, order.names);
