@@ -378,7 +378,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"check", "time", "tape"}));
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
-  app.add_option("--variants", options.variants, "of gradients, to be timed (all)")->delimiter(',');
+  std::vector<std::string> variants;
+  for (const loopgrad::Variant variant : loopgrad::fields::kVariants) variants.emplace_back(loopgrad::name_of(variant));
+  app.add_option("--variants", options.variants, "of gradients, to be timed (all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(variants));
   const std::map<std::string, loopgrad::Facts> facts = {
       {loopgrad::name_of(loopgrad::Facts::Verify), loopgrad::Facts::Verify},
       {loopgrad::name_of(loopgrad::Facts::Trust), loopgrad::Facts::Trust},

@@ -64,5 +64,24 @@ TEST(DeepGradients, ArraysOfPairsInRows) {
       p.build(), {.sizes = {{"n", 3}, {"entries", 6}, {"m", 2}}, .values = {{"ptr", {0, 2, 2, 6}}}, .options = {}}));
 }
 
+// So many holes that the domain of the sum is not cut by the last of them: who gathers asks for these again.
+TEST(DeepGradients, SumsWithManyHoles) {
+  ProgramBuilder p("holes");
+  auto n = p.size("n"), k = p.size("k");
+  auto x = p.input<double>("x", {n + k}), w = p.input<double>("w", {k});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) {
+    y(i) = 0;
+    for (auto j : p.loop("j", k))
+      p.when(i != 3 && j != 1, [&] {
+        p.when(i + j != 8, [&] {
+          p.when(i - j != 2,
+                 [&] { p.when(i + j != 11 && i != 9 && i != 5, [&] { y(i) += x(i + j) * x(i + j) * w(j); }); });
+        });
+      });
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 13}, {"k", 4}}, .values = {}, .options = {}}));
+}
+
 }  // namespace
 }  // namespace loopgrad::test

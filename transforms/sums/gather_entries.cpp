@@ -140,7 +140,7 @@ Stmt gather_entries(const poly::Model& model, const Stmt& nest, const Stmt& sum,
   if (!outermost) return {};
 
   Stmt body = guarded_sum(nest, sum, [&](const Expr& condition) {
-    return is_in_domain(model, condition) && !mentions_any(condition, loops->entries);
+    return is_in_domain(model, *found, condition) && !mentions_any(condition, loops->entries);
   });
   const ir::For* own = nullptr;
   for (auto loop = loops->over_entries.rbegin(); loop != loops->over_entries.rend(); ++loop) {

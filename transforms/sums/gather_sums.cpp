@@ -43,9 +43,8 @@ std::optional<Expr> guard_of(const Stmt& s, const Stmt& target, const ConditionT
   if (!s) return std::nullopt;
   if (s.get() == target.get()) return so_far;
   if (auto* node = s.as<ir::If>()) {
-    const bool skipped = seen_to(node->condition);
     Expr otherwise = ir::unary(ir::UnaryOp::Not, node->condition);
-    auto joined = [&](const Expr& e) { return skipped ? so_far : ir::binary(ir::BinaryOp::And, so_far, e); };
+    auto joined = [&](const Expr& e) { return seen_to(e) ? so_far : ir::binary(ir::BinaryOp::And, so_far, e); };
     if (auto found = guard_of(node->then_body, target, seen_to, joined(node->condition))) return found;
     return guard_of(node->else_body, target, seen_to, joined(otherwise));
   }
@@ -96,7 +95,8 @@ Stmt without_condition(const Stmt& guarded) {
 }
 
 Stmt guarded_body(const Stmt& nest, const Stmt& sum, const poly::Model& model) {
-  return guarded_sum(nest, sum, [&](const Expr& condition) { return is_in_domain(model, condition); });
+  const poly::Statement& statement = model.statements[static_cast<std::size_t>(index_of(model, sum))];
+  return guarded_sum(nest, sum, [&](const Expr& condition) { return is_in_domain(model, statement, condition); });
 }
 
 std::vector<Expr> separating_indices(const Stmt& sum, const Separators& separators) {
@@ -224,8 +224,11 @@ Stmt gather_over_rows(const poly::Model& model, const Stmt& nest, const std::vec
 
 }  // namespace
 
-bool is_in_domain(const poly::Model& model, const Expr& condition) {
-  return poly::to_set(condition, {model.context, {}, ""}).has_value();
+bool is_in_domain(const poly::Model& model, const poly::Statement& statement, const Expr& condition) {
+  const Expr otherwise = ir::unary(ir::UnaryOp::Not, condition);
+  if (ir::has_load(condition)) return false;
+  const auto left_out = poly::to_set(otherwise, {model.context, statement.iterators, statement.name});
+  return left_out && left_out->intersect(statement.domain).is_empty();
 }
 
 Stmt guarded_sum(const Stmt& nest, const Stmt& sum, const ConditionTest& seen_to) {

@@ -33,8 +33,8 @@ ir::Stmt gather_sums(const poly::Model& model, const ir::Stmt& nest, const std::
                      const Separators& separators, const Machine& machine);
 
 using ConditionTest = std::function<bool(const ir::Expr&)>;
-/// Whether isl can express the condition, so that the domains of statements have it.
-bool is_in_domain(const poly::Model& model, const ir::Expr& condition);
+/// Whether the statement's domain has nothing for which the condition does not hold.
+bool is_in_domain(const poly::Model& model, const poly::Statement& statement, const ir::Expr& condition);
 /// The sum, a leaf of `nest`, with all conditions around it but those that others have seen to.
 ir::Stmt guarded_sum(const ir::Stmt& nest, const ir::Stmt& sum, const ConditionTest& seen_to);
 
