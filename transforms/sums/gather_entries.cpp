@@ -41,7 +41,6 @@ struct EntryLoops {
 /// Nullopt where a loop is neither.
 std::optional<EntryLoops> loops_of(const poly::Model& model, const poly::Statement& statement) {
   EntryLoops result{statement, {}, {}, {}, {}};
-  const poly::Scope scope{model.context, statement.iterators, ""};
   for (std::size_t k = 0; k < statement.loops.size(); ++k) {
     const auto* loop = statement.loops[k].as<ir::For>();
     if (!loop) return std::nullopt;
@@ -51,8 +50,11 @@ std::optional<EntryLoops> loops_of(const poly::Model& model, const poly::Stateme
       continue;
     }
     for (const Expr& bound : {loop->lower, loop->upper})
-      if (ir::has_load(bound) || mentions_any(bound, result.entries) || !poly::to_pw_aff(bound, scope))
-        return std::nullopt;
+      if (ir::has_load(bound) || mentions_any(bound, result.entries)) return std::nullopt;
+    const Expr iterator = ir::var(loop->iterator);
+    const Expr trip = ir::binary(ir::BinaryOp::And, ir::binary(ir::BinaryOp::Le, loop->lower, iterator),
+                                 ir::binary(ir::BinaryOp::Lt, iterator, loop->upper));
+    if (!is_in_domain(model, statement, trip)) return std::nullopt;
     result.affine.push_back(loop->iterator);
     result.affine_dims.push_back(static_cast<int>(k));
   }
