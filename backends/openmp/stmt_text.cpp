@@ -9,8 +9,8 @@
 #include "backends/openmp/streams.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/searches.h"
 #include "dsl/ir/visit.h"
-#include "transforms/loops/search_loops.h"
 
 #include <fmt/format.h>
 #include <loopgrad/error.h>
@@ -150,7 +150,7 @@ class StmtWriter {
   void emit_loop(const Stmt& s, const For& n) {
     if (n.run.threads) return emit_region({s});
     begin_loop(s, n);
-    if (const auto search = transforms::as_search(n); search && !in_lanes(n) && is_of_branches(*search))
+    if (const auto search = as_search(n); search && !in_lanes(n) && is_of_branches(*search))
       return emit_search(n, *search);
     const LoopHeader header = in_lanes(n) ? forward_loop_header(n) : loop_header(n);
     if (n.run.lane_sums) return emit_lane_sums(n, header, code_, state_);
@@ -163,7 +163,7 @@ class StmtWriter {
   }
 
   /// The last iteration that fits is the first one from the end.
-  void emit_search(const For& n, const transforms::Search& search) {
+  void emit_search(const For& n, const Search& search) {
     const Expr match = load(search.sum->array, {});
     const auto larger = [&](const Expr& e) { return text(binary(BinaryOp::Max, match, e)); };
     const std::string name = state_.names.of(n.iterator), found = text(match);

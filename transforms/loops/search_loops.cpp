@@ -256,26 +256,4 @@ ir::Program search_shared_loops(const ir::Program& program) {
   return ir::with_body(program, SharedSearches(program).rewrite(program.body));
 }
 
-std::optional<Search> as_search(const ir::For& loop) {
-  const auto* list = loop.body.as<ir::Block>();
-  const auto* sum = (list && list->body.size() == 1 ? list->body[0] : loop.body).as<ir::Reduce>();
-  const auto* choice = sum && sum->op == ir::ReduceOp::Max ? sum->value.as<ir::Select>() : nullptr;
-  if (!choice || !sum->array->shape.empty() || !is_integer(sum->array->type)) return std::nullopt;
-  const auto* found = choice->a.as<ir::Var>();
-  const auto otherwise = ir::as_int(choice->b);
-  if (!found || found->symbol != loop.iterator || !otherwise || uses(choice->condition, sum->array))
-    return std::nullopt;
-  return Search{sum, choice->condition, *otherwise};
-}
-
-bool is_of_branches(const Search& search) {
-  bool any = false, all = true;
-  ir::walk(search.condition, [&](const ir::Expr& e) {
-    if (e.kind() != ir::Kind::Load) return;
-    any = true;
-    all &= e.type() == ScalarType::Bool;
-  });
-  return any && all;
-}
-
 }  // namespace loopgrad::transforms

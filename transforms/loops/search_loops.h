@@ -18,21 +18,9 @@
 
 #include "dsl/ir/program.h"
 
-#include <optional>
-
 namespace loopgrad::transforms {
 
 ir::Program search_loops(const ir::Program& program);
-
-/// `for k in ..: match max= select(condition, k, otherwise)` with a scalar `match`, which the condition does not read.
-struct Search {
-  const ir::Reduce* sum = nullptr;
-  ir::Expr condition;
-  std::int64_t otherwise = 0;
-};
-std::optional<Search> as_search(const ir::For& loop);
-/// Whether it looks through nothing but what branches have decided before.
-bool is_of_branches(const Search& search);
 
 /// A search among other statements of a loop comes first, in a loop of its own, where the others neither change what it
 /// uses nor read what it changes in another iteration:

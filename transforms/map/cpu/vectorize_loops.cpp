@@ -2,9 +2,9 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/searches.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
-#include "transforms/loops/search_loops.h"
 #include "transforms/map/cpu/vector_lanes.h"
 
 #include <fmt/format.h>
