@@ -3,8 +3,6 @@
 #include "tests/unit/transforms/passes.h"
 #include "transforms/storage/accumulate_in_registers.h"
 
-#include <loopgrad/autodiff.h>
-
 namespace loopgrad::test {
 namespace {
 
@@ -99,26 +97,6 @@ TEST(Emitter, NestsAreSharedOutTogether) {
   expect_golden("heads.cpp", functions_of(emitted({transforms::mapped_to_cpu(parallel(p.build(), {"a", "i"}))})));
 }
 
-// The gradient of a running maximum looks for the iteration that set it last: from the end, and no further than that.
-TEST(Emitter, SearchesThroughBranchesGoFromTheEnd) {
-  lg::ProgramBuilder p("largest");
-  auto n = p.size("n"), m = p.size("m");
-  auto x = p.input<float>("x", {n, m});
-  auto y = p.output<float>("y", {n});
-  for (auto i : p.loop("i", n)) {
-    auto best = p.scalar<float>("best", -1e30f);
-    for (auto k : p.loop("k", m)) p.when(x(i, k) > best, [&] { best = x(i, k); });
-    y(i) = best * best;
-  }
-  const lg::Gradient gradient = lg::differentiate(p.build());
-  Report report;
-  const std::string text = functions_of(
-      emitted({transforms::lower_for(gradient.backward.ir(), {.machine = transforms::cpu_machine()}, report).program}));
-  EXPECT_NE(text.find("for (int64_t k_ = m_ - 1; k_ >= 0; --k_) {"), std::string::npos) << text;
-  EXPECT_NE(text.find("break;"), std::string::npos) << text;
-  EXPECT_NE(text.find("const uint8_t* __restrict branch_tape_"), std::string::npos) << text;
-}
-
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -204,6 +182,26 @@ TEST(Emitter, RegionsInLoopsAreStartedOnlyWhereTheyPay) {
   EXPECT_EQ(count_of(text, "omp parallel"), 1u) << text;
   EXPECT_LT(text.find("omp for"), alone) << text;
   EXPECT_EQ(text.find("omp for", alone), std::string::npos) << text;
+}
+
+// The gradient of a running maximum looks for the iteration that set it last: from the end, and no further than that.
+TEST(Emitter, SearchesThroughBranchesGoFromTheEnd) {
+  lg::ProgramBuilder p("largest");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", n)) {
+    auto best = p.scalar<float>("best", -1e30f);
+    for (auto k : p.loop("k", m)) p.when(x(i, k) > best, [&] { best = x(i, k); });
+    y(i) = best * best;
+  }
+  const lg::Gradient gradient = lg::differentiate(p.build());
+  Report report;
+  const std::string text = functions_of(
+      emitted({transforms::lower_for(gradient.backward.ir(), {.machine = transforms::cpu_machine()}, report).program}));
+  EXPECT_NE(text.find("for (int64_t k_ = m_ - 1; k_ >= 0; --k_) {"), std::string::npos) << text;
+  EXPECT_NE(text.find("break;"), std::string::npos) << text;
+  EXPECT_NE(text.find("const uint8_t* __restrict branch_tape_"), std::string::npos) << text;
 }
 
 }  // namespace
