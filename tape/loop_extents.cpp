@@ -186,21 +186,12 @@ std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) 
 
 /// A bound of what has lengths of rows in it, as if they were the longest; nullopt where it has none.
 std::optional<Expr> LoopExtents::most_by_longest(const Expr& bound, const SourceLocation& location) {
-  const auto load_of = [](const Expr& e) {
-    const auto* cast = e.as<ir::Cast>();
-    return (cast && cast->a.type() == ScalarType::I32 ? cast->a : e).as<ir::Load>();
-  };
   bool found = false;
   const Expr longest = ir::rewrite(bound, [&](const Expr& e) -> std::optional<Expr> {
     const auto* cast = e.as<ir::Cast>();
     const Expr& length = cast && cast->type == ScalarType::I64 && cast->a.type() == ScalarType::I32 ? cast->a : e;
-    const auto* n = length.as<ir::Binary>();
-    if (e.type() != ScalarType::I64 || !n || n->op != BinaryOp::Sub) return std::nullopt;
-    const ir::Load *next = load_of(n->a), *first = load_of(n->b);
-    const bool is_row = next && first && next->array == first->array && first->indices.size() == 1 &&
-                        first->array->role == ir::ArrayRole::Input && is_csr(first->array) &&
-                        ir::is_next_row(first->indices[0], next->indices[0]);
-    if (!is_row) return std::nullopt;
+    const ir::Load* const first = e.type() == ScalarType::I64 ? ir::row_length(length).first : nullptr;
+    if (!first || first->array->role != ir::ArrayRole::Input || !is_csr(first->array)) return std::nullopt;
     found = true;
     return longest_row_of(first->array, ir::cast(ScalarType::I64, ir::csr_fact(program_, first->array)->upper),
                           location);

@@ -180,11 +180,8 @@ std::optional<std::pair<const ir::Load*, Expr>> entry_in(const Expr& index) {
 /// Whether the loop ends within the row that begins at `first`, and `beyond` iterations later still does.
 bool ends_within(const ir::For& loop, const ir::Load& first, std::int64_t beyond) {
   const ir::Entry end = ir::entry_of(loop.upper);
-  const auto* length = end.base.as<ir::Binary>();
-  if (!length || length->op != ir::BinaryOp::Sub || end.offset + beyond > 0) return false;
-  const ir::Load *next = as_indirect(length->a), *own = as_indirect(length->b);
-  return next && own && next->array == first.array && own->array == first.array && first.indices.size() == 1 &&
-         ir::equal(own->indices[0], first.indices[0]) && ir::is_next_row(first.indices[0], next->indices[0]);
+  const ir::Load* const own = ir::row_length(end.base).first;
+  return own && end.offset + beyond <= 0 && own->array == first.array && ir::equal(own->indices, first.indices);
 }
 
 }  // namespace

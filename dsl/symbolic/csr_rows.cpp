@@ -38,4 +38,14 @@ PointerBounds pointer_bounds(const Expr& lower, const Expr& upper) {
   return {start, end, first.offset == 0 && last.offset == 0};
 }
 
+RowLength row_length(const Expr& e) {
+  const auto* difference = e.as<Binary>();
+  if (!difference || difference->op != BinaryOp::Sub) return {};
+  const Entry end = entry_of(difference->a), start = entry_of(difference->b);
+  const auto *next = end.base.as<Load>(), *first = start.base.as<Load>();
+  const bool fits = next && first && end.offset == 0 && start.offset == 0 && next->array == first->array &&
+                    first->indices.size() == 1 && is_next_row(first->indices[0], next->indices[0]);
+  return fits ? RowLength{first, next} : RowLength{};
+}
+
 }  // namespace loopgrad::ir

@@ -28,4 +28,12 @@ struct PointerBounds {
 /// With null pointers for other bounds. Whether `end` follows `start`, and what facts there are, is for callers to ask.
 PointerBounds pointer_bounds(const Expr& lower, const Expr& upper);
 
+/// The loads of `pointer[row + 1] - pointer[row]`, in i64 or, as they come from an i32 array, in i32.
+struct RowLength {
+  const Load* first = nullptr;
+  const Load* next = nullptr;
+};
+/// With null pointers for other expressions. What facts there are is for callers to ask.
+RowLength row_length(const Expr& e);
+
 }  // namespace loopgrad::ir

@@ -12,12 +12,6 @@
 namespace loopgrad::ir {
 namespace {
 
-/// In i64, without the cast that an i32 array asks for.
-const Load* load_of(const Expr& e) {
-  const auto* cast = e.as<Cast>();
-  return cast && cast->a.type() == ScalarType::I32 ? cast->a.as<Load>() : e.as<Load>();
-}
-
 Expr wide(const Load& n) { return cast(ScalarType::I64, load(n.array, n.indices)); }
 
 /// Whether the place in a row is asked for: the iterator, less what the row's pointer says.
@@ -64,14 +58,17 @@ class Numbering : public Rewriter {
     if (!n) return rewrite_children(s);
     const std::vector<Row> rows = rows_of(*n);
     for (const Row& row : rows) {
-      const Stmt body = counted_from(row.first, *n);
+      const Stmt body = with_known_indices(*n, {{n->iterator, var(n->iterator) - row.first}});
       if (!are_entries(body, n->iterator)) continue;
       starts_.push_back(row.first);
       const Stmt inside = rewrite(body);
       starts_.pop_back();
       return for_loop(n->iterator, row.lower, row.end, inside, n->mode, n->location, n->at_most);
     }
-    return rewrite_children(rows.empty() ? s : with_known_places(*n));
+    if (rows.empty()) return rewrite_children(s);
+    // Places in a row are places only as far as its pointer is seen.
+    const Stmt body = with_known_indices(*n, {});
+    return rewrite_children(for_loop(n->iterator, n->lower, n->upper, body, n->mode, n->location, n->at_most));
   }
 
  private:
@@ -88,41 +85,25 @@ class Numbering : public Rewriter {
       if (!has_load(n.lower) || !has_load(lower)) rows.push_back({first, lower, end});
     };
     const Entry end = entry_of(n.upper);
-    if (const auto* length = end.base.as<Binary>(); length && length->op == BinaryOp::Sub) {
-      const Load *next = load_of(length->a), *first = load_of(length->b);
-      if (next && first && is_row(*first, *next))
-        add(wide(*first), simplify_indices(wide(*next) + int_const(end.offset)));
-    }
+    if (const auto [first, next] = row_length(end.base); first && is_known_row(*first))
+      add(wide(*first), simplify_indices(wide(*next) + int_const(end.offset)));
     for (const Expr& first : starts_)
       if (const Expr last = simplify_indices(first + n.upper); !has_load(last)) add(first, last);
     return rows;
   }
 
-  bool is_row(const Load& first, const Load& next) const {
-    return first.array == next.array && first.array->role == ArrayRole::Input && first.indices.size() == 1 &&
-           csr_fact(program_, first.array) && is_next_row(first.indices[0], next.indices[0]) &&
-           scalars_.is_known(wide(first));
+  bool is_known_row(const Load& first) const {
+    return first.array->role == ArrayRole::Input && csr_fact(program_, first.array) && scalars_.is_known(wide(first));
   }
 
-  /// What the loop does, its iterator being the number of an entry.
-  Stmt counted_from(const Expr& first, const For& n) const {
-    const Substitution number = {{n.iterator, var(n.iterator) - first}};
+  /// What the loop does, with known scalars looked through where they follow its iterator, which `values` may replace.
+  Stmt with_known_indices(const For& n, const Substitution& values) const {
     return ir::rewrite(n.body, [&](const Expr& e) -> std::optional<Expr> {
       if (!is_integer(e.type())) return std::nullopt;
       const Expr known = scalars_.look_through(e);
       if (!mentions(known, n.iterator)) return std::nullopt;
-      return simplify_indices(substitute(known, number));
+      return values.empty() ? known : simplify_indices(substitute(known, values));
     });
-  }
-
-  /// The loop as it is, with what its indices are shown.
-  Stmt with_known_places(const For& n) const {
-    const Stmt body = ir::rewrite(n.body, [&](const Expr& e) -> std::optional<Expr> {
-      if (!is_integer(e.type())) return std::nullopt;
-      const Expr known = scalars_.look_through(e);
-      return mentions(known, n.iterator) ? std::optional(known) : std::nullopt;
-    });
-    return for_loop(n.iterator, n.lower, n.upper, body, n.mode, n.location, n.at_most);
   }
 
   const Program& program_;

@@ -6,6 +6,7 @@
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
+#include <map>
 
 namespace loopgrad::transforms {
 
@@ -63,10 +64,10 @@ bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode
 
 class Forwarder {
  public:
-  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum) : model_(model), nest_(nest), sum_(sum) {
+  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum)
+      : model_(model), nest_(nest), sum_(sum), around_(surroundings(nest)) {
     find_path(nest, sum, path_);
-    const auto all = surroundings(nest);
-    const std::vector<Stmt>& around = all.at(sum.get());
+    const std::vector<Stmt>& around = around_.at(sum.get());
     const auto rows = std::count_if(around.begin(), around.end(), [](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
       return loop && ir::has_load(loop->lower);
@@ -136,9 +137,8 @@ class Forwarder {
   std::optional<Expr> value_with_branch(const Expr& value, const poly::Statement& second) const {
     const auto* sum = second.stmt.as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add || &second > &this->sum()) return std::nullopt;
-    const auto around = surroundings(nest_);
     const ir::If* branch = nullptr;
-    for (const Stmt& s : around.at(second.stmt.get())) branch = s.as<ir::If>() ? s.as<ir::If>() : branch;
+    for (const Stmt& s : around_.at(second.stmt.get())) branch = s.as<ir::If>() ? s.as<ir::If>() : branch;
     if (!branch || branch->else_body) return std::nullopt;
     std::vector<const ir::StmtNode*> path;
     find_path(nest_, second.stmt, path);
@@ -205,6 +205,7 @@ class Forwarder {
   const poly::Model& model_;
   const Stmt& nest_;
   const Stmt& sum_;
+  const std::map<const ir::StmtNode*, std::vector<Stmt>> around_;
   int most_ = cheap;
   std::vector<const ir::StmtNode*> path_;
   std::vector<ir::Array> scalars_;

@@ -2,7 +2,6 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "dsl/poly/abstraction.h"
 #include "dsl/poly/schedule.h"
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
@@ -29,7 +28,6 @@ struct EntryLoops {
   std::vector<const ir::For*> over_entries;  // outermost first
   std::set<ir::Symbol> entries;              // their iterators
   std::vector<ir::Symbol> affine;            // those of the others
-  std::vector<int> affine_dims;              // which iterators of the statement these are
 
   const poly::CsrEntry* row_of(const ir::Symbol& entry) const {
     for (const poly::CsrEntry& one : statement.entries)
@@ -40,9 +38,9 @@ struct EntryLoops {
 
 /// Nullopt where a loop is neither.
 std::optional<EntryLoops> loops_of(const poly::Model& model, const poly::Statement& statement) {
-  EntryLoops result{statement, {}, {}, {}, {}};
-  for (std::size_t k = 0; k < statement.loops.size(); ++k) {
-    const auto* loop = statement.loops[k].as<ir::For>();
+  EntryLoops result{statement, {}, {}, {}};
+  for (const Stmt& one : statement.loops) {
+    const auto* loop = one.as<ir::For>();
     if (!loop) return std::nullopt;
     if (result.row_of(loop->iterator) && ir::pointer_bounds(loop->lower, loop->upper).whole) {
       result.over_entries.push_back(loop);
@@ -56,14 +54,15 @@ std::optional<EntryLoops> loops_of(const poly::Model& model, const poly::Stateme
                                  ir::binary(ir::BinaryOp::Lt, iterator, loop->upper));
     if (!is_in_domain(model, statement, trip)) return std::nullopt;
     result.affine.push_back(loop->iterator);
-    result.affine_dims.push_back(static_cast<int>(k));
   }
   return result;
 }
 
-/// Which values outermost loops have to go through, the row's digits first; and the entry that is an index of the sum.
+/// Which values outermost loops have to go through, the row's digits first; and the entry that is an index of the sum,
+/// and which one.
 struct Separating {
   ir::Symbol entry;
+  std::size_t dim = 0;
   std::vector<Expr> values;
 };
 
@@ -78,6 +77,7 @@ std::optional<Separating> separating(const EntryLoops& loops, const ir::Reduce& 
     if (iterator && loops.entries.count(iterator->symbol)) {
       if (found) return std::nullopt;
       result.entry = iterator->symbol;
+      result.dim = static_cast<std::size_t>(dim);
       found = true;
     } else if (!mentions_any(index, loops.entries) && mentions_any(index, affine)) {
       others.push_back(index);
@@ -137,8 +137,7 @@ Stmt gather_entries(const poly::Model& model, const Stmt& nest, const Stmt& sum,
   if (found == model.statements.end()) throw InternalError("a sum is missing in the model of its nest");
   const auto loops = loops_of(model, *found);
   if (!loops || loops->over_entries.empty()) return {};
-  const ir::Reduce& node = *sum.as<ir::Reduce>();
-  const auto outermost = separating(*loops, node, separators);
+  const auto outermost = separating(*loops, *sum.as<ir::Reduce>(), separators);
   if (!outermost) return {};
 
   Stmt body = guarded_sum(nest, sum, [&](const Expr& condition) {
@@ -152,12 +151,7 @@ Stmt gather_entries(const poly::Model& model, const Stmt& nest, const Stmt& sum,
   const LoopOrder order = best_order(sum, loops->affine, outermost->values, 0);
   const Stmt code =
       poly::code_in_order(of_affine_loops(model, *loops), {{0, order.time, with_body(*own, body)}}, order.names);
-  std::size_t dim = 0;
-  for (const int one : separators.dims) {
-    const auto* index = simplify_indices(node.indices[static_cast<std::size_t>(one)]).as<ir::Var>();
-    if (index && index->symbol == outermost->entry) dim = static_cast<std::size_t>(one);
-  }
-  return entries_outwards(simplify_indices(code), dim);
+  return entries_outwards(simplify_indices(code), outermost->dim);
 }
 
 }  // namespace loopgrad::transforms
