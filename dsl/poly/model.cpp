@@ -7,8 +7,7 @@
 #include "dsl/poly/intersections.h"
 #include "dsl/poly/pieces.h"
 #include "dsl/poly/relations.h"
-#include "dsl/symbolic/csr_rows.h"
-#include "dsl/symbolic/flat_index.h"
+#include "dsl/poly/row_loops.h"
 
 #include <fmt/format.h>
 
@@ -151,7 +150,9 @@ constexpr int most_pieces = 24;  // of where a statement is executed: programs a
 class Builder {
  public:
   Builder(const ir::Program& program, Environment& environment, const std::shared_ptr<Context>& context)
-      : environment_(environment), numbering_(program, false), accesses_(context, environment.facts) {
+      : environment_(environment),
+        row_loops_(program, environment.facts, context),
+        accesses_(context, environment.facts) {
     model_.context = context;
     for (const ir::Fact& fact : program.facts) {
       if (fact.kind == ir::FactKind::MayAlias) model_.aliases.push_back(fact);
@@ -213,94 +214,6 @@ class Builder {
     return true;
   }
 
-  // Recognises `for e in [pointer[row], pointer[row + 1])`.
-  /// Whether the loop runs over all of a row; what it is of a part of one is noted as well.
-  bool note_csr(Place& place, const ir::For& node) const {
-    const Facts& facts = environment_.facts;
-    const auto [lower, upper, whole] = ir::pointer_bounds(node.lower, node.upper);
-    if (!lower) note_rest_of_row(place, node);
-    if (!lower || !facts.is_csr_pointer(lower->array)) return false;
-    if (note_row_of_grid(place, *lower, *upper)) return whole;
-    Abstraction abstraction(facts);
-    Expr row = abstraction.value(lower->indices[0]), next = abstraction.value(upper->indices[0]);
-    if (!abstraction.exact()) return false;
-    const Scope here = scope_of(place);
-    auto row_value = to_pw_aff(row, here), next_value = to_pw_aff(next - ir::int_const(1), here);
-    if (!row_value || !next_value) return false;
-    if (!checked(*model_.context, isl_pw_aff_is_equal(row_value->get(), next_value->get()))) return false;
-    place.csr.push_back(
-        {lower->array, static_cast<int>(place.iterators.size()) - 1, {row}, {}, !abstraction.symbols().empty()});
-    return whole;
-  }
-
-  /// A loop from an entry that a loop around is at to the end of its row, or from the beginning of a row up to there.
-  void note_rest_of_row(Place& place, const ir::For& node) const {
-    const ir::Entry first = ir::entry_of(node.lower), last = ir::entry_of(node.upper);
-    const CsrLoop *from = row_at(place, first.base), *to = row_at(place, last.base);
-    const bool starts = from ? first.offset >= 0 : to && first.offset >= 0 && is_end(place, first.base, *to, 0);
-    const bool ends = to ? last.offset <= 1 : from && last.offset <= 0 && is_end(place, last.base, *from, 1);
-    if (!starts || !ends) return;
-    if (from && to && !(from->pointer == to->pointer && from->dim == to->dim)) return;
-    CsrLoop part = from ? *from : *to;
-    part.dim = static_cast<int>(place.iterators.size()) - 1;
-    place.csr.push_back(std::move(part));
-  }
-
-  /// The loop over entries whose iterator this is, or null.
-  static const CsrLoop* row_at(const Place& place, const Expr& entry) {
-    const auto* variable = entry.as<ir::Var>();
-    if (!variable) return nullptr;
-    for (const CsrLoop& loop : place.csr)
-      if (place.iterators[static_cast<std::size_t>(loop.dim)] == variable->symbol) return &loop;
-    return nullptr;
-  }
-
-  /// Whether it is where a row begins (`after` is 0) or the next one does (1).
-  bool is_end(const Place& place, const Expr& bound, const CsrLoop& row, std::int64_t after) const {
-    const auto* load = bound.as<ir::Load>();
-    if (!load || load->array != row.pointer || row.row.size() != 1 || row.of_data) return false;
-    Abstraction abstraction(environment_.facts);
-    const Expr found = abstraction.value(load->indices[0]);
-    if (!abstraction.exact() || !abstraction.symbols().empty()) return false;
-    const Scope here = scope_of(place);
-    const auto a = to_pw_aff(found, here), b = to_pw_aff(row.row[0] + ir::int_const(after), here);
-    return a && b && checked(*model_.context, isl_pw_aff_is_equal(a->get(), b->get()));
-  }
-
-  /// The same where rows are numbered by hand as elements of a matrix are.
-  bool note_row_of_grid(Place& place, const ir::Load& lower, const ir::Load& upper) const {
-    const Expr& position = lower.indices[0];
-    if (!ir::is_next_row(position, upper.indices[0])) return false;
-    ir::FlatIndices flat = numbering_;
-    const ir::StridedTerms terms = flat.terms(position);
-    std::set<ir::Stride> found = {ir::Stride()};
-    for (const auto& [stride, rest] : terms.rests) found.insert(stride);
-    const auto strides = ir::as_chain(found);
-    if (!strides || strides->size() < 2) return false;
-    std::vector<Expr> row = flat.indices(terms, *strides);
-    for (std::size_t k = 0; k < row.size(); ++k) {
-      Abstraction abstraction(environment_.facts);
-      row[k] = abstraction.value(row[k]);
-      const Expr extent =
-          k == 0 ? Expr() : abstraction.value(flat.product(*ir::quotient((*strides)[k - 1], (*strides)[k])));
-      if (!abstraction.exact() || !abstraction.symbols().empty()) return false;
-      if (extent && !stays_within(place, row[k], extent)) return false;
-    }
-    place.csr.push_back({lower.array,
-                         static_cast<int>(place.iterators.size()) - 1,
-                         std::move(row),
-                         {strides->begin(), std::prev(strides->end())}});
-    return true;
-  }
-
-  /// Whether a digit is one: in 0..extent wherever the loop starts.
-  bool stays_within(const Place& place, const Expr& digit, const Expr& extent) const {
-    const Expr leaves = ir::binary(ir::BinaryOp::Or, ir::binary(ir::BinaryOp::Lt, digit, ir::int_const(0)),
-                                   ir::binary(ir::BinaryOp::Ge, digit, extent));
-    const isl::set points = points_of(scope_of(place), leaves, Abstraction(environment_.facts));
-    return intersection(place.domain, points).is_empty();  // places are of any program: without its assumptions
-  }
-
   // Statements
   // -----------------------------------------------------------------------------------------------------------
 
@@ -331,7 +244,7 @@ class Builder {
       Abstraction abstraction(environment_.facts, Abstraction::Remainders::Any, place.numbers);
       const Expr condition = trip_condition(node, abstraction);
       const bool restricted = restrict(place, condition, abstraction);
-      const bool csr = note_csr(place, node);
+      const bool csr = row_loops_.note(place, node);
       place.exact_but_csr = place.exact_but_csr && (csr || abstraction.exact());
       place.exact_bounds = place.exact_bounds && restricted && abstraction.exact();
     };
@@ -478,7 +391,7 @@ class Builder {
   }
 
   Environment& environment_;
-  const ir::FlatIndices numbering_;
+  const RowLoops row_loops_;
   AccessBuilder accesses_;
   Model model_;
   // The current place in the program.
