@@ -242,7 +242,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("unswitch_rows", plain<unswitch_rows>, "what a split leaves of conditions does not depend on the row");
   add("accumulate_in_registers", plain<accumulate_in_registers>, "innermost loops are final");
   add("merge_updates", merge_all, "sums in registers are updated once in each iteration");
-  add("tile_lanes", plain<tile_lanes>, "rectangles without branches, with their sums in registers");
+  add("tile_lanes", tile_lanes, "rectangles without branches, with their sums in registers");
   add("split_outer_loops_at_guards", plain<split_outer_loops_at_guards>,
       "after the lanes, which want rectangles and mask what a branch leaves out");
   add("jam_sums", jam_sums, "sums that no lanes took");

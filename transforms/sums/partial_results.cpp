@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/size_estimates.h"
+#include "transforms/loops/lane_loops.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
@@ -227,11 +228,19 @@ Expr partial_blocks(const ir::Program& program, const poly::Model& model, const 
           larger(wanted, smaller(quotient(few + ir::int_const(1), ir::int_const(2)), ir::int_const(enough_blocks)));
     if (!ir::equal(blocks, smaller(ir::int_const(machine.most_partials), wanted))) blocks = smaller(blocks, wanted);
   }
+  if (in_lanes(nest, machine)) {
+    const Expr tiles = quotient(simplify_indices(nest.upper - nest.lower), ir::int_const(lanes_of_block));
+    blocks = smaller(blocks, tiles);
+  }
   // Blocks without iterations would have threads of their own all the same, and the mapping would not see how few
   // work.
   const Expr trips = simplify_indices(nest.upper - nest.lower);
   if (many && !ir::has_load(trips)) blocks = smaller(blocks, trips);
   return ir::as_int(blocks).value_or(0) < 1 ? larger(blocks, ir::int_const(1)) : blocks;
+}
+
+bool in_lanes(const ir::For& nest, const Machine& machine) {
+  return !machine.is_gpu() && !ir::has_load(nest.lower) && !ir::has_load(nest.upper) && wants_lanes(nest);
 }
 
 bool holds_on_entry(const poly::Model& model, const Expr& condition) {

@@ -62,6 +62,10 @@ ir::Expr blocks_for(std::vector<ir::Expr> work, const std::vector<ir::Expr>& sha
 ir::Expr partial_blocks(const ir::Program& program, const poly::Model& model, const ir::For& nest,
                         const std::vector<Partial>& partials, const Machine& machine);
 
+/// Whether a CPU has the iterations of a block in lanes (see wants_lanes): then blocks have whole tiles of them.
+bool in_lanes(const ir::For& nest, const Machine& machine);
+inline constexpr std::int64_t lanes_of_block = 64;
+
 /// Whether a condition on sizes and iterators around the nest holds whenever the nest is entered.
 bool holds_on_entry(const poly::Model& model, const ir::Expr& condition);
 

@@ -109,7 +109,8 @@ class Tree {
         root_(*nest.as<ir::For>()),
         nest_(nest),
         block_(ir::make_symbol("block")),
-        many_(machine.is_gpu()) {
+        many_(machine.is_gpu()),
+        in_lanes_(in_lanes(root_, machine)) {
     for (const auto& group : groups) partials_.push_back(partial_of(model, group));
     blocks_ = partial_blocks(program, model, root_, partials_, machine);
     if (cut_.row) {
@@ -265,6 +266,7 @@ class Tree {
     Expr lower = bound(root_.lower, "first"), upper = bound(root_.upper, "end"), block = ir::var(block_);
     Expr length = ceiling(simplify_indices(upper - lower), cut_.row ? row_blocks_ : blocks_);
     if (cut_.row) block = ir::binary(BinaryOp::FloorDiv, block, cut_.pieces);
+    if (in_lanes_) length = ceiling(length, ir::int_const(lanes_of_block)) * ir::int_const(lanes_of_block);
     Expr first = lower + block * length;
     // Only sums are carried, so the direction is free.
     return ir::for_loop(root_.iterator, first, smaller(first + length, upper),
@@ -387,6 +389,7 @@ class Tree {
   Expr blocks_;
   Expr row_blocks_;  // of rows, where these are cut
   bool many_;        // blocks may be wanted
+  bool in_lanes_;    // iterations of a block
   std::vector<Partial> partials_;
   std::vector<std::pair<ir::Array, Expr>> kept_;
 };

@@ -5,6 +5,13 @@
 namespace loopgrad::transforms {
 namespace {
 
+ir::Program tiled(const ir::Program& before) {
+  LowerOptions options;
+  Report report;
+  PassContext context{options, report};
+  return tile_lanes(before, context);
+}
+
 Program convolution() {
   ProgramBuilder p("convolution");
   auto n = p.size("n"), k = p.size("k");
@@ -22,7 +29,7 @@ Program convolution() {
 
 TEST(TileLanes, GivesEveryIterationALane) {
   const ir::Program before = with_parallel(convolution(), "i");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   ir::verify(after, "tile_lanes");
   const std::string text = ir::print(after);
   EXPECT_NE(text.find("local f32 s[64]"), std::string::npos) << text;
@@ -43,7 +50,7 @@ TEST(TileLanes, SplitsLoopsWhoseBoundsMoveWithTheLane) {
     y(c) = s;
   }
   const ir::Program before = with_parallel(p.build(), "c");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   ir::verify(after, "tile_lanes");
   // Near the borders some lanes run only.
   EXPECT_NE(ir::print(after).find("for lane in max(0, j - 64*c_tile)..min(64, "), std::string::npos)
@@ -70,7 +77,7 @@ TEST(TileLanes, BranchesAroundLoopsBecomeConditionsOfLanes) {
     });
   }
   const ir::Program before = with_parallel(p.build(), "c");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   ir::verify(after, "tile_lanes");
   EXPECT_FALSE(after.body.same_as(before.body));
   for (const auto& [n_value, k_value] : std::vector<std::pair<int, int>>{{1, 1}, {100, 7}, {7, 100}, {300, 1}})
@@ -114,7 +121,7 @@ Program band() {
 
 TEST(TileLanes, BandsAreCountedFromTheLane) {
   const ir::Program before = with_parallel(band(), "c");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   ir::verify(after, "tile_lanes");
   EXPECT_NE(ir::print(after).find("s[lane] += g[j + (c_tile*64 + lane)]*w[k - j]"), std::string::npos)
       << ir::print(after);
@@ -135,7 +142,7 @@ TEST(TileLanes, RowsThatWouldNotBeContiguousAreNotCountedFromTheLane) {
     y(c) = s;
   }
   const ir::Program before = with_parallel(p.build(), "c");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   EXPECT_FALSE(after.body.same_as(before.body));
   EXPECT_EQ(ir::print(after).find("g[j + "), std::string::npos) << ir::print(after);
   for (const std::int64_t k_value : {1, 70}) expect_same_bits(before, after, {{"n", 130}, {"k", k_value}});
@@ -144,7 +151,7 @@ TEST(TileLanes, RowsThatWouldNotBeContiguousAreNotCountedFromTheLane) {
 TEST(TileLanes, WhatIsLeftOverRunsInFewerLanes) {
   for (const bool neighbours : {false, true}) {
     const ir::Program before = with_parallel(with_parallel(in_rows(neighbours), "i"), "c");
-    const ir::Program after = tile_lanes(before);
+    const ir::Program after = tiled(before);
     ir::verify(after, "tile_lanes");
     const std::string text = ir::print(after);
     // Half a tile, a quarter, and what is left then.
@@ -160,7 +167,7 @@ TEST(TileLanes, WhatIsLeftOverRunsInFewerLanes) {
 }
 
 TEST(TileLanes, WhatThreadsShareOutIsLeftOverOneByOne) {
-  const ir::Program after = tile_lanes(with_parallel(in_rows(false), "c"));
+  const ir::Program after = tiled(with_parallel(in_rows(false), "c"));
   EXPECT_EQ(ir::print(after).find("else:"), std::string::npos) << ir::print(after);
   EXPECT_EQ(ir::print(after).find("if n"), std::string::npos) << ir::print(after);
 }
@@ -180,7 +187,7 @@ TEST(TileLanes, RaggedRestsKeepToTheirBounds) {
     y(i, 0) += 1.0f;
   }
   const ir::Program before = with_parallel(with_parallel(p.build(), "i"), "c");
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   EXPECT_FALSE(after.body.same_as(before.body));
   for (const auto& [n_value, k_value] : std::vector<std::pair<int, int>>{{1, 1}, {20, 7}, {70, 3}, {130, 200}})
     expect_same_bits(before, after, {{"n", n_value}, {"k", k_value}});
@@ -202,7 +209,7 @@ TEST(TileLanes, KeepsBackwardLoopsInOrder) {
   };
   ir::Program before = with_parallel(p.build(), "i");
   before = ir::with_body(before, ir::rewrite(before.body, {}, reversed));
-  const ir::Program after = tile_lanes(before);
+  const ir::Program after = tiled(before);
   EXPECT_FALSE(after.body.same_as(before.body));
   for (const std::int64_t n_value : {1, 64, 150}) expect_same_bits(before, after, {{"n", n_value}});
 }
@@ -217,7 +224,7 @@ TEST(TileLanes, LeavesAloneWhatWouldNotBeContiguous) {
     for (auto j : p.loop("j", 0, n)) y(i) += x(i, j);
   }
   const ir::Program before = with_parallel(p.build(), "i");
-  EXPECT_TRUE(tile_lanes(before).body.same_as(before.body));
+  EXPECT_TRUE(tiled(before).body.same_as(before.body));
 }
 
 TEST(TileLanes, LeavesAloneBoundsThatDependOnData) {
@@ -231,7 +238,7 @@ TEST(TileLanes, LeavesAloneBoundsThatDependOnData) {
     for ([[maybe_unused]] auto j : p.loop("j", 0, count(i))) y(i) += x(i);
   }
   const ir::Program before = with_parallel(p.build(), "i");
-  EXPECT_TRUE(tile_lanes(before).body.same_as(before.body));
+  EXPECT_TRUE(tiled(before).body.same_as(before.body));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/lane_loops.h"
 #include "transforms/loops/shift_loop.h"
 #include "transforms/loops/split_loops_at_guards.h"
 
@@ -20,177 +21,25 @@ using ir::Expr;
 using ir::LoopMode;
 using ir::Stmt;
 
-constexpr std::int64_t bytes_of_lanes = 256;          // four vector registers of 64 bytes
-constexpr std::int64_t least_lanes = 16;              // with which lanes beat sums that are vectorised by themselves
-constexpr std::int64_t largest_private_bytes = 8192;  // of one local array after expansion by lanes
-
-bool is_sequential_for(const Stmt& s) {
-  const auto* loop = s.as<ir::For>();
-  return loop && loop->mode != LoopMode::Parallel;
-}
-
-/// What depends on the lane: the iterator itself, scalars of the iteration, and reads at lane-dependent places.
-class LaneDependence {
- public:
-  LaneDependence(const ir::Symbol& lane, const Stmt& body) : lane_(lane) {
-    ir::walk_stmts(body, [&](const Stmt& s) {
-      if (const auto* a = s.as<ir::Allocate>()) private_.insert(a->array);
-    });
-  }
-  bool on_iterator(const Expr& e) const { return mentions(e, lane_); }
-  bool on_data(const Expr& e) const {
-    bool found = false;
-    ir::walk(e, [&](const Expr& x) {
-      const auto* l = x.as<ir::Load>();
-      if (!l) return;
-      found |= private_.count(l->array) != 0;
-      for (const Expr& index : l->indices) found |= on_iterator(index);
-    });
-    return found;
-  }
-  bool any(const Expr& e) const { return on_iterator(e) || on_data(e); }
-
- private:
-  ir::Symbol lane_;
-  std::set<Array> private_;
-};
-
-/// The smallest and largest value of a bound over lanes first, ..., first + count - 1.
-std::optional<ir::Range> over_lanes(const Expr& e, const ir::Symbol& lane, const Expr& first, const Expr& count) {
-  ir::RangeContext context;
-  context.variables[lane] = {first, first + count - ir::int_const(1)};
-  context.leaf = [](const Expr& leaf) { return std::optional(ir::Range{leaf, leaf}); };
-  return ir::range_of(e, context);
-}
-
-/// Whether the body can be run in lanes, and whether that pays.
-class Eligibility {
- public:
-  explicit Eligibility(const ir::For& loop) : loop_(loop), depends_(loop.iterator, loop.body) {}
-
-  bool check() {
-    if (!contains_loop(loop_.body) || !legal(loop_.body)) return false;
-    bool all_pay = true, some_contiguous = false;
-    for_each_innermost(loop_.body, [&](const ir::For& around, const Stmt& s) {
-      all_pay &= pays(s, loop_.iterator, some_contiguous);
-      bool ignored = false;
-      vectorises_ &= pays(s, around.iterator, ignored);
-    });
-    return all_pay && some_contiguous;
-  }
-  std::int64_t widest() const { return widest_; }
-  /// Whether the innermost loops move through memory as lanes do, so that each could be vectorised.
-  bool vectorises_by_itself() const { return vectorises_; }
-
- private:
-  bool legal(const Stmt& s) const {
-    return ir::visit(s, ir::overloaded{
-                            [&](const ir::Block& n) {
-                              return std::all_of(n.body.begin(), n.body.end(), [&](const Stmt& t) { return legal(t); });
-                            },
-                            [&](const ir::For& n) { return legal_loop(n); },
-                            [&](const ir::If& n) {
-                              if (!contains_loop(s)) return true;
-                              if (depends_.any(n.condition) && bounds_load(s)) return false;
-                              return !depends_.on_data(n.condition) && legal(n.then_body) &&
-                                     (!n.else_body || legal(n.else_body));
-                            },
-                            [&](const ir::Allocate& n) { return constant_bytes(n.array) >= 0 && legal(n.body); },
-                            [&](const ir::Assign&) { return true; },
-                            [&](const ir::Reduce& n) { return !n.atomic; },
-                            [&](const auto&) { return false; },
-                        });
-  }
-
-  /// Bounds below a branch are evaluated for all lanes, also for those that would not get there: they must not fail.
-  static bool bounds_load(const Stmt& s) {
-    bool found = false;
-    ir::walk_stmts(s, [&](const Stmt& t) {
-      const auto* loop = t.as<ir::For>();
-      found |= loop && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
-    });
-    return found;
-  }
-
-  bool legal_loop(const ir::For& n) const {
-    if (n.mode == LoopMode::Parallel || depends_.on_data(n.lower) || depends_.on_data(n.upper)) return false;
-    const bool ragged = depends_.on_iterator(n.lower) || depends_.on_iterator(n.upper);
-    if (!ragged) return legal(n.body);
-    return !contains_loop(n.body) && bounds_over_lanes(n.lower) && bounds_over_lanes(n.upper) && legal(n.body);
-  }
-  bool bounds_over_lanes(const Expr& e) const {
-    const Expr somewhere = ir::var(loop_.iterator);
-    return over_lanes(e, loop_.iterator, somewhere, ir::int_const(2)).has_value();
-  }
-
-  static std::int64_t constant_bytes(const Array& array) {
-    std::int64_t bytes = static_cast<std::int64_t>(bytes_of(array->type)) * 64;
-    for (const Expr& extent : array->shape) {
-      const auto c = ir::as_int(extent);
-      if (!c || *c < 0 || *c > largest_private_bytes) return -1;
-      bytes *= *c;
-      if (bytes > largest_private_bytes) return -1;
-    }
-    return bytes;
-  }
-
-  template <class F>
-  void for_each_innermost(const Stmt& s, const F& f) const {
-    ir::walk_stmts(s, [&](const Stmt& t) {
-      if (!is_sequential_for(t) || contains_loop(t.as<ir::For>()->body)) return;
-      ir::walk_stmts(t.as<ir::For>()->body, [&](const Stmt& leaf) {
-        if (leaf.kind() == ir::Kind::Assign || leaf.kind() == ir::Kind::Reduce) f(*t.as<ir::For>(), leaf);
-      });
-    });
-  }
-
-  /// Every access stays in place or moves to the neighbour from one value of the iterator to the next.
-  bool pays(const Stmt& s, const ir::Symbol& iterator, bool& some_contiguous) {
-    bool ok = true;
-    auto access = [&](const Array& array, const std::vector<Expr>& indices) {
-      bool in_lanes = indices.empty();  // each lane has its own
-      for (std::size_t d = 0; d < indices.size(); ++d) {
-        const auto stride = coefficient_of(indices[d], iterator);
-        in_lanes |= stride != 0;
-        const bool last = d + 1 == indices.size();
-        if (!stride || (*stride != 0 && !(last && std::abs(*stride) == 1)) || depends_.on_data(indices[d])) ok = false;
-        else some_contiguous |= *stride == 1;
-      }
-      in_lanes &= iterator == loop_.iterator;
-      if (in_lanes) widest_ = std::max<std::int64_t>(widest_, bytes_of(value_type(array->type)));
-    };
-    if (const auto* a = s.as<ir::Assign>()) access(a->array, a->indices);
-    if (const auto* r = s.as<ir::Reduce>()) access(r->array, r->indices);
-    ir::walk(
-        s, [](const Stmt&) {},
-        [&](const Expr& e) {
-          if (const auto* l = e.as<ir::Load>()) access(l->array, l->indices);
-        });
-    return ok;
-  }
-
-  const ir::For& loop_;
-  LaneDependence depends_;
-  std::int64_t widest_ = 1;
-  bool vectorises_ = true;
-};
+constexpr std::int64_t bytes_of_lanes = 256;  // four vector registers of 64 bytes
 
 /// Rewrites the body of one tile.
 class Lanes {
  public:
   /// `count` lanes of which there are at most `most`.
   Lanes(const ir::For& loop, Expr first, Expr count, std::int64_t most)
-      : iterator_(loop.iterator), first_(std::move(first)), count_(std::move(count)), most_(most) {}
+      : iterator_(loop.iterator), depends_(loop), first_(std::move(first)), count_(std::move(count)), most_(most) {}
 
   Stmt distribute(const Stmt& s) {
+    if (is_of_one_lane(s)) return in_lanes(s, condition_);
     if (const auto* b = s.as<ir::Block>()) return distribute_block(*b);
     if (const auto* a = s.as<ir::Allocate>()) {
+      if (depends_.is_uniform(a->array)) return ir::allocate(a->array, distribute(a->body), a->location);
       std::vector<Expr> shape = a->array->shape;
       shape.push_back(ir::int_const(most_));
       expanded_[a->array] = ir::make_array(a->array->name, a->array->type, shape, a->array->role, a->array->location);
       return ir::allocate(expanded_[a->array], distribute(a->body), a->location);
     }
-    if (!contains_loop(s)) return in_lanes(s, condition_);
     if (const auto* n = s.as<ir::If>()) return distribute_branch(*n);
     const auto& loop = *s.as<ir::For>();
     if (mentions(loop.lower, iterator_) || mentions(loop.upper, iterator_)) return distribute_ragged(loop);
@@ -199,6 +48,16 @@ class Lanes {
   }
 
  private:
+  /// Without loops, and without locals that are no scalars: one loop over lanes.
+  static bool is_of_one_lane(const Stmt& s) {
+    bool result = true;
+    ir::walk_stmts(s, [&](const Stmt& t) {
+      const auto* local = t.as<ir::Allocate>();
+      result &= t.kind() != ir::Kind::For && (!local || local->array->shape.empty());
+    });
+    return result;
+  }
+
   /// Neighbouring statements without loops share one loop over lanes.
   Stmt distribute_block(const ir::Block& b) {
     std::vector<Stmt> all, group;
@@ -207,7 +66,7 @@ class Lanes {
       group.clear();
     };
     for (const Stmt& child : b.body) {
-      if (contains_loop(child) || child.kind() == ir::Kind::Allocate) {
+      if (!is_of_one_lane(child)) {
         flush();
         all.push_back(distribute(child));
       } else {
@@ -282,10 +141,102 @@ class Lanes {
     const ir::Symbol lane = ir::make_symbol("lane");
     const Expr l = ir::var(lane);
     ir::Substitution here{{iterator_, first_ + l}};
-    Stmt body = expand_privates(condition ? ir::if_then(condition, s) : s, l);
+    const Uniform uniform = without_uniform(s);
+    SharedLanes shared = with_shared_sums(condition ? ir::if_then(condition, uniform.rest) : uniform.rest);
+    Stmt body = expand_privates(shared.body, l);
     body = ir::substitute(body, here);
-    const Stmt all = ir::for_loop(lane, ir::int_const(0), count_, body, LoopMode::Parallel, s->location);
-    return ir::with_fresh_names(with_tight_bounds(all));
+    const LoopMode mode = shared.sums.empty() ? LoopMode::Parallel : LoopMode::Forward;
+    const Stmt all = ir::for_loop(lane, ir::int_const(0), count_, body, mode, s->location);
+    std::vector<Stmt> parts = uniform.assigned;
+    const bool is_empty = leaves(body).empty();
+    parts.push_back(added_up(shared, is_empty ? body : with_tight_bounds(all)));
+    Stmt result = ir::block(std::move(parts));
+    for (const ir::Array& array : uniform.arrays) result = ir::allocate(array, result, s->location);
+    return ir::with_fresh_names(result);
+  }
+
+  /// What is the same for all lanes, and the rest.
+  struct Uniform {
+    std::vector<Stmt> assigned = {};
+    std::vector<ir::Array> arrays = {};
+    Stmt rest = {};
+  };
+  Uniform without_uniform(const Stmt& s) const {
+    Uniform result;
+    ir::StmtRewrite on_stmt = [&](const Stmt& t) -> std::optional<Stmt> {
+      if (const auto* local = t.as<ir::Allocate>(); local && depends_.is_uniform(local->array)) {
+        result.arrays.push_back(local->array);
+        return ir::rewrite(local->body, {}, on_stmt);
+      }
+      const auto* assigned = t.as<ir::Assign>();
+      if (!assigned || !depends_.is_uniform(assigned->array)) return std::nullopt;
+      result.assigned.push_back(t);
+      return ir::block({});
+    };
+    result.rest = ir::rewrite(s, {}, on_stmt);
+    return result;
+  }
+
+  /// A sum of all lanes.
+  struct SharedSum {
+    const ir::Reduce* sum;
+    ir::Array of_lanes;  // a scalar
+    bool sometimes;      // only where a condition holds, without which the element may not exist
+  };
+  struct SharedLanes {
+    Stmt body;
+    std::vector<SharedSum> sums = {};
+    std::vector<Stmt> once = {};  // extrema of what all lanes have
+  };
+
+  /// Lanes add to scalars what they would add to elements of all of them.
+  SharedLanes with_shared_sums(const Stmt& s) const {
+    SharedLanes result;
+    std::vector<Expr> conditions;
+    ir::StmtRewrite on_stmt = [&](const Stmt& t) -> std::optional<Stmt> {
+      if (const auto* branch = t.as<ir::If>()) {
+        const auto under = [&](const Expr& condition, const Stmt& body) {
+          conditions.push_back(condition);
+          const Stmt inside = body ? ir::rewrite(body, {}, on_stmt) : Stmt{};
+          conditions.pop_back();
+          return inside && leaves(inside).empty() ? Stmt{} : inside;
+        };
+        const Stmt then_body = under(branch->condition, branch->then_body);
+        const Stmt else_body = under(ir::unary(ir::UnaryOp::Not, branch->condition), branch->else_body);
+        if (!then_body && !else_body) return ir::block({});
+        return ir::if_then(branch->condition, then_body ? then_body : ir::block({}), else_body, branch->location);
+      }
+      const auto* sum = t.as<ir::Reduce>();
+      if (!sum || !depends_.is_shared(*sum)) return std::nullopt;
+      const bool is_extremum = sum->op == ir::ReduceOp::Max || sum->op == ir::ReduceOp::Min;
+      const auto differs = [&](const Expr& e) { return depends_.any(e); };
+      if (is_extremum && !differs(sum->value) && std::none_of(conditions.begin(), conditions.end(), differs)) {
+        Stmt once = t;
+        for (auto c = conditions.rbegin(); c != conditions.rend(); ++c) once = ir::if_then(*c, once, {}, t->location);
+        result.once.push_back(once);
+        return ir::block({});
+      }
+      const ir::Array lanes =
+          ir::make_array(sum->array->name + "_lanes", sum->array->type, {}, ir::ArrayRole::Local, sum->array->location);
+      result.sums.push_back({sum, lanes, !conditions.empty()});
+      return ir::reduce_like(*sum, lanes, {}, sum->value);
+    };
+    result.body = ir::rewrite(s, {}, on_stmt);
+    return result;
+  }
+
+  /// A loop over lanes with what they share.
+  static Stmt added_up(const SharedLanes& shared, const Stmt& loop) {
+    std::vector<Stmt> before, after = shared.once;
+    for (const SharedSum& one : shared.sums) {
+      const Expr nothing = ir::identity_of(one.sum->op, one.of_lanes->type), all = ir::load(one.of_lanes, {});
+      before.push_back(ir::assign(one.of_lanes, {}, nothing));
+      const Stmt add = ir::reduce_like(*one.sum, one.sum->array, one.sum->indices, all);
+      after.push_back(one.sometimes ? ir::if_then(ir::binary(ir::BinaryOp::Ne, all, nothing), add) : add);
+    }
+    Stmt result = ir::block({ir::block(std::move(before)), loop, ir::block(std::move(after))});
+    for (const SharedSum& one : shared.sums) result = ir::allocate(one.of_lanes, result, loop->location);
+    return result;
   }
 
   Stmt expand_privates(const Stmt& s, const Expr& lane) const {
@@ -314,6 +265,7 @@ class Lanes {
   }
 
   const ir::Symbol& iterator_;
+  const LaneDependence depends_;
   Expr first_;
   Expr count_;
   std::int64_t most_;
@@ -341,29 +293,32 @@ Expr start_of_rest(const Expr& trips, std::int64_t lanes) {
 /// What full tiles leave over: iteration by iteration or, where threads do not share it out, in fewer lanes. Of a sum
 /// that is all there is, half and quarter tiles do most of that, whose number of lanes is known and so stays in
 /// registers.
-Stmt rest_of(const ir::For& loop, const Expr& trips, std::int64_t lanes, bool alone, bool vectorises) {
+Stmt rest_of(const ir::For& loop, const Expr& trips, std::int64_t lanes, bool alone, const LaneLoop& plan) {
   std::vector<Stmt> parts;
   std::int64_t done = lanes;
-  for (; alone && done > least_lanes && number_of_loops(loop.body) == 1; done /= 2) {
+  for (; alone && !plan.shares_sums && done > least_lanes && number_of_loops(loop.body) == 1; done /= 2) {
     const Expr start = start_of_rest(trips, done), half = ir::int_const(done / 2);
     parts.push_back(ir::if_then(ir::binary(ir::BinaryOp::Ge, simplify_indices(trips - start), half),
                                 lanes_of(loop, loop.lower + start, half, done / 2), {}, loop.location));
   }
   const Expr first = loop.lower + start_of_rest(trips, done), count = simplify_indices(loop.upper - first);
-  const Stmt one_by_one = ir::for_loop(loop.iterator, first, loop.upper, loop.body, LoopMode::Parallel, loop.location);
-  if (!alone || (vectorises && done <= least_lanes)) {
+  const LoopMode mode = plan.shares_sums ? LoopMode::Forward : LoopMode::Parallel;
+  const Stmt one_by_one = ir::for_loop(loop.iterator, first, loop.upper, loop.body, mode, loop.location);
+  if ((!alone && !plan.parallel_inside) || (plan.by_itself && done <= least_lanes)) {
     parts.push_back(one_by_one);
   } else {
-    const Expr enough = ir::binary(ir::BinaryOp::Ge, count, ir::int_const(vectorises ? least_lanes : std::int64_t{1}));
+    const bool has_another_way = plan.by_itself || plan.shares_sums || plan.parallel_inside;
+    const std::int64_t least = has_another_way ? least_lanes : 1;
+    const Expr enough = ir::binary(ir::BinaryOp::Ge, count, ir::int_const(least));
     parts.push_back(
-        ir::if_then(enough, lanes_of(loop, first, count, done), vectorises ? one_by_one : Stmt{}, loop.location));
+        ir::if_then(enough, lanes_of(loop, first, count, done), least > 1 ? one_by_one : Stmt{}, loop.location));
   }
   return ir::with_fresh_names(ir::block(std::move(parts)));
 }
 
 class Tiler {
  public:
-  explicit Tiler(const ir::Program& program) {
+  Tiler(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {
     sizes_.non_negative = [&program](const ir::Symbol& symbol) {
       return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
     };
@@ -373,33 +328,37 @@ class Tiler {
   Stmt rewrite(const Stmt& s, bool alone) {
     return ir::rewrite(s, {}, [&](const Stmt& t) -> std::optional<Stmt> {
       const auto* loop = t.as<ir::For>();
-      if (!loop || loop->mode != LoopMode::Parallel) return std::nullopt;
-      Eligibility eligibility(*loop);
-      if (eligibility.check()) return tile(*loop, eligibility, alone);
+      if (!loop) return std::nullopt;
+      if (const auto plan = lane_loop(program_, t, analyses_)) return tile(*loop, *plan, alone);
+      if (!ir::is_parallel(loop->mode)) return std::nullopt;
       const Stmt body = rewrite(loop->body, true);
       return body.same_as(loop->body) ? t : with_body(*loop, body);
     });
   }
 
  private:
-  Stmt tile(const ir::For& loop, const Eligibility& eligibility, bool alone) const {
-    const std::int64_t lanes = bytes_of_lanes / eligibility.widest();
+  Stmt tile(const ir::For& loop, const LaneLoop& plan, bool alone) const {
+    const std::int64_t lanes = bytes_of_lanes / plan.widest;
     Expr trips = loop.upper - loop.lower;
     if (!ir::surely_non_negative(trips, sizes_)) trips = ir::larger(trips, ir::int_const(0));
     const Expr count = ir::int_const(lanes), tiles = ir::binary(ir::BinaryOp::FloorDiv, trips, count);
     const ir::Symbol t = ir::make_symbol(loop.iterator.name + "_tile");
     const Stmt body = lanes_of(loop, loop.lower + ir::var(t) * count, count, lanes);
-    const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, LoopMode::Parallel, loop.location);
-    return ir::block({full, rest_of(loop, trips, lanes, alone, eligibility.vectorises_by_itself())});
+    const LoopMode mode = plan.shares_sums ? LoopMode::Forward : LoopMode::Parallel;
+    const Stmt full = ir::for_loop(t, ir::int_const(0), tiles, body, mode, loop.location);
+    return ir::block({full, rest_of(loop, trips, lanes, alone || plan.shares_sums, plan)});
   }
 
+  const ir::Program& program_;
+  Analyses& analyses_;
   ir::RangeContext sizes_;
 };
 
 }  // namespace
 
-ir::Program tile_lanes(const ir::Program& program) {
-  return program.body ? ir::with_body(program, Tiler(program).rewrite(program.body, false)) : program;
+ir::Program tile_lanes(const ir::Program& program, PassContext& context) {
+  return program.body ? ir::with_body(program, Tiler(program, analyses(context)).rewrite(program.body, false))
+                      : program;
 }
 
 }  // namespace loopgrad::transforms

@@ -1,5 +1,5 @@
-// Vectorises a parallel loop that has sequential loops inside: the iterations of a tile advance through the inner loops
-// side by side, one lane each.
+// Vectorises a loop that has loops inside: the iterations of a tile advance through the inner loops side by side, one
+// lane each.
 //
 // before                               after (64 lanes of f32)
 //   parallel for i in 0..n:              parallel for t in 0..n/64:
@@ -17,17 +17,27 @@
 // a loop that is within a parallel one already, what full tiles leave over runs in fewer lanes, too: half a tile and a
 // quarter where there is one inner loop (sums in a fixed number of lanes stay in registers), then a variable number.
 //
+// Loops whose iterations share nothing but sums, each into an element that all of them have in common, are done the same
+// way where the loops inside would jump through memory; lanes add up what they share:
+//
+//   for j in 0..m:                       for t in 0..m/64:
+//     s = f(g[j])                          parallel for l in 0..64: s[l] = f(g[64*t + l])
+//     for k in 0..q:              ->       for k in 0..q:
+//       b[k] += s*x[k, j]                    b_lanes = 0
+//       d[k, j] += s*a[k]                    for l in 0..64:
+//                                              b_lanes += s[l]*x[k, 64*t + l]
+//                                              d[k, 64*t + l] += s[l]*a[k]
+//                                            b[k] += b_lanes
+//
 // Requires: parallel loops marked; sums in scalars where possible (accumulate_in_registers).
-// Guarantees: same bits.
-// Leaves alone: loops in which an innermost statement would not move through memory with stride 0 or 1 from lane to
-// lane, whose inner bounds or branches around loops depend on data of the iteration, with `while`, or without inner
-// loops.
+// Guarantees: same bits, but for the order of the terms of what lanes add up, which depends on the sizes only.
+// Leaves alone: what lane_loops.h says.
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
-ir::Program tile_lanes(const ir::Program& program);
+ir::Program tile_lanes(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms
