@@ -235,7 +235,8 @@ class Eligibility {
         in_lanes += cost_of(*one.indices, loop_.iterator);
       }
       for (const Stmt& leaf : leaves(innermost.body))
-        if (const auto* sum = leaf.as<ir::Reduce>()) in_lanes += depends_.is_shared(*sum) ? cost_of_adding_up : 0;
+        if (const auto* sum = leaf.as<ir::Reduce>())
+          in_lanes += depends_.is_shared(*sum) && !depends_.is_had_once(*sum) ? cost_of_adding_up : 0;
     });
     return in_lanes < now;
   }
@@ -305,6 +306,10 @@ bool LaneDependence::on_data(const Expr& e) const {
 bool LaneDependence::is_shared(const ir::Reduce& sum) const {
   return !private_.count(sum.array) &&
          std::none_of(sum.indices.begin(), sum.indices.end(), [&](const Expr& index) { return any(index); });
+}
+
+bool LaneDependence::is_had_once(const ir::Reduce& sum) const {
+  return (sum.op == ir::ReduceOp::Max || sum.op == ir::ReduceOp::Min) && is_shared(sum) && !any(sum.value);
 }
 
 std::optional<ir::Range> over_lanes(const Expr& e, const ir::Symbol& lane, const Expr& first, const Expr& count) {

@@ -21,6 +21,8 @@ class LaneDependence {
   bool any(const ir::Expr& e) const { return on_iterator(e) || on_data(e); }
   /// Whether all iterations add to one element: of an array from outside, at a place that no lane chooses.
   bool is_shared(const ir::Reduce& sum) const;
+  /// A shared extremum of one value for all iterations: once is enough.
+  bool is_had_once(const ir::Reduce& sum) const;
   /// A scalar of the iteration that is the same for all of them.
   bool is_uniform(const ir::Array& array) const { return uniform_.count(array) > 0; }
 

@@ -241,5 +241,55 @@ TEST(TileLanes, LeavesAloneBoundsThatDependOnData) {
   EXPECT_TRUE(tiled(before).body.same_as(before.body));
 }
 
+/// Sums in another order, and all else the same.
+void expect_close(const ir::Program& before, const ir::Program& after, const Sizes& sizes) {
+  const Buffers a = run(before, sizes), b = run(after, sizes);
+  for (const auto& [name, buffer] : a)
+    for (std::int64_t i = 0; i < buffer.size(); ++i)
+      ASSERT_NEAR(buffer.get(i), b.at(name).get(i), 1e-4 * std::max(1.0, std::abs(buffer.get(i)))) << name << " " << i;
+}
+
+TEST(TileLanes, AddsUpWhatLanesShare) {
+  ProgramBuilder p("shared");
+  auto n = p.size("n"), k = p.size("k");
+  auto g = p.input<float>("g", {n});
+  auto x = p.input<float>("x", {k, n}), low = p.input<float>("low", {k});
+  auto b = p.inout<float>("b", {k}), most = p.inout<float>("most", {}), first = p.inout<float>("first", {k});
+  auto d = p.inout<float>("d", {k, n});
+  for (auto j : p.loop("j", n)) {
+    auto s = p.scalar<float>("s", 2 * g(j));
+    for (auto i : p.loop("i", k)) {
+      auto c = p.let("c", exp(low(i)));
+      b(i) += s * x(i, j) * c;
+      d(i, j) += c * s;
+      p.when(x(i, j) > c, [&] { first(i) += x(i, j); });
+      most().max_with(c);
+    }
+  }
+  const ir::Program before = p.build().ir(), after = tiled(before);
+  ir::verify(after, "tile_lanes");
+  EXPECT_NE(ir::print(after).find("b_lanes += s[lane]*x[i, j_tile*64 + lane]*c"), std::string::npos)
+      << ir::print(after);
+  for (const std::int64_t n_value : {0, 1, 15, 16, 63, 64, 65, 80, 200})
+    for (const std::int64_t k_value : {0, 1, 7}) expect_close(before, after, {{"n", n_value}, {"k", k_value}});
+}
+
+TEST(TileLanes, LanesThatEndAtDifferentPlacesShareSums) {
+  ProgramBuilder p("ragged");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n, n});
+  auto b = p.inout<float>("b", {n});
+  auto d = p.inout<float>("d", {n, n});
+  for (auto j : p.loop("j", n))
+    for (auto i : p.loop("i", j, n)) {
+      b(i) += x(i, j) * 0.5f;
+      d(i, j) += x(i, j);
+    }
+  const ir::Program before = p.build().ir(), after = tiled(before);
+  ir::verify(after, "tile_lanes");
+  EXPECT_FALSE(after.body.same_as(before.body));
+  for (const std::int64_t n_value : {0, 1, 15, 16, 65, 130, 200}) expect_close(before, after, {{"n", n_value}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

@@ -208,9 +208,8 @@ class Lanes {
       }
       const auto* sum = t.as<ir::Reduce>();
       if (!sum || !depends_.is_shared(*sum)) return std::nullopt;
-      const bool is_extremum = sum->op == ir::ReduceOp::Max || sum->op == ir::ReduceOp::Min;
       const auto differs = [&](const Expr& e) { return depends_.any(e); };
-      if (is_extremum && !differs(sum->value) && std::none_of(conditions.begin(), conditions.end(), differs)) {
+      if (depends_.is_had_once(*sum) && std::none_of(conditions.begin(), conditions.end(), differs)) {
         Stmt once = t;
         for (auto c = conditions.rbegin(); c != conditions.rend(); ++c) once = ir::if_then(*c, once, {}, t->location);
         result.once.push_back(once);
