@@ -5,6 +5,7 @@
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/moving_trips.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/loops/lane_loops.h"
 #include "transforms/sums/tree_sums.h"
@@ -69,30 +70,6 @@ Expr entries_for(const poly::CsrEntry& entry, const Expr& entries, std::map<ir::
   });
   return all;
 }
-
-/// Trips of loops in what does not move with the loops around them.
-class MovingTrips {
- public:
-  explicit MovingTrips(const std::vector<ir::Symbol>& iterators) : iterators_(iterators) {}
-
-  /// `trips`, where they are that already; null: nothing is known of them. To be asked from the outermost loop inwards.
-  Expr of(const ir::For& loop, const Expr& trips) {
-    if (ir::has_load(loop.lower) || ir::has_load(loop.upper)) return is_fixed(trips) ? trips : Expr();
-    const auto lower = ir::range_of(loop.lower, ranges_), upper = ir::range_of(loop.upper, ranges_);
-    if (lower && upper) ranges_.variables[loop.iterator] = {lower->lowest, upper->highest - ir::int_const(1)};
-    if (is_fixed(trips)) return trips;
-    const auto fixed = [this](const Expr& e) { return is_fixed(e); };
-    if (const auto width = ir::band_width(loop.lower, loop.upper, fixed)) return simplify_indices(*width);
-    const auto most = ir::range_of(trips, ranges_);
-    return most && is_fixed(most->highest) ? quotient(simplify_indices(most->highest), ir::int_const(2)) : Expr();
-  }
-
- private:
-  bool is_fixed(const Expr& e) const { return ir::is_fixed(e, iterators_); }
-
-  const std::vector<ir::Symbol>& iterators_;  // of the nest
-  ir::RangeContext ranges_ = ir::ranges_in_variables();
-};
 
 }  // namespace
 

@@ -7,7 +7,7 @@ static int blocks_run(int64_t n_, const float* __restrict x_, float* __restrict 
   if (!part_memory_.reserve(1, {block_end_})) return loopgrad_out_of_memory;
   float* const part_ = part_memory_.part(0);
   // emitter_test.cpp:149
-  #pragma omp parallel num_threads(threads) if (parallel : block_end_ * 43 >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : block_end_ * 11 >= 20000)
   [=](const float* __restrict x_, float* __restrict part_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait
     for (int64_t block_ = 0; block_ < block_end_; ++block_) {

@@ -57,7 +57,7 @@ inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c
 static int conv1d_run(int64_t n_, int64_t k_, const float* __restrict x_, const float* __restrict w_,
     float* __restrict y_, int threads) {
   // emitter_test.cpp:20
-  #pragma omp parallel num_threads(threads) if (parallel : (1 < n_ / 64 && n_ / 64 * (k_ * 642 + 448) >= 20000))
+  #pragma omp parallel num_threads(threads) if (parallel : (1 < n_ / 64 && n_ / 64 * (k_ * 130 + 128) >= 20000))
   [=](const float* __restrict x_, const float* __restrict w_, float* __restrict y_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait
     for (int64_t i_tile_ = 0; i_tile_ < n_ / 64; ++i_tile_) {
@@ -82,7 +82,7 @@ static int conv1d_run(int64_t n_, int64_t k_, const float* __restrict x_, const 
     }
   }(x_, w_, y_);
   // emitter_test.cpp:20
-  #pragma omp parallel num_threads(threads) if (parallel : (n_ - n_ / 64 * 64) * (k_ * 8 + 3) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : (n_ - n_ / 64 * 64) * (k_ + 3) >= 20000)
   [=](const float* __restrict x_, const float* __restrict w_, float* __restrict y_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait
     for (int64_t i_ = n_ / 64 * 64; i_ < n_; ++i_) {

@@ -1,7 +1,7 @@
 static int graph_max_run(int64_t v_, int64_t e_, int64_t d_, const int32_t* __restrict ptr_,
     const int32_t* __restrict col_, const float* __restrict h_, float* __restrict y_, int threads) {
   // emitter_test.cpp:38
-  #pragma omp parallel num_threads(threads) if (parallel : v_ * (d_ * 3 + (floor_div(e_, max_of(v_, int64_t(1))) + 1) * (d_ * 6 + 2)) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : v_ * (d_ + (floor_div(e_, max_of(v_, int64_t(1))) + 1) * (d_ + 2)) >= 20000)
   [=](const int32_t* __restrict ptr_, const int32_t* __restrict col_, const float* __restrict h_,
       float* __restrict y_) __attribute__((always_inline)) {
     const int64_t r_share_ = v_ / (64 * threads) + 1;

@@ -1,7 +1,7 @@
 static int heads_run(int64_t h_, int64_t n_, int64_t d_, const float* __restrict q_,
     float* __restrict y_, int threads) {
   // emitter_test.cpp:92
-  #pragma omp parallel num_threads(threads) if (parallel : h_ * (n_ * (d_ * 7 + 5)) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : h_ * (n_ * (d_ + 5)) >= 20000)
   [=](const float* __restrict q_, float* __restrict y_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) collapse(2) nowait
     for (int64_t a_ = 0; a_ < h_; ++a_) {

@@ -9,7 +9,7 @@ static int locals_run(int64_t n_, int64_t m_, const float* __restrict x_, uint16
   Scratch<double> row_memory_(workspace, 1);
   if (!row_memory_.reserve(threads, {m_})) return loopgrad_out_of_memory;
   // emitter_test.cpp:52
-  #pragma omp parallel num_threads(threads) if (parallel : n_ * (m_ * 4 + 13) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : n_ * (m_ + 13) >= 20000)
   [=, &status](const float* __restrict x_, uint16_t* __restrict y_, float* __restrict all_,
       double* __restrict row_) __attribute__((always_inline)) {
     Scratch<float> part_memory_;

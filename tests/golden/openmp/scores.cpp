@@ -1,7 +1,7 @@
 static int scores_run(int64_t n_, int64_t k_, int64_t d_, const float* __restrict q_,
     const float* __restrict key_, float* __restrict y_, float* __restrict last_, int threads) {
   // emitter_test.cpp:131
-  #pragma omp parallel num_threads(threads) if (parallel : n_ * (k_ / 8 * (d_ * 57 + 26) + (k_ - 8 * (k_ / 8)) * (d_ * 7 + 5) + 3) >= 20000)
+  #pragma omp parallel num_threads(threads) if (parallel : n_ * (k_ / 8 * (d_ * 8 + 26) + (k_ - 8 * (k_ / 8)) * (d_ + 5) + 3) >= 20000)
   [=](const float* __restrict q_, const float* __restrict key_, float* __restrict y_,
       float* __restrict last_) __attribute__((always_inline)) {
     #pragma omp for schedule(static) nowait

@@ -174,9 +174,12 @@ std::string work_in(const std::string& body) {
 TEST(WorkOfTrip, CountsWhatIsInsideInTermsOfWhatIsOutside) {
   EXPECT_EQ(work_in("for i in 0..n:\n  y[i] = x[i, 0]*2 + x[i, 1]\n"), "5");
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..m:\n    y[i] += exp(x[i, j])\n"), "m*15");
-  // Data and triangles count as eight trips, or as what was promised; the block of a sum as its size.
+  // Data count as eight trips, triangles as half of the most, the block of a sum as its size, a band as its width.
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in ptr[i]..ptr[i + 1]:\n    y[i] += 1\n"), "32");
-  EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..i (at most m):\n    y[i] += 1\n"), "m*4");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..i:\n    y[i] += 1\n"), "(n - 1)//2*4");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in ptr[i]..ptr[i + 1] (at most m):\n    y[i] += 1\n"), "m*4");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in max(i - 3, 0)..min(i + 4, n):\n    y[j] += 1\n"), "max(min(7, n), 0)*4");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..m (lanes):\n    y[j] += x[i, j]*2 + x[i, 0]*3 + 1\n"), "m*2");
   EXPECT_EQ(work_in("for b in 0..m:\n  for j in b*8..min(b*8 + 8, n):\n    y[j] += 1\n"), "32");
   // What is computed once for all trips costs nothing in each of them.
   EXPECT_EQ(work_in("for i in 0..n:\n  y[i] = f32(i + min(m//2, n//3))\n"), "2");
@@ -282,7 +285,7 @@ TEST(ShareLoops, NestsTogetherAndInSmallSharesWhereWorkDiffers) {
         y[i, j] = 0
         for k in 0..2:
           y[i, j] += x[i, j, k]
-    parallel for i in 0..m (threads) (uneven) (pays from 20000 at 40):
+    parallel for i in 0..m (threads) (uneven) (pays from 20000 at (m - 1)//2*5):
       for k in 0..i:
         y[0, i] += x[0, i, k]
     )",

@@ -78,8 +78,8 @@ bool has_one_trip_at_most(const For& n) {
 }
 
 /// Operations of one trip, where it must be asked at run time whether threads pay; null where they surely do.
-Expr work_to_ask_for(const ir::Program& program, const For& n) {
-  Expr work = work_of_trip(program, n);
+Expr work_to_ask_for(const ir::Program& program, const For& n, int together) {
+  Expr work = work_of_trip(program, n, together);
   if (has_load(n.lower) || has_load(n.upper)) return work;
   const auto known = as_int((n.upper - n.lower) * work);
   return known && *known >= least_parallel_work ? Expr() : work;
@@ -110,7 +110,7 @@ class Sharer final : public Rewriter {
       run.threads = true;
       run.uneven = is_uneven(n);
       run.together = left_together_ = collapsible(n);
-      work = work_to_ask_for(program_, n);
+      work = work_to_ask_for(program_, n, run.together);
       if (work) run.least_work = least_parallel_work;
       run.or_alone = work && steps_ > 0;
       say(n, run);
