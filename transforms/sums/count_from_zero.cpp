@@ -7,6 +7,8 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/sums/scatters.h"
 
+#include <algorithm>
+
 namespace loopgrad::transforms {
 
 using ir::Expr;
@@ -45,7 +47,8 @@ class Counter : public ir::Rewriter {
  private:
   bool is_row(const ir::For& loop) const {
     const ir::Load* const start = ir::pointer_bounds(loop.lower, loop.upper).start;
-    return start && ir::csr_fact(program_, start->array);
+    const bool by_loops = start && std::none_of(start->indices.begin(), start->indices.end(), ir::has_load);
+    return by_loops && ir::csr_fact(program_, start->array);
   }
 
   static Stmt from_zero(const ir::For& loop, const Expr& most) {

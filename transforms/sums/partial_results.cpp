@@ -152,7 +152,6 @@ Expr blocks_for(std::vector<Expr> work, const std::vector<Expr>& shape, bool man
   // No division by the number of elements: this is a bound of every loop over the blocks.
   const Expr is_wide = ir::binary(BinaryOp::Ge, product(shape), ir::int_const(wide_elements));
   wanted = ir::select(is_wide, smaller(wanted, ir::int_const(wide_blocks)), wanted);
-  if (ir::as_int(each)) return wanted;
   const Expr partials = larger(product(shape), ir::int_const(1));
   const Expr affordable =
       smaller(quotient(ir::int_const(most_partial_elements), partials), ir::int_const(enough_blocks));

@@ -1,5 +1,6 @@
 #include "transforms/sums/restructure_sums.h"
 
+#include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
@@ -123,19 +124,26 @@ class Visitor {
   Stmt with_scatters_apart(const Stmt& s, const ir::For& loop) {
     if (!context_.options.machine.sorts_scatters) return s;
     NestRequest request{{}, {}, true};
-    add_scatters(loop.body, request);
+    std::set<ir::Array> in_steps;
+    add_scatters(loop.body, request, in_steps);
+    // A recurrence has its arrays at hand, in the memory of a block: few terms for these are added up there.
+    std::erase_if(request.shared, [&](const std::vector<Stmt>& sums) {
+      return in_steps.count(sums[0].as<ir::Reduce>()->array) > 0 && has_few_terms(loop.body, sums);
+    });
     return request.shared.empty() ? s : restructure_nest(program_, s, request, context_).nest;
   }
 
-  // What iterations of the loops in `body` share, if that is nothing but sums.
-  void add_scatters(const Stmt& body, NestRequest& request) {
+  // What iterations of the loops in `body` share, if that is nothing but sums. `in_steps`: arrays that
+  // recurrences go through.
+  void add_scatters(const Stmt& body, NestRequest& request, std::set<ir::Array>& in_steps) {
     if (const auto* list = body.as<ir::Block>()) {
-      for (const Stmt& one : list->body) add_scatters(one, request);
+      for (const Stmt& one : list->body) add_scatters(one, request, in_steps);
     } else if (const auto* local = body.as<ir::Allocate>()) {
-      add_scatters(local->body, request);
+      add_scatters(local->body, request, in_steps);
     } else if (const auto* loop = body.as<ir::For>()) {
       const Carries carries = what_it_carries(body);
-      if (carries == Carries::Nothing) add_scatters(loop->body, request);
+      if (carries == Carries::Nothing) add_scatters(loop->body, request, in_steps);
+      if (carries == Carries::Other) add_what_moves(body, in_steps);
       if (carries != Carries::SumsOnly) return;
       for (const auto& sums : conflicts_)
         if (std::any_of(sums.begin(), sums.end(),
@@ -145,6 +153,44 @@ class Visitor {
         }
       request.meetings.insert(meetings_.begin(), meetings_.end());
     }
+  }
+
+  // Arrays that a loop stores to and uses at several places.
+  static void add_what_moves(const Stmt& loop, std::set<ir::Array>& arrays) {
+    std::map<ir::Array, std::vector<ir::Expr>> place;
+    std::set<ir::Array> moves, stored;
+    const auto use = [&](const ir::Array& array, const std::vector<ir::Expr>& at) {
+      const auto known = place.emplace(array, at).first;
+      const auto same = [](const ir::Expr& a, const ir::Expr& b) { return ir::equal(a, b); };
+      if (!std::equal(at.begin(), at.end(), known->second.begin(), same)) moves.insert(array);
+    };
+    ir::walk(
+        loop,
+        [&](const Stmt& s) {
+          for_each_store(s, [&](const ir::Array& array, const std::vector<ir::Expr>& at) {
+            stored.insert(array);
+            use(array, at);
+          });
+        },
+        [&](const ir::Expr& e) {
+          if (const auto* load = e.as<ir::Load>()) use(load->array, load->indices);
+        });
+    std::set_intersection(moves.begin(), moves.end(), stored.begin(), stored.end(),
+                          std::inserter(arrays, arrays.end()));
+  }
+
+  bool has_few_terms(const Stmt& body, const std::vector<Stmt>& sums) const {
+    constexpr double least_sorted = 2048;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    const auto around = surroundings(body);
+    double most = 0;
+    for (const Stmt& sum : sums) {
+      double terms = 1;
+      for (const Stmt& s : around.at(sum.get()))
+        if (const auto* loop = s.as<ir::For>()) terms *= sizes.trips_of(loop->lower, loop->upper, {});
+      most = std::max(most, terms);
+    }
+    return most < least_sorted && !sizes.assumed_sizes();
   }
 
   // What has lost the sums that its outermost loop shared may have others: those of a few parallel iterations that data
