@@ -175,6 +175,35 @@ TEST(CountFromZero, ElementsBecomeOnesThatDataChoose) {
               "", gpu_machine());
 }
 
+// Entries of rows that data choose are summed by several iterations, those of the loop's own row by one.
+TEST(CountFromZero, RowsThatDataChoose) {
+  const char* const lists = R"(
+    program p(n, m, e)
+      input  i64 ptr[n + 1]
+      input  i32 row[m]
+      input  f32 x[m]
+      inout  f32 y[e]
+      fact ptr csr pointer of e
+      fact row in 0..n
+  )";
+  expect_pass("count_from_zero", lists, R"(
+    for s in 0..m:
+      for t in ptr[row[s]]..ptr[row[s] + 1]:
+        y[t] += x[s]
+    )",
+              R"(
+    for s in 0..m:
+      for t in 0..ptr[row[s] + 1] - ptr[row[s]] (at most max(e, 0)):
+        y[ptr[row[s]] + t] += x[s]
+    )",
+              "", gpu_machine());
+  expect_kept("count_from_zero", lists, R"(
+    for s in 0..n:
+      for t in ptr[s]..ptr[s + 1]:
+        y[t] += x[s]
+    )");
+}
+
 // Which rows look up which is affine: each entry is summed by one iteration.
 TEST(GatherEntries, RowsThatLookUpTheirNeighboursChangePlaces) {
   expect_pass("restructure_sums", rows, R"(

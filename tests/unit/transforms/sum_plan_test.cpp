@@ -368,5 +368,35 @@ TEST(SumPlan, BlocksHavePiecesOfRowsWhereRowsAreFew) {
   }
 }
 
+/// Cables that branch: each part adds to its parent, and is then eliminated into it.
+loopgrad::Program cables(bool eliminates) {
+  ProgramBuilder p("cables");
+  auto n = p.size("n"), m = p.size("m");
+  auto parent = p.input<std::int32_t>("parent", {m});
+  auto g = p.input<float>("g", {m});
+  auto x = p.input<float>("x", {n, m});
+  auto y = p.output<float>("y", {n, m});
+  p.in_range(parent, 0, m);
+  for (auto q : p.loop("q", n)) {
+    auto d = p.local<float>("d", {m});
+    for (auto i : p.loop("i", m)) d(i) = x(q, i);
+    for (auto i : p.loop("i", 1, m)) d(parent(i)) += g(i);
+    if (eliminates)
+      for (auto i : p.loop("i", 1, m)) d(parent(i)) -= g(i) / d(i);
+    for (auto i : p.loop("i", m)) y(q, i) = d(i);
+  }
+  return p.build();
+}
+
+// The array of a recurrence is at hand where one thread of a block goes through it; sorted sums would take it away.
+TEST(SumPlan, FewTermsStayWhereARecurrenceHasTheirArray) {
+  for (const bool eliminates : {false, true}) {
+    Report report;
+    const SizeEstimates sizes = {{"n", 100}, {"m", 300}};
+    lower_for(cables(eliminates).ir(), {.machine = gpu_machine(), .expected_sizes = sizes, .last = Part::Shared}, report);
+    EXPECT_EQ(plan_of(report, "d"), eliminates ? "" : "segments");
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
