@@ -17,8 +17,8 @@
 // a loop that is within a parallel one already, what full tiles leave over runs in fewer lanes, too: half a tile and a
 // quarter where there is one inner loop (sums in a fixed number of lanes stay in registers), then a variable number.
 //
-// Loops whose iterations share nothing but sums, each into an element that all of them have in common, are done the same
-// way where the loops inside would jump through memory; lanes add up what they share:
+// Loops whose iterations share nothing but sums, each into an element that all of them have in common, are done the
+// same way where the loops inside would jump through memory; lanes add up what they share:
 //
 //   for j in 0..m:                       for t in 0..m/64:
 //     s = f(g[j])                          parallel for l in 0..64: s[l] = f(g[64*t + l])
