@@ -393,7 +393,8 @@ TEST(SumPlan, FewTermsStayWhereARecurrenceHasTheirArray) {
   for (const bool eliminates : {false, true}) {
     Report report;
     const SizeEstimates sizes = {{"n", 100}, {"m", 300}};
-    lower_for(cables(eliminates).ir(), {.machine = gpu_machine(), .expected_sizes = sizes, .last = Part::Shared}, report);
+    lower_for(cables(eliminates).ir(), {.machine = gpu_machine(), .expected_sizes = sizes, .last = Part::Shared},
+              report);
     EXPECT_EQ(plan_of(report, "d"), eliminates ? "" : "segments");
   }
 }
