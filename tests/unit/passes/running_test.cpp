@@ -178,7 +178,8 @@ TEST(WorkOfTrip, CountsWhatIsInsideInTermsOfWhatIsOutside) {
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in ptr[i]..ptr[i + 1]:\n    y[i] += 1\n"), "32");
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..i:\n    y[i] += 1\n"), "(n - 1)//2*4");
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in ptr[i]..ptr[i + 1] (at most m):\n    y[i] += 1\n"), "m*4");
-  EXPECT_EQ(work_in("for i in 0..n:\n  for j in max(i - 3, 0)..min(i + 4, n):\n    y[j] += 1\n"), "max(min(7, n), 0)*4");
+  EXPECT_EQ(work_in("for i in 0..n:\n  for j in max(i - 3, 0)..min(i + 4, n):\n    y[j] += 1\n"),
+            "max(min(7, n), 0)*4");
   EXPECT_EQ(work_in("for i in 0..n:\n  for j in 0..m (lanes):\n    y[j] += x[i, j]*2 + x[i, 0]*3 + 1\n"), "m*2");
   EXPECT_EQ(work_in("for b in 0..m:\n  for j in b*8..min(b*8 + 8, n):\n    y[j] += 1\n"), "32");
   // What is computed once for all trips costs nothing in each of them.
