@@ -35,16 +35,21 @@ bool has_at_most(const ir::For& loop, std::int64_t trips) {
 /// Scalars of an iteration that are assigned once, whatever data decide, with what they are assigned.
 class Scalars {
  public:
-  explicit Scalars(const ir::For& loop) : lane_(loop.iterator) {
-    scan(loop.body, true);
-    for (const Array& array : others_) values.erase(array);
+  explicit Scalars(const ir::For& loop) : lane_(loop.iterator) { scan(loop.body, true); }
+
+  /// In textual order, so that what one is assigned needs those before it.
+  std::vector<std::pair<Array, Expr>> assigned_once() const {
+    std::vector<std::pair<Array, Expr>> result = assigned_;
+    std::erase_if(result, [&](const auto& one) { return others_.count(one.first) > 0; });
+    return result;
   }
-  std::map<Array, Expr> values;
 
  private:
   void scan(const Stmt& s, bool always) {
     const auto store = [&](const Array& array, const Expr& value) {
-      if (array->shape.empty() && (!value || !always || !values.emplace(array, value).second)) others_.insert(array);
+      if (!array->shape.empty()) return;
+      if (!value || !always || !seen_.insert(array).second) others_.insert(array);
+      else assigned_.push_back({array, value});
     };
     ir::visit(s, ir::overloaded{
                      [&](const ir::Block& n) {
@@ -67,7 +72,8 @@ class Scalars {
   }
 
   ir::Symbol lane_;
-  std::set<Array> others_;
+  std::vector<std::pair<Array, Expr>> assigned_;
+  std::set<Array> seen_, others_;
 };
 
 struct Accessed {
@@ -277,17 +283,11 @@ bool shares_sums_only(const ir::Program& program, const Stmt& loop, Analyses& an
 }  // namespace
 
 LaneDependence::LaneDependence(const ir::For& loop) : lane_(loop.iterator) {
-  Scalars scalars(loop);
   ir::walk_stmts(loop.body, [&](const Stmt& s) {
-    const auto* local = s.as<ir::Allocate>();
-    if (!local) return;
-    (scalars.values.count(local->array) ? uniform_ : private_).insert(local->array);
+    if (const auto* local = s.as<ir::Allocate>()) private_.insert(local->array);
   });
-  for (bool more = true; more;) {
-    more = false;
-    for (const auto& [array, value] : scalars.values)
-      if (any(value) && uniform_.erase(array)) more = private_.insert(array).second;
-  }
+  for (const auto& [array, value] : Scalars(loop).assigned_once())
+    if (!any(value) && private_.erase(array)) uniform_.insert(array);
 }
 
 bool LaneDependence::on_iterator(const Expr& e) const { return mentions(e, lane_); }
