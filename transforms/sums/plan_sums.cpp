@@ -1,12 +1,16 @@
 #include "transforms/sums/plan_sums.h"
 
+#include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/sums/partial_results.h"
 #include "transforms/sums/strategies.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace loopgrad::transforms {
 
@@ -19,6 +23,9 @@ namespace {
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
 // A sort takes as long whatever the keys, while sums into a few of many elements wait for each other.
 constexpr double margin_of_sorting = 1.5;
+
+// Terms of an element that come one after the other; iterations of loops that are enough for the threads of a CPU.
+constexpr double few_terms = 4, enough_iterations = 64;
 
 class Planner {
  public:
@@ -105,9 +112,42 @@ class Planner {
                           nest_.machine());
   }
 
+  /// On a CPU without those that iterations meet in by steps, as 2*i + r with three or four r does: an element would
+  /// have one or two terms at once, found by divisions. What the others separate must be enough for its threads.
+  Separators separators_for(const SumGroup& group) const {
+    const Separators all = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
+    if (nest_.machine().is_gpu()) return all;
+    SizeEstimator sizes(nest_.now.program, nest_.context.options.expected_sizes);
+    Separators others = all;
+    std::erase_if(others.dims, [&](int dim) {
+      return std::any_of(group.sums.begin(), group.sums.end(),
+                         [&](const Stmt& sum) { return meets_by_steps(sum, static_cast<std::size_t>(dim), sizes); });
+    });
+    double iterations = 1;
+    for (const int dim : others.dims)
+      iterations *= sizes.value_of(group.target->shape[static_cast<std::size_t>(dim)], {});
+    return others.dims.empty() || iterations < enough_iterations ? all : others;
+  }
+
+  /// Whether the index goes on by steps of several in one loop, and another one makes few trips for each of these.
+  bool meets_by_steps(const Stmt& sum, std::size_t dim, SizeEstimator& sizes) const {
+    const ir::Expr& index = sum.as<ir::Reduce>()->indices[dim];
+    std::int64_t step = 1;
+    double trips = 0;  // of loops that go on by one
+    const auto around = surroundings(nest_.now.nest);
+    for (const Stmt& s : around.at(sum.get())) {
+      const auto* loop = s.as<ir::For>();
+      const auto coefficient = loop ? coefficient_of(index, loop->iterator) : 0;
+      if (!coefficient || *coefficient == 0) continue;
+      step = std::max(step, std::abs(*coefficient));
+      if (std::abs(*coefficient) == 1) trips = std::max(trips, sizes.trips_of(loop->lower, loop->upper, {}));
+    }
+    return step > 1 && trips > 0 && trips < few_terms * static_cast<double>(step);
+  }
+
   void choose_for(SumGroup& group) {
     nest_.now.model.context->restart_budget();  // or a nest would be too large by the number of its sums
-    group.separators = separators_of(nest_.now.model, nest_.request.shared_by, group.sums);
+    group.separators = separators_for(group);
     group.blocks = blocks_of(group);
     group.plan = {};
     std::map<Strategy, std::vector<ir::Array>> kept;

@@ -399,5 +399,28 @@ TEST(SumPlan, FewTermsStayWhereARecurrenceHasTheirArray) {
   }
 }
 
+/// Patches of `taps` that are `step` apart are added to rows.
+loopgrad::Program patches(std::int64_t step, std::int64_t taps) {
+  ProgramBuilder p("patches");
+  auto b = p.size("b"), n = p.size("n");
+  auto x = p.input<float>("x", {b, n}), w = p.input<float>("w", {taps});
+  auto y = p.inout<float>("y", {b, step * n + taps});
+  for (auto c : p.loop("c", b))
+    for (auto i : p.loop("i", n))
+      for (auto r : p.loop("r", taps)) y(c, step * i + r) += x(c, i) * w(r);
+  return p.build();
+}
+
+// By steps of two, four taps leave an element two terms, which divisions would find: rows are enough for the threads.
+TEST(SumPlan, ElementsOfFewTermsAreNotLookedUpOnACpu) {
+  for (const auto& [step, taps, looks_up] : {std::tuple{1, 4, true}, {2, 4, false}, {2, 16, true}}) {
+    const LoweredProgram l = lowered(patches(step, taps));
+    EXPECT_EQ(l.text.find(fmt::format("{}i + r", step == 1 ? "" : fmt::format("{}*", step))) == std::string::npos,
+              looks_up)
+        << l.text;
+    expect_same_results(l, {{"b", 3}, {"n", 5}});
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

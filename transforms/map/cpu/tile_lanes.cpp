@@ -22,6 +22,7 @@ using ir::LoopMode;
 using ir::Stmt;
 
 constexpr std::int64_t bytes_of_lanes = 256;  // four vector registers of 64 bytes
+static_assert((bytes_of_lanes & (bytes_of_lanes - 1)) == 0, "halves and quarters of a tile leave nothing over");
 
 /// Rewrites the body of one tile.
 class Lanes {
