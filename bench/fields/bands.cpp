@@ -20,6 +20,27 @@ Program band_matrix() {
   return p.build();
 }
 
+/// A picture that another one guides: windows of weights that depend on both of their ends.
+Program joint_upsampling() {
+  ProgramBuilder p("joint_upsampling");
+  auto h = p.size("h"), w = p.size("w");
+  auto low = p.input<float>("low", {h, w}), guide = p.input<float>("guide", {h, w});
+  auto y = p.output<float>("y", {h, w});
+  for (auto [i, j] : p.loop({"i0", h}, {"j0", w})) y(i, j) = low(i, j);
+  for (auto i : p.loop("i", 3, h - 3))
+    for (auto j : p.loop("j", 3, w - 3)) {
+      auto num = p.scalar<float>("num", 0), den = p.scalar<float>("den", 1e-3f);
+      for (auto a : p.loop("a", -3, 4))
+        for (auto b : p.loop("b", -3, 4)) {
+          auto k = p.let("k", exp(-pow(guide(i, j) - guide(i + a, j + b), 2) * 4));
+          num += k * low(i + a, j + b);
+          den += k;
+        }
+      y(i, j) = num / den;
+    }
+  return p.build();
+}
+
 /// Charges on a line: all pairs, with forces on both and an energy for each.
 Program pair_charges() {
   ProgramBuilder p("pair_charges");
@@ -119,6 +140,8 @@ Program toeplitz() {
 
 std::vector<Field> bands() {
   return {
+      {{"joint_upsampling", "", joint_upsampling, {{"h", 403}, {"w", 501}}},
+       {{{"h", 8}, {"w", 7}}, {{"h", 1}, {"w", 2}}}},
       {{"band_matrix", "", band_matrix, {{"n", 300007}, {"r", 21}}}, {{{"n", 9}, {"r", 2}}, {{"n", 2}, {"r", 3}}}},
       {{"pair_charges", "", pair_charges, {{"n", 4001}}}, {{{"n", 8}}, {{"n", 1}}}},
       {{"local_contrast", "", local_contrast, {{"n", 517}, {"m", 433}, {"r", 2}}},

@@ -17,8 +17,9 @@ namespace {
 
 // Computing a value again may cost this many operations and loads.
 constexpr int cheap = 16;
-constexpr int cheaper_than_pairs = 256;  // where it would be kept for all pairs of entries of rows
-constexpr int rounds = 8;                // locals set from locals set from locals ...
+constexpr int cheaper_than_pairs = 256;   // where it would be kept for all pairs of entries of rows
+constexpr int cheaper_than_memory = 256;  // where it would be kept for every term
+constexpr int rounds = 8;                 // locals set from locals set from locals ...
 
 bool is_costly(const Expr& e) {
   if (auto* node = e.as<ir::Unary>()) {
@@ -28,14 +29,14 @@ bool is_costly(const Expr& e) {
   return node && (node->op == ir::BinaryOp::Pow || node->op == ir::BinaryOp::Atan2);
 }
 
-bool is_cheap(const Expr& e, int most) {
+bool is_cheap(const Expr& e, int most, bool costly_too) {
   int nodes = 0;
   bool costly = false;
   ir::walk(e, [&](const Expr& child) {
     ++nodes;
     costly = costly || is_costly(child);
   });
-  return !costly && nodes <= 2 * most;
+  return (costly_too || !costly) && nodes <= 2 * most;
 }
 
 // Another element costs no more to read than the local.
@@ -43,6 +44,17 @@ bool is_free(const Expr& e) {
   int loads = 0;
   ir::walk(e, [&](const Expr& child) { loads += child.kind() == ir::Kind::Load; });
   return e.kind() == ir::Kind::Load && loads == 1;
+}
+
+// Neither data nor quotients.
+bool is_linear(const Expr& index) {
+  bool linear = true;
+  ir::walk(index, [&](const Expr& e) {
+    const auto* both = e.as<ir::Binary>();
+    linear &=
+        e.kind() != ir::Kind::Load && (!both || (both->op != ir::BinaryOp::FloorDiv && both->op != ir::BinaryOp::Mod));
+  });
+  return linear;
 }
 
 // The statements around `target` within `s` that decide whether and how often it is executed.
@@ -64,7 +76,7 @@ bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode
 
 class Forwarder {
  public:
-  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum)
+  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum, bool for_memory)
       : model_(model), nest_(nest), sum_(sum), around_(surroundings(nest)) {
     find_path(nest, sum, path_);
     const std::vector<Stmt>& around = around_.at(sum.get());
@@ -72,6 +84,11 @@ class Forwarder {
       const auto* loop = s.as<ir::For>();
       return loop && ir::has_load(loop->lower);
     });
+    const auto loops = static_cast<std::size_t>(
+        std::count_if(around.begin(), around.end(), [](const Stmt& s) { return s.kind() == ir::Kind::For; }));
+    const std::vector<Expr>& indices = sum.as<ir::Reduce>()->indices;
+    costly_too_ = for_memory && std::all_of(indices.begin(), indices.end(), is_linear) && loops > largest_rank() + 1;
+    if (costly_too_) most_ = cheaper_than_memory;
     if (rows > 1) most_ = cheaper_than_pairs;
     for (const LocalArray& local : locals_of(nest)) {
       // A 16-bit local rounds what it is given.
@@ -93,11 +110,26 @@ class Forwarder {
   }
 
  private:
+  // Of arrays that the nest uses: what would be kept for each of the terms may be far larger than all of them.
+  std::size_t largest_rank() const {
+    std::size_t rank = 0;
+    ir::walk(
+        nest_,
+        [&](const Stmt& s) {
+          for_each_store(
+              s, [&](const ir::Array& array, const std::vector<Expr>&) { rank = std::max(rank, array->shape.size()); });
+        },
+        [&](const Expr& e) {
+          if (const auto* load = e.as<ir::Load>()) rank = std::max(rank, load->array->shape.size());
+        });
+    return rank;
+  }
+
   // An index that is computed is kept, so that it is found once.
   Expr forwarded(Expr e, bool only_free) const {
     for (int round = 0; round < rounds; ++round) {
       Expr next = replaced(e, only_free);
-      if (!only_free && !is_cheap(next, most_)) next = replaced(e, true);
+      if (!only_free && !is_cheap(next, most_, costly_too_)) next = replaced(e, true);
       if (next.same_as(e)) break;
       e = next;
     }
@@ -137,6 +169,7 @@ class Forwarder {
   std::optional<Expr> value_with_branch(const Expr& value, const poly::Statement& second) const {
     const auto* sum = second.stmt.as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add || &second > &this->sum()) return std::nullopt;
+    if (costly_too_ && always_before_sum(second) && !uses(sum->value, sum->array)) return added(value, sum->value);
     const ir::If* branch = nullptr;
     for (const Stmt& s : around_.at(second.stmt.get())) branch = s.as<ir::If>() ? s.as<ir::If>() : branch;
     if (!branch || branch->else_body) return std::nullopt;
@@ -146,9 +179,12 @@ class Forwarder {
     path.pop_back();
     const bool is_in_iteration = path.size() <= path_.size() && std::equal(path.begin(), path.end(), path_.begin());
     if (!is_in_iteration || uses(sum->value, sum->array) || condition_may_change(*branch)) return std::nullopt;
+    return ir::select(branch->condition, added(value, sum->value), value);
+  }
+
+  static Expr added(const Expr& value, const Expr& term) {
     const auto* start = value.as<ir::FloatConst>();
-    const Expr total = start && start->value == 0 ? sum->value : value + sum->value;
-    return ir::select(branch->condition, total, value);
+    return start && start->value == 0 ? term : value + term;
   }
 
   bool condition_may_change(const ir::If& branch) const {
@@ -207,14 +243,15 @@ class Forwarder {
   const Stmt& sum_;
   const std::map<const ir::StmtNode*, std::vector<Stmt>> around_;
   int most_ = cheap;
+  bool costly_too_ = false;
   std::vector<const ir::StmtNode*> path_;
   std::vector<ir::Array> scalars_;
 };
 
 }  // namespace
 
-Stmt forward_locals(const poly::Model& model, const Stmt& nest, const Stmt& sum) {
-  return Forwarder(model, nest, sum).run();
+Stmt forward_locals(const poly::Model& model, const Stmt& nest, const Stmt& sum, bool for_memory) {
+  return Forwarder(model, nest, sum, for_memory).run();
 }
 
 }  // namespace loopgrad::transforms

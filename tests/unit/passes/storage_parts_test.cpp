@@ -35,6 +35,34 @@ TEST(ForwardLocals, ReplacesAScalarByWhatItHolds) {
   EXPECT_EQ(ir::print(sum), "d_x[i + 1] += d_y[i]*w[i]*w[i]\n");
 }
 
+// What would be kept for all pairs of neighbours is computed again on a CPU: functions, and sums of two steps.
+TEST(ForwardLocals, ComputesAgainWhatWouldBeKeptForPairs) {
+  const auto forwarded = [](const char* arrays, const char* at, const char* other, bool for_memory) {
+    const ir::Program program = program_of(std::string("program p(n, m)\n") + arrays, fmt::format(R"(
+for i in 0..n:
+  for j in 0..n:
+    for a in 0..m:
+      for b in 0..m:
+        local f32 e
+        local f32 d_e
+        e = exp(x[{1}] - x[{0}])
+        d_e = d_y[{0}]*x[{1}]
+        d_e += d_y[{0}]
+        d_x[{1}] += d_e*e
+)",
+                                                                                                  at, other));
+    const auto sums = leaves(program.body);
+    return ir::print(forward_locals(model_of(program), program.body, sums.back(), for_memory));
+  };
+  const char* const planes = "  input  f32 x[n, n]\n  input  f32 d_y[n, n]\n  inout  f32 d_x[n, n]\n";
+  EXPECT_EQ(forwarded(planes, "i, j", "a, b", true),
+            "d_x[a, b] += (d_y[i, j]*x[a, b] + d_y[i, j])*exp(x[a, b] - x[i, j])\n");
+  EXPECT_EQ(forwarded(planes, "i, j", "a, b", false), "d_x[a, b] += d_e*e\n");
+  const char* const all = "  input  f32 x[n, n, m, m]\n  input  f32 d_y[n, n, m, m]\n  inout  f32 d_x[n, n, m, m]\n";
+  EXPECT_EQ(forwarded(all, "i, j, a, b", "i, j, b, a", true), "d_x[i, j, b, a] += d_e*e\n")
+      << "no more than the arrays that are there";
+}
+
 /// What is computed for an index is kept: it is asked for by whoever orders the iterations.
 TEST(ForwardLocals, ReplacesCopiesOfElementsInIndices) {
   const char* declarations = R"(
