@@ -156,7 +156,9 @@ class Forwarder {
     if (setters.empty() || setters.size() > 2 || !setters[0]->stmt.as<ir::Assign>() || !always_before_sum(*setters[0]))
       return std::nullopt;
     const Expr value = setters[0]->stmt.as<ir::Assign>()->value;
-    const std::optional<Expr> held = setters.size() == 1 ? value : value_with_branch(value, *setters[1]);
+    // What a loop further in adds to runs up from one iteration to the next.
+    if (setters.size() == 2 && setters[0]->iterators.size() != setters[1]->iterators.size()) return std::nullopt;
+    const std::optional<Expr> held = setters.size() == 1 ? value : value_with_second(value, *setters[1]);
     if (!held) return std::nullopt;
     for (const poly::Statement* setter : setters)
       for (const poly::Access& access : setter->accesses)
@@ -165,8 +167,9 @@ class Forwarder {
     return held;
   }
 
-  // `t = value` and then `if condition: t += term`, in the same iteration: a choice. Nullopt for anything else.
-  std::optional<Expr> value_with_branch(const Expr& value, const poly::Statement& second) const {
+  // `t = value` and then `t += term`, in the same iteration, or `if condition: t += term`: a choice. Nullopt for
+  // anything else.
+  std::optional<Expr> value_with_second(const Expr& value, const poly::Statement& second) const {
     const auto* sum = second.stmt.as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add || &second > &this->sum()) return std::nullopt;
     if (costly_too_ && always_before_sum(second) && !uses(sum->value, sum->array)) return added(value, sum->value);

@@ -63,6 +63,40 @@ for i in 0..n:
       << "no more than the arrays that are there";
 }
 
+// What runs up from iteration to iteration is no value of one of them.
+TEST(ForwardLocals, KeepsWhatALoopSumsUp) {
+  const char* const declarations = R"(
+    program p(n)
+      input  f32 x[n]
+      inout  f32 y[n]
+  )";
+  const char* const always = R"(
+    for i in 0..n:
+      for j in 0..n:
+        local f32 s
+        s = 0.5
+        for k in 0..n:
+          s += x[i]*x[k]
+          y[k] += s*x[j]
+  )";
+  const char* const sometimes = R"(
+    for i in 0..n:
+      for j in 0..n:
+        local f32 s
+        s = 0.5
+        for k in 0..n:
+          if x[k] > 0:
+            s += x[i]*x[k]
+          y[k] += s*x[j]
+  )";
+  for (const char* body : {always, sometimes}) {
+    const ir::Program program = program_of(declarations, body);
+    const Stmt sum = leaves(program.body).back();
+    for (const bool for_memory : {false, true})
+      EXPECT_TRUE(forward_locals(model_of(program), program.body, sum, for_memory).same_as(sum)) << body << for_memory;
+  }
+}
+
 /// What is computed for an index is kept: it is asked for by whoever orders the iterations.
 TEST(ForwardLocals, ReplacesCopiesOfElementsInIndices) {
   const char* declarations = R"(

@@ -422,5 +422,25 @@ TEST(SumPlan, ElementsOfFewTermsAreNotLookedUpOnACpu) {
   }
 }
 
+// What a branch adds to from iteration to iteration is no value of one of them, although elements are gathered.
+TEST(SumPlan, RunningSumsStayWhereElementsAreGathered) {
+  ProgramBuilder p("runs_up");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {m}), w = p.input<float>("w", {n});
+  auto y = p.inout<float>("y", {m});
+  for (auto i : p.loop("i", n)) {
+    auto s = p.scalar<float>("s", 0);
+    for (auto k : p.loop("k", m)) {
+      p.when(x(k) > 0, [&] { s += w(i); });
+      y(k) += s;
+    }
+  }
+  const loopgrad::Program program = p.build();
+  for (const Machine& machine : {cpu_machine(), gpu_machine()}) {
+    const LoweredProgram l = planned_for(machine, program, {{"n", 31}, {"m", 20003}});
+    expect_same_results(l, {{"n", 3}, {"m", 5}});
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
