@@ -6,8 +6,8 @@
 //
 // The element is then one that data choose (scatters.h), and the sum can be sorted by it.
 //
-// Requires: nothing. Guarantees: the same results. Leaves alone: rows of CSR structures, whose entries are each in one
-// row, and loops of which no bound of their trips is known.
+// Requires: nothing. Guarantees: the same results. Leaves alone: rows of CSR structures that loops go through, whose
+// entries are each in one row (not those that data choose), and loops of which no bound of their trips is known.
 #pragma once
 
 #include "dsl/ir/program.h"
