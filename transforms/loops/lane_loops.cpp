@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_order.h"
 
@@ -76,39 +77,16 @@ class Scalars {
   std::set<Array> seen_, others_;
 };
 
-struct Accessed {
-  Array array;
-  const std::vector<Expr>* indices;
-};
-
-/// Elements that code accesses, each once.
-std::vector<Accessed> accesses_in(const Stmt& body) {
-  std::vector<Accessed> result;
-  const auto add = [&](const Array& array, const std::vector<Expr>& indices) {
-    const bool known = std::any_of(result.begin(), result.end(), [&](const Accessed& other) {
-      return other.array == array && std::equal(indices.begin(), indices.end(), other.indices->begin(),
-                                                [](const Expr& a, const Expr& b) { return ir::equal(a, b); });
-    });
-    if (!known) result.push_back({array, &indices});
-  };
-  ir::walk(
-      body, [&](const Stmt& s) { for_each_store(s, add); },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<ir::Load>()) add(load->array, load->indices);
-      });
-  return result;
-}
-
-/// Of an access in a loop: see access_cost.
-int cost_of(const std::vector<Expr>& indices, const ir::Symbol& iterator) {
-  int cost = 0;
-  for (std::size_t d = 0; d < indices.size(); ++d) {
-    const auto stride = coefficient_of(indices[d], iterator);
-    if (stride == 0) continue;
-    const bool moves_on = stride && d + 1 == indices.size() && std::abs(*stride) == 1;
-    cost = std::max(cost, moves_on ? 1 : strided_cost);
+/// Accesses of code, each element once.
+std::vector<Access> elements_in(const Stmt& body) {
+  std::vector<Access> result;
+  for (Access& access : accesses_of(body)) {
+    const auto is_same = [&](const Access& other) {
+      return other.array == access.array && ir::equal(other.indices, access.indices);
+    };
+    if (std::none_of(result.begin(), result.end(), is_same)) result.push_back(std::move(access));
   }
-  return cost;
+  return result;
 }
 
 /// Whether the body can be run in lanes, and whether that pays.
@@ -236,9 +214,9 @@ class Eligibility {
     ir::walk_stmts(loop_.body, [&](const Stmt& t) {
       if (!is_innermost(t)) return;
       const auto& innermost = *t.as<ir::For>();
-      for (const Accessed& one : accesses_in(innermost.body)) {
-        now += cost_of(*one.indices, innermost.iterator);
-        in_lanes += cost_of(*one.indices, loop_.iterator);
+      for (const Access& element : elements_in(innermost.body)) {
+        now += access_cost(element.indices, {innermost.iterator}, {1});
+        in_lanes += access_cost(element.indices, {loop_.iterator}, {1});
       }
       for (const Stmt& leaf : leaves(innermost.body))
         if (const auto* sum = leaf.as<ir::Reduce>())

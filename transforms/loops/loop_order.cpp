@@ -80,26 +80,6 @@ std::optional<Row> row_of(const Expr& e, const std::vector<ir::Symbol>& iterator
   return row;
 }
 
-int cost_of_access(const std::vector<Expr>& indices, const std::vector<ir::Symbol>& iterators, const Row& direction) {
-  bool unit = false;
-  for (std::size_t dim = 0; dim < indices.size(); ++dim) {
-    auto row = row_of(indices[dim], iterators);
-    if (!row) {
-      // An indirect index moves when anything in it does.
-      for (std::size_t k = 0; k < iterators.size(); ++k) {
-        if (std::abs(direction[k]) > tiny && mentions(indices[dim], iterators[k])) return strided_cost;
-      }
-      continue;
-    }
-    double stride = 0;
-    for (std::size_t k = 0; k < row->size(); ++k) stride += (*row)[k] * direction[k];
-    if (std::abs(stride) < tiny) continue;
-    if (dim + 1 < indices.size() || std::abs(std::abs(stride) - 1) > tiny) return strided_cost;
-    unit = true;
-  }
-  return unit ? 1 : 0;
-}
-
 // One dimension of a candidate order.
 struct Dim {
   Expr value;
@@ -204,17 +184,37 @@ LoopOrder best_order(const Stmt& sum, const std::vector<ir::Symbol>& iterators, 
   return blocked;
 }
 
+int access_cost(const std::vector<Expr>& indices, const std::vector<ir::Symbol>& iterators, const Row& direction) {
+  bool unit = false;
+  for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+    auto row = row_of(indices[dim], iterators);
+    if (!row) {
+      // An indirect index moves when anything in it does.
+      for (std::size_t k = 0; k < iterators.size(); ++k) {
+        if (std::abs(direction[k]) > tiny && mentions(indices[dim], iterators[k])) return strided_cost;
+      }
+      continue;
+    }
+    double stride = 0;
+    for (std::size_t k = 0; k < row->size(); ++k) stride += (*row)[k] * direction[k];
+    if (std::abs(stride) < tiny) continue;
+    if (dim + 1 < indices.size() || std::abs(std::abs(stride) - 1) > tiny) return strided_cost;
+    unit = true;
+  }
+  return unit ? 1 : 0;
+}
+
 int access_cost(const Stmt& s, const std::vector<ir::Symbol>& iterators, const Row& direction) {
   int cost = 0;
   ir::walk(
       s,
       [&](const ir::Stmt& child) {
         for_each_store(child, [&](const ir::Array&, const std::vector<Expr>& indices) {
-          cost += cost_of_access(indices, iterators, direction);
+          cost += access_cost(indices, iterators, direction);
         });
       },
       [&](const Expr& e) {
-        if (auto* load = e.as<ir::Load>()) cost += cost_of_access(load->indices, iterators, direction);
+        if (auto* load = e.as<ir::Load>()) cost += access_cost(load->indices, iterators, direction);
       });
   return cost;
 }

@@ -27,6 +27,9 @@ LoopOrder best_order(const ir::Stmt& sum, const std::vector<ir::Symbol>& iterato
 /// Cost of the accesses of `s` when `direction` is added to the iterators: 0 for what stays, 1 for the next element in
 /// memory, `strided_cost` for anything else.
 int access_cost(const ir::Stmt& s, const std::vector<ir::Symbol>& iterators, const std::vector<double>& direction);
+/// Of the access to one element.
+int access_cost(const std::vector<ir::Expr>& indices, const std::vector<ir::Symbol>& iterators,
+                const std::vector<double>& direction);
 inline constexpr int strided_cost = 8;
 
 }  // namespace loopgrad::transforms

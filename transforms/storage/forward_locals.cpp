@@ -17,9 +17,8 @@ namespace {
 
 // Computing a value again may cost this many operations and loads.
 constexpr int cheap = 16;
-constexpr int cheaper_than_pairs = 256;   // where it would be kept for all pairs of entries of rows
-constexpr int cheaper_than_memory = 256;  // where it would be kept for every term
-constexpr int rounds = 8;                 // locals set from locals set from locals ...
+constexpr int cheaper_than_pairs = 256;  // where it would be kept for all pairs of entries of rows, or of neighbours
+constexpr int rounds = 8;                // locals set from locals set from locals ...
 
 bool is_costly(const Expr& e) {
   if (auto* node = e.as<ir::Unary>()) {
@@ -88,8 +87,7 @@ class Forwarder {
         std::count_if(around.begin(), around.end(), [](const Stmt& s) { return s.kind() == ir::Kind::For; }));
     const std::vector<Expr>& indices = sum.as<ir::Reduce>()->indices;
     costly_too_ = for_memory && std::all_of(indices.begin(), indices.end(), is_linear) && loops > largest_rank() + 1;
-    if (costly_too_) most_ = cheaper_than_memory;
-    if (rows > 1) most_ = cheaper_than_pairs;
+    if (costly_too_ || rows > 1) most_ = cheaper_than_pairs;
     for (const LocalArray& local : locals_of(nest)) {
       // A 16-bit local rounds what it is given.
       bool keeps_value = value_type(local.array->type) == local.array->type;

@@ -1,6 +1,7 @@
 #include "transforms/sums/restructure_sums.h"
 
 #include "dsl/ir/structural_equal.h"
+#include "transforms/analysis/accesses.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
@@ -159,22 +160,11 @@ class Visitor {
   static void add_what_moves(const Stmt& loop, std::set<ir::Array>& arrays) {
     std::map<ir::Array, std::vector<ir::Expr>> place;
     std::set<ir::Array> moves, stored;
-    const auto use = [&](const ir::Array& array, const std::vector<ir::Expr>& at) {
-      const auto known = place.emplace(array, at).first;
-      const auto same = [](const ir::Expr& a, const ir::Expr& b) { return ir::equal(a, b); };
-      if (!std::equal(at.begin(), at.end(), known->second.begin(), same)) moves.insert(array);
-    };
-    ir::walk(
-        loop,
-        [&](const Stmt& s) {
-          for_each_store(s, [&](const ir::Array& array, const std::vector<ir::Expr>& at) {
-            stored.insert(array);
-            use(array, at);
-          });
-        },
-        [&](const ir::Expr& e) {
-          if (const auto* load = e.as<ir::Load>()) use(load->array, load->indices);
-        });
+    for (const Access& access : accesses_of(loop)) {
+      if (access.writes) stored.insert(access.array);
+      if (!ir::equal(place.emplace(access.array, access.indices).first->second, access.indices))
+        moves.insert(access.array);
+    }
     std::set_intersection(moves.begin(), moves.end(), stored.begin(), stored.end(),
                           std::inserter(arrays, arrays.end()));
   }
