@@ -38,8 +38,9 @@ class AgainStatements {
                [&](const ir::For& n) {
                  const Stmt body = copy(n.body);
                  if (ir::is_empty(body)) return body;
-                 return ir::for_loop(n.iterator, provide(n.lower, s), provide(n.upper, s), body, n.mode, n.location,
-                                     n.at_most);
+                 const Stmt loop = ir::for_loop(n.iterator, provide(n.lower, s), provide(n.upper, s), body, n.mode,
+                                                n.location, n.at_most);
+                 return plan_.extents().knows(s) ? with_lower_local(loop, plan_.extents().of(s)) : loop;
                },
                [&](const ir::If& n) {
                  const Stmt then_part = copy(n.then_body), else_part = n.else_body ? copy(n.else_body) : ir::block({});
@@ -65,11 +66,20 @@ class AgainStatements {
 
  private:
   Expr condition(const Stmt& branch) {
+    if (is_computed_along(branch)) return provide(branch.as<ir::If>()->condition, branch);
     if (!plan_.values_.is_condition_computed_again(branch)) return plan_.provide_condition(branch);
     int budget = TapePlan::longest_recomputation;
     const Expr& condition = branch.as<ir::If>()->condition;
     const auto inlined = plan_.without_tape(condition, branch, budget);
     return inlined ? *inlined : provide(condition, branch);
+  }
+
+  /// No slice has it apart: see slices.h.
+  bool is_computed_along(const Stmt& branch) const {
+    return std::none_of(own_.begin(), own_.end(), [&](const Array& local) {
+      const std::vector<Stmt>& apart = plan_.values_.slice_of(local).branches;
+      return std::any_of(apart.begin(), apart.end(), [&](const Stmt& other) { return other.same_as(branch); });
+    });
   }
 
   std::vector<Expr> provide(const std::vector<Expr>& list, const Stmt& site) {

@@ -17,16 +17,6 @@ using ir::Expr;
 using ir::LoopMode;
 using ir::Stmt;
 
-bool uses_array(const Stmt& s, const Array& array) {
-  bool found = false;
-  ir::walk(
-      s, [](const Stmt&) {},
-      [&](const Expr& e) {
-        if (const auto* l = e.as<ir::Load>()) found |= l->array == array;
-      });
-  return found;
-}
-
 bool touches(const Expr& e, const Array& array) {
   bool found = false;
   ir::walk(e, [&](const Expr& inner) {
@@ -66,20 +56,14 @@ Stmt with_first_term_assigned(const Stmt& s, const Array& scalar) {
   return *first ? ir::block(std::move(list)) : Stmt();
 }
 
-/// Stores a loop's first iteration in a scalar around the loop when tape indices refer to it, or will once arrays of
-/// the body are on the tape (`kept`).
-Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent, const std::map<Array, KeptArray>& kept = {}) {
-  const auto* n = loop.as<ir::For>();
-  if (!n || !extent.lower_local) return loop;
-  const auto refers = [&](const Expr& e) { return touches(e, extent.lower_local); };
-  const bool will_refer = std::any_of(kept.begin(), kept.end(), [&](const auto& one) {
-    const std::vector<Expr>& leading = one.second.leading;
-    return std::any_of(leading.begin(), leading.end(), refers) && touches(n->body, one.first);
-  });
-  if (!will_refer && !uses_array(n->body, extent.lower_local)) return loop;
-  const Stmt from_local = ir::for_loop(n->iterator, extent.origin, n->upper, n->body, n->mode, n->location, n->at_most);
-  return ir::allocate(extent.lower_local,
-                      ir::block({ir::assign(extent.lower_local, {}, n->lower, n->location), from_local}), n->location);
+/// The same where arrays of the body that will be on the tape (`kept`) have indices by it.
+Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent, const std::map<Array, KeptArray>& kept) {
+  const bool will_refer = extent.lower_local && std::any_of(kept.begin(), kept.end(), [&](const auto& one) {
+                            const std::vector<Expr>& leading = one.second.leading;
+                            const auto refers = [&](const Expr& e) { return touches(e, extent.lower_local); };
+                            return std::any_of(leading.begin(), leading.end(), refers) && touches(loop, one.first);
+                          });
+  return tape::with_lower_local(loop, extent, will_refer);
 }
 
 class Backward {
@@ -116,7 +100,7 @@ class Backward {
     const LoopMode mode = n.mode == LoopMode::Backward ? LoopMode::Forward : LoopMode::Backward;
     const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, self), plan_.provide(n.upper, self), body, mode,
                                    n.location, n.at_most);
-    return plan_.extents().knows(self) ? with_lower_local(loop, plan_.extents().of(self)) : loop;
+    return plan_.extents().knows(self) ? tape::with_lower_local(loop, plan_.extents().of(self)) : loop;
   }
 
   Stmt of_while(const ir::While& n, const Stmt& self) {
@@ -161,7 +145,7 @@ class Backward {
                [&](const ir::For& n) {
                  const Stmt loop = ir::for_loop(n.iterator, plan_.provide(n.lower, s), plan_.provide(n.upper, s),
                                                 with_values(n.body), n.mode, n.location, n.at_most);
-                 return plan_.extents().knows(s) ? with_lower_local(loop, plan_.extents().of(s)) : loop;
+                 return plan_.extents().knows(s) ? tape::with_lower_local(loop, plan_.extents().of(s)) : loop;
                },
                [&](const ir::While& n) {
                  return ir::while_loop(n.iterator, n.max_trips, plan_.provide(n.condition, s), with_values(n.body),
@@ -291,7 +275,7 @@ class Forward {
                          [&](const ir::Allocate& n) { return inside(n.body); },
                          [](const auto&) { return ir::block({}); },  // nothing is saved in a While
                      });
-    if (plan_.extents().knows(s)) self = with_lower_local(self, plan_.extents().of(s));
+    if (plan_.extents().knows(s)) self = tape::with_lower_local(self, plan_.extents().of(s));
     all.push_back(self);
     return ir::block(std::move(all));
   }

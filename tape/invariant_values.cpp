@@ -32,20 +32,41 @@ struct Changes {
   }
 };
 
-/// Notes the arrays that are stored to outside of branches, and those that have values in front of the program.
-void note_set(const Stmt& s, std::set<Array>& always) {
-  if (!s || s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
-  if (const Array* array = stored_array(s)) always.insert(*array);
-  ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { note_set(child, always); }});
-}
+/// Which arrays are stored to outside of branches, whatever iterations of which loops there are.
+class AlwaysSet {
+ public:
+  explicit AlwaysSet(const ir::Program& program) { look_at(program.body); }
+
+  /// Whether some store to it is in no other loops than these: a loop may make no trip. Of an array with elements any
+  /// store will do, as reading one of them takes an iteration that has stored it.
+  bool has(const Array& array, const std::set<ir::Symbol>& around) const {
+    const auto found = loops_of_.find(array);
+    if (found == loops_of_.end()) return false;
+    return !array->shape.empty() || std::any_of(found->second.begin(), found->second.end(), [&](const auto& loops) {
+      return std::includes(around.begin(), around.end(), loops.begin(), loops.end());
+    });
+  }
+
+ private:
+  void look_at(const Stmt& s) {
+    if (!s || s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
+    if (const Array* array = stored_array(s)) loops_of_[*array].push_back(loops_);
+    const auto* loop = s.as<ir::For>();
+    if (loop) loops_.insert(loop->iterator);
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look_at(child); }});
+    if (loop) loops_.erase(loop->iterator);
+  }
+
+  std::set<ir::Symbol> loops_;
+  std::map<Array, std::vector<std::set<ir::Symbol>>> loops_of_;
+};
 
 class Invariants final : public ir::Rewriter {
  public:
   Invariants(const ir::Program& program, const IsActive& active, std::set<Array>& named)
-      : active_(active), named_(named), program_(program) {
+      : active_(active), named_(named), program_(program), set_(program) {
     for (const Array& array : program.arrays)
-      if (array->role == ir::ArrayRole::Input || array->role == ir::ArrayRole::InOut) set_.insert(array);
-    note_set(program.body, set_);
+      if (array->role == ir::ArrayRole::Input || array->role == ir::ArrayRole::InOut) given_.insert(array);
   }
   using Rewriter::rewrite;
 
@@ -137,10 +158,18 @@ class Invariants final : public ir::Rewriter {
     if (const auto* v = e.as<ir::Var>()) part.stays = !changes.iterators.count(v->symbol);
     if (const auto* load = e.as<ir::Load>()) {
       part.stays =
-          part.stays && !changes.arrays.count(load->array) && set_.count(load->array) && plainly_stays_within(*load);
+          part.stays && !changes.arrays.count(load->array) && is_set(load->array) && plainly_stays_within(*load);
       part.reads_active = is_float(e.type()) && active_(load->array);
     }
     return parts.emplace(e.get(), part).first->second;
+  }
+
+  /// Whether it holds something in front of a loop in those around.
+  bool is_set(const Array& array) const {
+    if (given_.count(array)) return true;
+    std::set<ir::Symbol> around;
+    for (const ir::For* loop : around_) around.insert(loop->iterator);
+    return set_.has(array, around);
   }
 
   static bool is_operation(const Expr& e) {
@@ -171,7 +200,8 @@ class Invariants final : public ir::Rewriter {
   const IsActive& active_;
   std::set<Array>& named_;
   const ir::Program& program_;
-  std::set<Array> set_;                 // that hold something whatever branches are taken
+  const AlwaysSet set_;
+  std::set<Array> given_;               // by the caller
   std::vector<const ir::For*> around_;  // the present statement
   int count_ = 0;
 };

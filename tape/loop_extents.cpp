@@ -303,4 +303,20 @@ ir::Program LoopExtents::sizing(const std::set<ir::Symbol>& used) const {
   return result;
 }
 
+Stmt with_lower_local(const Stmt& loop, const LoopExtent& extent, bool will_refer) {
+  const auto* n = loop.as<ir::For>();
+  if (!n || !extent.lower_local) return loop;
+  bool refers = will_refer;
+  ir::walk(
+      n->body, [](const Stmt&) {},
+      [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        refers |= load && load->array == extent.lower_local;
+      });
+  if (!refers) return loop;
+  const Stmt from_local = ir::for_loop(n->iterator, extent.origin, n->upper, n->body, n->mode, n->location, n->at_most);
+  return ir::allocate(extent.lower_local,
+                      ir::block({ir::assign(extent.lower_local, {}, n->lower, n->location), from_local}), n->location);
+}
+
 }  // namespace loopgrad::tape

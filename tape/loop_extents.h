@@ -27,6 +27,10 @@ struct LoopExtent {
   const ir::StmtNode* replaces = nullptr;  // an outer loop whose iterations this one already tells apart (CSR rows)
 };
 
+/// The loop with its first iteration stored around it where indices of tapes in its body load that (`will_refer`: or
+/// will, later).
+ir::Stmt with_lower_local(const ir::Stmt& loop, const LoopExtent& extent, bool will_refer = false);
+
 /// Extents of all loops of a program, by loop statement.
 class LoopExtents {
  public:

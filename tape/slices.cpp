@@ -4,6 +4,8 @@
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_set>
 
 namespace loopgrad::tape {
@@ -52,18 +54,20 @@ class Reads {
 
 class Slicer {
  public:
-  Slicer(const Array& local, const Sites& sites, const Trips& trips)
-      : local_(local), sites_(sites), trips_(trips), declared_(sites.of(sites.allocation(local))) {}
+  /// `follows`: conditions by locals of loops in the slice are computed along with it, too.
+  Slicer(const Array& local, const Sites& sites, const Trips& trips, bool follows)
+      : local_(local), sites_(sites), trips_(trips), follows_(follows), declared_(sites.of(sites.allocation(local))) {}
 
   std::optional<Slice> find() {
     pending_.push_back(local_);
     while (!pending_.empty() && possible_) {
-      const Array array = pending_.back();
+      by_ = pending_.back();
       pending_.pop_back();
-      possible_ = has_few_elements(array);
-      for (const Stmt& writer : sites_.writers(array)) add(writer);
+      possible_ = has_few_elements(by_);
+      for (const Stmt& writer : sites_.writers(by_)) add(writer);
     }
-    return possible_ && !slice_.statements.empty() ? std::optional(slice_) : std::nullopt;
+    if (!possible_ || slice_.statements.empty() || !note_what_decides()) return std::nullopt;
+    return slice_;
   }
 
  private:
@@ -72,16 +76,11 @@ class Slicer {
     const auto* sum = writer.as<ir::Reduce>();
     if (!sum && !writer.as<ir::Assign>()) return void(possible_ = false);
     if (sum && is_float(sum->array->type) && (sum->op == ir::ReduceOp::Add || sum->op == ir::ReduceOp::Mul))
-      slice_.exact = false;
+      inexact_.insert(by_), slice_.exact = false;
     slice_.statements.push_back(writer);
     const double times = scopes_of(writer);
     const Expr& value = sum ? sum->value : writer.as<ir::Assign>()->value;
-    double operations = sum ? 1 : 0;
-    ir::walk(value, [&](const Expr& e) {
-      operations += price_of(e);
-      return operations < too_many;
-    });
-    slice_.operations += times * operations;
+    slice_.operations += times * ((sum ? 1 : 0) + operations_of_all(value));
     read(value, !is_float(value.type()), writer);
     for (const Expr& index : stored_indices(writer)) read(index, true, writer);
   }
@@ -96,37 +95,83 @@ class Slicer {
       const auto* loop = scope.as<ir::For>();
       if (loop) times *= trips_(scope);
       if (!entered_.insert(scope.get()).second) continue;
-      if (scope.kind() == ir::Kind::If) slice_.branches.push_back(scope);
+      if (const auto* branch = scope.as<ir::If>()) {
+        if (follows_ && reads_inner(branch->condition))
+          slice_.operations += times * operations_of_all(branch->condition), read(branch->condition, true, scope);
+        else slice_.branches.push_back(scope);
+      }
       if (loop)
         for (const Expr& bound : {loop->lower, loop->upper}) read(bound, true, scope);
     }
     return times;
   }
 
+  static double operations_of_all(const Expr& value) {
+    constexpr double too_many = 1 << 20;
+    double operations = 0;
+    ir::walk(value, [&](const Expr& e) {
+      operations += price_of(e);
+      return operations < too_many;
+    });
+    return operations;
+  }
+
+  /// Whether it is declared in a loop of the slice.
+  bool is_inner(const Array& array) const {
+    const auto declared = sites_.allocations().find(array);
+    return declared != sites_.allocations().end() && sites_.of(declared->second).loops.size() > declared_.loops.size();
+  }
+
+  bool reads_inner(const Expr& e) const {
+    bool result = false;
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      result |= load && is_inner(load->array);
+      return !result;
+    });
+    return result;
+  }
+
   void read(const Expr& e, bool decides, const Stmt& site) {
     for_each_read(e, decides, [&](const Expr& load, bool for_control) {
       const Array& array = load.as<ir::Load>()->array;
-      if (array == local_ || slice_.inner.count(array)) return true;
-      const auto declared = sites_.allocations().find(array);
-      const bool inside =
-          declared != sites_.allocations().end() && sites_.of(declared->second).loops.size() > declared_.loops.size();
-      if (inside) {
-        slice_.inner.insert(array);
-        pending_.push_back(array);
-      } else {
+      if (array != local_ && !is_inner(array)) {
         slice_.reads.push_back({load, site, for_control});
+        readers_.push_back(by_);
+        return true;
       }
+      operands_[by_].insert(array);
+      if (for_control) deciding_.insert(array);
+      if (array != local_ && slice_.inner.insert(array).second) pending_.push_back(array);
       return true;
     });
   }
 
-  static constexpr double too_many = 1 << 20;
+  /// What decides control within the slice is computed from what decides, too. false: it would not have the same bits
+  /// each time.
+  bool note_what_decides() {
+    std::vector<Array> pending(deciding_.begin(), deciding_.end());
+    while (!pending.empty()) {
+      const Array array = pending.back();
+      pending.pop_back();
+      if (inexact_.count(array)) return false;
+      for (const Array& operand : operands_[array])
+        if (deciding_.insert(operand).second) pending.push_back(operand);
+    }
+    for (std::size_t k = 0; k < slice_.reads.size(); ++k) slice_.reads[k].decides |= deciding_.count(readers_[k]) != 0;
+    return true;
+  }
 
   const Array& local_;
   const Sites& sites_;
   const Trips& trips_;
+  const bool follows_;
   const Site& declared_;
   std::vector<Array> pending_;
+  Array by_;                                   // what is being computed
+  std::vector<Array> readers_;                 // of each of the slice's reads
+  std::map<Array, std::set<Array>> operands_;  // of arrays of the slice, among these
+  std::set<Array> deciding_, inexact_;         // of these
   std::set<const ir::StmtNode*> entered_;
   bool possible_ = true;
   Slice slice_;
@@ -161,7 +206,8 @@ void for_each_read(const Stmt& s, const OnRead& f) {
 }
 
 std::optional<Slice> slice_of(const Array& local, const Sites& sites, const Trips& trips) {
-  return Slicer(local, sites, trips).find();
+  auto whole = Slicer(local, sites, trips, true).find();
+  return whole ? whole : Slicer(local, sites, trips, false).find();
 }
 
 }  // namespace loopgrad::tape

@@ -85,6 +85,7 @@ class TapePlan {
 
   struct Supplied {
     ir::Expr load, guard, value;
+    std::vector<ir::Stmt> within = {};  // only readers in these loops have it: it is not saved where one makes no trip
   };
 
   /// What isl said about a read.
@@ -113,7 +114,8 @@ class TapePlan {
   std::vector<ir::Expr> provide_all(const std::vector<ir::Expr>& list, const ir::Stmt& site,
                                     const ir::Expr& guard = {});
   ir::Expr supply(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard);
-  const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard) const;
+  const ir::Expr* already_supplied(const ir::Expr& load, const ir::Stmt& site, const ir::Expr& guard,
+                                   const std::vector<ir::Stmt>& within = {}) const;
   std::optional<ir::Expr> without_tape(const ir::Expr& e, const ir::Stmt& site, int& budget);
   std::optional<ir::Expr> recomputed(const ir::Load& load, const ir::Stmt& site, int& budget);
   bool holds_at(const ir::Array& scalar, const ir::Stmt& site) const;

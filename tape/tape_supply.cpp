@@ -28,12 +28,17 @@ int growing_dimensions(const Array& array) {
 
 }  // namespace
 
-const Expr* TapePlan::already_supplied(const Expr& load, const Stmt& site, const Expr& guard) const {
+/// `within`: loops between the site and what reads the value.
+const Expr* TapePlan::already_supplied(const Expr& load, const Stmt& site, const Expr& guard,
+                                       const std::vector<Stmt>& within) const {
   const auto list = supplied_.find(site.get());
   if (list == supplied_.end()) return nullptr;
   for (const Supplied& known : list->second) {
     const bool guarded_alike = !known.guard || (guard && ir::equal(known.guard, guard));
-    if (guarded_alike && ir::equal(known.load, load)) return &known.value;
+    const bool is_there = std::all_of(known.within.begin(), known.within.end(), [&](const Stmt& loop) {
+      return std::any_of(within.begin(), within.end(), [&](const Stmt& other) { return other.same_as(loop); });
+    });
+    if (guarded_alike && is_there && ir::equal(known.load, load)) return &known.value;
   }
   return nullptr;
 }
@@ -43,7 +48,7 @@ Expr TapePlan::supply(const Expr& value, const Stmt& site, const Expr& guard) {
   const ir::Load& load = *value.as<ir::Load>();
   const bool overwritten = is_overwritten(load, site);
   auto supplied = [&](const Expr& result) {
-    supplied_[site.get()].push_back({value, guard, result});
+    supplied_[site.get()].push_back({value, guard, result, {}});
     return result;
   };
   if (load.array->role != ArrayRole::Local && !overwritten) {
@@ -357,11 +362,13 @@ Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stm
   const SavePlace place = guard ? SavePlace{reader, {}, site_of(reader).loops} : place_to_save(value, reader);
   const bool chosen =
       std::any_of(place.inside.begin(), place.inside.end(), [](const LoopInside& l) { return l.chooses; });
+  std::vector<Stmt> within;
+  for (const LoopInside& inside : place.inside) within.push_back(inside.loop);
   if (!chosen)
-    if (const Expr* known = already_supplied(value, place.at, guard)) return *known;
+    if (const Expr* known = already_supplied(value, place.at, guard, within)) return *known;
   refuse_in_rule(value, guard, place.at);
   const Expr result = save_at(place, value, name, guard);
-  if (!chosen && !place.at.same_as(reader)) supplied_[place.at.get()].push_back({value, {}, result});
+  if (!chosen && !place.at.same_as(reader)) supplied_[place.at.get()].push_back({value, {}, result, within});
   note(value, reader->location, "tape (reader's index)", result, result.as<ir::Load>()->array, why);
   return result;
 }

@@ -301,8 +301,27 @@ void ValuePlan::cut() {
   }
 }
 
-/// Where each is computed: at the start of the sweep of the body that declares it, or further out where something that
-/// is computed there is computed from it. Consumers come later in the text than what they read.
+/// A condition in a loop of a slice that is had apart from it, by locals of that loop: the sweep has these one
+/// iteration at a time, and the slice goes through all of them before.
+void ValuePlan::save_inner_conditions() {
+  for (const Value& value : values_) {
+    if (!value.local || !value.again) continue;
+    const std::size_t depth = sites_.of(sites_.allocation(value.local)).loops.size();
+    for (const Stmt& branch : slice_of(value.local).branches) {
+      if (!is_condition_computed_again(branch)) continue;
+      ir::walk(branch.as<ir::If>()->condition, [&](const Expr& e) {
+        const auto* load = e.as<ir::Load>();
+        const auto operand = load ? locals_.find(load->array) : locals_.end();
+        if (operand != locals_.end() && values_[static_cast<std::size_t>(operand->second)].again &&
+            sites_.of(sites_.allocation(load->array)).loops.size() > depth)
+          values_[static_cast<std::size_t>(conditions_.at(branch.get()))].again = false;
+      });
+    }
+  }
+}
+
+/// Where each is computed: at the start of the sweep of the body that declares it, or further out in the same loops
+/// where something that is computed there is computed from it. Consumers come later in the text than what they read.
 void ValuePlan::place() {
   std::vector<Array> order;
   for (const Value& value : values_) {
@@ -332,6 +351,7 @@ void ValuePlan::place() {
 void ValuePlan::decide() {
   spread_decisions();
   cut();
+  save_inner_conditions();
   place();
 }
 

@@ -42,7 +42,7 @@ struct Slice {
   std::vector<ir::Stmt> statements;  // that store, in no order
   std::set<ir::Array> inner;         // locals of the loops among them, which are computed along with it
   std::vector<ValueRead> reads;      // of everything else
-  std::vector<ir::Stmt> branches;    // Ifs around the statements, in the local's scope
+  std::vector<ir::Stmt> branches;    // Ifs around the statements, in the local's scope, whose conditions are had apart
   double operations = 0;             // of all of them, in one go through the scope
   bool exact = true;                 // the same bits each time
 };
@@ -114,6 +114,7 @@ class ValuePlan {
   const Slice* find_slice(const ir::Array& local);
   void spread_decisions();
   void cut();
+  void save_inner_conditions();
   void place();
   double weight_of(const ir::Array& local) const { return named_.count(local) ? 2 : 1; }
   double trips(const ir::Stmt& loop) const;

@@ -10,6 +10,7 @@ std::vector<std::size_t> LaunchOrder::dependences(const std::vector<const void*>
   const std::size_t current = steps_.size();
   for (const void* place : writes) {
     Memory& memory = memory_[place];
+    if (memory.writer == current) continue;  // two of its arrays are in one place
     if (memory.writer != none) before.push_back(memory.writer);
     before.insert(before.end(), memory.readers.begin(), memory.readers.end());
     memory = {.writer = current, .readers = {}};

@@ -188,7 +188,11 @@ inline void raise_to(float& target, float value) {
 
 constexpr const char* reduce_text = R"(
 // Combines the values of all threads of the block, in an order that depends on the size of the block only. All threads
-// must take part; all get the result.
+// must take part; all get the result. One buffer serves all of a kernel's sums.
+inline void* values_of_warps() {
+  __shared__ unsigned long long values[32];
+  return values;
+}
 template <class T, class Combine>
 inline T block_reduce(T value, Combine combine) {
   for (int distance = 16; distance > 0; distance /= 2)
@@ -197,7 +201,7 @@ inline T block_reduce(T value, Combine combine) {
     __syncwarp();
     return __shfl_sync(0xffffffffu, value, 0);
   }
-  __shared__ T of_warp[32];
+  T* of_warp = static_cast<T*>(values_of_warps());
   __syncthreads();
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();

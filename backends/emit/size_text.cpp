@@ -54,8 +54,11 @@ struct Number {
 [[maybe_unused]] inline Number larger(Number a, Number b) { return {a.value < b.value ? b.value : a.value, a.fits && b.fits}; }
 [[maybe_unused]] inline Number is_less(Number a, Number b) { return {a.value < b.value, a.fits && b.fits}; }
 [[maybe_unused]] inline Number is_same(Number a, Number b) { return {a.value == b.value, a.fits && b.fits}; }
-[[maybe_unused]] inline Number both(Number a, Number b) { return {a.value && b.value, a.fits && b.fits}; }
-[[maybe_unused]] inline Number either(Number a, Number b) { return {a.value || b.value, a.fits && b.fits}; }
+// The second one only counts where the first has not decided.
+[[maybe_unused]] inline Number both(Number a, Number b) { return {a.value && b.value, a.fits && (!a.value || b.fits)}; }
+[[maybe_unused]] inline Number either(Number a, Number b) { return {a.value || b.value, a.fits && (a.value || b.fits)}; }
+// To 32 bits, as loops have it.
+[[maybe_unused]] inline Number wrapped(Number a) { return {int32_t(a.value), a.fits}; }
 [[maybe_unused]] inline Number negated(Number a) { return {!a.value, a.fits}; }
 [[maybe_unused]] inline Number chosen(Number condition, Number a, Number b) {
   const Number one = condition.value ? a : b;
@@ -291,20 +294,26 @@ std::string number(const Expr& e, Spelling& names, const Naming& naming) {
     return is_short ? fmt::format("Number({})", *c) : fmt::format("Number(int64_t({}))", *c);
   }
   if (const auto* v = e.as<ir::Var>()) return fmt::format("Number({})", names.of(v->symbol.name));
-  if (const auto* n = e.as<ir::Binary>()) return naming(binary(*n, names, naming));
+  if (const auto* n = e.as<ir::Binary>()) {
+    const std::string value = binary(*n, names, naming);
+    return naming(e.type() == ScalarType::I32 ? fmt::format("wrapped({})", value) : value);
+  }
   if (const auto* n = e.as<ir::Select>())
     return naming(fmt::format("chosen({}, {}, {})", number(n->condition, names, naming), number(n->a, names, naming),
                               number(n->b, names, naming)));
   if (const auto* n = e.as<ir::Unary>()) {
     const std::string a = number(n->a, names, naming);
-    if (n->op == ir::UnaryOp::Neg) return fmt::format("(Number(0) - {})", a);
-    if (n->op == ir::UnaryOp::Abs) return fmt::format("larger({0}, Number(0) - {0})", a);
+    const auto in_type = [&](const std::string& value) {
+      return e.type() == ScalarType::I32 ? fmt::format("wrapped({})", value) : value;
+    };
+    if (n->op == ir::UnaryOp::Neg) return in_type(fmt::format("(Number(0) - {})", a));
+    if (n->op == ir::UnaryOp::Abs) return in_type(fmt::format("larger({0}, Number(0) - {0})", a));
     if (n->op == ir::UnaryOp::Not) return fmt::format("negated({})", a);
   }
   if (const auto* n = e.as<ir::Cast>(); n && !is_float(n->type)) {
     const std::string a = number(n->a, names, naming);
     if (n->type == ScalarType::Bool) return fmt::format("negated(is_same({}, 0))", a);
-    return n->type == ScalarType::I32 ? fmt::format("Number(int32_t({0}.value), {0}.fits)", a) : a;
+    return n->type == ScalarType::I32 ? fmt::format("wrapped({})", a) : a;
   }
   throw InternalError("not an expression of sizes: " + ir::print(e));
 }

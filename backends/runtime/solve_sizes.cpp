@@ -18,13 +18,14 @@ using Number = std::optional<std::int64_t>;
 Number evaluate_binary(ir::BinaryOp op, std::int64_t a, std::int64_t b) {
   using enum ir::BinaryOp;
   std::int64_t r = 0;
-  const bool undefined = b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min());
   switch (op) {
     case Add: return __builtin_add_overflow(a, b, &r) ? Number() : r;
     case Sub: return __builtin_sub_overflow(a, b, &r) ? Number() : r;
     case Mul: return __builtin_mul_overflow(a, b, &r) ? Number() : r;
-    case FloorDiv: return undefined ? Number() : a / b - (a % b != 0 && (a < 0) != (b < 0));
-    case Mod: return undefined ? Number() : a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
+    case FloorDiv:
+      if (b == -1) return evaluate_binary(Sub, 0, a);
+      return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+    case Mod: return b == 0 || b == -1 ? 0 : a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
     case Min: return b < a ? b : a;
     case Max: return a < b ? b : a;
     case Lt: return a < b;
@@ -51,11 +52,19 @@ Number evaluate_unary(ir::UnaryOp op, std::int64_t a) {
   }
 }
 
+/// Numbers of 32 bits wrap around, as they do where loops run.
 Number evaluate_cast(ScalarType type, const Number& a) {
   if (!a || type == ScalarType::I64) return a;
   if (type == ScalarType::Bool) return *a != 0;
   if (type != ScalarType::I32) throw InternalError("a floating point value in an expression of sizes");
-  return *a == static_cast<std::int32_t>(*a) ? a : Number();
+  return static_cast<std::int32_t>(*a);
+}
+
+/// The second operand where the first one has not decided.
+Number evaluate_logic(const ir::Binary& n, const SizeValues& sizes) {
+  const Number first = try_evaluate(n.a, sizes);
+  if (!first || (*first != 0) == (n.op == ir::BinaryOp::Or)) return first;
+  return try_evaluate(n.b, sizes);
 }
 
 /// `e` as constant + sum of coefficient * symbol over the symbols without a value; nullopt when it is not of that form.
@@ -171,11 +180,14 @@ Number try_evaluate(const ir::Expr& e, const SizeValues& sizes) {
                                      },
                                      [&](const ir::Unary& u) -> Number {
                                        const Number a = try_evaluate(u.a, sizes);
-                                       return a ? evaluate_unary(u.op, *a) : Number();
+                                       return evaluate_cast(e.type(), a ? evaluate_unary(u.op, *a) : Number());
                                      },
                                      [&](const ir::Binary& b) -> Number {
+                                       using enum ir::BinaryOp;
+                                       if (b.op == And || b.op == Or) return evaluate_logic(b, sizes);
                                        const Number x = try_evaluate(b.a, sizes), y = try_evaluate(b.b, sizes);
-                                       return x && y ? evaluate_binary(b.op, *x, *y) : Number();
+                                       return evaluate_cast(e.type(),
+                                                            x && y ? evaluate_binary(b.op, *x, *y) : Number());
                                      },
                                      [&](const ir::Select& s) -> Number {
                                        const Number c = try_evaluate(s.condition, sizes);
@@ -187,9 +199,8 @@ Number try_evaluate(const ir::Expr& e, const SizeValues& sizes) {
 
 std::int64_t evaluate(const ir::Expr& e, const SizeValues& sizes) {
   if (const Number value = try_evaluate(e, sizes)) return *value;
-  throw UsageError({.code = ErrorCode::BadSize,
-                    .message = fmt::format("{} overflows or divides by zero", ir::print(e)),
-                    .hint = "use other sizes"});
+  throw UsageError(
+      {.code = ErrorCode::BadSize, .message = fmt::format("{} overflows", ir::print(e)), .hint = "use other sizes"});
 }
 
 std::vector<std::int64_t> shape_of(const ir::Array& array, const SizeValues& sizes) {

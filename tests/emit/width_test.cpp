@@ -34,6 +34,31 @@ std::string function_of(const std::string& source, const std::string& name) {
   return source.substr(begin, source.find("\n}\n", begin) + 3 - begin);
 }
 
+/// Half of a spectrum, whose length takes a floating-point number: blocks have to find that by themselves.
+TEST(EmittedKernels, ComputeWhatTheHostDoesNot) {
+  ProgramBuilder p("half_spectrum");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.output<double>("y", {n, m});
+  for (auto [i, j] : p.loop({"i", n}, {"j", m})) y(i, j) = 0.0;
+  for (auto i : p.loop("i", n)) {
+    for (auto j : p.loop("j", 0, cast<std::int64_t>(cast<double>(m) * 0.5))) y(i, j) += x(i, j) * x(i, j);
+    p.when(i < cast<std::int64_t>(sqrt(cast<double>(m))), [&] {
+      for (auto j : p.loop("j", m)) y(i, j) += x(i, j);
+    });
+  }
+  const Gradient gradient = differentiate(p.build(), {.wrt = {"x"}});
+  EXPECT_NO_THROW(backend::emit_files(gradient, {.target = Target::Cuda}, "half_spectrum"));
+}
+
+/// What the host computes of sizes, in a condition around kernels, wraps as it would in them.
+TEST(EmittedHosts, WrapNumbersOf32Bits) {
+  const ir::Symbol m = ir::make_symbol("m");
+  const ir::Expr narrow = ir::cast(ScalarType::I32, ir::var(m));
+  backend::Spelling names;
+  EXPECT_EQ(backend::number_of(narrow * narrow, names), "wrapped(wrapped(Number(m_)) * wrapped(Number(m_)))");
+}
+
 TEST(EmittedWidths, AreThoseOfTheExecutor) {
   std::string code = "#include <cstdint>\n#include <initializer_list>\nnamespace {\n" +
                      std::string(backend::number_text) + backend::interval_text + "}\n";

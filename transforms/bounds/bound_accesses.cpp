@@ -132,7 +132,7 @@ class Bounder {
       if (const Stmt around = around_loop(s, *loop)) return around;
     Statements notes;
     const Stmt own = with_own_expressions(s, notes);
-    if (s.kind() == ir::Kind::While || notes.empty()) return own;
+    if (notes.empty()) return own;
     notes.push_back(own);
     return ir::block(std::move(notes));
   }
@@ -176,12 +176,24 @@ class Bounder {
       forget_changed_by(s);  // bounds are looked at once, and what they read may be other values in the body
       return ir::for_loop(n->iterator, lower, upper, bounded(n->body), n->mode, n->location, n->at_most);
     }
-    if (const auto* n = s.as<ir::While>()) {  // what the condition reads is noted in the trips that it allows
-      const Expr condition = read(n->condition);
-      notes.push_back(bounded(n->body));
-      return ir::while_loop(n->iterator, n->max_trips, condition, ir::block(notes), n->location);
-    }
+    if (const auto* n = s.as<ir::While>()) return bounded_while(s, *n, notes);
     return s;
+  }
+
+  /// What the condition reads is noted where it will be asked next: before the loop, and at the end of each trip.
+  Stmt bounded_while(const Stmt& s, const ir::While& n, Statements& notes) {
+    Statements read;
+    const Expr condition = in_range(s, n.condition, {}, read);
+    std::vector<Stmt> body{bounded(n.body)};
+    const auto before_trip = [&](const Expr& trip) {
+      const Stmt all = ir::substitute(ir::block(read), {{n.iterator, trip}});
+      return ir::with_fresh_names(ir::if_then(ir::binary(BinaryOp::Lt, trip, n.max_trips), all, {}, n.location));
+    };
+    if (!read.empty()) {
+      notes.push_back(before_trip(number(0)));
+      body.push_back(before_trip(ir::var(n.iterator) + number(1)));
+    }
+    return ir::while_loop(n.iterator, n.max_trips, condition, ir::block(body), n.location);
   }
 
   /// `e` with all indices of its loads in range; notes come in the order of evaluation.

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 #include "transforms/loops/loop_order.h"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ bool has_at_most(const ir::For& loop, std::int64_t trips) {
   return lower && upper && *upper - *lower <= trips;
 }
 
-/// Scalars of an iteration that are assigned once, whatever data decide, with what they are assigned.
+/// Scalars of an iteration that are assigned once, whatever data decide, with what they are assigned; with no loop
+/// between declaration and assignment, which could read what an earlier trip assigned.
 class Scalars {
  public:
   explicit Scalars(const ir::For& loop) : lane_(loop.iterator) { scan(loop.body, true); }
@@ -49,16 +51,23 @@ class Scalars {
   void scan(const Stmt& s, bool always) {
     const auto store = [&](const Array& array, const Expr& value) {
       if (!array->shape.empty()) return;
-      if (!value || !always || !seen_.insert(array).second) others_.insert(array);
+      const auto declared = declared_in_.find(array);
+      const bool afresh = declared != declared_in_.end() && declared->second == loops_;
+      if (!value || !always || !afresh || !seen_.insert(array).second) others_.insert(array);
       else assigned_.push_back({array, value});
     };
     ir::visit(s, ir::overloaded{
                      [&](const ir::Block& n) {
                        for (const Stmt& t : n.body) scan(t, always);
                      },
-                     [&](const ir::Allocate& n) { scan(n.body, always); },
+                     [&](const ir::Allocate& n) {
+                       declared_in_[n.array] = loops_;
+                       scan(n.body, always);
+                     },
                      [&](const ir::For& n) {
+                       ++loops_;
                        scan(n.body, always && !mentions(n.lower, lane_) && !mentions(n.upper, lane_));
+                       --loops_;
                      },
                      [&](const ir::If& n) {
                        scan(n.then_body, false);
@@ -73,6 +82,8 @@ class Scalars {
   }
 
   ir::Symbol lane_;
+  int loops_ = 0;
+  std::map<Array, int> declared_in_;
   std::vector<std::pair<Array, Expr>> assigned_;
   std::set<Array> seen_, others_;
 };
@@ -125,8 +136,8 @@ class Eligibility {
                             },
                             [&](const ir::For& n) { return legal_loop(s, n); },
                             [&](const ir::If& n) {
-                              if (!contains_loop(s)) return true;
-                              if (depends_.any(n.condition) && bounds_load(s)) return false;
+                              if (is_of_one_lane(s)) return true;
+                              if (depends_.any(n.condition) && bounds_load(n)) return false;
                               return !depends_.on_data(n.condition) && legal(n.then_body) &&
                                      (!n.else_body || legal(n.else_body));
                             },
@@ -137,13 +148,19 @@ class Eligibility {
                         });
   }
 
-  /// Bounds below a branch are evaluated for all lanes, also for those that would not get there: they must not fail.
-  static bool bounds_load(const Stmt& s) {
+  /// Bounds below a branch, and conditions around loops, are evaluated for all lanes, also for those that would not get
+  /// there: they must not fail.
+  static bool bounds_load(const ir::If& branch) {
     bool found = false;
-    ir::walk_stmts(s, [&](const Stmt& t) {
-      const auto* loop = t.as<ir::For>();
-      found |= loop && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
-    });
+    for (const Stmt& side : {branch.then_body, branch.else_body}) {
+      if (!side) continue;
+      ir::walk_stmts(side, [&](const Stmt& t) {
+        const auto* loop = t.as<ir::For>();
+        const auto* inner = t.as<ir::If>();
+        found |= loop && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
+        found |= inner && !is_of_one_lane(t) && ir::has_load(inner->condition);
+      });
+    }
     return found;
   }
 
@@ -260,7 +277,17 @@ bool shares_sums_only(const ir::Program& program, const Stmt& loop, Analyses& an
 
 }  // namespace
 
-LaneDependence::LaneDependence(const ir::For& loop) : lane_(loop.iterator) {
+bool is_of_one_lane(const Stmt& s) {
+  bool result = true;
+  ir::walk_stmts(s, [&](const Stmt& t) {
+    const auto* local = t.as<ir::Allocate>();
+    result &= t.kind() != ir::Kind::For && (!local || local->array->shape.empty());
+  });
+  return result;
+}
+
+LaneDependence::LaneDependence(const ir::For& loop)
+    : lane_(loop.iterator), is_sequential_(!ir::is_parallel(loop.mode)) {
   ir::walk_stmts(loop.body, [&](const Stmt& s) {
     if (const auto* local = s.as<ir::Allocate>()) private_.insert(local->array);
   });
@@ -282,7 +309,7 @@ bool LaneDependence::on_data(const Expr& e) const {
 }
 
 bool LaneDependence::is_shared(const ir::Reduce& sum) const {
-  return !private_.count(sum.array) &&
+  return is_sequential_ && !private_.count(sum.array) &&
          std::none_of(sum.indices.begin(), sum.indices.end(), [&](const Expr& index) { return any(index); });
 }
 
@@ -305,7 +332,7 @@ bool wants_lanes(const ir::For& loop) {
 std::optional<LaneLoop> lane_loop(const ir::Program& program, const Stmt& loop, Analyses& analyses) {
   const auto& node = *loop.as<ir::For>();
   Eligibility eligibility(node);
-  if (!eligibility.check()) return std::nullopt;
+  if (!eligibility.check() || !bounds_stay(program, loop).ok) return std::nullopt;
   LaneLoop result{eligibility.widest(), eligibility.vectorises_by_itself(), !ir::is_parallel(node.mode),
                   eligibility.has_parallel_inside()};
   if (!result.shares_sums && !result.parallel_inside) return result;

@@ -19,7 +19,8 @@ class LaneDependence {
   bool on_iterator(const ir::Expr& e) const;
   bool on_data(const ir::Expr& e) const;
   bool any(const ir::Expr& e) const { return on_iterator(e) || on_data(e); }
-  /// Whether all iterations add to one element: of an array from outside, at a place that no lane chooses.
+  /// Whether all iterations add to one element: of an array from outside, at a place that no lane chooses. In a
+  /// parallel loop no more than one of them does.
   bool is_shared(const ir::Reduce& sum) const;
   /// A shared extremum of one value for all iterations: once is enough.
   bool is_had_once(const ir::Reduce& sum) const;
@@ -28,8 +29,13 @@ class LaneDependence {
 
  private:
   ir::Symbol lane_;
+  bool is_sequential_;
   std::set<ir::Array> private_, uniform_;
 };
+
+/// Without loops, and without locals that are no scalars: it is done in one loop over lanes. A branch that is not is
+/// gone through by all lanes together, each statement in it under its condition.
+bool is_of_one_lane(const ir::Stmt& s);
 
 /// How a loop does in lanes.
 struct LaneLoop {
@@ -40,9 +46,10 @@ struct LaneLoop {
 };
 
 /// Null for loops without loops inside, in which an innermost statement would not move through memory with stride 0 or
-/// 1 from lane to lane, whose inner bounds or branches around loops depend on data of the iteration, with `while`, or
-/// that is neither parallel nor shares nothing but sums, into elements that all its iterations have in common. Of the
-/// latter, and of those with parallel loops inside, only loops whose innermost loops are worse as they are.
+/// 1 from lane to lane, whose inner bounds or branches around loops depend on data of the iteration, that changes what
+/// its own bounds read, with `while`, or that is neither parallel nor shares nothing but sums, into elements that all
+/// its iterations have in common. Of the latter, and of those with parallel loops inside, only loops whose innermost
+/// loops are worse as they are.
 std::optional<LaneLoop> lane_loop(const ir::Program& program, const ir::Stmt& loop, Analyses& analyses);
 
 /// Fewer lanes are not worth it where there is another way.

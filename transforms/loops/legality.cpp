@@ -73,6 +73,7 @@ Legality can_reorder(const Analysed& program, const Stmt& region, const TimeOf& 
 }
 
 Legality can_run_in_parallel(const Analysed& program, const Stmt& loop) {
+  if (Legality stay = bounds_stay(program.program, loop); !stay.ok) return stay;
   try {
     const Analyses::Model model = program.analyses.model_of(program, loop);
     const auto& conflicts = program.analyses.carried_by(model, loop, poly::Search::UntilAny);

@@ -38,7 +38,8 @@ using TimeOf = std::function<std::optional<std::vector<ir::Expr>>(const poly::St
 /// express and what exceeds its budget.
 Legality can_reorder(const Analysed& program, const ir::Stmt& region, const TimeOf& time);
 
-/// Whether iterations of a loop may run in any order or at once. Sums count as conflicts.
+/// Whether iterations of a loop may run in any order or at once. Sums count as conflicts, and so does what an iteration
+/// changes that the bounds read: each thread asks these for itself.
 Legality can_run_in_parallel(const Analysed& program, const ir::Stmt& loop);
 
 /// A value that rises from iteration to iteration of a For: its iterator, or minus that.

@@ -4,6 +4,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 
 #include <fmt/format.h>
 
@@ -81,6 +82,8 @@ class Parallelizer {
   }
 
   bool can_run_in_parallel(const Stmt& loop, const ir::For& node, bool inside) {
+    if (const Legality stay = bounds_stay(program_, loop); !stay.ok)
+      return decide(node.iterator.name, loop, false, stay.why());
     try {
       const Analyses::Model model = model_around(loop);
       bool atomics = context_.options.mode == SumMode::Atomic && !inside;

@@ -271,8 +271,11 @@ Stmt ScalarElements::before(const Stmt& s, const Element& e, const ir::Array& sc
 
 Stmt ScalarElements::over_loop(const Stmt& s, const ScalarPolicy& policy) const {
   const Trips trips(s, policy.data_bounds);
+  const auto* const outermost = s.as<ir::For>();
   std::vector<InScalar> list;
   for (const Element& e : of({s})) {
+    // Bounds are evaluated before there is a scalar.
+    if (outermost && (uses(outermost->lower, e.array) || uses(outermost->upper, e.array))) continue;
     if (!policy.pays(e) || !always_stores(trips.body, e)) continue;
     const OldValue old = old_value(trips.body, e, aliases_);
     if (may_have_no_value(e, old)) continue;

@@ -37,7 +37,9 @@ std::vector<Copy> copies_in(const Stmt& body) {
     auto* assign = s.as<ir::Assign>();
     auto* source = assign ? assign->value.as<ir::Load>() : nullptr;
     auto* earlier = before ? before.as<ir::Assign>() : nullptr;
-    if (source && earlier && earlier->array == source->array && ir::equal(earlier->indices, source->indices))
+    const auto is_moved = [&](const Expr& index) { return uses(index, earlier->array); };  // by the assignment
+    if (source && earlier && earlier->array == source->array && ir::equal(earlier->indices, source->indices) &&
+        std::none_of(source->indices.begin(), source->indices.end(), is_moved))
       source = earlier->value.as<ir::Load>();
     if (!source || source->array->role != ir::ArrayRole::Local || source->array->shape.empty()) return;
     if (assign->array->role == ir::ArrayRole::Local || assign->array->type != source->array->type) return;
@@ -168,18 +170,27 @@ class Legality {
     return s.domain.intersect_params(model_.assumptions).is_subset(instances);
   }
 
-  // In the same iteration of the shared loops; without such loops a right program leaves no other choice.
+  // The elements that instances of `writer` wrote, for the instances of `reader` in the same iteration of the shared
+  // loops.
+  isl::map written_before(const Statement& reader, const Statement& writer) const {
+    isl_map* pairs = isl_map_from_domain_and_range(reader.domain.copy(), writer.domain.copy());
+    for (int k = 0; k < static_cast<int>(shared_); ++k) pairs = isl_map_equate(pairs, isl_dim_in, k, isl_dim_out, k);
+    return poly::checked(*model_.context, pairs).apply_range(stored(writer).relation);
+  }
+
+  // All that a reader may read, in the same iteration of the shared loops; without such loops a right program leaves no
+  // other choice. (Where data choose the element, that is any: one that was written is not enough.)
   bool readers_find_what_was_written() const {
     for (const Statement& s : model_.statements) {
       for (const poly::Access& access : s.accesses) {
         if (shared_ == 0 || access.array != local_ || access.kind == poly::AccessKind::Write) continue;
-        isl::set found = s.domain.subtract(s.domain);
+        const isl::map read = access.relation.intersect_domain(s.domain).intersect_params(model_.assumptions);
+        isl::map written = read.subtract(read);
         for (const Statement* writer : writers_) {
           const bool earlier = writer < &s && poly::common_loops(s, *writer) == shared_;
-          if (earlier && writer->exact && stored(*writer).exact)
-            found = found.unite(met(s, access, *writer, stored(*writer)));
+          if (earlier && writer->exact && stored(*writer).exact) written = written.unite(written_before(s, *writer));
         }
-        if (!is_covered(s, found)) return false;
+        if (!read.is_subset(written)) return false;
       }
     }
     return true;

@@ -146,10 +146,19 @@ class Narrower : public ir::Rewriter {
       const auto* index = fill.indices[d].as<ir::Var>();
       const bool is_own = index && index->symbol == loop->iterator;
       const bool is_whole = ir::as_int(loop->lower) == 0 && ir::equal(loop->upper, fill.array->shape[d]);
-      if (is_own && is_whole && can_narrow(uses, d))
-        return ir::for_loop(loop->iterator, uses[d].lower, uses[d].upper, body, loop->mode, loop->location);
+      if (is_own && is_whole && can_narrow(uses, d)) {
+        const auto [lower, upper] = within(uses[d], fill.array->shape[d]);
+        return ir::for_loop(loop->iterator, lower, upper, body, loop->mode, loop->location);
+      }
     }
     return with_body(*loop, body);
+  }
+
+  // Uses may be under conditions that keep them inside of the array; the fill has to stay there by itself.
+  std::pair<Expr, Expr> within(const Used& used, const Expr& extent) const {
+    const auto is_end = [&](const Expr& bound) { return ranges_.stays_within(bound, extent + ir::int_const(1)); };
+    return {is_end(used.lower) ? used.lower : ir::binary(ir::BinaryOp::Max, used.lower, ir::int_const(0)),
+            is_end(used.upper) ? used.upper : ir::binary(ir::BinaryOp::Min, used.upper, extent)};
   }
 
   IndexRanges ranges_;

@@ -16,16 +16,20 @@ using ir::Stmt;
 
 namespace {
 
-// A nest over levels that assigns a constant to elements of the array and does nothing else.
+// A nest over levels that assigns a constant to elements of the array and does nothing else. Data that say which may
+// be others by the time of a later step.
 bool is_fill(const LevelUse& use, const ir::Array& array, std::size_t dimension) {
   const Stmt nest = use.outermost();
   if (!nest) return false;
   const auto& levels = *nest.as<ir::For>();
-  if (ir::has_load(levels.lower) || ir::has_load(levels.upper)) return false;
   for (const Stmt& s : use.path) {
     if (auto* branch = s.as<ir::If>(); branch && (ir::has_load(branch->condition) || branch->else_body)) return false;
     if (s.same_as(nest)) break;
   }
+  bool loads = false;
+  ir::walk(
+      nest, [](const Stmt&) {}, [&](const Expr& e) { loads |= e.kind() == ir::Kind::Load; });
+  if (loads) return false;
   const auto all = leaves(nest);
   return std::all_of(all.begin(), all.end(), [&](const Stmt& leaf) {
     auto* assign = leaf.as<ir::Assign>();

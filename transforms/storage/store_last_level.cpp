@@ -170,7 +170,9 @@ class LastLevel {
     if (!nest || !is_redirected(use, place)) return false;
     const ir::For& fill = *nest.as<ir::For>();
     const bool same_steps = ir::equal(fill.lower, steps().lower) && ir::equal(fill.upper, steps().upper);
-    if (!same_steps || fill.at_most || !peel_last(fill) || distance(use.index, ir::var(fill.iterator)) != offset_)
+    const bool ends_last = fill.mode == ir::LoopMode::Forward;  // what is peeled is the last level
+    if (!same_steps || fill.at_most || !ends_last || !peel_last(fill) ||
+        distance(use.index, ir::var(fill.iterator)) != offset_)
       return false;
     fills_.insert(nest.get());
     return true;

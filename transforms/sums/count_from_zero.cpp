@@ -5,6 +5,7 @@
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 #include "transforms/sums/scatters.h"
 
 #include <algorithm>
@@ -41,7 +42,8 @@ class Counter : public ir::Rewriter {
     around_.push_back(loop);
     const Stmt inside = rewrite_children(s);
     around_.pop_back();
-    return most ? from_zero(*inside.as<ir::For>(), most) : inside;
+    // The body would find another start where it changes what that is read from.
+    return most && bounds_stay(program_, s).ok ? from_zero(*inside.as<ir::For>(), most) : inside;
   }
 
  private:

@@ -46,7 +46,7 @@ class SumFinder {
     } else if (auto* block = s.as<ir::Block>()) {
       for (const Stmt& child : block->body) visit(child);
     } else if (auto* assign = s.as<ir::Assign>(); assign && set_once_.count(assign->array)) {
-      values_[assign->array] = inlined(assign->value);
+      values_[assign->array] = {inlined(assign->value), loops_};
     } else if (auto* sum = s.as<ir::Reduce>()) {
       if (sum->op == ir::ReduceOp::Add && !sum->atomic) found.push_back({loops_, s, inlined(sum->value)});
     }
@@ -65,13 +65,23 @@ class SumFinder {
       auto* load = x.as<ir::Load>();
       if (!load || !load->indices.empty()) return std::nullopt;
       const auto value = values_.find(load->array);
-      return value == values_.end() ? std::nullopt : std::optional(value->second);
+      return value == values_.end() || !are_around(value->second.loops) ? std::nullopt
+                                                                        : std::optional(value->second.value);
     });
   }
 
+  bool are_around(const std::vector<const ir::For*>& loops) const {
+    return loops.size() <= loops_.size() && std::equal(loops.begin(), loops.end(), loops_.begin());
+  }
+
+  struct Value {
+    Expr value;
+    std::vector<const ir::For*> loops;  // in whose iterations it is that
+  };
+
   std::vector<const ir::For*> loops_;
   std::set<ir::Array> set_once_;
-  std::map<ir::Array, Expr> values_;
+  std::map<ir::Array, Value> values_;
 };
 
 std::vector<NestSum> sums_of(const Stmt& nest) {

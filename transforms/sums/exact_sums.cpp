@@ -7,6 +7,7 @@
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_builder.h"
+#include "transforms/sums/partial_results.h"
 
 #include <algorithm>
 #include <limits>
@@ -66,7 +67,10 @@ class Target : LoopBuilder {
   Stmt whole_term(const ir::Reduce& sum) const {
     return with_term(sum, [&](const Expr& term) {
       const Expr largest = get(largest_, place_of(sum));
-      const Expr rounded = ir::unary(ir::UnaryOp::Floor, as_f64(term) * scale(largest) + real(0.5, ScalarType::F64));
+      // What the first time was rounded to nothing may be any number of times that.
+      const Expr scaled = ir::binary(BinaryOp::Max, as_f64(term) * scale(largest), -range_);
+      const Expr rounded =
+          ir::unary(ir::UnaryOp::Floor, ir::binary(BinaryOp::Min, scaled, range_) + real(0.5, ScalarType::F64));
       const Expr infinite = ir::select(ir::binary(BinaryOp::Le, term, most_), number(0), number(1)) +
                             ir::select(ir::binary(BinaryOp::Ge, term, -most_), number(0), number(negative));
       const Expr whole =
@@ -75,8 +79,12 @@ class Target : LoopBuilder {
     });
   }
 
-  Stmt into_target() const {
-    return over([&](const std::vector<Expr>& at) { return into_element(at); });
+  Stmt into_target(const poly::Model* model) const {
+    const Stmt all = over([&](const std::vector<Expr>& at) { return into_element(at); });
+    std::vector<Expr> fixed = first_;
+    for (const std::size_t d : dims_) fixed[d] = number(0);
+    const Expr exists = model ? element_exists(*model, target_, fixed, {}) : ir::bool_const(true);
+    return ir::equal(exists, ir::bool_const(true)) ? all : ir::if_then(exists, all);
   }
 
  private:
@@ -151,7 +159,7 @@ class Target : LoopBuilder {
 
 bool can_be_exact(const Array& target) { return value_type(target->type) == ScalarType::F32; }
 
-ExactSums exact_sums(const Stmt& finding, const std::vector<WholeSums>& targets) {
+ExactSums exact_sums(const Stmt& finding, const std::vector<WholeSums>& targets, const poly::Model* model) {
   std::map<const ir::StmtNode*, Stmt> largest;
   std::vector<Stmt> before, after;
   ExactSums result;
@@ -159,7 +167,7 @@ ExactSums exact_sums(const Stmt& finding, const std::vector<WholeSums>& targets)
     const Target target(finding, whole.sums, whole.terms);
     for (const Array& array : target.arrays()) result.arrays.push_back(array);
     before.push_back(target.clear());
-    after.push_back(target.into_target());
+    after.push_back(target.into_target(model));
     for (const Stmt& sum : whole.sums) {
       largest[sum.get()] = target.largest_term(*sum.as<ir::Reduce>());
       result.in_place[sum.get()] = target.whole_term(*sum.as<ir::Reduce>());

@@ -12,6 +12,7 @@
 // first.
 #pragma once
 
+#include "dsl/poly/model.h"
 #include "transforms/analysis/nest.h"
 
 #include <map>
@@ -37,8 +38,10 @@ struct ExactSums {
 
 /// Requires: the sums are leaves of a nest, add to targets with `can_be_exact`, and the nest does not read these.
 /// `finding`: a nest that has these very leaves, sets all that their terms need, and does nothing else; it becomes a
-/// part of `before`, with fresh names. Guarantees: every element gets its terms but for rounding, the same bits for any
-/// order of the iterations.
-ExactSums exact_sums(const ir::Stmt& finding, const std::vector<WholeSums>& targets);
+/// part of `before`, with fresh names. `model` of the nest, where there is one: indices that all terms have in common
+/// need not exist where conditions leave all of these out. Guarantees: every element gets its terms but for rounding,
+/// the same bits for any order of the iterations.
+ExactSums exact_sums(const ir::Stmt& finding, const std::vector<WholeSums>& targets,
+                     const poly::Model* model = nullptr);
 
 }  // namespace loopgrad::transforms

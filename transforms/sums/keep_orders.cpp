@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -23,7 +24,8 @@ namespace {
 struct Leaf {
   Stmt stmt;
   std::vector<Expr> conditions;
-  bool prepared = false;  // it computes what follows from index arrays alone
+  std::vector<const ir::StmtNode*> loops;  // around it, each outermost first
+  bool prepared = false;                   // it computes what follows from index arrays alone
 };
 
 struct ById {
@@ -31,7 +33,7 @@ struct ById {
 };
 using Arrays = std::set<Array, ById>;  // in an order that is the same in every process
 
-/// The arrays from outside that a statement loads from or stores to.
+/// The arrays from outside that a statement loads from or stores to; what it adds to is both.
 struct Touched {
   Arrays read, written;
 };
@@ -39,6 +41,9 @@ struct Touched {
 Touched touched_by(const Stmt& s) {
   Touched result;
   for (const Access& access : accesses_of(s)) (access.writes ? result.written : result.read).insert(access.array);
+  for (const Stmt& leaf : leaves(s))
+    if (const auto* sum = leaf.as<ir::Reduce>(); sum && result.written.count(sum->array))
+      result.read.insert(sum->array);
   return result;
 }
 
@@ -59,6 +64,7 @@ class Keeper {
     do {
       leaves_.clear();
       visit(program_.body, {});
+      loops_.clear();
     } while (drop_unfit());
     const auto is_read_later = [&](const Array& array) {
       return std::any_of(leaves_.begin(), leaves_.end(), [&](const Leaf& leaf) {
@@ -111,14 +117,17 @@ class Keeper {
     if (ir::is_empty(s)) return;
     const bool prepared = is_prepared(s);
     if (prepared || !has_parts(s)) {
-      leaves_.push_back({s, conditions, prepared});
+      leaves_.push_back({s, conditions, loops_, prepared});
       return;
     }
+    if (const auto* local = s.as<ir::Allocate>()) declared_in_[local->array] = loops_.size();
+    if (s.kind() == ir::Kind::For) loops_.push_back(s.get());
     for_each_part(s, [&](const Stmt& part, const Expr& condition) {
       std::vector<Expr> all = conditions;
       if (condition) all.push_back(condition);
       visit(part, all);
     });
+    if (s.kind() == ir::Kind::For) loops_.pop_back();
   }
 
   /// Whether all that the statement reads is known before the program begins, and all that it writes is a candidate.
@@ -142,9 +151,32 @@ class Keeper {
     return fits;
   }
 
-  /// Takes candidates away that something else writes, or that are read before they are complete.
+  /// What a trip of a loop may find as the one before has left it: once is not as good as every time.
+  void note_carried(Arrays& unfit) const {
+    std::map<const ir::StmtNode*, Touched> by_loop;
+    for (const Leaf& leaf : leaves_) {
+      if (!leaf.prepared) continue;
+      const Touched touched = touched_by(leaf.stmt);
+      const auto note = [&](const Arrays& arrays, Arrays Touched::*kind) {
+        for (const Array& array : arrays) {
+          const auto declared = declared_in_.find(array);
+          if (declared == declared_in_.end()) continue;
+          for (std::size_t k = declared->second; k < leaf.loops.size(); ++k)
+            (by_loop[leaf.loops[k]].*kind).insert(array);
+        }
+      };
+      note(touched.read, &Touched::read), note(touched.written, &Touched::written);
+    }
+    for (const auto& [loop, touched] : by_loop)
+      for (const Array& array : touched.written)
+        if (touched.read.count(array)) unfit.insert(array);
+  }
+
+  /// Takes candidates away that something else writes, that are read before they are complete, or that go from trip to
+  /// trip of a loop.
   bool drop_unfit() {
     Arrays read, unfit;
+    note_carried(unfit);
     for (const Leaf& leaf : leaves_) {
       const Touched touched = touched_by(leaf.stmt);
       for (const Array& array : touched.written)
@@ -229,6 +261,8 @@ class Keeper {
   Arrays inputs_;      // of which the program only reads, integers
   Arrays candidates_;  // locals that only prepared statements write
   std::vector<Leaf> leaves_;
+  std::vector<const ir::StmtNode*> loops_;    // around what is being looked at
+  std::map<Array, std::size_t> declared_in_;  // in how many of these
 };
 
 }  // namespace

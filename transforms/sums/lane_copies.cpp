@@ -5,6 +5,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 #include "transforms/loops/loop_builder.h"
 
 #include <algorithm>
@@ -129,6 +130,7 @@ std::optional<FilledSums> filled_sums(const Stmt& nest) {
 
 /// Whether iterations of the loop have nothing in common but what they add to the rows.
 bool share_rows_only(const ir::Program& program, FilledSums& sums, PassContext& context) {
+  if (!bounds_stay(program, sums.loop_statement).ok) return false;
   try {
     const auto& conflicts = analyses(context).carried_by(program, sums.loop_statement, poly::Search::UntilNotASum);
     return std::all_of(conflicts.begin(), conflicts.end(),

@@ -70,6 +70,9 @@ class Merger final : public ir::Rewriter {
     std::optional<Update> a = update_of(first), b = update_of(second);
     if (!a || !b || !b->op || a->array != b->array || !ir::equal(a->indices, b->indices)) return {};
     if (aliased_.count(a->array) || value_type(a->array->type) != a->array->type) return {};
+    // The first store may change which element the second one is.
+    const auto moves = [&](const Expr& index) { return uses(index, a->array); };
+    if (std::any_of(a->indices.begin(), a->indices.end(), moves)) return {};
     if (may_read(b->value, b->array, b->indices)) return {};
     if (!a->op && is_neutral(a->value, *b->op)) return ir::assign(b->array, b->indices, b->value, b->location);
     if (which_ == Updates::OfConstants) return {};

@@ -226,4 +226,23 @@ bool holds_on_entry(const poly::Model& model, const Expr& condition) {
   });
 }
 
+Expr element_exists(const poly::Model& model, const ir::Array& array, const std::vector<Expr>& indices,
+                    const std::vector<ir::Symbol>& inside) {
+  Expr result = ir::bool_const(true);
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    const Expr& index = indices[d];
+    auto* variable = index.as<ir::Var>();
+    if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
+    ir::walk(index, [&](const Expr& e) {
+      auto* load = e.as<ir::Load>();
+      if (load) result = ir::both(result, element_exists(model, load->array, load->indices, inside));
+      return !load;
+    });
+    const Expr own = ir::both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
+                              ir::binary(ir::BinaryOp::Lt, index, array->shape[d]));
+    if (!holds_on_entry(model, own)) result = ir::both(result, own);
+  }
+  return result;
+}
+
 }  // namespace loopgrad::transforms

@@ -5,6 +5,7 @@
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
+#include "transforms/loops/legality.h"
 #include "transforms/sums/restructure_nest.h"
 #include "transforms/sums/scatters.h"
 
@@ -200,6 +201,7 @@ class Visitor {
 
   Carries what_it_carries(const Stmt& loop) {
     if (loop.as<ir::For>()->mode == ir::LoopMode::Parallel) return Carries::Nothing;
+    if (!bounds_stay(program_, loop).ok) return Carries::Other;
     try {
       const Analyses::Model model = model_around(loop);
       const auto& conflicts = analyses(context_).carried_by(model, loop, poly::Search::UntilNotASum);

@@ -330,7 +330,7 @@ Expr Scatter::iterations() const {
 
 Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>& instance) const {
   const Stmt one = ir::rewrite(leaf, [&](const Expr& e) -> std::optional<Expr> {
-    for (std::size_t k = 0; k < dims.size(); ++k) {
+    for (std::size_t k = 0; k < places.size(); ++k) {
       const Expr& index = sum->indices[dims[k]];
       if (ir::has_load(index) && ir::equal(e, index)) return ir::cast(e.type(), places[k]);
     }

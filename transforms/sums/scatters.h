@@ -61,7 +61,8 @@ struct Scatter {
   ir::Stmt over_targets(const std::function<ir::Stmt(const std::vector<ir::Expr>&, const ir::Expr&)>& body) const;
   /// All that the loops over instances have: a bound.
   ir::Expr iterations() const;
-  /// The leaf for one target, given as its places, and one instance, given as values of the iterators.
+  /// The leaf for one target, given as its places, and one instance, given as values of the iterators. Without places
+  /// indices are what the instance says.
   ir::Stmt sum_into(const std::vector<ir::Expr>& places, const std::vector<ir::Expr>& instance) const;
   /// What decides whether an instance exists, and which target it has, besides bounds of loops: the key, and...
   std::vector<ir::Expr> deciders() const;
@@ -71,7 +72,7 @@ struct Scatter {
   ir::Stmt for_each(const ir::Stmt& in_place_of_sum) const;
   /// The number of the target with these places.
   ir::Expr number_of(const std::vector<ir::Expr>& places) const;
-  /// Of all its loops.
+  /// Of the loops over instances and rows.
   std::vector<ir::Symbol> iterators() const;
 };
 

@@ -83,6 +83,13 @@ class SegmentSums : OrderBuilder {
     return result;
   }
 
+  /// Empty where an instance may have been sorted by another row's end: at a distance the number of the target does not
+  /// say which row that is, only conditions on the instance's own indices do.
+  Places places_if_own(std::size_t k, const std::function<Places(std::size_t)>& places_of) const {
+    const bool is_own = all_[k].dims.size() == 1 || ir::as_int(shifts_[k]) == 0;
+    return is_own ? places_of(k) : Places{};
+  }
+
   /// Each total = none; total op= each of the positions, which are of this sorted target.
   Stmt over(const Numbers& sums, const Totals& totals, const Expr& lower, const Expr& upper,
             const std::function<Places(std::size_t)>& places_of) const {
@@ -92,10 +99,11 @@ class SegmentSums : OrderBuilder {
     const Stmt each = loop("slot", lower, upper, LoopMode::Forward, [&](const Expr& slot) {
       return ir::with_fresh_names(sorted_.with_instance_at(slot, [&](const std::vector<Expr>& instance) {
         return for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
-          return ir::rewrite(all_[k].sum_into(places_of(k), instance), {}, [&](const Stmt& s) -> std::optional<Stmt> {
-            const auto* sum = s.as<ir::Reduce>();
-            return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
-          });
+          return ir::rewrite(all_[k].sum_into(places_if_own(k, places_of), instance), {},
+                             [&](const Stmt& s) -> std::optional<Stmt> {
+                               const auto* sum = s.as<ir::Reduce>();
+                               return sum ? std::optional(ir::reduce_like(*sum, total, {}, sum->value)) : std::nullopt;
+                             });
         });
       }));
     });

@@ -130,8 +130,9 @@ class Sorter {
     for (const ir::For* loop : scatter.sequential) known.insert(loop->iterator);
     std::vector<Expr> deciders;
     for_each_decider(scatter, [&](const Expr& x) { deciders.push_back(x); });
-    // Outside of a branch its condition need not hold, nor what decides the targets exist.
-    const std::size_t first = can_be_asked_for(ranges_, deciders) ? 0 : in_branch_;
+    // Outside of a branch its condition need not hold, and a loop may have no trip: what decides the targets need not
+    // exist.
+    const std::size_t first = can_be_asked_for(ranges_, deciders) ? 0 : entered_;
     for (std::size_t k = 0; k < scopes_.size(); ++k) {
       Scope& one = scopes_[k];
       if (one.iterator) known.insert(*one.iterator);
@@ -271,16 +272,21 @@ class Sorter {
       // Inside a parallel loop there are owners enough.
       if (is_parallel_loop(s)) return s;
       const ir::For& loop = *s.as<ir::For>();
-      return with_body(loop, scope(loop.body, &loop.iterator));
+      return with_body(loop, entered([&] { return scope(loop.body, &loop.iterator); }));
     });
   }
 
   Stmt in_branch(const ir::If& branch) {
-    const std::size_t outside = std::exchange(in_branch_, scopes_.size());
-    const Stmt then_body = scope(branch.then_body, nullptr);
-    const Stmt else_body = branch.else_body ? scope(branch.else_body, nullptr) : Stmt();
-    in_branch_ = outside;
+    const Stmt then_body = entered([&] { return scope(branch.then_body, nullptr); });
+    const Stmt else_body = branch.else_body ? entered([&] { return scope(branch.else_body, nullptr); }) : Stmt();
     return ir::if_then(branch.condition, then_body, else_body, branch.location);
+  }
+
+  Stmt entered(const std::function<Stmt()>& inner) {
+    const std::size_t outside = std::exchange(entered_, scopes_.size());
+    const Stmt result = inner();
+    entered_ = outside;
+    return result;
   }
 
   Stmt by_segments(const Run& run) {
@@ -339,7 +345,7 @@ class Sorter {
   std::vector<Stmt> streams_;  // that sorts refer to
   std::vector<Scope> scopes_;  // around the present statement, outermost first
   const IndexRanges ranges_;
-  std::size_t in_branch_ = 0;  // the first of them inside of all branches around it
+  std::size_t entered_ = 0;  // the first of them inside of all branches and loops around it
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 #include "transforms/pass/machine.h"
 #include "transforms/sums/partial_results.h"
 
@@ -33,27 +34,6 @@ constexpr std::int64_t few_partials = 1 << 17;
 constexpr std::int64_t most_elements = 1 << 20;
 
 Expr ceiling(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::FloorDiv, a + b - ir::int_const(1), b); }
-
-/// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
-/// does not show. Constants and iterators of the combining loops do.
-Expr element_exists(const poly::Model& model, const ir::Array& array, const std::vector<Expr>& indices,
-                    const std::vector<ir::Symbol>& inside) {
-  Expr result = ir::bool_const(true);
-  for (std::size_t d = 0; d < indices.size(); ++d) {
-    const Expr& index = indices[d];
-    auto* variable = index.as<ir::Var>();
-    if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
-    ir::walk(index, [&](const Expr& e) {
-      auto* load = e.as<ir::Load>();
-      if (load) result = both(result, element_exists(model, load->array, load->indices, inside));
-      return !load;
-    });
-    const Expr own = both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
-                          ir::binary(ir::BinaryOp::Lt, index, array->shape[d]));
-    if (!holds_on_entry(model, own)) result = both(result, own);
-  }
-  return result;
-}
 
 /// What the sums may add to, by the indices in which they move.
 isl::set touched_by(const poly::Model& model, const Partial& partial) {
@@ -121,13 +101,14 @@ class Tree {
   }
 
   /// Where data decide how long rows are, a few of them may be all there is: blocks of whole rows would then be few.
-  /// Null where there are no such rows, or something else in the nest stores to what outlives an iteration.
+  /// Null where there are no such rows, or something else in the nest stores to what outlives an iteration, or to what
+  /// their bounds are read from: each piece asks for these.
   RowCut cut(const Machine& machine) const {
     const auto* row = root_.body.as<ir::For>();
     if (!row || ir::has_load(root_.lower) || ir::has_load(root_.upper)) return {};
     if (!ir::has_load(row->lower) && !ir::has_load(row->upper)) return {};
     const Expr longest = longest_row(*row);
-    if (!longest || !only_sums_in(*row)) return {};
+    if (!longest || !only_sums_in(*row) || !bounds_stay(program_, root_.body).ok) return {};
     const Expr rows = rows_for(blocks_, simplify_indices(root_.upper - root_.lower));
     Expr elements = ir::int_const(1);
     for (const Partial& partial : partials_) elements = larger(elements, product(partial.shape));

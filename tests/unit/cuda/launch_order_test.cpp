@@ -35,6 +35,16 @@ TEST(LaunchOrder, WritersWaitForReaders) {
   EXPECT_TRUE(order.steps()[2].after.empty());
 }
 
+/// Empty arrays may all be in one place, and those that may share memory are.
+TEST(LaunchOrder, ALaunchDoesNotWaitForItself) {
+  cuda::LaunchOrder order(2);
+  order.add({}, {place(0), place(1), place(0)});
+  order.add({place(0)}, {place(0), place(0)});
+  EXPECT_TRUE(order.steps()[0].after.empty());
+  EXPECT_EQ(order.steps()[1].lane, order.steps()[0].lane);
+  EXPECT_TRUE(order.steps()[1].after.empty());
+}
+
 TEST(LaunchOrder, OneLaneKeepsTheSequence) {
   cuda::LaunchOrder order(1);
   for (std::size_t k = 0; k < 8; ++k) order.add({}, {place(k)});

@@ -163,6 +163,25 @@ TEST(RegisterTiles, NotWhereWhatIsStoredChoosesWhatIsRead) {
   }
 }
 
+TEST(RegisterTiles, NotWhereWhatIsStoredDecidesWhatIsRead) {
+  // The repeated iteration would take the other branch, and read what only that one has.
+  for (const bool stores_flag : {false, true}) {
+    ProgramBuilder p("chosen_branch");
+    auto n = p.size("n"), k = p.size("k");
+    auto flag = p.inout<double>("flag", {k}), other = p.inout<double>("other", {k});
+    auto a = p.input<double>("a", {n});
+    auto c = p.output<double>("c", {k});
+    for (auto l : p.loop("l", 0, k)) {
+      c(l) = select(flag(l) > 0, 1.0, a(l + 1));
+      if (stores_flag) flag(l) = -1.0;
+      else other(l) = -1.0;
+    }
+    const Program program = p.build();
+    const auto* loop = program.ir().body.as<ir::For>();
+    EXPECT_EQ(can_be_copied(loop->body, loop->iterator), !stores_flag);
+  }
+}
+
 TEST(MostTrips, AreTheLeastDifferenceOfBounds) {
   const ir::Symbol n = ir::make_symbol("n"), r = ir::make_symbol("r"), i = ir::make_symbol("i");
   const ir::Expr zero = ir::int_const(0), from = ir::var(i) - ir::var(r), to = ir::var(i) + ir::int_const(1);

@@ -1,3 +1,4 @@
+#include "backends/runtime/solve_sizes.h"
 #include "tests/unit/interpreter/programs.h"
 
 #include <array>
@@ -28,6 +29,27 @@ struct Convolution {
     return error_of<UsageError>([&] { bind(program, given, sizes); });
   }
 };
+
+/// As loops compute with them: numbers of 32 bits wrap, what is divided by zero is zero, and `and` and `or` ask for the
+/// second operand where the first has not decided.
+TEST(SizeValues, AreWhatTheLanguageSays) {
+  using ir::binary;
+  using enum ir::BinaryOp;
+  const Symbol m = make_symbol("m");
+  const auto value = [&](const ir::Expr& e, std::int64_t size) { return backend::try_evaluate(e, {{m, size}}); };
+  const ir::Expr narrow = ir::cast(ScalarType::I32, var(m));
+  EXPECT_EQ(value(narrow * narrow, 50'000), static_cast<std::int32_t>(2'500'000'000u));
+  EXPECT_EQ(value(narrow, std::int64_t{1} << 32), 0);
+  EXPECT_EQ(value(-ir::cast(ScalarType::I32, var(m)), std::int64_t{1} << 31), -(std::int64_t{1} << 31));
+  EXPECT_EQ(value(binary(FloorDiv, c(7), var(m)), 0), 0);
+  EXPECT_EQ(value(binary(Mod, c(7), var(m)), 0), 0);
+  EXPECT_EQ(value(binary(Mod, var(m), c(-1)), 7), 0);
+  const ir::Expr wide = var(m) * var(m) * var(m), overflows = binary(Lt, c(0), wide);
+  EXPECT_EQ(value(overflows, std::int64_t{1} << 40), std::nullopt);
+  EXPECT_EQ(value(binary(And, binary(Lt, var(m), c(9)), overflows), std::int64_t{1} << 40), 0);
+  EXPECT_EQ(value(binary(Or, binary(Lt, c(9), var(m)), overflows), std::int64_t{1} << 40), 1);
+  EXPECT_EQ(value(binary(And, overflows, binary(Lt, var(m), c(9))), std::int64_t{1} << 40), std::nullopt);
+}
 
 TEST(Binding, SolvesSizesThatAreAnExtent) {
   Convolution conv;
@@ -215,7 +237,8 @@ TEST(Binding, EvaluatesExpressionsOfSizes) {
   EXPECT_EQ(value(unary(UnaryOp::Abs, var(n))), 7);
   EXPECT_EQ(value(select(binary(BinaryOp::Lt, var(n), c(0)), c(1), binary(BinaryOp::FloorDiv, c(1), var(n) + c(7)))),
             1);
-  EXPECT_THROW(value(binary(BinaryOp::FloorDiv, c(1), var(n) + c(7))), UsageError);
+  EXPECT_EQ(value(binary(BinaryOp::FloorDiv, c(1), var(n) + c(7))), 0);  // divided by zero
+  EXPECT_THROW(value(var(n) * c(std::numeric_limits<std::int64_t>::max())), UsageError);
   EXPECT_THROW(value(var(make_symbol("m"))), InternalError);
 }
 

@@ -49,16 +49,6 @@ class Lanes {
   }
 
  private:
-  /// Without loops, and without locals that are no scalars: one loop over lanes.
-  static bool is_of_one_lane(const Stmt& s) {
-    bool result = true;
-    ir::walk_stmts(s, [&](const Stmt& t) {
-      const auto* local = t.as<ir::Allocate>();
-      result &= t.kind() != ir::Kind::For && (!local || local->array->shape.empty());
-    });
-    return result;
-  }
-
   /// Neighbouring statements without loops share one loop over lanes.
   Stmt distribute_block(const ir::Block& b) {
     std::vector<Stmt> all, group;
@@ -102,7 +92,7 @@ class Lanes {
     const bool implied = condition_ && ir::equal(condition_, ir::binary(ir::BinaryOp::Lt, loop.lower, loop.upper));
     const Expr outer = implied ? Expr{} : condition_;
     const RaggedParts straight = ragged_parts(loop, outer);
-    const auto shifted = shifted_along(loop, iterator_);
+    const auto shifted = lanes_meet_at_neighbours(loop) ? std::nullopt : shifted_along(loop, iterator_);
     if (!shifted) return straight.code;
     const ir::For& distance = *shifted->as<ir::For>();
     for (const Expr& bound : {distance.lower, distance.upper})
@@ -110,6 +100,18 @@ class Lanes {
     const RaggedParts slanted = ragged_parts(distance, outer);
     return ir::if_then(ir::binary(ir::BinaryOp::Lt, slanted.trips, straight.trips), slanted.code, straight.code,
                        loop.location);
+  }
+
+  /// Whether lanes add to more than one element of an array that they have in common, at which they are: shifted, they
+  /// would meet.
+  bool lanes_meet_at_neighbours(const ir::For& loop) const {
+    std::vector<const ir::Reduce*> shared;
+    for (const Stmt& leaf : leaves(loop.body))
+      if (const auto* sum = leaf.as<ir::Reduce>(); sum && depends_.is_shared(*sum)) shared.push_back(sum);
+    for (const ir::Reduce* a : shared)
+      for (const ir::Reduce* b : shared)
+        if (a->array == b->array && !ir::equal(a->indices, b->indices)) return true;
+    return false;
   }
 
   struct RaggedParts {

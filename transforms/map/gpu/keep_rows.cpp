@@ -241,6 +241,9 @@ class Keeper {
     // may not exist, is read in its place.
     const auto set = std::find_if(uses.begin(), uses.end(), [](const RowUse& u) { return u.write || u.always; });
     Keep keep{array, {}, first.indices, *lower, set == uses.end() || !set->assign || !covers(*set), writes};
+    // A row that is loaded must be there before a condition decides what is stored first.
+    const auto proof = std::find_if(uses.begin(), uses.end(), covers);
+    if (keep.load && std::any_of(uses.begin(), proof, [](const RowUse& use) { return use.write; })) return std::nullopt;
     keep.row = ir::make_array(array->name + "_row", array->type, {rows_.length}, ir::ArrayRole::Local, array->location);
     return keep;
   }

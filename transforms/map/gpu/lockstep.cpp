@@ -262,14 +262,17 @@ bool decides_by_own_values(const Stmt& body) {
       body,
       [&](const Stmt& s) {
         if (const auto* loop = s.as<ir::For>()) check(loop->lower), check(loop->upper);
+        if (const auto* branch = s.as<ir::If>()) check(branch->condition);
         for_each_store(s, [&](const ir::Array&, const std::vector<Expr>& indices) {
           for (const Expr& index : indices) check(index);
         });
       },
       [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        if (!load) return;
-        for (const Expr& index : load->indices) check(index);
+        if (const auto* choice = e.as<ir::Select>()) check(choice->condition);
+        if (const auto* n = e.as<ir::Binary>(); n && (n->op == ir::BinaryOp::And || n->op == ir::BinaryOp::Or))
+          check(n->a);
+        if (const auto* load = e.as<ir::Load>())
+          for (const Expr& index : load->indices) check(index);
       });
   return found;
 }

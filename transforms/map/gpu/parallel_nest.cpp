@@ -184,7 +184,7 @@ class Builder {
 }  // namespace
 
 bool is_total(const Expr& e) {
-  bool total = !has_load(e);
+  bool total = host_knows(e);
   ir::walk(e, [&](const Expr& x) {
     const auto* n = x.as<ir::Binary>();
     if (n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::Mod)) total &= ir::surely_positive(n->b);
@@ -194,7 +194,7 @@ bool is_total(const Expr& e) {
 
 bool ParallelNest::fits(const ir::For& loop) const {
   for (const Expr& bound : {loop.lower, loop.upper}) {
-    if (has_load(bound)) return false;
+    if (!host_knows(bound)) return false;
     for (const ir::For* outer : loops)
       if (mentions(bound, outer->iterator)) return false;
   }

@@ -7,6 +7,7 @@
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 
 #include <algorithm>
 
@@ -85,7 +86,7 @@ bool OwnElement::is_target_of(const SharedSum& sum) const {
 std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const Stmt& loop,
                                                   const std::vector<OwnElement>& own) {
   if (is_parallel_loop(loop)) return std::vector<SharedSum>{};
-  if (ir::uses_stack(loop)) return std::nullopt;
+  if (ir::uses_stack(loop) || !bounds_stay(program, loop).ok) return std::nullopt;
   std::vector<SharedSum> sums;
   try {
     for (const poly::Conflict& conflict : program.analyses.carried_by(program, loop, poly::Search::UntilNotASum)) {

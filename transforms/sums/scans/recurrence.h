@@ -46,7 +46,8 @@ std::vector<ir::Expr> indices_before(const ir::For& loop, const std::vector<ir::
 /// Whether e is array[indices].
 bool is_element(const ir::Expr& e, const ir::Array& array, const std::vector<ir::Expr>& indices);
 
-/// The recurrence that `loop` is; nullopt for other loops. Bounds of it read no data.
+/// The recurrence that `loop` is, if no other array is in its memory; nullopt for other loops. Bounds of it read no
+/// data.
 ///   for i in l..u: x[i] = a[i]*x[i - 1] + b[i]
 ///   for i in l..u: s[i] = select(i == l, start, s[i - 1]) + b[i]
 /// Where the last iterations leave it out (`if i < v: ..`), these are none of the recurrence's.

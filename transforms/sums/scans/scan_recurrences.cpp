@@ -54,7 +54,7 @@ class Scanner {
       if (ir::has_load(around.back()->lower) || ir::has_load(around.back()->upper)) return {};
     }
     const auto r = recurrence_of(s);
-    if (!r || !is_rectangular(*r, around)) return {};
+    if (!r || !is_rectangular(*r, around) || ir::aliased_arrays(program_).count(r->array)) return {};
     const Expr trips = trips_of(*r);
     if (const auto known = ir::as_int(trips); known && *known < least()) return {};
     Expr rows = number(1);

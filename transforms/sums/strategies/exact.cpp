@@ -130,7 +130,7 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
   auto finding = DecidingLeaves(nest.now.program, nest.now.nest).of(all);
   if (!finding) return std::nullopt;
   finding->merge(set_of(all));
-  ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets);
+  ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets, &nest.now.model);
   for (const ir::Array& array : result.arrays) nest.context.introduced.insert(array->id);
   return result;
 }

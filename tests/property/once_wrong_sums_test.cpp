@@ -1,0 +1,234 @@
+// How sums are done: see transforms/sums.
+#include "tests/property/once_wrong.h"
+
+namespace loopgrad::fuzz {
+namespace {
+
+/// Integers go from step to step: they do not follow from the inputs once for all.
+Program random_numbers_of_steps() {
+  ProgramBuilder p("random_numbers_of_steps");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto first = p.input<int>("first", {n});
+  auto v = p.input<double>("v", {n});
+  auto s = p.inout<double>("s", {n});
+  auto seed = p.local<std::int64_t>("seed", {n});
+  p.in_range(first, 0, 1000);
+  for (auto i : p.loop("i", n)) seed(i) = cast<std::int64_t>(first(i));
+  for (auto t : p.loop("t", steps)) {
+    for (auto i : p.loop("i", n)) seed(i) = (seed(i) * 1103515245 + 12345) % 2147483648;
+    for (auto i : p.loop("i", n)) s(i) = s(i) * v(i) * s((i + 1) % n) + cast<double>(seed(i) % 1000) * 0.001;
+  }
+  return p.build();
+}
+
+/// Likewise by way of another array.
+Program permutations_of_steps() {
+  ProgramBuilder p("permutations_of_steps");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto who = p.input<int>("who", {n});
+  p.in_range(who, 0, n);
+  auto w = p.input<double>("w", {n});
+  auto s = p.inout<double>("s", {n});
+  auto now = p.local<int>("now", {n}), next = p.local<int>("next", {n});
+  for (auto i : p.loop("i", n)) now(i) = who(i);
+  for (auto t : p.loop("t", steps)) {
+    for (auto i : p.loop("i", n)) next(i) = now((i + 1) % n);
+    for (auto i : p.loop("i", n)) s(i) = s(i) + 0.1 * w(i) * sin(s(next(i)));
+    for (auto i : p.loop("i", n)) now(i) = next(i);
+  }
+  return p.build();
+}
+
+/// Likewise the places of sums.
+Program places_that_move() {
+  ProgramBuilder p("places_that_move");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto idx = p.input<int>("idx", {n});
+  auto x = p.input<double>("x", {steps, n});
+  auto y = p.output<double>("y", {n});
+  p.in_range(idx, 0, n);
+  auto a = p.local<int>("a", {n});
+  for (auto i : p.loop("i", n)) {
+    a(i) = idx(i);
+    y(i) = 0;
+  }
+  for (auto t : p.loop("t", steps)) {
+    for (auto i : p.loop("i", n)) a(i) = (a(i) + 1) % n;
+    for (auto i : p.loop("i", n)) y(a(i)) += x(t, i) * x(t, i);
+  }
+  return p.build();
+}
+
+/// The first of two updates of one element changes which the second one is of.
+Program index_by_the_array_itself() {
+  ProgramBuilder p("index_by_the_array_itself");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto k = p.local<int>("k", {10});
+  for (auto i : p.loop("i", 10)) k(i) = 0;
+  k(k(0) % 10) = 5;
+  k(k(0) % 10) += 3;
+  for (auto i : p.loop("i", n)) y(i) = x(i) * x(i) * cast<double>(k(0));
+  return p.build();
+}
+
+/// Sums into an element and its neighbour in the row, where there is one, from one order.
+Program neighbours_of_rows() {
+  ProgramBuilder p("neighbours_of_rows");
+  auto n = p.size("n"), h = p.size("h"), w = p.size("w");
+  auto u = p.input<double>("u", {n});
+  auto v = p.input<double>("v", {n});
+  auto x = p.input<double>("x", {n});
+  auto mass = p.output<double>("mass", {h, w});
+  for (auto i : p.loop("i", h))
+    for (auto j : p.loop("j", w)) mass(i, j) = 0;
+  for (auto i : p.loop("i", n)) {
+    auto a = p.let("a", abs(sin(3 * u(i))) * cast<double>(h - 1)), b = p.let("b", abs(sin(5 * v(i))) * cast<double>(w));
+    auto r = p.let("r", min(max(cast<std::int64_t>(a), 0), h - 1)),
+         c = p.let("c", min(max(cast<std::int64_t>(b), 0), w - 1));
+    auto f = p.let("f", b - cast<double>(c));
+    mass(r, c) += x(i) * (1 - f);
+    p.when(c + 1 < w, [&] { mass(r, c + 1) += x(i) * f; });
+  }
+  return p.build();
+}
+
+/// Likewise the gradient of a look-up between elements.
+Program bilinear_reads() {
+  ProgramBuilder p("bilinear_reads");
+  auto n = p.size("n"), h = p.size("h"), w = p.size("w");
+  auto r = p.input<std::int64_t>("r", {n});
+  auto c = p.input<std::int64_t>("c", {n});
+  auto f = p.input<double>("f", {n});
+  auto img = p.input<double>("img", {h, w});
+  auto y = p.output<double>("y", {n});
+  p.in_range(r, 0, h);
+  p.in_range(c, 0, w);
+  for (auto i : p.loop("i", n)) {
+    y(i) = 0;
+    p.when(c(i) + 1 < w, [&] { y(i) += img(r(i), c(i) + 1) * f(i); });
+    y(i) += img(r(i), c(i)) * (1 - f(i));
+  }
+  return p.build();
+}
+
+/// A sum that waits for the next step is of what an inner loop has left.
+Program last_of_an_inner_loop() {
+  ProgramBuilder p("last_of_an_inner_loop");
+  auto n = p.size("n"), m = p.size("m"), steps = p.size("steps");
+  auto b = p.input<double>("b", {m});
+  auto x = p.input<double>("x", {n});
+  auto v = p.inout<double>("v", {steps + 3, n});
+  for (auto t : p.loop("t", 1, steps + 1)) {
+    for (auto i : p.loop("i", n)) {
+      v(t, i) += v(t - 1, i) * x(i);
+    }
+    for (auto i : p.loop("i", n)) {
+      auto s = p.scalar<double>("s");
+      for (auto j : p.loop("j", m)) s = b(j);
+      v(t + 1, i) += s * 0.5;
+    }
+  }
+  return p.build();
+}
+
+/// A row changes its own bound.
+Program rows_that_shorten_themselves() {
+  ProgramBuilder p("rows_that_shorten_themselves");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.output<double>("y", {});
+  auto count = p.inout<int>("count", {n, m});
+  y() = 0;
+  for (auto i : p.loop("i", n))
+    for (auto j : p.loop("j", 0, count(i, 0), {.at_most = {m}})) {
+      y() += x(i, j) * x(i, j);
+      count(i, j) = count(i, j) * 2;
+    }
+  return p.build();
+}
+
+/// At the last step a condition leaves out all sums into the next level, which does not exist.
+Program level_that_need_not_exist() {
+  ProgramBuilder p("level_that_need_not_exist");
+  auto n = p.size("n"), q = p.size("q"), steps = p.size("steps");
+  auto first = p.input<float>("first", {n});
+  auto x = p.input<float>("x", {n});
+  auto z = p.output<float>("z", {steps, q});
+  auto pos = p.local<float>("pos", {n});
+  for (auto t : p.loop("t", steps))
+    for (auto k : p.loop("k", q)) z(t, k) = 0;
+  for (auto i : p.loop("i", n)) pos(i) = first(i);
+  for (auto t : p.loop("t", steps)) {
+    for (auto i : p.loop("i", n)) pos(i) = pos(i) * 0.9f + sin(3.0f * pos((i + 1) % n)) + z(t, i % q);
+    for (auto i : p.loop("i", n)) {
+      auto k = p.let("k", cast<std::int64_t>(abs(sin(pos(i))) * cast<float>(q)) % q);
+      p.when((x(i) > 0.5f) && (t + 1 < steps), [&] { z(t + 1, k) += x(i) * pos(i); });
+    }
+  }
+  return p.build();
+}
+
+/// There is no step, and what its sums would be ordered by need not exist.
+Program order_of_no_step() {
+  ProgramBuilder p("order_of_no_step");
+  auto n = p.size("n"), q = p.size("q"), m = p.size("m"), steps = p.size("steps");
+  auto idx = p.input<int>("idx", {n});
+  auto x = p.input<double>("x", {steps, m});
+  auto y = p.output<double>("y", {q});
+  p.in_range(idx, 0, q);
+  for (auto k : p.loop("k", q)) y(k) = 0;
+  auto s = p.scalar<double>("s", 1);
+  for (auto t : p.loop("t", steps)) {
+    s = s * 0.5 + sin(y(0));
+    for (auto i : p.loop("i", m)) y(idx(i)) += s * x(t, i);
+  }
+  return p.build();
+}
+
+/// The body changes where its loop began.
+Program start_that_moves() {
+  ProgramBuilder p("start_that_moves");
+  auto n = p.size("n"), q = p.size("q");
+  auto start = p.input<int>("start", {n});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {3 * q + 100});
+  p.in_range(start, 0, q);
+  for (auto k : p.loop("k", 3 * q + 100)) y(k) = 0;
+  auto pos = p.scalar<std::int64_t>("pos", 0);
+  for (auto i : p.loop("i", n)) {
+    p.when(x(i) > 0.5, [&] { pos = cast<std::int64_t>(start(i)); });
+    for (auto t : p.loop("t", pos, pos + 3)) {
+      y(t) += x(i) * x(i);
+      pos += 1;
+    }
+  }
+  return p.build();
+}
+
+TEST(OnceWrong, RandomNumbersOfSteps) {
+  expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
+}
+TEST(OnceWrong, PermutationsOfSteps) {
+  expect_right(permutations_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
+}
+TEST(OnceWrong, PlacesThatMove) {
+  expect_right(places_that_move, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
+}
+TEST(OnceWrong, IndexByTheArrayItself) { expect_right(index_by_the_array_itself, {{{"n", 7}}, {{"n", 12}}}); }
+TEST(OnceWrong, NeighboursOfRows) { expect_right(neighbours_of_rows, {{{"n", 50}, {"h", 5}, {"w", 4}}}); }
+TEST(OnceWrong, BilinearReads) { expect_right(bilinear_reads, {{{"n", 50}, {"h", 5}, {"w", 4}}}); }
+TEST(OnceWrong, LastOfAnInnerLoop) { expect_right(last_of_an_inner_loop, {{{"n", 7}, {"m", 3}, {"steps", 4}}}); }
+TEST(OnceWrong, RowsThatShortenThemselves) { expect_right(rows_that_shorten_themselves, {{{"n", 3}, {"m", 40}}}); }
+TEST(OnceWrong, LevelThatNeedNotExist) {
+  expect_right(level_that_need_not_exist, {{{"n", 50}, {"q", 5}, {"steps", 3}}});
+}
+TEST(OnceWrong, OrderOfNoStep) {
+  expect_right(order_of_no_step,
+               {{{"n", 3}, {"q", 400}, {"m", 50}, {"steps", 0}}, {{"n", 50}, {"q", 4}, {"m", 50}, {"steps", 2}}});
+}
+TEST(OnceWrong, StartThatMoves) { expect_right(start_that_moves, {{{"n", 50}, {"q", 9}}}); }
+
+}  // namespace
+}  // namespace loopgrad::fuzz
