@@ -32,8 +32,8 @@ bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
   return false;
 }
 
-/// Whether the value is zero where the element is. An infinite factor does not matter: what is added after the first
-/// iteration that fits belongs to nobody.
+}  // namespace
+
 bool vanishes_with(const Expr& e, const ir::Assign& element) {
   if (is_element(e, element)) return true;
   if (const auto* negated = e.as<ir::Unary>()) {
@@ -48,6 +48,8 @@ bool vanishes_with(const Expr& e, const ir::Assign& element) {
   if (both->op == BinaryOp::Div) return a;
   return (both->op == BinaryOp::Add || both->op == BinaryOp::Sub) && a && vanishes_with(both->b, element);
 }
+
+namespace {
 
 /// The statements of the body when all but the last add what vanishes with the element that the last one sets to zero.
 const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {

@@ -22,6 +22,10 @@ namespace loopgrad::transforms {
 
 ir::Program search_loops(const ir::Program& program);
 
+/// Whether the value is zero where the element is that is stored to. An infinite factor does not matter: what is added
+/// after the first iteration that fits belongs to nobody.
+bool vanishes_with(const ir::Expr& e, const ir::Assign& element);
+
 /// A search among other statements of a loop comes first, in a loop of its own, where the others neither change what it
 /// uses nor read what it changes in another iteration:
 ///

@@ -60,15 +60,17 @@ Expr extent_of(const poly::Model& model, const std::vector<Stmt>& sums, std::siz
   return fits ? bound : whole;
 }
 
-/// Trips of a loop over the entries of rows: where loops go through the rows, of all of these together, in their place.
+/// Trips of a loop over the entries of rows: where loops of the nest go through the rows, of all of these together, in
+/// their place; else, as for a second structure with the same rows, of a row on average.
 Expr entries_for(const poly::CsrEntry& entry, const Expr& entries, std::map<ir::Symbol, Expr>& work) {
   const Expr all = ir::cast(ScalarType::I64, entries);
   const bool of_loops = !entry.row.empty() && std::none_of(entry.row.begin(), entry.row.end(), ir::has_load);
-  if (!of_loops) return larger(quotient(all, larger(entry.pointer->shape[0], ir::int_const(1))), ir::int_const(1));
-  std::erase_if(work, [&](const auto& one) {
-    return std::any_of(entry.row.begin(), entry.row.end(), [&](const Expr& row) { return mentions(row, one.first); });
-  });
-  return all;
+  const auto goes_through = [&](const auto& one) {
+    return of_loops &&
+           std::any_of(entry.row.begin(), entry.row.end(), [&](const Expr& row) { return mentions(row, one.first); });
+  };
+  if (std::erase_if(work, goes_through) > 0) return all;
+  return larger(quotient(all, larger(entry.pointer->shape[0], ir::int_const(1))), ir::int_const(1));
 }
 
 }  // namespace

@@ -146,6 +146,15 @@ class Restructured {
     }
     const auto in_order = [](const SumGroup* group) { return group->plan.strategy == Strategy::Serial; };
     if (std::all_of(left.begin(), left.end(), in_order)) return piece;
+    if (std::any_of(left.begin(), left.end(), in_order) && all_do_best_in_order(left)) {
+      for (SumGroup* group : left) {
+        if (in_order(group)) continue;
+        group->plan.strategy = Strategy::Serial;
+        group->plan.level = Level::None;
+        group->plan.reason += "; in order, as other sums of the loop do best so";
+      }
+      return piece;
+    }
     std::vector<SumGroup*> now;
     for (SumGroup& part : parts) now.push_back(&part);
     if (const Stmt code = strategy(Strategy::Partials).apply(nest_, piece, now)) {
@@ -158,6 +167,19 @@ class Restructured {
       group->plan.reason += ", and the loop uses it before it is complete";
     }
     return piece;
+  }
+
+  /// Of sums in one loop, which go the same way: blocks of iterations would have the partial results of them all.
+  static bool all_do_best_in_order(const std::vector<SumGroup*>& groups) {
+    double serial = 0, partials = 0;
+    for (const SumGroup* group : groups) {
+      const PlanCandidate* const one = group->plan.candidate(Strategy::Serial);
+      const PlanCandidate* const other = group->plan.candidate(Strategy::Partials);
+      if (!one || !other) return false;
+      serial += one->microseconds;
+      partials += other->microseconds;
+    }
+    return serial <= partials;
   }
 
   SumPlan finished(SumGroup& group) const {

@@ -208,7 +208,10 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
     const double rows = scatter ? rows_with_one_key(*scatter, written) : 1;
     widest = std::max(widest, rows);
     if (scatter) targets = std::max(targets, value_of(scatter->targets()));
-    keys += places / std::max(1.0, std::min(rows, work.instances));
+    places /= std::max(1.0, std::min(rows, work.instances));
+    // Where data say how long rows are, there is room for the longest that there may be, in each.
+    if (scatter) places = std::max(places, value_of(scatter->iterations()));
+    keys += places;
     if (scatter) known.push_back(*scatter);
   }
   const double extra = bytes_kept(kept);

@@ -442,5 +442,37 @@ TEST(SumPlan, RunningSumsStayWhereElementsAreGathered) {
   }
 }
 
+// Pairs of entries of two rows each: in one step they are fewer than the elements that blocks would clear and combine.
+// A sum that would have blocks by itself keeps to the order that the other one needs.
+TEST(SumPlan, SumsOfALoopGoTheSameWay) {
+  ProgramBuilder p("alignments");
+  auto pairs = p.size("pairs"), sw = p.size("sw"), tw = p.size("tw"), v = p.size("v"), rounds = p.size("rounds");
+  auto sptr = p.input<int>("sptr", {pairs + 1}), tptr = p.input<int>("tptr", {pairs + 1});
+  auto src = p.input<int>("src", {sw}), tgt = p.input<int>("tgt", {tw});
+  auto t = p.inout<double>("t", {v, v}), total = p.output<double>("total", {rounds});
+  p.csr(sptr, sw), p.csr(tptr, tw), p.in_range(src, 0, v), p.in_range(tgt, 0, v);
+  auto count = p.local<double>("count", {v, v});
+  for (auto r : p.loop("r", rounds)) {
+    for (auto [e, f] : p.loop({"e", v}, {"f", v})) count(e, f) = 0.01;
+    total(r) = 0.0;
+    for (auto q : p.loop("q", pairs))
+      for (auto j : p.loop("j", tptr(q), tptr(q + 1))) {
+        auto z = p.scalar<double>("z", 1e-6);
+        for (auto i : p.loop("i", sptr(q), sptr(q + 1))) z += t(src(i), tgt(j));
+        total(r) += log(z * z);
+        for (auto i : p.loop("i", sptr(q), sptr(q + 1))) count(src(i), tgt(j)) += t(src(i), tgt(j)) / z;
+      }
+    for (auto e : p.loop("e", v)) {
+      auto sum = p.scalar<double>("sum", 0);
+      for (auto f : p.loop("f", v)) sum += count(e, f);
+      for (auto f : p.loop("f", v)) t(e, f) = count(e, f) / sum;
+    }
+  }
+  const Sizes sizes = {{"pairs", 1501}, {"sw", 15013}, {"tw", 14009}, {"v", 307}, {"rounds", 5}};
+  const LoweredProgram l = planned_for(cpu_machine(), p.build(), sizes);
+  EXPECT_EQ(l.text.find("count_part"), std::string::npos) << "64 blocks would each have all elements, in every round";
+  expect_same_results(l, {{"pairs", 3}, {"sw", 7}, {"tw", 5}, {"v", 2}, {"rounds", 2}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

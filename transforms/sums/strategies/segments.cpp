@@ -14,14 +14,16 @@ constexpr double margin_of_order = 2;  // an order serves several sums, and is k
 // Of so few elements each thread has a copy, unless that keeps threads from a nest that does much else.
 constexpr double margin_of_few = 8;
 
-/// Whether data decide how often a loop runs, within a bound that is stated.
-bool has_bounded_loop(const Stmt& nest) {
-  bool found = false;
+/// How much faster partial results have to be than sorting where data decide how often a loop runs: within a bound that
+/// is stated, or as rows may be long. Nullopt: no data do.
+std::optional<double> margin_of_room(const Stmt& nest) {
+  std::optional<double> margin;
   ir::walk_stmts(nest, [&](const Stmt& s) {
     const auto* loop = s.as<ir::For>();
-    found |= loop && loop->at_most && (ir::has_load(loop->lower) || ir::has_load(loop->upper));
+    if (!loop || !(ir::has_load(loop->lower) || ir::has_load(loop->upper))) return;
+    margin = loop->at_most ? 1 : margin.value_or(margin_of_order);
   });
-  return found;
+  return margin;
 }
 
 /// A CPU makes the inverse in one thread, which only pays where partial results are known to leave the whole nest to
@@ -65,8 +67,9 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
   if (is_gathered_sooner(nest, group)) return std::nullopt;
   const PlanCandidate* const partials = group.plan.candidate(Strategy::Partials);
   const double sorting = group.plan.candidate(Strategy::Segments)->microseconds;
-  if (nest.machine().sorts_scatters && has_bounded_loop(nest.alone(group)) && partials && partials->possible &&
-      partials->microseconds < sorting)
+  const auto room = margin_of_room(nest.alone(group));
+  if (nest.machine().sorts_scatters && room && partials && partials->possible &&
+      partials->microseconds * *room < sorting)
     return std::nullopt;
   if (nest.machine().sorts_scatters && has_few_targets(nest, group) && partials && partials->possible &&
       partials->microseconds < sorting * margin_of_few)
