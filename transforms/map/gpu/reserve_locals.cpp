@@ -16,7 +16,8 @@ constexpr std::int64_t most_thread_bytes = 1024, most_thread_bytes_in_all = 32 *
 
 class Reserver final : public Rewriter {
  public:
-  explicit Reserver(const Program& program) : least_(program), kernel_(!has_kernels(program)), threads_(kernel_) {
+  explicit Reserver(const Program& program)
+      : program_(program), least_(program), kernel_(!has_kernels(program)), threads_(kernel_) {
     ranges_.leaf = [](const Expr&) { return std::optional<Range>(); };
     ranges_.non_negative = [this](const Symbol& symbol) { return least_.is_at_least(var(symbol), 0); };
     for (const Symbol& size : program.sizes) is_known(size);
@@ -60,8 +61,10 @@ class Reserver final : public Rewriter {
     const auto bytes = constant_bytes(n.array);
     if (kept || (bytes && takes(*bytes, of_thread))) return rewrite_children(s);
     std::vector<Expr> largest;
-    for (const Expr& extent : n.array->shape)
-      if (const auto bound = highest_of(extent, ranges_)) largest.push_back(*bound);
+    for (const Expr& extent : n.array->shape) {
+      if (is_of_sizes(extent, program_)) largest.push_back(extent);
+      else if (const auto bound = highest_of(extent, ranges_)) largest.push_back(*bound);
+    }
     const Stmt result = rewrite_children(s);
     if (largest.size() < n.array->shape.size()) return result;
     return with_mapping(result, [&](Allocate& copy) { copy.largest = largest; });
@@ -76,6 +79,7 @@ class Reserver final : public Rewriter {
     return true;
   }
 
+  const Program& program_;
   const LeastValues least_;
   RangeContext ranges_;
   bool kernel_, threads_;                            // inside of
