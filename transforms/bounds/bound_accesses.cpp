@@ -180,11 +180,18 @@ class Bounder {
     return s;
   }
 
-  /// What the condition reads is noted where it will be asked next: before the loop, and at the end of each trip.
+  /// What the condition reads is noted where it will be asked next: before the loop, and at the end of each trip. Where
+  /// a trip changes how many there may be, nothing tells there whether it will: at the start of the trips that it
+  /// allows.
   Stmt bounded_while(const Stmt& s, const ir::While& n, Statements& notes) {
     Statements read;
     const Expr condition = in_range(s, n.condition, {}, read);
     std::vector<Stmt> body{bounded(n.body)};
+    const std::set<Array> stored = stored_in(n.body);
+    if (std::any_of(stored.begin(), stored.end(), [&](const Array& array) { return uses(n.max_trips, array); })) {
+      read.push_back(ir::block(body));
+      return ir::while_loop(n.iterator, n.max_trips, condition, ir::block(read), n.location);
+    }
     const auto before_trip = [&](const Expr& trip) {
       const Stmt all = ir::substitute(ir::block(read), {{n.iterator, trip}});
       return ir::with_fresh_names(ir::if_then(ir::binary(BinaryOp::Lt, trip, n.max_trips), all, {}, n.location));

@@ -64,7 +64,6 @@ class Keeper {
     do {
       leaves_.clear();
       visit(program_.body, {});
-      loops_.clear();
     } while (drop_unfit());
     const auto is_read_later = [&](const Array& array) {
       return std::any_of(leaves_.begin(), leaves_.end(), [&](const Leaf& leaf) {
