@@ -189,11 +189,16 @@ class Tree {
   }
 
   // One loop that does nothing but to sum into single elements: the mapping to a GPU shares it out, knowing its length.
+  // Not where a condition may leave all terms out of an array's element, which then need not exist.
   bool is_lone_sum() const {
     const auto all = leaves(root_.body);
+    const auto around = surroundings(root_.body);
     const bool sums_only = std::all_of(all.begin(), all.end(), [&](const Stmt& s) {
+      const std::vector<Stmt>& scopes = around.at(s.get());
+      const bool is_sure =
+          std::none_of(scopes.begin(), scopes.end(), [](const Stmt& t) { return t.kind() == ir::Kind::If; });
       return std::any_of(partials_.begin(), partials_.end(), [&](const Partial& p) {
-        return p.sums.count(s.get()) &&
+        return p.sums.count(s.get()) && (is_sure || p.target->shape.empty()) &&
                std::all_of(p.fixed.begin(), p.fixed.end(), [](const Expr& e) { return bool(e); });
       });
     });

@@ -474,5 +474,17 @@ TEST(SumPlan, SumsOfALoopGoTheSameWay) {
   expect_same_results(l, {{"pairs", 3}, {"sw", 7}, {"tw", 5}, {"v", 2}, {"rounds", 2}});
 }
 
+// The mapping shares out a sum into one element that surely exists; a condition may leave out all terms of another.
+TEST(SumPlan, AConditionalSumIntoAnElementHasBlocks) {
+  ProgramBuilder p("leaks");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto leak = p.inout<double>("leak", {2});
+  for (auto i : p.loop("i", n)) p.when(x(i) > 0, [&] { leak(1) += x(i) * x(i); });
+  const LoweredProgram l = planned_for(gpu_machine(), p.build(), {{"n", 20011}});
+  EXPECT_NE(l.text.find("leak_part["), std::string::npos) << l.text;
+  for (const int n_value : {0, 1, 1500}) expect_same_results(l, {{"n", n_value}});
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms
