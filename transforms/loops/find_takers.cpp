@@ -3,6 +3,7 @@
 #include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/loops/legality.h"
@@ -46,21 +47,20 @@ bool reads_only(const Stmt& leaf, const ir::Assign& element) {
   return only;
 }
 
-/// All that a loop does with an array: null where it is more than to take what elements hold and to clear them.
+/// All that a loop does with an array, unless that is more than to take what elements hold and to clear them.
 class Takers {
  public:
   explicit Takers(const Array& array) : array_(array) {}
 
-  bool find(const Stmt& loop) {
-    return look_at(loop.as<ir::For>()->body) && waiting_.empty() && !all.empty() && places_stay(loop);
-  }
+  bool find(const Stmt& loop) { return look_at(loop.as<ir::For>()->body) && waiting_.empty() && !all.empty(); }
 
   std::vector<Taker> all;  // in the order of the text
 
  private:
   /// Statements of one body: what reads an element comes before what clears it, in the same body.
   bool look_at(const Stmt& s) {
-    if (!s || !uses(s, array_)) return true;
+    if (!s) return true;
+    if (!uses(s, array_)) return note_between(s), true;
     if (const auto* block = s.as<ir::Block>())
       return std::all_of(block->body.begin(), block->body.end(), [&](const Stmt& child) { return look_at(child); });
     if (const auto* local = s.as<ir::Allocate>()) return local->array != array_ && look_at(local->body);
@@ -83,37 +83,33 @@ class Takers {
     const auto* assign = s.as<ir::Assign>();
     const auto* sum = s.as<ir::Reduce>();
     if ((!assign && !sum) || (sum && (sum->array == array_ || sum->atomic))) return false;
-    if (!assign || assign->array != array_) return waiting_.push_back(s), true;
-    if (!clears_where_data_say(*assign) || reads(s, array_)) return false;
+    if (!assign || assign->array != array_) return waiting_.push_back(s), note_between(s), true;
+    if (!clears_where_data_say(*assign) || reads(s, array_) || is_moved(*assign)) return false;
     for (const Stmt& reader : waiting_)
       if (!reads_only(reader, *assign)) return false;
     all.push_back({s, std::move(waiting_), loops_});
     waiting_.clear();
+    between_.clear();
     return true;
   }
 
-  /// What the indices are read from is set once in an iteration: they say the same to a reader as to what clears.
-  bool places_stay(const Stmt& loop) const {
-    const std::vector<Stmt> statements = leaves(loop);
-    const auto is_moved = [&](const Array& array) {
-      return std::count_if(statements.begin(), statements.end(), [&](const Stmt& leaf) {
-               bool stores = false;
-               for_each_store(leaf, [&](const Array& stored, const std::vector<Expr>&) { stores |= stored == array; });
-               return stores;
-             }) > 1;
-    };
-    bool stay = true;
-    for (const Taker& taker : all)
-      for (const Expr& index : taker.element().indices)
-        ir::walk(index, [&](const Expr& e) {
-          const auto* load = e.as<ir::Load>();
-          stay = stay && !(load && is_moved(load->array));
-        });
-    return stay;
+  /// What is stored to once an element has been read.
+  void note_between(const Stmt& s) {
+    if (waiting_.empty()) return;
+    for (const Stmt& leaf : leaves(s))
+      for_each_store(leaf, [&](const Array& stored, const std::vector<Expr>&) { between_.insert(stored); });
+  }
+
+  /// Whether the indices need not say the same to what clears the element as to a reader.
+  bool is_moved(const ir::Assign& assign) const {
+    return std::any_of(between_.begin(), between_.end(), [&](const Array& stored) {
+      return std::any_of(assign.indices.begin(), assign.indices.end(), [&](const Expr& e) { return uses(e, stored); });
+    });
   }
 
   const Array& array_;
   std::vector<Stmt> loops_, waiting_;
+  std::set<Array> between_;
 };
 
 /// Counts the turns of what takes elements of an array in a loop: the first in the order of the run has the greatest.
@@ -131,7 +127,8 @@ class Turns {
       trips_inside_.push_back(ir::int_const(1));
       for (std::size_t k = shared_; k < taker.loops.size(); ++k)
         if (!chooses(*taker.loops[k].as<ir::For>()))
-          trips_inside_.back() = trips_inside_.back() * trips(*taker.loops[k].as<ir::For>());
+          trips_inside_.back() =
+              trips_inside_.back() * ir::larger(trips(*taker.loops[k].as<ir::For>()), ir::int_const(0));
     }
   }
 
@@ -209,37 +206,56 @@ class Finder {
   }
 
  private:
+  /// What is made of a loop, and around it.
+  struct Apart {
+    std::vector<Array> turns;
+    std::vector<Stmt> before, after;
+    std::map<const ir::StmtNode*, Stmt> in_place;
+  };
+
   /// The loop, if nothing but sums is carried besides.
   std::optional<Stmt> without_takers(const Stmt& loop) {
-    std::set<Array> cleared, own;
-    for (const LocalArray& local : locals_of(loop)) own.insert(local.array);
-    for (const Stmt& leaf : leaves(loop))
-      if (const auto* assign = leaf.as<ir::Assign>();
-          assign && clears_where_data_say(*assign) && !own.count(assign->array) && !aliased_.count(assign->array))
-        cleared.insert(assign->array);
+    const std::vector<Array> cleared = cleared_in(loop);
     if (cleared.empty() || ir::uses_stack(loop) || has_contraction(loop) || !bounds_stay(program_, loop).ok)
       return std::nullopt;
     if (carries_sums_only(program_, loop)) return std::nullopt;
-    Stmt rest = loop;
-    std::vector<std::pair<Array, Stmt>> before;
-    std::vector<Stmt> after;
+    Apart apart;
     for (const Array& array : cleared)
-      if (!take_apart(loop, array, rest, before, after)) return std::nullopt;
-    std::vector<Stmt> all;
-    for (const auto& [turn, search] : before) all.push_back(search);
+      if (!take_apart(loop, array, apart)) return std::nullopt;
+    const Stmt rest = with(loop, apart.in_place);
+    std::vector<Stmt> all = apart.before;
     all.push_back(rest);
-    all.insert(all.end(), after.begin(), after.end());
+    all.insert(all.end(), apart.after.begin(), apart.after.end());
     Stmt result = ir::block(all);
-    for (const auto& [turn, search] : before) result = ir::allocate(turn, result, loop->location);
+    for (const Array& turn : apart.turns) result = ir::allocate(turn, result, loop->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, loop, result));
     if (!carries_sums_only(candidate, rest)) return std::nullopt;
     note(loop, cleared);
     return result;
   }
 
-  /// Adds what is done in front of the loop and behind it for one of the arrays; `rest`: the loop without that.
-  bool take_apart(const Stmt& loop, const Array& array, Stmt& rest, std::vector<std::pair<Array, Stmt>>& before,
-                  std::vector<Stmt>& after) {
+  /// In the order of the text, which is the same in every process.
+  std::vector<Array> cleared_in(const Stmt& loop) const {
+    std::set<Array> known = aliased_;
+    for (const LocalArray& local : locals_of(loop)) known.insert(local.array);
+    std::vector<Array> result;
+    for (const Stmt& leaf : leaves(loop)) {
+      const auto* assign = leaf.as<ir::Assign>();
+      if (assign && clears_where_data_say(*assign) && known.insert(assign->array).second)
+        result.push_back(assign->array);
+    }
+    return result;
+  }
+
+  static Stmt with(const Stmt& s, const std::map<const ir::StmtNode*, Stmt>& others) {
+    return ir::rewrite(s, {}, [&](const Stmt& one) -> std::optional<Stmt> {
+      const auto other = others.find(one.get());
+      return other == others.end() ? std::nullopt : std::optional(other->second);
+    });
+  }
+
+  /// What is done for one of the arrays. false: something is in the way.
+  bool take_apart(const Stmt& loop, const Array& array, Apart& apart) {
     Takers takers(array);
     if (!takers.find(loop)) return false;
     const Turns turns(*loop.as<ir::For>(), takers.all);
@@ -252,31 +268,28 @@ class Finder {
     const SourceLocation where = sums[0]->location;
     const Array turn = ir::make_array("turn", ScalarType::I64, array->shape, ir::ArrayRole::Local, where);
     context_.introduced.insert(turn->id);
-    std::map<const ir::StmtNode*, Stmt> found, taken;
+    apart.turns.push_back(turn);
+    std::map<const ir::StmtNode*, Stmt> found;
     for (std::size_t k = 0; k < takers.all.size(); ++k) {
       const Taker& taker = takers.all[k];
       const std::vector<Expr>& at = taker.element().indices;
       found[taker.cleared.get()] = ir::reduce(turn, at, ir::ReduceOp::Max, turns.of(k), where, true);
-      taken[taker.cleared.get()] = ir::block({});
+      apart.in_place[taker.cleared.get()] = ir::block({});
       const Expr is_first = ir::binary(BinaryOp::Eq, ir::load(turn, at, where), turns.of(k));
-      for (const Stmt& reader : taker.readers) taken[reader.get()] = of_first(reader, taker.element(), is_first);
+      for (const Stmt& reader : taker.readers) {
+        // It may read elements of several of the arrays.
+        Stmt& now = apart.in_place.try_emplace(reader.get(), reader).first->second;
+        now = of_first(now, taker.element(), is_first);
+      }
     }
-    const auto with = [](const Stmt& s, const std::map<const ir::StmtNode*, Stmt>& others) {
-      return ir::rewrite(s, {}, [&](const Stmt& one) -> std::optional<Stmt> {
-        const auto other = others.find(one.get());
-        return other == others.end() ? std::nullopt : std::optional(other->second);
-      });
-    };
     const Stmt none = ir::over_elements(array->shape, where, [&](const std::vector<Expr>& at) {
       return ir::assign(turn, at, ir::int_const(0), where);
     });
-    const Stmt cleared = ir::over_elements(array->shape, where, [&](const std::vector<Expr>& at) {
+    apart.before.push_back(ir::block({none, ir::with_fresh_names(with(slice(loop, *finding), found))}));
+    apart.after.push_back(ir::over_elements(array->shape, where, [&](const std::vector<Expr>& at) {
       const Expr is_taken = ir::binary(BinaryOp::Ne, ir::load(turn, at, where), ir::int_const(0));
       return ir::if_then(is_taken, ir::assign(array, at, ir::const_of(0, array->type), where));
-    });
-    before.push_back({turn, ir::block({none, ir::with_fresh_names(with(slice(loop, *finding), found))})});
-    after.push_back(cleared);
-    rest = with(rest, taken);
+    }));
     return true;
   }
 
@@ -302,7 +315,7 @@ class Finder {
     }
   }
 
-  void note(const Stmt& loop, const std::set<Array>& arrays) {
+  void note(const Stmt& loop, const std::vector<Array>& arrays) {
     std::string names;
     for (const Array& array : arrays) names += (names.empty() ? "" : ", ") + array->name;
     context_.report.remarks.push_back(

@@ -86,6 +86,52 @@ TEST(FindTakers, StatementsTakeTurnsInTheirOrder) {
     )");
 }
 
+// What reads two of the arrays takes from each what its own turn says. A loop without a trip has no turns.
+TEST(FindTakers, OneStatementTakesFromSeveral) {
+  expect_pass("find_takers", R"(
+    program p(n, m)
+      input  i32 key[n]
+      inout  f32 x[n]
+      inout  f32 a[m]
+      inout  f32 b[m]
+      fact   key in 0..m
+    )",
+              R"(
+    for e in 0..n:
+      x[e] += a[key[e]] + b[key[e]]
+      a[key[e]] = 0
+      b[key[e]] = 0
+      for j in 0..m - 3:
+        x[e] += b[key[e]]*2
+        b[key[e]] = 0
+    )",
+              R"(
+    local i64 turn[m]
+    local i64 turn_1[m]
+    for z0 in 0..m:
+      turn_1[z0] = 0
+    for e in 0..n:
+      turn_1[key[e]] max= (atomic) n - 1 - e + 1
+    for z0 in 0..m:
+      turn[z0] = 0
+    for e in 0..n:
+      turn[key[e]] max= (atomic) (n - 1 - e)*(max(m - 3, 0) + 1) + max(m - 3, 0) + 1
+      for j in 0..m - 3:
+        turn[key[e]] max= (atomic) (n - 1 - e)*(max(m - 3, 0) + 1) + (m - 4 - j) + 1
+    for e in 0..n:
+      x[e] += select(turn_1[key[e]] == n - 1 - e + 1, a[key[e]], 0) + select(turn[key[e]] == (n - 1 - e)*(max(m - 3, 0) + 1) + max(m - 3, 0) + 1, b[key[e]], 0)
+      for j in 0..m - 3:
+        if turn[key[e]] == (n - 1 - e)*(max(m - 3, 0) + 1) + (m - 4 - j) + 1:
+          x[e] += b[key[e]]*2
+    for z0 in 0..m:
+      if turn_1[z0] != 0:
+        a[z0] = 0
+    for z0 in 0..m:
+      if turn[z0] != 0:
+        b[z0] = 0
+    )");
+}
+
 TEST(FindTakers, NotWhatTheLoopUsesInAnotherWay) {
   expect_kept("find_takers", edges, R"(
     for e in 0..n:
@@ -112,6 +158,18 @@ TEST(FindTakers, NotWhatTheLoopUsesInAnotherWay) {
       d_x[e, 0] += d_best[key[e], 0]
       d_best[key[e], 0] = 0
       d_x[e, 1] = d_x[e - 1, 1]*x[e, 1]
+    )");
+  // What the trip before has chosen is read.
+  expect_kept("find_takers", edges, R"(
+    for e in 0..n:
+      local i32 k
+      for j in 0..d:
+        if j > 0:
+          d_x[e, 0] += d_best[k, 0]
+          k = key[e]
+          d_best[k, 0] = 0
+        else:
+          k = other[e]
     )");
   // Another place by the time that it is cleared.
   expect_kept("find_takers", edges, R"(
