@@ -238,7 +238,8 @@ class KernelWriter {
   static const char* order_free_function(const Reduce& n) {
     if (!n.atomic) return nullptr;
     if (n.op == ReduceOp::Add && n.array->type == ScalarType::I64) return "add_whole";
-    return n.op == ReduceOp::Max && n.array->type == ScalarType::F32 ? "raise_to" : nullptr;
+    const bool is_real = n.array->type == ScalarType::F32 || n.array->type == ScalarType::F64;
+    return n.op == ReduceOp::Max && is_real ? "raise_to" : nullptr;
   }
 
   void emit_reduce(const Reduce& n) {

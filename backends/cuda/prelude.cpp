@@ -155,6 +155,7 @@ inline bool acts(const T& target, unsigned& together) {
   return together == 0 || static_cast<int>(lane) == __ffs(together) - 1;
 }
 inline void add_whole(int64_t& target, int64_t value) {
+  if (value == 0) return;
 #if __CUDA_ARCH__ >= 800
   unsigned together;
   const bool is_first = acts(target, together);
@@ -168,21 +169,31 @@ inline void add_whole(int64_t& target, int64_t value) {
 #endif
   atomicAdd(reinterpret_cast<unsigned long long*>(&target), static_cast<unsigned long long>(value));
 }
-// Bits of floats ascend as integers do, of negative ones the other way round.
+// Bits of floats ascend as integers do, of negative ones the other way round. Elements only grow, so that one which was
+// as large a while ago needs no operation.
+inline int ascending(int bits) { return bits < 0 ? bits ^ 0x7fffffff : bits; }
+inline long long ascending(long long bits) { return bits < 0 ? bits ^ 0x7fffffffffffffffll : bits; }
 inline void raise_to(float& target, float value) {
   if (!(value == value)) value = -INFINITY;
   int bits = __float_as_int(value);
+  if (ascending(bits) <= ascending(*reinterpret_cast<volatile int*>(&target))) return;
 #if __CUDA_ARCH__ >= 800
   unsigned together;
   const bool is_first = acts(target, together);
   if (together != 0) {
-    const int ascending = __reduce_max_sync(together, bits < 0 ? bits ^ 0x7fffffff : bits);
-    bits = ascending < 0 ? ascending ^ 0x7fffffff : ascending;
+    bits = ascending(__reduce_max_sync(together, ascending(bits)));
   }
   if (!is_first) return;
 #endif
   if (bits >= 0) atomicMax(reinterpret_cast<int*>(&target), bits);
   else atomicMin(reinterpret_cast<unsigned*>(&target), static_cast<unsigned>(bits));
+}
+inline void raise_to(double& target, double value) {
+  if (!(value == value)) value = -INFINITY;
+  const long long bits = __double_as_longlong(value);
+  if (ascending(bits) <= ascending(*reinterpret_cast<volatile long long*>(&target))) return;
+  if (bits >= 0) atomicMax(reinterpret_cast<long long*>(&target), bits);
+  else atomicMin(reinterpret_cast<unsigned long long*>(&target), static_cast<unsigned long long>(bits));
 }
 )";
 

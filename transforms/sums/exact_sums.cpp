@@ -27,6 +27,8 @@ constexpr std::int64_t most_whole = std::int64_t{1} << 62;
 // A bound of a loop may be far above its trips, and more terms of one element than this would take an hour.
 constexpr std::int64_t most_terms = std::int64_t{1} << 40;
 constexpr std::int64_t negative = std::int64_t{1} << 32;  // what stands for a term of minus infinity, or NaN
+// Below these, largest terms count as such: what they are divided into has to be a number.
+constexpr double least_of_floats = 1e-60, least_of_doubles = 1e-280;
 
 Expr real(double value, ScalarType type) { return ir::float_const(value, type); }
 Expr quotient(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Div, a, b); }
@@ -38,7 +40,8 @@ class Target : LoopBuilder {
       : LoopBuilder(sums[0]->location),
         target_(sums[0].as<ir::Reduce>()->array),
         type_(value_type(target_->type)),
-        most_(real(std::numeric_limits<float>::max(), type_)),
+        is_fine_(type_ == ScalarType::F64),
+        most_(real(is_fine_ ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(), type_)),
         infinity_(real(std::numeric_limits<double>::infinity(), type_)),
         range_(quotient(real(static_cast<double>(most_whole), ScalarType::F64),
                         as_f64(ir::smaller(ir::larger(terms, number(1)), number(most_terms))))) {
@@ -46,13 +49,18 @@ class Target : LoopBuilder {
     for (const std::size_t d : dims_) shape_.push_back(target_->shape[d]);
     largest_ = local("largest_" + target_->name, shape_, type_);
     whole_ = local("whole_" + target_->name, shape_);
+    if (is_fine_) rest_ = local("rest_" + target_->name, shape_);
   }
 
-  std::vector<Array> arrays() const { return {largest_, whole_}; }
+  std::vector<Array> arrays() const {
+    return is_fine_ ? std::vector<Array>{largest_, whole_, rest_} : std::vector<Array>{largest_, whole_};
+  }
 
   Stmt clear() const {
     return over([&](const std::vector<Expr>& at) {
-      return ir::block({set(largest_, at, real(0, type_)), set(whole_, at, number(0))});
+      std::vector<Stmt> all = {set(largest_, at, real(0, type_)), set(whole_, at, number(0))};
+      if (is_fine_) all.push_back(set(rest_, at, number(0)));
+      return ir::block(std::move(all));
     });
   }
 
@@ -68,14 +76,10 @@ class Target : LoopBuilder {
     return with_term(sum, [&](const Expr& term) {
       const Expr largest = get(largest_, place_of(sum));
       // What the first time was rounded to nothing may be any number of times that.
-      const Expr scaled = ir::binary(BinaryOp::Max, as_f64(term) * scale(largest), -range_);
-      const Expr rounded =
-          ir::unary(ir::UnaryOp::Floor, ir::binary(BinaryOp::Min, scaled, range_) + real(0.5, ScalarType::F64));
-      const Expr infinite = ir::select(ir::binary(BinaryOp::Le, term, most_), number(0), number(1)) +
-                            ir::select(ir::binary(BinaryOp::Ge, term, -most_), number(0), number(negative));
-      const Expr whole =
-          ir::select(ir::binary(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, rounded), infinite);
-      return ir::reduce(whole_, place_of(sum), ir::ReduceOp::Add, whole, sum.location, true);
+      const Expr limited =
+          ir::binary(BinaryOp::Min, ir::binary(BinaryOp::Max, as_f64(term) * scale(largest), -range_), range_);
+      return is_fine_ ? in_two(sum, term, largest, limited)
+                      : add(whole_, sum, whole_or_infinite(term, largest, nearest(limited)));
     });
   }
 
@@ -89,6 +93,29 @@ class Target : LoopBuilder {
 
  private:
   static Expr as_f64(const Expr& e) { return ir::cast(ScalarType::F64, e); }
+  static Expr nearest(const Expr& e) { return ir::unary(ir::UnaryOp::Floor, e + real(0.5, ScalarType::F64)); }
+
+  Stmt add(const Array& array, const ir::Reduce& sum, const Expr& value) const {
+    return ir::reduce(array, place_of(sum), ir::ReduceOp::Add, value, sum.location, true);
+  }
+
+  /// Terms that are not finite are counted.
+  Expr whole_or_infinite(const Expr& term, const Expr& largest, const Expr& whole) const {
+    const Expr infinite = ir::select(ir::binary(BinaryOp::Le, term, most_), number(0), number(1)) +
+                          ir::select(ir::binary(BinaryOp::Ge, term, -most_), number(0), number(negative));
+    return ir::select(ir::binary(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, whole), infinite);
+  }
+
+  /// What the first whole number leaves of a double is a second one, of units that are smaller by `range`.
+  Stmt in_two(const ir::Reduce& sum, const Expr& term, const Expr& largest, const Expr& limited) const {
+    const Array scaled = local("scaled", {}, type_), whole = local("whole", {}, type_);
+    const Expr left = nearest((get(scaled, {}) - get(whole, {})) * range_);
+    const Expr rest = ir::select(ir::binary(BinaryOp::Le, largest, most_), ir::cast(ScalarType::I64, left), number(0));
+    const Stmt both =
+        ir::block({set(scaled, {}, limited), set(whole, {}, nearest(get(scaled, {}))),
+                   add(whole_, sum, whole_or_infinite(term, largest, get(whole, {}))), add(rest_, sum, rest)});
+    return ir::allocate(scaled, ir::allocate(whole, both, where_), where_);
+  }
 
   /// Indices that are one for all terms, known outside, have no place in the arrays.
   void find_dims(const Stmt& nest, const std::vector<Stmt>& sums) {
@@ -130,12 +157,14 @@ class Target : LoopBuilder {
 
   /// Wholes for one, of an element whose largest term this is.
   Expr scale(const Expr& largest) const {
-    return quotient(range_, ir::binary(BinaryOp::Max, as_f64(largest), real(1e-60, ScalarType::F64)));
+    const double least = is_fine_ ? least_of_doubles : least_of_floats;
+    return quotient(range_, ir::binary(BinaryOp::Max, as_f64(largest), real(least, ScalarType::F64)));
   }
 
   Stmt into_element(const std::vector<Expr>& at) const {
     const Expr largest = get(largest_, at), whole = get(whole_, at), none = real(0, type_);
-    const Expr finite = ir::cast(type_, quotient(as_f64(whole), scale(largest)));
+    const Expr wholes = is_fine_ ? as_f64(whole) + quotient(as_f64(get(rest_, at)), range_) : as_f64(whole);
+    const Expr finite = ir::cast(type_, quotient(wholes, scale(largest)));
     const auto counted = [&](const Expr& count) {
       return ir::select(ir::binary(BinaryOp::Eq, count, number(0)), none, infinity_);
     };
@@ -148,16 +177,17 @@ class Target : LoopBuilder {
 
   const Array target_;
   const ScalarType type_;
+  const bool is_fine_;  // doubles: in two whole numbers
   const Expr most_, infinity_, range_;
   std::vector<Expr> first_;        // the indices of the first sum
   std::vector<std::size_t> dims_;  // of the target that choose the element
   std::vector<Expr> shape_;        // of these
-  Array largest_, whole_;
+  Array largest_, whole_, rest_;
 };
 
 }  // namespace
 
-bool can_be_exact(const Array& target) { return value_type(target->type) == ScalarType::F32; }
+bool can_be_exact(const Array& target) { return is_float(target->type); }
 
 ExactSums exact_sums(const Stmt& finding, const std::vector<WholeSums>& targets, const poly::Model* model) {
   std::map<const ir::StmtNode*, Stmt> largest;

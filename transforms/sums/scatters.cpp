@@ -49,7 +49,8 @@ Expr entries_of(const ir::Program& program, const ir::For& loop, const ir::For& 
 Loops with_rows_beside_entries(const ir::Program& program, Loops loops) {
   for (std::size_t k = 2; k < loops.size(); ++k)
     for (std::size_t row = 0; row + 1 < k; ++row)
-      if (entries_of(program, *loops[k], *loops[row])) {
+      // Where two structures have the same rows, the first one's entries stay there.
+      if (entries_of(program, *loops[k], *loops[row]) && !entries_of(program, *loops[row + 1], *loops[row])) {
         const auto first = loops.begin() + static_cast<std::ptrdiff_t>(row + 1);
         std::rotate(first, loops.begin() + static_cast<std::ptrdiff_t>(k),
                     loops.begin() + static_cast<std::ptrdiff_t>(k + 1));

@@ -17,7 +17,8 @@ namespace {
 
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double bytes_of_words = 16, passes_of_keys = 4, bytes_per_key = passes_of_keys * bytes_of_words;
-constexpr double bytes_of_whole = 12;  // of an element: its largest term, and the sum of all
+constexpr double bytes_of_whole = 12, bytes_of_two = 24;  // of an element: its largest term, and the sum of all
+constexpr double work_of_two = 1.8;  // of doubles, which have two whole numbers, for that of floats
 // Times as long for what is in memory, not in the cache of all threads: an atomic operation, and a key to be sorted.
 constexpr double whole_beyond_shared_cache = 6, sort_beyond_shared_cache = 4;
 constexpr double kernels_of_exact = 4;
@@ -240,8 +241,10 @@ PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double
 // The terms are made twice, the first time with all that the nest finds them by.
 PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   PlanCandidate result{Strategy::Exact};
-  const double elements = elements_of(sums[0]), whole_bytes = elements * bytes_of_whole;
-  const double per_sum = std::max(machine_.ns_per_whole_sum * in_memory(whole_bytes, whole_beyond_shared_cache),
+  const bool in_two = sums[0].as<ir::Reduce>()->array->type == ScalarType::F64;
+  const double elements = elements_of(sums[0]), whole_bytes = elements * (in_two ? bytes_of_two : bytes_of_whole);
+  const double per_sum = (in_two ? work_of_two : 1) *
+                         std::max(machine_.ns_per_whole_sum * in_memory(whole_bytes, whole_beyond_shared_cache),
                                   machine_.ns_per_contended_whole_sum / std::max(1.0, elements));
   double nanoseconds = 0;
   for (const Stmt& sum : sums) {

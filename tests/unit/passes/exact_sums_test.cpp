@@ -69,16 +69,19 @@ TEST(ExactSums, TheNestFindsTheLargestTermsAndThenAddsWholeNumbers) {
   EXPECT_EQ(text.find("y[i] = w"), text.rfind("y[i] = w")) << text;
 }
 
+template <class T>
+constexpr ScalarType type_of = std::is_same_v<T, double> ? ScalarType::F64 : ScalarType::F32;
+
 /// What the first row of `t` is after the sums, with values of a few cells.
-std::vector<float> summed(const Program& program, const std::vector<float>& at, const std::vector<float>& v,
-                          std::int64_t m) {
+template <class T>
+std::vector<T> summed(const Program& program, const std::vector<T>& at, const std::vector<T>& v, std::int64_t m) {
   const auto n = static_cast<std::int64_t>(at.size());
   const Sizes sizes = {{"n", n}, {"m", m}, {"steps", 2}, {"step", 1}};
   Buffers buffers;
-  buffers["at"] = HostArray(ScalarType::F32, {n});
-  buffers["v"] = HostArray(ScalarType::F32, {n});
-  buffers["y"] = HostArray(ScalarType::F32, {n});
-  buffers["t"] = HostArray(ScalarType::F32, {2, m});
+  buffers["at"] = HostArray(type_of<T>, {n});
+  buffers["v"] = HostArray(type_of<T>, {n});
+  buffers["y"] = HostArray(type_of<T>, {n});
+  buffers["t"] = HostArray(type_of<T>, {2, m});
   Arguments arguments;
   for (std::int64_t i = 0; i < n; ++i) {
     buffers["at"].set(i, at[static_cast<std::size_t>(i)]);
@@ -89,43 +92,76 @@ std::vector<float> summed(const Program& program, const std::vector<float>& at, 
   backend::InterpreterOptions options;
   options.checked = true;
   backend::interpret(program, backend::bind(program, arguments, sizes), options);
-  std::vector<float> result;
-  for (std::int64_t k = 0; k < m; ++k) result.push_back(static_cast<float>(buffers["t"].get(m + k)));
+  std::vector<T> result;
+  for (std::int64_t k = 0; k < m; ++k) result.push_back(static_cast<T>(buffers["t"].get(m + k)));
   return result;
 }
 
+/// The nest with numbers of that type.
+template <class T>
+Program program_in() {
+  const auto typed = [](std::string text) {
+    for (std::size_t at; type_of<T> == ScalarType::F64 && (at = text.find("f32")) != std::string::npos;)
+      text.replace(at, 3, "f64");
+    return text;
+  };
+  return program_of(typed(points), typed(nest));
+}
+
+template <class T = float>
 Program exact_program() {
-  const ir::Program program = program_of(points, nest);
+  const ir::Program program = program_in<T>();
   return ir::with_body(program, with_exact_sums(program, size(program, "n")));
 }
 
-TEST(ExactSums, HaveTheSameBitsInAnyOrder) {
+template <class T>
+void expect_the_same_bits_in_any_order(T tolerance) {
   std::mt19937 random(5);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<std::pair<float, float>> terms;
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  std::vector<std::pair<T, T>> terms;
   for (int i = 0; i < 500; ++i)
-    terms.emplace_back(static_cast<float>(i % 7), uniform(random) * std::pow(10.0f, static_cast<float>(i % 13 - 6)));
+    terms.emplace_back(static_cast<T>(i % 7), uniform(random) * std::pow(T(10), static_cast<T>(i % 13 - 6)));
   const auto run_in_this_order = [&](const Program& program) {
-    std::vector<float> at, v;
+    std::vector<T> at, v;
     for (const auto& [cell, value] : terms) {
       at.push_back(cell);
       v.push_back(value);
     }
-    return summed(program, at, v, 7);
+    return summed<T>(program, at, v, 7);
   };
-  const std::vector<float> once = run_in_this_order(exact_program()),
-                           plain = run_in_this_order(program_of(points, nest));
-  std::vector<double> wanted(7, 0.25);
-  for (const auto& [cell, value] : terms) wanted[static_cast<std::size_t>(cell)] += 2.0 * value;
+  const std::vector<T> once = run_in_this_order(exact_program<T>()), plain = run_in_this_order(program_in<T>());
+  std::vector<long double> wanted(7, 0.25), sizes(7, 0.25);
+  for (const auto& [cell, value] : terms) {
+    wanted[static_cast<std::size_t>(cell)] += 2.0L * value;
+    sizes[static_cast<std::size_t>(cell)] += 2.0L * std::abs(value);
+  }
   std::shuffle(terms.begin(), terms.end(), random);
-  const std::vector<float> again = run_in_this_order(exact_program());
-  EXPECT_EQ(once, again);
-  EXPECT_NE(plain, run_in_this_order(program_of(points, nest))) << "these terms show their order";
-  for (std::size_t k = 0; k < 7; ++k) EXPECT_FLOAT_EQ(once[k], static_cast<float>(wanted[k]));
+  EXPECT_EQ(once, run_in_this_order(exact_program<T>()));
+  EXPECT_NE(plain, run_in_this_order(program_in<T>())) << "these terms show their order";
+  for (std::size_t k = 0; k < 7; ++k)
+    EXPECT_NEAR(once[k], static_cast<T>(wanted[k]), tolerance * static_cast<T>(sizes[k])) << k;
+}
+
+TEST(ExactSums, HaveTheSameBitsInAnyOrder) { expect_the_same_bits_in_any_order<float>(6e-8f); }
+TEST(ExactSums, OfDoublesHaveTheSameBitsInAnyOrderAndAllDigits) { expect_the_same_bits_in_any_order<double>(2.3e-16); }
+
+TEST(ExactSums, OfDoublesHaveNumbersOfAllSizes) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> t = summed<double>(
+      exact_program<double>(), {0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 6},
+      {1e300, 1e284, 5e307, 5e307, 1e-300, 1e-300, 1e20, -1e20, infinity, std::nan(""), 1e308, 1e308}, 7);
+  EXPECT_DOUBLE_EQ(t[0], 2e300 + 2e284);
+  EXPECT_NE(t[0], 2e300) << "the second term has a digit left";
+  EXPECT_EQ(t[1], infinity) << "2*(5e307 + 5e307)";
+  EXPECT_EQ(t[2], 0.25);
+  EXPECT_EQ(t[3], 0.25);
+  EXPECT_EQ(t[4], infinity);
+  EXPECT_TRUE(std::isnan(t[5]));
+  EXPECT_EQ(t[6], infinity);
 }
 
 TEST(ExactSums, SmallElementsAreAsPreciseAsLargeOnes) {
-  const std::vector<float> t = summed(exact_program(), {0, 1, 1, 2}, {1e30f, 1e-30f, 2e-30f, 0}, 4);
+  const std::vector<float> t = summed<float>(exact_program(), {0, 1, 1, 2}, {1e30f, 1e-30f, 2e-30f, 0}, 4);
   EXPECT_FLOAT_EQ(t[0], 2e30f);
   EXPECT_FLOAT_EQ(t[1] - 0.25f, 0);
   EXPECT_EQ(t[2], 0.25f);
@@ -133,14 +169,15 @@ TEST(ExactSums, SmallElementsAreAsPreciseAsLargeOnes) {
   // Alone in its element, the smallest number there is.
   const float least = std::numeric_limits<float>::denorm_min();
   Program from_zero = exact_program();
-  const std::vector<float> tiny = summed(from_zero, {0, 0}, {least, -least}, 1);
+  const std::vector<float> tiny = summed<float>(from_zero, {0, 0}, {least, -least}, 1);
   EXPECT_EQ(tiny[0], 0.25f);
 }
 
 TEST(ExactSums, TermsThatAreNotFiniteGiveWhatTheyWouldInAnyOrder) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> t = summed(exact_program(), {0, 0, 1, 1, 2, 2, 3, 3, 3, 4},
-                                      {infinity, 1, -infinity, 1, infinity, -infinity, nan, 1, infinity, 3e38f}, 6);
+  const std::vector<float> t =
+      summed<float>(exact_program(), {0, 0, 1, 1, 2, 2, 3, 3, 3, 4},
+                    {infinity, 1, -infinity, 1, infinity, -infinity, nan, 1, infinity, 3e38f}, 6);
   EXPECT_EQ(t[0], infinity);
   EXPECT_EQ(t[1], -infinity);
   EXPECT_TRUE(std::isnan(t[2]));
@@ -153,7 +190,7 @@ TEST(ExactSums, ABoundFarAboveTheTermsCostsNoDigits) {
   const ir::Program program = program_of(points, nest);
   const ir::Expr bound = size(program, "n") * ir::int_const(std::int64_t{1} << 58);
   const std::vector<float> t =
-      summed(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0}, {0.1f, 0.2f, 0.3f, 0.4f}, 1);
+      summed<float>(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0}, {0.1f, 0.2f, 0.3f, 0.4f}, 1);
   EXPECT_FLOAT_EQ(t[0], 2.25f);
 }
 

@@ -96,7 +96,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   if (!group.shared) return "no iterations share its elements";
   if (!nest.machine().sorts_scatters) return "threads of a CPU have elements of their own";
   if (nest.request.all_or_none) return "an outer loop is parallel: sums are gathered or stay";
-  if (!can_be_exact(group.target)) return "its numbers have 64 bits: too many for whole numbers";
+  if (!can_be_exact(group.target)) return "its numbers are whole ones";
   const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
