@@ -32,33 +32,56 @@ struct Changes {
   }
 };
 
-/// Which arrays are stored to outside of branches, whatever iterations of which loops there are.
+bool is_over_all(const ir::For& loop, const Expr& extent) {
+  return ir::as_int(loop.lower) == 0 && ir::equal(loop.upper, extent);
+}
+
+/// What is stored outside of branches, whatever iterations of which loops there are.
 class AlwaysSet {
  public:
   explicit AlwaysSet(const ir::Program& program) { look_at(program.body); }
 
-  /// Whether some store to it is in no other loops than these: a loop may make no trip. Of an array with elements any
-  /// store will do, as reading one of them takes an iteration that has stored it.
-  bool has(const Array& array, const std::set<ir::Symbol>& around) const {
-    const auto found = loops_of_.find(array);
-    if (found == loops_of_.end()) return false;
-    return !array->shape.empty() || std::any_of(found->second.begin(), found->second.end(), [&](const auto& loops) {
-      return std::includes(around.begin(), around.end(), loops.begin(), loops.end());
-    });
+  /// Whether something is stored to the element in no other loops than these: a loop may make no trip. Each index is a
+  /// number or an iterator over all of its dimension, as a store's may be.
+  bool has(const ir::Load& load, const std::set<ir::Symbol>& around) const {
+    const auto found = stores_of_.find(load.array);
+    return found != stores_of_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                    [&](const Store& store) { return sets(store, load, around); });
   }
 
  private:
-  void look_at(const Stmt& s) {
-    if (!s || s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
-    if (const Array* array = stored_array(s)) loops_of_[*array].push_back(loops_);
-    const auto* loop = s.as<ir::For>();
-    if (loop) loops_.insert(loop->iterator);
-    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look_at(child); }});
-    if (loop) loops_.erase(loop->iterator);
+  struct Store {
+    std::vector<const ir::For*> loops;
+    std::vector<Expr> indices;
+  };
+
+  static bool sets(const Store& store, const ir::Load& load, const std::set<ir::Symbol>& around) {
+    std::set<ir::Symbol> covering;
+    const auto covers = [&](std::size_t d) {
+      const auto* v = store.indices[d].as<ir::Var>();
+      return v && std::any_of(store.loops.begin(), store.loops.end(), [&](const ir::For* loop) {
+               return loop->iterator == v->symbol && is_over_all(*loop, load.array->shape[d]) &&
+                      covering.insert(v->symbol).second;
+             });
+    };
+    for (std::size_t d = 0; d < store.indices.size(); ++d)
+      if (!ir::equal(store.indices[d], load.indices[d]) && !covers(d)) return false;
+    return std::all_of(store.loops.begin(), store.loops.end(), [&](const ir::For* loop) {
+      return covering.count(loop->iterator) || around.count(loop->iterator);
+    });
   }
 
-  std::set<ir::Symbol> loops_;
-  std::map<Array, std::vector<std::set<ir::Symbol>>> loops_of_;
+  void look_at(const Stmt& s) {
+    if (!s || s.kind() == ir::Kind::If || s.kind() == ir::Kind::While) return;
+    if (const Array* array = stored_array(s)) stores_of_[*array].push_back({loops_, stored_indices(s)});
+    const auto* loop = s.as<ir::For>();
+    if (loop) loops_.push_back(loop);
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { look_at(child); }});
+    if (loop) loops_.pop_back();
+  }
+
+  std::vector<const ir::For*> loops_;
+  std::map<Array, std::vector<Store>> stores_of_;
 };
 
 class Invariants final : public ir::Rewriter {
@@ -157,19 +180,18 @@ class Invariants final : public ir::Rewriter {
     ir::for_each_child(e, add);
     if (const auto* v = e.as<ir::Var>()) part.stays = !changes.iterators.count(v->symbol);
     if (const auto* load = e.as<ir::Load>()) {
-      part.stays =
-          part.stays && !changes.arrays.count(load->array) && is_set(load->array) && plainly_stays_within(*load);
+      part.stays = part.stays && !changes.arrays.count(load->array) && is_set(*load) && plainly_stays_within(*load);
       part.reads_active = is_float(e.type()) && active_(load->array);
     }
     return parts.emplace(e.get(), part).first->second;
   }
 
   /// Whether it holds something in front of a loop in those around.
-  bool is_set(const Array& array) const {
-    if (given_.count(array)) return true;
+  bool is_set(const ir::Load& load) const {
+    if (given_.count(load.array)) return true;
     std::set<ir::Symbol> around;
     for (const ir::For* loop : around_) around.insert(loop->iterator);
-    return set_.has(array, around);
+    return set_.has(load, around);
   }
 
   static bool is_operation(const Expr& e) {

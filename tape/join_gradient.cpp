@@ -27,8 +27,10 @@ namespace {
 /// What no size that is found before a run can exceed, by its name; nullopt where one has no such bound.
 std::optional<std::map<std::string, ir::Expr>> largest_sizes(const Gradient& gradient) {
   std::map<std::string, ir::Expr> largest;
+  const std::vector<ir::Array>& arrays = gradient.sizing.ir().arrays;  // a local of the program may have the same name
   ir::walk_stmts(gradient.sizing.ir().body, [&](const ir::Stmt& s) {
     const auto* n = s.as<ir::Reduce>();
+    if (n && std::find(arrays.begin(), arrays.end(), n->array) == arrays.end()) return;
     if (n && n->op == ir::ReduceOp::Min && !ir::has_load(n->value)) largest[n->array->name] = n->value;
   });
   for (const ir::Array& array : gradient.sizing.ir().arrays)

@@ -49,8 +49,8 @@ std::optional<Range> range_of(const Expr& e, const Ranges& iterators, const ir::
   return ir::range_of(e, range_context(program, iterators));
 }
 
-LoopExtents::LoopExtents(const ir::Program& program, bool counts_whiles)
-    : program_(program), counts_whiles_(counts_whiles) {
+LoopExtents::LoopExtents(const ir::Program& program, bool counts_whiles, std::set<std::string> taken)
+    : program_(program), counts_whiles_(counts_whiles), taken_(std::move(taken)) {
   ir::walk_stmts(program.body, [&](const Stmt& s) {
     if (const auto* a = s.as<ir::Assign>()) written_.insert(a->array);
     if (const auto* r = s.as<ir::Reduce>()) written_.insert(r->array);
@@ -221,7 +221,8 @@ Expr LoopExtents::longest_row_of(const ir::Array& pointer, const Expr& all, cons
 std::string LoopExtents::free_name(const std::string& wish) const {
   auto named = [](const std::string& name) { return [&name](const auto& item) { return item.name == name; }; };
   auto taken = [&](const std::string& name) {
-    return std::any_of(measured_.begin(), measured_.end(), [&](const Measured& m) { return m.symbol.name == name; }) ||
+    return taken_.count(name) ||
+           std::any_of(measured_.begin(), measured_.end(), [&](const Measured& m) { return m.symbol.name == name; }) ||
            std::any_of(program_.sizes.begin(), program_.sizes.end(), named(name)) || ir::find_array(program_, name);
   };
   std::string name = wish;

@@ -36,7 +36,7 @@ class LoopExtents {
  public:
   /// `counts_whiles`: a tape for a `while` is as long as it runs, where that can be counted (trip_counts.h), not as its
   /// bound.
-  LoopExtents(const ir::Program& program, bool counts_whiles);
+  LoopExtents(const ir::Program& program, bool counts_whiles, std::set<std::string> taken = {});
 
   /// Throws DifferentiationError when data that the program itself computes decides how often the loop runs and no
   /// `at_most` was stated.
@@ -85,6 +85,7 @@ class LoopExtents {
   std::map<ir::Symbol, const ir::Load*> entries_;  // iterators over entries of a CSR row, by the start of that
   std::map<const ir::StmtNode*, LoopExtent> extents_;
   const bool counts_whiles_;
+  const std::set<std::string> taken_;  // names that sizes may not have
   std::vector<Measured> measured_;
   std::map<ir::Array, ir::Symbol> longest_rows_;
 };

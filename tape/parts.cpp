@@ -95,6 +95,7 @@ DirectGradient gradient_of_part(const Prepared& whole, const Stmt& part, const s
   for (const Array& argument : result.copied) copied.insert(outside.at(argument));
   result.copied = std::move(copied);
   for (const Array& tape : result.tape) taken.insert(tape->name);
+  for (const ir::Symbol& size : result.sizes) taken.insert(size.name);
   return result;
 }
 

@@ -66,6 +66,7 @@ class Slicer {
       possible_ = has_few_elements(by_);
       for (const Stmt& writer : sites_.writers(by_)) add(writer);
     }
+    note_recurrences();
     if (!possible_ || slice_.statements.empty() || !note_what_decides()) return std::nullopt;
     return slice_;
   }
@@ -78,6 +79,7 @@ class Slicer {
     if (sum && is_float(sum->array->type) && (sum->op == ir::ReduceOp::Add || sum->op == ir::ReduceOp::Mul))
       inexact_.insert(by_), slice_.exact = false;
     slice_.statements.push_back(writer);
+    if (is_inexact_step(writer)) stepped_.insert(by_);
     const double times = scopes_of(writer);
     const Expr& value = sum ? sum->value : writer.as<ir::Assign>()->value;
     slice_.operations += times * ((sum ? 1 : 0) + operations_of_all(value));
@@ -104,6 +106,46 @@ class Slicer {
         for (const Expr& bound : {loop->lower, loop->upper}) read(bound, true, scope);
     }
     return times;
+  }
+
+  /// An assignment that rounds, in a loop which may be done in pieces where it carries a step that is linear.
+  bool is_inexact_step(const Stmt& writer) const {
+    const auto* assign = writer.as<ir::Assign>();
+    if (!assign || !is_float(by_->type)) return false;
+    bool rounds = false;
+    ir::walk(assign->value, [&](const Expr& e) {
+      const auto* n = e.as<ir::Binary>();
+      rounds |= n && is_float(e.type()) && n->op != ir::BinaryOp::Max && n->op != ir::BinaryOp::Min;
+      return !e.as<ir::Load>();
+    });
+    return rounds && is_in_long_loop(writer);
+  }
+
+  bool is_in_long_loop(const Stmt& writer) const {
+    constexpr double least_in_pieces = 256;  // of any machine: see transforms/pass/machine.cpp
+    const std::vector<Stmt>& scopes = sites_.of(writer).scopes;
+    return std::any_of(scopes.begin() + static_cast<std::ptrdiff_t>(declared_.scopes.size()), scopes.end(),
+                       [&](const Stmt& scope) {
+                         const auto* loop = scope.as<ir::For>();
+                         if (!loop) return false;
+                         const auto lower = ir::as_int(loop->lower), upper = ir::as_int(loop->upper);
+                         return !lower || !upper || static_cast<double>(*upper - *lower) >= least_in_pieces;
+                       });
+  }
+
+  /// What such a loop carries from one iteration to the next: pieces of it round in another way.
+  void note_recurrences() {
+    for (const Array& array : stepped_) {
+      std::set<Array> seen;
+      std::vector<Array> pending = {array};
+      while (!pending.empty()) {
+        const Array from = pending.back();
+        pending.pop_back();
+        for (const Array& operand : operands_[from])
+          if (seen.insert(operand).second) pending.push_back(operand);
+      }
+      if (seen.count(array)) inexact_.insert(array), slice_.exact = false;
+    }
   }
 
   static double operations_of_all(const Expr& value) {
@@ -172,6 +214,7 @@ class Slicer {
   std::vector<Array> readers_;                 // of each of the slice's reads
   std::map<Array, std::set<Array>> operands_;  // of arrays of the slice, among these
   std::set<Array> deciding_, inexact_;         // of these
+  std::set<Array> stepped_;                    // assigned in long loops
   std::set<const ir::StmtNode*> entered_;
   bool possible_ = true;
   Slice slice_;

@@ -18,7 +18,7 @@ using poly::ask;
 TapePlan::TapePlan(const Prepared& prepared, Report& report)
     : prepared_(prepared),
       report_(report),
-      extents_(prepared.program, !prepared.is_part),
+      extents_(prepared.program, !prepared.is_part, prepared.taken),
       sites_(prepared.program.body),
       values_(
           sites_, extents_, prepared.named,

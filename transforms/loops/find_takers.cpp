@@ -3,9 +3,11 @@
 #include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/deciding_leaves.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/loops/legality.h"
 #include "transforms/loops/search_loops.h"
 
@@ -143,6 +145,11 @@ class Turns {
                 return mentions(loop.lower, i) || mentions(loop.upper, i);
               }));
     };
+    for (const Taker& a : takers_)
+      for (const Taker& b : takers_)
+        if (&a != &b && std::min(a.loops.size(), b.loops.size()) > shared_ &&
+            a.loops[shared_].same_as(b.loops[shared_]))
+          return false;  // these take turns in a loop that not all are in
     return is_fixed(loop_) && std::all_of(takers_.begin(), takers_.end(), [&](const Taker& taker) {
              return std::all_of(taker.loops.begin(), taker.loops.end(),
                                 [&](const Stmt& s) { return is_fixed(*s.as<ir::For>()); });
@@ -198,6 +205,7 @@ class Finder {
       : program_(program), context_(context), aliased_(ir::aliased_arrays(program)) {}
 
   ir::Program run() {
+    note_outermost(program_.body);
     const Stmt body = ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* loop = s.as<ir::For>();
       return loop && !ir::is_parallel(loop->mode) ? without_takers(s) : std::nullopt;
@@ -211,6 +219,7 @@ class Finder {
     std::vector<Array> turns;
     std::vector<Stmt> before, after;
     std::map<const ir::StmtNode*, Stmt> in_place;
+    double iterations = 0;  // of all takers, by estimate
   };
 
   /// The loop, if nothing but sums is carried besides.
@@ -229,8 +238,39 @@ class Finder {
     Stmt result = ir::block(all);
     for (const Array& turn : apart.turns) result = ir::allocate(turn, result, loop->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, loop, result));
-    if (!carries_sums_only(candidate, rest)) return std::nullopt;
+    if ((!outermost_.count(loop.get()) && !is_worth(apart)) || !carries_sums_only(candidate, rest)) return std::nullopt;
     note(loop, cleared);
+    return result;
+  }
+
+  void note_outermost(const Stmt& s) {
+    if (s && (s.as<ir::For>() || s.as<ir::While>())) outermost_.insert(s.get());
+    else if (s)
+      ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { note_outermost(child); }});
+  }
+
+  /// Of a loop in another one: whether one thread takes longer for the loop in order than all do for the turns of all
+  /// elements.
+  bool is_worth(const Apart& apart) const {
+    constexpr double loops_for_turns = 3, us_of_one = 0.05;  // as in a recurrence: see Machine::least_scanned
+    const Machine& machine = context_.options.machine;
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    double bytes = 0;
+    for (const Array& turn : apart.turns) {
+      double elements = 1;
+      for (const Expr& extent : turn->shape) elements *= sizes.value_of(extent, {});
+      bytes += 2 * elements * static_cast<double>(bytes_of(turn->type));
+    }
+    const double ns_of_turns = bytes * machine.ns_per_byte / static_cast<double>(machine.threads);
+    return apart.iterations * us_of_one > loops_for_turns * machine.start_us + ns_of_turns / 1000;
+  }
+
+  double iterations_of(const Stmt& loop, const Taker& taker) const {
+    SizeEstimator sizes(program_, context_.options.expected_sizes);
+    double result = 1;
+    const auto count = [&](const ir::For& one) { result *= std::max(1.0, sizes.trips_of(one.lower, one.upper, {})); };
+    count(*loop.as<ir::For>());
+    for (const Stmt& inner : taker.loops) count(*inner.as<ir::For>());
     return result;
   }
 
@@ -266,13 +306,21 @@ class Finder {
     if (!finding) return false;
     finding->merge(set_of(sums));
     const SourceLocation where = sums[0]->location;
-    const Array turn = ir::make_array("turn", ScalarType::I64, array->shape, ir::ArrayRole::Local, where);
+    const std::vector<Expr> fixed = fixed_indices(loop, takers.all);
+    const auto own = [&](const std::vector<Expr>& all) {
+      std::vector<Expr> result;
+      for (std::size_t d = 0; d < all.size(); ++d)
+        if (!fixed[d]) result.push_back(all[d]);
+      return result;
+    };
+    const Array turn = ir::make_array("turn", ScalarType::I64, own(array->shape), ir::ArrayRole::Local, where);
     context_.introduced.insert(turn->id);
     apart.turns.push_back(turn);
     std::map<const ir::StmtNode*, Stmt> found;
     for (std::size_t k = 0; k < takers.all.size(); ++k) {
       const Taker& taker = takers.all[k];
-      const std::vector<Expr>& at = taker.element().indices;
+      apart.iterations += iterations_of(loop, taker);
+      const std::vector<Expr> at = own(taker.element().indices);
       found[taker.cleared.get()] = ir::reduce(turn, at, ir::ReduceOp::Max, turns.of(k), where, true);
       apart.in_place[taker.cleared.get()] = ir::block({});
       const Expr is_first = ir::binary(BinaryOp::Eq, ir::load(turn, at, where), turns.of(k));
@@ -282,15 +330,38 @@ class Finder {
         now = of_first(now, taker.element(), is_first);
       }
     }
-    const Stmt none = ir::over_elements(array->shape, where, [&](const std::vector<Expr>& at) {
-      return ir::assign(turn, at, ir::int_const(0), where);
-    });
+    const Stmt none = ir::over_elements(
+        turn->shape, where, [&](const std::vector<Expr>& at) { return ir::assign(turn, at, ir::int_const(0), where); });
     apart.before.push_back(ir::block({none, ir::with_fresh_names(with(slice(loop, *finding), found))}));
-    apart.after.push_back(ir::over_elements(array->shape, where, [&](const std::vector<Expr>& at) {
+    apart.after.push_back(ir::over_elements(turn->shape, where, [&](const std::vector<Expr>& at) {
       const Expr is_taken = ir::binary(BinaryOp::Ne, ir::load(turn, at, where), ir::int_const(0));
-      return ir::if_then(is_taken, ir::assign(array, at, ir::const_of(0, array->type), where));
+      std::vector<Expr> element = fixed;
+      std::size_t next = 0;
+      for (Expr& index : element)
+        if (!index) index = at[next++];
+      return ir::if_then(is_taken, ir::assign(array, element, ir::const_of(0, array->type), where));
     }));
     return true;
+  }
+
+  /// The indices that are one for all that the loop takes, known before it; null for others.
+  static std::vector<Expr> fixed_indices(const Stmt& loop, const std::vector<Taker>& takers) {
+    std::set<ir::Symbol> inside;
+    ir::walk_stmts(loop, [&](const Stmt& s) {
+      if (const auto* one = s.as<ir::For>()) inside.insert(one->iterator);
+      if (const auto* one = s.as<ir::While>()) inside.insert(one->iterator);
+    });
+    std::vector<Expr> result = takers[0].element().indices;
+    for (std::size_t d = 0; d < result.size(); ++d) {
+      const Expr first = result[d];
+      const bool is_fixed =
+          !ir::has_load(first) &&
+          std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return mentions(first, i); }) &&
+          std::all_of(takers.begin(), takers.end(),
+                      [&](const Taker& taker) { return ir::equal(taker.element().indices[d], first); });
+      if (!is_fixed) result[d] = {};
+    }
+    return result;
   }
 
   /// What a statement does that reads the element: nothing, where it would add a multiple of it.
@@ -329,6 +400,7 @@ class Finder {
   const ir::Program& program_;
   PassContext& context_;
   const std::set<Array> aliased_;
+  std::set<const ir::StmtNode*> outermost_;  // loops that run once
 };
 
 }  // namespace

@@ -86,8 +86,9 @@ class Target : LoopBuilder {
   Stmt into_target(const poly::Model* model) const {
     const Stmt all = over([&](const std::vector<Expr>& at) { return into_element(at); });
     std::vector<Expr> fixed = first_;
-    for (const std::size_t d : dims_) fixed[d] = number(0);
-    const Expr exists = model ? element_exists(*model, target_, fixed, {}) : ir::bool_const(true);
+    const ir::Symbol any = ir::make_symbol("any");
+    for (const std::size_t d : dims_) fixed[d] = ir::var(any);
+    const Expr exists = model ? element_exists(*model, target_, fixed, {any}) : ir::bool_const(true);
     return ir::equal(exists, ir::bool_const(true)) ? all : ir::if_then(exists, all);
   }
 

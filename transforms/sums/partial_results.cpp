@@ -234,7 +234,7 @@ Expr element_exists(const poly::Model& model, const ir::Array& array, const std:
   for (std::size_t d = 0; d < indices.size(); ++d) {
     const Expr& index = indices[d];
     auto* variable = index.as<ir::Var>();
-    if (ir::as_int(index) || (variable && std::count(inside.begin(), inside.end(), variable->symbol))) continue;
+    if (variable && std::count(inside.begin(), inside.end(), variable->symbol)) continue;
     ir::walk(index, [&](const Expr& e) {
       auto* load = e.as<ir::Load>();
       if (load) result = ir::both(result, element_exists(model, load->array, load->indices, inside));

@@ -70,7 +70,7 @@ inline constexpr std::int64_t lanes_of_block = 64;
 bool holds_on_entry(const poly::Model& model, const ir::Expr& condition);
 
 /// Whether the indices, and those of the reads that they are made of, lie inside their arrays: what of that the model
-/// does not show. Constants and iterators of the combining loops (`inside`) do.
+/// does not show. Iterators of the combining loops (`inside`) do; a constant may be beyond an array that is empty.
 ir::Expr element_exists(const poly::Model& model, const ir::Array& array, const std::vector<ir::Expr>& indices,
                         const std::vector<ir::Symbol>& inside);
 

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "transforms/analysis/nest.h"
 
 #include <set>
 
@@ -87,6 +88,12 @@ class Placer final : public Rewriter {
       --threads_;
       return result;
     }
+    if (loop && loop->mode == LoopMode::Parallel) {
+      const int before = plain_;
+      const Stmt result = rewrite_children(s);
+      // A thread has these iterations one after the other.
+      return plain_ == before ? result : with_mode(*result.as<For>(), LoopMode::Forward);
+    }
     if (const auto* n = s.as<Allocate>()) {
       const bool of_block = block_ && threads_ == 0;
       const Home home = of_block ? block_->home_of(n->array) : host_ && !block_ ? Home::Grid : Home::Thread;
@@ -98,13 +105,14 @@ class Placer final : public Rewriter {
     if (!sum || !sum->atomic || !own_.count(sum->array)) return rewrite_children(s);
     Reduce changed = *sum;
     if (threads_ > 0 && copied_.count(sum->array)) changed.of_block = true;
-    else changed.atomic = false;
+    else changed.atomic = false, ++plain_;
     return {std::make_shared<Reduce>(std::move(changed))};
   }
 
  private:
   const bool host_;
   const BlockLocals* block_ = nullptr;  // of the kernel around
+  int plain_ = 0;                       // sums so far that need not be atomic
   int threads_ = 0;                     // loops over threads around
   std::set<Array> copied_;              // scalars of which every thread keeps a copy
   std::set<Array> own_;                 // all that is a thread's
