@@ -32,6 +32,7 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
     session.axes.false_facts_compiled &= axis != "false-facts";
     session.axes.left_out_passes &= axis != "left-out-passes";
     session.axes.users_shapes &= axis != "users-shapes";
+    session.axes.changing_state &= axis != "changing-state";
   }
   session.interrupted = [] { return fuzz::Interruption::signal() != 0; };
   if (options.target != Target::Cuda) return session;

@@ -132,7 +132,8 @@ FuzzOptions checked_fuzz(const Raw& raw) {
                                                   {"same-bits", "same-bits"},
                                                   {"false-facts", "false-facts"},
                                                   {"left-out-passes", "left-out-passes"},
-                                                  {"users-shapes", "users-shapes"}}));
+                                                  {"users-shapes", "users-shapes"},
+                                                  {"changing-state", "changing-state"}}));
   return options;
 }
 
@@ -290,8 +291,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--seed", raw.seed, "seed of the first program");
       sub.add_option("--jobs", raw.jobs, "processes (0: one for each core)");
       sub.add_option("--compiled", raw.compiled, "percent of the programs that are also compiled and run");
-      sub.add_option("--without", raw.without,
-                     "leave out: rounded-control, same-bits, false-facts, left-out-passes, users-shapes")
+      sub.add_option(
+             "--without", raw.without,
+             "leave out: rounded-control, same-bits, false-facts, left-out-passes, users-shapes, changing-state")
           ->delimiter(',');
       sub.add_option("--features", raw.features, "write a table of the features that were reached to this file");
       sub.add_flag("--keep-going", raw.keep_going, "go on after a mismatch");

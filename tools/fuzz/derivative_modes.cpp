@@ -103,6 +103,7 @@ void check_adjoints_at_once(const Reference& reference, const ModeRun& how) {
   Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
   Arrays arrays = copy_of(reference.inputs());
   run(formed_for(gradient.forward.ir(), how, sizes), arrays, sizes, {.seed = how.seed});
+  reference.expect_outputs(arrays);
   sizes.insert(asked.sizes.begin(), asked.sizes.end());
   for (const auto& [d, incoming] : reference.incoming())
     arrays[d] = side_by_side({&incoming, &incoming, &incoming}, {factors, factors + most_directions});
@@ -128,6 +129,7 @@ bool check_accumulated(const Reference& reference, const ModeRun& how) {
   const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
   Arrays arrays = copy_of(reference.inputs());
   run(formed_for(gradient.forward.ir(), how, sizes), arrays, sizes, {.seed = how.seed});
+  reference.expect_outputs(arrays);
   for (const auto& [d, incoming] : reference.incoming()) arrays[d] = copy_of(incoming);
   Arrays before;
   for (const std::string& name : options.accumulate) {

@@ -19,6 +19,9 @@ struct Axes {
   /// What users write beside loops over plain arrays: views, rings, tables, keys that may be none, computed trip
   /// counts, gradients of their own.
   bool users_shapes = true;
+  /// In half of the programs integers go from step to step and decide on indices, branches and bounds; values are read
+  /// that a trip before or a branch has left; rows, masks and loops change while they are in use.
+  bool changing_state = true;
 };
 
 /// The program of a seed: the same for ever on every machine. It mixes random nests (overwrites, in-place updates,

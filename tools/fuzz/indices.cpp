@@ -100,6 +100,9 @@ std::optional<Value> Writer::indirect_index(const Extent& extent, bool allow_ind
 }
 
 std::optional<Value> Writer::index_for(const Extent& extent, bool allow_indirect) {
+  if (allow_indirect && draws(15)) {
+    if (auto index = state_value(extent)) return index;
+  }
   if (allow_indirect && chance(25)) {
     if (auto index = indirect_index(extent, true)) return index;
   }

@@ -50,7 +50,8 @@ IndexInfo Writer::add_index(const char* stem, const Extent& extent, const Extent
 
 /// The rows of a sparse matrix: a pointer, columns and values.
 void Writer::declare_pointers() {
-  sizes_.push_back({"nnz", builder_.size("nnz")});
+  const std::string total = pointers_.empty() ? "nnz" : fresh("nnz");
+  sizes_.push_back({total, builder_.size(total)});
   const Extent entries{.size = static_cast<int>(sizes_.size()) - 1};
   const Extent rows{.size = static_cast<int>(below(static_cast<std::int64_t>(sizes_.size()) - 1)), .pad = 1};
   const std::string name = fresh("ptr");

@@ -11,22 +11,30 @@ Writer::Writer(std::uint64_t seed, const Axes& axes)
       later_(seed * 13 + 7),
       rules_(seed * 19 + 3),
       targets_(seed * 29 + 17),
+      kinds_(seed * 31 + 5),
       builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
 }
 
 Case Writer::write() {
+  is_changing_ = axes_.changing_state && kinds_.below(100) < 50;
   declare_sizes();
   declare_arguments();
+  if (is_changing_) declare_states();
   // Mostly small: each costs less to analyse, and what goes wrong in a large program often does in a small one.
   const std::int64_t dice = below(100);
   budget_ = static_cast<int>(dice < 55 ? 1 + below(4) : dice < 90 ? 4 + below(5) : 9 + below(9));
   const std::int64_t segments = dice < 55 ? 1 : 1 + below(dice < 90 ? 2 : 3);
   for (std::int64_t i = 0; i < segments; ++i) {
     scope([&] {
-      if (chance(55)) pattern();
-      else loop(0);
+      const auto content = [&] {
+        if (draws(75)) kind_pattern();
+        else if (chance(55)) pattern();
+        else loop(0);
+      };
+      if (draws(40)) in_steps(content);
+      else content();
     });
     // Drawn apart: the others are the programs that they were before there was this.
     if (axes_.users_shapes && later_.below(100) < 40) scope([&] { later_pattern(); });
@@ -36,16 +44,18 @@ Case Writer::write() {
     }
     if (chance(10)) update();
   }
-  const Sizes sizes = choose_sizes();
+  Sizes sizes = choose_sizes();
   const Program program = builder_.build();
+  if (draws(25)) sizes = with_some_large(sizes, program.ir());
   const Sizes medium = medium_sizes(program.ir());
   return {seed_, program, sizes, medium, contents_, coarse_, shared_, traits_};
 }
 
 void Writer::scope(const std::function<void()>& f) {
-  const std::size_t arrays = arrays_.size();
+  const std::size_t arrays = arrays_.size(), states = states_.size();
   f();
   arrays_.erase(arrays_.begin() + static_cast<std::ptrdiff_t>(arrays), arrays_.end());
+  states_.erase(states_.begin() + static_cast<std::ptrdiff_t>(states), states_.end());
 }
 
 void Writer::each(const Value& lower, const Value& upper, const Extent& extent,
@@ -63,6 +73,7 @@ void Writer::body(int depth, int statements) {
 }
 
 void Writer::statement(int depth) {
+  if (draws(25)) return change_state();
   if (--budget_ < 0) return update();
   const std::int64_t dice = below(100);
   if (depth >= 3) return dice < 85 ? update() : local_scalar();
@@ -102,6 +113,7 @@ void Writer::loop(int depth) {
   const int statements = 1 + static_cast<int>(below(3));
   const auto nested = [&](const Value&) { body(depth + 1, statements); };
   const LoopOptions options = other_order();
+  if (draws(25) && loop_by_state(nested, options)) return;
   if (!iterators_.empty() && chance(40)) {
     const IteratorInfo outer = one_of(iterators_);
     switch (below(4)) {
@@ -127,11 +139,11 @@ void Writer::loop(int depth) {
 /// Loops that go down, or leave iterations out. Drawn apart, so that a seed has the program that it had without them.
 LoopOptions Writer::other_order() {
   LoopOptions options;
-  if (orders_.below(100) < 6) {
+  if (orders_.below(100) < (is_changing_ ? 15 : 6)) {
     options.descending = true;
     traits_.insert("loop: descending");
   }
-  if (orders_.below(100) < 6) {
+  if (orders_.below(100) < (is_changing_ ? 15 : 6)) {
     options.step = 2 + orders_.below(2);
     traits_.insert("loop: strided");
   }

@@ -11,6 +11,9 @@ Value Writer::read_input() {
 }
 
 Value Writer::read() {
+  if (draws(5)) {
+    if (const auto number = state_value({.pad = 5})) return as_float(*number) * 0.13;
+  }
   const std::int64_t dice = below(20);
   if (dice == 0 && !iterators_.empty()) return cast(value_type(main_type_), one_of(iterators_).value) * 0.11;
   if (dice == 1) return cast(value_type(main_type_), constant());
@@ -40,6 +43,9 @@ Value Writer::condition(int depth) {
       case 1: return a || b;
       default: return !a;
     }
+  }
+  if (draws(20)) {
+    if (const auto state = state_condition()) return *state;
   }
   if (!iterators_.empty() && chance(45)) {
     const IteratorInfo i = one_of(iterators_), j = one_of(iterators_);

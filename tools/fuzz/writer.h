@@ -49,6 +49,16 @@ struct IndexInfo {
   std::optional<Extent> second = {};  // extent of a second dimension
 };
 
+/// Integers that the program changes as it goes on: every element stays in [0, bound), or in [0, 2^31) where it is a
+/// random-number generator's.
+struct StateInfo {
+  ArrayHandle handle;
+  ScalarType type = ScalarType::I64;
+  std::vector<Extent> extents;
+  Extent bound;
+  bool generator = false;
+};
+
 class Writer {
  public:
   Writer(std::uint64_t seed, const Axes& axes);
@@ -84,6 +94,7 @@ class Writer {
   void initialise(const ArrayInfo& array);
   std::string fresh(const char* stem);
   Sizes choose_sizes();
+  Sizes with_some_large(Sizes sizes, const ir::Program& program);
   Sizes medium_sizes(const ir::Program& program);
 
   // ---- indices (indices.cpp) ----
@@ -201,6 +212,71 @@ class Writer {
   static Sloped sloped(int kind, const Value& a, const Value& b);
   void own_rule();
 
+  // ---- integers that change, and what hangs on them (state.cpp) ----
+  /// Whether something of these kinds is drawn here; never in programs that are as they were without them.
+  bool draws(int percent) { return is_changing_ && kinds_.below(100) < percent; }
+  void declare_states();
+  void add_state();
+  void fill_state(const StateInfo& state);
+  std::optional<std::vector<Operand>> place_in(const StateInfo& state);
+  std::optional<Value> read_state(const StateInfo& state);
+  /// An element of a state that is below the bound, where it is known that there is something below it.
+  std::optional<Value> state_value(const Extent& bound);
+  std::optional<Value> state_condition();
+  bool has_values(const Extent& bound) const;
+  void change_state();
+  void set_state(const StateInfo& state, const Element& element);
+  bool loop_by_state(const std::function<void(const Value&)>& nested, LoopOptions options);
+  void in_steps(const std::function<void()>& f);
+  void kind_pattern();
+  IndexInfo indices_between(const Extent& extent, const Extent& target);
+  ArrayHandle small_integers(const char* stem, const std::vector<Extent>& extents, int bound);
+  ArrayHandle integers(const char* stem, const std::vector<Extent>& extents);
+  ArrayInfo new_scalar(const char* stem);
+  void change_float(const Element& element, const Value& value);
+  LoopOptions some_order();
+  Value fixed(const Value& bound, const LoopOptions& options);
+  Extent some_steps();
+  Value as_float(const Value& integer) { return cast(value_type(main_type_), integer); }
+
+  // ---- integers from step to step (patterns_steps.cpp) ----
+  void random_numbers();
+  void moving_permutation();
+  void moving_places();
+  void cursor();
+  void counted_down();
+  void changing_while();
+  void index_by_itself();
+
+  // ---- scalars and branches in inner loops (patterns_trips.cpp) ----
+  void trip_before();
+  void inner_conditions();
+  void last_of_inner();
+  void one_iteration();
+  void branch_with_array();
+  void guarded_condition();
+  void side_by_side();
+  void band();
+  void shared_recurrence();
+
+  // ---- bounds that change, rows (patterns_bounds.cpp) ----
+  void changing_bounds();
+  void changing_rows();
+  void grid_again();
+  void two_graphs();
+  void rows_beyond();
+  void no_step();
+  void local_by_size();
+
+  // ---- stores and who reads them (patterns_stores.cpp) ----
+  void takers();
+  void taken_and_cleared();
+  void stale_elements();
+  void masked_fill();
+  void levels();
+  void neighbours();
+  void strided_stores();
+
   int some_size();
   ArrayInfo filled_local(const char* stem, std::vector<Extent> extents);
   void sink(const Value& value);
@@ -212,6 +288,8 @@ class Writer {
   tools::Random later_;    // whether later_pattern() adds something
   tools::Random rules_;    // whether own_rule() does
   tools::Random targets_;  // whether a sum reads its target
+  tools::Random kinds_;    // whether something changes integers, or hangs on them
+  bool is_changing_ = false;
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
   bool mixed_ = false;     // arrays of all float types
@@ -222,6 +300,8 @@ class Writer {
   std::vector<std::string> names_of_indices_;
   std::vector<IndexInfo> segments_;  // of indices_: sorted
   std::vector<IndexInfo> pointers_;  // extents rows + 1
+  std::vector<StateInfo> states_;
+  std::vector<std::string> empty_sizes_;  // sizes of loops that have no trip
   std::vector<IteratorInfo> iterators_;
   std::vector<ArrayInfo> flags_, whole_;  // bool inputs, and integer inputs that are data
   std::map<std::string, IndexContents> contents_;
