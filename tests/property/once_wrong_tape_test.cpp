@@ -2,6 +2,8 @@
 // tape/loop_extents.h.
 #include "tests/property/once_wrong.h"
 
+#include <loopgrad/loopgrad.h>
+
 namespace loopgrad::fuzz {
 namespace {
 
@@ -209,6 +211,118 @@ TEST(OnceWrong, RowsOfAGridAgain) {
 }
 TEST(OnceWrong, RowsOfDataAgain) { expect_right(rows_of_data_again, {{{"t", 3}, {"n", 4}, {"k", 3}}}); }
 TEST(OnceWrong, InvariantOfNoTrip) { expect_right(invariant_of_no_trip, {{{"n", 3}, {"m", 2}}, {{"n", 0}, {"m", 2}}}); }
+
+/// Both scalars are the same, bit for bit, in order; the one that the sweep is told to compute again decides nothing in
+/// its copy of the loop, which may then be done in pieces (a scan), while the forward loop is in order as it decides
+/// there.
+Program recurrence_again() {
+  ProgramBuilder p("recurrence_again");
+  auto m = p.size("m"), n = p.size("n");
+  auto a = p.input<double>("a", {m}), b = p.input<double>("b", {m});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  auto c = p.output<int>("c", {});
+  c() = 0;
+  auto s = p.scalar<double>("s", 0.5), r = p.scalar<double>("r", 0.5);
+  p.recompute(s);
+  for (auto k : p.loop("k", m)) {
+    s = (1 + 1e-4 * a(k)) * s + b(k);
+    p.when(s > 3.0, [&] { c() += 1; });
+  }
+  for (auto k : p.loop("k", m)) {
+    r = (1 + 1e-4 * a(k)) * r + b(k);
+    p.when(r > 3.0, [&] { c() += 1; });
+  }
+  for (auto i : p.loop("i", n)) {
+    y(i) = x(i);
+    p.when(s >= r && r >= s, [&] { y(i) = x(i) * x(i) * 3.0; });
+  }
+  return p.build();
+}
+TEST(OnceWrong, RecurrenceComputedAgainThatDecides) { expect_right(recurrence_again, {{{"m", 2000}, {"n", 3}}}); }
+
+/// A local has the name of the measured trips of a `while`; its own min= is no bound of these.
+Program local_called_most() {
+  ProgramBuilder p("local_called_most");
+  auto n = p.size("n"), m = p.size("m");
+  auto c = p.input<std::int64_t>("c", {n}), c2 = p.input<std::int64_t>("c2", {n});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto v : p.loop("v", n)) {
+    auto s = p.scalar<double>("s", 1.0);
+    auto most = p.scalar<std::int64_t>("most_e");
+    most = c(v);
+    most.min_with(2);
+    for (auto e : p.loop_while("e", m, [&](auto i) { return i < c2(v) + 3; }))
+      s = sin(s * x(v)) + 0.2 * cast<double>(e);
+    for (auto f : p.loop_while("f", m, [&](auto i) { return i < most; })) s = sin(s * x(v)) + 0.2 * cast<double>(f);
+    y(v) = s;
+  }
+  return p.build();
+}
+TEST(OnceWrong, LocalNamedLikeMeasuredTrips) {
+  const Program program = joined(differentiate(local_called_most()));
+  EXPECT_EQ(program.str().find(", 2]"), std::string::npos) << program.str();  // the tape of e has m entries
+}
+
+/// Two parts beside a loop in segments count the trips of loops of one name.
+Program counted_in_two_parts() {
+  ProgramBuilder p("counted_in_two_parts");
+  auto t_ = p.size("t"), n = p.size("n");
+  auto c1 = p.input<int>("c1", {n}), c2 = p.input<int>("c2", {n});
+  auto x = p.input<double>("x", {n});
+  auto u = p.inout<double>("u", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto v : p.loop("v", n)) {
+    auto s = p.scalar<double>("s", 1.0);
+    for (auto e : p.loop("e", 0, cast<std::int64_t>(c1(v)) + 5)) s = sin(s * x(v)) + cast<double>(e);
+    u(v) = u(v) * s;
+  }
+  for (auto t : p.loop("t", t_))
+    for (auto i : p.loop("i", n)) u(i) = sin(u(i)) * x(i);
+  for (auto v : p.loop("v", n)) {
+    auto s = p.scalar<double>("s", 1.0);
+    for (auto e : p.loop("e", 0, cast<std::int64_t>(c2(v)) + 1)) s = sin(s * x(v)) + cast<double>(e);
+    y(v) = u(v) * s;
+  }
+  return p.build();
+}
+TEST(OnceWrong, CountedInTwoPartsOfABudget) {
+  const Gradient gradient = differentiate(counted_in_two_parts(), {.max_tape_bytes = 2000});
+  std::set<std::string> names;
+  for (const ir::Array& array : gradient.sizing.ir().arrays)
+    EXPECT_TRUE(names.insert(array->name).second) << array->name;
+}
+
+/// What a loop without a trip would read of a local is named in front of it, where nothing has set it.
+Program invariant_of_unset() {
+  ProgramBuilder p("invariant_of_unset");
+  auto k = p.size("k"), m = p.size("m");
+  auto x = p.input<double>("x", {m}), w = p.input<double>("w", {4});
+  auto y = p.output<double>("y", {m});
+  auto h = p.local<double>("h", {4});
+  for (auto i : p.loop("i", min(k, 4))) h(i) = w(i) * w(i);
+  for (auto j : p.loop("j", m)) y(j) = x(j) * x(j) * sin(h(2) * h(2));
+  return p.build();
+}
+TEST(OnceWrong, InvariantOfUnsetLocal) {
+  expect_right(invariant_of_unset, {{{"k", 3}, {"m", 2}}, {{"k", 1}, {"m", 0}}});
+}
+
+Program invariant_by_iterator() {
+  ProgramBuilder p("invariant_by_iterator");
+  auto n = p.size("n"), k = p.size("k"), m = p.size("m");
+  auto x = p.input<double>("x", {m}), w = p.input<double>("w", {n});
+  auto y = p.output<double>("y", {n, m});
+  auto h = p.local<double>("h", {n});
+  for (auto i : p.loop("i", min(k, n))) h(i) = w(i) * w(i);
+  for (auto v : p.loop("v", n))
+    for (auto j : p.loop("j", m)) y(v, j) = x(j) * x(j) * sin(h(v) * h(v));
+  return p.build();
+}
+TEST(OnceWrong, InvariantByIteratorOfUnsetLocal) {
+  expect_right(invariant_by_iterator, {{{"n", 2}, {"k", 2}, {"m", 2}}, {{"n", 2}, {"k", 0}, {"m", 0}}});
+}
 
 }  // namespace
 }  // namespace loopgrad::fuzz

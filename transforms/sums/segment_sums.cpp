@@ -21,7 +21,8 @@ namespace {
 
 class SegmentSums : OrderBuilder {
  public:
-  SegmentSums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece)
+  SegmentSums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
+              const IndexRanges& ranges)
       : OrderBuilder(all[0].leaf->location), all_(all), first_(all[0]), sorted_(sorted), piece_(piece) {
     pieces_ = ceil_div(sorted.count, number(piece));
     for (const Scatter& scatter : all) {
@@ -31,6 +32,7 @@ class SegmentSums : OrderBuilder {
       parts_.push_back(
           ir::make_array(target->name + "_part", value_type(target->type), shape, ir::ArrayRole::Local, where_));
       names_.push_back(*same_rows(first_, scatter));
+      exists_.push_back(existence(scatter, ranges));
       add_shift(sorted.shift_to(scatter).value());
     }
   }
@@ -64,6 +66,23 @@ class SegmentSums : OrderBuilder {
     for (std::size_t k = scatter.dims.size(); k-- > 0;)
       list.erase(list.begin() + static_cast<std::ptrdiff_t>(scatter.dims[k]));
     return list;
+  }
+
+  /// Whether a row has an element: conditions on instances may leave out all of a target that has some.
+  static Expr existence(const Scatter& scatter, const IndexRanges& ranges) {
+    const ir::Reduce& sum = *scatter.sum;
+    Expr result = ir::bool_const(true);
+    for (std::size_t d = 0; !scatter.is_plain() && d < sum.indices.size(); ++d) {
+      const Expr &index = sum.indices[d], &extent = sum.array->shape[d];
+      if (std::count(scatter.dims.begin(), scatter.dims.end(), d) || ranges.stays_within(index, extent)) continue;
+      result = ir::both(
+          result, ir::both(ir::binary(BinaryOp::Ge, index, ir::int_const(0)), ir::binary(BinaryOp::Lt, index, extent)));
+    }
+    return result;
+  }
+
+  Stmt if_exists(std::size_t k, const Stmt& s) const {
+    return ir::equal(exists_[k], ir::bool_const(true)) ? s : ir::if_then(exists_[k], s);
   }
 
   /// f(number of the sum, its total), for these of them, with rows that are those of the first.
@@ -140,7 +159,7 @@ class SegmentSums : OrderBuilder {
         const auto places_of = [&](std::size_t k) { return all_[k].places_of(simplify_indices(target + shifts_[k])); };
         const Stmt all = with_totals(all_numbers_, [&](const Totals& totals) {
           const Stmt stores = for_each_sum(all_numbers_, totals, [&](std::size_t k, const Array& total) {
-            return set(parts_[k], part(k, which, c), ir::load(total, {}));
+            return if_exists(k, set(parts_[k], part(k, which, c), ir::load(total, {})));
           });
           return ir::block({over(all_numbers_, totals, lower, upper, places_of), stores});
         });
@@ -171,7 +190,7 @@ class SegmentSums : OrderBuilder {
                         for_each_sum(group.sums, totals, [&](std::size_t k, const Array& total) {
                           std::vector<Expr> indices = all_[k].sum->indices;
                           for (std::size_t d = 0; d < first_.dims.size(); ++d) indices[all_[k].dims[d]] = places[d];
-                          return add(k, all_[k].sum->array, indices, ir::load(total, {}));
+                          return if_exists(k, add(k, all_[k].sum->array, indices, ir::load(total, {})));
                         })});
     });
     const Stmt result = ir::if_then(less(at(sorted_.begin, sorted_target), at(sorted_.end, sorted_target)), all);
@@ -185,14 +204,15 @@ class SegmentSums : OrderBuilder {
     const Expr begin = at(sorted_.begin, sorted_target), end = at(sorted_.end, sorted_target),
                piece = div(begin, number(piece_));
     const auto begun = [&](int which) {
-      return for_each_sum(
-          sums, totals, [&](std::size_t k, const Array& total) { return set(total, {}, part_value(k, which, piece)); });
+      return for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
+        return if_exists(k, set(total, {}, part_value(k, which, piece)));
+      });
     };
     const Stmt first_part = ir::if_then(ir::binary(BinaryOp::Eq, begin, piece * number(piece_)), begun(0), begun(1));
     const Stmt others = loop("piece", piece + number(1), div(end - number(1), number(piece_)) + number(1),
                              LoopMode::Forward, [&](const Expr& c) {
                                return for_each_sum(sums, totals, [&](std::size_t k, const Array& total) {
-                                 return add(k, total, {}, part_value(k, 0, c));
+                                 return if_exists(k, add(k, total, {}, part_value(k, 0, c)));
                                });
                              });
     return ir::if_then(is_long(sorted_target), ir::block({first_part, others}),
@@ -207,6 +227,7 @@ class SegmentSums : OrderBuilder {
   std::vector<Array> parts_;             // of long segments, for each sum
   std::vector<ir::Substitution> names_;  // of rows, for each sum
   std::vector<Expr> shifts_;             // of its targets, for each sum
+  std::vector<Expr> exists_;             // the row's element, for each sum
   Numbers all_numbers_;
   std::vector<Group> groups_;
 };
@@ -229,8 +250,9 @@ std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& sc
   return names;
 }
 
-Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece) {
-  return SegmentSums(all, sorted, piece).code();
+Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
+                  const IndexRanges& ranges) {
+  return SegmentSums(all, sorted, piece, ranges).code();
 }
 
 }  // namespace loopgrad::transforms

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "dsl/ir/rewriter.h"
+#include "transforms/bounds/open_accesses.h"
 #include "transforms/sums/sorted_iterations.h"
 
 namespace loopgrad::transforms {
@@ -21,7 +22,8 @@ namespace loopgrad::transforms {
 std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& scatter);
 
 /// `sorted` has the order of all of them (`shift_to`). Requires: they have rows in common, and may be done in any
-/// order.
-ir::Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece);
+/// order. `ranges`: of all iterators.
+ir::Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
+                      const IndexRanges& ranges);
 
 }  // namespace loopgrad::transforms

@@ -291,7 +291,7 @@ class Sorter {
 
   Stmt by_segments(const Run& run) {
     return with_sorted(run.scatters[0], Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& before) {
-      return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_)}));
+      return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_, ranges_)}));
     });
   }
 
