@@ -45,7 +45,6 @@ struct PlanCandidate {
   Level level = Level::None;
   double operations = 0, bytes = 0, parallel = 1;  // as in SumCandidate
   double microseconds = 0;                         // on the machine that the plan is for; 0: no estimate
-  double once_us = 0;  // of these, what stays as it is from call to call where the caller says that index arrays do
   bool possible = true;
   std::string note = {};
 };

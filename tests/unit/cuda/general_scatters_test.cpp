@@ -9,7 +9,7 @@ namespace loopgrad::transforms {
 namespace {
 
 void expect_sorted(const Program& program, const std::vector<Sizes>& all_sizes, int sorts = 1) {
-  const LoweredProgram result = mapped_to_small_gpu(program);
+  const LoweredProgram result = mapped_to_small_gpu(program, SumMode::Restructured, sorting_gpu());
   EXPECT_EQ(count_of(result.text, "local i64 words["), sorts) << result.text;
   for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
 }
@@ -52,7 +52,7 @@ TEST(GeneralScatters, BoundsThatAreFarOffAreNotSorted) {
     auto t = p.inout<double>("t", {rows, 2});
     for (auto i : p.loop("i", 0, n))
       for (auto k : p.loop("k", 0, count(i), {.at_most = {most}})) t(a(i, k % 4), 1) += x(i) * cast<double>(k);
-    return mapped_to_small_gpu(p.build());
+    return mapped_to_small_gpu(p.build(), SumMode::Restructured, sorting_gpu());
   };
   const LoweredProgram close = searches(20), far = searches(2000);
   EXPECT_EQ(count_of(close.text, "local i64 words["), 1) << close.text;

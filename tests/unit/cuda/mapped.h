@@ -7,10 +7,11 @@
 namespace loopgrad::transforms {
 
 /// For a device that a few threads fill, so that small sizes take the kernels of large ones.
-inline LoweredProgram mapped_to_small_gpu(const Program& program, SumMode sums = SumMode::Restructured) {
+inline LoweredProgram mapped_to_small_gpu(const Program& program, SumMode sums = SumMode::Restructured,
+                                          const Machine& machine = gpu_machine()) {
   LoweredProgram result;
   result.before = program.ir();
-  result.after = shared_passes(program.ir(), sums, result.report, gpu_machine());
+  result.after = shared_passes(program.ir(), sums, result.report, machine);
   result.after = mapped_to(small_gpu(1), result.after, 32);
   ir::verify(result.after, "map_to_gpu");
   result.text = ir::print(result.after.body);

@@ -11,7 +11,7 @@ namespace loopgrad::transforms {
 inline LoweredProgram passed_for_gpu(const Program& program, ir::Program (*pass)(const ir::Program&)) {
   LoweredProgram result;
   result.before = program.ir();
-  result.after = pass(shared_passes(program.ir(), SumMode::Restructured, result.report, gpu_machine()));
+  result.after = pass(shared_passes(program.ir(), SumMode::Restructured, result.report, sorting_gpu()));
   ir::verify(result.after, "a pass");
   result.text = ir::print(result.after.body);
   return result;

@@ -64,25 +64,23 @@ TEST(FindTakers, StatementsTakeTurnsInTheirOrder) {
         d_best[other[e], 0] = 0
     )",
               R"(
-    local i64 turn[m, d]
+    local i64 turn[m]
     for z0 in 0..m:
-      for z1 in 0..d:
-        turn[z0, z1] = 0
+      turn[z0] = 0
     for e in 0..n:
-      turn[key[e], 0] max= (atomic) (n - 1 - e)*2 + 2
+      turn[key[e]] max= (atomic) (n - 1 - e)*2 + 2
       if x[e, 0] > 0:
-        turn[other[e], 0] max= (atomic) (n - 1 - e)*2 + 1
+        turn[other[e]] max= (atomic) (n - 1 - e)*2 + 1
     for e in 0..n:
       local f32 got
-      got = select(turn[key[e], 0] == (n - 1 - e)*2 + 2, d_best[key[e], 0], 0)
+      got = select(turn[key[e]] == (n - 1 - e)*2 + 2, d_best[key[e], 0], 0)
       d_x[e, 0] += got*x[e, 0]
       if x[e, 0] > 0:
-        if turn[other[e], 0] == (n - 1 - e)*2 + 1:
+        if turn[other[e]] == (n - 1 - e)*2 + 1:
           d_x[e, 0] += d_best[other[e], 0]
     for z0 in 0..m:
-      for z1 in 0..d:
-        if turn[z0, z1] != 0:
-          d_best[z0, z1] = 0
+      if turn[z0] != 0:
+        d_best[z0, 0] = 0
     )");
 }
 

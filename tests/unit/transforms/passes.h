@@ -18,6 +18,13 @@ inline Machine small_gpu(std::int64_t enough_threads) {
   return machine;
 }
 
+/// One that sorts where it could take whole numbers as well.
+inline Machine sorting_gpu() {
+  Machine machine = gpu_machine();
+  machine.ns_per_whole_sum = 1e12;
+  return machine;
+}
+
 /// The passes after those that all targets share.
 inline ir::Program mapped_to(const Machine& machine, const ir::Program& program, int threads_per_block = 0) {
   Report report;
