@@ -23,9 +23,6 @@ namespace {
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
 // A sort takes as long whatever the keys, while sums into a few of many elements wait for each other.
 constexpr double margin_of_sorting = 1.5;
-// An order that the caller says to last is found once. Estimated at 2 to 4, whole numbers were slower on an H200 even
-// than to sort in every run: block_sparse_attention 14.6 ms for 9.0, pwm_scan 2.3 for 0.5.
-constexpr double margin_of_lasting = 6;
 
 // Terms of an element that come one after the other; iterations of loops that are enough for the threads of a CPU.
 constexpr double few_terms = 4, enough_iterations = 64;
@@ -301,12 +298,8 @@ class Planner {
   }
 
   // Sums that are sorted have an order in common, and sums into one array in whole numbers these: all of a nest are
-  // done so where that is estimated to be faster; else those whose order would not last from call to call.
+  // done so where that is estimated to be faster.
   void count_in_place_of_sorting() {
-    if (!count_in_place_of_sorting(true)) count_in_place_of_sorting(false);
-  }
-
-  bool count_in_place_of_sorting(bool and_lasting) {
     std::vector<std::size_t> can;
     std::vector<Stmt> all, others;
     std::vector<ir::Array> kept;
@@ -321,36 +314,22 @@ class Planner {
         others.insert(others.end(), group.sums.begin(), group.sums.end());
         continue;
       }
-      if (!and_lasting && has_lasting_order(nest_, group)) {
-        note_exact(groups_[k], "only index arrays decide: these are sorted once for all runs while they stay");
-        others.insert(others.end(), group.sums.begin(), group.sums.end());
-        continue;
-      }
       can.push_back(k);
       auto own = std::find_if(by_target.begin(), by_target.end(),
                               [&](const auto& target) { return target.first == group.target; });
       if (own == by_target.end()) own = by_target.insert(own, {group.target, {}});
       own->second.insert(own->second.end(), group.sums.begin(), group.sums.end());
     }
-    if (can.empty()) return false;
+    if (can.empty()) return;
     SumCosts estimates = costs();
-    double sorted = estimates.segments(all, kept).microseconds;
+    double sorted = estimates.segments(all, kept).microseconds, exact = 0;
     if (!others.empty()) sorted -= estimates.segments(others, kept).microseconds;
-    double exact = 0;
     for (const auto& [target, sums] : by_target) exact += estimates.exact(sums).microseconds;
-    const bool lasts =
-        std::any_of(can.begin(), can.end(), [&](std::size_t k) { return has_lasting_order(nest_, groups_[k]); });
-    if (exact * (lasts ? margin_of_lasting : margin_of_sorting) > sorted) return false;
+    if (exact * margin_of_sorting > sorted) return;
     for (const std::size_t k : can)
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of sorting", exact, sorted),
            {});
     join_exact();
-    return true;
-  }
-
-  static void note_exact(SumGroup& group, const char* note) {
-    for (PlanCandidate& candidate : group.plan.candidates)
-      if (candidate.strategy == Strategy::Exact) candidate.note = note;
   }
 
   void join_exact() {

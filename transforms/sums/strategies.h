@@ -44,10 +44,6 @@ extern const SumStrategy gather_strategy, split_strategy, partials_strategy, seg
 /// around them that runs in order.
 bool runs_again(const SumNest& nest);
 
-/// Whether only integers that the program does not change decide about the elements of the group's sums: their order is
-/// kept for as long as the caller says that they stay (keep_orders.h).
-bool has_lasting_order(const SumNest& nest, const SumGroup& group);
-
 /// In the order in which a shape suggests them and reports name them.
 const std::vector<const SumStrategy*>& sum_strategies();
 const SumStrategy& strategy(Strategy which);

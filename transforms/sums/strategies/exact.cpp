@@ -1,5 +1,5 @@
-// Elements that data choose, in whole numbers (exact_sums.h), where that is faster than to sort: by a margin than to do
-// so in every run, and at all than to sum up in an order that lasts.
+// Elements that data choose, in whole numbers (exact_sums.h), where a GPU's cache has them: for what would have to be
+// sorted in every run.
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 #include "transforms/analysis/deciding_leaves.h"
@@ -41,6 +41,38 @@ Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<St
   return all;
 }
 
+/// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
+/// the caller says that they stay (keep_orders.h).
+bool has_lasting_order(const SumNest& nest, const SumGroup& group, const DecidingLeaves& deciding) {
+  const std::set<ir::Array> written = stored_in(nest.original.body);
+  bool lasts = true;
+  const auto look_at = [&](const Expr& e) {
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      if (!load || deciding.locals().count(load->array)) return;
+      lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
+    });
+  };
+  const auto look_around = [&](const ir::StmtNode* leaf) {
+    for (const Stmt& s : deciding.around().at(leaf)) ir::for_each_child(s, ir::overloaded{look_at, [](const Stmt&) {}});
+  };
+  std::vector<Expr> indices;
+  for (const Stmt& sum : group.sums) {
+    const auto& own = sum.as<ir::Reduce>()->indices;
+    indices.insert(indices.end(), own.begin(), own.end());
+    look_around(sum.get());
+  }
+  for (const Expr& index : indices) look_at(index);
+  const auto found = deciding.of(indices);
+  if (!found) return false;
+  for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
+    ir::walk(
+        leaf, [](const Stmt&) {}, look_at);
+    look_around(leaf.get());
+  }
+  return lasts;
+}
+
 /// The nest reads the target, or changes it in another way than by adding to it.
 bool uses_result(const SumNest& nest, const SumGroup& group) {
   if (ir::aliased_arrays(nest.now.program).count(group.target)) return true;
@@ -69,6 +101,8 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
   const DecidingLeaves deciding(nest.now.program, nest.now.nest);
+  if (nest.context.options.keeps_orders && has_lasting_order(nest, group, deciding))
+    return "only index arrays decide: these are sorted once for all runs while they stay";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
@@ -102,38 +136,6 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
 }
 
 }  // namespace
-
-bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
-  if (!nest.context.options.keeps_orders) return false;
-  const DecidingLeaves deciding(nest.now.program, nest.now.nest);
-  const std::set<ir::Array> written = stored_in(nest.original.body);
-  bool lasts = true;
-  const auto look_at = [&](const Expr& e) {
-    ir::walk(e, [&](const Expr& part) {
-      const auto* load = part.as<ir::Load>();
-      if (!load || deciding.locals().count(load->array)) return;
-      lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
-    });
-  };
-  const auto look_around = [&](const ir::StmtNode* leaf) {
-    for (const Stmt& s : deciding.around().at(leaf)) ir::for_each_child(s, ir::overloaded{look_at, [](const Stmt&) {}});
-  };
-  std::vector<Expr> indices;
-  for (const Stmt& sum : group.sums) {
-    const auto& own = sum.as<ir::Reduce>()->indices;
-    indices.insert(indices.end(), own.begin(), own.end());
-    look_around(sum.get());
-  }
-  for (const Expr& index : indices) look_at(index);
-  const auto found = deciding.of(indices);
-  if (!found) return false;
-  for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
-    ir::walk(
-        leaf, [](const Stmt&) {}, look_at);
-    look_around(leaf.get());
-  }
-  return lasts;
-}
 
 const SumStrategy exact_strategy = {
     .strategy = Strategy::Exact,
