@@ -117,9 +117,23 @@ class Importer {
     static PyObject* name = PyUnicode_InternFromString("requires_grad");
     const nb::object flag = nb::steal(PyObject_GetAttr(object_.ptr(), name));
     if (!flag.is_valid()) return PyErr_Clear();
+    refuse_tangent();
     if (flag.ptr() != Py_True) return;
     fail(ErrorCode::BadArgument, "the argument requires a gradient, which this call does not record",
          "use loopgrad.torch.op(program), or pass .detach()");
+  }
+
+  /// Of PyTorch's forward mode, which is off unless a program has it on.
+  void refuse_tangent() const {
+    static PyObject* modules = PySys_GetObject("modules");
+    static PyObject* name = PyUnicode_InternFromString("torch.autograd.forward_ad");
+    PyObject* module = PyDict_GetItem(modules, name);
+    if (!module) return;
+    const nb::handle forward_mode(module);
+    if (nb::cast<int>(nb::getattr(forward_mode, "_current_level", nb::int_(-1))) < 0) return;
+    if (forward_mode.attr("unpack_dual")(object_).attr("tangent").is_none()) return;
+    fail(ErrorCode::BadArgument, "the argument has a tangent of forward mode, which this call does not push forward",
+         "use loopgrad.torch.op(program)");
   }
 
   void refuse_read_only(bool is_read_only) const {

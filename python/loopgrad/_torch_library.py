@@ -7,11 +7,11 @@ import torch
 
 from . import _core
 from ._shapes import shapes_of
+from ._torch_forward import refuse_tangents
+from ._torch_runs import DTYPES
 
 _numbers = itertools.count()
 _library = torch.library.Library("loopgrad", "DEF")
-_DTYPES = {"bool": torch.bool, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
-           "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}  # fmt: skip
 
 
 class _Leases:
@@ -46,6 +46,7 @@ def register(op):
     space = getattr(torch.ops, "loopgrad")
 
     def forward(inputs, mask, sizes):
+        refuse_tangents(op)
         inputs = [t.contiguous() for t in inputs]
         given = _given(op, sizes) or None
         if mask == 0:
@@ -57,8 +58,8 @@ def register(op):
 
     def fake_forward(inputs, mask, sizes):
         shapes = shapes_of(op.program, {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}, _given(op, sizes))
-        outputs = [inputs[0].new_empty(shapes[a.name], dtype=_DTYPES[a.dtype.name]) if inputs else
-                   torch.empty(shapes[a.name], dtype=_DTYPES[a.dtype.name]) for a in op.outputs]  # fmt: skip
+        outputs = [inputs[0].new_empty(shapes[a.name], dtype=DTYPES[a.dtype.name]) if inputs else
+                   torch.empty(shapes[a.name], dtype=DTYPES[a.dtype.name]) for a in op.outputs]  # fmt: skip
         return [*outputs, torch.empty((), dtype=torch.int64)]
 
     def wanted(mask):
