@@ -329,6 +329,9 @@ void bind_running(nb::module_& m) {
       .def_prop_ro("source", [](const G& e) { return e.executable().source(); })
       .def_prop_ro("build_ms", [](const G& e) { return e.executable().build_ms(); })
       .def_prop_ro("from_cache", [](const G& e) { return e.executable().from_cache(); });
+  m.def(
+      "check_options", [](const nb::kwargs& options) { options_of(options); }, nb::arg("options"),
+      "Refuses what `compile` would refuse of these.");
   m.def("compile", &compile_program, nb::arg("program"), nb::arg("options"), "Compiles a program.");
   m.def("compile", &compile_for, nb::arg("gradient"), nb::arg("options"), "Compiles a gradient.");
 }

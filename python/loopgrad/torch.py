@@ -5,6 +5,7 @@ from typing import Any, Dict, Optional, Sequence
 import torch
 
 from . import _core
+from ._operations import check_names, derivative_names, names_of
 from ._torch_forward import Transformed, has_level, is_transformed, pushed_forward, tangents_of, with_tangents
 from ._torch_runs import Kind, Versions, dtype_of
 from .errors import DifferentiationError, usage_error
@@ -97,10 +98,10 @@ class Op:
         self.outputs = [a for a in arguments if a.role != "input"]
         self.dtypes = {a.name: dtype_of(a) for a in arguments}
         floats = [a.name for a in arguments if self.dtypes[a.name].is_floating_point]
-        self.of = tuple(of) or tuple(a.name for a in self.outputs if a.name in floats)
-        self.wrt = tuple(wrt) or tuple(a.name for a in self.inputs if a.name in floats)
-        readable = [a for a in self.inputs if a.role == "input"]
-        self._check_names(versioned, readable)
+        self.wrt, self.of = map(tuple, derivative_names(program, wrt, of, floats))
+        versioned = names_of(versioned)
+        check_names(program, versioned, [a.name for a in self.inputs if a.role == "input"], "input")
+        _core.check_options(**options)
         self._versioned = {i for i, a in enumerate(self.inputs) if a.name in versioned}
         self._versions, self._versioned_names = Versions(), tuple(versioned)
         self._sizes = program.sizes
@@ -119,17 +120,6 @@ class Op:
         self._joined_ops: Dict[Any, Op] = {}
         self._tangent_ops: Dict[Any, Op] = {}
         self._custom = None
-
-    def _check_names(self, versioned, readable):
-        asked = (self.wrt, self.inputs, "input"), (self.of, self.outputs, "output"), (versioned, readable, "input")
-        for names, known, what in asked:
-            for name in names:
-                if name not in {a.name for a in known}:
-                    raise usage_error(
-                        self.program.name,
-                        f"there is no {what} or in-out '{name}'",
-                        f"one of {', '.join(a.name for a in known)}",
-                    )
 
     def _options(self, is_cuda, inputs, sizes):
         """Of a compilation, for the sizes of the call that needs it first."""
