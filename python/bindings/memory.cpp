@@ -118,6 +118,7 @@ class Importer {
     const nb::object flag = nb::steal(PyObject_GetAttr(object_.ptr(), name));
     if (!flag.is_valid()) return PyErr_Clear();
     refuse_tangent();
+    refuse_minus();
     if (flag.ptr() != Py_True) return;
     fail(ErrorCode::BadArgument, "the argument requires a gradient, which this call does not record",
          "use loopgrad.torch.op(program), or pass .detach()");
@@ -134,6 +135,14 @@ class Importer {
     if (forward_mode.attr("unpack_dual")(object_).attr("tangent").is_none()) return;
     fail(ErrorCode::BadArgument, "the argument has a tangent of forward mode, which this call does not push forward",
          "use loopgrad.torch.op(program)");
+  }
+
+  /// That PyTorch has put off: the memory holds the numbers without it.
+  void refuse_minus() const {
+    if (!nb::hasattr(object_, "is_neg") || !nb::cast<bool>(object_.attr("is_neg")())) return;
+    fail(ErrorCode::BadArgument,
+         "the argument has its negative bit set, so its memory holds other numbers than it does",
+         "pass .resolve_neg()");
   }
 
   void refuse_read_only(bool is_read_only) const {

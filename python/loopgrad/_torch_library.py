@@ -8,7 +8,7 @@ import torch
 from . import _core
 from ._shapes import shapes_of
 from ._torch_forward import refuse_tangents
-from ._torch_runs import DTYPES
+from ._torch_runs import DTYPES, plain
 
 _numbers = itertools.count()
 _library = torch.library.Library("loopgrad", "DEF")
@@ -47,7 +47,7 @@ def register(op):
 
     def forward(inputs, mask, sizes):
         refuse_tangents(op)
-        inputs = [t.contiguous() for t in inputs]
+        inputs = [plain(t) for t in inputs]
         given = _given(op, sizes) or None
         if mask == 0:
             outputs = op._run(op._executable(inputs, given), inputs, given)
@@ -75,7 +75,7 @@ def register(op):
 
     def setup(ctx, inputs, output):
         ctx.mask, ctx.count = inputs[1], len(inputs[0])
-        ctx.save_for_backward(*[t.contiguous() for t in inputs[0]], *output)
+        ctx.save_for_backward(*[plain(t) for t in inputs[0]], *output)
         ctx.set_materialize_grads(True)
 
     def differentiate(ctx, gradients):

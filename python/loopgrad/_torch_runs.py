@@ -22,6 +22,13 @@ def dtype_of(info):
     return DTYPES[info.dtype.name]
 
 
+def plain(tensor):
+    """The tensor as its memory is to be read: in order, and without a minus that PyTorch has put off (``z.conj().imag``)."""
+    if tensor.is_contiguous() and not tensor.is_neg():
+        return tensor
+    return tensor.resolve_neg().contiguous()
+
+
 class Lease:
     """A gradient with its tape, from a forward run to the end of what may run backward from it."""
 
@@ -74,8 +81,7 @@ class Kind:
 
     def backward(self, executable, inputs, outputs, gradients):
         """The gradients by all inputs, None where there is none."""
-        gradients = [g if g.dtype is d and g.is_contiguous() else g.to(d).contiguous()
-                     for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
+        gradients = [plain(g if g.dtype is d else g.to(d)) for g, d in zip(gradients, self.gradient_dtypes)]
         given = (*self.op._with_versions(inputs), *outputs, *gradients, None)
         arrays = [given[at] for at in self.sources]
         for at in self.changed:

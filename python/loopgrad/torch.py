@@ -7,7 +7,7 @@ import torch
 from . import _core
 from ._operations import check_names, derivative_names, names_of
 from ._torch_forward import Transformed, has_level, is_transformed, pushed_forward, tangents_of, with_tangents
-from ._torch_runs import Kind, Versions, dtype_of
+from ._torch_runs import Kind, Versions, dtype_of, plain
 from .errors import DifferentiationError, usage_error
 
 __all__ = ["op", "Op"]
@@ -208,7 +208,7 @@ class Op:
         """A run that autograd's backward mode knows of; `tangents`: what forward mode has for the inputs."""
         try:
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
-            tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+            tensors = [plain(t) for t in tensors]
         except AttributeError:
             self._arguments(tensors, {}, sizes)  # says which is no tensor
             raise
