@@ -59,7 +59,7 @@ def _tangents_of_outputs(op, primals, tangents, sizes):
     named = {a.name: (p, t) for a, p, t in zip(op.inputs, primals, tangents)}
     wrt = tuple(name for name, (_, t) in named.items() if t is not None and name in op.wrt)
     if not wrt:
-        return [None] * op._results
+        return [None] * len(op._result_names)
     tangent = op._tangent(wrt)
     given = {name: p for name, (p, _) in named.items()}
     for name in wrt:  # tangents of 16 bits are computed in 32
@@ -95,7 +95,7 @@ class Transformed(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         op, inputs = ctx.op, ctx.saved_tensors
-        mask = sum(bit for bit, needed in zip(op._bits, ctx.needs_input_grad[2:]) if needed)
+        mask = sum(1 << i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed and op._has_gradient[i])
         return (None, None, *op._joined(op._kind(inputs, mask, ctx.sizes), inputs, gradients, ctx.sizes))
 
     @staticmethod

@@ -1,5 +1,6 @@
 """Operations as torch.library has them, so that torch.compile keeps them whole."""
 
+import hashlib
 import itertools
 import weakref
 
@@ -37,7 +38,9 @@ def _given(op, sizes):
 def register(op):
     """Makes the forward and the backward operation of `op`; returns the forward one."""
     number, leases = next(_numbers), _Leases()
-    name = f"{op.program.name}_{number}"
+    # What compilers keep on disk for a name is for this program: another one may have had it in a former process.
+    digest = hashlib.sha256(f"{op.program} {op.wrt} {op.of}".encode()).hexdigest()[:16]
+    name = f"{op.program.name}_{digest}_{number}"
     count = len(op.inputs)
     _library.define(f"{name}(Tensor[] inputs, int mask, SymInt[] sizes) -> Tensor[]")
     _library.define(
@@ -57,9 +60,10 @@ def register(op):
         return [*outputs, leases.token(lease)]
 
     def fake_forward(inputs, mask, sizes):
-        shapes = shapes_of(op.program, {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}, _given(op, sizes))
-        outputs = [inputs[0].new_empty(shapes[a.name], dtype=DTYPES[a.dtype.name]) if inputs else
-                   torch.empty(shapes[a.name], dtype=DTYPES[a.dtype.name]) for a in op.outputs]  # fmt: skip
+        known = {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}
+        shapes = shapes_of(op.program, known, _given(op, sizes), torch.sym_min, torch.sym_max)
+        device = inputs[0].device if inputs else "cpu"
+        outputs = [torch.empty(shapes[a.name], dtype=DTYPES[a.dtype.name], device=device) for a in op.outputs]
         return [*outputs, torch.empty((), dtype=torch.int64)]
 
     def wanted(mask):

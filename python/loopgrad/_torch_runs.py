@@ -95,10 +95,10 @@ class Kind:
     def restore(self, ctx):
         """Inputs and outputs of the forward run; None for those that nobody reads."""
         op, saved = self.op, ctx.saved_tensors
-        count = op._count if op.double_backward else len(self.inputs_read)
-        inputs, outputs = saved[:count], [None] * op._results
+        count = len(op._names) if op.double_backward else len(self.inputs_read)
+        inputs, outputs = saved[:count], [None] * len(op._result_names)
         if not op.double_backward:
-            inputs = [None] * op._count
+            inputs = [None] * len(op._names)
             for i, t in zip(self.inputs_read, saved):
                 inputs[i] = t
         for i, t in zip(self.outputs_read, saved[count:]):

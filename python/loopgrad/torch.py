@@ -44,7 +44,7 @@ class _Forward(torch.autograd.Function):
         if is_dual:  # the gradient has a tangent, which an operation on dual tensors gives it
             results = op._joined(kind, with_tangents(inputs, ctx.tangents), gradients, ctx.sizes)
         elif torch.is_grad_enabled():
-            results = _Backward.apply(op, ctx.lease, ctx.sizes, op._count, *inputs, *outputs, *gradients)
+            results = _Backward.apply(op, ctx.lease, ctx.sizes, len(op._names), *inputs, *outputs, *gradients)
         else:
             results = kind.backward(ctx.lease.executable, inputs, outputs, gradients)
         return (None, None, None, None, *results)
@@ -105,14 +105,14 @@ class Op:
         self._versioned = {i for i, a in enumerate(self.inputs) if a.name in versioned}
         self._versions, self._versioned_names = Versions(), tuple(versioned)
         self._sizes = program.sizes
-        # Plain numbers and names, which torch.compile follows.
-        self._count, self._results = len(self.inputs), len(self.outputs)
-        self._bits = [1 << i if a.name in self.wrt else 0 for i, a in enumerate(self.inputs)]
-        self._positions = {a.name: i for i, a in enumerate(self.inputs)}
+        # What torch.compile follows is names: it would make symbols of the numbers here.
+        self._names, self._result_names = tuple(a.name for a in self.inputs), tuple(a.name for a in self.outputs)
+        self._has_gradient = [name in self.wrt for name in self._names]
+        positions = {name: i for i, name in enumerate(self._names)}
         # Where each argument of a run comes from: an input, or a new array.
         self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
         self._has_in_outs = any(a.role == "in-out" for a in arguments)
-        self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
+        self._order_of_run = [(positions.get(a.name), a.role == "in-out") for a in arguments]
         self._sources = [at for at, _ in self._order_of_run]
         self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
         self._plain: Dict[bool, Any] = {}
@@ -135,9 +135,9 @@ class Op:
     def _mask(self, tensors):
         """By which inputs a gradient is wanted, as bits."""
         mask = 0
-        for t, bit in zip(tensors, self._bits):
-            if bit and t.requires_grad:
-                mask |= bit
+        for i, (t, has_gradient) in enumerate(zip(tensors, self._has_gradient)):
+            if has_gradient and t.requires_grad:
+                mask += 1 << i
         return mask
 
     def _kind(self, tensors, mask, sizes=None):
@@ -165,36 +165,36 @@ class Op:
 
     def _arguments(self, tensors, named, sizes):
         """Tensors in the order of the inputs, and sizes."""
-        given = list(tensors) + [None] * (self._count - len(tensors))
-        sizes = dict(sizes or {})
+        given, sizes = dict(zip(self._names, tensors)), dict(sizes or {})
         for name, value in named.items():
             if name in self._sizes:
                 sizes[name] = value
-            elif name in self._positions and given[self._positions[name]] is None:
-                given[self._positions[name]] = value
+            elif name in self._names and name not in given:
+                given[name] = value
             else:
                 raise self._usage(f"'{name}' is no input or size, or is given twice")
-        for tensor, name in zip(given, self._positions):
+        for name in self._names:
+            tensor = given.get(name)
             if not isinstance(tensor, torch.Tensor):
                 raise self._usage(f"the argument is a {type(tensor).__name__}, and no tensor", name)
-        return given, sizes or None
+        return [given[name] for name in self._names], sizes or None
 
     def _usage(self, message, array=""):
         inputs, sizes = ", ".join(a.name for a in self.inputs), ", ".join(self._sizes)
         return usage_error(self.program.name, message, f"the inputs are {inputs}; the sizes are {sizes}", array)
 
     def __call__(self, *tensors, sizes: Optional[Dict[str, int]] = None, **named):
-        if named or len(tensors) != self._count:
-            if len(tensors) > self._count:
+        if named or len(tensors) != len(self._names):
+            if len(tensors) > len(self._names):
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
         if _is_compiling():
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
-            outputs = outputs[: self._results]
+            outputs = outputs[: len(self._result_names)]
         else:
             outputs = self._eager(tensors, sizes)
-        return outputs[0] if self._results == 1 else tuple(outputs)
+        return outputs[0] if len(self._result_names) == 1 else tuple(outputs)
 
     def _eager(self, tensors, sizes):
         if is_transformed():
