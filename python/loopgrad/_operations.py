@@ -39,3 +39,15 @@ def whole_numbers(program, sizes):
                 program.name, f"the size '{name}' is a {type(size).__name__}, and no whole number", "pass an int"
             ) from error
     return found
+
+
+def number_type(info):
+    """The type of the numbers of Python that may stand for this array; "" where none may."""
+    return "" if info.role != "input" or info.shape else info.dtype.name
+
+
+def is_number(value, name):
+    """Whether `value` is a number of that type, as `array_of_number` of the bindings has it."""
+    if not name or type(value) not in (bool, int, float):
+        return False
+    return name == "bool" if type(value) is bool else name != "bool" and (type(value) is int or "f" in name)

@@ -62,7 +62,7 @@ def register(op):
     def fake_forward(inputs, mask, sizes):
         known = {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}
         shapes = shapes_of(op.program, known, _given(op, sizes), torch.sym_min, torch.sym_max)
-        device = inputs[0].device if inputs else "cpu"
+        device = inputs[0].device if inputs else op.device
         outputs = [torch.empty(shapes[a.name], dtype=DTYPES[a.dtype.name], device=device) for a in op.outputs]
         return [*outputs, torch.empty((), dtype=torch.int64)]
 
@@ -90,9 +90,8 @@ def register(op):
         found = iter(run(token, ctx.mask, list(ins), list(outs), grads))
         return [next(found) if ctx.mask >> i & 1 else None for i in range(ctx.count)], None, None
 
-    for device in ("CPU", "CUDA"):
-        _library.impl(name, forward, device)
-        _library.impl(name + "_backward", backward, device)
+    for run, what in ((forward, name), (backward, name + "_backward")):
+        _library.impl(what, run, "CompositeExplicitAutograd")  # on any device, and without tensors, which say on which
     torch.library.register_fake(f"loopgrad::{name}", fake_forward, lib=_library)
     torch.library.register_fake(f"loopgrad::{name}_backward", fake_backward, lib=_library)
     torch.library.register_autograd(f"loopgrad::{name}", differentiate, setup_context=setup, lib=_library)

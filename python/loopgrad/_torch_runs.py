@@ -113,6 +113,8 @@ class Versions:
         self._known, self._next = WeakIdKeyDictionary(), itertools.count(1)
 
     def wrapped(self, tensor):
+        if tensor.is_inference():  # PyTorch does not count the changes of these
+            return tensor
         known = self._known.get(tensor)
         if known is None or known[0] != tensor._version:
             known = self._known[tensor] = (tensor._version, next(self._next))

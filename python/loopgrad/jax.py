@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _core
-from ._operations import derivative_names, whole_numbers
+from ._operations import derivative_names, is_number, number_type, whole_numbers
 from ._shapes import shapes_of
 from .errors import usage_error
 
@@ -76,10 +76,16 @@ class _Op:
             self._gradient = _core.differentiate(self.program, self.wrt, self.of, self.variant)
         return self._gradient
 
-    def check(self, arrays):
-        if len(arrays) != len(self.inputs):
+    def arrays(self, given):
+        """As arrays of JAX; numbers of Python have the type of what they stand for."""
+        if len(given) != len(self.inputs):
             names = ", ".join(a.name for a in self.inputs)
-            raise usage_error(self.program.name, f"{len(arrays)} arrays for {len(self.inputs)} inputs", f"pass {names}")
+            raise usage_error(self.program.name, f"{len(given)} arrays for {len(self.inputs)} inputs", f"pass {names}")
+        return tuple(
+            jnp.asarray(x, _dtype(info) if is_number(x, number_type(info)) else None) for x, info in zip(given, self.inputs)
+        )
+
+    def check(self, arrays):
         for array, info in zip(arrays, self.inputs):
             if jnp.result_type(array) != _dtype(info):
                 raise usage_error(
@@ -204,7 +210,7 @@ def op(
     made = _Op(program, wrt, of, variant, 1, options)
 
     def call(*arrays: Any, sizes: Optional[Dict[str, int]] = None):
-        arrays = tuple(jnp.asarray(a) for a in arrays)
+        arrays = made.arrays(arrays)
         made.check(arrays)
         results = made.function(whole_numbers(program, sizes or {}))(*arrays)
         return results[0] if len(made.outputs) == 1 else results

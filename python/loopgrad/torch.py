@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional, Sequence
 import torch
 
 from . import _core
-from ._operations import check_names, derivative_names, names_of
+from ._operations import check_names, derivative_names, is_number, names_of, number_type
 from ._torch_forward import Transformed, has_level, is_transformed, pushed_forward, tangents_of, with_tangents
 from ._torch_runs import Kind, Versions, dtype_of, plain
 from .errors import DifferentiationError, usage_error
@@ -93,6 +93,7 @@ class Op:
     ):
         self.program, self.variant, self.double_backward = program, variant, double_backward
         self._given_options, self._order = options, _order
+        self.device = "cuda" if options.get("target") == "cuda" else "cpu"  # where there are no inputs
         arguments = program.arguments
         self.inputs = [a for a in arguments if a.role != "output"]
         self.outputs = [a for a in arguments if a.role != "input"]
@@ -111,6 +112,8 @@ class Op:
         positions = {name: i for i, name in enumerate(self._names)}
         # Where each argument of a run comes from: an input, or a new array.
         self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
+        self._number_types = [number_type(a) for a in self.inputs]
+        self._has_scalars = any(self._number_types)
         self._has_in_outs = any(a.role == "in-out" for a in arguments)
         self._order_of_run = [(positions.get(a.name), a.role == "in-out") for a in arguments]
         self._sources = [at for at, _ in self._order_of_run]
@@ -120,6 +123,10 @@ class Op:
         self._joined_ops: Dict[Any, Op] = {}
         self._tangent_ops: Dict[Any, Op] = {}
         self._custom = None
+
+    def __deepcopy__(self, memo):
+        """Itself: what a call leaves behind belongs to the call, so that copies of a module can share it."""
+        return self
 
     def _options(self, is_cuda, inputs, sizes):
         """Of a compilation, for the sizes of the call that needs it first."""
@@ -150,6 +157,11 @@ class Op:
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        if not inputs:  # nothing says that outputs are tensors
+            shapes = _core.extents(self.program, {}, sizes or {})[1]
+            outputs = [torch.empty(shapes[n], dtype=self.dtypes[n], device=self.device) for n in self._result_names]
+            run(outputs, sizes)
+            return outputs
         inputs = self._with_versions(inputs)
         if not self._has_in_outs:
             return run([None if at is None else inputs[at] for at in self._sources], sizes)
@@ -173,9 +185,12 @@ class Op:
                 given[name] = value
             else:
                 raise self._usage(f"'{name}' is no input or size, or is given twice")
-        for name in self._names:
+        device = next((t.device for t in given.values() if isinstance(t, torch.Tensor)), None)
+        for name, number in zip(self._names, self._number_types):
             tensor = given.get(name)
-            if not isinstance(tensor, torch.Tensor):
+            if is_number(tensor, number):
+                given[name] = torch.tensor(tensor, dtype=self.dtypes[name], device=device)
+            elif not isinstance(tensor, torch.Tensor):
                 raise self._usage(f"the argument is a {type(tensor).__name__}, and no tensor", name)
         return [given[name] for name in self._names], sizes or None
 
@@ -184,7 +199,8 @@ class Op:
         return usage_error(self.program.name, message, f"the inputs are {inputs}; the sizes are {sizes}", array)
 
     def __call__(self, *tensors, sizes: Optional[Dict[str, int]] = None, **named):
-        if named or len(tensors) != len(self._names):
+        may_be_numbers = self._has_scalars and not all(isinstance(t, torch.Tensor) for t in tensors)
+        if named or len(tensors) != len(self._names) or may_be_numbers:
             if len(tensors) > len(self._names):
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
@@ -218,7 +234,7 @@ class Op:
 
     def _executable(self, tensors, sizes):
         """What runs the program alone."""
-        is_cuda = tensors[0].is_cuda if tensors else False
+        is_cuda = tensors[0].is_cuda if tensors else self.device == "cuda"
         if is_cuda not in self._plain:
             options = self._options(is_cuda, tensors, sizes)
             options.pop("backward_schedule", None)

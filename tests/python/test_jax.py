@@ -99,3 +99,27 @@ def test_what_jax_compiles_for_a_call_is_kept(random):
     finally:
         jax.pure_callback = callback
     assert len(kept) <= 4
+
+
+def test_bfloat16_and_numbers():
+    @lg.program
+    def scaled(p):
+        n = p.size("n")
+        factor, x, y = p.input("factor", (), "f32"), p.input("x", n, "bf16"), p.output("y", n, "bf16")
+        for i in p.loop("i", n):
+            y[i] = factor[...] * x[i] * x[i]
+
+    op, x = lg.jax.op(scaled), jnp.array([1, 2, 3], jnp.bfloat16)
+    assert op(2.0, x).dtype == jnp.bfloat16
+    close(op(2.0, x).astype(float), np.array([2, 8, 18]))
+    close(jax.jit(jax.grad(lambda x: op(2, x).astype(jnp.float32).sum()))(x).astype(float), np.array([4, 8, 12]))
+    run = lg.compile(scaled)
+    for array in (x, np.asarray(x)):
+        y = run(factor=2, x=array)
+        assert y.dtype == jnp.bfloat16
+        close(y.astype(float), np.array([2, 8, 18]))
+    y = np.zeros(5, jnp.bfloat16)
+    run(factor=2, x=np.asarray(x), y=y[1:4])
+    close(y.astype(float), np.array([0, 2, 8, 18, 0]))
+    with pytest.raises(lg.UsageError, match="'factor'.*bool"):
+        op(True, x)

@@ -1,10 +1,12 @@
 """What tensors may be besides plain ones."""
 
+import copy
+
 import pytest
 
 import loopgrad as lg
 from conftest import convolution
-from test_torch import close, f64, reference, tensors, torch
+from test_torch import close, decay, f64, reference, scattered, tensors, torch
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +55,63 @@ def test_shapes_with_symbols():
         close(compiled(*given), loss(*given))
         for a, b in zip(torch.autograd.grad(compiled(*given), given), torch.autograd.grad(loss(*given), given)):
             close(a, b)
+
+
+def test_a_program_without_inputs():
+    @lg.program
+    def counted(p):
+        n = p.size("n")
+        y = p.output("y", n, "f64")
+        for i in p.loop("i", n):
+            y[i] = lg.cast("f64", i) * 2
+
+    op = lg.torch.op(counted)
+    expected = torch.arange(0, 6, 2, dtype=f64)
+    close(op(n=3), expected)
+    torch._dynamo.reset()
+    close(torch.compile(lambda: op(n=3) + 1, backend="aot_eager", fullgraph=True)(), expected + 1)
+
+
+def test_versioned_tensors_that_pytorch_does_not_count_changes_of():
+    op, x = lg.torch.op(scattered, versioned=["idx"]), tensors(6)[0].detach()
+    with torch.inference_mode():
+        idx = torch.tensor([0, 5, 2], dtype=torch.int32)
+        close(op(idx, x), x[[0, 5, 2]] ** 2)
+        idx[0] = 1
+        close(op(idx, x), x[[1, 5, 2]] ** 2)
+        idx[0] = 6
+        with pytest.raises(lg.RuntimeError, match="'idx'"):
+            op(idx, x)
+
+
+def test_numbers_and_copies():
+    op, u = lg.torch.op(decay), tensors(5)[0]
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda u: op(0.5, u, steps=2), backend="aot_eager", fullgraph=True)
+    expected = op(torch.tensor(0.5, dtype=f64), u, steps=2)
+    for found in (op(0.5, u, steps=2), op(rate=0.5, u=u, steps=2), compiled(u)):
+        for a, b in zip(found, expected):
+            close(a, b)
+    with pytest.raises(lg.UsageError, match="'rate'.*a str, and no tensor"):
+        op("0.5", u, steps=2)
+    with pytest.raises(lg.UsageError, match="'u'.*a float, and no tensor"):
+        op(0.5, 0.5, steps=2)
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.op, self.rate = op, torch.nn.Parameter(torch.tensor(0.5, dtype=f64))
+
+        def forward(self, u):
+            return self.op(self.rate, u, steps=2)[1]
+
+    copied = copy.deepcopy(Layer())
+    copied(u).backward()
+    assert copied.rate.grad is not None
+
+
+def test_errors_have_one_line():
+    y = torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1, dtype=f64), (9,))
+    with pytest.raises(lg.UsageError) as caught:
+        lg.compile(convolution(lg.f64))(x=y, w=torch.ones(3, dtype=f64))
+    assert "\n" not in str(caught.value) and "Hint" in str(caught.value)
