@@ -51,7 +51,7 @@ def _error(op, message, hint):
 def pushed_forward(op, tensors, tangents, sizes):
     """Outputs with tangents."""
     primals = [forward_ad.unpack_dual(t).primal for t in tensors]
-    outputs = op._recorded(primals, sizes, tangents)
+    outputs = op._recorded(primals, sizes, tensors)  # which have no tangents any more when their level has ended
     return with_tangents(outputs, _tangents_of_outputs(op, primals, tangents, sizes))
 
 

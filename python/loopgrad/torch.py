@@ -6,7 +6,7 @@ import torch
 
 from . import _core
 from ._operations import check_names, derivative_names, is_number, names_of, number_type
-from ._torch_forward import Transformed, has_level, is_transformed, pushed_forward, tangents_of, with_tangents
+from ._torch_forward import Transformed, is_transformed, pushed_forward, tangents_of, with_tangents
 from ._torch_runs import Kind, Versions, dtype_of, plain
 from .errors import DifferentiationError, usage_error
 
@@ -17,11 +17,11 @@ _is_compiling = torch.compiler.is_compiling
 
 class _Forward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, op, mask, sizes, tangents, *inputs):
+    def forward(ctx, op, mask, sizes, duals, *inputs):
         kind = op._kind(inputs, mask, sizes)
         lease = kind.lease()
         outputs = op._run(lease.executable.forward_list, inputs, sizes)
-        ctx.lease, ctx.sizes, ctx.tangents = lease, sizes, tangents
+        ctx.lease, ctx.sizes, ctx.duals = lease, sizes, duals
         if op._constants:
             ctx.mark_non_differentiable(*[outputs[i] for i in op._constants])
         # Inputs may be needed to differentiate once more, and hold what autograd checks for changes in place.
@@ -35,14 +35,15 @@ class _Forward(torch.autograd.Function):
     def backward(ctx, *gradients):
         kind, op = ctx.lease.kind, ctx.lease.kind.op
         inputs, outputs = kind.restore(ctx)
-        is_dual = has_level() and (ctx.tangents is not None or tangents_of(op, gradients) is not None)
+        tangents = None if ctx.duals is None else tangents_of(op, ctx.duals)
+        is_dual = tangents is not None or tangents_of(op, gradients) is not None
         if (torch.is_grad_enabled() or is_dual) and not op.double_backward:
             raise DifferentiationError(
                 f"program '{op.program.name}': its operation was made without double_backward. "
                 "Hint: loopgrad.torch.op(program, double_backward=True)"
             )
         if is_dual:  # the gradient has a tangent, which an operation on dual tensors gives it
-            results = op._joined(kind, with_tangents(inputs, ctx.tangents), gradients, ctx.sizes)
+            results = op._joined(kind, with_tangents(inputs, tangents), gradients, ctx.sizes)
         elif torch.is_grad_enabled():
             results = _Backward.apply(op, ctx.lease, ctx.sizes, len(op._names), *inputs, *outputs, *gradients)
         else:
@@ -220,8 +221,8 @@ class Op:
             return pushed_forward(self, tensors, tangents, sizes)
         return self._recorded(tensors, sizes, None)
 
-    def _recorded(self, tensors, sizes, tangents):
-        """A run that autograd's backward mode knows of; `tangents`: what forward mode has for the inputs."""
+    def _recorded(self, tensors, sizes, duals):
+        """A run that autograd's backward mode knows of; `duals`: the inputs as forward mode has them."""
         try:
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             tensors = [plain(t) for t in tensors]
@@ -229,7 +230,7 @@ class Op:
             self._arguments(tensors, {}, sizes)  # says which is no tensor
             raise
         if mask:
-            return _Forward.apply(self, mask, sizes, tangents, *tensors)
+            return _Forward.apply(self, mask, sizes, duals, *tensors)
         return self._run(self._executable(tensors, sizes), tensors, sizes)
 
     def _executable(self, tensors, sizes):

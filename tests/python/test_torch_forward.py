@@ -40,9 +40,12 @@ def test_tangents_and_gradients_of_each_other(op):
         (g,) = torch.autograd.grad(reference(x, w).sum(), x, create_graph=True)
         for a, b in zip(found, torch.autograd.grad(g.sum(), (x, w))):
             close(a, b)
+        y = op(forward_ad.make_dual(x, torch.ones_like(x)), w)
         once = lg.torch.op(convolution(lg.f64), double_backward=False)
         with pytest.raises(lg.DifferentiationError, match="double_backward"):
             torch.autograd.grad(once(forward_ad.make_dual(x, torch.ones_like(x)), w).sum(), x)
+    with forward_ad.dual_level():  # another one, in which nothing has tangents
+        assert forward_ad.unpack_dual(torch.autograd.grad(y.sum(), x)[0]).tangent is None
 
 
 def test_half_precision_has_tangents_of_its_type():
