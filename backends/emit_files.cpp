@@ -8,6 +8,7 @@
 #include <loopgrad/error.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace loopgrad::backend {
 namespace {
@@ -31,6 +32,27 @@ std::vector<EmitArray> callers_arrays(const ir::Program& program, const std::set
     if (array->role != ir::ArrayRole::Tape && !others.count(array))
       all.push_back({array, array->role != ir::ArrayRole::Input, 0});
   return all;
+}
+
+/// Whether NAME.h is what C++'s own headers include, those of OpenMP and CUDA too: they would find it in place of
+/// theirs.
+bool is_header_of_the_system(const std::string& name) {
+  static const std::set<std::string> all = {
+      "aio",       "alloca",      "alloc",    "argz",      "assert",       "atomic",       "bits",
+      "complex",   "ctype",       "cuda",     "cuda_fp16", "cuda_bf16",    "cuda_runtime", "cuda_runtime_api",
+      "cublas_v2", "cublas",      "dirent",   "dlfcn",     "elf",          "endian",       "errno",
+      "execinfo",  "fcntl",       "features", "fenv",      "float",        "getopt",       "grp",
+      "iconv",     "immintrin",   "inttypes", "iso646",    "langinfo",     "libintl",      "limits",
+      "link",      "locale",      "malloc",   "math",      "memory",       "monetary",     "netdb",
+      "nl_types",  "omp",         "poll",     "pthread",   "pwd",          "regex",        "sched",
+      "semaphore", "setjmp",      "signal",   "spawn",     "stdalign",     "stdarg",       "stdatomic",
+      "stdbool",   "stdc-predef", "stddef",   "stdint",    "stdio",        "stdlib",       "stdnoreturn",
+      "string",    "strings",     "syscall",  "tgmath",    "threads",      "time",         "uchar",
+      "ucontext",  "unistd",      "utime",    "values",    "vector_types", "wait",         "wchar",
+      "wctype",    "xlocale"};
+  std::string lower = name;  // there are file systems that do not tell them apart
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return all.count(lower) > 0;
 }
 
 [[noreturn]] void refuse(const ir::Program& program, const std::string& message, const std::string& hint,
@@ -132,6 +154,11 @@ EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, cons
 }  // namespace
 
 EmittedFiles emit_files(const Gradient& gradient, const CompileOptions& options, const std::string& name) {
+  if (is_header_of_the_system(name))
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = fmt::format("'{0}.h' is a header of the system, which '{0}' would hide", name),
+                      .program = gradient.forward.name(),
+                      .hint = fmt::format("give another name, for example --name {}_gradient", name)});
   const Backend& backend = backend_of(options.target);
   if (backend.interprets()) backend.source({gradient.backward.ir()}, {});  // which says that there is none
   return backend.files(emit_plan(gradient, options, name));

@@ -273,7 +273,7 @@ class SourceWriter : EntryWriter {
         "  int64_t violations = 0;\n  if (!fetch(&violations, {3}, 1, queue)) return device_failed;\n"
         "  return violations == 0 ? 0 : {5};\n}}\n",
         parameters_of(plan_.of_facts), needed, others, name(plan_.violations->name),
-        call(one, "true", "scratch ? scratch + line : nullptr"), status(StatusKind::BadFact));
+        call(one, "true", "scratch ? scratch + line : nullptr"), bad_fact());
   }
 
   static bool is_given(const Array& array, const std::vector<EmitArray>& given) {
@@ -288,8 +288,7 @@ class SourceWriter : EntryWriter {
     for (const std::string& size : given_sizes()) parameters.push_back("int64_t " + name(size));
     for (const EmitArray& array : plan_.of_sizing)
       parameters.push_back(fmt::format("[[maybe_unused]] const void* {}", name(array.array->name)));
-    for (const std::string& size : plan_.computed)
-      parameters.push_back(fmt::format("int64_t* computed_{}", name(size)));
+    for (const std::string& size : plan_.computed) parameters.push_back("int64_t* " + computed_name(size));
     parameters.push_back("cudaStream_t queue");
     out += joined(parameters, 30, 4) + ") {\n";
     std::string arguments = "run_sizing(";
@@ -303,7 +302,7 @@ class SourceWriter : EntryWriter {
       else arguments += is_record(*one.part, array) ? ", " + name(array->name) : ", nullptr";
     }
     for (std::size_t k = 0; k < plan_.computed.size(); ++k)
-      fetches += fmt::format("  *computed_{} = values[{}];\n", name(plan_.computed[k]), k);
+      fetches += fmt::format("  *{} = values[{}];\n", computed_name(plan_.computed[k]), k);
     return out + fmt::format(
                      "  const Scratch results(nullptr, Number({1}) * 8);\n  if (!results.get()) return out_of_memory;\n"
                      "{3}  if (const int status = {0}, nullptr, queue)) return status;\n{4}"

@@ -55,11 +55,11 @@ std::string EntryWriter::arguments_of(const std::vector<EmitArray>& arrays) cons
   return out;
 }
 
-std::string EntryWriter::sizing_arguments(const std::string& prefix) const {
+std::string EntryWriter::sizing_arguments(bool to_compare) const {
   std::string out;
   for (const std::string& size : given_sizes()) out += name(size) + ", ";
   for (const EmitArray& one : plan_.of_sizing) out += name(one.array->name) + ", ";
-  for (const std::string& size : plan_.computed) out += prefix + name(size) + ", ";
+  for (const std::string& size : plan_.computed) out += (to_compare ? "&" + computed_name(size) : name(size)) + ", ";
   return out + where_;
 }
 
@@ -123,7 +123,7 @@ std::string EntryWriter::sizes_entry() const {
     for (const EmitArray& one : plan_.of_facts) arguments += name(one.array->name) + ", ";
     out += fmt::format("  if (const int status = look_at_facts({}nullptr, {})) return status;\n", arguments, where_);
   }
-  out += fmt::format("  return computed_sizes({});\n}}\n", sizing_arguments(""));
+  out += fmt::format("  return computed_sizes({});\n}}\n", sizing_arguments(false));
   return out;
 }
 
@@ -137,10 +137,10 @@ int EntryWriter::memory_number() {
 std::string EntryWriter::compare_sizes() {
   std::string out = "  {\n", condition;
   for (const std::string& size : plan_.computed) {
-    out += fmt::format("    int64_t computed_{} = 0;\n", name(size));
-    condition += fmt::format("{}computed_{} != {}", condition.empty() ? "" : " || ", name(size), name(size));
+    out += fmt::format("    int64_t {} = 0;\n", computed_name(size));
+    condition += fmt::format("{}{} != {}", condition.empty() ? "" : " || ", computed_name(size), name(size));
   }
-  out += fmt::format("    if (const int status = computed_sizes({})) return status;\n", sizing_arguments("&computed_"));
+  out += fmt::format("    if (const int status = computed_sizes({})) return status;\n", sizing_arguments(true));
   return out + fmt::format("    if ({}) return {};\n  }}\n", condition,
                            plan_.statuses.of(StatusKind::BadSize,
                                              fmt::format("other sizes than those that {}_sizes computes from these "
@@ -168,6 +168,20 @@ std::string EntryWriter::checks_of_run(Entry entry) {
        fmt::format("{{workspace, static_cast<int64_t>(memory.workspace_bytes), 1, true, {}}}", number)});
   out += "  [[maybe_unused]] char* const base = aligned(workspace);\n";
   return out + "  [[maybe_unused]] const bool verified = flags & 1, stale = !(flags & 2);\n";
+}
+
+std::string EntryWriter::bad_fact() const {
+  std::string stated;
+  for (const ir::Fact& fact : plan_.facts) {
+    if (fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo) continue;
+    stated += fmt::format("{}{} of '{}'", stated.empty() ? "" : ", ", name_of(fact.kind), fact.array->name);
+    if (fact.location.known()) stated += fmt::format(" ({})", fact.location.str());
+  }
+  if (stated.empty()) return status(StatusKind::BadFact);
+  return plan_.statuses.of(StatusKind::BadFact,
+                           fmt::format("what the program states does not hold ({}), or an index that data decide is "
+                                       "outside of its array",
+                                       stated));
 }
 
 std::string EntryWriter::site_status(const transforms::RecordedSite& site) const {

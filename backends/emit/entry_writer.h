@@ -26,7 +26,9 @@ class EntryWriter {
   std::string spare_bytes() const;
   std::string parameters_of(const std::vector<EmitArray>& arrays) const;
   std::string arguments_of(const std::vector<EmitArray>& arrays) const;
-  std::string sizing_arguments(const std::string& prefix) const;
+  std::string sizing_arguments(bool to_compare) const;
+  /// The variable that a size is computed into, which is no name of the user's.
+  const std::string& computed_name(const std::string& size) const { return plan_.names.of("computed " + size); }
   std::string begin(Entry entry, bool computed_known = true) const;
   std::string memory_entry() const;
   std::string check_arguments(const std::vector<EmitArray>& arrays, const std::vector<std::string>& more) const;
@@ -39,6 +41,8 @@ class EntryWriter {
   std::string check_entry() const;
   /// The lines with which forward and backward start: sizes, memory, arguments, flags.
   std::string checks_of_run(Entry entry);
+  /// Its text has all that is stated: only how many facts do not hold is counted.
+  std::string bad_fact() const;
   /// The condition that an element of a record has been written, as a status: `what` stands for the element.
   std::string site_status(const transforms::RecordedSite& site) const;
   /// Members of `Layout` and what fills them: tape, kept arrays, memory for arrays without elements.

@@ -143,7 +143,12 @@ struct Places {{
   // `parts` arrays, `more` bytes longer than their extents say; of a negative extent there is nothing.
   Block add(int64_t parts, int64_t element, std::initializer_list<Number> extents, int64_t more = line - 1) {{
     Number bytes = element;
-    for (const Number& extent : extents) bytes = bytes * larger(extent, 0);
+    bool empty = false;
+    for (const Number& extent : extents) {{
+      bytes = bytes * larger(extent, 0);
+      empty |= extent.fits && extent.value <= 0;
+    }}
+    if (empty) bytes = 0;  // however large the other extents are
     const Number all = quotient(bytes + more, line) * line * parts;
     const int64_t place = end.value;
     end = end + all;

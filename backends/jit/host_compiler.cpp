@@ -65,10 +65,18 @@ CacheKey version_key(const fs::path& compiler) {
                   ".version");
 }
 
-std::vector<std::string> flag_list(const std::string& for_code) {
+/// Passes of g++ that generated code is better without. clang has none of them, and refuses the names of some.
+bool is_for_gcc(const std::string& flag) {
+  return flag == "-fno-tree-loop-distribution" || flag == "-fno-predictive-commoning" ||
+         flag == "-fno-loop-unroll-and-jam" || flag == "-fno-thread-jumps";
+}
+
+std::vector<std::string> flag_list(const HostCompiler& compiler, const std::string& for_code) {
+  const bool is_clang = compiler.version.find("clang") != std::string::npos;
   std::istringstream words("-std=c++20 -fopenmp -shared -fPIC -w " + for_code);
   std::vector<std::string> flags;
-  for (std::string word; words >> word;) flags.push_back(word);
+  for (std::string word; words >> word;)
+    if (!is_clang || !is_for_gcc(word)) flags.push_back(word);
   return flags;
 }
 
@@ -86,7 +94,9 @@ void check_started(const ProcessResult& result, const fs::path& compiler, const 
 
 }  // namespace
 
-std::string host_compiler_flags(const std::string& flags) { return joined(flag_list(flags)); }
+std::string host_compiler_flags(const HostCompiler& compiler, const std::string& flags) {
+  return joined(flag_list(compiler, flags));
+}
 
 HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& program) {
   HostCompiler compiler;
@@ -116,7 +126,7 @@ std::string compile_shared_library(const HostCompiler& compiler, const std::stri
                         .program = program,
                         .hint = "set TMPDIR to a folder of your own that can be written and has room"});
   std::vector<std::string> command = {compiler.path.string()};
-  for (std::string& flag : flag_list(flags)) command.push_back(std::move(flag));
+  for (std::string& flag : flag_list(compiler, flags)) command.push_back(std::move(flag));
   const fs::path input = work.path() / "kernels.cpp", output = work.path() / "kernels.so";
   command.insert(command.end(), {"-o", output.string(), input.string()});
   const ProcessResult result = run_process(command, work.path());

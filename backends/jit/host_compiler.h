@@ -18,8 +18,8 @@ struct HostCompiler {
 /// Throws CompileError(NoCompiler) naming `program`.
 HostCompiler find_host_compiler(const CacheFolder& folder, const std::string& program);
 
-/// All flags, those for code generation included, as one line for people and for hashing.
-std::string host_compiler_flags(const std::string& flags);
+/// All flags that this compiler has, those for code generation included, as one line for people and for hashing.
+std::string host_compiler_flags(const HostCompiler& compiler, const std::string& flags);
 
 /// Compiles `source` in a private temporary folder, which is gone afterwards, and returns the content of the shared
 /// library. Throws CompileError: NoCompiler, BadCache when there is no place for temporary files either, or

@@ -54,8 +54,8 @@ void* KernelLibrary::function(const std::string& name) const {
 KernelLibrary load_kernels(const std::string& source, const std::string& flags, const std::string& program) {
   const CacheFolder folder(program);
   const HostCompiler compiler = find_host_compiler(folder, program);
-  const CacheKey key({source, host_compiler_flags(flags), compiler.path.string(), compiler.version, processor(),
-                      std::to_string(interface_version)},
+  const CacheKey key({source, host_compiler_flags(compiler, flags), compiler.path.string(), compiler.version,
+                      processor(), std::to_string(interface_version)},
                      ".so");
   KernelLibrary kernels;
   kernels.from_cache_ = with_cached_bytes(

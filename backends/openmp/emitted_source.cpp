@@ -201,7 +201,7 @@ inline int team_of(int threads) {
         "inline int look_at_facts({}, [[maybe_unused]] loopgrad_block* blocks, [[maybe_unused]] int team) {{\n{}"
         "  int64_t {}[1] = {{0}};\n  if ({} != loopgrad_ok) return {};\n  return {}[0] == 0 ? 0 : {};\n}}\n",
         parameters_of(plan_.of_facts), needed, name(plan_.violations->name), call(one, "blocks"),
-        status(StatusKind::OutOfMemory), name(plan_.violations->name), status(StatusKind::BadFact));
+        status(StatusKind::OutOfMemory), name(plan_.violations->name), bad_fact());
   }
 
   std::string sizing_text() {

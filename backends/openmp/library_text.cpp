@@ -15,6 +15,11 @@ __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) int openblas_get_num_threads(void);
 __attribute__((weak)) int openblas_get_parallel(void);
 }}
+// The number of threads is the library's, so who has set it is counted once for all sources of a process.
+namespace loopgrad_blas_users_1 {{
+__attribute__((visibility("default"))) inline std::mutex mutex;
+__attribute__((visibility("default"))) inline int count = 0, threads_before = 1;
+}}  // namespace loopgrad_blas_users_1
 #endif
 )",
                      macro);
@@ -23,6 +28,8 @@ __attribute__((weak)) int openblas_get_parallel(void);
 std::string library_session(const std::string& macro) {
   return fmt::format(R"(
 #ifndef {0}_NO_BLAS
+namespace users = loopgrad_blas_users_1;
+
 // A BLAS that runs on one thread while this lives: products are shared out to threads in panels.
 class Library {{
  public:
@@ -31,9 +38,9 @@ class Library {{
       openmp_threads_ = omp_get_max_threads();
       omp_set_num_threads(1);
     }} else if (openblas_set_num_threads && openblas_get_num_threads) {{
-      const std::lock_guard<std::mutex> lock(mutex());
-      if (users()++ == 0) {{
-        threads_before() = openblas_get_num_threads();
+      const std::lock_guard<std::mutex> lock(users::mutex);
+      if (users::count++ == 0) {{
+        users::threads_before = openblas_get_num_threads();
         openblas_set_num_threads(1);
       }}
     }}
@@ -43,26 +50,14 @@ class Library {{
     if (on_openmp()) {{
       omp_set_num_threads(openmp_threads_);
     }} else if (openblas_set_num_threads && openblas_get_num_threads) {{
-      const std::lock_guard<std::mutex> lock(mutex());
-      if (--users() == 0) openblas_set_num_threads(threads_before());
+      const std::lock_guard<std::mutex> lock(users::mutex);
+      if (--users::count == 0) openblas_set_num_threads(users::threads_before);
     }}
   }}
   const loopgrad_blas* functions() const {{ return &functions_; }}
 
  private:
   static bool on_openmp() {{ return openblas_get_parallel && openblas_get_parallel() == 2; }}
-  static std::mutex& mutex() {{
-    static std::mutex one;
-    return one;
-  }}
-  static int& users() {{
-    static int count = 0;
-    return count;
-  }}
-  static int& threads_before() {{
-    static int count = 1;
-    return count;
-  }}
   const loopgrad_blas functions_ = {{sgemm_, dgemm_, 32768}};
   int openmp_threads_ = 1;
 }};

@@ -29,6 +29,44 @@ nb::handle model_of(const std::vector<nb::object>& objects) {
   return first;
 }
 
+/// What it counts is named in errors.
+std::int64_t whole_number(const std::string& what, nb::handle value) {
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (number.is_valid()) {
+    const long long found = PyLong_AsLongLong(number.ptr());
+    if (found != -1 || !PyErr_Occurred()) return found;
+  }
+  PyErr_Clear();
+  const auto type = nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+  throw UsageError({.code = number.is_valid() ? ErrorCode::BadSize : ErrorCode::BadArgument,
+                    .message = number.is_valid() ? what + " does not fit in 64 bits"
+                                                 : fmt::format("{} is a {}, and no whole number", what, type),
+                    .hint = "pass an int"});
+}
+
+std::int64_t size_of(const std::string& name, nb::handle value) { return whole_number("size '" + name + "'", value); }
+
+/// A key of a mapping.
+std::string text_of(nb::handle name) {
+  if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = fmt::format("{} names no array and no size", nb::cast<std::string>(nb::repr(name))),
+                    .hint = "arrays and sizes are named by text"});
+}
+
+void update(nb::dict& all, nb::handle mapping, const char* what) {
+  try {
+    all.update(mapping);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) && !error.matches(PyExc_AttributeError))
+      throw;
+    const auto type = nb::cast<std::string>(nb::str(mapping.type().attr("__name__")));
+    throw UsageError({.code = ErrorCode::BadArgument,
+                      .message = fmt::format("{} are a {}, and no dictionary", what, type),
+                      .hint = fmt::format("pass {} by name", what)});
+  }
+}
+
 }  // namespace
 
 Call::Call(const Program& program)
@@ -51,11 +89,11 @@ std::vector<nb::object> Call::in_order(const nb::dict& named, Sizes& sizes,
                                        const std::function<bool(const std::string&)>& is_other) const {
   std::vector<nb::object> objects(arguments_.size());
   for (const auto& [key, value] : named) {
-    const auto name = nb::cast<std::string>(key);
+    const std::string name = text_of(key);
     if (const auto found = positions_.find(name); found != positions_.end()) {
       if (!value.is_none()) objects[found->second] = nb::borrow(value);
     } else if (std::find(sizes_.begin(), sizes_.end(), name) != sizes_.end()) {
-      sizes[name] = nb::cast<std::int64_t>(value);
+      sizes[name] = size_of(name, value);
     } else if (!is_other || !is_other(name)) {
       refuse_name(name);
     }
@@ -82,7 +120,9 @@ void Call::find_extents(const std::deque<std::optional<Borrowed>>& borrowed, con
   key_ = std::move(key);
 }
 
-void Call::borrow(nb::handle object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const {
+void Call::borrow(nb::object& object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const {
+  if (PyFloat_CheckExact(object.ptr()) || PyLong_CheckExact(object.ptr()) || PyBool_Check(object.ptr()))
+    object = array_of_number(object, arguments_[at], name_);
   to.emplace(unwrapped(object), arguments_[at], name_, may_require_grad);
   if (nb::isinstance<PyVersioned>(object)) to->view.version = nb::cast<PyVersioned&>(object).version;
 }
@@ -95,20 +135,22 @@ nb::tuple Call::run(std::vector<nb::object>& objects, const Sizes& sizes, nb::ha
     views = std::move(spare_.back());
     spare_.pop_back();
   }
-  bool is_complete = true, has_inputs = true;
+  bool is_complete = true;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (objects[i].is_valid()) borrow(objects[i], i, borrowed[i], may_require_grad);
-    else (arguments_[i].role == Role::Output ? is_complete : has_inputs) = false;
+    else if (arguments_[i].role == Role::Output) is_complete = false;
+    else refuse_argument(ErrorCode::BadArgument, arguments_[i], name_, "the argument is missing", "pass an array");
   }
-  if (!shape_of && has_inputs) find_extents(borrowed, sizes);
+  if (!shape_of) find_extents(borrowed, sizes);
   const nb::handle model = is_complete ? nb::handle() : model_of(objects);
   RunOptions options;
-  if (!stream.is_none()) options.stream = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(stream));
+  if (!stream.is_none())
+    options.stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(whole_number("the stream", stream)));
   bool has_stream = !stream.is_none();
   nb::list outputs;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ArgumentInfo& info = arguments_[i];
-    if (!borrowed[i] && info.role == Role::Output && has_inputs) {
+    if (!borrowed[i]) {
       const std::vector<std::int64_t>* shape = shape_of ? shape_of(info.name) : &extents_->shapes.at(info.name);
       if (shape) {
         objects[i] = make_array(model, info.type, *shape, info, name_);
@@ -148,7 +190,7 @@ nb::object Call::result(const nb::tuple& outputs) {
 
 nb::dict merged(nb::handle mapping, const nb::kwargs& named) {
   nb::dict all;
-  if (!mapping.is_none()) all.update(mapping);
+  if (!mapping.is_none()) update(all, mapping, "arrays");
   all.update(named);
   return all;
 }
@@ -157,8 +199,8 @@ Sizes sizes_of(nb::handle mapping) {
   Sizes sizes;
   if (mapping.is_none()) return sizes;
   nb::dict given;
-  given.update(mapping);
-  for (const auto& [name, value] : given) sizes[nb::cast<std::string>(name)] = nb::cast<std::int64_t>(value);
+  update(given, mapping, "sizes");
+  for (const auto& [name, value] : given) sizes[text_of(name)] = size_of(text_of(name), value);
   return sizes;
 }
 

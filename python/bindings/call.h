@@ -50,7 +50,7 @@ class Call {
 
  private:
   void find_extents(const std::deque<std::optional<Borrowed>>& borrowed, const Sizes& sizes);
-  void borrow(nb::handle object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const;
+  void borrow(nb::object& object, std::size_t at, std::optional<Borrowed>& to, bool may_require_grad) const;
   [[noreturn]] void refuse_name(const std::string& name) const;
 
   Program program_;

@@ -1,14 +1,10 @@
 #include "memory.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -22,6 +18,11 @@ void refuse_argument(ErrorCode code, const ArgumentInfo& info, const std::string
                     .array = info.name,
                     .hint = std::move(hint),
                     .location = info.where});
+}
+
+std::string library_of(nb::handle object) {
+  const auto module = nb::cast<std::string>(nb::str(object.type().attr("__module__")));
+  return module.substr(0, module.find('.'));
 }
 
 namespace {
@@ -49,13 +50,6 @@ std::optional<ScalarType> type_of(const dlpack::DataType& type) {
   return std::nullopt;
 }
 
-dlpack::DataType dlpack_type(ScalarType type) {
-  const auto bits = static_cast<std::uint8_t>(8 * bytes_of(type));
-  if (type == ScalarType::Bool) return {dlpack::boolean, bits, 1};
-  if (type == ScalarType::BF16) return {dlpack::bfloat, bits, 1};
-  return {is_float(type) ? dlpack::floating : dlpack::signed_integer, bits, 1};
-}
-
 /// The type that a format of the buffer protocol names; big-endian ones are none.
 std::optional<ScalarType> type_of(const Py_buffer& buffer) {
   std::string_view format = buffer.format ? buffer.format : "B";
@@ -71,11 +65,6 @@ std::optional<ScalarType> type_of(const Py_buffer& buffer) {
 }
 
 const char* const types_hint = "use bool, int32, int64, float16, bfloat16, float32 or float64";
-
-std::string library_of(nb::handle object) {
-  const auto module = nb::cast<std::string>(nb::str(object.type().attr("__module__")));
-  return module.substr(0, module.find('.'));
-}
 
 }  // namespace
 
@@ -105,10 +94,10 @@ class Importer {
 
   /// With the words of the library that the array belongs to.
   [[noreturn]] void refuse_thrown() const {
-    nb::python_error error;
+    const nb::python_error error;
+    const auto text = nb::cast<std::string>(nb::str(error.value()));  // of PyTorch with the calls in C++ that led there
     fail(ErrorCode::BadArgument,
-         fmt::format("its library does not hand out the argument's memory: {}",
-                     nb::cast<std::string>(nb::str(error.value()))),
+         fmt::format("its library does not hand out the argument's memory: {}", text.substr(0, text.find('\n'))),
          "pass a plain array; a tensor that requires a gradient is for loopgrad.torch.op, or call .detach()");
   }
 
@@ -117,9 +106,32 @@ class Importer {
     static PyObject* name = PyUnicode_InternFromString("requires_grad");
     const nb::object flag = nb::steal(PyObject_GetAttr(object_.ptr(), name));
     if (!flag.is_valid()) return PyErr_Clear();
+    refuse_tangent();
+    refuse_minus();
     if (flag.ptr() != Py_True) return;
     fail(ErrorCode::BadArgument, "the argument requires a gradient, which this call does not record",
          "use loopgrad.torch.op(program), or pass .detach()");
+  }
+
+  /// Of PyTorch's forward mode, which is off unless a program has it on.
+  void refuse_tangent() const {
+    static PyObject* modules = PySys_GetObject("modules");
+    static PyObject* name = PyUnicode_InternFromString("torch.autograd.forward_ad");
+    PyObject* module = PyDict_GetItem(modules, name);
+    if (!module) return;
+    const nb::handle forward_mode(module);
+    if (nb::cast<int>(nb::getattr(forward_mode, "_current_level", nb::int_(-1))) < 0) return;
+    if (forward_mode.attr("unpack_dual")(object_).attr("tangent").is_none()) return;
+    fail(ErrorCode::BadArgument, "the argument has a tangent of forward mode, which this call does not push forward",
+         "use loopgrad.torch.op(program)");
+  }
+
+  /// That PyTorch has put off: the memory holds the numbers without it.
+  void refuse_minus() const {
+    if (!nb::hasattr(object_, "is_neg") || !nb::cast<bool>(object_.attr("is_neg")())) return;
+    fail(ErrorCode::BadArgument,
+         "the argument has its negative bit set, so its memory holds other numbers than it does",
+         "pass .resolve_neg()");
   }
 
   void refuse_read_only(bool is_read_only) const {
@@ -156,10 +168,29 @@ class Importer {
   }
 
   void take_buffer() {
-    if (PyObject_GetBuffer(object_.ptr(), &to_.buffer_, PyBUF_RECORDS_RO) != 0) refuse_thrown();
+    if (PyObject_GetBuffer(object_.ptr(), &to_.buffer_, PyBUF_RECORDS_RO) == 0)
+      return take_filled(type_of(to_.buffer_));
+    if (!is_bfloat16()) refuse_thrown();
+    PyErr_Clear();  // the protocol has no name for the type
+    if (library_of(object_) != "numpy") return take_capsule();
+    const nb::object bits = object_.attr("view")("uint16");
+    if (PyObject_GetBuffer(bits.ptr(), &to_.buffer_, PyBUF_RECORDS_RO) != 0) refuse_thrown();
+    take_filled(ScalarType::BF16);
+  }
+
+  /// Of a package that NumPy and JAX share. Leaves the error alone that is set.
+  bool is_bfloat16() const {
+    PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&kind, &value, &trace);
+    const nb::object type = nb::getattr(object_, "dtype", nb::none());
+    const bool found = nb::cast<std::string>(nb::str(type)) == "bfloat16";
+    PyErr_Restore(kind, value, trace);
+    return found;
+  }
+
+  void take_filled(std::optional<ScalarType> type) {
     const Py_buffer& buffer = to_.buffer_;
     refuse_read_only(buffer.readonly != 0);
-    const auto type = type_of(buffer);
     if (!type)
       fail(ErrorCode::BadType,
            fmt::format("the argument has the format '{}', which programs do not have",
@@ -246,109 +277,6 @@ const dlpack::ExchangeApi* exchange_api(nb::handle object) {
   Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type gets its address
   known->emplace(type, api);
   return api;
-}
-
-namespace {
-
-nb::object allocated(const dlpack::ExchangeApi& api, nb::handle like, ScalarType type,
-                     const std::vector<std::int64_t>& shape) {
-  dlpack::Tensor prototype{};
-  if (api.tensor_from_object(like.ptr(), &prototype) != 0) throw nb::python_error();
-  prototype.dtype = dlpack_type(type);
-  prototype.ndim = static_cast<std::int32_t>(shape.size());
-  prototype.shape = const_cast<std::int64_t*>(shape.data());
-  prototype.strides = nullptr;
-  dlpack::ManagedVersioned* managed = nullptr;
-  std::string message;
-  const auto set_error = [](void* to, const char*, const char* text) { *static_cast<std::string*>(to) = text; };
-  if (api.allocate(&prototype, &managed, &message, set_error) != 0)
-    throw loopgrad::RuntimeError(
-        {.code = ErrorCode::OutOfMemory, .message = "an output cannot be allocated: " + message});
-  void* object = nullptr;
-  if (api.object_from_managed(managed, &object) != 0) throw nb::python_error();
-  return nb::steal(static_cast<PyObject*>(object));
-}
-
-const char* numpy_name(ScalarType type) {
-  switch (type) {
-    case ScalarType::Bool: return "bool";
-    case ScalarType::I32: return "int32";
-    case ScalarType::I64: return "int64";
-    case ScalarType::F16: return "float16";
-    case ScalarType::BF16: return "bfloat16";
-    case ScalarType::F32: return "float32";
-    case ScalarType::F64: return "float64";
-  }
-  return "?";
-}
-
-}  // namespace
-
-nb::object make_array(nb::handle like, ScalarType type, const std::vector<std::int64_t>& shape,
-                      const ArgumentInfo& info, const std::string& program) {
-  const std::string library = like.is_valid() && !like.is_none() ? library_of(like) : "numpy";
-  if (const auto* api = like.is_valid() && !like.is_none() ? exchange_api(like) : nullptr;
-      api && api->tensor_from_object)
-    return allocated(*api, like, type, shape);
-  const nb::object extents = nb::cast(shape);
-  if (library == "torch") {
-    const nb::module_ torch = nb::module_::import_("torch");
-    return torch.attr("empty")(extents, nb::arg("dtype") = torch.attr(numpy_name(type)),
-                               nb::arg("device") = like.attr("device"));
-  }
-  if (library == "cupy") return nb::module_::import_("cupy").attr("empty")(extents, numpy_name(type));
-  const bool on_host = library == "numpy" || !nb::hasattr(like, "__dlpack_device__") ||
-                       nb::cast<int>(nb::cast<nb::tuple>(like.attr("__dlpack_device__")())[0]) == dlpack::cpu;
-  if (!on_host || type == ScalarType::BF16)
-    refuse_argument(ErrorCode::BadArgument, info, program,
-                    "the output is not given, and there is no way to make one of its type and place",
-                    "pass an array that it is written to");
-  return nb::module_::import_("numpy").attr("empty")(extents, numpy_name(type));
-}
-
-namespace {
-
-struct Token {
-  dlpack::Managed managed = {};
-  std::int64_t number = 0;
-  nb::object owner;
-};
-
-void release(dlpack::Managed* managed) {
-  nb::gil_scoped_acquire gil;  // the last reader may be a thread of another library
-  delete static_cast<Token*>(managed->context);
-}
-
-}  // namespace
-
-nb::object make_token(std::int64_t number, nb::object owner) {
-  auto token = std::make_unique<Token>();
-  token->number = number;
-  token->owner = std::move(owner);
-  token->managed.tensor = {&token->number, {dlpack::cpu, 0}, 0, dlpack_type(ScalarType::I64), nullptr, nullptr, 0};
-  token->managed.context = token.get();
-  token->managed.deleter = &release;
-  PyObject* capsule = PyCapsule_New(&token->managed, "dltensor", [](PyObject* unused) {
-    if (!PyCapsule_IsValid(unused, "dltensor")) return;  // somebody took it over
-    release(static_cast<dlpack::Managed*>(PyCapsule_GetPointer(unused, "dltensor")));
-  });
-  if (!capsule) throw nb::python_error();
-  token.release();
-  return nb::steal(capsule);
-}
-
-void* stream_of(nb::handle object, std::int32_t device) {
-  if (const dlpack::ExchangeApi* api = exchange_api(object)) {
-    void* stream = nullptr;
-    if (api->current_stream(dlpack::cuda, device, &stream) != 0) throw nb::python_error();
-    return stream;
-  }
-  const std::string library = library_of(object);
-  nb::object number;
-  if (library == "torch")
-    number = nb::module_::import_("torch").attr("cuda").attr("current_stream")(device).attr("cuda_stream");
-  if (library == "cupy") number = nb::module_::import_("cupy").attr("cuda").attr("get_current_stream")().attr("ptr");
-  return number.is_valid() ? reinterpret_cast<void*>(nb::cast<std::uintptr_t>(number)) : nullptr;
 }
 
 }  // namespace loopgrad::python

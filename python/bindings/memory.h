@@ -43,6 +43,12 @@ const dlpack::ExchangeApi* exchange_api(nb::handle object);
 nb::object make_array(nb::handle like, ScalarType type, const std::vector<std::int64_t>& shape,
                       const ArgumentInfo& info, const std::string& program);
 
+/// A number of Python as an array of rank 0.
+nb::object array_of_number(nb::handle number, const ArgumentInfo& info, const std::string& program);
+
+/// The first part of the name of the module that the object's type is of.
+std::string library_of(nb::handle object);
+
 /// A DLPack capsule with one number, which holds on to `owner` until its last reader is gone.
 nb::object make_token(std::int64_t number, nb::object owner);
 

@@ -2,6 +2,8 @@
 
 #include "call.h"
 
+#include "dsl/ir/program.h"
+#include "dsl/ir/visit.h"
 #include "tools/programs/programs.h"
 
 #include <loopgrad/loopgrad.h>
@@ -86,6 +88,39 @@ int main_of(std::vector<std::string> words) {
   return main_with(static_cast<int>(argv.size()), argv.data(), built_ins());
 }
 
+/// An expression of sizes for Python to evaluate: a number, the name of a size, or an operation's name with its
+/// operands; "i32" is what wraps around.
+nb::object tree_of(const ir::Expr& e) {
+  const auto wrapped = [&](nb::object tree) -> nb::object {
+    return e.type() == ScalarType::I32 ? nb::object(nb::make_tuple("i32", tree)) : tree;
+  };
+  return ir::visit(
+      e, ir::overloaded{
+             [](const ir::IntConst& c) -> nb::object { return nb::int_(c.value); },
+             [](const ir::Var& v) -> nb::object { return nb::str(v.symbol.name.c_str()); },
+             [&](const ir::Unary& u) { return wrapped(nb::make_tuple(name_of(u.op), tree_of(u.a))); },
+             [&](const ir::Binary& b) { return wrapped(nb::make_tuple(name_of(b.op), tree_of(b.a), tree_of(b.b))); },
+             [&](const ir::Select& s) -> nb::object {
+               return nb::make_tuple("select", tree_of(s.condition), tree_of(s.a), tree_of(s.b));
+             },
+             [&](const ir::Cast& c) -> nb::object {
+               return nb::make_tuple(c.type == ScalarType::Bool ? "bool" : name_of(c.type), tree_of(c.a));
+             },
+             [](const auto&) -> nb::object { throw InternalError("not an expression of sizes"); }});
+}
+
+/// Of all arrays that a caller passes.
+nb::dict extent_trees(const Program& program) {
+  nb::dict trees;
+  for (const ir::Array& array : program.ir().arrays) {
+    if (array->role == ir::ArrayRole::Tape) continue;
+    nb::list extents;
+    for (const ir::Expr& extent : array->callers_shape()) extents.append(tree_of(extent));
+    trees[array->name.c_str()] = extents;
+  }
+  return trees;
+}
+
 void bind_device(nb::module_& m) {
   m.def(
       "has_cuda", [] { return has_cuda(); }, "Whether programs can run on a GPU.");
@@ -140,6 +175,7 @@ void bind_programs(nb::module_& m) {
       },
       nb::arg("program"), nb::arg("shapes"), nb::arg("sizes") = Sizes(),
       "Sizes and shapes that follow from some shapes.");
+  m.def("extent_trees", &extent_trees, nb::arg("program"), "The declared extents of all arrays, as trees.");
   m.def("token", &make_token, nb::arg("number"), nb::arg("owner"));
   bind_device(m);
 }

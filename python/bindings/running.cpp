@@ -23,23 +23,36 @@ T named(const std::string& typed, const char* what, std::initializer_list<T> val
                     .hint = "one of " + names});
 }
 
+/// Of an option; `bool` and `int` take what converts without loss.
+template <class T>
+T value_of(const std::string& name, nb::handle value) {
+  T found{};
+  if (nb::try_cast<T>(value, found)) return found;
+  const auto type = nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+  const char* expected = std::is_same_v<T, bool> ? "True or False" : std::is_same_v<T, int> ? "an int" : "a text";
+  throw UsageError({.code = ErrorCode::BadArgument,
+                    .message = "the option '" + name + "' is a " + type,
+                    .hint = std::string("pass ") + expected});
+}
+
 CompileOptions options_of(const nb::kwargs& given) {
   CompileOptions options;
   for (const auto& [key, value] : given) {
     const auto name = nb::cast<std::string>(key);
     if (name == "target")
       options.target =
-          named(nb::cast<std::string>(value), "target", {Target::OpenMP, Target::Cuda, Target::Interpreter});
+          named(value_of<std::string>(name, value), "target", {Target::OpenMP, Target::Cuda, Target::Interpreter});
     else if (name == "facts")
-      options.facts = named(nb::cast<std::string>(value), "way to treat facts",
+      options.facts = named(value_of<std::string>(name, value), "way to treat facts",
                             {Facts::Verify, Facts::Trust, Facts::CheckAccesses});
-    else if (name == "checked") options.checked = nb::cast<bool>(value);
-    else if (name == "trap_nan") options.trap_nan = nb::cast<bool>(value);
-    else if (name == "f64") options.f64 = nb::cast<bool>(value);
-    else if (name == "threads") options.threads = nb::cast<int>(value);
-    else if (name == "threads_per_block") options.threads_per_block = nb::cast<int>(value);
-    else if (name == "schedule") options.schedule = Schedule::parse(nb::cast<std::string>(value));
-    else if (name == "backward_schedule") options.backward_schedule = Schedule::parse(nb::cast<std::string>(value));
+    else if (name == "checked") options.checked = value_of<bool>(name, value);
+    else if (name == "trap_nan") options.trap_nan = value_of<bool>(name, value);
+    else if (name == "f64") options.f64 = value_of<bool>(name, value);
+    else if (name == "threads") options.threads = value_of<int>(name, value);
+    else if (name == "threads_per_block") options.threads_per_block = value_of<int>(name, value);
+    else if (name == "schedule") options.schedule = Schedule::parse(value_of<std::string>(name, value));
+    else if (name == "backward_schedule")
+      options.backward_schedule = Schedule::parse(value_of<std::string>(name, value));
     else if (name == "expected_sizes") options.expected_sizes = sizes_of(value);
     else
       throw UsageError({.code = ErrorCode::BadArgument,
@@ -84,14 +97,16 @@ class PyGradientExecutable {
 
   nb::tuple run_forward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
                         bool may_require_grad = false) {
-    return forward_.run(
+    const nb::tuple outputs = forward_.run(
         objects, sizes, stream,
         [this](const Arguments& a, const Sizes& s, const RunOptions& o) { executable_.forward(a, s, o); },
         may_require_grad);
+    extents_ = forward_.extents();
+    return outputs;
   }
   nb::tuple run_backward(std::vector<nb::object>& objects, const Sizes& sizes, nb::handle stream,
                          bool may_require_grad = false) {
-    const auto extents = forward_.extents();
+    const auto extents = extents_;
     const auto shape_of = [&](const std::string& name) -> const std::vector<std::int64_t>* {
       const auto found =
           extents && name.starts_with("d_") ? extents->shapes.find(name.substr(2)) : Shapes::const_iterator();
@@ -142,6 +157,7 @@ class PyGradientExecutable {
   GradientExecutable executable_;
   Call forward_, backward_;
   bool several_;
+  std::shared_ptr<const Extents> extents_;  // of the last forward run that came to its end, whose tape is there
   std::vector<nb::object> remembered_;
 };
 
@@ -329,6 +345,9 @@ void bind_running(nb::module_& m) {
       .def_prop_ro("source", [](const G& e) { return e.executable().source(); })
       .def_prop_ro("build_ms", [](const G& e) { return e.executable().build_ms(); })
       .def_prop_ro("from_cache", [](const G& e) { return e.executable().from_cache(); });
+  m.def(
+      "check_options", [](const nb::kwargs& options) { options_of(options); }, nb::arg("options"),
+      "Refuses what `compile` would refuse of these.");
   m.def("compile", &compile_program, nb::arg("program"), nb::arg("options"), "Compiles a program.");
   m.def("compile", &compile_for, nb::arg("gradient"), nb::arg("options"), "Compiles a gradient.");
 }

@@ -1,5 +1,6 @@
 """Operations as torch.library has them, so that torch.compile keeps them whole."""
 
+import hashlib
 import itertools
 import weakref
 
@@ -7,11 +8,11 @@ import torch
 
 from . import _core
 from ._shapes import shapes_of
+from ._torch_forward import refuse_tangents
+from ._torch_runs import DTYPES, plain
 
 _numbers = itertools.count()
 _library = torch.library.Library("loopgrad", "DEF")
-_DTYPES = {"bool": torch.bool, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
-           "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}  # fmt: skip
 
 
 class _Leases:
@@ -37,7 +38,9 @@ def _given(op, sizes):
 def register(op):
     """Makes the forward and the backward operation of `op`; returns the forward one."""
     number, leases = next(_numbers), _Leases()
-    name = f"{op.program.name}_{number}"
+    # What compilers keep on disk for a name is for this program: another one may have had it in a former process.
+    digest = hashlib.sha256(f"{op.program} {op.wrt} {op.of}".encode()).hexdigest()[:16]
+    name = f"{op.program.name}_{digest}_{number}"
     count = len(op.inputs)
     _library.define(f"{name}(Tensor[] inputs, int mask, SymInt[] sizes) -> Tensor[]")
     _library.define(
@@ -46,7 +49,8 @@ def register(op):
     space = getattr(torch.ops, "loopgrad")
 
     def forward(inputs, mask, sizes):
-        inputs = [t.contiguous() for t in inputs]
+        refuse_tangents(op)
+        inputs = [plain(t) for t in inputs]
         given = _given(op, sizes) or None
         if mask == 0:
             outputs = op._run(op._executable(inputs, given), inputs, given)
@@ -56,9 +60,10 @@ def register(op):
         return [*outputs, leases.token(lease)]
 
     def fake_forward(inputs, mask, sizes):
-        shapes = shapes_of(op.program, {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}, _given(op, sizes))
-        outputs = [inputs[0].new_empty(shapes[a.name], dtype=_DTYPES[a.dtype.name]) if inputs else
-                   torch.empty(shapes[a.name], dtype=_DTYPES[a.dtype.name]) for a in op.outputs]  # fmt: skip
+        known = {a.name: tuple(t.shape) for a, t in zip(op.inputs, inputs)}
+        shapes = shapes_of(op.program, known, _given(op, sizes), torch.sym_min, torch.sym_max)
+        device = inputs[0].device if inputs else op.device
+        outputs = [torch.empty(shapes[a.name], dtype=DTYPES[a.dtype.name], device=device) for a in op.outputs]
         return [*outputs, torch.empty((), dtype=torch.int64)]
 
     def wanted(mask):
@@ -74,7 +79,7 @@ def register(op):
 
     def setup(ctx, inputs, output):
         ctx.mask, ctx.count = inputs[1], len(inputs[0])
-        ctx.save_for_backward(*[t.contiguous() for t in inputs[0]], *output)
+        ctx.save_for_backward(*[plain(t) for t in inputs[0]], *output)
         ctx.set_materialize_grads(True)
 
     def differentiate(ctx, gradients):
@@ -85,9 +90,8 @@ def register(op):
         found = iter(run(token, ctx.mask, list(ins), list(outs), grads))
         return [next(found) if ctx.mask >> i & 1 else None for i in range(ctx.count)], None, None
 
-    for device in ("CPU", "CUDA"):
-        _library.impl(name, forward, device)
-        _library.impl(name + "_backward", backward, device)
+    for run, what in ((forward, name), (backward, name + "_backward")):
+        _library.impl(what, run, "CompositeExplicitAutograd")  # on any device, and without tensors, which say on which
     torch.library.register_fake(f"loopgrad::{name}", fake_forward, lib=_library)
     torch.library.register_fake(f"loopgrad::{name}_backward", fake_backward, lib=_library)
     torch.library.register_autograd(f"loopgrad::{name}", differentiate, setup_context=setup, lib=_library)

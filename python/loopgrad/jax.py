@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _core
+from ._operations import derivative_names, is_number, number_type, whole_numbers
 from ._shapes import shapes_of
 from .errors import usage_error
 
@@ -54,23 +55,37 @@ class _Op:
         arguments = program.arguments
         self.inputs = [a for a in arguments if a.role != "output"]
         self.outputs = [a for a in arguments if a.role != "input"]
-        self.wrt = list(wrt) or [a.name for a in self.inputs if _is_float(a)]
-        self.of = list(of) or [a.name for a in self.outputs if _is_float(a)]
+        self.wrt, self.of = derivative_names(program, wrt, of, [a.name for a in arguments if _is_float(a)])
+        _core.check_options(**options)
         self._places = {a.name: i for i, a in enumerate(self.inputs)}
         self._plain = _Pool(lambda: _core.compile(program, **options), lambda e: e)
         self._gradient = None
         self._gradients = _Pool(lambda: _core.compile(self._differentiated(), **options), lambda e: e.copy())
         self._second = None
+        self._functions: Dict[Any, Any] = {}
+
+    def function(self, sizes):
+        """The function of JAX for these sizes. It is kept, since JAX compiles each function that it has not seen before."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._functions:
+            self._functions[key] = _function(self, sizes)
+        return self._functions[key]
 
     def _differentiated(self):
         if self._gradient is None:
             self._gradient = _core.differentiate(self.program, self.wrt, self.of, self.variant)
         return self._gradient
 
-    def check(self, arrays):
-        if len(arrays) != len(self.inputs):
+    def arrays(self, given):
+        """As arrays of JAX; numbers of Python have the type of what they stand for."""
+        if len(given) != len(self.inputs):
             names = ", ".join(a.name for a in self.inputs)
-            raise usage_error(self.program.name, f"{len(arrays)} arrays for {len(self.inputs)} inputs", f"pass {names}")
+            raise usage_error(self.program.name, f"{len(given)} arrays for {len(self.inputs)} inputs", f"pass {names}")
+        return tuple(
+            jnp.asarray(x, _dtype(info) if is_number(x, number_type(info)) else None) for x, info in zip(given, self.inputs)
+        )
+
+    def check(self, arrays):
         for array, info in zip(arrays, self.inputs):
             if jnp.result_type(array) != _dtype(info):
                 raise usage_error(
@@ -97,9 +112,7 @@ class _Op:
         run(objects, sizes)
         return objects
 
-    def value(self, arrays, sizes):
-        results = [jax.ShapeDtypeStruct(self._shapes(arrays, sizes)[a.name], _dtype(a)) for a in self.outputs]
-
+    def forward_callback(self, sizes):
         def callback(*given):
             executable = self._plain.take()
             try:
@@ -108,25 +121,30 @@ class _Op:
                 self._plain.give(executable)
             return [o for o, a in zip(objects, self.program.arguments) if a.role != "input"]
 
-        return jax.pure_callback(callback, results, *arrays, vmap_method="sequential")
+        return callback
 
-    def gradients(self, arrays, incoming, sizes):
-        """By the arrays in `wrt`, in the order of the inputs."""
-        wanted = [(i, a) for i, a in enumerate(self.inputs) if a.name in self.wrt]
-        results = [jax.ShapeDtypeStruct(arrays[i].shape, _dtype(a)) for i, a in wanted]
-
+    def gradient_callback(self, sizes):
         def callback(given, grads):
             executable = self._gradients.take()
             try:
                 objects = self._run(executable.forward_list, given, sizes)
                 known = {a.name: o for a, o in zip(self.program.arguments, objects)}
-                return self._backward(executable, known, grads, wanted)
+                return self._backward(executable, known, grads)
             finally:
                 self._gradients.give(executable)
 
+        return callback
+
+    def value(self, callback, arrays, sizes):
+        results = [jax.ShapeDtypeStruct(self._shapes(arrays, sizes)[a.name], _dtype(a)) for a in self.outputs]
+        return jax.pure_callback(callback, results, *arrays, vmap_method="sequential")
+
+    def gradients(self, callback, arrays, incoming):
+        """By the arrays in `wrt`, in the order of the inputs."""
+        results = [jax.ShapeDtypeStruct(x.shape, _dtype(a)) for x, a in zip(arrays, self.inputs) if a.name in self.wrt]
         return jax.pure_callback(callback, results, list(arrays), list(incoming), vmap_method="sequential")
 
-    def _backward(self, executable, known, grads, wanted):
+    def _backward(self, executable, known, grads):
         by_output = {a.name: g for a, g in zip(self.outputs, grads)}
         arrays = []
         for info in executable.backward_arguments:
@@ -138,7 +156,7 @@ class _Op:
                 arrays.append(np.array(by_output[info.name[2:]], _dtype(info), order="C"))
         executable.backward_list(arrays)
         found = {a.name[2:]: x for a, x in zip(executable.backward_arguments, arrays) if a.name not in known}
-        return [np.asarray(found[a.name], _dtype(a)) for _, a in wanted]
+        return [np.asarray(found[a.name], _dtype(a)) for a in self.inputs if a.name in self.wrt]
 
     def second(self, arrays, incoming, sizes):
         """The same gradients by the joined program, which can be differentiated."""
@@ -150,21 +168,22 @@ class _Op:
         prefix, op = self._second
         known = {a.name: x for a, x in zip(self.inputs, arrays)}
         known.update({prefix + a.name: g for a, g in zip(self.outputs, incoming)})
-        found = _function(op, sizes)(*[known[a.name].astype(_dtype(a)) for a in op.inputs])
+        found = op.function(sizes)(*[known[a.name].astype(_dtype(a)) for a in op.inputs])
         by_name = {a.name: x for a, x in zip(op.outputs, found)}
         return [by_name[prefix + a.name].astype(_dtype(a)) for a in self.inputs if a.name in self.wrt]
 
 
 def _function(op, sizes):
     """The function of JAX, on tuples of outputs."""
+    forward_callback, gradient_callback = op.forward_callback(sizes), op.gradient_callback(sizes)
 
     @jax.custom_vjp
     def run(*arrays):
-        return tuple(op.value(arrays, sizes))
+        return tuple(op.value(forward_callback, arrays, sizes))
 
     @jax.custom_vjp
     def gradients(arrays, incoming):
-        return tuple(op.gradients(arrays, incoming, sizes))
+        return tuple(op.gradients(gradient_callback, arrays, incoming))
 
     def backward(arrays, incoming):
         found = iter(gradients(arrays, incoming))
@@ -191,9 +210,9 @@ def op(
     made = _Op(program, wrt, of, variant, 1, options)
 
     def call(*arrays: Any, sizes: Optional[Dict[str, int]] = None):
-        arrays = tuple(jnp.asarray(a) for a in arrays)
+        arrays = made.arrays(arrays)
         made.check(arrays)
-        results = _function(made, dict(sizes or {}))(*arrays)
+        results = made.function(whole_numbers(program, sizes or {}))(*arrays)
         return results[0] if len(made.outputs) == 1 else results
 
     call.__name__ = program.name

@@ -4,6 +4,7 @@ import json as _json
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 from . import _core
+from ._operations import names_of
 
 Extent = Union[int, "_core.Value"]
 
@@ -75,7 +76,7 @@ def compile_gradient(
     "restructured", "atomic" or "naive-tape". ``directions``: the name of a size, or a number as text: so many incoming
     gradients at once, in an extra last dimension. ``max_tape_bytes``: loops run again in segments where their tape would
     take more (0: no limit). Options as in ``compile``."""
-    return _core.compile(_core.differentiate(program, list(wrt), list(of), variant, directions, max_tape_bytes), **options)
+    return _core.compile(_core.differentiate(program, names_of(wrt), names_of(of), variant, directions, max_tape_bytes), **options)
 
 
 def _arguments(target, variant, arguments):
@@ -95,11 +96,11 @@ def show(
 ) -> str:
     """The program at a stage: "program", "adjoint", "summation", "loops", "schedule" or "code"."""
     words = _arguments(target, variant, ["--stage", stage])
-    return _core.command("show", program, words, sizes or {}, list(wrt)).text
+    return _core.command("show", program, words, sizes or {}, names_of(wrt)).text
 
 
 def _explained(program, target, variant, wrt, sizes, more=()):
-    return _core.command("explain", program, _arguments(target, variant, list(more)), sizes or {}, list(wrt))
+    return _core.command("explain", program, _arguments(target, variant, list(more)), sizes or {}, names_of(wrt))
 
 
 def explain(

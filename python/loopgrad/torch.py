@@ -1,130 +1,27 @@
 """Programs as differentiable operations of PyTorch."""
 
-import itertools
 from typing import Any, Dict, Optional, Sequence
 
 import torch
-from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _core
+from ._operations import check_names, derivative_names, is_number, names_of, number_type
+from ._torch_forward import Transformed, is_transformed, pushed_forward, tangents_of, with_tangents
+from ._torch_runs import Kind, Versions, dtype_of, plain
 from .errors import DifferentiationError, usage_error
 
 __all__ = ["op", "Op"]
 
 _is_compiling = torch.compiler.is_compiling
-_DTYPES = {
-    "bool": torch.bool,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-}
-
-
-def _dtype(info):
-    return _DTYPES[info.dtype.name]
-
-
-class _Lease:
-    """A gradient with its tape, from a forward run to the end of what may run backward from it."""
-
-    __slots__ = ("kind", "executable", "__weakref__")
-
-    def __init__(self, kind, executable):
-        self.kind, self.executable = kind, executable
-
-    def __del__(self):
-        self.kind.free.append(self.executable)
-
-
-class _Kind:
-    """The gradient of an operation by some of its inputs, compiled for one target."""
-
-    def __init__(self, op, options, wrt):
-        self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
-        self.executable = _core.compile(self.gradient, **options)
-        self.free = [self.executable]
-        inputs = {info.name: i for i, info in enumerate(op.inputs)}
-        outputs = {info.name: i for i, info in enumerate(op.outputs)}
-        self.op, self.inputs_read, self.outputs_read = op, [], []
-        self.dtypes = [_dtype(info) for info in op.inputs]
-        # Where the arrays of a backward run come from, as positions among inputs, outputs, gradients of outputs, and None for
-        # what is made; which of them the run changes; and which are gradients of which inputs.
-        self.sources, self.changed, self.results = [], [], []
-        self.gradient_dtypes = [torch.float32 if _dtype(a).itemsize == 2 else _dtype(a) for a in op.outputs]
-        after_inputs, after_outputs = len(op.inputs), len(op.inputs) + len(op.outputs)
-        for place, info in enumerate(self.executable.backward_arguments):
-            name = info.name[2:]
-            if info.name in outputs:  # an in-out is as the forward run has left it
-                self.sources.append(after_inputs + outputs[info.name])
-                self.outputs_read.append(outputs[info.name])
-            elif info.name in inputs:
-                self.sources.append(inputs[info.name])
-                self.inputs_read.append(inputs[info.name])
-            else:
-                self.sources.append(-1 if info.role == "output" else after_outputs + outputs[name])
-                if info.role != "input":
-                    self.results.append((inputs[name], place))
-            if info.role == "in-out":
-                self.changed.append(place)
-
-    def lease(self):
-        try:
-            executable = self.free.pop()
-        except IndexError:
-            executable = self.executable.copy()
-        return _Lease(self, executable)
-
-    def backward(self, executable, inputs, outputs, gradients):
-        """The gradients by all inputs, None where there is none."""
-        gradients = [g if g.dtype is d and g.is_contiguous() else g.to(d).contiguous()
-                     for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
-        given = (*self.op._with_versions(inputs), *outputs, *gradients, None)
-        arrays = [given[at] for at in self.sources]
-        for at in self.changed:
-            arrays[at] = arrays[at].clone()
-        made = iter(executable.backward_list(arrays))
-        results = [None] * len(inputs)
-        for at, place in self.results:
-            results[at] = next(made) if arrays[place] is None else arrays[place]
-        return [r if r is None or r.dtype is d else r.to(d) for r, d in zip(results, self.dtypes)]
-
-    def restore(self, ctx):
-        """Inputs and outputs of the forward run; None for those that nobody reads."""
-        op, saved = self.op, ctx.saved_tensors
-        count = op._count if op.double_backward else len(self.inputs_read)
-        inputs, outputs = saved[:count], [None] * op._results
-        if not op.double_backward:
-            inputs = [None] * op._count
-            for i, t in zip(self.inputs_read, saved):
-                inputs[i] = t
-        for i, t in zip(self.outputs_read, saved[count:]):
-            outputs[i] = t
-        return inputs, outputs
-
-
-class _Versions:
-    """A number for the contents of a tensor: another one for each tensor, and when PyTorch has changed it in place."""
-
-    def __init__(self):
-        self._known, self._next = WeakIdKeyDictionary(), itertools.count(1)
-
-    def wrapped(self, tensor):
-        known = self._known.get(tensor)
-        if known is None or known[0] != tensor._version:
-            known = self._known[tensor] = (tensor._version, next(self._next))
-        return _core.versioned(tensor, known[1])
 
 
 class _Forward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, op, mask, sizes, *inputs):
+    def forward(ctx, op, mask, sizes, duals, *inputs):
         kind = op._kind(inputs, mask, sizes)
         lease = kind.lease()
         outputs = op._run(lease.executable.forward_list, inputs, sizes)
-        ctx.lease, ctx.sizes = lease, sizes
+        ctx.lease, ctx.sizes, ctx.duals = lease, sizes, duals
         if op._constants:
             ctx.mark_non_differentiable(*[outputs[i] for i in op._constants])
         # Inputs may be needed to differentiate once more, and hold what autograd checks for changes in place.
@@ -138,16 +35,20 @@ class _Forward(torch.autograd.Function):
     def backward(ctx, *gradients):
         kind, op = ctx.lease.kind, ctx.lease.kind.op
         inputs, outputs = kind.restore(ctx)
-        if torch.is_grad_enabled():
-            if not op.double_backward:
-                raise DifferentiationError(
-                    f"program '{op.program.name}': its operation was made without double_backward. "
-                    "Hint: loopgrad.torch.op(program, double_backward=True)"
-                )
-            results = _Backward.apply(op, ctx.lease, ctx.sizes, op._count, *inputs, *outputs, *gradients)
+        tangents = None if ctx.duals is None else tangents_of(op, ctx.duals)
+        is_dual = tangents is not None or tangents_of(op, gradients) is not None
+        if (torch.is_grad_enabled() or is_dual) and not op.double_backward:
+            raise DifferentiationError(
+                f"program '{op.program.name}': its operation was made without double_backward. "
+                "Hint: loopgrad.torch.op(program, double_backward=True)"
+            )
+        if is_dual:  # the gradient has a tangent, which an operation on dual tensors gives it
+            results = op._joined(kind, with_tangents(inputs, tangents), gradients, ctx.sizes)
+        elif torch.is_grad_enabled():
+            results = _Backward.apply(op, ctx.lease, ctx.sizes, len(op._names), *inputs, *outputs, *gradients)
         else:
             results = kind.backward(ctx.lease.executable, inputs, outputs, gradients)
-        return (None, None, None, *results)
+        return (None, None, None, None, *results)
 
 
 class _Backward(torch.autograd.Function):
@@ -193,42 +94,40 @@ class Op:
     ):
         self.program, self.variant, self.double_backward = program, variant, double_backward
         self._given_options, self._order = options, _order
+        self.device = "cuda" if options.get("target") == "cuda" else "cpu"  # where there are no inputs
         arguments = program.arguments
         self.inputs = [a for a in arguments if a.role != "output"]
         self.outputs = [a for a in arguments if a.role != "input"]
-        floats = [a.name for a in arguments if _dtype(a).is_floating_point]
-        self.of = tuple(of) or tuple(a.name for a in self.outputs if a.name in floats)
-        self.wrt = tuple(wrt) or tuple(a.name for a in self.inputs if a.name in floats)
-        readable = [a for a in self.inputs if a.role == "input"]
-        self._check_names(versioned, readable)
+        self.dtypes = {a.name: dtype_of(a) for a in arguments}
+        floats = [a.name for a in arguments if self.dtypes[a.name].is_floating_point]
+        self.wrt, self.of = map(tuple, derivative_names(program, wrt, of, floats))
+        versioned = names_of(versioned)
+        check_names(program, versioned, [a.name for a in self.inputs if a.role == "input"], "input")
+        _core.check_options(**options)
         self._versioned = {i for i, a in enumerate(self.inputs) if a.name in versioned}
-        self._versions, self._versioned_names = _Versions(), tuple(versioned)
+        self._versions, self._versioned_names = Versions(), tuple(versioned)
         self._sizes = program.sizes
-        # Plain numbers and names, which torch.compile follows.
-        self._count, self._results = len(self.inputs), len(self.outputs)
-        self._bits = [1 << i if a.name in self.wrt else 0 for i, a in enumerate(self.inputs)]
-        self._positions = {a.name: i for i, a in enumerate(self.inputs)}
+        # What torch.compile follows is names: it would make symbols of the numbers here.
+        self._names, self._result_names = tuple(a.name for a in self.inputs), tuple(a.name for a in self.outputs)
+        self._has_gradient = [name in self.wrt for name in self._names]
+        positions = {name: i for i, name in enumerate(self._names)}
         # Where each argument of a run comes from: an input, or a new array.
         self._constants = [i for i, a in enumerate(self.outputs) if a.name not in self.of]
+        self._number_types = [number_type(a) for a in self.inputs]
+        self._has_scalars = any(self._number_types)
         self._has_in_outs = any(a.role == "in-out" for a in arguments)
-        self._order_of_run = [(self._positions.get(a.name), a.role == "in-out") for a in arguments]
+        self._order_of_run = [(positions.get(a.name), a.role == "in-out") for a in arguments]
         self._sources = [at for at, _ in self._order_of_run]
         self._output_places = [i for i, a in enumerate(arguments) if a.role != "input"]
         self._plain: Dict[bool, Any] = {}
-        self._kinds: Dict[Any, _Kind] = {}
-        self._joined_ops: Dict[Any, Any] = {}
+        self._kinds: Dict[Any, Kind] = {}
+        self._joined_ops: Dict[Any, Op] = {}
+        self._tangent_ops: Dict[Any, Op] = {}
         self._custom = None
 
-    def _check_names(self, versioned, readable):
-        asked = (self.wrt, self.inputs, "input"), (self.of, self.outputs, "output"), (versioned, readable, "input")
-        for names, known, what in asked:
-            for name in names:
-                if name not in {a.name for a in known}:
-                    raise usage_error(
-                        self.program.name,
-                        f"there is no {what} or in-out '{name}'",
-                        f"one of {', '.join(a.name for a in known)}",
-                    )
+    def __deepcopy__(self, memo):
+        """Itself: what a call leaves behind belongs to the call, so that copies of a module can share it."""
+        return self
 
     def _options(self, is_cuda, inputs, sizes):
         """Of a compilation, for the sizes of the call that needs it first."""
@@ -244,9 +143,9 @@ class Op:
     def _mask(self, tensors):
         """By which inputs a gradient is wanted, as bits."""
         mask = 0
-        for t, bit in zip(tensors, self._bits):
-            if bit and t.requires_grad:
-                mask |= bit
+        for i, (t, has_gradient) in enumerate(zip(tensors, self._has_gradient)):
+            if has_gradient and t.requires_grad:
+                mask += 1 << i
         return mask
 
     def _kind(self, tensors, mask, sizes=None):
@@ -254,11 +153,16 @@ class Op:
         kind = self._kinds.get(key)
         if kind is None:
             wrt = [a.name for i, a in enumerate(self.inputs) if mask >> i & 1]
-            kind = self._kinds[key] = _Kind(self, self._options(key[0], tensors, sizes), wrt)
+            kind = self._kinds[key] = Kind(self, self._options(key[0], tensors, sizes), wrt)
         return kind
 
     def _run(self, run, inputs, sizes):
         """Runs on new arrays for outputs and copies of in-outs; returns both in the order of declaration."""
+        if not inputs:  # nothing says that outputs are tensors
+            shapes = _core.extents(self.program, {}, sizes or {})[1]
+            outputs = [torch.empty(shapes[n], dtype=self.dtypes[n], device=self.device) for n in self._result_names]
+            run(outputs, sizes)
+            return outputs
         inputs = self._with_versions(inputs)
         if not self._has_in_outs:
             return run([None if at is None else inputs[at] for at in self._sources], sizes)
@@ -274,51 +178,64 @@ class Op:
 
     def _arguments(self, tensors, named, sizes):
         """Tensors in the order of the inputs, and sizes."""
-        given = list(tensors) + [None] * (self._count - len(tensors))
-        sizes = dict(sizes or {})
+        given, sizes = dict(zip(self._names, tensors)), dict(sizes or {})
         for name, value in named.items():
             if name in self._sizes:
                 sizes[name] = value
-            elif name in self._positions and given[self._positions[name]] is None:
-                given[self._positions[name]] = value
+            elif name in self._names and name not in given:
+                given[name] = value
             else:
                 raise self._usage(f"'{name}' is no input or size, or is given twice")
-        for tensor, name in zip(given, self._positions):
-            if not isinstance(tensor, torch.Tensor):
+        device = next((t.device for t in given.values() if isinstance(t, torch.Tensor)), None)
+        for name, number in zip(self._names, self._number_types):
+            tensor = given.get(name)
+            if is_number(tensor, number):
+                given[name] = torch.tensor(tensor, dtype=self.dtypes[name], device=device)
+            elif not isinstance(tensor, torch.Tensor):
                 raise self._usage(f"the argument is a {type(tensor).__name__}, and no tensor", name)
-        return given, sizes or None
+        return [given[name] for name in self._names], sizes or None
 
     def _usage(self, message, array=""):
         inputs, sizes = ", ".join(a.name for a in self.inputs), ", ".join(self._sizes)
         return usage_error(self.program.name, message, f"the inputs are {inputs}; the sizes are {sizes}", array)
 
     def __call__(self, *tensors, sizes: Optional[Dict[str, int]] = None, **named):
-        if named or len(tensors) != self._count:
-            if len(tensors) > self._count:
+        may_be_numbers = self._has_scalars and not all(isinstance(t, torch.Tensor) for t in tensors)
+        if named or len(tensors) != len(self._names) or may_be_numbers:
+            if len(tensors) > len(self._names):
                 raise self._usage(f"{len(tensors)} tensors are too many")
             tensors, sizes = self._arguments(tensors, named, sizes)
         if _is_compiling():
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
             outputs = self._compiled()(list(tensors), mask, [(sizes or {}).get(name, -1) for name in self._sizes])
-            outputs = outputs[: self._results]
+            outputs = outputs[: len(self._result_names)]
         else:
             outputs = self._eager(tensors, sizes)
-        return outputs[0] if self._results == 1 else tuple(outputs)
+        return outputs[0] if len(self._result_names) == 1 else tuple(outputs)
 
     def _eager(self, tensors, sizes):
+        if is_transformed():
+            return Transformed.apply(self, sizes, *tensors)
+        tangents = tangents_of(self, tensors)
+        if tangents is not None:
+            return pushed_forward(self, tensors, tangents, sizes)
+        return self._recorded(tensors, sizes, None)
+
+    def _recorded(self, tensors, sizes, duals):
+        """A run that autograd's backward mode knows of; `duals`: the inputs as forward mode has them."""
         try:
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
-            tensors = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+            tensors = [plain(t) for t in tensors]
         except AttributeError:
             self._arguments(tensors, {}, sizes)  # says which is no tensor
             raise
         if mask:
-            return _Forward.apply(self, mask, sizes, *tensors)
+            return _Forward.apply(self, mask, sizes, duals, *tensors)
         return self._run(self._executable(tensors, sizes), tensors, sizes)
 
     def _executable(self, tensors, sizes):
         """What runs the program alone."""
-        is_cuda = tensors[0].is_cuda if tensors else False
+        is_cuda = tensors[0].is_cuda if tensors else self.device == "cuda"
         if is_cuda not in self._plain:
             options = self._options(is_cuda, tensors, sizes)
             options.pop("backward_schedule", None)
@@ -327,22 +244,30 @@ class Op:
 
     def _joined(self, kind, inputs, gradients, sizes):
         """The gradients by all inputs as differentiable results of an operation."""
+        prefix = "g_" if self._order == 1 else f"g{self._order}_"
         if kind not in self._joined_ops:
-            prefix = "g_" if self._order == 1 else f"g{self._order}_"
-            program = kind.gradient.joined(prefix)
-            firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
-            options = {k: v for k, v in self._given_options.items() if "schedule" not in k and k != "expected_sizes"}
-            second = Op(
-                program, of=firsts, variant=self.variant, versioned=self._versioned_names, _order=self._order + 1, **options
-            )
-            self._joined_ops[kind] = (prefix, second)
-        prefix, second = self._joined_ops[kind]
+            self._joined_ops[kind] = self._following(kind.gradient.joined(prefix), prefix)
+        second = self._joined_ops[kind]
         known = {a.name: t for a, t in zip(self.inputs, inputs)}
         known.update({prefix + a.name: t.to(torch.float32) if t.dtype in (torch.float16, torch.bfloat16) else t
                       for a, t in zip(self.outputs, gradients)})  # fmt: skip
         found = second(*[known[a.name] for a in second.inputs], sizes=sizes)
         found = dict(zip((a.name for a in second.outputs), found if isinstance(found, tuple) else (found,)))
-        return [None if (r := found.get(prefix + a.name)) is None else r.to(_dtype(a)) for a in self.inputs]
+        return [None if (r := found.get(prefix + a.name)) is None else r.to(dtype_of(a)) for a in self.inputs]
+
+    def _tangent(self, wrt):
+        """The operation of the tangent program by these inputs."""
+        if wrt not in self._tangent_ops:
+            program = _core.tangent(self.program, list(wrt), list(self.of))
+            self._tangent_ops[wrt] = self._following(program, "t_")
+        return self._tangent_ops[wrt]
+
+    def _following(self, program, prefix):
+        """The operation of a program that has been made of this one, whose results have this prefix."""
+        results = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
+        options = {k: v for k, v in self._given_options.items() if "schedule" not in k and k != "expected_sizes"}
+        order = self._order + 1
+        return Op(program, of=results, variant=self.variant, versioned=self._versioned_names, _order=order, **options)
 
     # What torch.compile sees: opaque operations with shapes and a gradient, not their Python code.
 

@@ -4,6 +4,7 @@
 #include "tests/error/expect_error.h"
 
 #include <loopgrad/program.h>
+#include <loopgrad/signature.h>
 
 #include <gtest/gtest.h>
 
@@ -75,7 +76,7 @@ TEST_F(EmittedGather, LooksAtFacts) {
   expect_refused(library().forward(sizes, arrays(), 1), bad_fact, "does not hold");
   expect_refused(library().backward(sizes, arrays(), 1), bad_fact, "does not hold");
   idx[50] = -1;
-  expect_refused(library().forward(sizes, arrays(), 1), bad_fact, "does not hold");
+  expect_refused(library().forward(sizes, arrays(), 1), bad_fact, "in_range of 'idx' (");
 }
 
 TEST_F(EmittedGather, LooksAtSizes) {
@@ -184,6 +185,53 @@ Program newton() {
     y(i) = s;
   }
   return p.build();
+}
+
+/// What is emitted has variables of its own for computed sizes.
+TEST(EmittedSizes, AreNoNamesOfTheUser) {
+  const Gradient counted = differentiate(newton());
+  const auto others = size_names(counted.forward);
+  ASSERT_EQ(others.size(), 2u);
+  ProgramBuilder p("newton");
+  auto n = p.size("n");
+  auto steps = p.input<int>("computed_" + others.back(), {n});
+  auto a = p.input<float>("a", {n});
+  auto y = p.output<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    auto s = p.scalar<float>("s");
+    s = a(i);
+    for ([[maybe_unused]] auto t : p.loop("t", 0, steps(i))) s = 0.5f * (s + a(i) / s);
+    y(i) = s;
+  }
+  const Gradient gradient = differentiate(p.build());
+  ASSERT_EQ(size_names(gradient.forward).back(), others.back());
+  EmittedLibrary library(gradient, "newton_names");
+  std::vector<int> count = {3, 0};
+  std::vector<float> x = {2, 3}, z(2);
+  Sizes sizes = {{"n", 2}};
+  const Arguments arrays = {
+      {"computed_" + others.back(), view(count.data(), {2})}, {"a", view(x.data(), {2})}, {"y", view(z.data(), {2})}};
+  ASSERT_EQ(library.sizes(sizes, arrays, 1), 0);
+  ASSERT_EQ(library.memory(sizes, 1), 0);
+  EXPECT_EQ(library.forward(sizes, arrays, 1), 0);
+  EXPECT_EQ(z[1], 3);
+}
+
+TEST(EmittedSizes, OneMayBeZeroHoweverLargeAnotherIs) {
+  ProgramBuilder p("steps");
+  auto n = p.size("n"), steps = p.size("T");
+  auto u = p.inout<double>("u", {n});
+  for ([[maybe_unused]] auto t : p.loop("t", 0, steps))
+    for (auto i : p.loop("i", 0, n)) u(i) = sin(u(i)) * u(i);
+  EmittedLibrary library(differentiate(p.build()), "steps");
+  EXPECT_EQ(library.memory({{"n", 0}, {"T", std::int64_t{1} << 61}}, 1), 0);
+  EXPECT_EQ(library.tape_bytes, 0u);
+}
+
+TEST(EmittedNames, AreNoHeadersOfTheSystem) {
+  for (const char* name : {"string", "omp", "Math"})
+    expect_error<UsageError>(ErrorCode::BadArgument, {name, "header of the system", "--name"},
+                             [&] { backend::emit_files(differentiate(newton()), {}, name); });
 }
 
 TEST(EmittedSizes, AreComputedFromData) {

@@ -25,6 +25,14 @@ TEST_F(Cache, AnotherCompilerMeansAnotherEntry) {
   EXPECT_TRUE(build(2).from_cache());
 }
 
+TEST_F(Cache, ClangIsGivenNoFlagsOfGcc) {
+  const Variable compiler("LOOPGRAD_CXX",
+                          script("[ \"$1\" = --version ] && echo Debian clang version 14.0.6 && exit 0\n"
+                                 "for word; do [ \"$word\" = -fno-thread-jumps ] && exit 1; done\n"
+                                 "exec c++ \"$@\""));
+  EXPECT_FALSE(build(2).from_cache());
+}
+
 TEST_F(Cache, NoCompiler) {
   for (const char* name : {"/nonexistent/c++", "no-such-compiler-anywhere", "/etc/passwd"}) {
     const Variable compiler("LOOPGRAD_CXX", name);

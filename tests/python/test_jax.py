@@ -57,3 +57,69 @@ def test_mistakes(op):
         op(jnp.ones(9, jnp.float32), jnp.ones(3))
     with pytest.raises(lg.UsageError, match="x, w"):
         op(jnp.ones(9))
+    for names in ({"wrt": ["v"]}, {"of": "x"}):
+        with pytest.raises(lg.UsageError, match="or in-out '[vx]'"):
+            lg.jax.op(convolution(lg.f64), **names)
+    with pytest.raises(lg.UsageError, match="'speed'"):
+        lg.jax.op(convolution(lg.f64), speed=1)
+    with pytest.raises(lg.UsageError, match="'n' is a float"):
+        op(jnp.ones(9), jnp.ones(3), sizes={"n": 7.5})
+    with pytest.raises(lg.UsageError, match="there is no size 'm'"):
+        op(jnp.ones(9), jnp.ones(3), sizes={"m": 7})
+
+
+def test_one_name_is_a_name(random):
+    """And not its letters."""
+    x, window = jnp.array(random.standard_normal(5)), jnp.array(random.standard_normal(5))
+
+    @lg.program
+    def product(p):
+        n = p.size("n")
+        x, window, y = p.input("x", n, "f64"), p.input("window", n, "f64"), p.output("y", n, "f64")
+        for i in p.loop("i", n):
+            y[i] = x[i] * x[i] * window[i]
+
+    op = lg.jax.op(product, wrt="window", of="y")
+    close(jax.grad(lambda w: op(x, w).sum())(window), x * x)
+    gradient = lg.compile_gradient(product, wrt="window")
+    gradient.forward(x=np.asarray(x), window=np.asarray(window))
+    close(gradient.backward(d_y=np.ones(5)), x * x)
+
+
+def test_what_jax_compiles_for_a_call_is_kept(random):
+    """JAX never forgets a callback that it has compiled."""
+    op = lg.jax.op(convolution(lg.f64), threads=1)
+    x, w = jnp.array(random.standard_normal(9)), jnp.array(random.standard_normal(3))
+    kept = set()
+    callback, jax.pure_callback = jax.pure_callback, lambda f, *more, **named: kept.add(f) or callback(f, *more, **named)
+    try:
+        for _ in range(3):
+            op(x, w)
+            jax.grad(lambda x: jax.grad(lambda x: op(x, w).sum())(x).sum())(x)
+    finally:
+        jax.pure_callback = callback
+    assert len(kept) <= 4
+
+
+def test_bfloat16_and_numbers():
+    @lg.program
+    def scaled(p):
+        n = p.size("n")
+        factor, x, y = p.input("factor", (), "f32"), p.input("x", n, "bf16"), p.output("y", n, "bf16")
+        for i in p.loop("i", n):
+            y[i] = factor[...] * x[i] * x[i]
+
+    op, x = lg.jax.op(scaled), jnp.array([1, 2, 3], jnp.bfloat16)
+    assert op(2.0, x).dtype == jnp.bfloat16
+    close(op(2.0, x).astype(float), np.array([2, 8, 18]))
+    close(jax.jit(jax.grad(lambda x: op(2, x).astype(jnp.float32).sum()))(x).astype(float), np.array([4, 8, 12]))
+    run = lg.compile(scaled)
+    for array in (x, np.asarray(x)):
+        y = run(factor=2, x=array)
+        assert y.dtype == jnp.bfloat16
+        close(y.astype(float), np.array([2, 8, 18]))
+    y = np.zeros(5, jnp.bfloat16)
+    run(factor=2, x=np.asarray(x), y=y[1:4])
+    close(y.astype(float), np.array([0, 2, 8, 18, 0]))
+    with pytest.raises(lg.UsageError, match="'factor'.*bool"):
+        op(True, x)
