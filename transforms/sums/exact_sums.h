@@ -7,10 +7,10 @@
 //
 // `range` is 2^62 over the number of terms, so that no sum overflows: of 2^22 terms each is rounded at 2^-40 of the
 // largest one of its element, far below what a sum of numbers of 32 bits loses. A bound of more than 2^40 terms counts
-// as that. What that rounding leaves of a double is a second whole number, rest[e], of units that are smaller by `range`
-// again. Terms that are not finite are counted instead, and give what IEEE 754 says: an infinity, or NaN. After Demmel
-// and Nguyen, Parallel Reproducible Summation (2015), whose bins are one or two here, since the largest term is known
-// first.
+// as that. What that rounding leaves of a double is a second whole number, rest[e], of units that are smaller by
+// `range` again. Terms that are not finite are counted instead, and give what IEEE 754 says: an infinity, or NaN. After
+// Demmel and Nguyen, Parallel Reproducible Summation (2015), whose bins are one or two here, since the largest term is
+// known first.
 #pragma once
 
 #include "dsl/poly/model.h"
