@@ -117,6 +117,80 @@ Program word_alignment() {
   return p.build();
 }
 
+/// Which kinds of two structures with the same rows meet how often.
+Program two_rows() {
+  ProgramBuilder p("two_rows");
+  auto mols = p.size("mols"), a = p.size("a"), b = p.size("b"), kinds = p.size("kinds");
+  auto pa = p.input<int>("pa", {mols + 1}), ka = p.input<int>("ka", {a});
+  auto pb = p.input<int>("pb", {mols + 1}), kb = p.input<int>("kb", {b});
+  auto x = p.input<double>("x", {a}), w = p.input<double>("w", {b});
+  auto hist = p.output<double>("hist", {kinds, kinds});
+  p.csr(pa, a), p.csr(pb, b), p.in_range(ka, 0, kinds), p.in_range(kb, 0, kinds);
+  for (auto [e, f] : p.loop({"e", kinds}, {"f", kinds})) hist(e, f) = 0.0;
+  for (auto m : p.loop("m", mols))
+    for (auto i : p.loop("i", pa(m), pa(m + 1)))
+      for (auto j : p.loop("j", pb(m), pb(m + 1))) hist(ka(i), kb(j)) += x(i) * w(j);
+  return p.build();
+}
+
+/// Edges between two nodes: what all neighbours of the first one do to the kinds of those of the second.
+Program edge_neighbours() {
+  ProgramBuilder p("edge_neighbours");
+  auto n = p.size("n"), e = p.size("e"), kinds = p.size("kinds"), edges = p.size("edges");
+  auto ptr = p.input<int>("ptr", {n + 1}), col = p.input<int>("col", {e}), from = p.input<int>("from", {edges}),
+       to = p.input<int>("to", {edges});
+  auto x = p.input<double>("x", {n}), t = p.input<double>("t", {kinds, kinds});
+  auto kind = p.input<int>("kind", {n});
+  auto y = p.output<double>("y", {edges});
+  p.csr(ptr, e), p.in_range(col, 0, n), p.in_range(from, 0, n), p.in_range(to, 0, n), p.in_range(kind, 0, kinds);
+  for (auto k : p.loop("k", edges)) {
+    y(k) = 0.0;
+    for (auto i : p.loop("i", ptr(from(k)), ptr(from(k) + 1)))
+      for (auto j : p.loop("j", ptr(to(k)), ptr(to(k) + 1)))
+        y(k) += t(kind(col(i)), kind(col(j))) * x(col(i)) * x(col(j));
+  }
+  return p.build();
+}
+
+/// Charges of particles into the eight corners of cells of a grid, and the energy of that.
+Program deposit8() {
+  ProgramBuilder p("deposit8");
+  auto n = p.size("n"), g = p.size("g");
+  auto x = p.input<double>("x", {n, 3}), q = p.input<double>("q", {n});
+  auto rho = p.local<double>("rho", {g + 1, g + 1, g + 1});
+  auto e = p.output<double>("e", {1});
+  for (auto [i, j, k] : p.loop({"i", g + 1}, {"j", g + 1}, {"k", g + 1})) rho(i, j, k) = 0.0;
+  for (auto i : p.loop("i", n)) {
+    auto at = [&](int d, const char* name) { return p.let(name, (sin(x(i, d)) * 0.4999 + 0.5) * cast<double>(g)); };
+    auto u = at(0, "u"), v = at(1, "v"), w = at(2, "w");
+    auto a = p.let("a", cast<int>(floor(u))), b = p.let("b", cast<int>(floor(v))), c = p.let("c", cast<int>(floor(w)));
+    for (int s = 0; s < 8; ++s) {
+      auto f = [&](auto u, auto a, int one) { return one ? u - cast<double>(a) : 1.0 - (u - cast<double>(a)); };
+      rho(a + (s & 1), b + (s >> 1 & 1), c + (s >> 2)) += q(i) * f(u, a, s & 1) * f(v, b, s >> 1 & 1) * f(w, c, s >> 2);
+    }
+  }
+  e(0) = 0.0;
+  for (auto [i, j, k] : p.loop({"i", g + 1}, {"j", g + 1}, {"k", g + 1})) e(0) += rho(i, j, k) * rho(i, j, k);
+  return p.build();
+}
+
+/// A look-up with linear interpolation, at a place that is computed, in one of many tables.
+Program table_lookup() {
+  ProgramBuilder p("table_lookup");
+  auto n = p.size("n"), tables = p.size("tables"), len = p.size("len");
+  auto which = p.input<int>("which", {n});
+  auto x = p.input<double>("x", {n}), table = p.input<double>("table", {tables, len});
+  auto y = p.output<double>("y", {n});
+  p.in_range(which, 0, tables);
+  for (auto i : p.loop("i", n)) {
+    auto u = p.let("u", (sin(x(i)) * 0.4999 + 0.5) * cast<double>(len - 1));
+    auto a = p.let("a", cast<int>(floor(u)));
+    auto f = u - cast<double>(a);
+    y(i) = (1.0 - f) * table(which(i), a) + f * table(which(i), a + 1);
+  }
+  return p.build();
+}
+
 }  // namespace
 
 std::vector<Field> meetings() {
@@ -136,6 +210,13 @@ std::vector<Field> meetings() {
         {{"pairs", 1501}, {"sw", 15013}, {"tw", 14009}, {"vs", 301}, {"vt", 307}, {"rounds", 5}}},
        {{{"pairs", 2}, {"sw", 5}, {"tw", 7}, {"vs", 3}, {"vt", 4}, {"rounds", 2}},
         {{"pairs", 1}, {"sw", 1}, {"tw", 1}, {"vs", 1}, {"vt", 1}, {"rounds", 1}}}},
+      {{"two_rows", "", two_rows, {{"mols", 3001}, {"a", 60013}, {"b", 70001}, {"kinds", 101}}},
+       {{{"mols", 3}, {"a", 7}, {"b", 5}, {"kinds", 2}}, {{"mols", 1}, {"a", 0}, {"b", 0}, {"kinds", 1}}}},
+      {{"edge_neighbours", "", edge_neighbours, {{"n", 10007}, {"e", 80021}, {"edges", 30011}, {"kinds", 23}}},
+       {{{"n", 3}, {"e", 7}, {"edges", 5}, {"kinds", 2}}, {{"n", 1}, {"e", 0}, {"edges", 1}, {"kinds", 1}}}},
+      {{"deposit8", "", deposit8, {{"n", 1000003}, {"g", 61}}}, {{{"n", 5}, {"g", 2}}, {{"n", 1}, {"g", 1}}}},
+      {{"table_lookup", "", table_lookup, {{"n", 1000003}, {"tables", 67}, {"len", 1001}}},
+       {{{"n", 5}, {"tables", 2}, {"len", 3}}}},
   };
 }
 
