@@ -18,7 +18,9 @@
 // Requires: a GPU; loops are not parallel yet. Guarantees: the same values, but that -0 stays -0 where zero would have
 // been added to it. Leaves alone: loops that carry something else than sums besides; arrays that anything else in the
 // loop touches; elements or conditions that follow from what the loop changes; turns that cannot be counted, as data or
-// iterators around say how many trips there are.
+// iterators around say how many trips there are, or as takers share a loop that not all are in; loops in another one
+// that take one thread less time than turns of all elements would take all. (An index that is one for all takers is
+// none of the turns.)
 #pragma once
 
 #include "transforms/pass/pass.h"
