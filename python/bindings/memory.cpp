@@ -119,16 +119,21 @@ class Importer {
     static PyObject* name = PyUnicode_InternFromString("torch.autograd.forward_ad");
     PyObject* module = PyDict_GetItem(modules, name);
     if (!module) return;
-    const nb::handle forward_mode(module);
-    if (nb::cast<int>(nb::getattr(forward_mode, "_current_level", nb::int_(-1))) < 0) return;
-    if (forward_mode.attr("unpack_dual")(object_).attr("tangent").is_none()) return;
+    static PyObject* level_name = PyUnicode_InternFromString("_current_level");
+    const nb::object level = nb::steal(PyObject_GetAttr(module, level_name));
+    if (!level.is_valid()) return PyErr_Clear();
+    if (PyLong_AsLong(level.ptr()) < 0) return;
+    if (nb::handle(module).attr("unpack_dual")(object_).attr("tangent").is_none()) return;
     fail(ErrorCode::BadArgument, "the argument has a tangent of forward mode, which this call does not push forward",
          "use loopgrad.torch.op(program)");
   }
 
   /// That PyTorch has put off: the memory holds the numbers without it.
   void refuse_minus() const {
-    if (!nb::hasattr(object_, "is_neg") || !nb::cast<bool>(object_.attr("is_neg")())) return;
+    static PyObject* method = PyUnicode_InternFromString("is_neg");
+    const nb::object is_negative = nb::steal(PyObject_CallMethodNoArgs(object_.ptr(), method));
+    if (!is_negative.is_valid()) return PyErr_Clear();
+    if (is_negative.ptr() != Py_True) return;
     fail(ErrorCode::BadArgument,
          "the argument has its negative bit set, so its memory holds other numbers than it does",
          "pass .resolve_neg()");

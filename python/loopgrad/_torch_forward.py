@@ -12,11 +12,12 @@ from . import _core
 from .errors import DifferentiationError
 
 _enabled = torch._C._is_fwd_grad_enabled
-_transforms = torch._C._functorch.peek_interpreter_stack
+# The transformation of torch.func at work, whose tensors have no memory of their own; or None.
+transforms = torch._C._functorch.peek_interpreter_stack
 
 
 def has_level():
-    return getattr(forward_ad, "_current_level", 0) >= 0
+    return forward_ad._current_level >= 0
 
 
 def tangents_of(op, tensors):
@@ -67,11 +68,6 @@ def _tangents_of_outputs(op, primals, tangents, sizes):
         given["t_" + name] = t.float() if t.dtype.itemsize == 2 else t
     found = dict(zip((a.name for a in tangent.outputs), tangent._eager([given[a.name] for a in tangent.inputs], sizes)))
     return [found["t_" + a.name].to(op.dtypes[a.name]) if a.name in op.of else None for a in op.outputs]
-
-
-def is_transformed():
-    """Whether a transformation of ``torch.func`` is at work, whose tensors have no memory of their own."""
-    return _transforms() is not None
 
 
 class Transformed(torch.autograd.Function):

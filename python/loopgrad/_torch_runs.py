@@ -81,7 +81,8 @@ class Kind:
 
     def backward(self, executable, inputs, outputs, gradients):
         """The gradients by all inputs, None where there is none."""
-        gradients = [plain(g if g.dtype is d else g.to(d)) for g, d in zip(gradients, self.gradient_dtypes)]
+        gradients = [g if g.dtype is d and g.is_contiguous() and not g.is_neg() else plain(g.to(d))
+                     for g, d in zip(gradients, self.gradient_dtypes)]  # fmt: skip
         given = (*self.op._with_versions(inputs), *outputs, *gradients, None)
         arrays = [given[at] for at in self.sources]
         for at in self.changed:

@@ -6,7 +6,7 @@ import torch
 
 from . import _core
 from ._operations import check_names, derivative_names, is_number, names_of, number_type
-from ._torch_forward import Transformed, is_transformed, pushed_forward, tangents_of, with_tangents
+from ._torch_forward import Transformed, has_level, pushed_forward, tangents_of, transforms, with_tangents
 from ._torch_runs import Kind, Versions, dtype_of, plain
 from .errors import DifferentiationError, usage_error
 
@@ -214,18 +214,19 @@ class Op:
         return outputs[0] if len(self._result_names) == 1 else tuple(outputs)
 
     def _eager(self, tensors, sizes):
-        if is_transformed():
+        if transforms() is not None:
             return Transformed.apply(self, sizes, *tensors)
-        tangents = tangents_of(self, tensors)
-        if tangents is not None:
-            return pushed_forward(self, tensors, tangents, sizes)
+        if has_level():
+            tangents = tangents_of(self, tensors)
+            if tangents is not None:
+                return pushed_forward(self, tensors, tangents, sizes)
         return self._recorded(tensors, sizes, None)
 
     def _recorded(self, tensors, sizes, duals):
         """A run that autograd's backward mode knows of; `duals`: the inputs as forward mode has them."""
         try:
             mask = self._mask(tensors) if torch.is_grad_enabled() else 0
-            tensors = [plain(t) for t in tensors]
+            tensors = [t if t.is_contiguous() and not t.is_neg() else plain(t) for t in tensors]
         except AttributeError:
             self._arguments(tensors, {}, sizes)  # says which is no tensor
             raise
