@@ -165,7 +165,9 @@ Program deposit8() {
     auto u = at(0, "u"), v = at(1, "v"), w = at(2, "w");
     auto a = p.let("a", cast<int>(floor(u))), b = p.let("b", cast<int>(floor(v))), c = p.let("c", cast<int>(floor(w)));
     for (int s = 0; s < 8; ++s) {
-      auto f = [&](auto u, auto a, int one) { return one ? u - cast<double>(a) : 1.0 - (u - cast<double>(a)); };
+      auto f = [](const Value& to, const Value& cell, int one) {
+        return one ? to - cast<double>(cell) : 1.0 - (to - cast<double>(cell));
+      };
       rho(a + (s & 1), b + (s >> 1 & 1), c + (s >> 2)) += q(i) * f(u, a, s & 1) * f(v, b, s >> 1 & 1) * f(w, c, s >> 2);
     }
   }
