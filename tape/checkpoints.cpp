@@ -211,11 +211,14 @@ class Composer {
 
   void add_sizing(const ir::Program& from, ir::Program& to, std::vector<Stmt>& all) const {
     if (ir::is_empty(from.body)) return;
-    all.push_back(from.body);
+    std::map<Array, Array> known;  // parts have the arguments as arrays of their own
     for (const Array& array : from.arrays) {
       if (array->role == ArrayRole::Input) refuse_computed(array);
-      if (array->role == ArrayRole::Output || !ir::find_array(to, array->name)) to.arrays.push_back(array);
+      const Array same = array->role == ArrayRole::Output ? Array() : ir::find_array(to, array->name);
+      if (!same) to.arrays.push_back(array);
+      else if (same != array) known[array] = same;
     }
+    all.push_back(ir::replace_arrays(from.body, known));
   }
 
   void refuse_computed(const Array& array) const {

@@ -131,7 +131,19 @@ Program first_of_another_size() {
   return p.build();
 }
 
+/// Whether it exists takes a division by what may be zero.
+Program remainder_of_none() {
+  ProgramBuilder p("remainder_of_none");
+  auto n = p.size("n");
+  auto k = p.input<int>("k", {});
+  auto v = p.input<double>("v", {n}), w = p.input<double>("w", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) y(i) = v(abs(k()) % n) * w(i);
+  return p.build();
+}
+
 TEST(OnceWrong, FirstElementsOfEmptyArrays) {
+  expect_right(remainder_of_none, {{{"n", 0}}, {{"n", 3}}});
   expect_right(first_read_of_none, {{{"n", 0}}, {{"n", 3}}});
   expect_right(first_sum_of_none, {{{"n", 0}}, {{"n", 3}}});
   expect_right(first_of_another_size, {{{"n", 0}, {"m", 0}}, {{"n", 3}, {"m", 1}}});

@@ -294,6 +294,32 @@ TEST(OnceWrong, CountedInTwoPartsOfABudget) {
     EXPECT_TRUE(names.insert(array->name).second) << array->name;
 }
 
+/// Two parts beside a loop in segments measure rows of one structure that data choose.
+Program rows_in_two_parts() {
+  ProgramBuilder p("rows_in_two_parts");
+  auto t_ = p.size("t"), n = p.size("n"), e = p.size("e");
+  auto ptr = p.input<int>("ptr", {n + 1}), to = p.input<int>("to", {n});
+  p.csr(ptr, e);
+  p.in_range(to, 0, n);
+  auto x = p.input<double>("x", {e});
+  auto u = p.inout<double>("u", {n});
+  auto y = p.output<double>("y", {n});
+  const auto chain = [&](const Value& v) {
+    auto s = p.scalar<double>("s", 1.0);
+    for (auto k : p.loop("k", ptr(to(v)), ptr(to(v) + 1))) s = sin(s * x(k)) + 0.5;
+    return s;
+  };
+  for (auto v : p.loop("v", n)) u(v) = u(v) * chain(v);
+  for (auto t : p.loop("t", t_))
+    for (auto i : p.loop("i", n)) u(i) = sin(u(i)) * 1.1;
+  for (auto v : p.loop("v", n)) y(v) = u(v) * chain(v);
+  return p.build();
+}
+TEST(OnceWrong, RowsInTwoPartsOfABudget) {
+  const Gradient gradient = differentiate(rows_in_two_parts(), {.max_tape_bytes = 2000});
+  EXPECT_NE(gradient.sizing.str().find("longest_of_ptr"), std::string::npos) << gradient.sizing.str();
+}
+
 /// What a loop without a trip would read of a local is named in front of it, where nothing has set it.
 Program invariant_of_unset() {
   ProgramBuilder p("invariant_of_unset");
