@@ -5,49 +5,43 @@
 namespace loopgrad::fuzz {
 
 void Writer::pattern() {
-  using Pattern = void (Writer::*)();
-  struct Row {
-    Pattern write;
-    const char* name;
-  };
 #define SHAPE(name) \
-  Row { &Writer::name, #name }
-  static const std::vector<Row> in_order = {SHAPE(double_buffered_time_loop),
-                                            SHAPE(time_indexed_array),
-                                            SHAPE(ping_pong),
-                                            SHAPE(carried_scalar),
-                                            SHAPE(recurrence),
-                                            SHAPE(linear_recurrence),
-                                            SHAPE(linear_recurrence),
-                                            SHAPE(tables),
-                                            SHAPE(softmax_row),
-                                            SHAPE(csr_sum),
-                                            SHAPE(csr_sum),
-                                            SHAPE(cells_of_grid),
-                                            SHAPE(indirect_scatter),
-                                            SHAPE(compaction),
-                                            SHAPE(bounded_while),
-                                            SHAPE(convolution),
-                                            SHAPE(triangular_solve),
-                                            SHAPE(argmax),
-                                            SHAPE(shaped_local),
-                                            SHAPE(data_dependent_loop)};
-  static const std::vector<Row> dense = {
+  Shape { &Writer::name, #name }
+  static const std::vector<Shape> in_order = {SHAPE(double_buffered_time_loop),
+                                              SHAPE(time_indexed_array),
+                                              SHAPE(ping_pong),
+                                              SHAPE(carried_scalar),
+                                              SHAPE(recurrence),
+                                              SHAPE(linear_recurrence),
+                                              SHAPE(linear_recurrence),
+                                              SHAPE(tables),
+                                              SHAPE(softmax_row),
+                                              SHAPE(csr_sum),
+                                              SHAPE(csr_sum),
+                                              SHAPE(cells_of_grid),
+                                              SHAPE(indirect_scatter),
+                                              SHAPE(compaction),
+                                              SHAPE(bounded_while),
+                                              SHAPE(convolution),
+                                              SHAPE(triangular_solve),
+                                              SHAPE(argmax),
+                                              SHAPE(shaped_local),
+                                              SHAPE(data_dependent_loop)};
+  static const std::vector<Shape> dense = {
       SHAPE(product_of_matrices), SHAPE(batched_product), SHAPE(images),    SHAPE(rows),
       SHAPE(stencil_in_place),    SHAPE(transposed),      SHAPE(flattened), SHAPE(attention)};
-  static const std::vector<Row> integers = {
+  static const std::vector<Shape> integers = {
       SHAPE(counts),         SHAPE(masked),         SHAPE(rounded_result), SHAPE(position_of_largest),
       SHAPE(nested_indices), SHAPE(periodic_steps), SHAPE(data_bins),      SHAPE(sorted_segments)};
-  static const std::vector<Row> rounding = {SHAPE(largest_product), SHAPE(floor_of_product), SHAPE(branch_at_equality),
-                                            SHAPE(tied_extrema)};
+  static const std::vector<Shape> rounding = {SHAPE(largest_product), SHAPE(floor_of_product),
+                                              SHAPE(branch_at_equality), SHAPE(tied_extrema)};
 #undef SHAPE
   const std::int64_t dice = below(100);
-  const Row& row = axes_.rounded_control && dice < 15 ? one_of(rounding)
-                   : dice < 45                        ? one_of(in_order)
-                   : dice < 72                        ? one_of(dense)
-                                                      : one_of(integers);
-  traits_.insert(std::string("shape: ") + row.name);
-  (this->*row.write)();
+  const Shape& shape = axes_.rounded_control && dice < 15 ? one_of(rounding)
+                       : dice < 45                        ? one_of(in_order)
+                       : dice < 72                        ? one_of(dense)
+                                                          : one_of(integers);
+  write(shape);
 }
 
 /// Adds a value to some output element.

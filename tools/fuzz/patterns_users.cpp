@@ -7,21 +7,14 @@
 namespace loopgrad::fuzz {
 
 void Writer::later_pattern() {
-  using Pattern = void (Writer::*)();
-  struct Row {
-    Pattern write;
-    const char* name;
-  };
 #define SHAPE(name) \
-  Row { &Writer::name, #name }
-  static const std::vector<Row> shapes = {
+  Shape { &Writer::name, #name }
+  static const std::vector<Shape> shapes = {
       SHAPE(turns),         SHAPE(table_of_weights), SHAPE(other_views), SHAPE(small_vectors),  SHAPE(stopped),
       SHAPE(optional_keys), SHAPE(guarded_accesses), SHAPE(hashed),      SHAPE(computed_trips), SHAPE(computed_trips),
       SHAPE(nested_while),  SHAPE(followed_links),   SHAPE(by_key),      SHAPE(scalar_sums),    SHAPE(scalar_sums)};
 #undef SHAPE
-  const Row& row = one_of(shapes);
-  traits_.insert(std::string("shape: ") + row.name);
-  (this->*row.write)();
+  write(one_of(shapes));
 }
 
 /// Uses a value: adds it to some element, or stores it in an element of its own where a sum would hide the order.

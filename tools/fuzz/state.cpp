@@ -6,14 +6,9 @@
 namespace loopgrad::fuzz {
 
 void Writer::kind_pattern() {
-  using Pattern = void (Writer::*)();
-  struct Row {
-    Pattern write;
-    const char* name;
-  };
 #define SHAPE(name) \
-  Row { &Writer::name, #name }
-  static const std::vector<Row> shapes = {
+  Shape { &Writer::name, #name }
+  static const std::vector<Shape> shapes = {
       SHAPE(random_numbers),    SHAPE(moving_permutation), SHAPE(moving_places),   SHAPE(cursor),
       SHAPE(counted_down),      SHAPE(changing_while),     SHAPE(index_by_itself), SHAPE(trip_before),
       SHAPE(inner_conditions),  SHAPE(inner_conditions),   SHAPE(last_of_inner),   SHAPE(one_iteration),
@@ -24,9 +19,7 @@ void Writer::kind_pattern() {
       SHAPE(taken_and_cleared), SHAPE(stale_elements),     SHAPE(masked_fill),     SHAPE(levels),
       SHAPE(neighbours),        SHAPE(strided_stores)};
 #undef SHAPE
-  const Row& row = one_of(shapes);
-  traits_.insert(std::string("shape: ") + row.name);
-  (this->*row.write)();
+  write(one_of(shapes));
 }
 
 // ---- declarations ----

@@ -141,6 +141,14 @@ class Writer {
   void scope(const std::function<void()>& f);
 
   // ---- shapes known to be hard (patterns.cpp) ----
+  struct Shape {
+    void (Writer::*write)();
+    const char* name;
+  };
+  void write(const Shape& shape) {
+    traits_.insert(std::string("shape: ") + shape.name);
+    (this->*shape.write)();
+  }
   void pattern();
   void double_buffered_time_loop();
   void time_indexed_array();

@@ -1,6 +1,7 @@
 #include "transforms/analysis/nest.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/structural_equal.h"
 
 namespace loopgrad::transforms {
 
@@ -242,6 +243,37 @@ bool host_knows(const ir::Expr& e) {
 Stmt with_body(const ir::For& loop, Stmt body) {
   return ir::for_loop(loop.iterator, loop.lower, loop.upper, std::move(body), loop.mode, loop.location, loop.at_most,
                       loop.shape);
+}
+
+std::vector<Expr> fixed_indices(const Stmt& nest, const std::vector<std::vector<Expr>>& elements) {
+  std::set<ir::Symbol> inside;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ir::For>()) inside.insert(loop->iterator);
+    if (const auto* loop = s.as<ir::While>()) inside.insert(loop->iterator);
+  });
+  std::vector<Expr> result = elements[0];
+  for (std::size_t d = 0; d < result.size(); ++d) {
+    const Expr first = result[d];
+    const bool is_fixed = !ir::has_load(first) && std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) {
+      return mentions(first, i);
+    }) && std::all_of(elements.begin(), elements.end(), [&](const std::vector<Expr>& element) {
+      return ir::equal(element[d], first);
+    });
+    if (!is_fixed) result[d] = {};
+  }
+  return result;
+}
+
+std::vector<Expr> divisors_in(const Expr& e) {
+  std::vector<Expr> result;
+  if (e.kind() == ir::Kind::Load) return result;
+  ir::for_each_child(e, [&](const Expr& child) {
+    for (const Expr& divisor : divisors_in(child)) result.push_back(divisor);
+  });
+  const auto* n = e.as<ir::Binary>();
+  const bool divides = n && is_integer(e.type()) && (n->op == ir::BinaryOp::FloorDiv || n->op == ir::BinaryOp::Mod);
+  if (divides && ir::as_int(n->b).value_or(0) == 0) result.push_back(n->b);
+  return result;
 }
 
 Stmt around(const std::vector<const ir::For*>& loops, Stmt body) {

@@ -72,6 +72,13 @@ void for_each_store(const ir::Stmt& s, F&& f) {
   if (auto* pop = s.as<ir::Pop>()) f(pop->array, pop->indices);
 }
 
+/// The indices that are one for all these elements, and for all iterations in the nest: null for others, which data or
+/// its iterators choose.
+std::vector<ir::Expr> fixed_indices(const ir::Stmt& nest, const std::vector<std::vector<ir::Expr>>& elements);
+
+/// What integers in it are divided by, outside of loads, and could be zero; those inside of others first.
+std::vector<ir::Expr> divisors_in(const ir::Expr& e);
+
 /// Whether the host can compute it when it launches kernels: from sizes and iterators, in integers.
 bool host_knows(const ir::Expr& e);
 

@@ -306,7 +306,9 @@ class Finder {
     if (!finding) return false;
     finding->merge(set_of(sums));
     const SourceLocation where = sums[0]->location;
-    const std::vector<Expr> fixed = fixed_indices(loop, takers.all);
+    std::vector<std::vector<Expr>> elements;
+    for (const Taker& taker : takers.all) elements.push_back(taker.element().indices);
+    const std::vector<Expr> fixed = fixed_indices(loop, elements);
     const auto own = [&](const std::vector<Expr>& all) {
       std::vector<Expr> result;
       for (std::size_t d = 0; d < all.size(); ++d)
@@ -342,26 +344,6 @@ class Finder {
       return ir::if_then(is_taken, ir::assign(array, element, ir::const_of(0, array->type), where));
     }));
     return true;
-  }
-
-  /// The indices that are one for all that the loop takes, known before it; null for others.
-  static std::vector<Expr> fixed_indices(const Stmt& loop, const std::vector<Taker>& takers) {
-    std::set<ir::Symbol> inside;
-    ir::walk_stmts(loop, [&](const Stmt& s) {
-      if (const auto* one = s.as<ir::For>()) inside.insert(one->iterator);
-      if (const auto* one = s.as<ir::While>()) inside.insert(one->iterator);
-    });
-    std::vector<Expr> result = takers[0].element().indices;
-    for (std::size_t d = 0; d < result.size(); ++d) {
-      const Expr first = result[d];
-      const bool is_fixed =
-          !ir::has_load(first) &&
-          std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return mentions(first, i); }) &&
-          std::all_of(takers.begin(), takers.end(),
-                      [&](const Taker& taker) { return ir::equal(taker.element().indices[d], first); });
-      if (!is_fixed) result[d] = {};
-    }
-    return result;
   }
 
   /// What a statement does that reads the element: nothing, where it would add a multiple of it.

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 
 namespace loopgrad::transforms {
 
@@ -120,22 +119,12 @@ class Target : LoopBuilder {
 
   /// Indices that are one for all terms, known outside, have no place in the arrays.
   void find_dims(const Stmt& nest, const std::vector<Stmt>& sums) {
-    std::set<ir::Symbol> inside;
-    ir::walk_stmts(nest, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::For>()) inside.insert(loop->iterator);
-      if (const auto* loop = s.as<ir::While>()) inside.insert(loop->iterator);
-    });
-    const auto varies = [&](const Expr& index) {
-      return ir::has_load(index) || std::any_of(inside.begin(), inside.end(),
-                                                [&](const ir::Symbol& iterator) { return mentions(index, iterator); });
-    };
-    first_ = sums[0].as<ir::Reduce>()->indices;
-    for (std::size_t d = 0; d < first_.size(); ++d) {
-      const bool is_fixed = !varies(first_[d]) && std::all_of(sums.begin(), sums.end(), [&](const Stmt& sum) {
-        return ir::equal(sum.as<ir::Reduce>()->indices[d], first_[d]);
-      });
-      if (!is_fixed) dims_.push_back(d);
-    }
+    std::vector<std::vector<Expr>> elements;
+    for (const Stmt& sum : sums) elements.push_back(sum.as<ir::Reduce>()->indices);
+    first_ = elements[0];
+    const std::vector<Expr> fixed = fixed_indices(nest, elements);
+    for (std::size_t d = 0; d < fixed.size(); ++d)
+      if (!fixed[d]) dims_.push_back(d);
   }
 
   template <class Body>

@@ -73,13 +73,6 @@ Expr entries_for(const poly::CsrEntry& entry, const Expr& entries, std::map<ir::
   return larger(quotient(all, larger(entry.pointer->shape[0], ir::int_const(1))), ir::int_const(1));
 }
 
-/// Null for what does not divide integers, or by a number.
-Expr divisor_of(const Expr& e) {
-  const auto* n = e.as<ir::Binary>();
-  const bool divides = n && is_integer(e.type()) && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::Mod);
-  return divides && ir::as_int(n->b).value_or(0) == 0 ? n->b : Expr();
-}
-
 }  // namespace
 
 bool Partial::is_small() const {
@@ -245,12 +238,12 @@ Expr element_exists(const poly::Model& model, const ir::Array& array, const std:
     ir::walk(index, [&](const Expr& e) {
       auto* load = e.as<ir::Load>();
       if (load) result = ir::both(result, element_exists(model, load->array, load->indices, inside));
-      if (const Expr divisor = divisor_of(e)) {  // which is asked before the index is
-        const Expr divides = ir::binary(BinaryOp::Ne, divisor, ir::int_const(0));
-        if (!holds_on_entry(model, divides)) result = ir::both(result, divides);
-      }
       return !load;
     });
+    for (const Expr& divisor : divisors_in(index)) {
+      const Expr divides = ir::binary(BinaryOp::Ne, divisor, ir::int_const(0));
+      if (!holds_on_entry(model, divides)) result = ir::both(result, divides);
+    }
     const Expr own = ir::both(ir::binary(ir::BinaryOp::Le, ir::int_const(0), index),
                               ir::binary(ir::BinaryOp::Lt, index, array->shape[d]));
     if (!holds_on_entry(model, own)) result = ir::both(result, own);

@@ -75,6 +75,8 @@ class SegmentSums : OrderBuilder {
     for (std::size_t d = 0; !scatter.is_plain() && d < sum.indices.size(); ++d) {
       const Expr &index = sum.indices[d], &extent = sum.array->shape[d];
       if (std::count(scatter.dims.begin(), scatter.dims.end(), d) || ranges.stays_within(index, extent)) continue;
+      for (const Expr& divisor : divisors_in(index))
+        result = ir::both(result, ir::binary(BinaryOp::Ne, divisor, ir::int_const(0)));
       result = ir::both(
           result, ir::both(ir::binary(BinaryOp::Ge, index, ir::int_const(0)), ir::binary(BinaryOp::Lt, index, extent)));
     }
