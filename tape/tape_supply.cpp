@@ -217,15 +217,20 @@ std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const
     const SavePlace place = place_to_save(read, site);
     return {{.reader = place.at, .read = read, .loops = place.loops}};
   }
+  const int reader = site_of(site).model_index;
+  const std::vector<Stmt>& loops = model_->statements[reader].loops;
   std::vector<ValuePlan::Storage> result;
   for (const poly::Source& source : flow->sources) {
+    ValuePlan::Storage& place = result.emplace_back();
+    const std::size_t deciding =
+        ask(*model_, loops.size(), [&] { return poly::deciding_loops(*model_, reader, source); });
+    place.choosing = {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(deciding)};
     if (source.writer < 0) {
-      result.push_back({.initial = load.array});
+      place.initial = load.array;
       continue;
     }
     const Stmt& writer = model_->statements[source.writer].stmt;
-    if (copied(writer)) result.push_back({});
-    else result.push_back({.writer = writer});
+    if (!copied(writer)) place.writer = writer;
   }
   return result;
 }

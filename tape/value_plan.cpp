@@ -174,14 +174,15 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
 }
 
 /// Empty where the value is still there when the sweep runs, or is none of the primal program.
-std::vector<int> ValuePlan::values_of(const ValueRead& read, int* choices) {
+std::vector<int> ValuePlan::values_of(const ValueRead& read, double* choices) {
   const ir::Load& load = *read.load.as<ir::Load>();
   const bool local = sites_.allocations().count(load.array) != 0;
   if (!local && (!sites_.is_written(load.array) || !is_overwritten_(load, read.site))) return {};
   if (local && is_final_at(load, read.site)) return {local_value(load.array, read.decides)};
   std::vector<int> result;
   const std::vector<Storage> places = storage_of_(load, read.site);
-  if (choices) *choices = static_cast<int>(places.size()) - 1;
+  // One that only outer loops decide is made in front of those inside.
+  for (std::size_t k = 0; choices && k + 1 < places.size(); ++k) *choices += instances(places[k].choosing);
   for (const Storage& place : places)
     if (place.writer || place.reader || place.initial) result.push_back(saved_value(load, place, read.decides));
   return result;
@@ -219,9 +220,7 @@ void ValuePlan::expand(int index) {
   } else if (const Slice* slice = self.local ? find_slice(self.local) : nullptr) {
     double choices = 0;
     for (const ValueRead& read : slice->reads) {
-      int more = 0;
-      const std::vector<int> values = values_of(read, &more);
-      choices += more * instances(sites_.of(read.site).loops);
+      const std::vector<int> values = values_of(read, &choices);
       operands.insert(operands.end(), values.begin(), values.end());
     }
     for (const Stmt& branch : slice->branches) operands.push_back(condition_value(branch));

@@ -203,4 +203,16 @@ Dataflow last_writes(const Model& model, int reader, const Access& read) {
   });
 }
 
+std::size_t deciding_loops(const Model& model, int reader, const Source& source) {
+  return guarded(*model.context, [&] {
+    const isl::set simple = coalesced(source.domain.gist(model.statements[reader].domain));
+    std::size_t loops = model.statements[reader].iterators.size();
+    const auto decides = [&](std::size_t loop) {
+      return isl_set_involves_dims(simple.get(), isl_dim_set, static_cast<unsigned>(loop), 1) != isl_bool_false;
+    };
+    while (loops > 0 && !decides(loops - 1)) --loops;
+    return loops;
+  });
+}
+
 }  // namespace loopgrad::poly

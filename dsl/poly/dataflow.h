@@ -23,6 +23,9 @@ struct Dataflow {
 /// domain and subscripts) and so are the read's subscripts. A Reduce counts as a write of a new value.
 Dataflow last_writes(const Model& model, int reader, const Access& read);
 
+/// How many of the loops around the reader, from the outermost one on, decide whether an instance is of this source.
+std::size_t deciding_loops(const Model& model, int reader, const Source& source);
+
 /// True when some write to the array may hit an element read (by `access` of statement `index`) at the same instance of
 /// the statement or later. Over-approximate.
 bool may_be_overwritten(const Model& model, int index, const Access& access);
