@@ -58,8 +58,12 @@ std::string call(const char* function, const Expr& a, const Expr& b, EmitState& 
   return fmt::format("{}({}, {})", function, left, right);
 }
 
+bool surely_fits(const Expr& e, const EmitState& state) {
+  return ir::surely_fits(e, [&](const Array& array) { return state.index_data.count(array) != 0; });
+}
+
 /// Whether an operation on integers must be kept from overflowing: to CUDA that is undefined. All data of a program may
-/// overflow, while its indices do not but for those that multiply by large numbers (`may_wrap`).
+/// overflow, while its indices do not but for those that multiply by large numbers or by data.
 bool may_overflow(ScalarType type, std::initializer_list<Expr> operands, const EmitState& state) {
   if (!state.device || (type != ScalarType::I32 && type != ScalarType::I64)) return false;
   if (type == ScalarType::I32) return true;
@@ -178,7 +182,12 @@ std::string power_text(const Binary& n, EmitState& state) {
 
 std::string binary_text(const Binary& n, EmitState& state, Level surrounding) {
   const bool ring = n.op == BinaryOp::Add || n.op == BinaryOp::Sub || n.op == BinaryOp::Mul;
-  if (ring && (may_overflow(n.type, {n.a, n.b}, state) || (state.device && may_wrap(binary(n.op, n.a, n.b))))) {
+  const auto leaves_type = [&] {
+    const Expr e = binary(n.op, n.a, n.b);
+    if (may_wrap(e)) return true;
+    return n.type == ScalarType::I64 && (!state.in_index || n.op == BinaryOp::Mul) && !surely_fits(e, state);
+  };
+  if (ring && (may_overflow(n.type, {n.a, n.b}, state) || (state.device && leaves_type()))) {
     state.helpers.insert(Helper::Wrapping);
     return call(wrapping_name(n.op), n.a, n.b, state);
   }
@@ -252,8 +261,9 @@ EmitState::EmitState(const Program& program) : names(generated_name) {
   non_negative.insert(program.sizes.begin(), program.sizes.end());
   for (const Fact& fact : program.facts) {
     const auto lower = fact.lower ? as_int(fact.lower) : std::nullopt;
-    if (fact.kind == FactKind::CsrPointer || (fact.kind == FactKind::InRange && lower && *lower >= 0))
-      non_negative_data.insert(fact.array);
+    if (fact.kind != FactKind::CsrPointer && !(fact.kind == FactKind::InRange && lower && *lower >= 0)) continue;
+    non_negative_data.insert(fact.array);
+    if (fact.kind == FactKind::CsrPointer || bounds_indices(fact.upper)) index_data.insert(fact.array);
   }
 }
 
@@ -409,6 +419,7 @@ static std::optional<std::int64_t> least_of(const Expr& e, const EmitState& stat
   if (const auto value = as_int(e)) return value;
   if (const auto* n = e.as<Binary>(); n && (n->op == BinaryOp::Add || n->op == BinaryOp::Max)) {
     const auto a = least_of(n->a, state), b = least_of(n->b, state);
+    if (n->op == BinaryOp::Add && !surely_fits(e, state)) return std::nullopt;
     if (n->op == BinaryOp::Max) return a && b ? std::max(a, b) : a ? a : b;
     std::int64_t sum = 0;
     return a && b && !__builtin_add_overflow(*a, *b, &sum) ? std::optional(sum) : std::nullopt;
@@ -428,7 +439,7 @@ bool is_non_negative(const Expr& e, const EmitState& state) {
                         switch (n.op) {
                           case BinaryOp::Add:
                           case BinaryOp::Mul:  // narrower types may wrap
-                            return n.type == ScalarType::I64 && both(n.a, n.b) && !may_wrap(e);
+                            return n.type == ScalarType::I64 && both(n.a, n.b) && !may_wrap(e) && surely_fits(e, state);
                           case BinaryOp::Sub: {
                             const auto less = as_int(n.b);
                             return n.type == ScalarType::I64 && less && least_of(n.a, state).value_or(-1) >= *less;

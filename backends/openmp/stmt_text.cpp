@@ -150,7 +150,8 @@ class StmtWriter {
   void emit_loop(const Stmt& s, const For& n) {
     if (n.run.threads) return emit_region({s});
     begin_loop(s, n);
-    if (const auto search = as_search(n); search && !in_lanes(n) && is_of_branches(*search))
+    if (const auto search = as_search(n);
+        search && !in_lanes(n) && is_of_branches(*search) && is_above_others(n, *search))
       return emit_search(n, *search);
     const LoopHeader header = in_lanes(n) ? forward_loop_header(n) : loop_header(n);
     if (n.run.lane_sums) return emit_lane_sums(n, header, code_, state_);
@@ -160,6 +161,12 @@ class StmtWriter {
     line("}}");
     streams_ = true;
     if (!in_region_) line("stream_fence();");
+  }
+
+  /// What fits is no less than what iterations that do not fit have: whether there is one of these does not matter.
+  bool is_above_others(const For& n, const Search& search) const {
+    if (const auto lower = as_int(n.lower)) return search.otherwise <= *lower;
+    return search.otherwise <= 0 && is_non_negative(n.lower, state_);
   }
 
   /// The last iteration that fits is the first one from the end.

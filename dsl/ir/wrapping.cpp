@@ -1,7 +1,10 @@
 #include "dsl/ir/wrapping.h"
 
+#include "dsl/ir/visit.h"
+
 #include <algorithm>
 #include <bit>
+#include <set>
 
 namespace loopgrad::ir {
 
@@ -10,10 +13,13 @@ namespace {
 constexpr int most_depth = 64;    // of an expression that is looked into
 constexpr int many_digits = 128;  // of one that is not
 
+constexpr int digits_of_size = 31;
+constexpr int digits_of_factor = 16;  // a number of components, of columns, of neighbours
+
 /// Binary digits of an iterator, a size or an index from data.
 int digits_of_index(ScalarType type) {
   switch (type) {
-    case ScalarType::I64: return 31;
+    case ScalarType::I64: return digits_of_size;
     case ScalarType::I32: return 26;
     default: return static_cast<int>(8 * bytes_of(type)) - 1;
   }
@@ -21,32 +27,85 @@ int digits_of_index(ScalarType type) {
 
 int digits_of_type(ScalarType type) { return static_cast<int>(8 * bytes_of(type)) - 1; }
 
-/// Of the value, without its sign. Products of several sizes and iterators are those of elements that exist; a number
-/// as a factor need not be.
-int digits_of(const Expr& e, int depth) {
-  if (const auto value = as_int(e))
-    return static_cast<int>(
-        std::bit_width(*value < 0 ? ~static_cast<std::uint64_t>(*value) + 1 : static_cast<std::uint64_t>(*value)));
-  if (depth > most_depth) return many_digits;
-  if (const auto* n = e.as<Cast>(); n && is_integer(n->a.type()))
-    return std::min(digits_of(n->a, depth + 1), digits_of_type(n->type));
-  if (const auto* n = e.as<Unary>()) return digits_of(n->a, depth + 1);
-  if (const auto* n = e.as<Select>()) return std::max(digits_of(n->a, depth + 1), digits_of(n->b, depth + 1));
-  const auto* n = e.as<Binary>();
-  if (!n) return is_integer(e.type()) ? digits_of_index(e.type()) : digits_of_type(ScalarType::I64);
-  const int a = digits_of(n->a, depth + 1), b = digits_of(n->b, depth + 1);
-  switch (n->op) {
-    case BinaryOp::Add:
-    case BinaryOp::Sub: return std::max(a, b) + 1;
-    case BinaryOp::Mul: return as_int(n->a) || as_int(n->b) ? a + b : std::max(a, b);
-    case BinaryOp::Mod: return b;
-    case BinaryOp::FloorDiv: return a;
-    default: return std::max(a, b);
+/// Of the value, without its sign.
+class Digits {
+ public:
+  /// By the rule of `may_wrap`: products of several sizes and iterators are those of elements that exist; a number as a
+  /// factor need not be.
+  Digits() = default;
+  /// By that of `surely_fits`.
+  explicit Digits(const std::function<bool(const Array&)>& is_index) : is_index_(&is_index) {}
+
+  int of(const Expr& e, int depth = 0, bool strict = false) const {
+    if (const auto value = as_int(e))
+      return static_cast<int>(
+          std::bit_width(*value < 0 ? ~static_cast<std::uint64_t>(*value) + 1 : static_cast<std::uint64_t>(*value)));
+    if (depth > most_depth) return many_digits;
+    const auto digits = [&](const Expr& part) { return of(part, depth + 1, strict); };
+    if (const auto* n = e.as<Cast>(); n && is_integer(n->a.type()))
+      return std::min(digits(n->a), digits_of_type(n->type));
+    if (const auto* n = e.as<Unary>()) return digits(n->a);
+    if (const auto* n = e.as<Select>()) return std::max(digits(n->a), digits(n->b));
+    const auto* n = e.as<Binary>();
+    if (!n) return is_integer(e.type()) ? of_value(e) : digits_of_type(ScalarType::I64);
+    if (n->op == BinaryOp::Mul) return of_product(*n, depth, strict);
+    const int a = digits(n->a), b = digits(n->b);
+    switch (n->op) {
+      case BinaryOp::Add:
+      case BinaryOp::Sub: return std::max(a, b) + 1;
+      case BinaryOp::Mod: return b;
+      case BinaryOp::FloorDiv: return a;
+      default: return std::max(a, b);
+    }
   }
-}
+
+ private:
+  /// By the strict rule, what is multiplied by itself, by a large number or by data of any size has no place in an
+  /// array, so that all digits count.
+  int of_product(const Binary& n, int depth, bool strict) const {
+    const bool by_number = as_int(n.a) || as_int(n.b);
+    if (is_index_ && by_number) strict |= of(as_int(n.a) ? n.a : n.b) > digits_of_factor;
+    const int a = of(n.a, depth + 1, strict), b = of(n.b, depth + 1, strict);
+    if (by_number || strict) return a + b;
+    return is_index_ && !counts_elements(n.a, n.b) ? a + b : std::max(a, b);
+  }
+
+  /// Neither is data of any size, and they have nothing in common.
+  bool counts_elements(const Expr& a, const Expr& b) const {
+    std::set<Symbol> of_a;
+    bool result = true;
+    const auto look = [&](const Expr& part) {
+      const auto* load = part.as<Load>();
+      result &= !load || (*is_index_)(load->array);
+      return part.as<Var>();
+    };
+    walk(a, [&](const Expr& part) {
+      if (const auto* v = look(part)) of_a.insert(v->symbol);
+    });
+    walk(b, [&](const Expr& part) {
+      if (const auto* v = look(part)) result &= !of_a.count(v->symbol);
+    });
+    return result;
+  }
+
+  int of_value(const Expr& e) const {
+    const auto* load = e.as<Load>();
+    if (!is_index_) return digits_of_index(e.type());
+    const int all = digits_of_type(e.type());
+    return e.kind() == Kind::Var || (load && (*is_index_)(load->array)) ? std::min(all, digits_of_size) : all;
+  }
+
+  const std::function<bool(const Array&)>* is_index_ = nullptr;
+};
 
 }  // namespace
 
-bool may_wrap(const Expr& e) { return is_integer(e.type()) && digits_of(e, 0) > digits_of_type(e.type()); }
+bool may_wrap(const Expr& e) { return is_integer(e.type()) && Digits().of(e) > digits_of_type(e.type()); }
+
+bool bounds_indices(const Expr& upper) { return Digits().of(upper) <= digits_of_size + 1; }
+
+bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index) {
+  return Digits(is_index).of(e) <= digits_of_type(e.type());
+}
 
 }  // namespace loopgrad::ir

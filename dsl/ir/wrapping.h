@@ -3,11 +3,20 @@
 
 #include "dsl/ir/expr.h"
 
+#include <functional>
+
 namespace loopgrad::ir {
 
 /// Whether a sum or product of integers may wrap around although iterators, sizes and indices from data are moderate:
 /// those of hashes and random numbers do, which multiply by large numbers. What is known of the operands, as that they
 /// are not negative, does not hold for the result then.
 bool may_wrap(const Expr& e);
+
+/// Whether values up to this one are indices of elements that may exist: not a large number.
+bool bounds_indices(const Expr& upper);
+
+/// Whether it stays within its type for whatever data: those of arrays that `is_index` says so of are below 2^31, as
+/// iterators and sizes are.
+bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index);
 
 }  // namespace loopgrad::ir

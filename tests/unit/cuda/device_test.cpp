@@ -64,6 +64,24 @@ TEST(CudaSource, LargeLiteralsAreOfTheTypeOfIndices) {
   EXPECT_FALSE(lg::backend::compile_cubin(source, "sm_90", "hashes").empty());
 }
 
+// Without that the compiler drops the condition, and takes the remainder for one of numbers without a sign.
+TEST(CudaSource, ProductsOfDataAndPowersMayWrapAround) {
+  lg::ProgramBuilder p("squares");
+  auto n = p.size("n");
+  auto a = p.input<std::int64_t>("a", {n});
+  auto t = p.input<double>("t", {8});
+  auto y = p.output<double>("y", {n}), z = p.output<double>("z", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    y(i) = t((a(i) * a(i)) % 7);
+    z(i) = t((i * i * i * 5) % 7) + t(i % 8);
+  }
+  const lg::ir::Program mapped = lg::transforms::lowered_to_gpu(p.build().ir(), lg::transforms::SumMode::Restructured);
+  const std::string source = lg::backend::emit_cuda({mapped}).source(lg::backend::KernelForm::Wide);
+  EXPECT_NE(source.find("floor_mod(wrapping_mul(a_[i_], a_[i_]), "), std::string::npos) << source;
+  EXPECT_NE(source.find("floor_mod(wrapping_mul(wrapping_mul("), std::string::npos) << source;
+  EXPECT_NE(source.find("t_[i_ % 8]"), std::string::npos) << source;
+}
+
 TEST(CudaTarget, SaysWhatIsMissing) {
   std::string why;
   if (lg::has_cuda(&why)) GTEST_SKIP() << "there is a GPU: " << lg::cuda_device_name();

@@ -132,6 +132,16 @@ TEST_F(ExprText, CastsAndFunctions) {
   EXPECT_EQ(text(-f32(2) - f32(-3)), "-2.0f - -3.0f");
 }
 
+// `%` of C++ has the sign of its operand.
+TEST_F(ExprText, RemaindersOfWhatMayWrapAround) {
+  const auto remainder = [&](const Expr& e) { return text(binary(BinaryOp::Mod, e, int_const(1024))); };
+  state.non_negative.insert(i);
+  EXPECT_EQ(remainder(vi * int_const(3) + vi), "(i * 3 + i) % 1024");
+  EXPECT_EQ(remainder(vi * (vi + int_const(1))), "i * (i + 1) % 1024") << "of a triangle";
+  EXPECT_EQ(remainder(vi * vi * int_const(1103515245)), "floor_mod(i * i * 1103515245, int64_t(1024))");
+  EXPECT_EQ(remainder(vi * vi * vi), "floor_mod(i * i * i, int64_t(1024))");
+}
+
 TEST_F(ExprText, DevicesLetDataWrapAround) {
   state.device = true;
   const Expr small = load(k, {vi}), large = cast(ScalarType::I64, small);
