@@ -41,6 +41,7 @@ class ProgramRecorder {
   void state(Fact fact);
   /// Throws unless a fact of that kind can be stated about the array.
   void check_fact(FactKind kind, const Array& array, SourceLocation where) const;
+  void refuse_facts_that_may_not_last() const;
   /// What a gradient does about a local in scope, or what such a local holds. Throws for anything else.
   void choose_tape(const Array& array, TapeChoice choice, SourceLocation where);
   void choose_tape(const Expr& value, TapeChoice choice, SourceLocation where);

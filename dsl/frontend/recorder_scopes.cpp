@@ -201,6 +201,7 @@ std::shared_ptr<const Program> ProgramRecorder::build(SourceLocation where) {
          "leave bodies neither by break or return nor by an exception; use p.when() for conditions on data");
   program_.body = fold(scopes_.back().items);
   verify(program_, "build");
+  refuse_facts_that_may_not_last();
   finished_ = true;
   return std::make_shared<const Program>(program_);
 }

@@ -63,7 +63,9 @@ Expr outside(const Expr& index, const Expr& extent) {
 class Bounder {
  public:
   Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed, Notes notes)
-      : scalars_(program, computed), recorder_(program, "indices", record, notes) {
+      : aliased_(ir::aliased_arrays(program)),
+        scalars_(program, computed),
+        recorder_(program, "indices", record, notes) {
     LeavingAccesses leaving(program);
     std::vector<OpenAccess> open = open_accesses(program, computed);
     std::erase_if(open, [&](const OpenAccess& access) {
@@ -138,7 +140,9 @@ class Bounder {
   }
   void forget_changed_by(const Stmt& s) {
     if (noted_.empty()) return;
-    const std::set<Array> stored = stored_in(s);
+    std::set<Array> stored = stored_in(s);
+    if (std::any_of(stored.begin(), stored.end(), [&](const Array& array) { return aliased_.count(array) > 0; }))
+      stored.insert(aliased_.begin(), aliased_.end());  // under another name
     std::erase_if(noted_, [&](const Noted& n) {
       return std::any_of(stored.begin(), stored.end(), [&](const Array& array) {
         return uses(n.index, array) || uses(n.extent, array) || (n.when && uses(n.when, array));
@@ -339,6 +343,7 @@ class Bounder {
     return result;
   }
 
+  const std::set<Array> aliased_;
   const ir::KnownScalars scalars_;
   Recorder recorder_;
   std::map<const ir::StmtNode*, std::vector<OpenAccess>> open_;

@@ -127,7 +127,8 @@ class Fused {
     std::int64_t least = std::max<std::int64_t>(4 * peeled, 1);
     for (const auto& [array, window] : windows_) least = std::max(least, window.rows());
     rows_ = ir::larger(share, ir::int_const(least));
-    strips_ = ir::binary(BinaryOp::FloorDiv, simplify_indices(extent + rows_ - ir::int_const(1)), rows_);
+    const Expr full = ir::binary(BinaryOp::FloorDiv, simplify_indices(extent + rows_ - ir::int_const(1)), rows_);
+    strips_ = ir::larger(full, ir::int_const(0));  // none, not fewer, where the rows end before they begin
     for (auto& [array, window] : windows_) {
       std::vector<Expr> shape = array->shape;
       shape[0] = strips_ * ir::int_const(window.rows());

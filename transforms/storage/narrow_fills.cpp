@@ -43,7 +43,10 @@ const ir::Assign* fill_in(const Stmt& s, const ir::Array& array, std::vector<con
 /// Which part of an array its accesses reach, fills left out.
 class Uses {
  public:
-  Uses(const ir::Array& array, const Stmt& body) : array_(array), dims_(array->shape.size()) { visit(body); }
+  Uses(const ir::Array& array, const Stmt& body, const std::set<ir::Array>& aliases)
+      : array_(array), aliases_(aliases), dims_(array->shape.size()) {
+    visit(body);
+  }
 
   const Used& operator[](std::size_t dim) const { return dims_[dim]; }
   /// Made before the array's scope is entered, and the same in all of it.
@@ -51,7 +54,7 @@ class Uses {
     bool fixed = true;
     ir::walk(e, [&](const Expr& part) {
       if (const auto* variable = part.as<ir::Var>()) fixed &= !inside_.count(variable->symbol);
-      if (const auto* load = part.as<ir::Load>()) fixed &= !stored_.count(load->array);
+      if (const auto* load = part.as<ir::Load>()) fixed &= !stored_.count(load->array) && !aliases_.count(load->array);
     });
     return fixed;
   }
@@ -93,6 +96,7 @@ class Uses {
   }
 
   const ir::Array& array_;
+  const std::set<ir::Array>& aliases_;
   std::vector<Used> dims_;
   std::vector<const ir::For*> around_;
   std::set<ir::Symbol> inside_;
@@ -101,7 +105,7 @@ class Uses {
 
 class Narrower : public ir::Rewriter {
  public:
-  explicit Narrower(const ir::Program& program) : ranges_(program) {}
+  explicit Narrower(const ir::Program& program) : ranges_(program), aliases_(ir::aliased_arrays(program)) {}
 
   using Rewriter::rewrite;
   Stmt rewrite(const Stmt& s) override {
@@ -114,7 +118,7 @@ class Narrower : public ir::Rewriter {
 
  private:
   Stmt narrowed(const ir::Allocate& local) {
-    const Uses uses(local.array, local.body);
+    const Uses uses(local.array, local.body, aliases_);
     bool any = false;
     for (std::size_t d = 0; d < local.array->shape.size(); ++d) any |= can_narrow(uses, d);
     if (!any) return local.body;
@@ -162,6 +166,7 @@ class Narrower : public ir::Rewriter {
   }
 
   IndexRanges ranges_;
+  const std::set<ir::Array> aliases_;
 };
 
 }  // namespace

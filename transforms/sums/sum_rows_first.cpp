@@ -71,7 +71,8 @@ class RowFinder {
     bool result = true;
     ir::walk(e, [&](const Expr& part) {
       if (const auto* n = part.as<ir::Var>()) result &= !changed_.count(n->symbol) || choosing.count(n->symbol);
-      if (const auto* n = part.as<ir::Load>()) result &= !stored_.count(n->array) && !own_.count(n->array);
+      if (const auto* n = part.as<ir::Load>())
+        result &= !stored_.count(n->array) && !own_.count(n->array) && !aliased_.count(n->array);
     });
     return result;
   }

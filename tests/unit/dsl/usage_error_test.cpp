@@ -164,6 +164,17 @@ TEST_F(UsageErrors, Facts) {
   expect_usage_error([&] { p.sorted(local); }, "no argument of this program");
 }
 
+// Facts hold from start to end.
+TEST_F(UsageErrors, FactsOfWhatChangesUnderAnotherName) {
+  auto written = p.inout<int>("written", {n});
+  auto same = p.input<int>("same", {n}), read = p.input<int>("read", {n});
+  p.in_range(same, 0, n);
+  p.in_range(read, 0, n);
+  p.may_alias(same, read);
+  p.may_alias(written, same);
+  expect_usage_error([&] { p.build(); }, "may be in the memory of 'written', which the program writes");
+}
+
 TEST_F(UsageErrors, AfterBuild) {
   y(0) = 1;
   const auto element = y(1);

@@ -236,11 +236,12 @@ class Copier {
     for (const auto& [scalar, arrays] : scalars_) own[scalar] = arrays[lane];
     const Stmt result = ir::substitute(ir::replace_arrays(s, own), {{iterator_, ir::var(lanes_[lane])}});
     const Expr exists = ir::binary(ir::BinaryOp::Lt, nth(lane), upper_);
-    return ir::rewrite(result, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+    const Stmt guarded = ir::rewrite(result, {}, [&](const Stmt& child) -> std::optional<Stmt> {
       bool to_memory = false;
       for_each_store(child, [&](const ir::Array&, const std::vector<Expr>& indices) { to_memory = !indices.empty(); });
       return to_memory ? std::optional(ir::if_then(exists, child, {}, child->location)) : std::nullopt;
     });
+    return ir::with_fresh_names(guarded);  // locals of branches are declared by each copy
   }
 
   Expr nth(std::size_t lane) const { return ir::var(iterator_) + number(static_cast<std::int64_t>(lane)); }

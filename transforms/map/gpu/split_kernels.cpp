@@ -1,5 +1,6 @@
 #include "transforms/map/gpu/split_kernels.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
@@ -60,7 +61,7 @@ bool is_parallel_throughout(const Stmt& nest) {
 }
 
 /// The one constant that all leaves of a nest assign, or null.
-Expr constant_fill(const Stmt& nest) {
+Expr constant_fill(const ir::Program& program, const Stmt& nest) {
   Expr value;
   std::vector<ir::Array> targets;
   for (const Stmt& leaf : leaves(nest)) {
@@ -71,6 +72,9 @@ Expr constant_fill(const Stmt& nest) {
     value = assign->value;
     targets.push_back(assign->array);
   }
+  const std::set<ir::Array> aliased = ir::aliased_arrays(program);
+  if (std::any_of(targets.begin(), targets.end(), [&](const ir::Array& target) { return aliased.count(target) > 0; }))
+    return {};
   bool plain = true;  // neither indices nor bounds read what is set
   ir::walk_stmts(nest, [&](const Stmt& s) {
     plain &= s.kind() != ir::Kind::While && s.kind() != ir::Kind::Allocate;
@@ -126,7 +130,7 @@ class Splitter {
       if (!loop) return std::nullopt;
       // In whatever order: nothing sees one of them before the others.
       if (const auto assignments = leaves(child);
-          assignments.size() > 1 && !is_parallel_throughout(child) && constant_fill(child)) {
+          assignments.size() > 1 && !is_parallel_throughout(child) && constant_fill(program_.program, child)) {
         has_fills = true;
         return ir::block(split(child, groups_of(assignments, child)));
       }
