@@ -18,7 +18,10 @@ namespace {
 
 constexpr double operations_per_byte = 8;
 constexpr double price_of_choice = 32;  // between two places where an element may have been saved
-constexpr double times_moved = 2;       // written by the forward sweep, read by the backward one
+// Of an element that was saved, each time that a slice reads it: from a cache, where others have read it before (the
+// products of 4 by 4 matrices of a Kalman filter, computed again for 64 of such reads each, took three times as long).
+constexpr double price_of_saved_read = 12;
+constexpr double times_moved = 2;  // written by the forward sweep, read by the backward one
 constexpr double usual_size = 1000;
 constexpr int operations_of_function = 6;
 constexpr double never = MinCut::uncuttable;
@@ -174,17 +177,19 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
 }
 
 /// Empty where the value is still there when the sweep runs, or is none of the primal program.
-std::vector<int> ValuePlan::values_of(const ValueRead& read, double* choices) {
+std::vector<int> ValuePlan::values_of(const ValueRead& read, double* price) {
   const ir::Load& load = *read.load.as<ir::Load>();
   const bool local = sites_.allocations().count(load.array) != 0;
   if (!local && (!sites_.is_written(load.array) || !is_overwritten_(load, read.site))) return {};
   if (local && is_final_at(load, read.site)) return {local_value(load.array, read.decides)};
   std::vector<int> result;
   const std::vector<Storage> places = storage_of_(load, read.site);
-  // One that only outer loops decide is made in front of those inside.
-  for (std::size_t k = 0; choices && k + 1 < places.size(); ++k) *choices += instances(places[k].choosing);
   for (const Storage& place : places)
     if (place.writer || place.reader || place.initial) result.push_back(saved_value(load, place, read.decides));
+  if (!price) return result;
+  if (!result.empty()) *price += price_of_saved_read * instances(sites_.of(read.site).loops);
+  // A choice that only outer loops decide is made in front of those inside.
+  for (std::size_t k = 0; k + 1 < places.size(); ++k) *price += price_of_choice * instances(places[k].choosing);
   return result;
 }
 
@@ -218,13 +223,13 @@ void ValuePlan::expand(int index) {
       price = operations * instances(sites_.of(self.branch).loops);
     }
   } else if (const Slice* slice = self.local ? find_slice(self.local) : nullptr) {
-    double choices = 0;
+    double of_reads = 0;
     for (const ValueRead& read : slice->reads) {
-      const std::vector<int> values = values_of(read, &choices);
+      const std::vector<int> values = values_of(read, &of_reads);
       operands.insert(operands.end(), values.begin(), values.end());
     }
     for (const Stmt& branch : slice->branches) operands.push_back(condition_value(branch));
-    price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops) + price_of_choice * choices;
+    price = slice->operations * instances(sites_.of(sites_.allocation(self.local)).loops) + of_reads;
     exact = slice->exact;
   }
   Value& value = values_[static_cast<std::size_t>(index)];

@@ -57,7 +57,7 @@ class ValuePlan {
     ir::Stmt writer = {}, reader = {};
     ir::Expr read = {};  // by `reader`
     ir::Array initial = {};
-    std::vector<ir::Stmt> loops = {};    // for each iteration of which one is saved, of a read
+    std::vector<ir::Stmt> loops = {};     // for each iteration of which one is saved, of a read
     std::vector<ir::Stmt> choosing = {};  // the loops that decide between this place and those after it
   };
   /// One for each place that the value may come from; one of nothing where it is still there after all.
@@ -102,8 +102,8 @@ class ValuePlan {
   };
 
   std::vector<int> values_of(const std::vector<ValueRead>& reads);
-  /// `choices`: adds how often one has to be made between places.
-  std::vector<int> values_of(const ValueRead& read, double* choices = nullptr);
+  /// `price`: adds that of reading what is saved, and of choosing between places.
+  std::vector<int> values_of(const ValueRead& read, double* price = nullptr);
   int saved_value(const ir::Load& load, const Storage& storage, bool decides);
   bool mark_needed(const ValueRead& read);
   int add(Value value, bool decides);
