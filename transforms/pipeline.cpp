@@ -9,6 +9,7 @@
 #include "transforms/bounds/bound_accesses.h"
 #include "transforms/locality/fuse_rows.h"
 #include "transforms/loops/find_takers.h"
+#include "transforms/loops/hoist_steps.h"
 #include "transforms/loops/parallelize_loops.h"
 #include "transforms/loops/search_loops.h"
 #include "transforms/loops/split_loops_at_guards.h"
@@ -180,6 +181,8 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
 void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Shared);
   const bool restructures = options.mode == SumMode::Restructured;
+  if (options.machine.counts_kernels && options.mode != SumMode::Serial)
+    add("hoist_steps", hoist_steps, "first: loops of a step are nests then, like those of one problem alone");
   if (restructures) {
     add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
     add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");

@@ -29,6 +29,9 @@ std::vector<Field> rollouts();   // paths, trees and pyramids
 std::vector<Field> rows();       // of entries, however they are counted and looked up
 std::vector<Field> strides();    // loops whose inner ones jump through memory
 std::vector<Field> meetings();   // iterations that meet where data say
+std::vector<Field> waves();      // on grids, meshes and lattices
+std::vector<Field> estimates();  // of what was measured: filters, trees, fits
+std::vector<Field> contacts();   // of bodies, of edges in lists, of accounts
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

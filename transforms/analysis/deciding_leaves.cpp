@@ -2,6 +2,9 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/poly/dataflow.h"
+
+#include <algorithm>
 
 namespace loopgrad::transforms {
 
@@ -9,11 +12,35 @@ using ir::Array;
 using ir::Expr;
 using ir::Stmt;
 
-DecidingLeaves::DecidingLeaves(const ir::Program& program, const Stmt& nest)
-    : program_(program), around_(surroundings(nest)) {
+DecidingLeaves::DecidingLeaves(const ir::Program& program, const Stmt& nest, const poly::Model* model)
+    : program_(program), model_(model), around_(surroundings(nest)) {
   for (const LocalArray& local : locals_of(nest)) locals_.emplace(local.array, local.around);
   for (const Stmt& leaf : leaves(nest))
     for_each_store(leaf, [&](const Array& array, const std::vector<Expr>&) { writers_[array].push_back(leaf); });
+}
+
+/// Every read of the nest finds what an assignment of the nest has stored.
+bool DecidingLeaves::is_set_anew(const Array& array) const {
+  const auto [known, is_new] = set_anew_.try_emplace(array, false);
+  if (is_new) known->second = find_whether_set_anew(array);
+  return known->second;
+}
+
+bool DecidingLeaves::find_whether_set_anew(const Array& array) const {
+  if (!model_ || !model_->aliases.empty()) return false;
+  const std::vector<Stmt>& stores = writers_.at(array);
+  if (!std::all_of(stores.begin(), stores.end(), [](const Stmt& s) { return s.kind() == ir::Kind::Assign; }))
+    return false;
+  for (std::size_t k = 0; k < model_->statements.size(); ++k)
+    for (const poly::Access& access : model_->statements[k].accesses) {
+      if (access.array != array || access.kind != poly::AccessKind::Read) continue;
+      const auto flow =
+          poly::ask(*model_, poly::Dataflow{}, [&] { return poly::last_writes(*model_, static_cast<int>(k), access); });
+      if (!flow.exact || std::any_of(flow.sources.begin(), flow.sources.end(),
+                                     [](const poly::Source& source) { return source.writer < 0; }))
+        return false;
+    }
+  return true;
 }
 
 struct DecidingLeaves::Search {
@@ -27,7 +54,9 @@ struct DecidingLeaves::Search {
   }
 
   void need(const Array& array) {
-    if (!nest.locals_.count(array)) possible &= !nest.writers_.count(array) && !aliased.count(array);
+    const bool is_written = nest.writers_.count(array) != 0;
+    const bool is_own = nest.locals_.count(array) || (is_written && nest.is_set_anew(array));
+    if (!is_own) possible &= !is_written && !aliased.count(array);
     else if (seen.insert(array).second) open.push_back(array);
   }
 

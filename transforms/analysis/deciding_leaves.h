@@ -1,6 +1,7 @@
 // What of a nest decides about values in it: for code that computes them again apart from the nest.
 #pragma once
 
+#include "dsl/poly/model.h"
 #include "transforms/analysis/nest.h"
 
 #include <map>
@@ -12,8 +13,9 @@ namespace loopgrad::transforms {
 
 class DecidingLeaves {
  public:
-  /// Both must outlive the object; `nest` is a part of the program.
-  DecidingLeaves(const ir::Program& program, const ir::Stmt& nest);
+  /// All must outlive the object; `nest` is a part of the program, `model` its own. With one, an array that the nest
+  /// itself assigns before it reads any element counts as a local: setting it twice leaves the same in it.
+  DecidingLeaves(const ir::Program& program, const ir::Stmt& nest, const poly::Model* model = nullptr);
 
   /// The leaves that set a local, and all that these need; nullopt where one does anything else, or needs what the nest
   /// changes or may change under another name.
@@ -33,9 +35,14 @@ class DecidingLeaves {
  private:
   struct Search;
 
+  bool is_set_anew(const ir::Array& array) const;
+  bool find_whether_set_anew(const ir::Array& array) const;
+
   const ir::Program& program_;
+  const poly::Model* model_;
   const std::map<const ir::StmtNode*, std::vector<ir::Stmt>> around_;
   std::map<ir::Array, std::vector<ir::Stmt>> locals_, writers_;
+  mutable std::map<ir::Array, bool> set_anew_;
 };
 
 }  // namespace loopgrad::transforms

@@ -23,6 +23,8 @@ namespace {
 constexpr double margin = 2, margin_of_assumed_sizes = 6;
 // A sort takes as long whatever the keys, while sums into a few of many elements wait for each other.
 constexpr double margin_of_sorting = 1.5;
+// Copies never wait for each other either, and are what their estimate is for: a few of many elements.
+constexpr double margin_of_copies = 4;
 
 // Terms of an element that come one after the other; iterations of loops that are enough for the threads of a CPU.
 constexpr double few_terms = 4, enough_iterations = 64;
@@ -41,6 +43,7 @@ class Planner {
     }
     look_again_at_those_that_stay();
     count_in_place_of_sorting();
+    count_in_place_of_copies();
     join_families();
     if (runs_faster_as_written()) return keep_as_written();
     for (std::size_t k = 0; k < groups_.size(); ++k) part_sums(k);
@@ -330,6 +333,39 @@ class Planner {
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of sorting", exact, sorted),
            {});
     join_exact();
+  }
+
+  // What cannot be sorted, as the sum alone would have to run in another loop, may still be counted where it stands:
+  // all sums into a target, unless some of them have left.
+  void count_in_place_of_copies() {
+    if (nest_.by_partials) return;
+    std::set<ir::Array> targets;
+    for (const SumGroup& group : groups_)
+      if (group.shared && has_targets_from_data(group)) targets.insert(group.target);
+    bool any = false;
+    for (const ir::Array& target : targets) any |= count_in_place_of_copies(target);
+    if (any) join_exact();
+  }
+
+  bool count_in_place_of_copies(const ir::Array& target) {
+    std::vector<std::size_t> own;
+    std::vector<Stmt> sums;
+    double now = 0;
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      const SumGroup& group = groups_[k];
+      if (group.target != target) continue;
+      const bool stays = group.plan.strategy == Strategy::Partials || group.plan.strategy == Strategy::Serial;
+      if (!group.shared || !stays || is_possible(group, segments_strategy) || !is_possible(group, exact_strategy))
+        return false;
+      own.push_back(k);
+      sums.insert(sums.end(), group.sums.begin(), group.sums.end());
+      now += group.plan.candidate(group.plan.strategy)->microseconds;
+    }
+    const double exact = costs().exact(sums).microseconds;
+    if (exact * margin_of_copies > now) return false;
+    for (const std::size_t k : own)
+      take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of copies", exact, now), {});
+    return true;
   }
 
   void join_exact() {

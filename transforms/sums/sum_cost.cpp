@@ -256,7 +256,7 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
     nanoseconds += 2 * work.nanoseconds + work.instances * per_sum;
   }
   const auto finding = DecidingLeaves(program_, nest_).of(sums);
-  if (finding) nanoseconds += nanoseconds_of(*finding);
+  nanoseconds += nanoseconds_of(finding ? *finding : set_of(leaves_));
   const double extra = 2 * whole_bytes;
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +

@@ -14,6 +14,32 @@ void expect_sorted(const Program& program, const std::vector<Sizes>& all_sizes, 
   for (const Sizes& sizes : all_sizes) expect_same_results(result, sizes);
 }
 
+// The element and the term are a walk's own, which goes on after each sum: it cannot be sorted, but done twice. What an
+// iteration has stored before it reads it is its own, too.
+TEST(GeneralScatters, OfAWalkAreCountedWhereTheyStand) {
+  ProgramBuilder p("walks");
+  auto n = p.size("n"), cells = p.size("cells");
+  auto from = p.input<float>("from", {n}), weight = p.input<float>("weight", {n});
+  auto y = p.output<float>("y", {n}), t = p.inout<float>("t", {cells, cells});
+  for (auto i : p.loop("i", n)) {
+    auto at = p.scalar<int>("at");
+    auto left = p.scalar<float>("left");
+    at = max(min(cast<int>(from(i)), cast<int>(cells - 1)), 0);
+    left = weight(i) * weight(i) + 0.1f;
+    y(i) = 2.0f * left;
+    for (auto s : p.loop_while("s", 2 * cells, [&](auto) { return left > 0.05f; })) {
+      t(at, s % cells) += left * y(i);
+      left *= 0.5f;
+      at = (at * 5 + 1) % cast<int>(cells);
+    }
+  }
+  const LoweredProgram result = mapped_to_small_gpu(p.build(), SumMode::Restructured, gpu_machine());
+  EXPECT_EQ(count_of(result.text, "local i64 whole_t["), 1) << result.text;
+  expect_same_results(result, {{"n", 37}, {"cells", 11}});
+  expect_same_results(result, {{"n", 1}, {"cells", 1}});
+  expect_same_results(result, {{"n", 0}, {"cells", 3}});
+}
+
 TEST(GeneralScatters, SeveralIndicesFromData) {
   ProgramBuilder p("cells");
   auto n = p.size("n"), rows = p.size("rows"), columns = p.size("columns"), m = p.size("m");

@@ -222,7 +222,8 @@ class Mapper {
          shares || !ir::contains_loop(s) ? reason
                                          : reason + ", and no loop in it has iterations that threads could share");
     const Expr threads = number(shares ? flat_threads_ : 1);
-    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_loops(program_, own, threads), s->location);
+    return grid_loop(ir::make_symbol("b"), number(0), number(1), spread_in_one_block(program_, own, threads),
+                     s->location);
   }
 
   const Analysed program_;

@@ -40,6 +40,14 @@ class Spreader {
   Spreader(const Analysed& program, Expr threads, const RowLoops* rows, bool ragged = false)
       : program_(program), threads_(std::move(threads)), ragged_(ragged), rows_(rows) {}
 
+  /// No other block changes the scalars around the kernel, which is `s`.
+  void own_all_scalars(const Stmt& s) {
+    ir::walk_stmts(s, [&](const Stmt& child) {
+      const auto* sum = child.as<ir::Reduce>();
+      if (sum && sum->indices.empty()) own_.push_back({sum->array, {}});
+    });
+  }
+
   Stmt visit(const Stmt& s) {
     if (ir::is_empty(s)) return s;
     if (const auto* n = s.as<ir::Block>()) {
@@ -436,6 +444,12 @@ Stmt every_nth(const ir::Symbol& i, const Expr& first, const Expr& upper, const 
 
 Stmt spread_loops(const Analysed& program, const Stmt& s, const Expr& threads) {
   return settle_scalars(Spreader(program, threads, nullptr).visit(s));
+}
+
+Stmt spread_in_one_block(const Analysed& program, const Stmt& s, const Expr& threads) {
+  Spreader spreader(program, threads, nullptr);
+  spreader.own_all_scalars(s);
+  return settle_scalars(spreader.visit(s));
 }
 
 Stmt spread_rows(const Analysed& program, const Stmt& s, const Expr& threads, const RowLoops& rows) {

@@ -30,6 +30,9 @@ namespace loopgrad::transforms {
 /// Legality: parallel loops are taken at their word; sequential ones are spread only where `shared_sums` allows.
 ir::Stmt spread_loops(const Analysed& program, const ir::Stmt& s, const ir::Expr& threads);
 
+/// The same for a kernel of one block: no other one can change scalars around it meanwhile.
+ir::Stmt spread_in_one_block(const Analysed& program, const ir::Stmt& s, const ir::Expr& threads);
+
 struct RowLoops;  // see keep_rows.h
 
 /// The same, with the elements of local rows kept by the threads:

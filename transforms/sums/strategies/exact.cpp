@@ -2,6 +2,7 @@
 // sorted in every run.
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/sums/exact_sums.h"
 #include "transforms/sums/scatters.h"
@@ -16,12 +17,29 @@ using ir::Stmt;
 
 namespace {
 
+/// The trips of all loops of `nest` together, as far as these count: bounds may be far above them.
+Expr trips_of(const Stmt& nest) {
+  constexpr double enough = 1LL << 60;
+  Expr result = ir::float_const(1, ScalarType::F64);
+  const auto times = [&](const Expr& trips) {
+    result = result * ir::cast(ScalarType::F64, ir::larger(trips, ir::int_const(0)));
+  };
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ir::While>()) times(loop->max_trips);
+    if (const auto* loop = s.as<ir::For>()) times(loop->at_most ? loop->at_most : loop->upper - loop->lower);
+  });
+  return ir::cast(ScalarType::I64, ir::binary(ir::BinaryOp::Min, result, ir::float_const(enough, ScalarType::F64)));
+}
+
 /// How many terms an element can get from the sum that `nest` is; null where that is not known before it.
 Expr terms_of(const ir::Program& program, const Stmt& nest) {
-  const auto scatter = scatter_form(program, without_allocations(nest));
-  if (!scatter) return {};
-  Expr result = scatter->iterations();
-  for (const ir::For* loop : scatter->summed) result = result * (loop->upper - loop->lower);
+  Expr result;
+  if (const auto scatter = scatter_form(program, without_allocations(nest))) {
+    result = scatter->iterations();
+    for (const ir::For* loop : scatter->summed) result = result * (loop->upper - loop->lower);
+  } else {
+    result = trips_of(nest);
+  }
   bool is_known = !ir::has_load(result);
   ir::walk_stmts(nest, [&](const Stmt& s) {
     if (const auto* loop = s.as<ir::For>()) is_known &= !mentions(result, loop->iterator);
@@ -100,7 +118,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   const bool adds = std::all_of(group.sums.begin(), group.sums.end(),
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
-  const DecidingLeaves deciding(nest.now.program, nest.now.nest);
+  const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
   if (nest.context.options.keeps_orders && has_lasting_order(nest, group, deciding))
     return "only index arrays decide: these are sorted once for all runs while they stay";
   if (uses_result(nest, group)) return "the loop also uses its result";
@@ -127,7 +145,7 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
     if (!targets.back().terms) return std::nullopt;
     all.insert(all.end(), group->sums.begin(), group->sums.end());
   }
-  auto finding = DecidingLeaves(nest.now.program, nest.now.nest).of(all);
+  auto finding = DecidingLeaves(nest.now.program, nest.now.nest, &nest.now.model).of(all);
   if (!finding) return std::nullopt;
   finding->merge(set_of(all));
   ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets, &nest.now.model);
