@@ -165,7 +165,28 @@ Program search_default() {
   return p.build();
 }
 
+/// The naive tape of a column goes through a stack: its iterations are no lanes.
+Program stack_of_columns() {
+  ProgramBuilder p("stack_of_columns");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {m, n});
+  auto y = p.output<float>("y", {}), total = p.output<float>("total", {}), acc = p.output<float>("acc", {});
+  acc() = 0.5f;
+  y() = 0;
+  for (auto j : p.loop("j", n)) {
+    auto s = p.scalar<float>("s");
+    for (auto k : p.loop("k", m)) s = x(k, j);
+    p.when(j == m, [&] {
+      acc() = tanh(s);
+      y() += 0.5f;
+    });
+  }
+  total() = acc();
+  return p.build();
+}
+
 TEST(OnceWrong, Copies) {
+  expect_right(stack_of_columns, {{{"n", 5}, {"m", 3}}, {{"n", 0}, {"m", 0}}});
   expect_right(local_of_a_branch, {{{"n", 5}, {"m", 6}, {"k", 4}}});
   expect_right(clipped_neighbours, {{{"n", 3}}});
   expect_right(rows_that_end_early, {{{"n", 0}, {"m", 2}}, {{"n", 2}, {"m", 2}}});

@@ -332,7 +332,7 @@ bool wants_lanes(const ir::For& loop) {
 std::optional<LaneLoop> lane_loop(const ir::Program& program, const Stmt& loop, Analyses& analyses) {
   const auto& node = *loop.as<ir::For>();
   Eligibility eligibility(node);
-  if (!eligibility.check() || !bounds_stay(program, loop).ok) return std::nullopt;
+  if (ir::uses_stack(loop) || !eligibility.check() || !bounds_stay(program, loop).ok) return std::nullopt;
   LaneLoop result{eligibility.widest(), eligibility.vectorises_by_itself(), !ir::is_parallel(node.mode),
                   eligibility.has_parallel_inside()};
   if (!result.shares_sums && !result.parallel_inside) return result;
