@@ -164,12 +164,22 @@ isl::set inside(const poly::Model& model, const poly::Statement& s) {
   return box ? domain.intersect(*box) : domain;
 }
 
+// What is computed for a scalar, which is in a register, is not worth a condition that holds for nearly all iterations
+// or for all of them: it keeps loops from lanes. One part of a domain may be a half of it, and bounds of its loops.
+bool is_one_part(const isl::set& seen, const isl::set& domain) {
+  const isl::set condition = seen.gist(domain);
+  const auto loops = static_cast<unsigned>(isl_set_dim(condition.get(), isl_dim_set));
+  return isl_set_n_basic_set(condition.get()) == 1 &&
+         isl_set_involves_dims(condition.get(), isl_dim_set, 0, loops) == isl_bool_true;
+}
+
 Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElements& read) {
   const isl::set domain = inside(model, s);
   const isl::set seen =
       poly::coalesced(domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()));
   if (seen.is_empty()) return {true, ir::block({})};
   if (domain.is_subset(seen)) return {};
+  if (stored(s).array->shape.empty() && !is_one_part(seen, domain)) return {};
   if (isl_set_n_basic_set(seen.get()) > most_pieces) return {false, {}};
   std::vector<ir::Expr> dims;
   for (const ir::Symbol& iterator : s.iterators) dims.push_back(ir::var(iterator));

@@ -12,6 +12,7 @@
 //   - a constant that is assigned goes when no read finds it, by array dataflow (drop_unread_stores, drop_unread_sums),
 //   - stores to elements that are never read, other than to add to them, get a condition or go (drop_unread_elements;
 //     drop_unread_sums does so for sums alone: restructured, they may add to more elements than they did as written).
+//     A scalar's condition has to leave out one side of its iterations: others save little, and keep loops from lanes.
 // Past isl's budget a store stays as it is.
 #pragma once
 

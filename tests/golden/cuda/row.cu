@@ -12,9 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) normalize_0_(index_t n_, index
       if (r_ < n_) {
         float sum_;
         // text:9
-        if (m_ >= 1) {
-          sum_ = 0.0f;
-        }
+        sum_ = 0.0f;
         // text:8
         for (index_t c_ = 0; c_ < m_; ++c_) {
           // text:9
@@ -51,9 +49,7 @@ extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index
     }
     float sum_;
     // text:9
-    if (m_ >= 1) {
-      sum_ = 0.0f;
-    }
+    sum_ = 0.0f;
     float sum_all_;
     sum_all_ = 0.0f;
     {
@@ -71,13 +67,7 @@ extern "C" __global__ void __launch_bounds__(512) normalize_1_(index_t n_, index
       }
       sum_all_ += block_reduce<float>(sum_part_, [](float a, float b) { return a + b; });
     }
-    if (blockDim.y > 1) __syncwarp();
-    else __syncthreads();
-    // text:8
-    if (0 < m_) {
-      // text:9
-      sum_ += sum_all_;
-    }
+    sum_ += sum_all_;
     {
       const index_t t_2_ = threadIdx.x;
       // text:10
@@ -102,9 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index
   for (index_t r_ = (index_t(blockIdx.x) * index_t(blockDim.y) + index_t(threadIdx.y)); r_ < n_; r_ += gridDim.x * blockDim.y) {
     float sum_;
     // text:9
-    if (m_ >= 1) {
-      sum_ = 0.0f;
-    }
+    sum_ = 0.0f;
     float sum_all_;
     sum_all_ = 0.0f;
     {
@@ -129,13 +117,7 @@ extern "C" __global__ void __launch_bounds__(256) normalize_2_(index_t n_, index
       }
       sum_all_ += block_reduce<float>(sum_part_, [](float a, float b) { return a + b; });
     }
-    if (blockDim.y > 1) __syncwarp();
-    else __syncthreads();
-    // text:8
-    if (0 < m_) {
-      // text:9
-      sum_ += sum_all_;
-    }
+    sum_ += sum_all_;
     {
       const index_t t_1_ = threadIdx.x;
       // text:10
