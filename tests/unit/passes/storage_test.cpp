@@ -407,7 +407,7 @@ TEST(UnreadElements, GivesAConditionToStoresOfABorder) {
     )");
 }
 
-// A condition in the way of all pairs but those of equal indices keeps loops from lanes; half of them are half the work.
+// A condition for all pairs but those of equal indices keeps loops from lanes; half of the pairs are half the work.
 TEST(UnreadElements, ComputesScalarsForNearlyAllIterations) {
   constexpr const char* pairs = R"(
     program p(n)
