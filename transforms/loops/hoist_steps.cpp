@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
@@ -29,6 +30,9 @@ class Batch {
   Batch(const ir::For& batch, const ir::Program& program, Analyses& analyses, SizeEstimator& sizes,
         const Machine& machine)
       : batch_(batch), program_(program), analyses_(analyses), sizes_(sizes), machine_(machine) {
+    known_.non_negative = [&program](const ir::Symbol& symbol) {
+      return std::find(program.sizes.begin(), program.sizes.end(), symbol) != program.sizes.end();
+    };
     find_steps(batch.body);
   }
 
@@ -83,12 +87,6 @@ class Batch {
                                [&](const Stmt& step) { return step.as<ir::For>()->iterator == loop->iterator; });
   }
 
-  bool contains_step(const Stmt& s) const {
-    bool found = false;
-    ir::walk_stmts(s, [&](const Stmt& child) { found |= is_known_step(child); });
-    return found;
-  }
-
   Stmt for_all(const Stmt& body) const {
     return ir::with_fresh_names(
         ir::for_loop(batch_.iterator, batch_.lower, batch_.upper, body, batch_.mode, batch_.location, batch_.at_most));
@@ -120,13 +118,18 @@ class Batch {
                          step.location, step.at_most)};
   }
 
+  /// Outside of the loops, which may have no trip, an extent may be less than none.
+  Expr room(const Expr& extent) const {
+    return ir::surely_non_negative(extent, known_) ? extent : ir::larger(extent, ir::int_const(0));
+  }
+
   /// A local that lives in several pieces has one element for each iteration.
   std::vector<Stmt> pieces_with(const ir::Allocate& local) {
     if (!ir::contains_loop(local.body)) return {for_all(ir::allocate(local.array, local.body, local.location))};
-    std::vector<Expr> shape = {batch_.upper - batch_.lower};
+    std::vector<Expr> shape = {room(batch_.upper - batch_.lower)};
     for (const Expr& extent : local.array->shape) {
       possible_ &= is_same_for_all(extent);
-      shape.push_back(extent);
+      shape.push_back(room(extent));
     }
     const Array all =
         ir::make_array(local.array->name + "_all", local.array->type, shape, ir::ArrayRole::Local, local.location);
@@ -146,6 +149,7 @@ class Batch {
   Analyses& analyses_;
   SizeEstimator& sizes_;
   const Machine& machine_;
+  ir::RangeContext known_;
   std::vector<Stmt> steps_;
   std::vector<Array> arrays_;
   bool possible_ = true;

@@ -56,6 +56,33 @@ TEST(HoistSteps, ProblemsDoEachStepTogether) {
               "the about 3 iterations of 's' do each step of 't' together", gpu_machine());
 }
 
+// The loops may have no trip, where the extents of what is outside of them now would be negative.
+TEST(HoistSteps, LocalsHaveNoFewerThanNoElements) {
+  expect_pass("hoist_steps", arrays,
+              R"(
+    for s in 2..min(n, 3):
+      local f32 u[n - 2]
+      for i in 0..n - 2:
+        u[i] = 1
+      for t in 0..steps:
+        for i in 1..n - 2:
+          for k in 0..8:
+            u[i] = u[i - 1]*x[i]
+    )",
+              R"(
+    local f32 u_all[max(min(n, 3) - 2, 0), max(n - 2, 0)]
+    for s in 2..min(n, 3):
+      for i in 0..n - 2:
+        u_all[s - 2, i] = 1
+    for t in 0..steps:
+      for s in 2..min(n, 3):
+        for i in 1..n - 2:
+          for k in 0..8:
+            u_all[s - 2, i] = u_all[s - 2, i - 1]*x[i]
+    )",
+              "do each step of 't' together", gpu_machine());
+}
+
 TEST(HoistSteps, NotWhereABlockForEachFillsTheMachine) {
   const PassResult result = run_passes("hoist_steps", arrays, R"(
     for s in 0..3*n:
