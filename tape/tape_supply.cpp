@@ -222,9 +222,11 @@ std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const
   std::vector<ValuePlan::Storage> result;
   for (const poly::Source& source : flow->sources) {
     ValuePlan::Storage& place = result.emplace_back();
-    const std::size_t deciding =
-        ask(*model_, loops.size(), [&] { return poly::deciding_loops(*model_, reader, source); });
-    place.choosing = {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(deciding)};
+    if (&source != &flow->sources.back()) {
+      const std::size_t deciding =
+          ask(*model_, loops.size(), [&] { return poly::deciding_loops(*model_, reader, source); });
+      place.choosing = {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(deciding)};
+    }
     if (source.writer < 0) {
       place.initial = load.array;
       continue;

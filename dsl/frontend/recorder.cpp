@@ -165,22 +165,6 @@ void ProgramRecorder::check_fact(FactKind kind, const Array& array, SourceLocati
          "the array must have rank 1", array->name);
 }
 
-/// Facts hold from start to end: of what no statement may change under another name.
-void ProgramRecorder::refuse_facts_that_may_not_last() const {
-  for (const Fact& alias : program_.facts) {
-    if (alias.kind != FactKind::MayAlias) continue;
-    for (const auto& [array, other] : {std::pair(alias.array, alias.other), std::pair(alias.other, alias.array)}) {
-      if (other->role == ArrayRole::Input) continue;
-      for (const Fact& fact : program_.facts)
-        if (fact.kind != FactKind::MayAlias && fact.array == array)
-          fail(fact.location,
-               fmt::format("'{}' is stated about an array that may be in the memory of '{}', which the program writes",
-                           name_of(fact.kind), other->name),
-               "facts hold from start to end: state it about a copy, or drop may_alias", array->name);
-    }
-  }
-}
-
 void ProgramRecorder::choose_tape(const Array& array, TapeChoice choice, SourceLocation where) {
   require_recording(where);
   if (!array) fail_empty("ArrayHandle", where);

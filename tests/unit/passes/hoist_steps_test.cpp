@@ -15,6 +15,11 @@ constexpr const char* arrays = R"(
       inout  f32 z[3, n, 8]
     )";
 
+void expect_left_alone(const std::string& body) {
+  const PassResult result = run_passes("hoist_steps", arrays, body, gpu_machine());
+  EXPECT_TRUE(result.after.body.same_as(result.before.body)) << body;
+}
+
 // A local of the step has one element for each problem, one of a nest stays where it is.
 TEST(HoistSteps, ProblemsDoEachStepTogether) {
   expect_pass("hoist_steps", arrays,
@@ -84,7 +89,7 @@ TEST(HoistSteps, LocalsHaveNoFewerThanNoElements) {
 }
 
 TEST(HoistSteps, NotWhereABlockForEachFillsTheMachine) {
-  const PassResult result = run_passes("hoist_steps", arrays, R"(
+  expect_left_alone(R"(
     for s in 0..3*n:
       local f32 u[n]
       for i in 0..n:
@@ -93,48 +98,41 @@ TEST(HoistSteps, NotWhereABlockForEachFillsTheMachine) {
         for i in 1..n:
           for k in 0..8:
             u[i] = u[i - 1]*x[i]
-    )",
-                                       gpu_machine());
-  EXPECT_TRUE(result.after.body.same_as(result.before.body));
+    )");
 }
 
 TEST(HoistSteps, NotOutOfALoopThatCarriesWhatStepsRead) {
-  const PassResult result = run_passes("hoist_steps", arrays, R"(
+  expect_left_alone(R"(
     for s in 1..3:
       for t in 0..steps:
         for i in 1..n:
           for k in 0..8:
             z[s, i, k] = z[s, i - 1, k]*z[s - 1, i, k]
-    )",
-                                       gpu_machine());
-  EXPECT_TRUE(result.after.body.same_as(result.before.body));
+    )");
 }
 
 // Steps that only add up are no steps: sums are restructured as they are.
 TEST(HoistSteps, NotOfStepsThatCarrySumsAlone) {
-  const PassResult result = run_passes("hoist_steps", arrays, R"(
+  expect_left_alone(R"(
     for s in 0..3:
       for t in 0..steps:
         for i in 0..n:
           for k in 0..8:
             z[s, i, k] += x[i]*y[s, t]
-    )",
-                                       gpu_machine());
-  EXPECT_TRUE(result.after.body.same_as(result.before.body));
+    )");
 }
 
 // As many steps as each problem has for itself, or as data say, are not those of all.
 TEST(HoistSteps, NotOfStepsThatDifferBetweenProblems) {
   for (const std::string bound : {"s + 5", "at[s]"}) {
-    const PassResult result = run_passes("hoist_steps", arrays, R"(
+    expect_left_alone(R"(
     for s in 0..3:
-      for t in 0..)" + bound + R"(:
+      for t in 0..)" + bound +
+                      R"(:
         for i in 1..n:
           for k in 0..8:
             z[s, i, k] = z[s, i - 1, k]*x[i]
-    )",
-                                         gpu_machine());
-    EXPECT_TRUE(result.after.body.same_as(result.before.body)) << bound;
+    )");
   }
 }
 
