@@ -109,10 +109,15 @@ class Tree {
     if (!ir::has_load(row->lower) && !ir::has_load(row->upper)) return {};
     const Expr longest = longest_row(*row);
     if (!longest || !only_sums_in(*row) || !bounds_stay(program_, root_.body).ok) return {};
-    const Expr rows = rows_for(blocks_, simplify_indices(root_.upper - root_.lower));
+    const Expr trips = simplify_indices(root_.upper - root_.lower), rows = larger(trips, ir::int_const(1));
+    if (ir::as_int(trips).value_or(0) >= machine.most_partials) return {};
     Expr elements = ir::int_const(1);
     for (const Partial& partial : partials_) elements = larger(elements, product(partial.shape));
-    Expr wanted = ir::binary(BinaryOp::FloorDiv, ir::int_const(machine.most_partials), rows);
+    // Of a CSR structure the entries are known, and with them how many blocks their partial results are worth (on a
+    // GPU, which wants many, no more than there are rows).
+    const bool are_counted = !many_ && entries_in(*row);
+    const Expr most = are_counted ? blocks_ : ir::int_const(machine.most_partials);
+    Expr wanted = ir::binary(BinaryOp::FloorDiv, most, rows);
     if (ir::as_int(elements) != 1)
       wanted = smaller(wanted, ir::binary(BinaryOp::FloorDiv, ir::int_const(most_elements), rows * elements));
     const Expr worth = ir::binary(BinaryOp::FloorDiv, longest, ir::int_const(machine.least_piece));
@@ -138,6 +143,11 @@ class Tree {
   /// A bound of the trips that the host knows on entry, or null.
   Expr longest_row(const ir::For& row) const {
     if (row.at_most && !ir::has_load(row.at_most) && !mentions(row.at_most, root_.iterator)) return row.at_most;
+    return entries_in(row);
+  }
+
+  /// Of all rows of the CSR structure, if it is one.
+  Expr entries_in(const ir::For& row) const {
     const ir::PointerBounds bounds = ir::pointer_bounds(row.lower, row.upper);
     const ir::Fact* const fact = bounds.end ? ir::csr_fact(program_, bounds.end->array) : nullptr;
     return fact && !ir::has_load(fact->upper) ? ir::cast(ScalarType::I64, fact->upper) : Expr();

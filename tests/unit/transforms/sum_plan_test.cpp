@@ -368,6 +368,32 @@ TEST(SumPlan, BlocksHavePiecesOfRowsWhereRowsAreFew) {
   }
 }
 
+/// Entries of rows are added to where data say.
+loopgrad::Program entries_of_rows(std::int64_t rows) {
+  ProgramBuilder p("entries");
+  auto nnz = p.size("nnz"), m = p.size("m");
+  const Value n(rows);
+  auto ptr = p.input<std::int32_t>("ptr", {n + 1}), to = p.input<std::int32_t>("to", {nnz});
+  p.csr(ptr, nnz);
+  p.in_range(to, 0, m);
+  auto x = p.input<double>("x", {n}), y = p.inout<double>("y", {m});
+  for (auto r : p.loop("r", n))
+    for (auto e : p.loop("e", ptr(r), ptr(r + 1))) y(to(e)) += x(r);
+  return p.build();
+}
+
+// Each piece has partial results of its own, which no more of them are worth than the entries pay for.
+TEST(SumPlan, ManyShortRowsStayWhole) {
+  for (const std::int64_t rows : {3, 5000}) {
+    Report report;
+    const SizeEstimates sizes = {{"nnz", 20000}, {"m", 500}};
+    const LowerOptions options = {.machine = cpu_machine(), .expected_sizes = sizes, .last = Part::Shared};
+    const std::string text = ir::print(lower_for(entries_of_rows(rows).ir(), options, report).program);
+    EXPECT_NE(text.find("y_part["), std::string::npos) << text;
+    EXPECT_EQ(text.find("for e in ptr[r] + block%") != std::string::npos, rows == 3) << text;
+  }
+}
+
 /// Cables that branch: each part adds to its parent, and is then eliminated into it.
 loopgrad::Program cables(bool eliminates) {
   ProgramBuilder p("cables");
