@@ -59,7 +59,8 @@ std::string call(const char* function, const Expr& a, const Expr& b, EmitState& 
 }
 
 bool surely_fits(const Expr& e, const EmitState& state) {
-  return ir::surely_fits(e, [&](const Array& array) { return state.index_data.count(array) != 0; });
+  return ir::surely_fits(
+      e, [&](const Array& array) { return state.index_data.count(array) != 0; }, state.large);
 }
 
 /// Whether an operation on integers must be kept from overflowing: to CUDA that is undefined. All data of a program may
@@ -259,12 +260,14 @@ std::string position_text(const Array& array, const std::vector<Expr>& indices, 
 
 EmitState::EmitState(const Program& program) : names(generated_name) {
   non_negative.insert(program.sizes.begin(), program.sizes.end());
+  large = large_symbols(program, [](const Array&) { return false; });
   for (const Fact& fact : program.facts) {
     const auto lower = fact.lower ? as_int(fact.lower) : std::nullopt;
     if (fact.kind != FactKind::CsrPointer && !(fact.kind == FactKind::InRange && lower && *lower >= 0)) continue;
     non_negative_data.insert(fact.array);
-    if (fact.kind == FactKind::CsrPointer || bounds_indices(fact.upper)) index_data.insert(fact.array);
+    if (fact.kind == FactKind::CsrPointer || bounds_indices(fact.upper, large)) index_data.insert(fact.array);
   }
+  large = large_symbols(program, [this](const Array& array) { return index_data.count(array) != 0; });
 }
 
 bool is_wide(const Expr& e, const EmitState& state) {

@@ -22,6 +22,7 @@ struct EmitState {
   std::set<ir::Symbol> non_negative;      // sizes and the iterators in scope that start at zero or above
   std::set<ir::Array> non_negative_data;  // integer arrays whose elements are stated to be non-negative
   std::set<ir::Array> index_data;         // of these, those whose elements are no larger than indices are
+  std::set<ir::Symbol> large;             // sizes and iterators that may be any numbers
   std::set<ir::Array> constant;           // CUDA: arrays whose loads have to be marked as of memory that never changes
   /// A shorter position for an element than its row-major formula, or "".
   std::function<std::string(const ir::Array&, const std::vector<ir::Expr>&)> position;

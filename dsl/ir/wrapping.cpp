@@ -1,5 +1,6 @@
 #include "dsl/ir/wrapping.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ class Digits {
   /// factor need not be.
   Digits() = default;
   /// By that of `surely_fits`.
-  explicit Digits(const std::function<bool(const Array&)>& is_index) : is_index_(&is_index) {}
+  Digits(const std::function<bool(const Array&)>& is_index, const std::set<Symbol>& large)
+      : is_index_(&is_index), large_(&large) {}
 
   int of(const Expr& e, int depth = 0, bool strict = false) const {
     if (const auto value = as_int(e))
@@ -70,8 +72,9 @@ class Digits {
     return is_index_ && !counts_elements(n.a, n.b) ? a + b : std::max(a, b);
   }
 
-  /// Neither is data of any size, and they have nothing in common.
+  /// Neither is data of any size, not both are data, and they have nothing in common.
   bool counts_elements(const Expr& a, const Expr& b) const {
+    if (has_load(a) && has_load(b)) return false;
     std::set<Symbol> of_a;
     bool result = true;
     const auto look = [&](const Expr& part) {
@@ -92,20 +95,56 @@ class Digits {
     const auto* load = e.as<Load>();
     if (!is_index_) return digits_of_index(e.type());
     const int all = digits_of_type(e.type());
-    return e.kind() == Kind::Var || (load && (*is_index_)(load->array)) ? std::min(all, digits_of_size) : all;
+    const auto* variable = e.as<Var>();
+    const bool counts = variable ? !large_->count(variable->symbol) : load && (*is_index_)(load->array);
+    return counts ? std::min(all, digits_of_size) : all;
   }
 
   const std::function<bool(const Array&)>* is_index_ = nullptr;
+  const std::set<Symbol>* large_ = nullptr;
 };
 
 }  // namespace
 
 bool may_wrap(const Expr& e) { return is_integer(e.type()) && Digits().of(e) > digits_of_type(e.type()); }
 
-bool bounds_indices(const Expr& upper) { return Digits().of(upper) <= digits_of_size + 1; }
+std::set<Symbol> large_symbols(const Program& program, const std::function<bool(const Array&)>& is_index) {
+  std::set<Symbol> large(program.sizes.begin(), program.sizes.end());
+  // Products of what is moderate are places of elements.
+  const auto is_moderate = [&](const Expr& e) {
+    bool result = true;
+    walk(e, [&](const Expr& part) {
+      const bool is_leaf = as_int(part) || part.kind() == Kind::Var || part.kind() == Kind::Load;
+      if (is_leaf) result &= !is_integer(part.type()) || Digits(is_index, large).of(part) <= digits_of_size + 1;
+    });
+    return result;
+  };
+  const auto counts = [&](const Expr& e) {
+    walk(e, [&](const Expr& part) {
+      if (const auto* variable = part.as<Var>()) large.erase(variable->symbol);
+    });
+  };
+  for (const Array& array : program.arrays)
+    for (const Expr& extent : array->shape) counts(extent);
+  // Loops end: what they count up to is no further than that from where they begin.
+  walk_stmts(program.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (loop && is_moderate(loop->lower)) counts(loop->upper);
+  });
+  walk_stmts(program.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (loop && !is_moderate(loop->lower)) large.insert(loop->iterator);
+  });
+  return large;
+}
 
-bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index) {
-  return Digits(is_index).of(e) <= digits_of_type(e.type());
+bool bounds_indices(const Expr& upper, const std::set<Symbol>& large) {
+  const std::function<bool(const Array&)> none = [](const Array&) { return false; };
+  return Digits(none, large).of(upper) <= digits_of_size + 1;
+}
+
+bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index, const std::set<Symbol>& large) {
+  return Digits(is_index, large).of(e) <= digits_of_type(e.type());
 }
 
 }  // namespace loopgrad::ir

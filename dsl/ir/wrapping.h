@@ -3,7 +3,10 @@
 
 #include "dsl/ir/expr.h"
 
+#include "dsl/ir/program.h"
+
 #include <functional>
+#include <set>
 
 namespace loopgrad::ir {
 
@@ -13,10 +16,13 @@ namespace loopgrad::ir {
 bool may_wrap(const Expr& e);
 
 /// Whether values up to this one are indices of elements that may exist: not a large number.
-bool bounds_indices(const Expr& upper);
+bool bounds_indices(const Expr& upper, const std::set<Symbol>& large);
+
+/// Sizes that are no extents and that no loop counts up to, and iterators that begin there: they may be any numbers.
+std::set<Symbol> large_symbols(const Program& program, const std::function<bool(const Array&)>& is_index);
 
 /// Whether it stays within its type for whatever data: those of arrays that `is_index` says so of are below 2^31, as
 /// iterators and sizes are.
-bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index);
+bool surely_fits(const Expr& e, const std::function<bool(const Array&)>& is_index, const std::set<Symbol>& large);
 
 }  // namespace loopgrad::ir

@@ -53,6 +53,16 @@ class Batch {
  private:
   bool is_same_for_all(const Expr& e) const { return !ir::has_load(e) && !mentions(e, batch_.iterator); }
 
+  /// Neither data nor loops inside have a say in it.
+  bool is_known_outside(const Expr& e) const {
+    bool known = is_same_for_all(e);
+    ir::walk_stmts(batch_.body, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::For>()) known &= !mentions(e, loop->iterator);
+      if (const auto* loop = s.as<ir::While>()) known &= !mentions(e, loop->iterator);
+    });
+    return known;
+  }
+
   /// Iterations of the largest nest in one step.
   double iterations_inside(const ir::For& step) const {
     double most = 0;
@@ -128,7 +138,7 @@ class Batch {
     if (!ir::contains_loop(local.body)) return {for_all(ir::allocate(local.array, local.body, local.location))};
     std::vector<Expr> shape = {room(batch_.upper - batch_.lower)};
     for (const Expr& extent : local.array->shape) {
-      possible_ &= is_same_for_all(extent);
+      possible_ &= is_known_outside(extent);
       shape.push_back(room(extent));
     }
     const Array all =

@@ -359,7 +359,15 @@ class Spreader {
     return result;
   }
 
-  static Stmt single(const Stmt& s) { return threads_loop(ir::make_symbol("t"), ir::int_const(1), s, s->location); }
+  /// Nobody else adds to scalars of the block meanwhile, whether their type has atomic sums of threads or not.
+  Stmt single(const Stmt& s) const {
+    const Stmt alone = ir::rewrite(s, {}, [&](const Stmt& child) -> std::optional<Stmt> {
+      const auto* sum = child.as<ir::Reduce>();
+      if (!sum || !sum->atomic || !scalars_.count(sum->array)) return std::nullopt;
+      return ir::reduce(sum->array, sum->indices, sum->op, sum->value, sum->location);
+    });
+    return threads_loop(ir::make_symbol("t"), ir::int_const(1), alone, s->location);
+  }
 
   const Analysed program_;
   std::vector<OwnElement> own_;  // assigned before in the blocks around, and scalars of the block
