@@ -163,19 +163,32 @@ class Sorter {
     return loads;
   }
 
-  /// The scatter where every instance exists, as far as an order of instances goes: conditions are looked at again when
-  /// the sum is made. Each must have a target even so.
-  std::optional<Scatter> with_all_instances(const Scatter& scatter) const {
+  /// The scatter with more instances, as far as an order of instances goes: without the conditions of what the program
+  /// changes, which are looked at again when the sum is made. Each must have a target even so.
+  std::optional<Scatter> with_more_instances(const Scatter& scatter) const {
     if (scatter.is_plain()) return std::nullopt;
     const ir::Reduce& sum = *scatter.sum;
     for (const std::size_t d : scatter.dims)
       if (!can_be_asked_for(ranges_, {sum.indices[d]}) || !ranges_.stays_within(sum.indices[d], sum.array->shape[d]))
         return std::nullopt;
     Scatter all = scatter;
-    ir::walk_stmts(scatter.leaf, [&](const Stmt& s) {
-      if (s.as<ir::Reduce>() == scatter.sum) all.leaf = s;
-    });
+    all.leaf = under_lasting_conditions(scatter.leaf, scatter.sum);
     return all;
+  }
+
+  /// The sum under the outermost conditions around it that read nothing that the program writes.
+  Stmt under_lasting_conditions(const Stmt& leaf, const ir::Reduce* sum) const {
+    Stmt alone;
+    ir::walk_stmts(leaf, [&](const Stmt& s) {
+      if (s.as<ir::Reduce>() == sum) alone = s;
+    });
+    const auto* branch = leaf.as<ir::If>();
+    const bool lasts = branch && !branch->else_body && std::none_of(written_.begin(), written_.end(), [&](auto& array) {
+                         return uses(branch->condition, array);
+                       });
+    return lasts
+               ? ir::if_then(branch->condition, under_lasting_conditions(branch->then_body, sum), {}, branch->location)
+               : alone;
   }
 
   /// Whether `scope`, null for the innermost one, is in a loop that `further` is not in.
@@ -215,7 +228,7 @@ class Sorter {
                    const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
     const std::set<Array> loads = loads_of(scatter);
     Scope* const scope = scope_of(scatter, loads);
-    const auto all = targets == Targets::AtADistance ? with_all_instances(scatter) : std::nullopt;
+    const auto all = targets == Targets::AtADistance ? with_more_instances(scatter) : std::nullopt;
     if (all) {
       const std::set<Array> deciding = loads_of(*all);
       Scope* const further = scope_of(*all, deciding);
