@@ -1,8 +1,8 @@
 #include "tape/custom_rules.h"
 
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/set_elements.h"
 #include "tape/segment_state.h"
-#include "tape/set_elements.h"
 #include "tape/sites.h"
 #include "tape/stores.h"
 
@@ -63,7 +63,7 @@ std::set<Array> read_before_set(const ir::Program& program, const Stmt& region, 
                                 const std::map<Array, Stmt>& candidates) {
   std::set<Array> arrays;
   for (const auto& [array, where] : candidates) arrays.insert(array);
-  arrays = read_before_set_in_text(region, arrays);
+  arrays = ir::read_before_set_in_text(region, arrays);
   return arrays.empty() ? arrays : found_at_start(program, around, region, arrays);
 }
 

@@ -1,6 +1,7 @@
 #include "tape/gradient_program.h"
 
 #include "dsl/ir/element_loops.h"
+#include "dsl/ir/narrow_scopes.h"
 #include "dsl/ir/rewriter.h"
 #include "tape/invariant_values.h"
 #include "tape/name_values.h"
@@ -148,7 +149,7 @@ Prepared prepare(const ir::Program& recorded, const GradientOptions& options, Ru
   refuse_unnamed_inputs(recorded, activity, mode);
   prepared.program.body = expand_reductions(program.body, {ir::ReduceOp::Mul}, active);
   if (options.variant != Variant::NaiveTape) {
-    prepared.program.body = single_values(prepared.program.body);
+    prepared.program.body = single_values(ir::with_narrow_scopes(prepared.program).body);
     prepared.program.body = name_invariants(prepared.program, active, prepared.named);
   }
   prepared.program.body = name_values(prepared.program.body, active, prepared.named);

@@ -1,6 +1,7 @@
 #include "transforms/pipeline.h"
 
 #include "dsl/ir/known_scalars.h"
+#include "dsl/ir/narrow_scopes.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
@@ -181,8 +182,11 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
 void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
   const auto add = adder(list, Part::Shared);
   const bool restructures = options.mode == SumMode::Restructured;
+  if (options.mode != SumMode::Serial)
+    add("narrow_scopes", plain<ir::with_narrow_scopes>,
+        "first: a workspace from outside would keep the loops around it in order");
   if (options.machine.counts_kernels && options.mode != SumMode::Serial)
-    add("hoist_steps", hoist_steps, "first: loops of a step are nests then, like those of one problem alone");
+    add("hoist_steps", hoist_steps, "early: loops of a step are nests then, like those of one problem alone");
   if (restructures) {
     add("unread_sums", drop_unread_sums, "early: cleared adjoints that nobody reads hide copies");
     add("sum_rows_first", sum_rows_first, "before anything asks which sums need their terms brought together");

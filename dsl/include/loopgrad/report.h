@@ -15,7 +15,8 @@ namespace loopgrad {
 struct TapeDecision {
   std::string value;     ///< the read as in the source, e.g. "x[i + j]"
   SourceLocation where;  ///< the user's line that reads it
-  std::string decision;  ///< "direct", "tape (writer's index)", "tape (reader's index)", "stack", "recomputed"
+  std::string decision;  ///< "direct", "tape (writer's index)", "tape (reader's index)", "tape (whole array)", "stack",
+                         ///< "recomputed"
   std::string storage;   ///< the tape array and index, e.g. "x_tape[t, i]"; empty when direct
   std::string elements;  ///< the number of elements saved as an expression in sizes; empty when direct
   std::string reason;    ///< why it is there and not in another place

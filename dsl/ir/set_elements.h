@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace loopgrad::tape {
+namespace loopgrad::ir {
 
 /// Those of `candidates` of which a value, or a sum into them, in `s` may read an element that `s` has not set itself.
 /// Understood are elements that are set by an Assign with the same indices further up, in whatever branches and loops,
@@ -17,6 +17,6 @@ namespace loopgrad::tape {
 ///     for i in 0..n: z[i] = next[i]
 /// ```
 /// Conditions, bounds and indices are not looked at.
-std::set<ir::Array> read_before_set_in_text(const ir::Stmt& s, const std::set<ir::Array>& candidates);
+std::set<Array> read_before_set_in_text(const Stmt& s, const std::set<Array>& candidates);
 
-}  // namespace loopgrad::tape
+}  // namespace loopgrad::ir

@@ -1,4 +1,4 @@
-#include "tape/set_elements.h"
+#include "dsl/ir/set_elements.h"
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
@@ -7,12 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-namespace loopgrad::tape {
+namespace loopgrad::ir {
 namespace {
-
-using ir::Array;
-using ir::Expr;
-using ir::Stmt;
 
 /// An element that has been set; null: whatever the index is.
 struct Place {
@@ -117,4 +113,4 @@ std::set<Array> read_before_set_in_text(const Stmt& s, const std::set<Array>& ca
   return std::move(reader.found);
 }
 
-}  // namespace loopgrad::tape
+}  // namespace loopgrad::ir
