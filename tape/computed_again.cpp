@@ -97,7 +97,24 @@ class AgainStatements {
       const bool changes =
           twin != twins_.end() && (!own_.count(load.array) || !plan_.sites_.is_final_at(load.array, site));
       if (changes) return ir::load(twin->second, provide(load.indices, site), load.location);
-      return plan_.supply(read, site, when);
+      return with_own_twins(plan_.supply(read, site, when));
+    });
+  }
+
+  /// Indices of what is supplied may read locals of loops of the copy, which the sweep computes again as well: not
+  /// here.
+  Expr with_own_twins(const Expr& supplied) const {
+    return ir::rewrite(supplied, [&](const Expr& e) -> std::optional<Expr> {
+      const auto* load = e.as<ir::Load>();
+      if (!load) return std::nullopt;
+      for (const auto& [local, twin] : twins_) {
+        const auto in_sweep = plan_.twins_.find(local);
+        if (own_.count(local) || in_sweep == plan_.twins_.end() || in_sweep->second != load->array) continue;
+        std::vector<Expr> indices;
+        for (const Expr& index : load->indices) indices.push_back(with_own_twins(index));
+        return ir::load(twin, std::move(indices), load->location);
+      }
+      return std::nullopt;
     });
   }
 

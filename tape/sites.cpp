@@ -129,6 +129,46 @@ std::optional<Sites::EarlierRead> Sites::as_earlier(const PlainRead& read, const
   return EarlierRead{read, back};
 }
 
+bool Sites::is_written_in(const Array& array, const Stmt& s) const {
+  const auto& all = writers(array);
+  return std::any_of(all.begin(), all.end(), [&](const Stmt& writer) {
+    return of(s).position <= of(writer).position && of(writer).position <= last_position_.at(s.get());
+  });
+}
+
+Stmt Sites::steady_from(const Array& array, const Stmt& site) const {
+  if (rule_around(site)) return {};
+  const std::vector<Stmt>& scopes = of(site).scopes;
+  Stmt at = site;
+  bool in_loop = false;
+  std::size_t depth = scopes.size();
+  for (; depth > 0 && !is_written_in(array, scopes[depth - 1]); --depth) {
+    const auto* local = scopes[depth - 1].as<ir::Allocate>();
+    if (local && local->array == array) break;
+    at = scopes[depth - 1];
+    in_loop |= is_loop(at);
+  }
+  return in_loop ? first_steady(array, at, depth) : Stmt();
+}
+
+/// From `s`, which `depth` scopes are around, back through what comes before it in its body.
+Stmt Sites::first_steady(const Array& array, Stmt s, std::size_t depth) const {
+  const std::vector<Stmt> scopes = of(s).scopes;
+  for (; depth > 0; --depth) {
+    const Stmt& around = scopes[depth - 1];
+    if (const auto* block = around.as<ir::Block>()) {
+      auto child = std::find_if(block->body.begin(), block->body.end(), [&](const Stmt& c) { return c.same_as(s); });
+      while (child != block->body.begin() && !is_written_in(array, *std::prev(child))) --child;
+      s = *child;
+      if (child != block->body.begin()) return s;
+    } else if (const auto* local = around.as<ir::Allocate>(); !local || local->array == array) {
+      return s;
+    }
+    s = around;
+  }
+  return s;
+}
+
 bool Sites::is_known_before_rules(const Expr& e) const {
   bool known = true;
   if (e)

@@ -57,6 +57,11 @@ class Sites {
   };
   std::optional<EarlierRead> earlier_read(const ir::Load& load, const ir::Stmt& site) const;
 
+  /// The statement in front of which all elements of the array already are what they are at `site`, in the same
+  /// iteration of the loops around it: the first such one of a body, so that it is one for all readers of a version.
+  /// Null where there is no loop between it and `site`, and in custom gradients.
+  ir::Stmt steady_from(const ir::Array& array, const ir::Stmt& site) const;
+
   /// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.
   const ir::Stmt* only_writer(const ir::Array& scalar) const;
   /// Nothing writes the local array from `site` on, until its scope ends, whatever sizes and data are.
@@ -69,6 +74,8 @@ class Sites {
  private:
   void collect(const ir::Stmt& s, std::vector<ir::Stmt>& scopes);
   void collect(const ir::Expr& e, const ir::Stmt& site);
+  bool is_written_in(const ir::Array& array, const ir::Stmt& s) const;
+  ir::Stmt first_steady(const ir::Array& array, ir::Stmt s, std::size_t depth) const;
   std::optional<EarlierRead> as_earlier(const PlainRead& read, const ir::Load& load, const ir::Stmt& site) const;
 
   std::map<const ir::StmtNode*, Site> sites_;

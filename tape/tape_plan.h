@@ -13,8 +13,9 @@
 //                 writer saves what it writes at its own iterators, the read gets the index from the flow relation; a
 //                 writer that goes through the array again and again saves it in the array's own shape
 //   reader's tape otherwise: saved where it is read, at the reader's own iterators, so that an index always exists;
-//   moved
-//                 out of inner loops that do not change the value
+//                 moved out of inner loops that do not change the value
+//   whole array   in place of several readers' tapes, where that is less: a copy of all elements, made where the array
+//                 begins to be what they read; the read's own index finds its element there (copies_of_arrays.cpp)
 // A branch condition that would need a tape is saved itself, as one bool; so is whether a `min=` or `max=` took its
 // operand, unless the final value tells; a `while` saves its trip count.
 #pragma once
@@ -102,6 +103,11 @@ class TapePlan {
   std::optional<Sites::EarlierRead> reader_of(const ir::Load& load, const ir::Stmt& site) const;
   ir::Expr from_tape_of(const Sites::EarlierRead& first, const std::string& name);
   std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
+  bool can_be_copied(const ir::Array& array, const ir::Stmt& at);
+  ir::Stmt place_of_copy(const ir::Load& load, const ir::Stmt& site);
+  std::optional<ir::Expr> from_copy(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard,
+                                    const std::string& why);
+  ir::Array copy_in_front_of(const ir::Stmt& at, const ir::Array& array);
   std::optional<ir::Expr> copied(const ir::Stmt& writer);
   const Site& site_of(const ir::Stmt& s) const { return sites_.of(s); }
   /// Nothing where the model does not have it, or isl's budget has ended.
@@ -175,6 +181,8 @@ class TapePlan {
   std::map<const ir::StmtNode*, ir::Array> writer_tapes_;
   std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, ir::Expr>>> early_tapes_;  // by the statement that
                                                                                            // reads: what, and its place
+  std::map<std::pair<const ir::StmtNode*, ir::Array>, ir::Array> copies_;                  // by where they are made
+  std::map<std::pair<const ir::StmtNode*, ir::Array>, bool> set_in_front_of_;
   std::map<const ir::StmtNode*, ir::Expr> saved_controls_;  // branch conditions and trip counts
   ForwardAdditions additions_;
   std::vector<ir::Array> tape_;

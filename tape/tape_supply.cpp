@@ -212,10 +212,11 @@ std::vector<ValuePlan::Storage> TapePlan::storage_of(const ir::Load& load, const
     const Expr read = ir::load(load.array, load.indices);
     if (const auto earlier = reader_of(load, site)) {
       const SavePlace place = place_to_save(earlier->read.load, earlier->read.site);
-      return {{.reader = earlier->read.site, .read = earlier->read.load, .loops = place.loops}};
+      const Stmt whole = place_of_copy(*earlier->read.load.as<ir::Load>(), earlier->read.site);
+      return {{.reader = earlier->read.site, .read = earlier->read.load, .loops = place.loops, .whole = whole}};
     }
     const SavePlace place = place_to_save(read, site);
-    return {{.reader = place.at, .read = read, .loops = place.loops}};
+    return {{.reader = place.at, .read = read, .loops = place.loops, .whole = place_of_copy(load, site)}};
   }
   const int reader = site_of(site).model_index;
   const std::vector<Stmt>& loops = model_->statements[reader].loops;
@@ -359,6 +360,7 @@ void TapePlan::refuse_in_rule(const Expr& value, const Expr& guard, const Stmt& 
 Expr TapePlan::from_reader(const Expr& value, const std::string& name, const Stmt& reader, const Expr& guard,
                            const std::string& why) {
   if (const auto* load = value.as<ir::Load>()) {
+    if (const auto copied = from_copy(*load, reader, guard, why)) return *copied;
     const auto earlier = reader_of(*load, reader);
     if (earlier && (!guard || !earlier->read.site.same_as(reader))) {
       const Expr result = from_tape_of(*earlier, name);

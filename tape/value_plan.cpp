@@ -22,13 +22,20 @@ constexpr double price_of_choice = 32;  // between two places where an element m
 // products of 4 by 4 matrices of a Kalman filter, computed again for 64 of such reads each, took three times as long).
 constexpr double price_of_saved_read = 12;
 constexpr double times_moved = 2;  // written by the forward sweep, read by the backward one
+// Of a copy of an array, which is read to be copied. A tape of what a statement reads is written along with it; a copy
+// has a loop of its own, which two tapes of its size are not worth (a forward sweep took half as long again). Where
+// data choose the elements, there are more reads than elements as a rule: edges of nodes.
+constexpr double times_moved_by_copy = 3;
+constexpr double reads_by_sizes = 2;
 constexpr double usual_size = 1000;
 constexpr int operations_of_function = 6;
 constexpr double never = MinCut::uncuttable;
 
-double price_of_saving(ScalarType type, double elements) {
-  return static_cast<double>(bytes_of(type)) * times_moved * operations_per_byte * elements;
+double price_of_moving(ScalarType type, double elements) {
+  return static_cast<double>(bytes_of(type)) * operations_per_byte * elements;
 }
+
+double price_of_saving(ScalarType type, double elements) { return times_moved * price_of_moving(type, elements); }
 
 /// About how much a bound or an extent is.
 double estimate(const Expr& e) {
@@ -172,8 +179,25 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
   auto& here = reads_[where.get()];
   for (const auto& [known, value] : here)
     if (ir::equal(known, storage.read)) return value;
-  here.emplace_back(storage.read, make(runs));
-  return here.back().second;
+  const int value = make(runs);
+  here.emplace_back(storage.read, value);
+  if (!storage.whole) return value;
+  const int whole = whole_value(load.array, storage.whole);
+  Value& self = values_[static_cast<std::size_t>(value)];
+  self.operands = {whole};
+  const bool by_data = std::any_of(load.indices.begin(), load.indices.end(), ir::has_load);
+  self.price_again = price_of_saved_read * (by_data ? 1 : reads_by_sizes) * runs;
+  return value;
+}
+
+/// A copy of all elements, from which every read of that version of the array can be had.
+int ValuePlan::whole_value(const Array& array, const Stmt& at) {
+  const auto [known, is_new] = wholes_.try_emplace({at.get(), array}, 0);
+  if (!is_new) return known->second;
+  Value value;
+  const double elements = instances(sites_.of(at).loops) * elements_of(array);
+  value.price_saved = times_moved_by_copy * price_of_moving(array->type, elements);
+  return known->second = add(std::move(value), false);
 }
 
 /// Empty where the value is still there when the sweep runs, or is none of the primal program.
@@ -206,6 +230,7 @@ void ValuePlan::expand() {
 
 void ValuePlan::expand(int index) {
   const Value self = values_[static_cast<std::size_t>(index)];
+  if (!self.branch && !self.local) return;  // reads have theirs
   std::vector<int> operands;
   double price = never;
   bool exact = true;
@@ -362,6 +387,14 @@ void ValuePlan::decide() {
 bool ValuePlan::is_condition_computed_again(const Stmt& branch) const {
   const auto known = conditions_.find(branch.get());
   return known != conditions_.end() && values_[static_cast<std::size_t>(known->second)].again;
+}
+
+bool ValuePlan::is_had_from_whole(const Stmt& reader, const Expr& read) const {
+  const auto here = reads_.find(reader.get());
+  if (here == reads_.end()) return false;
+  for (const auto& [known, value] : here->second)
+    if (ir::equal(known, read)) return values_[static_cast<std::size_t>(value)].again;
+  return false;
 }
 
 bool ValuePlan::is_saved(const Array& local) const {

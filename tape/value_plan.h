@@ -20,6 +20,7 @@
 #pragma once
 
 #include "tape/loop_extents.h"
+#include "tape/min_cut.h"
 #include "tape/sites.h"
 
 #include <functional>
@@ -59,6 +60,7 @@ class ValuePlan {
     ir::Array initial = {};
     std::vector<ir::Stmt> loops = {};     // for each iteration of which one is saved, of a read
     std::vector<ir::Stmt> choosing = {};  // the loops that decide between this place and those after it
+    ir::Stmt whole = {};                  // in front of which a copy of the array would serve as well
   };
   /// One for each place that the value may come from; one of nothing where it is still there after all.
   using StorageOf = std::function<std::vector<Storage>(const ir::Load& load, const ir::Stmt& site)>;
@@ -82,6 +84,8 @@ class ValuePlan {
   bool is_final_at(const ir::Load& load, const ir::Stmt& site) const;
   bool is_computed_again(const ir::Array& local) const { return bodies_.count(local) != 0; }
   bool is_condition_computed_again(const ir::Stmt& branch) const;
+  /// Whether what `reader` would save of an element is had from a copy of the whole array.
+  bool is_had_from_whole(const ir::Stmt& reader, const ir::Expr& read) const;
   /// Something needs the local, and it is not computed again.
   bool is_saved(const ir::Array& local) const;
   /// What decided about the local, as a remark: the two prices for each of its copies.
@@ -96,7 +100,7 @@ class ValuePlan {
   struct Value {
     ir::Array local;  // or
     ir::Stmt branch;  // or else a read
-    double price_saved = 0, price_again = 0, copies = 1;
+    double price_saved = 0, price_again = MinCut::uncuttable, copies = 1;
     std::vector<int> operands;
     bool needed = false, decides = false, exact = true, again = false;
   };
@@ -105,6 +109,7 @@ class ValuePlan {
   /// `price`: adds that of reading what is saved, and of choosing between places.
   std::vector<int> values_of(const ValueRead& read, double* price = nullptr);
   int saved_value(const ir::Load& load, const Storage& storage, bool decides);
+  int whole_value(const ir::Array& array, const ir::Stmt& at);
   bool mark_needed(const ValueRead& read);
   int add(Value value, bool decides);
   int local_value(const ir::Array& local, bool decides);
@@ -133,6 +138,7 @@ class ValuePlan {
   std::map<ir::Array, int> initial_;
   std::map<const ir::StmtNode*, int> written_;                                  // by the writer
   std::map<const ir::StmtNode*, std::vector<std::pair<ir::Expr, int>>> reads_;  // by site
+  std::map<std::pair<const ir::StmtNode*, ir::Array>, int> wholes_;             // by where they are copied
   std::map<ir::Array, std::optional<Slice>> slices_;
   std::map<ir::Array, ir::Stmt> bodies_;  // of what is computed again: at the start of which
 };

@@ -158,7 +158,7 @@ TEST(TapePlan, ValuesThatAreSavedOrComputedAgainOnRequest) {
 }
 
 /// States of sequences whose length data decide, each of which is read for all elements of the next one; where a loop
-/// around the reads changes what they read, or a condition there decides about them, each has its own.
+/// around the reads changes what they read, each has its own.
 Program recurrent(bool also_changes, bool conditional) {
   ProgramBuilder p("recurrent");
   auto n = p.size("n"), most = p.size("most"), k = p.size("k");
@@ -191,9 +191,8 @@ TEST(TapePlan, StatesThatAllElementsRead) {
     for (const bool conditional : {false, true}) {
       const Program program = recurrent(also_changes, conditional);
       const std::string forward = differentiate(program, {}).forward.str();
-      const bool own = also_changes || conditional;
-      EXPECT_EQ(forward.find("h_tape[n, most, k, k]") != std::string::npos, own) << forward;
-      EXPECT_EQ(forward.find("h_tape[n, most, k]\n") != std::string::npos, !own) << forward;
+      EXPECT_EQ(forward.find("h_tape[n, most, k, k]") != std::string::npos, also_changes) << forward;
+      EXPECT_EQ(forward.find("h_tape[n, most, k]\n") != std::string::npos, !also_changes) << forward;
       for (const std::int64_t k : {0, 1, 3})
         EXPECT_TRUE(gradient_is_right(
             program, {.sizes = {{"n", 2}, {"most", 4}, {"k", k}}, .values = {{"length", {3, 0}}}, .options = {}}))
@@ -211,8 +210,11 @@ Program summed_in_arrays(Rows rows) {
   auto a = p.input<double>("a", {n, m});
   auto x = p.inout<double>("x", {m});
   auto y = p.output<double>("y", {n});
-  auto r = p.local<double>("r", {n});
-  for (auto i : p.loop("i0", n)) y(i) = 0.0;
+  auto r = p.output<double>("r", {n});
+  for (auto i : p.loop("i0", n)) {
+    y(i) = 0.0;
+    r(i) = 0.0;
+  }
   for (auto t : p.loop("t", steps)) {
     for (auto i : p.loop("i", n)) {
       r(i) = 0.1;
@@ -248,6 +250,93 @@ TEST(TapePlan, TermsOfSumsThatNobodyReadsAreNotSaved) {
                                  [](const TapeDecision& value) { return value.value == "r[i2]"; });
   ASSERT_NE(read, whole.report.tape.end());
   EXPECT_EQ(read->storage + " " + read->elements, "r_tape[t, i2] steps*n");
+}
+
+/// Flows along edges, which read their nodes three times, by what data or sizes choose.
+Program flows(bool all_are_set, bool changes_between) {
+  ProgramBuilder p("flows");
+  auto n = p.size("n"), edges = p.size("edges"), steps = p.size("steps");
+  auto from = p.input<int>("from", {edges}), to = p.input<int>("to", {edges});
+  p.in_range(from, 0, n);
+  p.in_range(to, 0, n);
+  auto x = p.inout<double>("x", {n}), y = p.output<double>("y", {n, 2});
+  auto h = p.local<double>("h", {n + 1, 2}), flow = p.local<double>("flow", {edges});
+  for (auto i : p.loop("i", n + (all_are_set ? 1 : 0)))
+    for (auto c : p.loop("c", 2)) h(i, c) = x(min(i, n - 1)) * cast<double>(c + 1);
+  for (auto t : p.loop("t", steps)) {
+    (void)t;
+    for (auto e : p.loop("e", edges)) {
+      flow(e) = h(from(e), 0) * h(to(e), 1) - h(from(e), 1) * h(to(e), 0) * h(e % n, 0);
+      if (changes_between) h(to(e), 0) = h(to(e), 0) * 0.5;
+    }
+    for (auto e : p.loop("e2", edges)) h(to(e), 0) += 0.1 * flow(e);
+    for (auto i : p.loop("i2", n)) h(i, 1) = h(i, 1) * h(i, 0) * 0.3;
+  }
+  for (auto [i, c] : p.loop({"i3", n}, {"c3", 2})) y(i, c) = h(i, c);
+  return p.build();
+}
+
+TEST(TapePlan, OneCopyForAllThatReadAnArrayAtATime) {
+  for (const bool all_are_set : {true, false}) {
+    for (const bool changes_between : {false, true}) {
+      const Program program = flows(all_are_set, changes_between);
+      const std::string forward = differentiate(program, {}).forward.str();
+      const bool copied = all_are_set && !changes_between;
+      EXPECT_EQ(forward.find("[steps, n + 1, 2]\n") != std::string::npos, copied) << forward;
+      EXPECT_EQ(forward.find("[steps, edges]\n") == std::string::npos, copied) << forward;
+      for (const std::int64_t n : {1, 3}) {
+        const double last = static_cast<double>(n - 1), middle = n == 1 ? 0 : 1;
+        EXPECT_TRUE(gradient_is_right(
+            program, {.sizes = {{"n", n}, {"edges", 5}, {"steps", 3}},
+                      .values = {{"from", {0, last, 0, middle, last}}, {"to", {last, 0, middle, last, 0}}},
+                      .options = {}}))
+            << all_are_set << changes_between << n;
+      }
+    }
+  }
+}
+
+/// Crossings of a level: the index of one end is named in the loop over both, and read again with them.
+TEST(TapePlan, IndicesThatLoopsOfWhatIsComputedAgainName) {
+  ProgramBuilder p("crossings");
+  auto n = p.size("n");
+  auto f = p.input<double>("f", {n + 1});
+  auto y = p.output<double>("y", {n});
+  for (auto j : p.loop("j", n)) {
+    auto x = p.local<double>("x", {2});
+    for (auto side : p.loop("side", 2)) {
+      auto at = p.let("at", j + select(f(j) > 0.5, 1, 0));
+      x(side) = f(at) * f(at) + cast<double>(at + side) * f(j);
+    }
+    y(j) = x(1) * x(0);
+  }
+  EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = {{"n", 4}}, .values = {}, .options = {}}));
+}
+
+/// The matrix of each problem is made and eliminated in a workspace that all of them have in common.
+TEST(TapePlan, WorkspacesOutsideOfAllLoopsAreKeptForEachIteration) {
+  ProgramBuilder p("workspaces");
+  auto n = p.size("n"), problems = p.size("problems");
+  auto a = p.input<double>("a", {problems, n, n}), b = p.input<double>("b", {problems, n});
+  auto x = p.output<double>("x", {problems, n});
+  auto m = p.local<double>("m", {n, n}), r = p.local<double>("r", {n});
+  for (auto q : p.loop("q", problems)) {
+    for (auto i : p.loop("i", n)) {
+      for (auto j : p.loop("j", n)) m(i, j) = a(q, i, j) + select(i == j, 5.0, 0.0);
+      r(i) = b(q, i);
+    }
+    for (auto k : p.loop("k", n))
+      for (auto i : p.loop("i2", k + 1, n)) {
+        m(i, k) = m(i, k) / m(k, k);
+        for (auto j : p.loop("j2", k + 1, n)) m(i, j) -= m(i, k) * m(k, j);
+        r(i) -= m(i, k) * r(k);
+      }
+    for (auto i : p.loop("i3", n)) x(q, i) = r(i) / m(i, i);
+  }
+  const Program program = p.build();
+  const std::string forward = differentiate(program, {}).forward.str();
+  EXPECT_NE(forward.find("m_kept[problems, n, n]"), std::string::npos) << forward;
+  EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 4}, {"problems", 3}}, .values = {}, .options = {}}));
 }
 
 }  // namespace
