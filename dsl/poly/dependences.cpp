@@ -3,6 +3,7 @@
 #include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/ir/wrapping.h"
 #include "dsl/poly/coalesced.h"
 #include "dsl/poly/examples.h"
 #include "dsl/poly/intersections.h"
@@ -39,30 +40,64 @@ isl::map related_at(const Model& model, const Statement& a, const Statement& b, 
 
 using Relations = std::vector<isl::map>;
 
-// The value of an index as the iterator goes on, which differs from iteration to iteration whatever happens in them.
-bool moves_with(const ir::Expr& e, const ir::Symbol& iterator, const std::vector<ir::Symbol>& inside) {
-  if (auto* var = e.as<ir::Var>()) return var->symbol == iterator;
-  auto* sum = e.as<ir::Binary>();
-  if (!sum || (sum->op != ir::BinaryOp::Add && sum->op != ir::BinaryOp::Sub)) return false;
-  const auto stays = [&](const ir::Expr& part) {
-    return !ir::has_load(part) && !ir::mentions(part, iterator) &&
-           std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return ir::mentions(part, i); });
-  };
-  return (moves_with(sum->a, iterator, inside) && stays(sum->b)) ||
-         (stays(sum->a) && moves_with(sum->b, iterator, inside));
+// The number of `loop` among the loops around a statement, or -1.
+int depth_of(const Statement& s, const ir::Stmt& loop) {
+  for (std::size_t k = 0; k < s.loops.size(); ++k) {
+    if (s.loops[k].get() == loop.get()) return static_cast<int>(k);
+  }
+  return -1;
 }
+
+// Whether the loop leaves the array as it is.
+bool keeps(const Model& model, const ir::Stmt& loop, const ir::Array& array) {
+  if (!model.aliases.empty()) return false;
+  return std::none_of(model.statements.begin(), model.statements.end(), [&](const Statement& s) {
+    return depth_of(s, loop) >= 0 && std::any_of(s.accesses.begin(), s.accesses.end(), [&](const Access& access) {
+             return access.kind != AccessKind::Read && access.array == array;
+           });
+  });
+}
+
+// An index in terms of what changes in a loop, and what does not.
+struct Movement {
+  const Model& model;
+  const ir::Stmt& loop;
+  const ir::Symbol& iterator;
+  std::vector<ir::Symbol> inside;  // iterators
+
+  // It differs from iteration to iteration whatever happens in them: where rows begin, data may say, as in
+  // x[start[r] + k].
+  bool moves(const ir::Expr& e) const {
+    if (auto* var = e.as<ir::Var>()) return var->symbol == iterator;
+    if (auto* cast = e.as<ir::Cast>()) return cast->type == ScalarType::I64 && moves(cast->a);
+    auto* sum = e.as<ir::Binary>();
+    if (!sum || (sum->op != ir::BinaryOp::Add && sum->op != ir::BinaryOp::Sub) || ir::may_wrap(e)) return false;
+    return (moves(sum->a) && stays(sum->b)) || (stays(sum->a) && moves(sum->b));
+  }
+  bool stays(const ir::Expr& e) const {
+    bool result = !ir::mentions(e, iterator) &&
+                  std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return ir::mentions(e, i); });
+    ir::walk(e, [&](const ir::Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      result = result && (!load || keeps(model, loop, load->array));
+    });
+    return result;
+  }
+};
 
 // Whether two accesses to one array surely touch different elements in different iterations of the loop at `depth`
 // around both, seen without isl: most accesses of parallel loops do.
-bool are_separated(const Statement& s, const Access& a, const Statement& t, const Access& b, std::size_t depth) {
+bool are_separated(const Model& model, const Statement& s, const Access& a, const Statement& t, const Access& b,
+                   std::size_t depth) {
   const auto dims = static_cast<std::size_t>(isl_map_dim(a.relation.get(), isl_dim_out));
   if (a.array != b.array) return false;
   if (dims - a.indices.size() > depth) return true;  // allocated in the loop
-  std::vector<ir::Symbol> inside(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, s.iterators.end());
-  inside.insert(inside.end(), t.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, t.iterators.end());
-  for (std::size_t k = 0; k < a.indices.size(); ++k) {
-    if (moves_with(a.indices[k], s.iterators[depth], inside) && ir::equal(a.indices[k], b.indices[k])) return true;
-  }
+  Movement index{model, s.loops[depth], s.iterators[depth], {}};
+  index.inside.assign(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, s.iterators.end());
+  index.inside.insert(index.inside.end(), t.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1,
+                      t.iterators.end());
+  for (std::size_t k = 0; k < a.indices.size(); ++k)
+    if (ir::equal(a.indices[k], b.indices[k]) && index.moves(a.indices[k])) return true;
   return false;
 }
 
@@ -95,7 +130,7 @@ class Collector {
         isl::map touching;
         for (std::size_t k = 0; k < orders->size(); ++k) {
           if (done_) return;
-          if (depth + k < shared && are_separated(s, a, t, b, depth + k)) continue;
+          if (depth + k < shared && are_separated(model_, s, a, t, b, depth + k)) continue;
           if (touching.is_null()) touching = touching_pairs(model_, s, a, t, b);
           add({first, second, &a, &b, is_sum(a, b), touching}, (*orders)[k]);
         }
@@ -125,14 +160,6 @@ class Collector {
   std::vector<Conflict> conflicts_;
   bool done_ = false;
 };
-
-// The number of `loop` among the loops around a statement, or -1.
-int depth_of(const Statement& s, const ir::Stmt& loop) {
-  for (std::size_t k = 0; k < s.loops.size(); ++k) {
-    if (s.loops[k].get() == loop.get()) return static_cast<int>(k);
-  }
-  return -1;
-}
 
 std::string access_text(const Statement& s, const Access* access) {
   return access ? element_text(access) + line_of(s, access) : element_text(access);

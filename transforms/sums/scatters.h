@@ -49,6 +49,7 @@ struct Scatter {
   const ir::Reduce* sum = nullptr;
   std::vector<std::size_t> dims;  // the indices of the sum that make up the key
   bool is_shared_out = false;     // the outermost loop is parallel, though one over instances
+  bool may_miss = false;          // instances may have no target: these do not exist
 
   /// The leaf is nothing but the sum, so every instance within its bounds exists.
   bool is_plain() const { return leaf.kind() == ir::Kind::Reduce; }

@@ -164,14 +164,15 @@ class Sorter {
   }
 
   /// The scatter with more instances, as far as an order of instances goes: without the conditions of what the program
-  /// changes, which are looked at again when the sum is made. Each must have a target even so.
+  /// changes, which are looked at again when the sum is made. Some may have no target then.
   std::optional<Scatter> with_more_instances(const Scatter& scatter) const {
     if (scatter.is_plain()) return std::nullopt;
     const ir::Reduce& sum = *scatter.sum;
-    for (const std::size_t d : scatter.dims)
-      if (!can_be_asked_for(ranges_, {sum.indices[d]}) || !ranges_.stays_within(sum.indices[d], sum.array->shape[d]))
-        return std::nullopt;
     Scatter all = scatter;
+    for (const std::size_t d : scatter.dims) {
+      if (!can_be_asked_for(ranges_, {sum.indices[d]})) return std::nullopt;
+      all.may_miss |= !ranges_.stays_within(sum.indices[d], sum.array->shape[d]);
+    }
     all.leaf = under_lasting_conditions(scatter.leaf, scatter.sum);
     return all;
   }

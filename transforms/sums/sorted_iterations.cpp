@@ -39,9 +39,9 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
   key = local("key", {count}, ScalarType::I32);
   begin = local("begin", {targets}, ScalarType::I32);
   end = local("end", {targets}, ScalarType::I32);
-  const bool some_miss =
-      !s_.is_plain() || std::any_of(s_.factors.begin(), s_.factors.end(),
-                                    [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
+  const bool some_miss = !s_.is_plain() || s_.may_miss ||
+                         std::any_of(s_.factors.begin(), s_.factors.end(),
+                                     [](const ScatterFactor& f) { return !f.csr.empty() || f.is_ragged; });
   if (some_miss && !is_in_order_) {
     left_ = local("left", {number(2)}, ScalarType::I32);
     positions_ = local("positions", {number(1)}, ScalarType::I32);
@@ -107,9 +107,23 @@ std::optional<Expr> SortedIterations::shift_to(const Scatter& other) const {
   return key_distance(s_, other, names);
 }
 
-/// All that exist are sorted: these exist under the same conditions, nested alike, or all do. `names`: its iterators.
+namespace {
+
+/// All conditions around the sum that `leaf` is are, in this order, the first ones around that of `other`.
+bool has_fewer_conditions(const Stmt& leaf, const Stmt& other, const ir::Substitution& names) {
+  if (leaf.kind() == ir::Kind::Reduce) return true;
+  const auto *mine = leaf.as<ir::If>(), *its = other.as<ir::If>();
+  return mine && its && !mine->else_body && !its->else_body &&
+         ir::equal(mine->condition, ir::substitute(its->condition, names)) &&
+         has_fewer_conditions(mine->then_body, its->then_body, names);
+}
+
+}  // namespace
+
+/// All that exist are sorted: these exist under the same conditions, nested alike, or under more. `names`: its
+/// iterators.
 bool SortedIterations::has_instances_of(const Scatter& other, const ir::Substitution& names) const {
-  if (s_.is_plain()) return true;
+  if (has_fewer_conditions(s_.leaf, other.leaf, names)) return true;
   std::vector<Expr> its = other.conditions();
   for (Expr& condition : its) condition = ir::substitute(condition, names);
   return ir::equal(s_.conditions(), its) &&
@@ -237,9 +251,16 @@ Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& value
     exists = ir::both(exists, own);
   }
   const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
-  const Stmt body = ir::substitute(s_.for_each(word(s_.key())), known);
+  Expr has_target;
+  for (std::size_t k = 0; s_.may_miss && k < s_.dims.size(); ++k) {
+    const Expr& index = s_.sum->indices[s_.dims[k]];
+    has_target = ir::both(has_target, ir::binary(BinaryOp::Le, ir::int_const(0), index));
+    has_target = ir::both(has_target, less(index, s_.sum->array->shape[s_.dims[k]]));
+  }
+  const Stmt own = has_target ? ir::if_then(has_target, word(s_.key())) : word(s_.key());
+  const Stmt body = ir::substitute(s_.for_each(own), known);
   const Stmt none = word(targets);
-  if (s_.is_plain()) return exists ? ir::if_then(exists, body, none) : body;
+  if (s_.is_plain() && !has_target) return exists ? ir::if_then(exists, body, none) : body;
   // Conditions of the leaf may leave out the word.
   return ir::with_fresh_names(ir::block({none, exists ? ir::if_then(exists, body) : body}));
 }

@@ -68,6 +68,34 @@ bool has_elements_of_its_own(Index index) {
   return carried(l, 0).empty();
 }
 
+/// Whether places in rows, which begin where data say, are apart: by the index or a name for it, and where the loop
+/// itself moves the beginning.
+enum class Start { Index, Named, Moving, Inside };
+bool have_places_of_their_own(Start start) {
+  ProgramBuilder p("rows");
+  auto n = p.size("n"), m = p.size("m");
+  auto first = p.inout<int>("first", {n});
+  auto y = p.inout<float>("y", {m});
+  for (auto r : p.loop("r", n)) {
+    auto named = p.let("named", first(r));
+    for (auto k : p.loop("k", m)) {
+      const Value begin = start == Start::Named ? Value(named) : first(start == Start::Inside ? k : r);
+      y(begin + k) = 0.5f;
+      if (start == Start::Moving) first(r) += 1;
+    }
+  }
+  const Loops l = loops_of(p.build());
+  EXPECT_FALSE(carried(l, 0).empty());
+  return carried(l, 1).empty();
+}
+
+TEST(Dependences, PlacesFromWhereDataSayThatARowBegins) {
+  EXPECT_TRUE(have_places_of_their_own(Start::Index));
+  EXPECT_TRUE(have_places_of_their_own(Start::Named));
+  EXPECT_FALSE(have_places_of_their_own(Start::Moving));
+  EXPECT_FALSE(have_places_of_their_own(Start::Inside));
+}
+
 TEST(Dependences, RemaindersBySizesWithinAFewPeriods) {
   EXPECT_TRUE(has_elements_of_its_own([](auto i, auto n) { return (i + 1) % n; }));
   EXPECT_TRUE(has_elements_of_its_own([](auto i, auto n) { return (i + n - 1) % n; }));
