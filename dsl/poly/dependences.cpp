@@ -64,9 +64,9 @@ struct Movement {
   const ir::Stmt& loop;
   const ir::Symbol& iterator;
   std::vector<ir::Symbol> inside;  // iterators
+  bool by_data = true;             // where rows begin, data may say, as in x[start[r] + k]
 
-  // It differs from iteration to iteration whatever happens in them: where rows begin, data may say, as in
-  // x[start[r] + k].
+  // It differs from iteration to iteration whatever happens in them.
   bool moves(const ir::Expr& e) const {
     if (auto* var = e.as<ir::Var>()) return var->symbol == iterator;
     if (auto* cast = e.as<ir::Cast>()) return cast->type == ScalarType::I64 && moves(cast->a);
@@ -79,7 +79,7 @@ struct Movement {
                   std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return ir::mentions(e, i); });
     ir::walk(e, [&](const ir::Expr& part) {
       const auto* load = part.as<ir::Load>();
-      result = result && (!load || keeps(model, loop, load->array));
+      result = result && (!load || (by_data && keeps(model, loop, load->array)));
     });
     return result;
   }
@@ -93,6 +93,9 @@ bool are_separated(const Model& model, const Statement& s, const Access& a, cons
   if (a.array != b.array) return false;
   if (dims - a.indices.size() > depth) return true;  // allocated in the loop
   Movement index{model, s.loops[depth], s.iterators[depth], {}};
+  // Neither sums, which have plans of their own, nor tapes are a reason to share out the loop over a row: where both
+  // could be, a GPU would take it in place of the loop over all rows.
+  index.by_data = !is_sum(a, b) && a.array->role != ir::ArrayRole::Tape;
   index.inside.assign(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, s.iterators.end());
   index.inside.insert(index.inside.end(), t.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1,
                       t.iterators.end());

@@ -266,7 +266,7 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   const double extra = 2 * whole_bytes;
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
-                        microseconds(waits_in_order * in_order, loops_around(sums[0])[0].trips, machine_) +
+                        microseconds(waits_in_order * in_order, result.parallel, machine_) +
                         microseconds(extra * machine_.ns_per_byte, elements, machine_) +
                         kernels_of_exact * machine_.start_us;
   return result;
