@@ -32,6 +32,9 @@ std::vector<Field> meetings();   // iterations that meet where data say
 std::vector<Field> waves();      // on grids, meshes and lattices
 std::vector<Field> estimates();  // of what was measured: filters, trees, fits
 std::vector<Field> contacts();   // of bodies, of edges in lists, of accounts
+std::vector<Field> pictures();   // mosaics, exposures, lenses, layers
+std::vector<Field> reactions();  // of species, decisions, documents, trees
+std::vector<Field> shapes();     // surfaces, curves, distances
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

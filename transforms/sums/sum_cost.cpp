@@ -191,6 +191,14 @@ double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loo
   return result;
 }
 
+/// Kernels: of each order, and of each sum. Of sizes that nobody has stated only those that there are in any case:
+/// there may be few targets, for which blocks that have copies of them are faster than anything that this would speak
+/// for.
+double SumCosts::starts_of_sorting(std::size_t orders, std::size_t sums) const {
+  if (assumed_sizes()) return loops_of_sort;
+  return loops_of_sort * static_cast<double>(std::max<std::size_t>(orders, 1)) + static_cast<double>(sums - 1);
+}
+
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
@@ -225,9 +233,7 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
   result.parallel = std::max(elements_of(sums[0]), instances / positions_of_piece);
   result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
                         microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +
-                        (loops_of_sort * static_cast<double>(std::max<std::size_t>(known.size(), 1)) +
-                         static_cast<double>(sums.size() - 1)) *
-                            machine_.start_us;
+                        starts_of_sorting(known.size(), sums.size()) * machine_.start_us;
   return result;
 }
 

@@ -48,6 +48,7 @@ class SumCosts : SumWork {
   Work work_of_blocks(const ir::Stmt& sum, double blocks);
   double combining_us(double blocks, double elements, double partial_bytes) const;
   double chosen_elements(const ir::Stmt& sum, const std::vector<Loop>& written);
+  double starts_of_sorting(std::size_t orders, std::size_t sums) const;
   double rows_with_one_key(const Scatter& scatter, const std::vector<Loop>& written);
   double in_memory(double bytes, double times_longer) const;
   static bool is_small(const ir::Stmt& sum);
