@@ -1,8 +1,6 @@
 // Integer arithmetic that may leave its type, and go on at the other end of it, for indices as programs have them.
 #pragma once
 
-#include "dsl/ir/expr.h"
-
 #include "dsl/ir/program.h"
 
 #include <functional>

@@ -164,8 +164,10 @@ class Sorter {
   }
 
   /// The scatter with more instances, as far as an order of instances goes: without the conditions of what the program
-  /// changes, which are looked at again when the sum is made. Some may have no target then.
-  std::optional<Scatter> with_more_instances(const Scatter& scatter) const {
+  /// changes, which are looked at again when the sum is made. Some may have no target then. Nullopt where the order
+  /// would not serve all that are summed up together, the first of `together` for one.
+  std::optional<Scatter> with_more_instances(const std::vector<Scatter>& together) const {
+    const Scatter& scatter = together[0];
     if (scatter.is_plain()) return std::nullopt;
     const ir::Reduce& sum = *scatter.sum;
     Scatter all = scatter;
@@ -174,7 +176,10 @@ class Sorter {
       all.may_miss |= !ranges_.stays_within(sum.indices[d], sum.array->shape[d]);
     }
     all.leaf = under_lasting_conditions(scatter.leaf, scatter.sum);
-    return all;
+    const SortedIterations sorted(all, false, shares_);
+    const bool serves = std::all_of(together.begin(), together.end(),
+                                    [&](const Scatter& other) { return sorted.shift_to(other).has_value(); });
+    return serves ? std::optional(all) : std::nullopt;
   }
 
   /// The sum under the outermost conditions around it that read nothing that the program writes.
@@ -210,11 +215,14 @@ class Sorter {
 
   enum class Targets { Same, AtADistance };
 
-  /// A sort of that body: one that it has already, or a new one.
-  const SortedIterations& shared(const Scatter& scatter, Targets targets, Scope& scope, const std::set<Array>& loads) {
+  /// A sort of that body: one that it has already and that serves all of them, or a new one by `scatter`.
+  const SortedIterations& shared(const Scatter& scatter, const std::vector<Scatter>& together, Targets targets,
+                                 Scope& scope, const std::set<Array>& loads) {
     const auto found = std::find_if(scope.sorts.begin(), scope.sorts.end(), [&](const Scope::Sort& one) {
-      const auto shift = one.is_live ? one.sorted->shift_to(scatter) : std::nullopt;
-      return shift && (targets == Targets::AtADistance || ir::as_int(*shift) == 0);
+      return one.is_live && std::all_of(together.begin(), together.end(), [&](const Scatter& other) {
+               const auto shift = one.sorted->shift_to(other);
+               return shift && (targets == Targets::AtADistance || ir::as_int(*shift) == 0);
+             });
     });
     if (found != scope.sorts.end()) return *found->sorted;
     scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
@@ -225,18 +233,19 @@ class Sorter {
 
   /// f(sorted, what has to run right before): by a sort of a body around the nest, or by one of its own. `targets`:
   /// what f makes of one that others share.
-  Stmt with_sorted(const Scatter& scatter, Targets targets,
+  Stmt with_sorted(const std::vector<Scatter>& together, Targets targets,
                    const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
+    const Scatter& scatter = together[0];
     const std::set<Array> loads = loads_of(scatter);
     Scope* const scope = scope_of(scatter, loads);
-    const auto all = targets == Targets::AtADistance ? with_more_instances(scatter) : std::nullopt;
+    const auto all = targets == Targets::AtADistance ? with_more_instances(together) : std::nullopt;
     if (all) {
       const std::set<Array> deciding = loads_of(*all);
       Scope* const further = scope_of(*all, deciding);
       if (further && is_loop_between(further, scope))
-        return f(shared(*all, targets, *further, deciding), ir::block({}));
+        return f(shared(*all, together, targets, *further, deciding), ir::block({}));
     }
-    if (scope) return f(shared(scatter, targets, *scope, loads), ir::block({}));
+    if (scope) return f(shared(scatter, together, targets, *scope, loads), ir::block({}));
     const SortedIterations sorted(scatter, ascends(scatter), shares_);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
@@ -304,7 +313,7 @@ class Sorter {
   }
 
   Stmt by_segments(const Run& run) {
-    return with_sorted(run.scatters[0], Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& before) {
+    return with_sorted(run.scatters, Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& before) {
       return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_, ranges_)}));
     });
   }
@@ -322,7 +331,7 @@ class Sorter {
       remarks.push_back({fmt::format("loop '{}': iterations with one {} stay in order, others run side by side",
                                      part.loop->iterator.name, fmt::join(texts_of(part.key), ", ")),
                          part.loop->location});
-      all.push_back(with_sorted(*part.keys, Targets::Same, [&](const SortedIterations& sorted, const Stmt& before) {
+      all.push_back(with_sorted({*part.keys}, Targets::Same, [&](const SortedIterations& sorted, const Stmt& before) {
         const Expr pays = ir::binary(BinaryOp::And, at_least(sorted.count, least_pieces * piece_),
                                      less(part.width(), number(many_threads_)));
         return ir::with_fresh_names(ir::if_then(ir::binary(BinaryOp::And, sorted.fits(), pays),
@@ -339,6 +348,7 @@ class Sorter {
 
   /// Whether the targets ascend, since the user says so of the array that they are.
   bool ascends(const Scatter& scatter) const {
+    if (scatter.may_miss) return false;
     Expr key = scatter.key();
     while (const auto* cast = key.as<ir::Cast>()) key = cast->a;
     const auto* load = key.as<ir::Load>();

@@ -104,7 +104,9 @@ std::optional<Expr> SortedIterations::shift_to(const Scatter& other) const {
     names[its.iterator] = ir::var(mine.iterator);
   }
   if (!ir::equal(targets, other.targets()) || !has_instances_of(other, names)) return std::nullopt;
-  return key_distance(s_, other, names);
+  const auto distance = key_distance(s_, other, names);
+  // What has no target here is left out, and may have one at a distance.
+  return s_.may_miss && distance && ir::as_int(*distance) != 0 ? std::nullopt : distance;
 }
 
 namespace {

@@ -205,6 +205,37 @@ TEST(SortScatters, ConditionsThatChangeInALoopAreNoPartOfTheOrder) {
   }
 }
 
+/// What the order of one sum leaves out, since it has no target there, may have one for a sum beside it.
+TEST(SortScatters, WhatHasNoTargetMayHaveOneAtADistance) {
+  for (const bool in_one_loop : {true, false}) {
+    ProgramBuilder p("edges");
+    auto n = p.size("n"), edges = p.size("edges"), steps = p.size("steps");
+    auto at = p.input<std::int32_t>("at", {edges});
+    p.in_range(at, -1, n);
+    auto a = p.input<double>("a", {edges}), x = p.inout<double>("x", {n});
+    for (auto t : p.loop("step", 0, steps)) {
+      (void)t;
+      auto left = p.local<double>("left", {n + 1}), right = p.local<double>("right", {n + 1});
+      for (auto i : p.loop("i0", 0, n + 1)) {
+        left(i) = 0.0;
+        right(i) = 0.0;
+      }
+      const auto to_left = [&](const Value& e) {
+        p.when(x(0) * a(e) > 0.1 && at(e) >= 0, [&] { left(at(e)) += a(e); });
+      };
+      const auto to_right = [&](const Value& e) { p.when(x(0) * a(e) < 0.2, [&] { right(at(e) + 1) += a(e); }); };
+      for (auto e : p.loop("e", 0, edges)) {
+        to_left(e);
+        if (in_one_loop) to_right(e);
+      }
+      if (!in_one_loop)
+        for (auto e : p.loop("e1", 0, edges)) to_right(e);
+      for (auto i : p.loop("i2", 0, n)) x(i) = 0.5 * x(i) + left(i) + right(i) * right(i + 1);
+    }
+    expect_sorted(p.build(), {{{"n", 5}, {"edges", 40}, {"steps", 3}}, {{"n", 1}, {"edges", 3}, {"steps", 2}}});
+  }
+}
+
 TEST(SortScatters, LoopsBetweenRowsAndTheirEntriesAreNoObstacle) {
   ProgramBuilder p("blocks");
   auto rows = p.size("rows"), entries = p.size("entries"), b = p.size("b");
