@@ -13,8 +13,6 @@
 #include "tape/stores.h"
 #include "tape/tape_plan.h"
 
-#include <algorithm>
-
 namespace loopgrad::tape {
 
 using ir::Array;
@@ -47,24 +45,19 @@ bool TapePlan::can_be_copied(const Array& array, const Stmt& at) {
 /// read's index without a tape.
 Stmt TapePlan::place_of_copy(const ir::Load& load, const Stmt& site) {
   const Stmt at = sites_.steady_from(load.array, site);
-  if (!at || !can_index(extents_.dimensions(site_of(at).loops)) || !can_be_copied(load.array, at)) return {};
-  for (const Expr& extent : load.array->shape)
-    if (!range_of(extent, extents_.ranges(), prepared_.program)) return {};
+  if (!at || !can_index(extents_.dimensions(site_of(at).loops)) || !largest_shape(load.array)) return {};
   for (const Expr& index : load.indices) {
     int budget = longest_recomputation;
     if (!without_tape(index, site, budget)) return {};
   }
-  return at;
+  return can_be_copied(load.array, at) ? at : Stmt();
 }
 
 Array TapePlan::copy_in_front_of(const Stmt& at, const Array& array) {
   Array& copy = copies_[{at.get(), array}];
   if (copy) return copy;
   const std::vector<Stmt> loops = extents_.dimensions(site_of(at).loops);
-  std::vector<Expr> shape;
-  for (const Expr& extent : array->shape)
-    shape.push_back(range_of(extent, extents_.ranges(), prepared_.program)->highest);
-  copy = new_tape(array->name + "_tape", array->type, loops, shape, at->location);
+  copy = new_tape(array->name + "_tape", array->type, loops, largest_shape(array).value(), at->location);
   additions_.before[at.get()].push_back(copy_of(array, copy, tape_index(loops), at));
   return copy;
 }

@@ -9,6 +9,7 @@
 
 namespace loopgrad::tape {
 
+using ir::Array;
 using ir::Expr;
 using ir::Stmt;
 using poly::ask;
@@ -96,10 +97,20 @@ bool TapePlan::is_laid_out_like_array(const Stmt& writer, const std::vector<Stmt
   return true;
 }
 
+std::optional<std::vector<Expr>> TapePlan::largest_shape(const Array& array) const {
+  std::vector<Expr> shape;
+  for (const Expr& extent : array->shape) {
+    const auto range = range_of(extent, extents_.ranges(), prepared_.program);
+    if (!range) return std::nullopt;
+    shape.push_back(range->highest);
+  }
+  return shape;
+}
+
 /// What one statement writes: by its loops, or, where these go through the whole array over and over, by the outer ones
 /// and then in the array's own shape. A level of such a tape can stand for the array (see
 /// transforms/storage/read_levels.h).
-ir::Array TapePlan::new_writer_tape(const Stmt& writer) {
+Array TapePlan::new_writer_tape(const Stmt& writer) {
   const ir::Array& array = *stored_array(writer);
   std::vector<Stmt> loops = in_layout(site_of(writer).loops);
   std::vector<Expr> inner_shape;

@@ -103,6 +103,8 @@ class TapePlan {
   std::optional<Sites::EarlierRead> reader_of(const ir::Load& load, const ir::Stmt& site) const;
   ir::Expr from_tape_of(const Sites::EarlierRead& first, const std::string& name);
   std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
+  /// Its extents at most, in sizes; nullopt where data say how long it is.
+  std::optional<std::vector<ir::Expr>> largest_shape(const ir::Array& array) const;
   bool can_be_copied(const ir::Array& array, const ir::Stmt& at);
   ir::Stmt place_of_copy(const ir::Load& load, const ir::Stmt& site);
   std::optional<ir::Expr> from_copy(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard,

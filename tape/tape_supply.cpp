@@ -123,13 +123,9 @@ const KeptArray* TapePlan::keep(const Array& array) {
   const Stmt& allocation = sites_.allocation(array);
   const std::vector<Stmt> loops = extents_.dimensions(site_of(allocation).loops);
   if (!can_index(loops)) return nullptr;
-  std::vector<Expr> inner_shape;
-  for (const Expr& extent : array->shape) {
-    const auto range = range_of(extent, extents_.ranges(), prepared_.program);
-    if (!range) return nullptr;
-    inner_shape.push_back(range->highest);
-  }
-  const Array tape = new_tape(array->name + "_kept", array->type, loops, inner_shape, array->location);
+  const auto inner_shape = largest_shape(array);
+  if (!inner_shape) return nullptr;
+  const Array tape = new_tape(array->name + "_kept", array->type, loops, *inner_shape, array->location);
   // A scalar that is surely assigned stays a scalar in the forward sweep and is copied once.
   const Stmt& scope = allocation.as<ir::Allocate>()->body;
   bool surely_assigned = false;

@@ -22,20 +22,13 @@ bool reads(const Expr& e, const Array& array) {
 
 /// In whatever way.
 bool uses(const Stmt& s, const Array& array) {
-  bool found = false;
-  walk(
-      s,
-      [&](const Stmt& child) {
-        const auto* assign = child.as<Assign>();
-        const auto* sum = child.as<Reduce>();
-        found |= assign ? assign->array == array : sum ? sum->array == array : child.kind() == Kind::CustomGradient;
-        found |= child.kind() == Kind::Push || child.kind() == Kind::Pop || child.kind() == Kind::Contraction;
-      },
-      [&](const Expr& e) {
-        const auto* load = e.as<Load>();
-        found |= load && load->array == array;
-        return !found;
-      });
+  bool found = reads(s, array);
+  walk_stmts(s, [&](const Stmt& child) {
+    const auto* assign = child.as<Assign>();
+    const auto* sum = child.as<Reduce>();
+    found |= assign ? assign->array == array : sum ? sum->array == array : child.kind() == Kind::CustomGradient;
+    found |= child.kind() == Kind::Push || child.kind() == Kind::Pop || child.kind() == Kind::Contraction;
+  });
   return found;
 }
 
