@@ -2,11 +2,10 @@
 
 #include "dsl/ir/notes.h"
 #include "dsl/ir/queries.h"
-#include "dsl/ir/structural_equal.h"
-#include "dsl/ir/wrapping.h"
 #include "dsl/poly/coalesced.h"
 #include "dsl/poly/examples.h"
 #include "dsl/poly/intersections.h"
+#include "dsl/poly/separation.h"
 
 #include <fmt/format.h>
 
@@ -46,62 +45,6 @@ int depth_of(const Statement& s, const ir::Stmt& loop) {
     if (s.loops[k].get() == loop.get()) return static_cast<int>(k);
   }
   return -1;
-}
-
-// Whether the loop leaves the array as it is.
-bool keeps(const Model& model, const ir::Stmt& loop, const ir::Array& array) {
-  if (!model.aliases.empty()) return false;
-  return std::none_of(model.statements.begin(), model.statements.end(), [&](const Statement& s) {
-    return depth_of(s, loop) >= 0 && std::any_of(s.accesses.begin(), s.accesses.end(), [&](const Access& access) {
-             return access.kind != AccessKind::Read && access.array == array;
-           });
-  });
-}
-
-// An index in terms of what changes in a loop, and what does not.
-struct Movement {
-  const Model& model;
-  const ir::Stmt& loop;
-  const ir::Symbol& iterator;
-  std::vector<ir::Symbol> inside;  // iterators
-  bool by_data = true;             // where rows begin, data may say, as in x[start[r] + k]
-
-  // It differs from iteration to iteration whatever happens in them.
-  bool moves(const ir::Expr& e) const {
-    if (auto* var = e.as<ir::Var>()) return var->symbol == iterator;
-    if (auto* cast = e.as<ir::Cast>()) return cast->type == ScalarType::I64 && moves(cast->a);
-    auto* sum = e.as<ir::Binary>();
-    if (!sum || (sum->op != ir::BinaryOp::Add && sum->op != ir::BinaryOp::Sub) || ir::may_wrap(e)) return false;
-    return (moves(sum->a) && stays(sum->b)) || (stays(sum->a) && moves(sum->b));
-  }
-  bool stays(const ir::Expr& e) const {
-    bool result = !ir::mentions(e, iterator) &&
-                  std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return ir::mentions(e, i); });
-    ir::walk(e, [&](const ir::Expr& part) {
-      const auto* load = part.as<ir::Load>();
-      result = result && (!load || (by_data && keeps(model, loop, load->array)));
-    });
-    return result;
-  }
-};
-
-// Whether two accesses to one array surely touch different elements in different iterations of the loop at `depth`
-// around both, seen without isl: most accesses of parallel loops do.
-bool are_separated(const Model& model, const Statement& s, const Access& a, const Statement& t, const Access& b,
-                   std::size_t depth) {
-  const auto dims = static_cast<std::size_t>(isl_map_dim(a.relation.get(), isl_dim_out));
-  if (a.array != b.array) return false;
-  if (dims - a.indices.size() > depth) return true;  // allocated in the loop
-  Movement index{model, s.loops[depth], s.iterators[depth], {}};
-  // Neither sums, which have plans of their own, nor tapes are a reason to share out the loop over a row: where both
-  // could be, a GPU would take it in place of the loop over all rows.
-  index.by_data = !is_sum(a, b) && a.array->role != ir::ArrayRole::Tape;
-  index.inside.assign(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1, s.iterators.end());
-  index.inside.insert(index.inside.end(), t.iterators.begin() + static_cast<std::ptrdiff_t>(depth) + 1,
-                      t.iterators.end());
-  for (std::size_t k = 0; k < a.indices.size(); ++k)
-    if (ir::equal(a.indices[k], b.indices[k]) && index.moves(a.indices[k])) return true;
-  return false;
 }
 
 // Collects the conflicts among instances of two statements that are in one of some relations.

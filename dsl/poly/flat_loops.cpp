@@ -78,7 +78,7 @@ class Splitter final : public ir::Rewriter {
 class Nester final : public ir::Rewriter {
  public:
   explicit Nester(const ir::Program& program)
-      : sizes_(program.sizes.begin(), program.sizes.end()), flat_(program, true) {}
+      : sizes_(program.sizes.begin(), program.sizes.end()), flat_(program.sizes, true) {}
 
   std::set<ir::Symbol> rows;
 

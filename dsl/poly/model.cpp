@@ -154,6 +154,7 @@ class Builder {
         row_loops_(program, environment.facts, context),
         accesses_(context, environment.facts) {
     model_.context = context;
+    model_.sizes = program.sizes;
     for (const ir::Fact& fact : program.facts) {
       if (fact.kind == ir::FactKind::MayAlias) model_.aliases.push_back(fact);
     }

@@ -71,7 +71,8 @@ struct Model {
   isl::set
       assumptions;  // on parameters: sizes and extents are >= 0, iterators of loops around the region are in bounds.
                     // Not part of the domains: intersect with it (intersect_params) before testing for emptiness.
-  std::vector<ir::Fact> aliases;  // the program's MayAlias facts
+  std::vector<ir::Fact> aliases = {};  // the program's MayAlias facts
+  std::vector<ir::Symbol> sizes = {};  // of the program
 };
 
 /// Builds the model of `region`, which is `program.body` or any statement below it (then iterators of loops around it

@@ -11,7 +11,7 @@ class RowLoops {
  public:
   /// The facts must outlive it.
   RowLoops(const ir::Program& program, const Facts& facts, std::shared_ptr<Context> context)
-      : facts_(facts), numbering_(program, false), context_(std::move(context)) {}
+      : facts_(facts), numbering_(program.sizes, false), context_(std::move(context)) {}
 
   /// Notes what the place inside of the loop is of a row, if any. Whether the loop runs over all of one.
   bool note(Place& place, const ir::For& node) const;

@@ -97,7 +97,7 @@ class LoopSplitter final : public ir::Rewriter {
 class Unflattener {
  public:
   Unflattener(const ir::Program& program, bool numbers)
-      : program_(program), scalars_(program), flat_(program, numbers), numbers_(numbers) {}
+      : program_(program), scalars_(program), flat_(program.sizes, numbers), numbers_(numbers) {}
 
   ir::Program run() {
     find();

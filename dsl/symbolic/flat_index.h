@@ -22,12 +22,11 @@ struct StridedTerms {
   Rest of_sizes;  // terms with nothing else in them, as in (n - 1)*m + j: of any stride that divides them
 };
 
-/// Takes expressions of one program apart.
+/// Takes expressions of a program with these sizes apart.
 class FlatIndices {
  public:
   /// `numbers`: 3*i is i with the stride 3, not 3*i with the stride 1.
-  FlatIndices(const Program& program, bool numbers)
-      : sizes_(program.sizes.begin(), program.sizes.end()), numbers_(numbers) {}
+  FlatIndices(const std::vector<Symbol>& sizes, bool numbers) : sizes_(sizes.begin(), sizes.end()), numbers_(numbers) {}
 
   StridedTerms terms(const Expr& e);
   /// The index of each dimension of a matrix whose rows are as far apart as `chain` says.

@@ -95,7 +95,7 @@ std::optional<Separating> separating(const EntryLoops& loops, const ir::Reduce& 
 
 /// The statement as if the affine loops were the only ones, on their projected domain.
 poly::Model of_affine_loops(const poly::Model& model, const EntryLoops& loops) {
-  poly::Model result{model.context, {loops.statement}, model.assumptions, model.aliases};
+  poly::Model result{model.context, {loops.statement}, model.assumptions, model.aliases, model.sizes};
   poly::Statement& statement = result.statements[0];
   isl_set* domain = statement.domain.copy();
   for (std::size_t k = statement.iterators.size(); k-- > 0;)

@@ -123,7 +123,7 @@ std::size_t shared_loops(const Statement& s) {
 
 // The loops around the statement alone, inside of `outer` others, on the instances in `needed` only.
 Stmt shrunk(const Model& model, int number, std::size_t outer, const isl::set& needed) {
-  Model part{model.context, {at(model, number)}, model.assumptions, model.aliases};
+  Model part{model.context, {at(model, number)}, model.assumptions, model.aliases, model.sizes};
   Statement& s = part.statements[0];
   std::vector<ir::Expr> time;
   std::vector<std::string> names;
