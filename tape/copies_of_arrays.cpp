@@ -8,6 +8,7 @@
 // in place of a tape over (t, e) for each of the two reads. What is less is decided together with all other values
 // (value_plan.h).
 #include "dsl/ir/element_loops.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/set_elements.h"
 #include "tape/stores.h"
@@ -28,6 +29,18 @@ Stmt copy_of(const Array& array, const Array& copy, const std::vector<Expr>& lea
   });
 }
 
+/// Those that make it larger: `min(n, 8)` is 8.
+std::set<ir::Symbol> sizes_counted(const Expr& extent) {
+  std::set<ir::Symbol> result;
+  ir::walk(extent, [&](const Expr& e) {
+    const auto* n = e.as<ir::Binary>();
+    if (const auto* v = e.as<ir::Var>()) result.insert(v->symbol);
+    return !n || n->op == ir::BinaryOp::Add || n->op == ir::BinaryOp::Sub || n->op == ir::BinaryOp::Mul ||
+           n->op == ir::BinaryOp::Max;
+  });
+  return result;
+}
+
 }  // namespace
 
 /// Whether every element has a value where the copy would be made, as far as the program's text tells.
@@ -41,6 +54,33 @@ bool TapePlan::can_be_copied(const Array& array, const Stmt& at) {
   return known->second = ir::read_before_set_in_text(body, {array}).empty();
 }
 
+/// Whether each iteration of the loop around `at` goes through as much in any case: how many elements there are is not
+/// known here, so that a step which reads few of very many must not copy all.
+bool TapePlan::goes_through_as_many(const Array& array, const Stmt& at) const {
+  std::set<ir::Symbol> sizes;
+  for (const Expr& extent : array->shape)
+    ir::walk(extent, [&](const Expr& e) {
+      if (const auto* v = e.as<ir::Var>()) sizes.insert(v->symbol);
+    });
+  const std::vector<Stmt>& around = site_of(at).loops;
+  return around.empty() || covers(sizes, around.back());
+}
+
+/// Whether loops inside of `s`, one in the other, are as long as all of these sizes, as far as the text tells.
+bool TapePlan::covers(std::set<ir::Symbol> sizes, const Stmt& s) const {
+  if (sizes.empty()) return true;
+  bool found = false;
+  ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                       [&](const Stmt& child) {
+                                         std::set<ir::Symbol> left = sizes;
+                                         if (child.kind() == ir::Kind::For && extents_.knows(child))
+                                           for (const ir::Symbol& size : sizes_counted(extents_.of(child).extent))
+                                             left.erase(size);
+                                         found = found || covers(left, child);
+                                       }});
+  return found;
+}
+
 /// Where a copy would have to be made; null where there is no such place, or the backward sweep would not have the
 /// read's index without a tape.
 Stmt TapePlan::place_of_copy(const ir::Load& load, const Stmt& site) {
@@ -50,7 +90,7 @@ Stmt TapePlan::place_of_copy(const ir::Load& load, const Stmt& site) {
     int budget = longest_recomputation;
     if (!without_tape(index, site, budget)) return {};
   }
-  return can_be_copied(load.array, at) ? at : Stmt();
+  return goes_through_as_many(load.array, at) && can_be_copied(load.array, at) ? at : Stmt();
 }
 
 Array TapePlan::copy_in_front_of(const Stmt& at, const Array& array) {

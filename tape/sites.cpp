@@ -140,7 +140,7 @@ Stmt Sites::steady_from(const Array& array, const Stmt& site) const {
   if (rule_around(site)) return {};
   const std::vector<Stmt>& scopes = of(site).scopes;
   Stmt at = site;
-  bool in_loop = false;
+  bool in_loop = site.kind() == ir::Kind::For;  // of which these are the bounds
   std::size_t depth = scopes.size();
   for (; depth > 0 && !is_written_in(array, scopes[depth - 1]); --depth) {
     const auto* local = scopes[depth - 1].as<ir::Allocate>();

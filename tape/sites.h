@@ -59,7 +59,7 @@ class Sites {
 
   /// The statement in front of which all elements of the array already are what they are at `site`, in the same
   /// iteration of the loops around it: the first such one of a body, so that it is one for all readers of a version.
-  /// Null where there is no loop between it and `site`, and in custom gradients.
+  /// Null where there is no loop between it and `site`, nor is `site` one, and in custom gradients.
   ir::Stmt steady_from(const ir::Array& array, const ir::Stmt& site) const;
 
   /// The one Assign to a local scalar, with no loop between it and the declaration; null when there is none.

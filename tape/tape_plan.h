@@ -105,6 +105,8 @@ class TapePlan {
   std::vector<ValuePlan::Storage> storage_of(const ir::Load& load, const ir::Stmt& site);
   /// Its extents at most, in sizes; nullopt where data say how long it is.
   std::optional<std::vector<ir::Expr>> largest_shape(const ir::Array& array) const;
+  bool goes_through_as_many(const ir::Array& array, const ir::Stmt& at) const;
+  bool covers(std::set<ir::Symbol> sizes, const ir::Stmt& s) const;
   bool can_be_copied(const ir::Array& array, const ir::Stmt& at);
   ir::Stmt place_of_copy(const ir::Load& load, const ir::Stmt& site);
   std::optional<ir::Expr> from_copy(const ir::Load& load, const ir::Stmt& site, const ir::Expr& guard,

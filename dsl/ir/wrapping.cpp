@@ -72,15 +72,16 @@ class Digits {
     return is_index_ && !counts_elements(n.a, n.b) ? a + b : std::max(a, b);
   }
 
-  /// Neither is data of any size, not both are data, and they have nothing in common.
+  /// Neither is data or a size of any size, not both are data, and they have nothing in common.
   bool counts_elements(const Expr& a, const Expr& b) const {
     if (has_load(a) && has_load(b)) return false;
     std::set<Symbol> of_a;
     bool result = true;
     const auto look = [&](const Expr& part) {
       const auto* load = part.as<Load>();
-      result &= !load || (*is_index_)(load->array);
-      return part.as<Var>();
+      const auto* variable = part.as<Var>();
+      result &= (!load || (*is_index_)(load->array)) && !(variable && large_->count(variable->symbol));
+      return variable;
     };
     walk(a, [&](const Expr& part) {
       if (const auto* v = look(part)) of_a.insert(v->symbol);
@@ -119,15 +120,21 @@ std::set<Symbol> large_symbols(const Program& program, const std::function<bool(
     });
     return result;
   };
-  const auto counts = [&](const Expr& e) {
+  // Of `min(n, s)`, where neither is more than a name, one is as large as it likes.
+  const std::function<void(const Expr&)> counts = [&](const Expr& e) {
     walk(e, [&](const Expr& part) {
+      const auto* n = part.as<Binary>();
+      if (n && n->op == BinaryOp::Min && n->a.as<Var>() && n->b.as<Var>()) return false;
       if (const auto* variable = part.as<Var>()) large.erase(variable->symbol);
+      return !n || n->op != BinaryOp::Mod;
     });
   };
   for (const Array& array : program.arrays)
     for (const Expr& extent : array->shape) counts(extent);
   // Loops end: what they count up to is no further than that from where they begin.
   walk_stmts(program.body, [&](const Stmt& s) {
+    if (const auto* local = s.as<Allocate>())
+      for (const Expr& extent : local->array->shape) counts(extent);
     const auto* loop = s.as<For>();
     if (loop && is_moderate(loop->lower)) counts(loop->upper);
   });

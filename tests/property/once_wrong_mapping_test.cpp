@@ -150,5 +150,49 @@ TEST(OnceWrongMapping, RemaindersOfProductsOfThreeIdsOnAGpu) {
   EXPECT_EQ(backend::emit_cuda({mapped}).source().find("c_[k_] % 64"), std::string::npos);
 }
 
+/// Two sums of one list, under conditions: the targets of the second are a row further, as many columns before. An
+/// order of those entries that have a target in the first serves no other.
+Program next_row() {
+  ProgramBuilder p("next_row");
+  auto n = p.size("n"), steps = p.size("steps"), entries = p.size("entries");
+  auto x = p.input<double>("x", {entries});
+  auto r = p.input<std::int64_t>("r", {entries}), c = p.input<std::int64_t>("c", {entries});
+  p.in_range(r, 0, n);
+  p.in_range(c, 0, 8);
+  auto q = p.inout<double>("q", {n + 1, 4}), u = p.inout<double>("u", {n + 1, 4}), w = p.inout<double>("w", {entries});
+  for (auto s : p.loop("s", steps)) {
+    (void)s;
+    for (auto i : p.loop("i", entries)) p.when(w(i) > 0.0 && c(i) < 4, [&] { q(r(i), c(i)) += x(i) * w(i); });
+    for (auto i : p.loop("i2", entries))
+      p.when(w(i) > 0.0 && c(i) >= 4, [&] { u(r(i) + 1, c(i) - 4) += x(i) * w(i) * 2.0; });
+    for (auto i : p.loop("i3", entries)) w(i) = w(i) * 0.5 + 0.1;
+  }
+  return p.build();
+}
+
+TEST(OnceWrongMapping, OrdersOfSumsWhoseTargetsAreARowFurther) {
+  expect_right(next_row, {{{"n", 3}, {"steps", 2}, {"entries", 9}}});
+}
+
+// Of an extent min(n, seed) the seed is no moderate number, nor is it one because a product with it is an index.
+TEST(OnceWrongMapping, ProductsWithSizesThatAreNumbersWrapInCuda) {
+  ProgramBuilder p("numbers");
+  auto n = p.size("n"), seed = p.size("seed");
+  auto x = p.input<double>("x", {n});
+  auto y = p.inout<double>("y", {n}), few = p.inout<double>("few", {min(n, seed)});
+  auto c = p.inout<std::int64_t>("c", {n});
+  for (auto i : p.loop("i", n)) {
+    c(i) = seed * (i + 2);
+    y((seed * (i + 1)) % n) += x(i) * few(0);
+  }
+  transforms::LowerOptions options;
+  options.machine = transforms::gpu_machine();
+  Report report;
+  const std::string text =
+      backend::emit_cuda({transforms::lower_for(p.build().ir(), options, report).program}).source();
+  EXPECT_EQ(text.find("seed_ * ("), std::string::npos) << text;
+  EXPECT_NE(text.find("wrapping_mul(seed_"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad::fuzz

@@ -384,7 +384,10 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const Stmt& nest) 
   return planned ? scatter_form(program, nest) : std::nullopt;
 }
 
-std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
+namespace {
+
+/// Of the indices that make up the keys, one by one; nullopt where it is not the same for all instances.
+std::optional<std::vector<Expr>> index_distances(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
   if (a.dims.size() != b.dims.size()) return std::nullopt;
   std::vector<Expr> distances;
   for (std::size_t k = 0; k < a.dims.size(); ++k) {
@@ -395,7 +398,20 @@ std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::S
     if (!ir::is_fixed(between, a.iterators()) || !ir::is_fixed(between, b.iterators())) return std::nullopt;
     distances.push_back(between);
   }
-  return simplify_indices(a.number_of(distances));
+  return distances;
+}
+
+}  // namespace
+
+std::optional<Expr> key_distance(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
+  const auto distances = index_distances(a, b, names);
+  return distances ? std::optional(simplify_indices(a.number_of(*distances))) : std::nullopt;
+}
+
+bool have_same_targets(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
+  const auto distances = index_distances(a, b, names);
+  return distances && std::all_of(distances->begin(), distances->end(),
+                                  [](const Expr& distance) { return ir::as_int(distance) == 0; });
 }
 
 bool are_independent(const Scatter& a, const Scatter& b) {

@@ -95,6 +95,8 @@ std::optional<Scatter> scatter_in(const ir::Program& program, const ir::Stmt& ne
 /// The key of `b`, whose iterators are `names`, less that of `a`, where it is one number for all instances: made of
 /// sizes. Nullopt where it is not, or where they count their elements in different ways.
 std::optional<ir::Expr> key_distance(const Scatter& a, const Scatter& b, const ir::Substitution& names);
+/// Whether each of their indices is the same. A distance of zero may be that of the next row, as many columns before.
+bool have_same_targets(const Scatter& a, const Scatter& b, const ir::Substitution& names);
 /// Whether two scatters may be done in any order: none reads what the other one adds to, nor adds to it in another way.
 bool are_independent(const Scatter& a, const Scatter& b);
 

@@ -104,9 +104,10 @@ std::optional<Expr> SortedIterations::shift_to(const Scatter& other) const {
     names[its.iterator] = ir::var(mine.iterator);
   }
   if (!ir::equal(targets, other.targets()) || !has_instances_of(other, names)) return std::nullopt;
-  const auto distance = key_distance(s_, other, names);
-  // What has no target here is left out, and may have one at a distance.
-  return s_.may_miss && distance && ir::as_int(*distance) != 0 ? std::nullopt : distance;
+  // What has no target here is left out, and may have one at a distance, also at one of zero: in the next row, as many
+  // columns before.
+  if (s_.may_miss && !have_same_targets(s_, other, names)) return std::nullopt;
+  return key_distance(s_, other, names);
 }
 
 namespace {
