@@ -2,6 +2,7 @@
 
 #include "dsl/ir/printer.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/linear_form.h"
 #include "tape/guarded_loads.h"
 #include "tape/stores.h"
 
@@ -171,6 +172,7 @@ bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
   if (!model_) return false;
   for (const Stmt& writer : sites_.writers(n.array)) {
     const auto* other = writer.as<ir::Reduce>();
+    if (ir::are_in_different_planes(n.indices, stored_indices(writer))) continue;
     if (other && other->op == n.op) continue;
     const Site& where = site_of(writer);
     const poly::Access* write = find_write(where);
@@ -188,6 +190,7 @@ bool TapePlan::keeps_intermediate_extrema_secret(const ir::Reduce& n) {
   for (int i = 0; i < static_cast<int>(model_->statements.size()); ++i) {
     for (const poly::Access& access : model_->statements[i].accesses) {
       if (access.kind != poly::AccessKind::Read || access.array != n.array) continue;
+      if (ir::are_in_different_planes(n.indices, access.indices)) continue;
       if (ask(*model_, true, [&] { return poly::may_be_overwritten(*model_, i, access); })) return false;
     }
   }

@@ -198,8 +198,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
       add("count_from_zero", plain<count_from_zero>, "before sums get plans: which elements data choose");
     add("shared_searches", plain<search_shared_loops>,
         "before sums get plans: a search has one term, not one a candidate");
-    if (options.machine.sorts_scatters)
-      add("find_takers", find_takers, "before sums get plans: what else a loop carries keeps it in order");
+    add("find_takers", find_takers, "before sums get plans: what else a loop carries keeps it in order");
     add("isolate_recurrences", isolate_recurrences,
         "before sums get plans, for which the rest of a loop is parallel then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");

@@ -1,5 +1,6 @@
 // Relations between instances of two statements: see model.h.
 #include "dsl/poly/model.h"
+#include "dsl/symbolic/linear_form.h"
 
 #include <fmt/format.h>
 
@@ -79,12 +80,7 @@ isl::map same_entry(const Statement& a, const Statement& b) {
 }
 
 bool are_in_different_planes(const Access& a, const Access& b) {
-  if (a.array != b.array) return false;
-  for (std::size_t k = 0; k < std::min(a.indices.size(), b.indices.size()); ++k) {
-    const auto at = ir::as_int(a.indices[k]), other = ir::as_int(b.indices[k]);
-    if (at && other && *at != *other) return true;
-  }
-  return false;
+  return a.array == b.array && ir::are_in_different_planes(a.indices, b.indices);
 }
 
 isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a, const Statement& sb,

@@ -199,6 +199,14 @@ bool surely_differ(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return false;
 }
 
+bool are_in_different_planes(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  for (std::size_t k = 0; k < std::min(a.size(), b.size()); ++k) {
+    const auto at = as_int(a[k]), other = as_int(b[k]);
+    if (at && other && *at != *other) return true;
+  }
+  return false;
+}
+
 bool may_read(const Expr& e, const Array& array, const std::vector<Expr>& indices) {
   bool found = false;
   walk(e, [&](const Expr& child) {

@@ -32,6 +32,9 @@ bool is_never_negative(const Program& program, const Expr& e);
 /// Whether the two elements of one array are different for all values of the variables. Cheap: compares index by index.
 bool surely_differ(const std::vector<Expr>& a, const std::vector<Expr>& b);
 
+/// Whether numbers keep elements of one array apart, whatever iterations they are of: as in x[2, i] and x[3, j].
+bool are_in_different_planes(const std::vector<Expr>& a, const std::vector<Expr>& b);
+
 /// Whether the expression loads an element of the array that may be this one.
 bool may_read(const Expr& e, const Array& array, const std::vector<Expr>& indices);
 

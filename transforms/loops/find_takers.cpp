@@ -1,15 +1,17 @@
 #include "transforms/loops/find_takers.h"
 
 #include "dsl/ir/element_loops.h"
+#include "dsl/ir/printer.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
-#include "dsl/symbolic/ranges.h"
+#include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/loops/legality.h"
 #include "transforms/loops/search_loops.h"
+#include "transforms/loops/takers.h"
 
 #include <fmt/format.h>
 
@@ -24,180 +26,19 @@ using ir::Stmt;
 
 namespace {
 
-/// `array[indices] = 0`, and what reads the element before that.
-struct Taker {
-  Stmt cleared;
-  std::vector<Stmt> readers = {};  // leaves
-  std::vector<Stmt> loops = {};    // around it, in the loop at hand, outermost first
+bool clears(const ir::Assign& assign) { return ir::is_const(assign.value, 0) && is_float(assign.array->type); }
 
-  const ir::Assign& element() const { return *cleared.as<ir::Assign>(); }
-};
-
-bool clears_where_data_say(const ir::Assign& assign) {
-  return ir::is_const(assign.value, 0) && is_float(assign.array->type) &&
-         std::any_of(assign.indices.begin(), assign.indices.end(), ir::has_load);
+bool is_chosen_by_data(const ir::Assign& assign) {
+  return std::any_of(assign.indices.begin(), assign.indices.end(), ir::has_load);
 }
 
-bool reads_only(const Stmt& leaf, const ir::Assign& element) {
-  bool only = true;
-  ir::walk(
-      leaf, [](const Stmt&) {},
-      [&](const Expr& e) {
-        const auto* load = e.as<ir::Load>();
-        only &= !load || load->array != element.array || ir::equal(load->indices, element.indices);
-      });
-  return only;
+/// Whether each index is one for all of the loop, or is an iterator in it.
+bool is_chosen_by_loops(const Stmt& loop, const ir::Assign& assign) {
+  const std::vector<Expr> fixed = fixed_indices(loop, {assign.indices});
+  for (std::size_t d = 0; d < fixed.size(); ++d)
+    if (!fixed[d] && !assign.indices[d].as<ir::Var>()) return false;
+  return true;
 }
-
-/// All that a loop does with an array, unless that is more than to take what elements hold and to clear them.
-class Takers {
- public:
-  explicit Takers(const Array& array) : array_(array) {}
-
-  bool find(const Stmt& loop) { return look_at(loop.as<ir::For>()->body) && waiting_.empty() && !all.empty(); }
-
-  std::vector<Taker> all;  // in the order of the text
-
- private:
-  /// Statements of one body: what reads an element comes before what clears it, in the same body.
-  bool look_at(const Stmt& s) {
-    if (!s) return true;
-    if (!uses(s, array_)) return note_between(s), true;
-    if (const auto* block = s.as<ir::Block>())
-      return std::all_of(block->body.begin(), block->body.end(), [&](const Stmt& child) { return look_at(child); });
-    if (const auto* local = s.as<ir::Allocate>()) return local->array != array_ && look_at(local->body);
-    if (const auto* loop = s.as<ir::For>()) {
-      if (!waiting_.empty() || ir::is_parallel(loop->mode) || uses(loop->lower, array_) || uses(loop->upper, array_))
-        return false;
-      loops_.push_back(s);
-      const bool fits = look_at(loop->body) && waiting_.empty();
-      loops_.pop_back();
-      return fits;
-    }
-    if (const auto* branch = s.as<ir::If>()) {
-      if (!waiting_.empty() || uses(branch->condition, array_)) return false;
-      return look_at(branch->then_body) && waiting_.empty() && look_at(branch->else_body) && waiting_.empty();
-    }
-    return look_at_leaf(s);
-  }
-
-  bool look_at_leaf(const Stmt& s) {
-    const auto* assign = s.as<ir::Assign>();
-    const auto* sum = s.as<ir::Reduce>();
-    if ((!assign && !sum) || (sum && (sum->array == array_ || sum->atomic))) return false;
-    if (!assign || assign->array != array_) return waiting_.push_back(s), note_between(s), true;
-    if (!clears_where_data_say(*assign) || reads(s, array_) || is_moved(*assign)) return false;
-    for (const Stmt& reader : waiting_)
-      if (!reads_only(reader, *assign)) return false;
-    all.push_back({s, std::move(waiting_), loops_});
-    waiting_.clear();
-    between_.clear();
-    return true;
-  }
-
-  /// What is stored to once an element has been read.
-  void note_between(const Stmt& s) {
-    if (waiting_.empty()) return;
-    for (const Stmt& leaf : leaves(s))
-      for_each_store(leaf, [&](const Array& stored, const std::vector<Expr>&) { between_.insert(stored); });
-  }
-
-  /// Whether the indices need not say the same to what clears the element as to a reader.
-  bool is_moved(const ir::Assign& assign) const {
-    return std::any_of(between_.begin(), between_.end(), [&](const Array& stored) {
-      return std::any_of(assign.indices.begin(), assign.indices.end(), [&](const Expr& e) { return uses(e, stored); });
-    });
-  }
-
-  const Array& array_;
-  std::vector<Stmt> loops_, waiting_;
-  std::set<Array> between_;
-};
-
-/// Counts the turns of what takes elements of an array in a loop: the first in the order of the run has the greatest.
-class Turns {
- public:
-  Turns(const ir::For& loop, const std::vector<Taker>& takers) : loop_(loop), takers_(takers) {
-    shared_ = takers[0].loops.size();
-    for (const Taker& taker : takers) {
-      std::size_t alike = 0;
-      while (alike < std::min(shared_, taker.loops.size()) && taker.loops[alike].same_as(takers[0].loops[alike]))
-        ++alike;
-      shared_ = alike;
-    }
-    for (const Taker& taker : takers) {
-      trips_inside_.push_back(ir::int_const(1));
-      for (std::size_t k = shared_; k < taker.loops.size(); ++k)
-        if (!chooses(*taker.loops[k].as<ir::For>()))
-          trips_inside_.back() =
-              trips_inside_.back() * ir::larger(trips(*taker.loops[k].as<ir::For>()), ir::int_const(0));
-    }
-  }
-
-  /// Whether the numbers of trips are the same in all iterations of the loop.
-  bool can_be_counted() const {
-    std::set<ir::Symbol> inside{loop_.iterator};
-    for (const Taker& taker : takers_)
-      for (const Stmt& s : taker.loops) inside.insert(s.as<ir::For>()->iterator);
-    const auto is_fixed = [&](const ir::For& loop) {
-      return chooses(loop) ||
-             (host_knows(trips(loop)) && std::none_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) {
-                return mentions(loop.lower, i) || mentions(loop.upper, i);
-              }));
-    };
-    for (const Taker& a : takers_)
-      for (const Taker& b : takers_)
-        if (&a != &b && std::min(a.loops.size(), b.loops.size()) > shared_ &&
-            a.loops[shared_].same_as(b.loops[shared_]))
-          return false;  // these take turns in a loop that not all are in
-    return is_fixed(loop_) && std::all_of(takers_.begin(), takers_.end(), [&](const Taker& taker) {
-             return std::all_of(taker.loops.begin(), taker.loops.end(),
-                                [&](const Stmt& s) { return is_fixed(*s.as<ir::For>()); });
-           });
-  }
-
-  /// From 1.
-  Expr of(std::size_t which) const {
-    Expr turn = ir::int_const(0), all = ir::int_const(0);
-    if (!chooses(loop_)) turn = left_after(loop_);
-    for (std::size_t k = 0; k < shared_; ++k) turn = after(turn, *takers_[0].loops[k].as<ir::For>());
-    for (const Expr& inside : trips_inside_) all = all + inside;
-    turn = turn * all;
-    for (std::size_t k = which + 1; k < takers_.size(); ++k) turn = turn + trips_inside_[k];
-    Expr own = ir::int_const(0);
-    const std::vector<Stmt>& loops = takers_[which].loops;
-    for (std::size_t k = shared_; k < loops.size(); ++k) own = after(own, *loops[k].as<ir::For>());
-    return turn + own + ir::int_const(1);
-  }
-
- private:
-  static Expr trips(const ir::For& loop) { return loop.upper - loop.lower; }
-  static Expr left_after(const ir::For& loop) {
-    const Expr i = ir::var(loop.iterator);
-    return loop.mode == ir::LoopMode::Backward ? i - loop.lower : loop.upper - ir::int_const(1) - i;
-  }
-  Expr after(const Expr& turn, const ir::For& loop) const {
-    return chooses(loop) ? turn : turn * trips(loop) + left_after(loop);
-  }
-
-  /// Whether its iterations have elements of their own, by one and the same index.
-  bool chooses(const ir::For& loop) const {
-    const auto is_own = [&](std::size_t d) {
-      return std::all_of(takers_.begin(), takers_.end(), [&](const Taker& taker) {
-        const auto* index = taker.element().indices[d].as<ir::Var>();
-        return index && index->symbol == loop.iterator;
-      });
-    };
-    for (std::size_t d = 0; d < takers_[0].element().indices.size(); ++d)
-      if (is_own(d)) return true;
-    return false;
-  }
-
-  const ir::For& loop_;
-  const std::vector<Taker>& takers_;
-  std::size_t shared_ = 0;          // loops around all of them
-  std::vector<Expr> trips_inside_;  // of the loops around each that are not, together
-};
 
 class Finder {
  public:
@@ -205,7 +46,7 @@ class Finder {
       : program_(program), context_(context), aliased_(ir::aliased_arrays(program)) {}
 
   ir::Program run() {
-    note_outermost(program_.body);
+    note_loops(program_.body, {});
     const Stmt body = ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* loop = s.as<ir::For>();
       return loop && !ir::is_parallel(loop->mode) ? without_takers(s) : std::nullopt;
@@ -224,13 +65,14 @@ class Finder {
 
   /// The loop, if nothing but sums is carried besides.
   std::optional<Stmt> without_takers(const Stmt& loop) {
-    const std::vector<Array> cleared = cleared_in(loop);
+    const std::vector<Stmt> cleared = cleared_in(loop);
     if (cleared.empty() || ir::uses_stack(loop) || has_contraction(loop) || !bounds_stay(program_, loop).ok)
       return std::nullopt;
-    if (carries_sums_only(program_, loop)) return std::nullopt;
+    const bool is_inside = !around_.at(loop.get()).empty();
+    if ((is_inside && !is_gpu()) || is_search(program_, loop) || carries_sums_only(program_, loop)) return std::nullopt;
     Apart apart;
-    for (const Array& array : cleared)
-      if (!take_apart(loop, array, apart)) return std::nullopt;
+    for (const Stmt& one : cleared)
+      if (!take_apart(loop, *one.as<ir::Assign>(), apart)) return std::nullopt;
     const Stmt rest = with(loop, apart.in_place);
     std::vector<Stmt> all = apart.before;
     all.push_back(rest);
@@ -238,15 +80,28 @@ class Finder {
     Stmt result = ir::block(all);
     for (const Array& turn : apart.turns) result = ir::allocate(turn, result, loop->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, loop, result));
-    if ((!outermost_.count(loop.get()) && !is_worth(apart)) || !carries_sums_only(candidate, rest)) return std::nullopt;
+    if ((is_inside && !is_worth(apart)) || !carries_sums_only(candidate, rest)) return std::nullopt;
     note(loop, cleared);
     return result;
   }
 
-  void note_outermost(const Stmt& s) {
-    if (s && (s.as<ir::For>() || s.as<ir::While>())) outermost_.insert(s.get());
-    else if (s)
-      ir::for_each_child(s, ir::overloaded{[](const Expr&) {}, [&](const Stmt& child) { note_outermost(child); }});
+  void note_loops(const Stmt& s, const std::vector<Stmt>& around) {
+    std::vector<Stmt> inside = around;
+    if (s.as<ir::For>() || s.as<ir::While>()) {
+      around_[s.get()] = around;
+      inside.push_back(s);
+    }
+    ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
+                                         [&](const Stmt& child) {
+                                           if (child) note_loops(child, inside);
+                                         }});
+  }
+
+  /// Whether no loop around is shared out: then its iterations are in order, each with searches of its own.
+  bool is_in_order(const Stmt& loop) {
+    const std::vector<Stmt>& around = around_.at(loop.get());
+    return std::none_of(around.begin(), around.end(),
+                        [&](const Stmt& outer) { return outer.as<ir::For>() && carries_sums_only(program_, outer); });
   }
 
   /// Of a loop in another one: whether one thread takes longer for the loop in order than all do for the turns of all
@@ -274,17 +129,25 @@ class Finder {
     return result;
   }
 
-  /// In the order of the text, which is the same in every process.
-  std::vector<Array> cleared_in(const Stmt& loop) const {
-    std::set<Array> known = aliased_;
-    for (const LocalArray& local : locals_of(loop)) known.insert(local.array);
-    std::vector<Array> result;
+  /// One store to each element, or to all those that may be one, in the order of the text.
+  std::vector<Stmt> cleared_in(const Stmt& loop) const {
+    std::set<Array> others = aliased_;
+    for (const LocalArray& local : locals_of(loop)) others.insert(local.array);
+    std::vector<Stmt> result;
     for (const Stmt& leaf : leaves(loop)) {
       const auto* assign = leaf.as<ir::Assign>();
-      if (assign && clears_where_data_say(*assign) && known.insert(assign->array).second)
-        result.push_back(assign->array);
+      if (!assign || others.count(assign->array) || !clears(*assign) || !can_have_turns(loop, *assign)) continue;
+      const bool is_known = std::any_of(result.begin(), result.end(), [&](const Stmt& s) {
+        const auto& known = *s.as<ir::Assign>();
+        return known.array == assign->array && !ir::are_in_different_planes(known.indices, assign->indices);
+      });
+      if (!is_known) result.push_back(leaf);
     }
     return result;
+  }
+
+  bool can_have_turns(const Stmt& loop, const ir::Assign& element) const {
+    return is_chosen_by_data(element) ? is_gpu() : is_chosen_by_loops(loop, element);
   }
 
   static Stmt with(const Stmt& s, const std::map<const ir::StmtNode*, Stmt>& others) {
@@ -294,10 +157,18 @@ class Finder {
     });
   }
 
-  /// What is done for one of the arrays. false: something is in the way.
-  bool take_apart(const Stmt& loop, const Array& array, Apart& apart) {
-    Takers takers(array);
+  /// What is done for one element, or for all that may be one. false: something is in the way.
+  bool take_apart(const Stmt& loop, const ir::Assign& element, Apart& apart) {
+    const Array& array = element.array;
+    Takers takers(element);
     if (!takers.find(loop)) return false;
+    bool by_data = false, takes = false;
+    for (const Taker& taker : takers.all) {
+      if (apart.in_place.count(taker.cleared.get()) || !can_have_turns(loop, taker.element())) return false;
+      by_data = by_data || is_chosen_by_data(taker.element());
+      takes = takes || !taker.readers.empty();
+    }
+    if (!by_data && (!takes || !is_in_order(loop))) return false;
     const Turns turns(*loop.as<ir::For>(), takers.all);
     if (!turns.can_be_counted()) return false;
     std::vector<Stmt> sums;
@@ -323,7 +194,7 @@ class Finder {
       const Taker& taker = takers.all[k];
       apart.iterations += iterations_of(loop, taker);
       const std::vector<Expr> at = own(taker.element().indices);
-      found[taker.cleared.get()] = ir::reduce(turn, at, ir::ReduceOp::Max, turns.of(k), where, true);
+      found[taker.cleared.get()] = ir::reduce(turn, at, ir::ReduceOp::Max, turns.of(k), where, by_data);
       apart.in_place[taker.cleared.get()] = ir::block({});
       const Expr is_first = ir::binary(BinaryOp::Eq, ir::load(turn, at, where), turns.of(k));
       for (const Stmt& reader : taker.readers) {
@@ -337,11 +208,11 @@ class Finder {
     apart.before.push_back(ir::block({none, ir::with_fresh_names(with(slice(loop, *finding), found))}));
     apart.after.push_back(ir::over_elements(turn->shape, where, [&](const std::vector<Expr>& at) {
       const Expr is_taken = ir::binary(BinaryOp::Ne, ir::load(turn, at, where), ir::int_const(0));
-      std::vector<Expr> element = fixed;
+      std::vector<Expr> place = fixed;
       std::size_t next = 0;
-      for (Expr& index : element)
+      for (Expr& index : place)
         if (!index) index = at[next++];
-      return ir::if_then(is_taken, ir::assign(array, element, ir::const_of(0, array->type), where));
+      return ir::if_then(is_taken, ir::assign(array, place, ir::const_of(0, array->type), where));
     }));
     return true;
   }
@@ -358,6 +229,8 @@ class Finder {
     });
   }
 
+  bool is_gpu() const { return context_.options.machine.is_gpu(); }
+
   bool carries_sums_only(const ir::Program& program, const Stmt& loop) {
     try {
       const auto& conflicts = analyses(context_).carried_by(program, loop, poly::Search::UntilNotASum);
@@ -368,13 +241,16 @@ class Finder {
     }
   }
 
-  void note(const Stmt& loop, const std::vector<Array>& arrays) {
+  void note(const Stmt& loop, const std::vector<Stmt>& cleared) {
     std::string names;
-    for (const Array& array : arrays) names += (names.empty() ? "" : ", ") + array->name;
+    for (const Stmt& s : cleared) {
+      const auto& element = *s.as<ir::Assign>();
+      names += (names.empty() ? "" : ", ") + ir::print(ir::load(element.array, element.indices));
+    }
     context_.report.remarks.push_back(
         {fmt::format(
-             "loop '{}': what the first iteration takes from {}, at elements that data choose, goes to the one with "
-             "the greatest turn: a maximum of whole numbers, by atomic operations whose order does not matter",
+             "loop '{}': what the first iteration takes from {} goes to the one with the greatest turn: a maximum of "
+             "whole numbers, which is the same in any order",
              loop.as<ir::For>()->iterator.name, names),
          loop->location});
   }
@@ -382,7 +258,7 @@ class Finder {
   const ir::Program& program_;
   PassContext& context_;
   const std::set<Array> aliased_;
-  std::set<const ir::StmtNode*> outermost_;  // loops that run once
+  std::map<const ir::StmtNode*, std::vector<Stmt>> around_;  // loops, by those inside of them
 };
 
 }  // namespace

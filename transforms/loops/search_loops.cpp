@@ -246,6 +246,8 @@ class SharedSearches final : public ir::Rewriter {
 
 }  // namespace
 
+bool is_search(const ir::Program& program, const Stmt& loop) { return as_search(program, loop).has_value(); }
+
 ir::Program search_loops(const ir::Program& program) {
   return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return as_search(program, s); }));
 }

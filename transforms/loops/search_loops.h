@@ -22,6 +22,9 @@ namespace loopgrad::transforms {
 
 ir::Program search_loops(const ir::Program& program);
 
+/// Whether the loop is one of these.
+bool is_search(const ir::Program& program, const ir::Stmt& loop);
+
 /// Whether the value is zero where the element is that is stored to. An infinite factor does not matter: what is added
 /// after the first iteration that fits belongs to nobody.
 bool vanishes_with(const ir::Expr& e, const ir::Assign& element);

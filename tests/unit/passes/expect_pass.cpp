@@ -107,8 +107,8 @@ void expect_pass(const std::string& passes_text, const std::string& declarations
 }
 
 void expect_kept(const std::string& passes_text, const std::string& declarations, const std::string& body,
-                 const std::string& said) {
-  const PassResult result = run_passes(passes_text, declarations, body, machine_with(passes_text));
+                 const std::string& said, const std::optional<Machine>& machine) {
+  const PassResult result = run_passes(passes_text, declarations, body, machine ? *machine : machine_with(passes_text));
   EXPECT_EQ(ir::print(result.after), ir::print(result.before));
   EXPECT_NE(reasons_in(result.report).find(said), std::string::npos) << reasons_in(result.report);
 }

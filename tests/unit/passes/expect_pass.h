@@ -27,7 +27,7 @@ void expect_pass(const std::string& passes, const std::string& declarations, con
 
 /// They leave `body` as it is, and say `said` in the report.
 void expect_kept(const std::string& passes, const std::string& declarations, const std::string& body,
-                 const std::string& said = "");
+                 const std::string& said = "", const std::optional<Machine>& machine = {});
 
 /// The text with its lines moved to the left together.
 std::string dedented(const std::string& text);

@@ -1,4 +1,5 @@
-// What the first iteration takes, at elements that data choose: see transforms/loops/find_takers.h.
+// What the first iteration takes, at elements that data or loops choose, or that are one for all: see
+// transforms/loops/find_takers.h.
 #include "tests/unit/passes/expect_pass.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ TEST(FindTakers, TheGreatestTurnTakesAll) {
         if turn[z0, z1] != 0:
           d_best[z0, z1] = 0
     )",
-              "a maximum of whole numbers");
+              "a maximum of whole numbers", gpu_machine());
 }
 
 // Two statements of an iteration take turns, the first of the text before the second.
@@ -81,7 +82,8 @@ TEST(FindTakers, StatementsTakeTurnsInTheirOrder) {
     for z0 in 0..m:
       if turn[z0] != 0:
         d_best[z0, 0] = 0
-    )");
+    )",
+              "", gpu_machine());
 }
 
 // What reads two of the arrays takes from each what its own turn says. A loop without a trip has no turns.
@@ -127,38 +129,41 @@ TEST(FindTakers, OneStatementTakesFromSeveral) {
     for z0 in 0..m:
       if turn[z0] != 0:
         b[z0] = 0
-    )");
+    )",
+              "", gpu_machine());
 }
 
+void keeps(const std::string& body) { expect_kept("find_takers", edges, body, "", gpu_machine()); }
+
 TEST(FindTakers, NotWhatTheLoopUsesInAnotherWay) {
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 0..n:
       d_x[e, 0] += d_best[key[e], 0]
       d_best[key[e], 0] = 0
       d_x[e, 1] += d_best[other[e], 0]
     )");
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 0..n:
       d_best[other[e], 0] += x[e, 0]
       d_x[e, 0] += d_best[key[e], 0]
       d_best[key[e], 0] = 0
     )");
   // The condition follows from what an earlier iteration has taken.
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 0..n:
       if d_x[0, 0] > 0:
         d_x[0, 0] += d_best[key[e], 0]
         d_best[key[e], 0] = 0
     )");
   // The rest of the loop keeps its order by itself.
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 1..n:
       d_x[e, 0] += d_best[key[e], 0]
       d_best[key[e], 0] = 0
       d_x[e, 1] = d_x[e - 1, 1]*x[e, 1]
     )");
   // What the trip before has chosen is read.
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 0..n:
       local i32 k
       for j in 0..d:
@@ -170,13 +175,127 @@ TEST(FindTakers, NotWhatTheLoopUsesInAnotherWay) {
           k = other[e]
     )");
   // Another place by the time that it is cleared.
-  expect_kept("find_takers", edges, R"(
+  keeps(R"(
     for e in 0..n:
       local i32 k
       k = key[e]
       d_x[e, 0] += d_best[k, 0]
       k = other[e]
       d_best[k, 0] = 0
+    )");
+}
+
+constexpr const char* points = R"(
+    program p(n, m)
+      input  f64 x[n, m]
+      input  f64 box[2, 2]
+      inout  f64 d_x[n, m]
+      inout  f64 d_box[2, 2]
+    )";
+
+// Two extrema and a sum of one loop, on any machine. Numbers keep the elements apart.
+TEST(FindTakers, ElementsThatAreTheSameInTheWholeLoop) {
+  for (const Machine& machine : {cpu_machine(), gpu_machine()})
+    expect_pass("find_takers", points,
+                R"(
+    for i in 0..n reversed:
+      for j in 0..m reversed:
+        local f64 v
+        v = x[i, j]*x[i, j]
+        if v == box[1, 0]:
+          d_x[i, j] += d_box[1, 0]
+          d_box[1, 0] = 0
+        if v == box[0, 0]:
+          d_x[i, j] += d_box[0, 0]
+          d_box[0, 0] = 0
+        d_x[i, j] += d_box[0, 1]
+    )",
+                R"(
+    local i64 turn
+    local i64 turn_1:
+      turn_1 = 0
+      for i in 0..n reversed:
+        for j in 0..m reversed:
+          local f64 v
+          v = x[i, j]*x[i, j]
+          if v == box[1, 0]:
+            turn_1 max= i*m + j + 1
+      turn = 0
+      for i in 0..n reversed:
+        for j in 0..m reversed:
+          local f64 v
+          v = x[i, j]*x[i, j]
+          if v == box[0, 0]:
+            turn max= i*m + j + 1
+      for i in 0..n reversed:
+        for j in 0..m reversed:
+          local f64 v
+          v = x[i, j]*x[i, j]
+          if v == box[1, 0]:
+            if turn_1 == i*m + j + 1:
+              d_x[i, j] += d_box[1, 0]
+          if v == box[0, 0]:
+            if turn == i*m + j + 1:
+              d_x[i, j] += d_box[0, 0]
+          d_x[i, j] += d_box[0, 1]
+      if turn_1 != 0:
+        d_box[1, 0] = 0
+      if turn != 0:
+        d_box[0, 0] = 0
+    )",
+                "the greatest turn", machine);
+}
+
+// An iterator inside chooses the element: turns count the loop at hand.
+TEST(FindTakers, ElementsThatAnIteratorChooses) {
+  expect_pass("find_takers", points,
+              R"(
+    for i in 0..n reversed:
+      for j in 0..2 reversed:
+        if x[i, j] == box[0, j]:
+          d_x[i, j] += d_box[0, j]
+          d_box[0, j] = 0
+    )",
+              R"(
+    local i64 turn[2]
+    for z0 in 0..2:
+      turn[z0] = 0
+    for i in 0..n reversed:
+      for j in 0..2 reversed:
+        if x[i, j] == box[0, j]:
+          turn[j] max= i + 1
+    for i in 0..n reversed:
+      for j in 0..2 reversed:
+        if x[i, j] == box[0, j]:
+          if turn[j] == i + 1:
+            d_x[i, j] += d_box[0, j]
+    for z0 in 0..2:
+      if turn[z0] != 0:
+        d_box[0, z0] = 0
+    )");
+}
+
+// A search alone (search_loops.h), in a loop of a loop on a CPU, and where numbers do not keep the elements apart.
+TEST(FindTakers, NotWhatIsASearch) {
+  expect_kept("find_takers", points, R"(
+    for i in 0..n reversed:
+      if x[i, 0] == box[0, 0]:
+        d_x[i, 0] += d_box[0, 0]
+        d_box[0, 0] = 0
+    )");
+  expect_kept("find_takers", points, R"(
+    for i in 0..n:
+      d_box[1, 0] = x[i, 0]
+      for j in 0..m reversed:
+        d_x[i, j] += d_box[0, 0]
+        d_box[0, 0] = 0
+        d_x[i, j] += d_box[1, 0]
+    )");
+  expect_kept("find_takers", points, R"(
+    for i in 0..n:
+      d_x[i, 0] += d_box[0, 0]
+      d_box[0, 0] = 0
+      d_x[i, 1] += d_box[0, i - 1]
     )");
 }
 

@@ -103,13 +103,26 @@ std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const
   return sums;
 }
 
+namespace {
+
+/// Scalars, and those that numbers choose of so many that there are.
+bool surely_exists(const ir::Reduce& sum) {
+  for (std::size_t k = 0; k < sum.indices.size(); ++k) {
+    const auto index = ir::as_int(sum.indices[k]), extent = ir::as_int(sum.array->shape[k]);
+    if (!index || !extent || *index < 0 || *index >= *extent) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const Stmt& loop) {
-  std::vector<OwnElement> scalars;
+  std::vector<OwnElement> existing;
   ir::walk_stmts(loop, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    if (sum && sum->indices.empty()) scalars.push_back({sum->array, {}});
+    if (sum && surely_exists(*sum)) existing.push_back({sum->array, sum->indices});
   });
-  return shared_sums(program, loop, scalars);
+  return shared_sums(program, loop, existing);
 }
 
 PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {
