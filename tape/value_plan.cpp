@@ -29,6 +29,7 @@ constexpr double times_moved_by_copy = 3;
 constexpr double reads_by_sizes = 2;
 constexpr double usual_size = 1000;
 constexpr int operations_of_function = 6;
+constexpr int operations_of_atan2 = 200;  // a call for each element on a CPU, 40 ns: any time longer than to save one
 constexpr double never = MinCut::uncuttable;
 
 double price_of_moving(ScalarType type, double elements) {
@@ -68,7 +69,10 @@ int operations_of(const Expr& e) {
                             if (n.op == ir::UnaryOp::Stop) return 0;
                             return n.op == ir::UnaryOp::Neg ? 1 : operations_of_function;
                           },
-                          [](const ir::Binary& n) { return n.op == ir::BinaryOp::Pow ? operations_of_function : 1; },
+                          [](const ir::Binary& n) {
+                            if (n.op == ir::BinaryOp::Atan2) return operations_of_atan2;
+                            return n.op == ir::BinaryOp::Pow ? operations_of_function : 1;
+                          },
                           [](const ir::Fma&) { return 2; },
                           [](const ir::Load&) { return 1; },
                           [](const auto&) { return 0; },

@@ -1,6 +1,7 @@
 #include "dsl/symbolic/csr_rows.h"
 
 #include "dsl/symbolic/linear_form.h"
+#include "dsl/symbolic/ranges.h"
 
 namespace loopgrad::ir {
 
@@ -46,6 +47,15 @@ RowLength row_length(const Expr& e) {
   const bool fits = next && first && end.offset == 0 && start.offset == 0 && next->array == first->array &&
                     first->indices.size() == 1 && is_next_row(first->indices[0], next->indices[0]);
   return fits ? RowLength{first, next} : RowLength{};
+}
+
+Expr average_row(const Program& program, const Expr& lower, const Expr& upper) {
+  const PointerBounds row = pointer_bounds(lower, upper);
+  if (!row.start || !row.end || row.start->array != row.end->array) return {};
+  const Fact* const csr = csr_fact(program, row.start->array);
+  if (!csr || has_load(csr->upper)) return {};
+  const Expr rows = larger(csr->array->shape[0] - int_const(1), int_const(1));
+  return larger(binary(BinaryOp::FloorDiv, csr->upper, rows), int_const(1));
 }
 
 }  // namespace loopgrad::ir

@@ -28,6 +28,10 @@ struct PointerBounds {
 /// With null pointers for other bounds. Whether `end` follows `start`, and what facts there are, is for callers to ask.
 PointerBounds pointer_bounds(const Expr& lower, const Expr& upper);
 
+/// How many entries rows have on average, in sizes and at least 1, of a structure between elements of whose pointer a
+/// loop runs; null for other bounds.
+Expr average_row(const Program& program, const Expr& lower, const Expr& upper);
+
 /// The loads of `pointer[row + 1] - pointer[row]`, in i64 or, as they come from an i32 array, in i32.
 struct RowLength {
   const Load* first = nullptr;

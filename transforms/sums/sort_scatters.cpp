@@ -4,6 +4,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -68,6 +69,7 @@ class Sorter {
     };
     piece_ = at_most(enough_threads / 512, 128);
     many_threads_ = std::max<std::int64_t>(enough_threads / 8, 2);
+    shortest_row_ = std::max<std::int64_t>(enough_threads / 128, 2);  // one thread has done it before ten kernels start
     // The same tile and as many counts whatever the block.
     const auto power_of_two = [](std::int64_t share, std::int64_t least, std::int64_t most) {
       return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(share, least, most))));
@@ -205,6 +207,23 @@ class Sorter {
     return false;
   }
 
+  /// Of a row that would be sorted anew in each iteration of a loop in order, as many times as it may be long, as the
+  /// host does not know how long it is: how long rows are on average, 1 where nothing is known. Null for others.
+  Expr length_in_each_step(const Scatter& scatter) {
+    const auto is_by_data = [](const ScatterFactor& factor) {
+      return factor.csr.empty() && (ir::has_load(factor.loop->lower) || ir::has_load(factor.loop->upper));
+    };
+    const auto& factors = scatter.factors;
+    if (std::none_of(factors.begin(), factors.end(), is_by_data)) return {};
+    if (!is_loop_between(&scopes_.front(), scope_of(scatter, loads_of(scatter)))) return {};
+    Expr average = number(1);
+    for (const ScatterFactor& factor : factors) {
+      const Expr row = ir::average_row(program_, factor.loop->lower, factor.loop->upper);
+      average = average * (row ? row : is_by_data(factor) ? number(1) : factor.extent);
+    }
+    return average;
+  }
+
   static bool is_known(const Scatter& scatter, const std::set<ir::Symbol>& known) {
     bool all = true;
     for_each_decider(scatter, [&](const Expr& x) {
@@ -246,6 +265,10 @@ class Sorter {
         return f(shared(*all, together, targets, *further, deciding), ir::block({}));
     }
     if (scope) return f(shared(scatter, together, targets, *scope, loads), ir::block({}));
+    return with_own_sort(scatter, f);
+  }
+
+  Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {
     const SortedIterations sorted(scatter, ascends(scatter), shares_);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
@@ -313,9 +336,14 @@ class Sorter {
   }
 
   Stmt by_segments(const Run& run) {
-    return with_sorted(run.scatters, Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& before) {
+    const Expr length = length_in_each_step(run.scatters[0]);
+    const Stmt as_it_is = ir::with_fresh_names(ir::block(run.nests));
+    if (length && ir::as_int(length).value_or(shortest_row_) < shortest_row_) return as_it_is;
+    const auto by_sort = [&](const SortedIterations& sorted, const Stmt& before) {
       return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_, ranges_)}));
-    });
+    };
+    if (!length) return with_sorted(run.scatters, Targets::AtADistance, by_sort);
+    return ir::if_then(at_least(length, shortest_row_), with_own_sort(run.scatters[0], by_sort), as_it_is);
   }
 
   /// Parts with keys by these, where the numbers fit, the sort pays, and the rows are not parallel enough.
@@ -362,7 +390,7 @@ class Sorter {
   }
 
   const ir::Program& program_;
-  std::int64_t piece_, many_threads_;
+  std::int64_t piece_, many_threads_, shortest_row_;
   SortShares shares_;
   const std::set<Array> aliased_;
   std::set<Array> written_;    // by the program

@@ -212,5 +212,75 @@ TEST(Barriers, WhatThreadsExchangeIsNotRestricted) {
   EXPECT_NE(code.find("float* __restrict__ y_"), std::string::npos) << code;
 }
 
+/// A sweep in order, whose rows of links add to elements that data choose: as entries of a CSR structure, or between
+/// bounds of which nothing is known.
+ir::Program sweep(bool is_csr) {
+  ProgramBuilder p("sweep");
+  auto n = p.size("n"), links = p.size("links");
+  auto first = p.input<int>("first", {n + 1}), last = p.input<int>("last", {n + 1}), to = p.input<int>("to", {links});
+  if (is_csr) p.csr(first, links);
+  p.in_range(to, 0, n);
+  auto x = p.input<double>("x", {n});
+  auto y = p.inout<double>("y", {n});
+  for (auto k : p.loop("k", n)) {
+    auto own = p.let("own", y(k) * x(k));
+    for (auto l : p.loop("l", first(k), is_csr ? Value(first(k + 1)) : last(k), {.at_most = {links}})) y(to(l)) += own;
+  }
+  return p.build().ir();
+}
+
+TEST(SmallSteps, RowsAreSortedInEachStepOnlyWhereTheyAreLong) {
+  for (const bool is_csr : {false, true}) {
+    LoweredProgram result = lowered_for_gpu(sweep(is_csr));
+    Report report;
+    const LowerOptions options{.machine = gpu_machine()};
+    result.text = ir::print(lower_for(sweep(is_csr), options, report).program.body);
+    EXPECT_EQ(count_of(result.text, "digit") > 0, is_csr) << result.text;
+    EXPECT_EQ(result.text.find("if max(links//max(n, 1), 1) >= 512") != std::string::npos, is_csr) << result.text;
+  }
+}
+
+std::string mapped_text(const Program& program, Report& report) {
+  const LowerOptions options{.machine = gpu_machine()};
+  return ir::print(lower_for(program.ir(), options, report).program.body);
+}
+
+/// Each row is one sum, which the next ones read: its terms are shared by the threads of a block that goes through all.
+TEST(SmallSteps, SumsOfShortRowsInStepsAreOneKernel) {
+  ProgramBuilder p("solve");
+  auto n = p.size("n"), links = p.size("links");
+  auto first = p.input<int>("first", {n + 1}), from = p.input<int>("from", {links});
+  p.csr(first, links);
+  p.in_range(from, 0, n);
+  auto x = p.input<double>("x", {links});
+  auto y = p.inout<double>("y", {n});
+  for (auto k : p.loop("k", n)) {
+    auto sum = p.scalar<double>("sum", 0.0);
+    for (auto l : p.loop("l", first(k), first(k + 1))) sum += x(l) * y(from(l));
+    y(k) = y(k) - sum;
+  }
+  Report report;
+  const std::string text = mapped_text(p.build(), report);
+  EXPECT_EQ(count_of(text, "grid for"), 1u) << text;
+}
+
+/// Launches pay where rows have much to do on average: data say how long each is, sizes how long all of them are.
+TEST(SmallSteps, StepsOfShortRowsAreOneKernel) {
+  ProgramBuilder p("marks");
+  auto n = p.size("n"), links = p.size("links");
+  auto first = p.input<int>("first", {n + 1});
+  p.csr(first, links);
+  auto x = p.input<double>("x", {links});
+  auto y = p.inout<double>("y", {n + 1});
+  auto z = p.output<double>("z", {links});
+  for (auto k : p.loop("k", n)) {
+    for (auto l : p.loop("l", first(k), first(k + 1))) z(l) = y(k) * x(l);
+    y(k + 1) = 0.5 * z(first(k)) + y(k) * y(k + 1);
+  }
+  Report report;
+  const std::string text = mapped_text(p.build(), report);
+  EXPECT_NE(text.find("n <= 4096 || max(links//max(n, 1), 1) > 4096"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

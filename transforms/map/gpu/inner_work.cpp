@@ -1,13 +1,17 @@
 #include "transforms/map/gpu/inner_work.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/map/gpu/register_tile.h"
 #include "transforms/map/gpu/shared_sums.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace loopgrad::transforms {
 
@@ -108,36 +112,48 @@ namespace {
 
 class ParallelWork {
  public:
-  /// `unknown`: what a loop counts as that the host cannot bound; null: then nothing is known of what is around it.
-  explicit ParallelWork(Expr unknown) : unknown_(std::move(unknown)) {}
+  /// `unknown`: what a loop counts as that the host cannot bound.
+  explicit ParallelWork(std::function<Expr(const ir::For&)> unknown) : unknown_(std::move(unknown)) {}
 
   Expr in(const Stmt& s) {
     if (!s || !contains_parallel_loop(s)) return ir::int_const(1);
     if (const auto* loop = s.as<ir::While>())
       return in(ir::for_loop(loop->iterator, ir::int_const(0), loop->max_trips, loop->body));
     if (const auto* loop = s.as<ir::For>()) {
-      const Expr known = bounds_.enter(*loop), trips = known ? known : unknown_, inside = in(loop->body);
-      if (!is_parallel_loop(s)) return inside;
-      return trips && inside ? trips * inside : Expr();
+      const Expr known = bounds_.enter(*loop), inside = in(loop->body);
+      return is_parallel_loop(s) ? (known ? known : unknown_(*loop)) * inside : inside;
     }
-    Expr most = ir::int_const(1);
+    if (const auto* branch = s.as<ir::If>(); branch && host_knows(branch->condition)) {
+      const Expr taken = in(branch->then_body), otherwise = in(branch->else_body);
+      return ir::equal(taken, otherwise) ? taken : ir::select(branch->condition, taken, otherwise);
+    }
+    Expr most;
     ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
                                          [&](const Stmt& child) {
-                                           const Expr one = most ? in(child) : Expr();
-                                           most = most && one ? ir::larger(most, one) : Expr();
+                                           if (!child || !contains_parallel_loop(child)) return;
+                                           const Expr one = in(child);
+                                           most = most ? ir::larger(most, one) : one;
                                          }});
     return most;
   }
 
  private:
   TripBounds bounds_;
-  const Expr unknown_;
+  const std::function<Expr(const ir::For&)> unknown_;
 };
 
 }  // namespace
 
-Expr iterations_at_once(const Stmt& s) { return ParallelWork({}).in(s); }
+Expr iterations_at_once(const ir::Program& program, const Stmt& s) {
+  return ParallelWork([&](const ir::For& loop) {
+           const Expr average = ir::average_row(program, loop.lower, loop.upper);
+           return average ? average : ir::int_const(static_cast<std::int64_t>(assumed_trips));
+         })
+      .in(s);
+}
 
-Expr known_iterations_at_once(const Stmt& s) { return ParallelWork(ir::int_const(1)).in(s); }
+Expr known_iterations_at_once(const Stmt& s) {
+  return ParallelWork([](const ir::For&) { return ir::int_const(1); }).in(s);
+}
 
 }  // namespace loopgrad::transforms

@@ -22,10 +22,11 @@ ir::Expr own_iterations_pay(const ir::For& loop, const InnerWork& work, const ir
 std::optional<InnerWork> inner_work(const Analysed& program, const ir::For& loop);
 
 /// The most iterations that parallel loops inside of each other have in a branch, or in one iteration of a sequential
-/// loop, in sizes and iterators around it; null where the host cannot bound it.
-ir::Expr iterations_at_once(const ir::Stmt& s);
+/// loop, in sizes and iterators around it. Rows of CSR structures count as long as they are on average, other loops
+/// whose bounds are data as any of that kind does.
+ir::Expr iterations_at_once(const ir::Program& program, const ir::Stmt& s);
 
-/// Those that the host does know of; never null.
+/// Those that the host does know of.
 ir::Expr known_iterations_at_once(const ir::Stmt& s);
 
 }  // namespace loopgrad::transforms

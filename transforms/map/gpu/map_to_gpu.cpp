@@ -196,16 +196,16 @@ class Mapper {
       if (const auto& sums = sums_.of(s)) return sums->empty() ? nest(s) : summed({s});
       return one_block(s, "its iterations depend on each other");
     }
-    const Expr trips = loop.upper - loop.lower, outer = std::exchange(trips_around_, trips_around_ * trips);
+    const Expr trips = loop.upper - loop.lower, outer = trips_around_;
+    trips_around_ = outer * trips;
     const Stmt launches =
         ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
     trips_around_ = outer;
     if (few_trips_.contains(loop.iterator)) return launches;
     const auto known = loop.at_most ? ir::as_int(loop.at_most) : distance(loop.upper, loop.lower);
-    if (known && *known <= most_host_trips) return launches;
-    const Expr work = iterations_at_once(s);
-    if (!work || leaves(loop.body).size() > most_block_leaves) return launches;
-    const Expr few = ir::binary(BinaryOp::Le, trips, number(most_host_trips));
+    if ((known && *known <= most_host_trips) || leaves(loop.body).size() > most_block_leaves) return launches;
+    const Expr work = iterations_at_once(program_.program, s);
+    const Expr few = ir::binary(BinaryOp::Le, outer * trips, number(most_host_trips));
     const Expr large = ir::binary(BinaryOp::Gt, work, number(most_block_work(enough_threads_)));
     const std::string many = fmt::format(
         "more than {} steps in a row, of no more than {} iterations at once: launching each would take longer",

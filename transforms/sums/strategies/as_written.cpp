@@ -59,14 +59,16 @@ bool is_row(const SumNest& nest) {
   return end && ir::csr_fact(nest.original, end->array) && !ir::contains_loop(loop.body);
 }
 
-/// Sorted by their targets, terms are moved by many loops one after the other, which are started for every row.
+/// Of a row in every step of a loop, kernels would be started for its partial results, and for all that sorting takes.
+/// A block that goes through the steps alone shares out what a row has.
 std::optional<std::string> short_rows(const SumNest& nest, const SumGroup& group) {
-  const PlanCandidate* sorted = group.plan.candidate(Strategy::Segments);
-  if (!sorted || !sorted->possible || !is_row(nest) || !runs_again(nest)) return std::nullopt;
+  if (!is_row(nest) || !runs_again(nest)) return std::nullopt;
+  const PlanCandidate* others = group.plan.candidate(Strategy::Segments);
+  if (!others || !others->possible) others = group.plan.candidate(Strategy::Partials);
   const double in_order = group.plan.candidate(Strategy::Serial)->microseconds;
-  if (in_order * times_faster > sorted->microseconds) return std::nullopt;
-  return fmt::format("in order estimated {:.3g} us against {:.3g} us of sorting, for every row in turn", in_order,
-                     sorted->microseconds);
+  if (!others || in_order * times_faster > others->microseconds) return std::nullopt;
+  return fmt::format("in order estimated {:.3g} us against {:.3g} us of {}, for every row in turn", in_order,
+                     others->microseconds, others->strategy == Strategy::Segments ? "sorting" : "partial results");
 }
 
 /// One thread has added up sooner than several have met: a loop of a few iterations, or of so many as have been stated,
