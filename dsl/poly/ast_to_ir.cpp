@@ -2,6 +2,8 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/poly/schedule.h"
 
+#include <utility>
+
 namespace loopgrad::poly {
 
 using ir::BinaryOp;
@@ -59,17 +61,28 @@ class Converter {
     ir::Symbol iterator = ir::make_symbol(wish(name));
     if (step == 1) {
       names_[name] = ir::var(iterator);
-      return ir::for_loop(iterator, first, upper, convert(node.body()));
+      const Expr outer = std::exchange(loop_at(name), ir::var(iterator));
+      const Stmt body = convert(node.body());
+      loop_at(name) = outer;
+      return ir::for_loop(iterator, first, upper, body);
     }
-    // Trips are counted instead: c = first + step * trip.
+    // Trips are counted instead: c = first + step * trip. Such loops isl may have moved, one statement by more than
+    // another.
     names_[name] = first + ir::int_const(step) * ir::var(iterator);
     Expr trips = ir::binary(BinaryOp::FloorDiv, upper - first + ir::int_const(step - 1), ir::int_const(step));
     return ir::for_loop(iterator, ir::int_const(0), trips, convert(node.body()));
   }
 
   // isl's name is "c" and the number of the schedule dimension.
+  static std::size_t dimension(const std::string& name) { return std::stoul(name.substr(1)); }
+
+  Expr& loop_at(const std::string& name) {
+    if (loops_.size() <= dimension(name)) loops_.resize(dimension(name) + 1);
+    return loops_[dimension(name)];
+  }
+
   std::string wish(const std::string& name) const {
-    std::size_t dim = std::stoul(name.substr(1));
+    const std::size_t dim = dimension(name);
     return dim < wishes_.size() && !wishes_[dim].empty() ? wishes_[dim] : name;
   }
 
@@ -79,13 +92,14 @@ class Converter {
     std::vector<Expr> arguments;
     int n = static_cast<int>(isl_ast_expr_get_op_n_arg(op.get()));
     for (int k = 1; k < n; ++k) arguments.push_back(expr(op.arg(k)));
-    return user_(statement, arguments);
+    return user_(statement, arguments, loops_);
   }
 
   const UserCode& user_;
   const std::vector<std::string>& wishes_;
   const Context& context_;
   Names names_;
+  std::vector<Expr> loops_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
-#include "dsl/ir/structural_equal.h"
 #include "dsl/poly/abstraction.h"
 #include "dsl/poly/schedule.h"
 #include "dsl/symbolic/linear_form.h"
@@ -105,39 +104,6 @@ std::vector<Expr> separating_indices(const Stmt& sum, const Separators& separato
   return result;
 }
 
-bool has_quotient(const Expr& e) {
-  bool found = false;
-  ir::walk(e, [&](const Expr& part) {
-    const auto* node = part.as<ir::Binary>();
-    found = found || (node && (node->op == ir::BinaryOp::FloorDiv || node->op == ir::BinaryOp::Mod));
-  });
-  return found;
-}
-
-// `t[i//8] += ..` in a loop c0 over the elements adds to t[c0], which nobody would see again by its i: i//8 stays one
-// element over the eight iterations of i.
-void name_elements(poly::TimedStatement& timed, const Stmt& sum, const Separators& separators) {
-  const ir::Reduce& node = *sum.as<ir::Reduce>();
-  std::vector<Expr> indices = node.indices;
-  std::vector<ir::Symbol> own;
-  for (std::size_t k = 0; k < timed.time.size(); ++k) own.push_back(ir::make_symbol("t"));
-  bool found = false;
-  for (const int dim : separators.dims) {
-    Expr& index = indices[static_cast<std::size_t>(dim)];
-    if (!has_quotient(index)) continue;
-    const Expr simple = simplify_indices(index);
-    for (std::size_t k = 0; k < timed.time.size(); ++k) {
-      if (!ir::equal(simplify_indices(timed.time[k]), simple)) continue;
-      index = ir::var(own[k]);
-      found = true;
-      break;
-    }
-  }
-  if (!found) return;
-  timed.body = replace(timed.body, sum, ir::reduce_like(node, node.array, std::move(indices), node.value));
-  timed.own = std::move(own);
-}
-
 Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, const Separators& separators,
                 const Machine& machine) {
   int index = index_of(model, sum);
@@ -152,7 +118,6 @@ Stmt gather_one(const poly::Model& model, const Stmt& nest, const Stmt& sum, con
   const bool adds_always =
       machine.is_gpu() && order.summed > 0 && has_few_elements(sum, separators) && surely_exists(model, sum);
   poly::TimedStatement timed{index, order.time, adds_always ? without_condition(guarded) : guarded};
-  name_elements(timed, sum, separators);
   return poly::code_in_order(model, {timed}, order.names);
 }
 
@@ -165,7 +130,6 @@ std::optional<Stmt> gather_in_one_sweep(const poly::Model& model, const Stmt& ne
     const auto& iterators = model.statements[static_cast<std::size_t>(index)].iterators;
     if (iterators.size() != separators.dims.size()) return std::nullopt;
     timed.push_back({index, separating_indices(sum, separators), guarded_body(nest, sum, model)});
-    name_elements(timed.back(), sum, separators);
   }
   // The last index moves fastest, so the order of dimensions is that of the array.
   return poly::code_in_order(model, timed, std::vector<std::string>(separators.dims.size()));

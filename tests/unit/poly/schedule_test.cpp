@@ -71,6 +71,48 @@ TEST(CodeInOrder, StatementsOfOneTimeKeepTheirOrder) {
             "  y[i] = x[i]\n");
 }
 
+// In the order of what an index chooses; another index says in each piece which of its cases holds there.
+TEST(CodeInOrder, IndicesWithCasesAreThoseOfTheirPiece) {
+  ProgramBuilder p("mirrored");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {n}), y = p.inout<float>("y", {n, n});
+  for (auto i : p.loop("i", 0, n))
+    for (auto j : p.loop("j", 0, n)) {
+      x(max(i - j, j - i)) = y(select(i < j, j, i), i);
+    }
+  const auto time = [](const auto& it) {
+    return std::vector{ir::binary(ir::BinaryOp::Max, it[0] - it[1], it[1] - it[0]), it[0], it[1]};
+  };
+  EXPECT_EQ(code(nest_of(p.build()), time, {"d", "i", "j"}),
+            "for d in 0..n:\n"
+            "  for i in 0..min(d, n - d):\n"
+            "    x[d] = y[d + i, i]\n"
+            "  for i in d..n:\n"
+            "    x[d] = y[i, i]\n"
+            "    if d >= 1 && n >= d + i + 1:\n"
+            "      x[d] = y[d + i, i]\n");
+}
+
+// isl puts the two statements into one loop, which counts the elements of neither.
+TEST(CodeInOrder, StridesKeepIndicesWithCases) {
+  ProgramBuilder p("strides");
+  auto n = p.size("n");
+  auto x = p.inout<float>("x", {2 * n + 1}), y = p.inout<float>("y", {n});
+  for (auto i : p.loop("i", 0, n)) {
+    x(max(2 * i, 0)) = y(i);
+    x(max(2 * i + 1, 0)) = y(i);
+  }
+  int k = 0;
+  const auto time = [&](const auto& it) {
+    const ir::Expr at = ir::int_const(2) * it[0] + ir::int_const(k++);
+    return std::vector{ir::binary(ir::BinaryOp::Max, at, ir::int_const(0))};
+  };
+  EXPECT_EQ(code(nest_of(p.build()), time, {"c"}),
+            "for c in 0..2*n//2:\n"
+            "  x[2*c] = y[2*c//2]\n"
+            "  x[2*c + 1] = y[2*c//2]\n");
+}
+
 // isl (0.25) fails at sets that it makes itself for this one.
 TEST(CodeInOrder, WhatIslCannotExpressIsABudgetThatIsSpent) {
   ProgramBuilder p("square");

@@ -58,6 +58,33 @@ TEST(RestructureSums, SumsIntoQuotientsNameTheirElement) {
   expect_same_results(l, {{"n", 1}});
 }
 
+// Whatever case of an index holds: the loop over elements knows the element, and each piece what is read.
+TEST(RestructureSums, SumsAcrossMirroredBordersNameTheirElement) {
+  ProgramBuilder p("mirror");
+  auto h = p.size("h"), w = p.size("w"), r = p.size("r");
+  auto d_out = p.input<float>("d_out", {h, w}), tap = p.input<float>("tap", {2 * r + 1});
+  auto img = p.input<float>("img", {h, w});
+  auto d_img = p.inout<float>("d_img", {h, w});
+  for (auto [i, j] : p.loop({"i", h}, {"j", w}))
+    for (auto k : p.loop("k", -r, r + 1)) {
+      auto low = select(i + k < 0, -(i + k), i + k);
+      auto at = max(min(select(low >= h, 2 * h - 2 - low, low), h - 1), 0);
+      d_img(at, j) += tap(k + r) * d_out(i, j) * img(at, max(min(j, w - 1), 0));
+    }
+  LoweredProgram l = lowered(p.build());
+  EXPECT_EQ(plan_of(l.report, "d_img"), "gather");
+  EXPECT_EQ(l.text.find("select"), std::string::npos) << l.text;
+  std::size_t sums = 0;
+  for (std::size_t at = l.text.find("+="); at != std::string::npos; at = l.text.find("+=", at + 1)) {
+    ++sums;
+    EXPECT_EQ(l.text.rfind("d_img[c0, c1] ", at), at - 14) << l.text;
+    EXPECT_NE(l.text.find("*img[c0, c1]", at), std::string::npos) << l.text;
+  }
+  EXPECT_GE(sums, 4u);
+  for (const auto& [h_value, r_value] : std::vector<std::pair<int, int>>{{1, 1}, {2, 4}, {3, 2}, {9, 2}})
+    expect_same_results(l, {{"h", h_value}, {"w", 3}, {"r", r_value}});
+}
+
 TEST(RestructureSums, TriangleGathersAlongItsDiagonals) {
   ProgramBuilder p("triangle");
   auto n = p.size("n");
