@@ -57,6 +57,55 @@ TEST(LaneLoops, LanesAddUpWhatTheyShare) {
     )");
 }
 
+// What no lane decides is asked around them, but only once for a tile: in one loop with what the lanes do then.
+TEST(LaneLoops, BranchesThatAllLanesTakeAreAroundThem) {
+  expect_pass("tile_lanes", header,
+              R"(
+    parallel for j in 0..n:
+      local f32 s
+      s = 0
+      for i in 0..k:
+        if i < 3:
+          s += g[j]*b[i]
+        s += x[i, j]
+        if at[j] < i:
+          s += 1
+      if k < 3:
+        s += 2
+      e[j] = s
+    )",
+              R"(
+    parallel for j_tile in 0..n//64:
+      local f32 s[64]
+      parallel for lane in 0..64:
+        s[lane] = 0
+      for i in 0..k:
+        if i < 3:
+          parallel for lane in 0..64:
+            s[lane] += g[j_tile*64 + lane]*b[i]
+        parallel for lane in 0..64:
+          s[lane] += x[i, j_tile*64 + lane]
+          if at[j_tile*64 + lane] < i:
+            s[lane] += 1
+      parallel for lane in 0..64:
+        if k < 3:
+          s[lane] += 2
+        e[j_tile*64 + lane] = s[lane]
+    parallel for j in n//64*64..n:
+      local f32 s
+      s = 0
+      for i in 0..k:
+        if i < 3:
+          s += g[j]*b[i]
+        s += x[i, j]
+        if at[j] < i:
+          s += 1
+      if k < 3:
+        s += 2
+      e[j] = s
+    )");
+}
+
 // The scalar is the same for all lanes, the largest value is too, and the sum may be one that nobody adds to.
 TEST(LaneLoops, WhatAllLanesHaveIsThereOnce) {
   expect_pass("tile_lanes", R"(

@@ -32,7 +32,7 @@ class Lanes {
       : iterator_(loop.iterator), depends_(loop), first_(std::move(first)), count_(std::move(count)), most_(most) {}
 
   Stmt distribute(const Stmt& s) {
-    if (is_of_one_lane(s)) return in_lanes(s, condition_);
+    if (is_of_one_lane(s) && !has_common_branch(s)) return in_lanes(s, condition_);
     if (const auto* b = s.as<ir::Block>()) return distribute_block(*b);
     if (const auto* a = s.as<ir::Allocate>()) {
       if (depends_.is_uniform(a->array)) return ir::allocate(a->array, distribute(a->body), a->location);
@@ -44,11 +44,24 @@ class Lanes {
     if (const auto* n = s.as<ir::If>()) return distribute_branch(*n);
     const auto& loop = *s.as<ir::For>();
     if (mentions(loop.lower, iterator_) || mentions(loop.upper, iterator_)) return distribute_ragged(loop);
-    return ir::for_loop(loop.iterator, loop.lower, loop.upper, distribute(loop.body), loop.mode, loop.location,
-                        loop.at_most);
+    ++loops_inside_;
+    const Stmt body = distribute(loop.body);
+    --loops_inside_;
+    return ir::for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most);
   }
 
  private:
+  /// Whether a branch, or one of a list of statements, is taken by all lanes or by none. In a loop inside it is asked
+  /// once, around the lanes: compilers do not vectorise lanes that read in a branch. (One that is asked once in a tile
+  /// takes less time than another loop over lanes.)
+  bool has_common_branch(const Stmt& s) const {
+    if (loops_inside_ == 0) return false;
+    if (const auto* b = s.as<ir::Block>())
+      return std::any_of(b->body.begin(), b->body.end(), [&](const Stmt& child) { return has_common_branch(child); });
+    const auto* branch = s.as<ir::If>();
+    return branch && !depends_.any(branch->condition);
+  }
+
   /// Neighbouring statements without loops share one loop over lanes.
   Stmt distribute_block(const ir::Block& b) {
     std::vector<Stmt> all, group;
@@ -57,7 +70,7 @@ class Lanes {
       group.clear();
     };
     for (const Stmt& child : b.body) {
-      if (!is_of_one_lane(child)) {
+      if (!is_of_one_lane(child) || has_common_branch(child)) {
         flush();
         all.push_back(distribute(child));
       } else {
@@ -272,7 +285,8 @@ class Lanes {
   Expr count_;
   std::int64_t most_;
   std::map<Array, Array> expanded_;
-  Expr condition_;  // under which the current lane runs the statement at hand; null: always
+  Expr condition_;        // under which the current lane runs the statement at hand; null: always
+  int loops_inside_ = 0;  // around the statement at hand
 };
 
 /// The iterations first, ..., first + count - 1 in lanes, of which there are at most `most`.
