@@ -306,6 +306,41 @@ TEST(HoistIndices, ReadsAnIndexBeforeTheLoop) {
     )");
 }
 
+TEST(HoistIndices, ChoosesARowBeforeTheLoop) {
+  expect_pass("hoist_indices", R"(
+    program p(k, n, m)
+      input  f32 y[n]
+      input  f32 x[m, n]
+      inout  f32 s
+    )",
+              R"(
+    for e in 0..k:
+      for j in 0..n:
+        s += y[j]*x[min(select(e < 2, 2 - e, e), m - 1), j]
+    )",
+              R"(
+    for e in 0..k:
+      local i64 x_row
+      x_row = min(select(e < 2, 2 - e, e), m - 1)
+      for j in 0..n:
+        s += y[j]*x[x_row, j]
+    )");
+}
+
+// Each iteration chooses its own.
+TEST(HoistIndices, KeepsAChoiceOfTheLoop) {
+  expect_kept("hoist_indices", R"(
+    program p(k, n, m)
+      input  f32 x[m, n]
+      inout  f32 s
+    )",
+              R"(
+    for e in 0..k:
+      for j in 0..n:
+        s += x[e, select(j < 2, 2 - j, j)]
+    )");
+}
+
 TEST(HoistIndices, KeepsAnIndexThatTheLoopChanges) {
   expect_kept("hoist_indices", R"(
     program p(k, n, m)

@@ -15,7 +15,20 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Stmt;
 
-/// The loads in indices that every iteration of a loop without loops inside makes, each of one and the same element.
+bool has_select(const Expr& e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr& part) { found = found || part.kind() == ir::Kind::Select; });
+  return found;
+}
+
+/// A part of indices that is the same in all iterations of a loop.
+struct Row {
+  Expr value;
+  Array of;  // the array whose element it is, or that it is an index of
+};
+
+/// The loads in indices that every iteration of a loop without loops inside makes, each of one and the same element;
+/// and what the indices choose without asking the loop.
 class Indices {
  public:
   Indices(const ir::For& loop, const std::set<Array>& aliased) : loop_(loop), aliased_(aliased) {
@@ -25,7 +38,7 @@ class Indices {
     });
     statement(loop.body);
   }
-  const std::vector<Expr>& found() const { return found_; }
+  const std::vector<Row>& found() const { return found_; }
 
  private:
   void statement(const Stmt& s) {
@@ -33,17 +46,17 @@ class Indices {
       for (const Stmt& child : b->body) statement(child);
     if (const auto* a = s.as<ir::Allocate>()) statement(a->body);
     if (const auto* branch = s.as<ir::If>()) expression(branch->condition);
-    if (const auto* a = s.as<ir::Assign>()) access(a->indices, a->value);
-    if (const auto* r = s.as<ir::Reduce>()) access(r->indices, r->value);
+    if (const auto* a = s.as<ir::Assign>()) access(a->array, a->indices, a->value);
+    if (const auto* r = s.as<ir::Reduce>()) access(r->array, r->indices, r->value);
   }
-  void access(const std::vector<Expr>& indices, const Expr& value) {
-    for (const Expr& index : indices) in_index(index);
+  void access(const Array& array, const std::vector<Expr>& indices, const Expr& value) {
+    for (const Expr& index : indices) in_index(index, array);
     expression(value);
   }
   /// What is surely evaluated.
   void expression(const Expr& e) {
     if (const auto* load = e.as<ir::Load>())
-      for (const Expr& index : load->indices) in_index(index);
+      for (const Expr& index : load->indices) in_index(index, load->array);
     if (const auto* u = e.as<ir::Unary>()) expression(u->a);
     if (const auto* c = e.as<ir::Cast>()) expression(c->a);
     if (const auto* s = e.as<ir::Select>()) expression(s->condition);
@@ -52,15 +65,23 @@ class Indices {
       if (b->op != BinaryOp::And && b->op != BinaryOp::Or) expression(b->b);
     }
   }
-  void in_index(const Expr& e) {
+  void in_index(const Expr& e, const Array& array) {
+    if (is_choice(e)) return add({e, array});
     if (e.kind() != ir::Kind::Load) {
       if (e.kind() == ir::Kind::Select) return;
-      ir::for_each_child(e, ir::overloaded{[&](const Expr& child) { in_index(child); }, [](const Stmt&) {}});
+      ir::for_each_child(e, ir::overloaded{[&](const Expr& child) { in_index(child, array); }, [](const Stmt&) {}});
     } else if (!is_constant(e)) {
       expression(e);
-    } else if (std::none_of(found_.begin(), found_.end(), [&](const Expr& other) { return ir::equal(e, other); })) {
-      found_.push_back(e);
+    } else {
+      add({e, e.as<ir::Load>()->array});
     }
+  }
+  void add(const Row& row) {
+    const auto is_same = [&](const Row& other) { return ir::equal(row.value, other.value); };
+    if (std::none_of(found_.begin(), found_.end(), is_same)) found_.push_back(row);
+  }
+  bool is_choice(const Expr& e) const {
+    return is_integer(e.type()) && !ir::has_load(e) && !mentions(e, loop_.iterator) && has_select(e);
   }
   bool is_constant(const Expr& e) const {
     bool constant = !mentions(e, loop_.iterator) && !is_scalar(e);
@@ -78,7 +99,7 @@ class Indices {
   const ir::For& loop_;
   const std::set<Array>& aliased_;
   std::set<Array> changed_;
-  std::vector<Expr> found_;
+  std::vector<Row> found_;
 };
 
 class Hoister final : public ir::Rewriter {
@@ -98,19 +119,19 @@ class Hoister final : public ir::Rewriter {
 
  private:
   Stmt hoisted(const Stmt& s, const ir::For& loop) const {
-    const std::vector<Expr> indices = Indices(loop, aliased_).found();
+    const std::vector<Row> indices = Indices(loop, aliased_).found();
     const Expr runs = ir::binary(BinaryOp::Lt, loop.lower, loop.upper);
     // Bounds keep reading the array: a row without entries has zeros here, which are no bounds.
     Stmt body = loop.body;
     std::vector<std::pair<Array, Expr>> rows;
-    for (const Expr& index : indices) {
-      const ir::Load& load = *index.as<ir::Load>();
-      const Array row =
-          ir::make_array(load.array->name + "_row", index.type(), {}, ir::ArrayRole::Local, load.location);
+    for (const auto& [index, of] : indices) {
+      const bool reads = index.kind() == ir::Kind::Load;
+      const SourceLocation location = reads ? index.as<ir::Load>()->location : s->location;
+      const Array row = ir::make_array(of->name + "_row", index.type(), {}, ir::ArrayRole::Local, location);
       body = ir::rewrite(body, [&](const Expr& e) -> std::optional<Expr> {
         return ir::equal(e, index) ? std::optional(ir::load(row, {})) : std::nullopt;
       });
-      rows.emplace_back(row, ir::select(runs, index, ir::const_of(0, index.type())));
+      rows.emplace_back(row, reads ? ir::select(runs, index, ir::const_of(0, index.type())) : index);
     }
     if (rows.empty()) return s;
     Stmt result = ir::for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most);
