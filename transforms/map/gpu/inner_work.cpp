@@ -47,6 +47,11 @@ class TripBounds {
     return ir::binary(ir::BinaryOp::Max, trips, ir::int_const(0));
   }
 
+  /// Whether it says the same in all iterations of the loops entered.
+  bool is_known_around(const Expr& condition) const {
+    return std::none_of(entered_.begin(), entered_.end(), [&](const ir::Symbol& i) { return mentions(condition, i); });
+  }
+
  private:
   ir::RangeContext ranges_;
   std::vector<ir::Symbol> entered_;
@@ -123,7 +128,8 @@ class ParallelWork {
       const Expr known = bounds_.enter(*loop), inside = in(loop->body);
       return is_parallel_loop(s) ? (known ? known : unknown_(*loop)) * inside : inside;
     }
-    if (const auto* branch = s.as<ir::If>(); branch && host_knows(branch->condition)) {
+    if (const auto* branch = s.as<ir::If>();
+        branch && host_knows(branch->condition) && bounds_.is_known_around(branch->condition)) {
       const Expr taken = in(branch->then_body), otherwise = in(branch->else_body);
       return ir::equal(taken, otherwise) ? taken : ir::select(branch->condition, taken, otherwise);
     }
