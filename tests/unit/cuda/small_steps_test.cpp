@@ -282,5 +282,25 @@ TEST(SmallSteps, StepsOfShortRowsAreOneKernel) {
   EXPECT_NE(text.find("n <= 4096 || max(links//max(n, 1), 1) > 4096"), std::string::npos) << text;
 }
 
+/// Sums of which data decide whether a term takes part: an element of each iteration is there in any case, so that
+/// threads may have sums of their own. One that a number chooses is not each iteration's.
+TEST(SmallSteps, SumsUnderConditionsAreSharedWhereTheirElementIsTheIterationsOwn) {
+  for (const bool is_own : {true, false}) {
+    ProgramBuilder p("chosen");
+    auto n = p.size("n"), few = p.size("few");
+    auto x = p.input<double>("x", {few, n});
+    auto y = p.inout<double>("y", {few}), z = p.inout<double>("z", {4});
+    for (auto k : p.loop("k", few))
+      for (auto i : p.loop("i", n)) {
+        if (is_own) p.when(x(k, i) > 0.0, [&] { y(k) += x(k, i); });
+        else p.when(k == 3 && x(k, i) > 0.0, [&] { z(2) += x(k, i); });
+      }
+    Report report;
+    const LowerOptions options{.mode = SumMode::Atomic, .machine = gpu_machine()};
+    const std::string text = ir::print(lower_for(p.build().ir(), options, report).program.body);
+    EXPECT_EQ(text.find("(block)") != std::string::npos && text.find("(atomic)") == std::string::npos, is_own) << text;
+  }
+}
+
 }  // namespace
 }  // namespace loopgrad::transforms

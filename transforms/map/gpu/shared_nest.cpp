@@ -20,12 +20,17 @@ namespace {
 
 constexpr std::int64_t least_lanes = 8, most_lanes = 256;
 
-/// A loop inside touches memory in a better order.
+/// As long as a size is: no band, nor a row whose length data say.
+bool is_long(const ir::For& loop) { return ir::as_int(loop.lower) && loop.upper.as<ir::Var>(); }
+
+/// A loop inside touches memory in a better order, and is no row of data's length where this one is long: few threads
+/// would have a part in one.
 bool prefers_inner(const Analysed& program, const ir::For& loop) {
   bool better = false;
   ir::walk_stmts(loop.body, [&](const Stmt& s) {
     const auto* inner = s.as<ir::For>();
     if (better || !inner || has_few_trips(*inner)) return;
+    if (is_long(loop) && (has_load(inner->lower) || has_load(inner->upper))) return;
     const int own = coalescing_score(inner->body, loop.iterator);
     const int other = coalescing_score(loop.body, inner->iterator);
     better = other > 0 && other > own && shared_sums(program, s);

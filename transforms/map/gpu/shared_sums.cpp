@@ -10,6 +10,8 @@
 #include "transforms/loops/legality.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 namespace loopgrad::transforms {
 
@@ -55,9 +57,62 @@ bool may_load(const Stmt& loop, const SharedSum& sum) {
   return may;
 }
 
+/// The loops around `s`, outermost first, which is a part of `body`.
+std::vector<const ir::For*> loops_around(const Stmt& body, const Stmt& s) {
+  std::vector<const ir::For*> path, found;
+  const std::function<bool(const Stmt&)> look = [&](const Stmt& one) {
+    if (one.same_as(s)) return found = path, true;
+    const auto* loop = one.as<ir::For>();
+    if (loop) path.push_back(loop);
+    bool is_here = false;
+    ir::for_each_child(one, ir::overloaded{[](const Expr&) {},
+                                           [&](const Stmt& child) { is_here = is_here || (child && look(child)); }});
+    if (loop) path.pop_back();
+    return is_here;
+  };
+  look(body);
+  return found;
+}
+
+/// Whether there is such an element, which numbers choose of so many, or loops around that go through all of them, and
+/// no iteration of a parallel one has another's.
+bool exists_in_each_iteration(const Stmt& body, const Stmt& loop, const SharedSum& sum) {
+  const std::vector<const ir::For*> around = loops_around(body, loop);
+  std::set<ir::Symbol> chosen;
+  for (std::size_t k = 0; k < sum.indices.size(); ++k) {
+    const Expr& extent = sum.array->shape[k];
+    if (const auto index = ir::as_int(sum.indices[k])) {
+      if (*index < 0 || *index >= ir::as_int(extent).value_or(0)) return false;
+      continue;
+    }
+    const auto* variable = sum.indices[k].as<ir::Var>();
+    const auto by = std::find_if(around.begin(), around.end(), [&](const ir::For* one) {
+      return variable && one->iterator == variable->symbol && ir::as_int(one->lower) == 0 &&
+             ir::equal(one->upper, extent);
+    });
+    if (by == around.end()) return false;
+    chosen.insert((*by)->iterator);
+  }
+  return std::all_of(around.begin(), around.end(), [&](const ir::For* one) {
+    return !ir::is_parallel(one->mode) || chosen.count(one->iterator) > 0;
+  });
+}
+
+/// Whether data decide if a trip sums. What sizes decide is the same in all of a loop: such a sum is like one without a
+/// condition, of which there may be better ways than to share it out.
+bool data_decide(const Stmt& loop, const ir::Array& array) {
+  bool decide = false;
+  ir::walk_stmts(loop, [&](const Stmt& s) {
+    const auto* branch = s.as<ir::If>();
+    decide = decide || (branch && has_load(branch->condition) && uses(s, array));
+  });
+  return decide;
+}
+
 /// The one element that the loop sums into, if there is only one and it can be summed up apart. Where no trip need sum,
-/// it must be one of `own`.
-std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, const std::vector<OwnElement>& own) {
+/// it must be one of `own`, or be there in any case.
+std::optional<SharedSum> only_sum(const Stmt& body, const Stmt& loop, const ir::Array& array,
+                                  const std::vector<OwnElement>& own) {
   std::optional<SharedSum> sum;
   bool fits = array->type == value_type(array->type) && array->type != ScalarType::Bool;
   ir::walk_stmts(loop, [&](const Stmt& s) {
@@ -73,7 +128,10 @@ std::optional<SharedSum> only_sum(const Stmt& loop, const ir::Array& array, cons
   for (const Expr& index : sum->indices)
     if (varies_inside(loop, index)) return std::nullopt;
   const bool known = std::any_of(own.begin(), own.end(), [&](const OwnElement& e) { return e.is_target_of(*sum); });
-  if (!known && !always_sums(loop.as<ir::For>()->body, array)) return std::nullopt;
+  if (known || always_sums(loop.as<ir::For>()->body, array)) return sum;
+  const bool is_one = std::all_of(sum->indices.begin(), sum->indices.end(),
+                                  [](const Expr& index) { return ir::as_int(index).has_value(); });
+  if ((!is_one && !data_decide(loop, array)) || !exists_in_each_iteration(body, loop, *sum)) return std::nullopt;
   return sum;
 }
 
@@ -93,7 +151,7 @@ std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const
       if (!conflict.sum || conflict.a->array != conflict.b->array) return std::nullopt;
       const ir::Array& array = conflict.a->array;
       if (std::any_of(sums.begin(), sums.end(), [&](const SharedSum& s) { return s.array == array; })) continue;
-      const auto sum = only_sum(loop, array, own);
+      const auto sum = only_sum(program->body, loop, array, own);
       if (!sum) return std::nullopt;
       sums.push_back(*sum);
     }
@@ -103,26 +161,13 @@ std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const
   return sums;
 }
 
-namespace {
-
-/// Scalars, and those that numbers choose of so many that there are.
-bool surely_exists(const ir::Reduce& sum) {
-  for (std::size_t k = 0; k < sum.indices.size(); ++k) {
-    const auto index = ir::as_int(sum.indices[k]), extent = ir::as_int(sum.array->shape[k]);
-    if (!index || !extent || *index < 0 || *index >= *extent) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const Stmt& loop) {
-  std::vector<OwnElement> existing;
+  std::vector<OwnElement> scalars;
   ir::walk_stmts(loop, [&](const Stmt& s) {
     const auto* sum = s.as<ir::Reduce>();
-    if (sum && surely_exists(*sum)) existing.push_back({sum->array, sum->indices});
+    if (sum && sum->indices.empty()) scalars.push_back({sum->array, {}});
   });
-  return shared_sums(program, loop, existing);
+  return shared_sums(program, loop, scalars);
 }
 
 PartialSums redirect_sums(const std::vector<SharedSum>& sums, const Stmt& body, const char* suffix) {

@@ -20,8 +20,9 @@ struct SharedSum {
 
 /// The sums of `loop` if its iterations share nothing else and every element summed into is the same for all
 /// iterations and surely exists; nullopt otherwise. `loop` is a For inside `program`, by identity. An empty list: the
-/// loop is parallel. A sum into a scalar, or into y[2] of three, may happen in some iterations only: the element must
-/// then be the block's own, or there must be only one block.
+/// loop is parallel. A sum may happen in some iterations only where the element is there in any case: as loops around
+/// go through all of them, or numbers choose it. A scalar must then be the block's own, or there must be only one
+/// block.
 std::optional<std::vector<SharedSum>> shared_sums(const Analysed& program, const ir::Stmt& loop);
 
 /// An element that surely exists, and that the threads of no other block change.
