@@ -57,27 +57,28 @@ bool may_load(const Stmt& loop, const SharedSum& sum) {
   return may;
 }
 
-/// The loops around `s`, outermost first, which is a part of `body`.
-std::vector<const ir::For*> loops_around(const Stmt& body, const Stmt& s) {
-  std::vector<const ir::For*> path, found;
-  const std::function<bool(const Stmt&)> look = [&](const Stmt& one) {
-    if (one.same_as(s)) return found = path, true;
+/// The loops around `s`, outermost first; nullopt where it is no part of `body`.
+std::optional<std::vector<const ir::For*>> loops_around(const Stmt& body, const Stmt& s) {
+  std::vector<const ir::For*> path;
+  const std::function<bool(const Stmt&)> leads_there = [&](const Stmt& one) {
+    if (one.same_as(s)) return true;
     const auto* loop = one.as<ir::For>();
     if (loop) path.push_back(loop);
     bool is_here = false;
-    ir::for_each_child(one, ir::overloaded{[](const Expr&) {},
-                                           [&](const Stmt& child) { is_here = is_here || (child && look(child)); }});
-    if (loop) path.pop_back();
+    ir::for_each_child(one,
+                       ir::overloaded{[](const Expr&) {},
+                                      [&](const Stmt& child) { is_here = is_here || (child && leads_there(child)); }});
+    if (loop && !is_here) path.pop_back();
     return is_here;
   };
-  look(body);
-  return found;
+  return leads_there(body) ? std::optional(path) : std::nullopt;
 }
 
 /// Whether there is such an element, which numbers choose of so many, or loops around that go through all of them, and
 /// no iteration of a parallel one has another's.
 bool exists_in_each_iteration(const Stmt& body, const Stmt& loop, const SharedSum& sum) {
-  const std::vector<const ir::For*> around = loops_around(body, loop);
+  const auto around = loops_around(body, loop);
+  if (!around) return false;
   std::set<ir::Symbol> chosen;
   for (std::size_t k = 0; k < sum.indices.size(); ++k) {
     const Expr& extent = sum.array->shape[k];
@@ -86,14 +87,14 @@ bool exists_in_each_iteration(const Stmt& body, const Stmt& loop, const SharedSu
       continue;
     }
     const auto* variable = sum.indices[k].as<ir::Var>();
-    const auto by = std::find_if(around.begin(), around.end(), [&](const ir::For* one) {
+    const auto by = std::find_if(around->begin(), around->end(), [&](const ir::For* one) {
       return variable && one->iterator == variable->symbol && ir::as_int(one->lower) == 0 &&
              ir::equal(one->upper, extent);
     });
-    if (by == around.end()) return false;
+    if (by == around->end()) return false;
     chosen.insert((*by)->iterator);
   }
-  return std::all_of(around.begin(), around.end(), [&](const ir::For* one) {
+  return std::all_of(around->begin(), around->end(), [&](const ir::For* one) {
     return !ir::is_parallel(one->mode) || chosen.count(one->iterator) > 0;
   });
 }
