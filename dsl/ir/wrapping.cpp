@@ -121,7 +121,7 @@ std::set<Symbol> large_symbols(const Program& program, const std::function<bool(
     return result;
   };
   // Of `min(n, s)`, where neither is more than a name, one is as large as it likes.
-  const std::function<void(const Expr&)> counts = [&](const Expr& e) {
+  const auto counts = [&](const Expr& e) {
     walk(e, [&](const Expr& part) {
       const auto* n = part.as<Binary>();
       if (n && n->op == BinaryOp::Min && n->a.as<Var>() && n->b.as<Var>()) return false;

@@ -96,6 +96,8 @@ class Digits {
     b_ = flat_.indices(of_b, chain_);
   }
 
+  bool are_several() const { return !chain_.empty(); }
+
   // Whether equal positions have equal digits, and one of them moves.
   bool are_apart(const Movement& index, const ir::RangeContext& of_a, const ir::RangeContext& of_b) const {
     bool any_moves = false;
@@ -154,7 +156,8 @@ bool are_separated(const Model& model, const Statement& s, const Access& a, cons
     if (ir::equal(a.indices[k], b.indices[k]) && index.moves(a.indices[k])) return true;
     if (!ir::mentions(a.indices[k], index.iterator) || !ir::mentions(b.indices[k], index.iterator)) continue;
     const Digits digits(model, a.indices[k], b.indices[k], a.array->shape[k]);
-    if (digits.are_apart(index, ranges_within(model, s, depth), ranges_within(model, t, depth))) return true;
+    if (digits.are_several() && digits.are_apart(index, ranges_within(model, s, depth), ranges_within(model, t, depth)))
+      return true;
   }
   return false;
 }

@@ -245,6 +245,22 @@ Stmt with_body(const ir::For& loop, Stmt body) {
                       loop.shape);
 }
 
+std::optional<std::vector<Stmt>> loops_around(const Stmt& body, const Stmt& s) {
+  std::vector<Stmt> path;
+  const std::function<bool(const Stmt&)> leads_there = [&](const Stmt& one) {
+    if (one.same_as(s)) return true;
+    const bool is_loop = one.kind() == ir::Kind::For || one.kind() == ir::Kind::While;
+    if (is_loop) path.push_back(one);
+    bool is_here = false;
+    ir::for_each_child(one,
+                       ir::overloaded{[](const Expr&) {},
+                                      [&](const Stmt& child) { is_here = is_here || (child && leads_there(child)); }});
+    if (is_loop && !is_here) path.pop_back();
+    return is_here;
+  };
+  return leads_there(body) ? std::optional(path) : std::nullopt;
+}
+
 std::vector<Expr> fixed_indices(const Stmt& nest, const std::vector<std::vector<Expr>>& elements) {
   std::set<ir::Symbol> inside;
   ir::walk_stmts(nest, [&](const Stmt& s) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -18,6 +19,9 @@ std::vector<ir::Stmt> leaves(const ir::Stmt& s);
 
 /// The loops and conditions around each leaf (within `s`, outermost first).
 std::map<const ir::StmtNode*, std::vector<ir::Stmt>> surroundings(const ir::Stmt& s);
+
+/// The For and While statements around `s`, outermost first; nullopt where it is no part of `body`, by identity.
+std::optional<std::vector<ir::Stmt>> loops_around(const ir::Stmt& body, const ir::Stmt& s);
 
 /// Statements outside of all loops and branches of `s`, in textual order.
 std::vector<ir::Stmt> top_level(const ir::Stmt& s);

@@ -46,7 +46,6 @@ class Finder {
       : program_(program), context_(context), aliased_(ir::aliased_arrays(program)) {}
 
   ir::Program run() {
-    note_loops(program_.body, {});
     const Stmt body = ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
       const auto* loop = s.as<ir::For>();
       return loop && !ir::is_parallel(loop->mode) ? without_takers(s) : std::nullopt;
@@ -68,7 +67,7 @@ class Finder {
     const std::vector<Stmt> cleared = cleared_in(loop);
     if (cleared.empty() || ir::uses_stack(loop) || has_contraction(loop) || !bounds_stay(program_, loop).ok)
       return std::nullopt;
-    const bool is_inside = !around_.at(loop.get()).empty();
+    const bool is_inside = !loops_around(program_.body, loop).value().empty();
     if ((is_inside && !is_gpu()) || is_search(program_, loop) || carries_sums_only(program_, loop)) return std::nullopt;
     Apart apart;
     for (const Stmt& one : cleared)
@@ -85,21 +84,9 @@ class Finder {
     return result;
   }
 
-  void note_loops(const Stmt& s, const std::vector<Stmt>& around) {
-    std::vector<Stmt> inside = around;
-    if (s.as<ir::For>() || s.as<ir::While>()) {
-      around_[s.get()] = around;
-      inside.push_back(s);
-    }
-    ir::for_each_child(s, ir::overloaded{[](const Expr&) {},
-                                         [&](const Stmt& child) {
-                                           if (child) note_loops(child, inside);
-                                         }});
-  }
-
   /// Whether no loop around is shared out: then its iterations are in order, each with searches of its own.
   bool is_in_order(const Stmt& loop) {
-    const std::vector<Stmt>& around = around_.at(loop.get());
+    const std::vector<Stmt> around = loops_around(program_.body, loop).value();
     return std::none_of(around.begin(), around.end(),
                         [&](const Stmt& outer) { return outer.as<ir::For>() && carries_sums_only(program_, outer); });
   }
@@ -258,7 +245,6 @@ class Finder {
   const ir::Program& program_;
   PassContext& context_;
   const std::set<Array> aliased_;
-  std::map<const ir::StmtNode*, std::vector<Stmt>> around_;  // loops, by those inside of them
 };
 
 }  // namespace

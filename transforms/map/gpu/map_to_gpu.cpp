@@ -196,8 +196,7 @@ class Mapper {
       if (const auto& sums = sums_.of(s)) return sums->empty() ? nest(s) : summed({s});
       return one_block(s, "its iterations depend on each other");
     }
-    const Expr trips = loop.upper - loop.lower, outer = trips_around_;
-    trips_around_ = outer * trips;
+    const Expr trips = loop.upper - loop.lower, outer = std::exchange(trips_around_, trips_around_ * trips);
     const Stmt launches =
         ir::for_loop(loop.iterator, loop.lower, loop.upper, host(loop.body), loop.mode, loop.location);
     trips_around_ = outer;

@@ -10,7 +10,6 @@
 #include "transforms/loops/legality.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 namespace loopgrad::transforms {
@@ -57,23 +56,6 @@ bool may_load(const Stmt& loop, const SharedSum& sum) {
   return may;
 }
 
-/// The loops around `s`, outermost first; nullopt where it is no part of `body`.
-std::optional<std::vector<const ir::For*>> loops_around(const Stmt& body, const Stmt& s) {
-  std::vector<const ir::For*> path;
-  const std::function<bool(const Stmt&)> leads_there = [&](const Stmt& one) {
-    if (one.same_as(s)) return true;
-    const auto* loop = one.as<ir::For>();
-    if (loop) path.push_back(loop);
-    bool is_here = false;
-    ir::for_each_child(one,
-                       ir::overloaded{[](const Expr&) {},
-                                      [&](const Stmt& child) { is_here = is_here || (child && leads_there(child)); }});
-    if (loop && !is_here) path.pop_back();
-    return is_here;
-  };
-  return leads_there(body) ? std::optional(path) : std::nullopt;
-}
-
 /// Whether there is such an element, which numbers choose of so many, or loops around that go through all of them, and
 /// no iteration of a parallel one has another's.
 bool exists_in_each_iteration(const Stmt& body, const Stmt& loop, const SharedSum& sum) {
@@ -87,15 +69,16 @@ bool exists_in_each_iteration(const Stmt& body, const Stmt& loop, const SharedSu
       continue;
     }
     const auto* variable = sum.indices[k].as<ir::Var>();
-    const auto by = std::find_if(around->begin(), around->end(), [&](const ir::For* one) {
-      return variable && one->iterator == variable->symbol && ir::as_int(one->lower) == 0 &&
-             ir::equal(one->upper, extent);
-    });
-    if (by == around->end()) return false;
-    chosen.insert((*by)->iterator);
+    const bool goes_through_all = variable && std::any_of(around->begin(), around->end(), [&](const Stmt& s) {
+                                    const auto* one = s.as<ir::For>();
+                                    return one && one->iterator == variable->symbol && ir::as_int(one->lower) == 0 &&
+                                           ir::equal(one->upper, extent);
+                                  });
+    if (!goes_through_all) return false;
+    chosen.insert(variable->symbol);
   }
-  return std::all_of(around->begin(), around->end(), [&](const ir::For* one) {
-    return !ir::is_parallel(one->mode) || chosen.count(one->iterator) > 0;
+  return std::all_of(around->begin(), around->end(), [&](const Stmt& s) {
+    return !is_parallel_loop(s) || chosen.count(s.as<ir::For>()->iterator) > 0;
   });
 }
 

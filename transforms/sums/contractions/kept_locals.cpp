@@ -74,11 +74,9 @@ struct MovedBy {
   }
 };
 
-std::vector<Stmt> loops_around(const Stmt& nest, const Stmt& leaf) {
-  std::vector<Stmt> around;
-  ir::walk_stmts(slice(nest, {leaf.get()}), [&](const Stmt& s) {
-    if (s.kind() == ir::Kind::For) around.push_back(s);
-  });
+std::vector<Stmt> for_loops_around(const Stmt& nest, const Stmt& leaf) {
+  std::vector<Stmt> around = loops_around(nest, leaf).value_or(std::vector<Stmt>());
+  std::erase_if(around, [](const Stmt& s) { return s.kind() != ir::Kind::For; });
   return around;
 }
 
@@ -130,7 +128,7 @@ double bytes_of(SizeEstimator& sizes, const LocalArray& local) {
 
 double instances_of(const ir::Program& program, const Stmt& nest, const Stmt& leaf, const PassContext& context) {
   SizeEstimator sizes(program, context.options.expected_sizes);
-  return trips_of(sizes, loops_around(nest, leaf));
+  return trips_of(sizes, for_loops_around(nest, leaf));
 }
 
 bool may_help_products(const Stmt& nest, const std::vector<Array>& locals) {
@@ -140,7 +138,7 @@ bool may_help_products(const Stmt& nest, const std::vector<Array>& locals) {
   for (const Stmt& leaf : leaves(nest)) {
     auto* sum = leaf.as<ir::Reduce>();
     if (!sum || sum->op != ir::ReduceOp::Add) continue;
-    const std::vector<Stmt> loops = loops_around(nest, leaf);
+    const std::vector<Stmt> loops = for_loops_around(nest, leaf);
     const MovedBy target = moved_by(sum->array, sum->indices, loops, kept);
     std::vector<MovedBy> factors;
     ir::walk(sum->value, [&](const Expr& e) {

@@ -92,13 +92,8 @@ PlanCandidate serial_cost(SumCosts& costs, const SumGroup& group) { return costs
 }  // namespace
 
 bool runs_again(const SumNest& nest) {
-  bool found = false;
-  ir::walk_stmts(nest.original.body, [&](const ir::Stmt& s) {
-    const bool is_loop = s.kind() == ir::Kind::For || s.kind() == ir::Kind::While;
-    if (!is_loop || found || s.same_as(nest.original_nest)) return;
-    ir::walk_stmts(s, [&](const ir::Stmt& inner) { found = found || inner.same_as(nest.original_nest); });
-  });
-  return found;
+  const auto around = loops_around(nest.original.body, nest.original_nest);
+  return around && !around->empty();
 }
 
 const SumStrategy atomic_strategy = {.strategy = Strategy::Atomic, .obstacle = not_repeatable, .cost = atomic_cost};
