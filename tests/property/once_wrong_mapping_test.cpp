@@ -174,6 +174,26 @@ TEST(OnceWrongMapping, OrdersOfSumsWhoseTargetsAreARowFurther) {
   expect_right(next_row, {{{"n", 3}, {"steps", 2}, {"entries", 9}}});
 }
 
+/// Sums of one order, the second into the row's elements from behind; and sums by columns beside sums by rows.
+Program mirrored_rows() {
+  ProgramBuilder p("mirrored_rows");
+  auto n = p.size("n"), m = p.size("m");
+  auto a = p.input<int>("a", {n}), b = p.input<int>("b", {n});
+  p.in_range(a, 0, m), p.in_range(b, 0, m);
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.inout<double>("y", {m, m}), z = p.inout<double>("z", {m, m});
+  for (auto i : p.loop("i", n))
+    for (auto k : p.loop("k", m)) {
+      y(a(i), k) += x(i, k);
+      y(a(i), m - 1 - k) += 2.0 * x(i, k) * x(i, k);
+      z(a(i), k) += sin(x(i, k));
+      z(k, b(i)) += cos(x(i, k));
+    }
+  return p.build();
+}
+
+TEST(OnceWrongMapping, SumsIntoElementsThatOtherRowsAddTo) { expect_right(mirrored_rows, {{{"n", 9}, {"m", 3}}}); }
+
 // Of an extent min(n, seed) the seed is no moderate number, nor is it one because a product with it is an index.
 TEST(OnceWrongMapping, ProductsWithSizesThatAreNumbersWrapInCuda) {
   ProgramBuilder p("numbers");

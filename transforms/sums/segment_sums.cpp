@@ -5,6 +5,8 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
+#include "transforms/analysis/nest.h"
+#include "transforms/loops/fuse.h"
 
 #include <algorithm>
 #include <functional>
@@ -19,6 +21,12 @@ using ir::Stmt;
 
 namespace {
 
+bool is_by_rows(const Scatter& scatter, const Expr& index) {
+  const auto mentions = [&](const ir::For* loop) { return ir::mentions(index, loop->iterator); };
+  return std::any_of(scatter.outer.begin(), scatter.outer.end(), mentions) ||
+         std::any_of(scatter.inner.begin(), scatter.inner.end(), mentions);
+}
+
 class SegmentSums : OrderBuilder {
  public:
   SegmentSums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
@@ -27,7 +35,7 @@ class SegmentSums : OrderBuilder {
     pieces_ = ceil_div(sorted.count, number(piece));
     for (const Scatter& scatter : all) {
       const Array& target = scatter.sum->array;
-      std::vector<Expr> shape = without_key(scatter, target->shape);
+      std::vector<Expr> shape = of_rows(scatter, target->shape);
       shape.insert(shape.begin(), {number(2), pieces_});
       parts_.push_back(
           ir::make_array(target->name + "_part", value_type(target->type), shape, ir::ArrayRole::Local, where_));
@@ -37,10 +45,41 @@ class SegmentSums : OrderBuilder {
     }
   }
 
-  Stmt code() const {
-    Stmt result = ir::block({parts(), sums()});
-    for (auto array = parts_.rbegin(); array != parts_.rend(); ++array) result = ir::allocate(*array, result, where_);
-    return result;
+  Stmt with_parts(Stmt body) const {
+    for (auto array = parts_.rbegin(); array != parts_.rend(); ++array) body = ir::allocate(*array, body, where_);
+    return body;
+  }
+
+  /// The parts of long segments: in each piece of positions one that begins before it or with it, and one that begins
+  /// within; what lies between these is short.
+  Stmt parts() const {
+    return loop("piece", number(0), pieces_, LoopMode::Parallel, [&](const Expr& c) {
+      const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.positions());
+      const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
+      const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
+        const auto places_of = [&](std::size_t k) { return all_[k].places_of(simplify_indices(target + shifts_[k])); };
+        const Stmt all = with_totals(all_numbers_, [&](const Totals& totals) {
+          const Stmt stores = for_each_sum(all_numbers_, totals, [&](std::size_t k, const Array& total) {
+            return if_exists(k, set(parts_[k], part(k, which, c), ir::load(total, {})));
+          });
+          return ir::block({over(all_numbers_, totals, lower, upper, places_of), stores});
+        });
+        return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), all));
+      };
+      const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
+      const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.begin, tail), end));
+      const Stmt both = ir::block({first_part, last_part});
+      const bool all_exist = sorted_.positions().same_as(sorted_.count);
+      return around_all(all_exist ? both : ir::if_then(less(begin, sorted_.positions()), both));
+    });
+  }
+
+  Stmt sums() const {
+    return first_.over_targets([&](const Places& places, const Expr& t) {
+      std::vector<Stmt> all;
+      for (const Group& group : groups_) all.push_back(sums_of(group, places, t));
+      return around_all(ir::block(std::move(all)));
+    });
   }
 
  private:
@@ -62,10 +101,13 @@ class SegmentSums : OrderBuilder {
     shifts_.push_back(shift);
   }
 
-  static std::vector<Expr> without_key(const Scatter& scatter, std::vector<Expr> list) {
-    for (std::size_t k = scatter.dims.size(); k-- > 0;)
-      list.erase(list.begin() + static_cast<std::ptrdiff_t>(scatter.dims[k]));
-    return list;
+  /// What `list` has for the dimensions in which rows choose the element.
+  static std::vector<Expr> of_rows(const Scatter& scatter, const std::vector<Expr>& list) {
+    std::vector<Expr> result;
+    for (std::size_t d = 0; d < list.size(); ++d)
+      if (!std::count(scatter.dims.begin(), scatter.dims.end(), d) && is_by_rows(scatter, scatter.sum->indices[d]))
+        result.push_back(list[d]);
+    return result;
   }
 
   /// Whether a row has an element: conditions on instances may leave out all of a target that has some.
@@ -134,7 +176,7 @@ class SegmentSums : OrderBuilder {
     return ir::reduce(array, std::move(indices), all_[k].sum->op, value, where_);
   }
   std::vector<Expr> part(std::size_t k, int which, const Expr& piece) const {
-    std::vector<Expr> indices = without_key(all_[k], all_[k].sum->indices);
+    std::vector<Expr> indices = of_rows(all_[k], all_[k].sum->indices);
     indices.insert(indices.begin(), {number(which), piece});
     return indices;
   }
@@ -149,38 +191,6 @@ class SegmentSums : OrderBuilder {
   }
   Expr is_long(const Expr& target) const {
     return less(number(piece_), at(sorted_.end, target) - at(sorted_.begin, target));
-  }
-
-  /// The parts of long segments: in each piece of positions one that begins before it or with it, and one that begins
-  /// within; what lies between these is short.
-  Stmt parts() const {
-    return loop("piece", number(0), pieces_, LoopMode::Parallel, [&](const Expr& c) {
-      const Expr begin = c * number(piece_), end = ir::smaller(begin + number(piece_), sorted_.positions());
-      const Expr head = at(sorted_.key, begin), tail = at(sorted_.key, end - number(1));
-      const auto part_of = [&](int which, const Expr& target, const Expr& lower, const Expr& upper) {
-        const auto places_of = [&](std::size_t k) { return all_[k].places_of(simplify_indices(target + shifts_[k])); };
-        const Stmt all = with_totals(all_numbers_, [&](const Totals& totals) {
-          const Stmt stores = for_each_sum(all_numbers_, totals, [&](std::size_t k, const Array& total) {
-            return if_exists(k, set(parts_[k], part(k, which, c), ir::load(total, {})));
-          });
-          return ir::block({over(all_numbers_, totals, lower, upper, places_of), stores});
-        });
-        return ir::if_then(less(target, sorted_.targets), ir::if_then(is_long(target), all));
-      };
-      const Stmt first_part = part_of(0, head, begin, ir::smaller(end, at(sorted_.end, head)));
-      const Stmt last_part = ir::if_then(less(head, tail), part_of(1, tail, at(sorted_.begin, tail), end));
-      const Stmt both = ir::block({first_part, last_part});
-      const bool all_exist = sorted_.positions().same_as(sorted_.count);
-      return around_all(all_exist ? both : ir::if_then(less(begin, sorted_.positions()), both));
-    });
-  }
-
-  Stmt sums() const {
-    return first_.over_targets([&](const Places& places, const Expr& t) {
-      std::vector<Stmt> all;
-      for (const Group& group : groups_) all.push_back(sums_of(group, places, t));
-      return around_all(ir::block(std::move(all)));
-    });
   }
 
   /// What a group adds to the target `t`, which has these places.
@@ -234,6 +244,35 @@ class SegmentSums : OrderBuilder {
   std::vector<Group> groups_;
 };
 
+std::size_t depth_of(Stmt nest) {
+  std::size_t depth = 0;
+  for (; is_parallel_loop(nest); nest = nest.as<ir::For>()->body) ++depth;
+  return depth;
+}
+
+/// The second nest in the first one, where they have equal bounds.
+std::optional<Stmt> joined(const Stmt& first, const Stmt& second) {
+  const std::size_t depth = depth_of(first);
+  if (depth == 0 || depth != depth_of(second)) return std::nullopt;
+  const auto fusion = fusion_of(first, second, depth);
+  const bool same = fusion && fusion->first.size() == depth &&
+                    std::all_of(fusion->ahead.begin(), fusion->ahead.end(), [](std::int64_t k) { return k == 0; });
+  return same ? std::optional(fused(*fusion)) : std::nullopt;
+}
+
+/// Whether different iterations of the same rows add to different elements of an array that both add to: `b`'s loops
+/// are named as those of `a`, each of which has elements of its own in each iteration.
+bool keep_apart(const Scatter& a, const Scatter& b, const ir::Substitution& names) {
+  if (a.sum->array != b.sum->array) return true;
+  if (a.dims != b.dims) return false;
+  for (std::size_t d = 0; d < a.sum->indices.size(); ++d) {
+    if (std::count(a.dims.begin(), a.dims.end(), d)) continue;
+    const Expr &mine = a.sum->indices[d], its = ir::substitute(b.sum->indices[d], names);
+    if ((is_by_rows(a, mine) || is_by_rows(a, its)) && !ir::equal(mine, its)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& scatter) {
@@ -249,12 +288,59 @@ std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& sc
       names[its[k]->iterator] = ir::var(mine[k]->iterator);
     }
   }
-  return names;
+  return keep_apart(like, scatter, names) ? std::optional(names) : std::nullopt;
 }
 
-Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
-                  const IndexRanges& ranges) {
-  return SegmentSums(all, sorted, piece, ranges).code();
+namespace {
+
+/// Whether loops over targets would wait for each other, as both add to one array, and need not: iterations with other
+/// numbers add to other elements. Loops that have nothing in common run side by side.
+bool should_join(const std::vector<Scatter>& first, const std::vector<Scatter>& second) {
+  bool meet = false, apart = true;
+  for (const Scatter& a : first)
+    for (const Scatter& b : second)
+      if (a.sum->array == b.sum->array) {
+        meet = true;
+        apart &= same_rows(a, b).has_value();
+      }
+  return meet && apart;
+}
+
+/// Each nest in the first one that it has its bounds in common with, and `should` be joined to: all that are in it.
+Stmt all_joined(const std::vector<Stmt>& nests, const std::function<bool(std::size_t, std::size_t)>& should) {
+  std::vector<Stmt> result;
+  std::vector<std::vector<std::size_t>> members;
+  for (std::size_t n = 0; n < nests.size(); ++n) {
+    std::optional<Stmt> both;
+    for (std::size_t k = 0; k < result.size() && !both; ++k) {
+      if (!std::all_of(members[k].begin(), members[k].end(), [&](std::size_t m) { return should(m, n); })) continue;
+      both = joined(result[k], nests[n]);
+      if (!both) continue;
+      result[k] = *both;
+      members[k].push_back(n);
+    }
+    if (both) continue;
+    result.push_back(nests[n]);
+    members.push_back({n});
+  }
+  return ir::block(std::move(result));
+}
+
+}  // namespace
+
+Stmt segment_sums(const std::vector<SortedSums>& all, std::int64_t piece, const IndexRanges& ranges) {
+  std::vector<SegmentSums> by_order;
+  std::vector<Stmt> parts, sums;
+  for (const SortedSums& one : all) {
+    by_order.emplace_back(*one.sums, *one.sorted, piece, ranges);
+    parts.push_back(by_order.back().parts());
+    sums.push_back(by_order.back().sums());
+  }
+  const auto always = [](std::size_t, std::size_t) { return true; };
+  const auto one_array = [&](std::size_t a, std::size_t b) { return should_join(*all[a].sums, *all[b].sums); };
+  Stmt result = ir::block({all_joined(parts, always), all_joined(sums, one_array)});
+  for (const SegmentSums& one : by_order) result = one.with_parts(result);
+  return result;
 }
 
 }  // namespace loopgrad::transforms

@@ -10,6 +10,8 @@
 //
 // Sums with one order, as of the components of a vector, are summed up together: an instance is looked up once. So are
 // sums into elements at a fixed distance, as those of an interpolation are: t takes the positions of t - distance.
+// Sums with several orders, as those into both ends of an edge, share the loops where these have the same bounds: a
+// step of few elements waits for launches, not for sums.
 #pragma once
 
 #include "dsl/ir/rewriter.h"
@@ -18,12 +20,17 @@
 
 namespace loopgrad::transforms {
 
-/// The iterators of `scatter`'s loops over rows as those of `like`; nullopt where these loops differ.
+/// The iterators of `scatter`'s loops over rows as those of `like`; nullopt where these loops differ, or where both add
+/// to one array and iterations of different targets and rows may meet in it, as those of x[t, k] and x[t, m - k] would.
 std::optional<ir::Substitution> same_rows(const Scatter& like, const Scatter& scatter);
 
-/// `sorted` has the order of all of them (`shift_to`). Requires: they have rows in common, and may be done in any
-/// order. `ranges`: of all iterators.
-ir::Stmt segment_sums(const std::vector<Scatter>& all, const SortedIterations& sorted, std::int64_t piece,
-                      const IndexRanges& ranges);
+/// Sums that have rows in common (`same_rows`, each with each), and the order of all of them (`shift_to`).
+struct SortedSums {
+  const std::vector<Scatter>* sums;
+  const SortedIterations* sorted;
+};
+
+/// Requires: all may be done in any order. `ranges`: of all iterators.
+ir::Stmt segment_sums(const std::vector<SortedSums>& all, std::int64_t piece, const IndexRanges& ranges);
 
 }  // namespace loopgrad::transforms

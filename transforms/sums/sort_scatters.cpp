@@ -47,10 +47,25 @@ struct Scope {
   std::vector<Sort> sorts;
 };
 
-/// Neighbours that are summed up together: nests, and what they are.
+/// Nests that one order serves, and what they are.
 struct Run {
   std::vector<Stmt> nests;
   std::vector<Scatter> scatters;
+};
+
+/// Neighbours that may be done in any order, by the orders that they have. They are summed up together.
+struct Batch {
+  std::vector<Run> runs;
+  std::size_t size() const {
+    std::size_t all = 0;
+    for (const Run& run : runs) all += run.nests.size();
+    return all;
+  }
+  std::vector<Stmt> nests() const {
+    std::vector<Stmt> all;
+    for (const Run& run : runs) all.insert(all.end(), run.nests.begin(), run.nests.end());
+    return all;
+  }
 };
 
 std::vector<std::string> texts_of(const std::vector<Expr>& list) {
@@ -102,10 +117,10 @@ class Sorter {
     if (const auto* block = s.as<ir::Block>()) {
       std::vector<Stmt> body;
       for (std::size_t k = 0; k < block->body.size();) {
-        const Run run = run_of(block->body, k);
-        body.push_back(run.nests.size() > 1 ? statement(ir::block(run.nests), [&] { return by_segments(run); })
-                                            : statements(block->body[k]));
-        k += std::max<std::size_t>(run.nests.size(), 1);
+        const Batch batch = batch_of(block->body, k);
+        body.push_back(batch.size() > 1 ? statement(ir::block(batch.nests()), [&] { return by_segments(batch); })
+                                        : statements(block->body[k]));
+        k += std::max<std::size_t>(batch.size(), 1);
       }
       return ir::block(std::move(body));
     }
@@ -274,37 +289,49 @@ class Sorter {
   }
 
   /// By sorted segments, where the numbers fit and the nest is not parallel enough as it is.
-  Stmt where_it_fits(const Run& run, const SortedIterations& sorted, const Stmt& by_sort) const {
+  Stmt where_it_fits(const Batch& batch, const Expr& fits, const Stmt& by_sort) const {
     std::vector<Stmt> owned;
-    for (const Stmt& nest : run.nests) owned.push_back(owned_scatter(program_, nest).value_or(nest));
-    const Stmt& nest = run.nests[0];
-    const Stmt result = ir::if_then(sorted.fits(), by_sort, ir::block(std::move(owned)), nest->location);
-    if (!run.scatters[0].is_shared_out) return ir::with_fresh_names(result);
-    const auto& loop = *nest.as<ir::For>();
-    return ir::if_then(at_least(loop.upper - loop.lower, many_threads_), nest, ir::with_fresh_names(result),
-                       nest->location);
+    for (const Stmt& nest : batch.nests()) owned.push_back(owned_scatter(program_, nest).value_or(nest));
+    const Run& first = batch.runs[0];
+    const Stmt result = ir::if_then(fits, by_sort, ir::block(std::move(owned)), first.nests[0]->location);
+    if (!first.scatters[0].is_shared_out) return ir::with_fresh_names(result);
+    const auto& loop = *first.nests[0].as<ir::For>();
+    return ir::if_then(at_least(loop.upper - loop.lower, many_threads_), first.nests[0], ir::with_fresh_names(result),
+                       first.nests[0]->location);
   }
 
-  /// From `first` on, the scatters that one order serves and that may be done in any order.
-  Run run_of(const std::vector<Stmt>& body, std::size_t first) const {
-    Run run;
-    std::optional<SortedIterations> sorted;
-    for (std::size_t k = first; k < body.size() && run.nests.size() < most_together; ++k) {
+  /// From `first` on, the scatters that may be done in any order.
+  Batch batch_of(const std::vector<Stmt>& body, std::size_t first) {
+    Batch batch;
+    std::vector<std::unique_ptr<SortedIterations>> orders;
+    for (std::size_t k = first; k < body.size() && batch.size() < most_together; ++k) {
       if (body[k].kind() != ir::Kind::For) break;
       auto scatter = scatter_in(program_, body[k]);
-      if (!scatter || (scatter->is_shared_out && !run.nests.empty())) break;
-      const bool fits = !sorted || (sorted->shift_to(*scatter) && same_rows(run.scatters[0], *scatter) &&
-                                    std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
-                                      return are_independent(other, *scatter);
-                                    }));
-      if (!fits) break;
-      const bool is_alone = scatter->is_shared_out;
-      run.nests.push_back(body[k]);
-      run.scatters.push_back(std::move(*scatter));
+      if (!scatter) break;
+      const bool is_alone = scatter->is_shared_out || length_in_each_step(*scatter);
+      const auto is_independent = [&](const Run& run) {
+        return std::all_of(run.scatters.begin(), run.scatters.end(),
+                           [&](const Scatter& other) { return are_independent(other, *scatter); });
+      };
+      if (!batch.runs.empty() && (is_alone || !std::all_of(batch.runs.begin(), batch.runs.end(), is_independent)))
+        break;
+      std::size_t place = 0;
+      while (place < batch.runs.size() && !is_served(*orders[place], batch.runs[place], *scatter)) ++place;
+      if (place == batch.runs.size()) {
+        batch.runs.emplace_back();
+        orders.push_back(std::make_unique<SortedIterations>(*scatter, false, shares_));
+      }
+      batch.runs[place].nests.push_back(body[k]);
+      batch.runs[place].scatters.push_back(std::move(*scatter));
       if (is_alone) break;
-      if (!sorted) sorted.emplace(run.scatters[0], false, shares_);
     }
-    return run;
+    return batch;
+  }
+
+  static bool is_served(const SortedIterations& order, const Run& run, const Scatter& scatter) {
+    return order.shift_to(scatter) && std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
+             return same_rows(other, scatter).has_value();
+           });
   }
 
   Stmt inside(const Stmt& all) {
@@ -312,7 +339,7 @@ class Sorter {
       if (s.kind() == ir::Kind::Contraction) return s;
       if (const auto* branch = s.as<ir::If>()) return in_branch(*branch);
       if (s.kind() != ir::Kind::For) return std::nullopt;
-      if (const auto scatter = scatter_in(program_, s)) return by_segments({{s}, {*scatter}});
+      if (const auto scatter = scatter_in(program_, s)) return by_segments({{{{s}, {*scatter}}}});
       if (const auto owned = owned_scatter(program_, s)) return owned;
       if (auto parts = keyed_parts(program_, s)) return by_keys_of(*parts);
       // Inside a parallel loop there are owners enough.
@@ -335,15 +362,35 @@ class Sorter {
     return result;
   }
 
-  Stmt by_segments(const Run& run) {
-    const Expr length = length_in_each_step(run.scatters[0]);
-    const Stmt as_it_is = ir::with_fresh_names(ir::block(run.nests));
+  Stmt by_segments(const Batch& batch) {
+    const Scatter& first = batch.runs[0].scatters[0];
+    const Expr length = length_in_each_step(first);
+    const Stmt as_it_is = ir::with_fresh_names(ir::block(batch.nests()));
     if (length && ir::as_int(length).value_or(shortest_row_) < shortest_row_) return as_it_is;
-    const auto by_sort = [&](const SortedIterations& sorted, const Stmt& before) {
-      return where_it_fits(run, sorted, ir::block({before, segment_sums(run.scatters, sorted, piece_, ranges_)}));
-    };
-    if (!length) return with_sorted(run.scatters, Targets::AtADistance, by_sort);
-    return ir::if_then(at_least(length, shortest_row_), with_own_sort(run.scatters[0], by_sort), as_it_is);
+    if (!length) return by_orders(batch, {}, {}, {});
+    const Stmt by_sort = with_own_sort(first, [&](const SortedIterations& sorted, const Stmt& before) {
+      return by_orders(batch, {{&batch.runs[0].scatters, &sorted}}, {before}, sorted.fits());
+    });
+    return ir::if_then(at_least(length, shortest_row_), by_sort, as_it_is);
+  }
+
+  /// `found`: the orders of the first runs, `before` what has to run for them, `fits` whether their numbers do.
+  Stmt by_orders(const Batch& batch, const std::vector<SortedSums>& found, const std::vector<Stmt>& before,
+                 const Expr& fits) {
+    if (found.size() == batch.runs.size()) {
+      std::vector<Stmt> all = before;
+      all.push_back(segment_sums(found, piece_, ranges_));
+      return where_it_fits(batch, fits, ir::block(std::move(all)));
+    }
+    const Run& run = batch.runs[found.size()];
+    return with_sorted(run.scatters, Targets::AtADistance, [&](const SortedIterations& sorted, const Stmt& sort) {
+      std::vector<SortedSums> orders = found;
+      orders.push_back({&run.scatters, &sorted});
+      std::vector<Stmt> all = before;
+      all.push_back(sort);
+      const Expr its = sorted.fits();
+      return by_orders(batch, orders, all, !fits ? its : ir::equal(fits, its) ? fits : ir::both(fits, its));
+    });
   }
 
   /// Parts with keys by these, where the numbers fit, the sort pays, and the rows are not parallel enough.

@@ -182,12 +182,13 @@ class Tree {
     return std::any_of(partials_.begin(), partials_.end(), [&](const Partial& p) { return p.sums.count(s.get()) > 0; });
   }
 
-  // Data decide how long the loop is, so nothing about it was known when its plan was made: rows of a sparse matrix
-  // that depend on each other, say, one after the other. Partial results of a short one would take more than the sums
-  // do, which for a large target changes the order of the whole program's work.
+  // Data or loops around decide how long the loop is, so nothing about it was known when its plan was made: rows of a
+  // sparse matrix or a triangle that depend on each other, say, one after the other. Partial results of a short one
+  // would take more than the sums do, which for a large target changes the order of the whole program's work.
   Expr enough_iterations() const {
-    const Expr trips = root_.upper - root_.lower;
-    if (many_ || !ir::has_load(trips)) return {};
+    Expr trips = root_.upper - root_.lower;
+    if (many_ || !(ir::has_load(trips) || varying_trips(program_, root_))) return {};
+    if (!ir::has_load(trips)) trips = trips * trips_inside();
     Expr least = ir::int_const(least_iterations);
     for (const Partial& partial : partials_) {
       if (partial.is_small()) continue;
@@ -196,6 +197,17 @@ class Tree {
       least = larger(least, elements);
     }
     return ir::binary(BinaryOp::Le, least, trips);
+  }
+
+  /// Of loops that are all there is in the loop, for all of its iterations the same.
+  Expr trips_inside() const {
+    Expr result = ir::int_const(1);
+    for (const auto* loop = root_.body.as<ir::For>(); loop; loop = loop->body.as<ir::For>()) {
+      const Expr extent = loop->upper - loop->lower;
+      if (ir::has_load(extent) || mentions(extent, root_.iterator)) break;
+      result = result * extent;
+    }
+    return result;
   }
 
   // One loop that does nothing but to sum into single elements: the mapping to a GPU shares it out, knowing its length.

@@ -35,8 +35,8 @@ ir::Expr varying_trips(const ir::Program& program, const ir::For& loop);
 /// alone. The block loop is marked parallel; a block runs its iterations in their original order. `model` is the
 /// nest's. There are at most `machine.most_partials` blocks, whatever the number of threads: results do not depend on
 /// it. For a GPU, a loop of nothing but sums into single elements stays as it is: the mapping shares it out. A loop
-/// whose length changes with loops around it may be short: on a GPU it has no more blocks than iterations. One whose
-/// length data decide stays as it is, on a CPU, in a run where it turns out to be short. Where the loop right inside
+/// whose length changes with loops around it may be short: on a GPU it has no more blocks than iterations. On a CPU it
+/// stays as it is where it turns out to be short, as one whose length data decide does. Where the loop right inside
 /// has rows whose length data decide, with nothing that their iterations share but the sums, and there are few rows,
 /// each block has pieces of rows.
 ir::Stmt tree_sums(const ir::Program& program, const poly::Model& model, const ir::Stmt& nest,

@@ -273,6 +273,29 @@ TEST(SortScatters, SumsWithOneOrderAreAddedUpTogether) {
   }
 }
 
+// Each order has its sort; a step of few elements waits for launches.
+TEST(SortScatters, SumsWithSeveralOrdersShareTheLoopsOfOneArray) {
+  ProgramBuilder p("both_ends");
+  auto edges = p.size("edges"), nodes = p.size("nodes"), m = p.size("m");
+  auto from = p.input<std::int32_t>("from", {edges}), to = p.input<std::int32_t>("to", {edges});
+  p.in_range(from, 0, nodes), p.in_range(to, 0, nodes);
+  auto flow = p.input<double>("flow", {edges, m});
+  auto change = p.inout<double>("change", {nodes, m}), sum = p.inout<double>("sum", {nodes, m});
+  for (auto e : p.loop("e", edges))
+    for (auto j : p.loop("j", m)) change(from(e), j) += flow(e, j);
+  for (auto e : p.loop("e", edges))
+    for (auto j : p.loop("j", m)) sum(to(e), j) += flow(e, j) * flow(e, j);
+  for (auto e : p.loop("e", edges))
+    for (auto j : p.loop("j", m)) change(to(e), j) -= flow(e, j);
+  const Program program = p.build();
+  expect_sorted(program, {{{"edges", 0}, {"nodes", 3}, {"m", 2}}, {{"edges", 61}, {"nodes", 7}, {"m", 3}}});
+  const LoweredProgram result = passed_for_gpu(program, sorted);
+  EXPECT_EQ(count_of(result.text, "parallel for piece in 0.."), 1u) << result.text;
+  EXPECT_EQ(count_of(result.text, "change[target, j] += total"), 2u) << result.text;
+  // One of each order for its ends, and one for all sums.
+  EXPECT_EQ(count_of(result.text, "parallel for target in 0.."), 2u + 1u) << result.text;
+}
+
 TEST(SortScatters, TermsOfMuchThatWouldBeKeptAreKeptThemselves) {
   ProgramBuilder p("forces");
   auto n = p.size("n"), rows = p.size("rows");

@@ -315,6 +315,18 @@ TEST(RestructureSums, RowsThatNeedRowsBeforeThemHaveNoPartialResultsOfAllElement
   expect_same_results(l, {{"n", 5}, {"nnz", 12}});
 }
 
+TEST(RestructureSums, SumsOfShortRowsOfATriangleAreLeftInOrder) {
+  ProgramBuilder p("intervals");
+  auto n = p.size("n");
+  auto t = p.inout<float>("t", {n, n});
+  for (auto i : p.loop("i", 0, n, {.descending = true}))
+    for (auto j : p.loop("j", i + 1, n))
+      for (auto k : p.loop("k", i, j)) t(i, j).max_with(t(i, k) + t(k + 1, j));
+  const LoweredProgram l = lowered(p.build());
+  EXPECT_NE(l.text.find("if 1024 <= j - i:"), std::string::npos) << l.text;
+  expect_same_results(l, {{"n", 7}});
+}
+
 TEST(RestructureSums, NestsOfNeighboursKeepWhatTheyHaveInCommon) {
   ProgramBuilder p("wave");
   auto n = p.size("n");
