@@ -117,5 +117,73 @@ TEST(OnceWrong, TakenInRows) {
   expect_right(largest_in_rows, {{{"nb", 3}, {"n", 3}, {"m", 4}}});
 }
 
+/// The gradient of what the array held at first: a sum into another plane than the first taker's, which others clear.
+Program filled_again() {
+  ProgramBuilder p("filled_again");
+  auto n = p.size("n"), m = p.size("m");
+  auto b = p.inout<double>("b", {m});
+  auto x = p.input<double>("x", {n}), y = p.input<double>("y", {n});
+  auto w = p.output<double>("w", {n});
+  for (auto i : p.loop("i", n)) {
+    w(i) = b(1) * x(i);
+    for (auto j : p.loop("j", m)) b(j) = 1.0;
+    b(0) = y(i) * y(i);
+  }
+  return p.build();
+}
+/// A reader that reads another plane too, which nobody clears.
+Program reads_other_plane() {
+  ProgramBuilder p("reads_other_plane");
+  auto n = p.size("n");
+  auto a = p.inout<double>("a", {2});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) {
+    y(i) = a(0) * x(i) + a(1);
+    a(0) = 0.0;
+  }
+  return p.build();
+}
+/// A reader of one element reads another one, which others than its own taker clear.
+Program reads_what_others_clear() {
+  ProgramBuilder p("reads_what_others_clear");
+  auto n = p.size("n"), m = p.size("m");
+  auto b = p.inout<double>("b", {m + 3});
+  auto x = p.input<double>("x", {n});
+  auto z = p.inout<double>("z", {n});
+  for (auto i : p.loop("i", n)) {
+    for (auto j : p.loop("j", m)) b(j) = 0.0;
+    z(i) += b(2) * x(i);
+    z(i) += b(0) * x(i);
+    b(0) = 0.0;
+  }
+  return p.build();
+}
+/// The same, where data choose.
+Program reads_what_data_clear() {
+  ProgramBuilder p("reads_what_data_clear");
+  auto n = p.size("n"), m = p.size("m");
+  auto k = p.input<int>("k", {n});
+  p.in_range(k, 0, m + 2);
+  auto a = p.inout<double>("a", {m + 2});
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {n}), w = p.output<double>("w", {n}), z = p.output<double>("z", {n});
+  for (auto i : p.loop("i", n)) {
+    y(i) = a(0) * x(i);
+    a(0) = 0.0;
+    z(i) = a(k(i)) * x(i);
+    a(k(i)) = 0.0;
+    w(i) = a(1) * x(i);
+  }
+  return p.build();
+}
+
+TEST(OnceWrongTakers, OtherPlanesThanATakersAreThoseOfNoTaker) {
+  expect_right(filled_again, {{{"n", 4}, {"m", 3}}, {{"n", 1}, {"m", 2}}});
+  expect_right(reads_other_plane, {{{"n", 4}}});
+  expect_right(reads_what_others_clear, {{{"n", 4}, {"m", 3}}, {{"n", 1}, {"m", 2}}, {{"n", 2}, {"m", 1}}});
+  expect_right(reads_what_data_clear, {{{"n", 4}, {"m", 3}}});
+}
+
 }  // namespace
 }  // namespace loopgrad::fuzz

@@ -79,7 +79,7 @@ class Finder {
     Stmt result = ir::block(all);
     for (const Array& turn : apart.turns) result = ir::allocate(turn, result, loop->location);
     const ir::Program candidate = ir::with_body(program_, replace(program_.body, loop, result));
-    if ((is_inside && !is_worth(apart)) || !carries_sums_only(candidate, rest)) return std::nullopt;
+    if (!is_worth(apart, is_inside) || !carries_sums_only(candidate, rest)) return std::nullopt;
     note(loop, cleared);
     return result;
   }
@@ -91,18 +91,21 @@ class Finder {
                         [&](const Stmt& outer) { return outer.as<ir::For>() && carries_sums_only(program_, outer); });
   }
 
-  /// Of a loop in another one: whether one thread takes longer for the loop in order than all do for the turns of all
-  /// elements.
-  bool is_worth(const Apart& apart) const {
+  /// Whether turns of all elements are not much more than what the loop touches; of a loop in another one, whether one
+  /// thread takes longer for the loop in order than all do for the turns.
+  bool is_worth(const Apart& apart, bool is_inside) const {
     constexpr double loops_for_turns = 3, us_of_one = 0.05;  // as in a recurrence: see Machine::least_scanned
+    constexpr double most_turns = 4;                         // for each iteration: to clear one is little
     const Machine& machine = context_.options.machine;
     SizeEstimator sizes(program_, context_.options.expected_sizes);
-    double bytes = 0;
+    double bytes = 0, all = 0;
     for (const Array& turn : apart.turns) {
       double elements = 1;
       for (const Expr& extent : turn->shape) elements *= sizes.value_of(extent, {});
       bytes += 2 * elements * static_cast<double>(bytes_of(turn->type));
+      all += elements;
     }
+    if (!is_inside) return all <= most_turns * apart.iterations;
     const double ns_of_turns = bytes * machine.ns_per_byte / static_cast<double>(machine.threads);
     return apart.iterations * us_of_one > loops_for_turns * machine.start_us + ns_of_turns / 1000;
   }
@@ -211,7 +214,7 @@ class Finder {
       return ir::if_then(is_first, reader, {}, reader->location);
     return ir::rewrite(reader, [&](const Expr& e) -> std::optional<Expr> {
       const auto* load = e.as<ir::Load>();
-      if (!load || load->array != element.array) return std::nullopt;
+      if (!load || load->array != element.array || !ir::equal(load->indices, element.indices)) return std::nullopt;
       return ir::select(is_first, e, ir::const_of(0, e.type()));
     });
   }

@@ -117,9 +117,11 @@ class Eligibility {
     return all_pay && some_contiguous;
   }
   /// Whether it gains where there is another way: innermost loops that have lanes already, or few trips, need none of
-  /// this one's. A loop further in may be the one that all statements move with.
+  /// this one's, unless they have nothing but sums that all lanes share: these are then added up once a tile, where
+  /// they are loaded and stored each time. A loop further in may be the one that all statements move with.
   bool gains() {
-    if (vectorises_ || !has_long_loops_ || has_at_most(loop_, least_lanes - 1) || !saves()) return false;
+    if (!has_long_loops_ || has_at_most(loop_, least_lanes - 1)) return false;
+    if (vectorises_ ? !has_shared_sums_only() : !saves()) return false;
     bool all_pay = true, ignored = false;
     for (const Stmt& leaf : leaves(loop_.body)) all_pay &= pays(leaf, loop_.iterator, ignored);
     return all_pay || !another_inside();
@@ -167,7 +169,7 @@ class Eligibility {
   bool legal_loop(const Stmt& s, const ir::For& n) {
     if (ir::is_parallel(n.mode)) {
       has_parallel_ = true;
-      if (!is_innermost(s)) return false;
+      if (!is_innermost(s) && ir::is_parallel(loop_.mode)) return false;
     }
     if (depends_.on_data(n.lower) || depends_.on_data(n.upper)) return false;
     const bool ragged = depends_.on_iterator(n.lower) || depends_.on_iterator(n.upper);
@@ -240,6 +242,15 @@ class Eligibility {
           in_lanes += depends_.is_shared(*sum) && !depends_.is_had_once(*sum) ? cost_of_adding_up : 0;
     });
     return in_lanes < now;
+  }
+
+  bool has_shared_sums_only() const {
+    bool all = true;
+    for_each_innermost(loop_.body, [&](const ir::For&, const Stmt& s) {
+      const auto* sum = s.as<ir::Reduce>();
+      all &= sum && depends_.is_shared(*sum) && !depends_.is_had_once(*sum);
+    });
+    return all;
   }
 
   bool another_inside() const {

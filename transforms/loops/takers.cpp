@@ -16,14 +16,15 @@ using ir::Stmt;
 
 namespace {
 
-bool reads_only(const Stmt& leaf, const ir::Assign& element) {
+/// `all`: what numbers keep apart from this one is apart from all that is cleared.
+bool reads_only(const Stmt& leaf, const ir::Assign& element, const ir::Assign& all) {
   bool only = true;
   ir::walk(
       leaf, [](const Stmt&) {},
       [&](const Expr& e) {
         const auto* load = e.as<ir::Load>();
         only &= !load || load->array != element.array || ir::equal(load->indices, element.indices) ||
-                ir::are_in_different_planes(load->indices, element.indices);
+                ir::are_in_different_planes(load->indices, all.indices);
       });
   return only;
 }
@@ -90,9 +91,12 @@ bool Takers::look_at_leaf(const Stmt& s) {
   if (sum && !is_other) return false;
   if (is_other) return waiting_.push_back(s), note_between(s), true;
   if (!ir::is_const(assign->value, 0) || !is_float(target->type) || is_moved(*assign)) return false;
+  // What numbers keep apart from the one element they must keep apart from all.
+  for (std::size_t d = 0; d < indices.size(); ++d)
+    if (const auto plane = ir::as_int(element_.indices[d]); plane && ir::as_int(indices[d]) != plane) return false;
   if (std::any_of(indices.begin(), indices.end(), [&](const Expr& index) { return uses(index, target); })) return false;
   for (const Stmt& reader : waiting_)
-    if (!reads_only(reader, *assign)) return false;
+    if (!reads_only(reader, *assign, element_)) return false;
   all.push_back({s, std::move(waiting_), loops_});
   waiting_.clear();
   between_.clear();

@@ -137,7 +137,7 @@ class Forwarder {
   Expr replaced(const Expr& value, bool only_free) const {
     return ir::rewrite(value, [&](const Expr& e) -> std::optional<Expr> {
       auto* load = e.as<ir::Load>();
-      std::optional<Expr> held = load ? value_of(load->array) : std::nullopt;
+      std::optional<Expr> held = load ? repeated_value_of(load->array) : std::nullopt;
       return held && only_free && !is_free(*held) ? std::nullopt : held;
     });
   }
@@ -163,6 +163,26 @@ class Forwarder {
         if (access.kind == poly::AccessKind::Read && access.array != local && may_change(*setter, access))
           return std::nullopt;
     return held;
+  }
+
+  // The same where it is worth being had again for each term: what loops around the terms have in common, and an array
+  // no larger than others would keep, has to be cheap.
+  std::optional<Expr> repeated_value_of(const ir::Array& local) const {
+    const std::optional<Expr> held = value_of(local);
+    if (!held || !costly_too_) return held;
+    const auto setter = std::find_if(model_.statements.begin(), model_.statements.end(), [&](const poly::Statement& s) {
+      const auto* assign = s.stmt.as<ir::Assign>();
+      return assign && assign->array == local;
+    });
+    const std::size_t loops = setter->iterators.size();
+    if (loops == sum().iterators.size() || loops > largest_rank() + 1) return held;
+    Expr all = *held;
+    for (int round = 0; round < rounds; ++round)
+      all = ir::rewrite(all, [&](const Expr& e) -> std::optional<Expr> {
+        const auto* load = e.as<ir::Load>();
+        return load ? value_of(load->array) : std::nullopt;
+      });
+    return is_cheap(all, cheap, false) ? held : std::nullopt;
   }
 
   // `t = value` and then `t += term`, in the same iteration, or `if condition: t += term`: a choice. Nullopt for

@@ -64,10 +64,7 @@ std::optional<KeptOperands> keep_operands(const Stmt& nest, const Stmt& sum) {
   std::vector<Expr> indices;
   for (const Expr& index : node.indices) indices.push_back(copied(index));
   if (copies.size() == 0) return std::nullopt;
-  ir::Reduce next = node;
-  next.indices = std::move(indices);
-  next.value = value;
-  const Stmt result(std::make_shared<ir::Reduce>(std::move(next)));
+  const Stmt result = ir::reduce_like(node, node.array, std::move(indices), value);
   return KeptOperands{replace(nest, sum, copies.around(result)), result};
 }
 

@@ -58,6 +58,34 @@ for i in 0..n:
       << "no more than the arrays that are there";
 }
 
+// What a pixel has is no more than a plane, whatever window of it the terms come from.
+TEST(ForwardLocals, KeepsWhatTheTermsOfAWindowHaveInCommon) {
+  const auto forwarded = [](const std::string& value) {
+    const ir::Program program = program_of(R"(
+    program p(n, m)
+      input  f32 x[n, n]
+      input  f32 d_y[n, n]
+      input  f32 w[m, m]
+      inout  f32 d_x[n + m, n + m]
+    )",
+                                           fmt::format(R"(
+for i in 0..n:
+  for j in 0..n:
+    local f32 e
+    local f32 d_e
+    e = {}
+    d_e = d_y[i, j]/e
+    for a in 0..m:
+      for b in 0..m:
+        d_x[i + a, j + b] += d_e*w[a, b]
+)",
+                                                       value));
+    return ir::print(forward_locals(model_of(program), program.body, leaves(program.body).back(), true));
+  };
+  EXPECT_EQ(forwarded("sqrt(x[i, j])"), "d_x[i + a, j + b] += d_e*w[a, b]\n");
+  EXPECT_EQ(forwarded("x[i, j] + 1"), "d_x[i + a, j + b] += d_y[i, j]/(x[i, j] + 1)*w[a, b]\n");
+}
+
 // What runs up from iteration to iteration is no value of one of them.
 TEST(ForwardLocals, KeepsWhatALoopSumsUp) {
   const char* const declarations = R"(

@@ -225,7 +225,8 @@ TEST(SegmentSums, AddUpSortedIterations) {
   ASSERT_TRUE(scatter);
   const SortedIterations sorted(*scatter, false, {.threads = 4, .keys = 2, .values = 4, .group = 2, .most_bits = 3});
   EXPECT_EQ(ir::as_int(sorted.shift_to(*scatter).value()), 0);
-  Stmt body = ir::block({sorted.code(), segment_sums({*scatter}, sorted, 4, ranges_in(program))});
+  const std::vector<Scatter> sums = {*scatter};
+  Stmt body = ir::block({sorted.code(), segment_sums({{&sums, &sorted}}, 4, ranges_in(program))});
   for (const ir::Array& array : sorted.arrays()) body = ir::allocate(array, body);
   const Program after = ir::with_body(program, ir::with_fresh_names(body));
   for (const std::int64_t entries : {0, 1, 90})

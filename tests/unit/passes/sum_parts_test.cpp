@@ -206,7 +206,7 @@ TEST(PartialResults, ThereAreBlocksForTheWorkOfLoopsThatMoveWithOthers) {
   const Program triangle = program_of(declarations, "for i in 0..n:\n  for j in i + 1..n:\n    y[j] += x[i]\n");
   EXPECT_EQ(ir::print(partial_blocks(triangle, model_of(triangle), *triangle.body.as<ir::For>(),
                                      {partial_of(model_of(triangle), sums_in(triangle))}, cpu_machine())),
-            "max(min(64, (n - 1)//2//4), 1)");
+            "max(min(min(64, (n - 1)//2//4), n//64), 1)");
 }
 
 // 5 divides the number, not what is left of a product that wraps around.

@@ -459,14 +459,14 @@ TEST(RestructureSums, GathersWhatShiftedIterationsShare) {
 TEST(RestructureSums, MakesPartialResultsOfWhatAllIterationsAddTo) {
   expect_pass("restructure_sums", R"(
     program p(n, k)
-      input  f32 x[n + k - 1]
+      input  f32 x[n, k]
       input  f32 d_y[n]
       inout  f32 d_w[k]
     )",
               R"(
     for i in 0..n:
       for j in 0..k:
-        d_w[j] += d_y[i]*x[i + j]
+        d_w[j] += d_y[i]*x[i, j]
     )",
               R"(
     local f32 d_w_part[max(min(64, n//4), 1), k]
@@ -475,7 +475,7 @@ TEST(RestructureSums, MakesPartialResultsOfWhatAllIterationsAddTo) {
         d_w_part[block, z0] = 0
       for i in block*((n + max(min(64, n//4), 1) - 1)//max(min(64, n//4), 1))..min(block*((n + max(min(64, n//4), 1) - 1)//max(min(64, n//4), 1)) + (n + max(min(64, n//4), 1) - 1)//max(min(64, n//4), 1), n):
         for j in 0..k:
-          d_w_part[block, j] += d_y[i]*x[i + j]
+          d_w_part[block, j] += d_y[i]*x[i, j]
     for z0 in 0..k:
       for block in 0..max(min(64, n//4), 1):
         d_w[z0] += d_w_part[block, z0]

@@ -274,6 +274,21 @@ TEST(TileLanes, AddsUpWhatLanesShare) {
     for (const std::int64_t k_value : {0, 1, 7}) expect_close(before, after, {{"n", n_value}, {"k", k_value}});
 }
 
+// The loops inside would load and store what they add to in every iteration, and may be short.
+TEST(TileLanes, SumsOfAWindowAreAddedUpOnceATile) {
+  ProgramBuilder p("window");
+  auto n = p.size("n"), k = p.size("k"), l = p.size("l");
+  auto g = p.input<float>("g", {n}), x = p.input<float>("x", {k, n + l});
+  auto b = p.inout<float>("b", {k, l});
+  for (auto j : p.loop("j", n))
+    for (auto [u, v] : p.loop({"u", k}, {"v", l})) b(u, v) += g(j) * x(u, j + v);
+  const ir::Program before = p.build().ir(), after = tiled(before);
+  EXPECT_NE(ir::print(after).find("b_lanes += g[j_tile*64 + lane]*x[u, j_tile*64 + lane + v]"), std::string::npos)
+      << ir::print(after);
+  for (const std::int64_t n_value : {0, 1, 63, 64, 80, 200})
+    expect_close(before, after, {{"n", n_value}, {"k", 2}, {"l", 3}});
+}
+
 TEST(TileLanes, LanesThatEndAtDifferentPlacesShareSums) {
   ProgramBuilder p("ragged");
   auto n = p.size("n");

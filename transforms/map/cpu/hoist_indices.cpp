@@ -131,7 +131,8 @@ class Hoister final : public ir::Rewriter {
       body = ir::rewrite(body, [&](const Expr& e) -> std::optional<Expr> {
         return ir::equal(e, index) ? std::optional(ir::load(row, {})) : std::nullopt;
       });
-      rows.emplace_back(row, reads ? ir::select(runs, index, ir::const_of(0, index.type())) : index);
+      rows.emplace_back(
+          row, reads || !divisors_in(index).empty() ? ir::select(runs, index, ir::const_of(0, index.type())) : index);
     }
     if (rows.empty()) return s;
     Stmt result = ir::for_loop(loop.iterator, loop.lower, loop.upper, body, loop.mode, loop.location, loop.at_most);

@@ -59,7 +59,9 @@ class Lanes {
     if (const auto* b = s.as<ir::Block>())
       return std::any_of(b->body.begin(), b->body.end(), [&](const Stmt& child) { return has_common_branch(child); });
     const auto* branch = s.as<ir::If>();
-    return branch && !depends_.any(branch->condition);
+    if (!branch || depends_.any(branch->condition)) return false;
+    // No lane need get there.
+    return !condition_ || (!ir::has_load(branch->condition) && divisors_in(branch->condition).empty());
   }
 
   /// Neighbouring statements without loops share one loop over lanes.
