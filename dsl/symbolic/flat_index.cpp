@@ -79,6 +79,14 @@ StridedTerms FlatIndices::terms(const Expr& e) {
 
 namespace {
 
+/// That an iterator of 0 is added to.
+std::int64_t number_in(const StridedTerms::Rest& rest) {
+  std::int64_t sum = 0;
+  for (const Expr& term : rest.added) sum += as_int(term).value_or(0);
+  for (const Expr& term : rest.subtracted) sum -= as_int(term).value_or(0);
+  return sum;
+}
+
 /// Numbers, such as the row that the first m in i*m + m + j stands for, come after the other terms that are added.
 Expr sum_of(const std::vector<Expr>& added, const std::vector<Expr>& subtracted) {
   Expr sum;
@@ -112,12 +120,22 @@ std::vector<Expr> FlatIndices::indices(const StridedTerms& terms, const std::vec
   const auto part = [&](const Expr& term, std::size_t k) { return product(*quotient(factors(term), chain[k])); };
   std::vector<std::vector<Expr>> first(rests.size());
   for (const Expr& term : terms.of_sizes.added) {
-    const std::size_t k = dimension_of(term), in = counts_down(k + 1) ? k + 1 : k;
+    const std::size_t k = dimension_of(term);
+    // One row is enough to count down from: in (n - 1 - i)*m + (m - 1 - j) the rows are n*m.
+    const bool is_start = counts_down(k + 1) && factors(term) == chain[k] && first[k + 1].empty();
+    const std::size_t in = is_start ? k + 1 : k;
     first[in].push_back(part(term, in));
   }
   for (const Expr& term : terms.of_sizes.subtracted) {
     const std::size_t k = dimension_of(term);
     rests[k].subtracted.push_back(part(term, k));
+  }
+  for (std::size_t k = rests.size(); k-- > 1;) {
+    if (!counts_down(k) || !first[k].empty() || number_in(rests[k]) >= 0) continue;
+    // Nor is there one in n*m - 1 - (i*m + j): it is the last of the rows.
+    const auto row = quotient(chain[k - 1], chain[k]);
+    first[k].push_back(product(*row));
+    rests[k - 1].subtracted.push_back(int_const(1));
   }
   std::vector<Expr> result;
   for (std::size_t k = 0; k < rests.size(); ++k) {

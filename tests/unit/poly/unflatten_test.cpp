@@ -50,6 +50,22 @@ TEST(Unflatten, ThreeDimensionsInEitherWayOfWriting) {
             "      y[a, b, c] = x[a, b, k - 1 - c]\n");
 }
 
+TEST(Unflatten, RowsAndColumnsThatBothCountDown) {
+  ProgramBuilder p("turned");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<float>("x", {n * m}), y = p.input<float>("y", {n * (m + 1)});
+  auto z = p.output<float>("z", {n * m}), u = p.output<float>("u", {n * m}), v = p.output<float>("v", {n * (m + 9)});
+  for (auto [i, j] : p.loop({"i", n}, {"j", m})) {
+    z(i * m + j) = x((n - 1 - i) * m + (m - 1 - j));
+    u(n * m - 1 - (i * m + j)) = y((n - 1 - i) * (m + 1) + (m - j));
+  }
+  for (auto [i, j] : p.loop({"i2", n}, {"j2", 8})) v(i * (m + 9) + 7 - j) = 1.0f;
+  const std::string text = unflattened(p.build());
+  EXPECT_NE(text.find("z[i, j] = x[n - 1 - i, m - 1 - j]"), std::string::npos) << text;
+  EXPECT_NE(text.find("v[i2, 7 - j2] = 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("u[n - i - 1, m - 1 - j] = y[n - 1 - i, m - j]"), std::string::npos) << text;
+}
+
 TEST(Unflatten, ADimensionBesideOthers) {
   ProgramBuilder p("blocks");
   auto rows = p.size("rows"), b = p.size("b"), d = p.size("d");
