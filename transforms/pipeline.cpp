@@ -202,7 +202,8 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("find_takers", find_takers, "before sums get plans: what else a loop carries keeps it in order");
     add("isolate_recurrences", isolate_recurrences,
         "before sums get plans, for which the rest of a loop is parallel then");
-    add("read_before", read_before, "before sums get plans, in loops that are parallel but for sums then");
+    if (options.machine.counts_kernels)
+      add("read_before", read_before, "before sums get plans, in loops that are parallel but for sums then");
     add("assign_single_sums", assign_single_sums, "before sums are cut into blocks, whose bounds are no longer affine");
     add("single_zero_fills", shrink_zero_fills, "zeros that no sum starts from any more");
     add("restructure_sums", restructure_sums, "early: works on the loops as written");

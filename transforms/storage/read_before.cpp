@@ -233,11 +233,6 @@ class Freer {
     return iterations >= static_cast<double>(context_.options.machine.enough_threads);
   }
 
-  /// One thread of a CPU takes up to twice as long for several loops as for one.
-  bool takes_apart(const Stmt& nest) const {
-    return context_.options.machine.is_gpu() && leaves(nest).size() <= most_leaves;
-  }
-
   /// By estimate, of the largest nest in it.
   double iterations_of(const Stmt& nest) const {
     double most = 0;
@@ -275,15 +270,18 @@ class Freer {
   /// `loop` in `nest`, or all of it, by copies in front of the nest.
   bool free(const Stmt& nest, const Stmt& loop, const Analyses::Model& model, const std::set<Array>& arrays) {
     const Reads reads = reads_before(*model, arrays);
+    const std::size_t statements = leaves(nest).size();
+    const bool may_copy_more = statements <= most_leaves_of_copies;
+    if (reads.empty() && !may_copy_more) return false;
     Obstacles found = obstacles(analyses(context_).carried_by(model, loop, poly::Search::All), reads);
-    if (found.of_one || (found.others && !takes_apart(nest))) return false;
+    if (found.of_one || (found.others && statements > most_leaves)) return false;
     if (!found.overwritten.empty()) {
       for (const Stmt& inner : loops_in(nest))  // which the same copies may free
         found.overwritten.merge(
             obstacles(analyses(context_).carried_by(model, inner, poly::Search::All), reads).overwritten);
       if (free(nest, loop, found.overwritten, found.others)) return true;
     }
-    if (!found.others || leaves(nest).size() > most_leaves_of_copies) return false;
+    if (!found.others || !may_copy_more) return false;
     // What an iteration overwrites itself keeps its statements together.
     const Reads all = reads_before(*model, copyable(stored_in(nest), nest));
     return all.size() > found.overwritten.size() && free(nest, loop, all, true);

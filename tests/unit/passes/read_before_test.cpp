@@ -339,17 +339,5 @@ TEST(ReadBefore, ShortLoopsAndFullMachinesStay) {
               "", machine);
 }
 
-// Several loops in place of one: more passes over memory than threads of a CPU are worth.
-TEST(ReadBefore, OnACpuALoopIsNotTakenApart) {
-  expect_kept("read_before", arrays, R"(
-    for i in 0..n reversed:
-      local f32 seed
-      seed = a[i]
-      a[i] = 0
-      a[i + 1] += seed*c[i]
-  )",
-              "", small_cpu());
-}
-
 }  // namespace
 }  // namespace loopgrad::transforms
