@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/symbolic/closed_counters.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/bounds/open_accesses.h"
 
@@ -527,6 +528,10 @@ class Builder {
 
 }  // namespace
 
-FactsProgram facts_program(const ir::Program& program) { return Builder(program).build(); }
+FactsProgram facts_program(const ir::Program& program) {
+  // As the passes see it: an index that counts is no index that the program computes, of which its own code takes care.
+  const ir::Program plain = ir::with_closed_counters(program);
+  return Builder(plain).build();
+}
 
 }  // namespace loopgrad::backend

@@ -2,10 +2,12 @@
 
 #include "dsl/frontend/out_of_memory.h"
 #include "dsl/ir/known_scalars.h"
+#include "dsl/ir/own_values.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
+#include "dsl/symbolic/closed_counters.h"
 #include "dsl/symbolic/numbered_entries.h"
 #include "tape/checkpoints.h"
 #include "tape/custom_rules.h"
@@ -101,9 +103,15 @@ void note_rules(const ir::Stmt& body, Report& report) {
   });
 }
 
+/// What a tape would have to save of it, but for one that saves everything, follows from iterators and inputs.
+ir::Program with_plain_scalars(const ir::Program& program, Variant variant) {
+  if (variant == Variant::NaiveTape) return program;
+  return ir::with_own_values(ir::with_closed_counters(program));
+}
+
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {
-  const tape::Prepared prepared =
-      tape::prepare(poly::unflatten(ir::with_numbered_entries(ir::with_known_bounds(program.ir()))), options);
+  const ir::Program plain = with_plain_scalars(ir::with_known_bounds(program.ir()), options.variant);
+  const tape::Prepared prepared = tape::prepare(poly::unflatten(ir::with_numbered_entries(plain)), options);
   if (options.variant == Variant::NaiveTape && !options.directions.empty())
     throw UsageError({.code = ErrorCode::BadArgument,
                       .message = "a gradient with a run-time stack takes one incoming gradient at a time",

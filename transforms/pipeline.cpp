@@ -2,10 +2,12 @@
 
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/narrow_scopes.h"
+#include "dsl/ir/own_values.h"
 #include "dsl/ir/printer.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/verifier.h"
 #include "dsl/poly/unflatten.h"
+#include "dsl/symbolic/closed_counters.h"
 #include "dsl/symbolic/numbered_entries.h"
 #include "transforms/bounds/bound_accesses.h"
 #include "transforms/locality/fuse_rows.h"
@@ -157,6 +159,11 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
   add("without_rules", without_rules, "first: no pass nor emitter knows a region with a gradient of its own", true);
   add("without_stops", without_stops, "early: where derivatives end is settled, and no pass needs to look through it");
   add("known_bounds", plain<ir::with_known_bounds>, "early: bounds that are read once are known to all passes");
+  if (options.mode != SumMode::Serial) {
+    add("closed_counters", plain<ir::with_closed_counters>,
+        "early: what follows from iterators is no data to any pass");
+    add("own_values", plain<ir::with_own_values>, "after closed_counters: what is left is values, no indices");
+  }
   add("number_entries", plain<ir::with_numbered_entries>,
       "after known_bounds, which shows how long loops over rows are");
   add("unflatten", matrices, "before anything asks which elements are touched");
