@@ -6,7 +6,7 @@
 namespace loopgrad::transforms {
 namespace {
 
-constexpr const char* arrays = R"(
+constexpr const char* read_and_written = R"(
     program p(n, m, k)
       input  f32 c[n]
       input  i32 at[n]
@@ -26,10 +26,13 @@ Machine machine_for_short_loops() {
 }
 
 void expect_freed(const std::string& before, const std::string& after) {
-  expect_pass("read_before", arrays, before, after, "need not wait for each other", machine_for_short_loops());
+  expect_pass("read_before", read_and_written, before, after, "need not wait for each other",
+              machine_for_short_loops());
 }
 
-void expect_stays(const std::string& body) { expect_kept("read_before", arrays, body, "", machine_for_short_loops()); }
+void expect_stays(const std::string& body) {
+  expect_kept("read_before", read_and_written, body, "", machine_for_short_loops());
+}
 
 TEST(ReadBefore, ALoopThatReadsAhead) {
   expect_freed(R"(
@@ -322,7 +325,7 @@ TEST(ReadBefore, ShortLoopsAndFullMachinesStay) {
   )";
   Machine machine = machine_for_short_loops();
   machine.least_scanned = 4096;
-  expect_kept("read_before", arrays, loop, "", machine);
+  expect_kept("read_before", read_and_written, loop, "", machine);
   const std::string rows = R"(
     for i in 0..n:
       for j in 0..m:
@@ -330,8 +333,8 @@ TEST(ReadBefore, ShortLoopsAndFullMachinesStay) {
   )";
   machine = machine_for_short_loops();
   machine.enough_threads = 16;
-  expect_kept("read_before", arrays, rows, "", machine);
-  expect_kept("read_before", arrays, R"(
+  expect_kept("read_before", read_and_written, rows, "", machine);
+  expect_kept("read_before", read_and_written, R"(
     for i in 0..n:
       for j in 0..m:
         u[i, j] = u[i + 1, j]
