@@ -1,5 +1,6 @@
 #include "backends/facts_program.h"
 
+#include "dsl/ir/known_scalars.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
@@ -530,7 +531,8 @@ class Builder {
 
 FactsProgram facts_program(const ir::Program& program) {
   // As the passes see it: an index that counts is no index that the program computes, of which its own code takes care.
-  const ir::Program plain = ir::with_closed_counters(program);
+  const ir::Program without_rules = ir::with_body(program, ir::without_rules(program.body));
+  const ir::Program plain = ir::with_closed_counters(ir::with_known_bounds(without_rules));
   return Builder(plain).build();
 }
 

@@ -30,7 +30,7 @@ struct FactsProgram {
   std::vector<OfSizes> of_sizes;
   /// For which sizes `program` has anything to look at: a bool; null for all of them.
   ir::Expr needed;
-  /// As it was given: what `of_sizes` is about.
+  /// As it was given, without rules and with counters as passes see them: what `of_sizes` is about.
   ir::Program source;
   /// The same arrays and sizes as `program`, with all facts and without a body.
   ir::Program stated;

@@ -209,6 +209,39 @@ TEST_P(SizeBounds, RefuseSizesForWhichAnIterationLeavesAnArray) {
   }
 }
 
+/// Counters are indices of sizes and iterators as well, in loops to a size that a scalar names, too, and where the
+/// gradient is the user's.
+TEST_P(SizeBounds, RefuseCountersThatLeaveAnArray) {
+  for (const bool has_rule : {false, true}) {
+    std::uint32_t line = 0;
+    ProgramBuilder p("counted");
+    auto n = p.size("n"), k = p.size("k");
+    auto x = p.input<float>("x", {n});
+    auto y = p.output<float>("y", {k});
+    auto end = p.scalar<std::int64_t>("end", n);
+    const auto count = [&] {
+      auto at = p.scalar<std::int64_t>("at", 1);
+      for (auto i : p.loop("i", 0, end)) {
+        line = here(), y(at) = x(i) * x(i);
+        at += 2;
+      }
+    };
+    for (auto i : p.loop("zero", k)) y(i) = 0.0f;
+    if (has_rule) p.custom_gradient({y}, {x}, {.forward = count, .adjoint = [](const Derivatives&) {}});
+    else count();
+    const Executable run = compile(p.build(), GetParam().options());
+    Guarded xs(8, 2), ys(16, 0), short_ys(15, 0);
+    EXPECT_NO_THROW(run.run({{"x", xs.view()}, {"y", ys.view()}}));
+    EXPECT_EQ(ys[15], 4.0f);
+    const ErrorInfo info = expect_error<UsageError>(
+        ErrorCode::BadIndex, {"'y'", "loop 'i'", "index 15 is outside of [0, 15)", "i = 7"}, [&] {
+          run.run({{"x", xs.view()}, {"y", short_ys.view()}});
+        });
+    EXPECT_EQ(info.location.line, line);
+    EXPECT_TRUE(short_ys.is_whole());
+  }
+}
+
 /// `computes`: the program makes what decides; otherwise inputs do.
 Program decided_by_data(bool computes, std::uint32_t& line) {
   ProgramBuilder p(computes ? "computed_condition" : "input_condition");
