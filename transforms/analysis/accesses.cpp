@@ -7,6 +7,7 @@
 #include "transforms/analysis/nest.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace loopgrad::transforms {
 
@@ -49,10 +50,12 @@ bool passes_by(const std::vector<Expr>& load, const std::vector<Expr>& element,
                const std::vector<const ir::For*>& loops) {
   for (std::size_t d = 0; d < element.size(); ++d) {
     for (const ir::For* loop : loops) {
-      if (coefficient_of(load[d], loop->iterator) != 1) continue;
-      const Expr first = ir::substitute(load[d], {{loop->iterator, loop->lower}});
-      const Expr last = ir::substitute(load[d], {{loop->iterator, loop->upper - ir::int_const(1)}});
-      if (distance(last, element[d]).value_or(0) < 0 || distance(first, element[d]).value_or(0) > 0) return true;
+      const std::int64_t step = coefficient_of(load[d], loop->iterator).value_or(0);
+      if (step == 0) continue;
+      Expr low = ir::substitute(load[d], {{loop->iterator, loop->lower}});
+      Expr high = ir::substitute(load[d], {{loop->iterator, loop->upper - ir::int_const(1)}});
+      if (step < 0) std::swap(low, high);
+      if (distance(high, element[d]).value_or(0) < 0 || distance(low, element[d]).value_or(0) > 0) return true;
     }
   }
   return false;

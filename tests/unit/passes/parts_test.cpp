@@ -38,6 +38,23 @@ TEST(Accesses, OfDifferentIterationsAreApart) {
   EXPECT_FALSE(is_own(read.indices, {inner.as<ir::For>()}));
 }
 
+TEST(Accesses, OfElementsThatCountDownPassByTheFirst) {
+  const ir::Program program = program_of(R"(
+    program p(n)
+      inout  f32 d[n]
+  )",
+                                         R"(
+    for j in 1..n:
+      for k in 0..j:
+        d[j] += d[j - k - 1]
+  )");
+  const auto* inner = first<ir::For>(program.body, 1).as<ir::For>();
+  const auto* sum = inner->body.as<ir::Reduce>();
+  const std::vector<ir::Expr>& read = sum->value.as<ir::Load>()->indices;
+  EXPECT_TRUE(passes_by(read, sum->indices, {inner})) << "it begins below j";
+  EXPECT_FALSE(passes_by({read[0] + ir::int_const(1)}, sum->indices, {inner}));
+}
+
 TEST(LevelWindow, IsWhatOneStepUses) {
   const ir::Program program = program_of(R"(
     program p(T, n)
