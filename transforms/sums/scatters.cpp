@@ -422,7 +422,9 @@ bool are_independent(const Scatter& a, const Scatter& b) {
   }
   const auto reads = [](const Scatter& s, const ir::Array& array) {
     const auto in_bounds = [&](const ir::For* loop) { return uses(loop->lower, array) || uses(loop->upper, array); };
-    return uses(s.leaf, array) || std::any_of(s.sequential.begin(), s.sequential.end(), in_bounds);
+    return uses(s.leaf, array) || std::any_of(s.sequential.begin(), s.sequential.end(), in_bounds) ||
+           std::any_of(s.outer.begin(), s.outer.end(), in_bounds) ||
+           std::any_of(s.inner.begin(), s.inner.end(), in_bounds);
   };
   return !reads(a, b.sum->array) && !reads(b, a.sum->array);
 }

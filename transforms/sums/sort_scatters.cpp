@@ -10,6 +10,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/sums/keyed_loops.h"
 #include "transforms/sums/own_scatters.h"
+#include "transforms/sums/scatter_batches.h"
 #include "transforms/sums/segment_sums.h"
 
 #include <fmt/format.h>
@@ -30,8 +31,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::size_t most_together = 16;  // sums that are in registers at once
-constexpr std::int64_t least_pieces = 8;   // of iterations in order, below which one thread has done them sooner
+constexpr std::int64_t least_pieces = 8;  // of iterations in order, below which one thread has done them sooner
 
 /// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
 /// as nothing changes the targets.
@@ -45,27 +45,6 @@ struct Scope {
   std::set<Array> written;               // by the present statement
   std::vector<Stmt> before;              // sorts that it needs
   std::vector<Sort> sorts;
-};
-
-/// Nests that one order serves, and what they are.
-struct Run {
-  std::vector<Stmt> nests;
-  std::vector<Scatter> scatters;
-};
-
-/// Neighbours that may be done in any order, by the orders that they have. They are summed up together.
-struct Batch {
-  std::vector<Run> runs;
-  std::size_t size() const {
-    std::size_t all = 0;
-    for (const Run& run : runs) all += run.nests.size();
-    return all;
-  }
-  std::vector<Stmt> nests() const {
-    std::vector<Stmt> all;
-    for (const Run& run : runs) all.insert(all.end(), run.nests.begin(), run.nests.end());
-    return all;
-  }
 };
 
 std::vector<std::string> texts_of(const std::vector<Expr>& list) {
@@ -117,7 +96,8 @@ class Sorter {
     if (const auto* block = s.as<ir::Block>()) {
       std::vector<Stmt> body;
       for (std::size_t k = 0; k < block->body.size();) {
-        const Batch batch = batch_of(block->body, k);
+        const Batch batch = batch_of(program_, block->body, k, shares_,
+                                     [&](const Scatter& one) { return static_cast<bool>(length_in_each_step(one)); });
         body.push_back(batch.size() > 1 ? statement(ir::block(batch.nests()), [&] { return by_segments(batch); })
                                         : statements(block->body[k]));
         k += std::max<std::size_t>(batch.size(), 1);
@@ -298,40 +278,6 @@ class Sorter {
     const auto& loop = *first.nests[0].as<ir::For>();
     return ir::if_then(at_least(loop.upper - loop.lower, many_threads_), first.nests[0], ir::with_fresh_names(result),
                        first.nests[0]->location);
-  }
-
-  /// From `first` on, the scatters that may be done in any order.
-  Batch batch_of(const std::vector<Stmt>& body, std::size_t first) {
-    Batch batch;
-    std::vector<std::unique_ptr<SortedIterations>> orders;
-    for (std::size_t k = first; k < body.size() && batch.size() < most_together; ++k) {
-      if (body[k].kind() != ir::Kind::For) break;
-      auto scatter = scatter_in(program_, body[k]);
-      if (!scatter) break;
-      const bool is_alone = scatter->is_shared_out || length_in_each_step(*scatter);
-      const auto is_independent = [&](const Run& run) {
-        return std::all_of(run.scatters.begin(), run.scatters.end(),
-                           [&](const Scatter& other) { return are_independent(other, *scatter); });
-      };
-      if (!batch.runs.empty() && (is_alone || !std::all_of(batch.runs.begin(), batch.runs.end(), is_independent)))
-        break;
-      std::size_t place = 0;
-      while (place < batch.runs.size() && !is_served(*orders[place], batch.runs[place], *scatter)) ++place;
-      if (place == batch.runs.size()) {
-        batch.runs.emplace_back();
-        orders.push_back(std::make_unique<SortedIterations>(*scatter, false, shares_));
-      }
-      batch.runs[place].nests.push_back(body[k]);
-      batch.runs[place].scatters.push_back(std::move(*scatter));
-      if (is_alone) break;
-    }
-    return batch;
-  }
-
-  static bool is_served(const SortedIterations& order, const Run& run, const Scatter& scatter) {
-    return order.shift_to(scatter) && std::all_of(run.scatters.begin(), run.scatters.end(), [&](const Scatter& other) {
-             return same_rows(other, scatter).has_value();
-           });
   }
 
   Stmt inside(const Stmt& all) {
