@@ -16,6 +16,14 @@ namespace loopgrad::transforms {
 using ir::Expr;
 using ir::Stmt;
 
+std::vector<Stmt> loops_of(const std::vector<Stmt>& around) {
+  std::vector<Stmt> result;
+  for (const Stmt& s : around) {
+    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) result.push_back(s);
+  }
+  return result;
+}
+
 namespace {
 
 // A new dimension: the iterator's values start at `lowest` and there are at most `extent`. In a band around those of
@@ -33,14 +41,6 @@ struct Expanded {
   ir::Array array;
   std::vector<Dimension> dimensions;
 };
-
-std::vector<Stmt> loops_of(const std::vector<Stmt>& around) {
-  std::vector<Stmt> result;
-  for (const Stmt& s : around) {
-    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) result.push_back(s);
-  }
-  return result;
-}
 
 const ir::Symbol& iterator_of(const Stmt& loop) {
   auto* node = loop.as<ir::For>();

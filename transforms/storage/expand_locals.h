@@ -10,8 +10,12 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 namespace loopgrad::transforms {
+
+/// Those of the statements around something that are loops, For or While.
+std::vector<ir::Stmt> loops_of(const std::vector<ir::Stmt>& around);
 
 /// A nest whose chosen locals have become arrays over the loops between it and their Allocate. `arrays` still has to be
 /// allocated around it.

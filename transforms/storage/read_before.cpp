@@ -5,6 +5,7 @@
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
 #include "transforms/storage/copy_before.h"
+#include "transforms/storage/expand_locals.h"
 #include "transforms/storage/take_apart.h"
 
 #include <fmt/format.h>
@@ -96,13 +97,6 @@ std::vector<Stmt> loops_in(const Stmt& nest) {
   ir::walk_stmts(nest, [&](const Stmt& s) {
     if (s.kind() == ir::Kind::For) result.push_back(s);
   });
-  return result;
-}
-
-std::vector<Stmt> loops_of(const std::vector<Stmt>& around) {
-  std::vector<Stmt> result;
-  for (const Stmt& s : around)
-    if (s.kind() == ir::Kind::For || s.kind() == ir::Kind::While) result.push_back(s);
   return result;
 }
 
