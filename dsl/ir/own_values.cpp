@@ -38,6 +38,10 @@ enum class Access { None, Sets, Reads };
 /// The first one of a run of the statement, where that is sure: `Sets`; `Reads` where it may be.
 Access first_access(const Stmt& s, const Array& scalar) {
   if (reads_itself(s, scalar)) return Access::Reads;
+  if (const auto* region = s.as<CustomGradient>()) {  // its rule is about what it names, read or not
+    for (const auto* list : {&region->inputs, &region->outputs})
+      if (std::count(list->begin(), list->end(), scalar)) return Access::Reads;
+  }
   if (target_of(s) == scalar) return Access::Sets;
   if (const auto* n = s.as<If>()) {
     const Access a = first_access(n->then_body, scalar);
@@ -155,7 +159,7 @@ class OwnValues {
       if (!is_loop) return visit(child);
       std::vector<Stmt> outside;
       outside.swap(earlier_);
-      later_.push_back({{child}, true});
+      later_.push_back({{s.kind() == Kind::While ? s : child}, true});  // a while asks its condition again
       const Stmt inside = visit(child);
       later_.pop_back();
       earlier_ = std::move(outside);

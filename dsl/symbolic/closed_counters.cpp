@@ -295,18 +295,21 @@ Stmt without(const std::set<Array>& scalars, const Stmt& body) {
   });
 }
 
-/// In a loop that makes a trip, `max(upper - lower, 0)` is `upper - lower`.
+/// In a loop that makes a trip, `max(upper - lower, 0)` is `upper - lower`, where nothing changes these.
 class InTrips : public Rewriter {
  public:
+  explicit InTrips(const Program& program) : scalars_(program) {}
   using Rewriter::rewrite;
   Stmt rewrite(const Stmt& s) override {
     const auto* n = s.as<For>();
     if (!n) return rewrite_children(s);
     const Expr lower = rewrite(n->lower), upper = rewrite(n->upper);
     const Expr at_most = n->at_most ? rewrite(n->at_most) : Expr();
-    trips_.push_back(upper - lower);
+    const Expr trips = upper - lower;
+    const bool is_known = scalars_.is_known(trips);
+    if (is_known) trips_.push_back(trips);
     const Stmt body = rewrite(n->body);
-    trips_.pop_back();
+    if (is_known) trips_.pop_back();
     const bool same = lower.same_as(n->lower) && upper.same_as(n->upper) && body.same_as(n->body);
     if (same && at_most.same_as(n->at_most)) return s;
     return mapped_like(*n, for_loop(n->iterator, lower, upper, body, n->mode, n->location, at_most, n->shape));
@@ -323,6 +326,7 @@ class InTrips : public Rewriter {
   }
 
  private:
+  const KnownScalars scalars_;
   std::vector<Expr> trips_;
 };
 
@@ -336,7 +340,8 @@ Program with_closed_counters(const Program& program) {
   if (body.same_as(program.body)) return program;
   std::set<Array> unread = walk.carried();
   for (const Array& array : read_of(unread, body)) unread.erase(array);
-  return with_body(program, InTrips().rewrite(without(unread, body)));
+  const Stmt rest = without(unread, body);
+  return with_body(program, InTrips(with_body(program, rest)).rewrite(rest));
 }
 
 }  // namespace loopgrad::ir

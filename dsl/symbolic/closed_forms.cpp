@@ -1,6 +1,7 @@
 #include "dsl/symbolic/closed_forms.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/wrapping.h"
 #include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
@@ -9,6 +10,12 @@ namespace loopgrad::ir {
 namespace {
 
 constexpr int longest_value = 32;  // nodes
+
+bool wraps_somewhere(const Expr& e) {
+  bool found = false;
+  walk(e, [&](const Expr& part) { found |= may_wrap(part); });
+  return found;
+}
 
 Expr wide(const Expr& e) { return cast(ScalarType::I64, e); }
 
@@ -43,6 +50,8 @@ bool solve_one(CarriedScalar& c, const Expr& end, const std::vector<CarriedScala
     after = select(binary(BinaryOp::Lt, trips.lower, trips.upper), at(trips.last), base);
   }
   if (!value || !is_short_value(value) || !is_short_value(after)) return false;
+  // Sums of what leaves its type are not those of indices: a quotient of them, say, is not the sum of quotients.
+  if (wraps_somewhere(value) || wraps_somewhere(after)) return false;
   c.value = value;
   c.after = after;
   return true;

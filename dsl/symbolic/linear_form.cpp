@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
+#include "dsl/ir/wrapping.h"
 
 #include <algorithm>
 #include <map>
@@ -12,6 +13,14 @@ namespace loopgrad::ir {
 
 namespace {
 
+// As the integers of a program do.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
 void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {
   auto found = std::find_if(form.terms.begin(), form.terms.end(),
                             [&](const LinearForm::Term& term) { return equal(term.atom, atom); });
@@ -19,7 +28,7 @@ void add_term(LinearForm& form, const Expr& atom, std::int64_t coefficient) {
     if (coefficient != 0) form.terms.push_back({atom, coefficient});
     return;
   }
-  found->coefficient += coefficient;
+  found->coefficient = wrapping_sum(found->coefficient, coefficient);
   if (found->coefficient == 0) form.terms.erase(found);
 }
 
@@ -69,23 +78,24 @@ class Simplifier {
  private:
   void collect(LinearForm& form, const Expr& e, std::int64_t factor) {
     if (auto value = as_int(e)) {
-      form.constant += factor * *value;
+      form.constant = wrapping_sum(form.constant, wrapping_product(factor, *value));
       return;
     }
-    if (auto* node = e.as<Unary>(); node && node->op == UnaryOp::Neg) return collect(form, node->a, -factor);
+    if (auto* node = e.as<Unary>(); node && node->op == UnaryOp::Neg)
+      return collect(form, node->a, wrapping_product(-1, factor));
     if (auto* node = e.as<Binary>()) {
       if (node->op == BinaryOp::Add || node->op == BinaryOp::Sub) {
         collect(form, node->a, factor);
-        return collect(form, node->b, node->op == BinaryOp::Add ? factor : -factor);
+        return collect(form, node->b, node->op == BinaryOp::Add ? factor : wrapping_product(-1, factor));
       }
       if (node->op == BinaryOp::Mul) {
-        if (auto value = as_int(node->a)) return collect(form, node->b, factor * *value);
-        if (auto value = as_int(node->b)) return collect(form, node->a, factor * *value);
+        if (auto value = as_int(node->a)) return collect(form, node->b, wrapping_product(factor, *value));
+        if (auto value = as_int(node->b)) return collect(form, node->a, wrapping_product(factor, *value));
       }
     }
     const LinearForm& terms = form_of_term(e);
-    for (const auto& term : terms.terms) add_term(form, term.atom, factor * term.coefficient);
-    form.constant += factor * terms.constant;
+    for (const auto& term : terms.terms) add_term(form, term.atom, wrapping_product(factor, term.coefficient));
+    form.constant = wrapping_sum(form.constant, wrapping_product(factor, terms.constant));
   }
 
   const LinearForm& form_of_term(const Expr& e) {
@@ -94,15 +104,17 @@ class Simplifier {
     return found->second.second;
   }
 
+  // What leaves its type is no index: neither a quotient nor the smaller of two follows from a sum of terms then.
   LinearForm term(const Expr& e) {
     auto* node = e.as<Binary>();
-    if (is_min_or_max(e)) {  // of expressions that differ by a constant
+    const bool is_index = node && !may_wrap(node->a) && !may_wrap(node->b);
+    if (is_index && is_min_or_max(e)) {  // of expressions that differ by a constant
       if (const auto ahead = apart(node->a, node->b)) {
         bool first = (*ahead < 0) == (node->op == BinaryOp::Min);
         return form(first ? node->a : node->b);
       }
     }
-    const auto divisor = node && node->op == BinaryOp::FloorDiv ? as_int(node->b) : std::nullopt;
+    const auto divisor = is_index && node->op == BinaryOp::FloorDiv ? as_int(node->b) : std::nullopt;
     if (divisor && *divisor > 0) {
       LinearForm numerator = form(node->a);
       LinearForm quotient = take_quotient(numerator, *divisor);
@@ -184,6 +196,7 @@ static bool remainders_differ(const Expr& a, const Expr& b) {
 }
 
 bool is_never_negative(const Program& program, const Expr& e) {
+  if (may_wrap(e)) return false;
   const LinearForm form = linear_form(e);
   return form.constant >= 0 && std::all_of(form.terms.begin(), form.terms.end(), [&](const LinearForm::Term& term) {
            auto* var = term.atom.as<Var>();

@@ -207,6 +207,25 @@ Program start_that_moves() {
   return p.build();
 }
 
+/// The trips of the loop over i vary with t, and those of the loop over k with j, which is inside.
+Program triangle_in_triangle() {
+  ProgramBuilder p("triangle_in_triangle");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n, n}), c = p.input<double>("c", {m, m});
+  auto y = p.output<double>("y", {n});
+  auto h = p.scalar<double>("h"), s = p.scalar<double>("s");
+  h = 0.3;
+  for (auto t : p.loop("t", n)) {
+    s = 0.0;
+    for (auto i : p.loop("i", 0, t))
+      for (auto j : p.loop("j", m))
+        for (auto k : p.loop("k", 0, j + 1)) s += sin(x(t, i) * h) * c(j, k);
+    h = 0.5 * tanh(s);
+    y(t) = h;
+  }
+  return p.build();
+}
+
 TEST(OnceWrong, RandomNumbersOfSteps) {
   expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
 }
@@ -229,6 +248,9 @@ TEST(OnceWrong, OrderOfNoStep) {
                {{{"n", 3}, {"q", 400}, {"m", 50}, {"steps", 0}}, {{"n", 50}, {"q", 4}, {"m", 50}, {"steps", 2}}});
 }
 TEST(OnceWrong, StartThatMoves) { expect_right(start_that_moves, {{{"n", 50}, {"q", 9}}}); }
+TEST(OnceWrong, TriangleInTriangle) {
+  expect_right(triangle_in_triangle, {{{"n", 3}, {"m", 3}}, {{"n", 2}, {"m", 1}}});
+}
 
 }  // namespace
 }  // namespace loopgrad::fuzz

@@ -202,10 +202,14 @@ class Tree {
   /// Of loops that are all there is in the loop, for all of its iterations the same.
   Expr trips_inside() const {
     Expr result = ir::int_const(1);
+    std::vector<ir::Symbol> inside = {root_.iterator};
     for (const auto* loop = root_.body.as<ir::For>(); loop; loop = loop->body.as<ir::For>()) {
       const Expr extent = loop->upper - loop->lower;
-      if (ir::has_load(extent) || mentions(extent, root_.iterator)) break;
+      const bool varies =
+          std::any_of(inside.begin(), inside.end(), [&](const ir::Symbol& i) { return mentions(extent, i); });
+      if (ir::has_load(extent) || varies) break;
       result = result * extent;
+      inside.push_back(loop->iterator);
     }
     return result;
   }
