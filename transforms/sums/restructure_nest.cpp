@@ -202,14 +202,16 @@ Planned restructured(SumNest& nest) {
   return Restructured(nest).run();
 }
 
-/// When the nest has nothing but sums into one vector, whose length nobody has stated, by segments: whether it is so
-/// short that partial results are better. Null for others.
+/// When the nest has nothing but sums into one vector, whose length nobody has stated, by segments or in whole numbers:
+/// whether it is so short that partial results are better. Null for others.
 ir::Expr has_few_elements(const SumNest& nest) {
   if (nest.groups.empty() || nest.groups[0].target->shape.size() != 1) return {};
   const ir::Array& target = nest.groups[0].target;
   if (leaves(nest.original_nest).size() > most_leaves_of_two_plans || ir::as_int(target->shape[0])) return {};
-  for (const SumGroup& group : nest.groups)
-    if (group.plan.strategy != Strategy::Segments || group.target != target) return {};
+  for (const SumGroup& group : nest.groups) {
+    const Strategy plan = group.plan.strategy;
+    if ((plan != Strategy::Segments && plan != Strategy::Exact) || group.target != target) return {};
+  }
   SizeEstimator estimator(nest.original, nest.context.options.expected_sizes);
   estimator.value_of(target->shape[0], {});
   if (!estimator.assumed()) return {};

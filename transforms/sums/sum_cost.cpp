@@ -169,11 +169,13 @@ double SumCosts::in_memory(double bytes, double times_longer) const {
   return 1 + (times_longer - 1) * std::max(0.0, 1 - machine_.shared_cache_bytes / bytes);
 }
 
-/// Iterations of loops around the sum that have no say in what its iterations are sorted by.
+/// Iterations of loops around the sum that have no say in what its iterations are sorted by, and of those whose terms
+/// all go to the element of one iteration.
 double SumCosts::rows_with_one_key(const Scatter& scatter, const std::vector<Loop>& written) {
   std::set<ir::Symbol> rows;
   for (const ir::For* row : scatter.outer) rows.insert(row->iterator);
   for (const ir::For* row : scatter.inner) rows.insert(row->iterator);
+  for (const ir::For* term : scatter.summed) rows.insert(term->iterator);
   const std::vector<ir::Expr> deciders = scatter.deciders();
   for (const LocalArray& local : locals_of(nest_)) {
     const bool decides =
@@ -202,7 +204,7 @@ double SumCosts::starts_of_sorting(std::size_t orders, std::size_t sums) const {
 // The order of all instances comes first: their keys are moved a few times. Then each target takes its own terms.
 PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vector<ir::Array>& kept) {
   PlanCandidate result{Strategy::Segments};
-  double nanoseconds = 0, keys = 0, instances = 0, widest = 1, targets = 1;
+  double nanoseconds = 0, keys = 0, sorting = 0, instances = 0, widest = 1, targets = 1;
   std::vector<Scatter> known;  // with an order of their own
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
@@ -224,15 +226,16 @@ PlanCandidate SumCosts::segments(const std::vector<Stmt>& sums, const std::vecto
     // Where data say how long rows are, there is room for the longest that there may be, in each.
     if (scatter) places = std::max(places, value_of(scatter->iterations()));
     keys += places;
+    sorting +=
+        microseconds(places * machine_.ns_per_sorted_key * in_memory(places * bytes_of_words, sort_beyond_shared_cache),
+                     places, machine_);
     if (scatter) known.push_back(*scatter);
   }
   const double extra = bytes_kept(kept);
   if (!machine_.sorts_scatters) return inverse(std::move(result), nanoseconds, extra, {keys, targets, widest});
-  const double slower = in_memory(keys * bytes_of_words, sort_beyond_shared_cache);
   result.bytes += extra + keys * bytes_per_key;
   result.parallel = std::max(elements_of(sums[0]), instances / positions_of_piece);
-  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) +
-                        microseconds(keys * machine_.ns_per_sorted_key * slower, keys, machine_) +
+  result.microseconds = microseconds(nanoseconds + extra * machine_.ns_per_byte, result.parallel, machine_) + sorting +
                         starts_of_sorting(known.size(), sums.size()) * machine_.start_us;
   return result;
 }
@@ -261,7 +264,9 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
-    result.parallel = std::max(result.parallel, work.instances);
+    double at_once = work.instances;
+    for (const Loop& loop : written) at_once /= loop.is_parallel ? 1 : std::max(1.0, loop.trips);
+    result.parallel = std::max(result.parallel, at_once);
     result.operations += 2 * work.operations;
     result.bytes += 2 * work.bytes;
     nanoseconds += 2 * work.nanoseconds + work.instances * per_sum;

@@ -14,6 +14,7 @@ class SumCosts : SumWork {
   using SumWork::assumed;
   using SumWork::assumed_sizes;
   using SumWork::basis;
+  using SumWork::Shared;
   using SumWork::SumWork;
 
   /// Each element owned by one iteration of the loops over `separators`. `kept` are locals that have to be kept for all

@@ -32,6 +32,7 @@ struct Rows {
   std::vector<std::vector<const ir::For*>> loops_of_sums;
   std::set<ir::Symbol> choosing;  // iterators
   StmtSet sums;
+  SourceLocation where;            // of the first of these
   Array total = {};                // where they go
   std::vector<Expr> element = {};  // of it
 
@@ -81,7 +82,7 @@ class RowFinder {
     const Array& target = sum.array;
     if (sum.op != ir::ReduceOp::Add || sum.atomic || own_.count(target) || aliased_.count(target)) return;
     if (value_type(target->type) != target->type) return;
-    Rows rows = {target, {}, {loops_}, {}, {s.get()}};
+    Rows rows = {target, {}, {loops_}, {}, {s.get()}, s->location};
     for (const Expr& index : sum.indices) rows.indices.push_back(scalars_.look_through(index));
     if (!choose(rows)) return;
     for (Rows& other : rows_)
@@ -202,7 +203,7 @@ class RowSummer final : public ir::Rewriter {
   /// target[key] += total, in the loops that choose, after all others; finds a place for the totals. Nullopt where
   /// their number is not known.
   std::optional<Stmt> add_total(Rows& rows) const {
-    const SourceLocation& where = (*rows.sums.begin())->location;
+    const SourceLocation& where = rows.where;
     const Array one = ir::make_array(rows.target->name + "_row", rows.target->type, {}, ir::ArrayRole::Local, where);
     const Expr runs = adds_anything(rows);
     Stmt add = ir::reduce(rows.target, rows.indices, ir::ReduceOp::Add, ir::load(one, {}), where);

@@ -99,14 +99,18 @@ std::vector<SumWork::Loop> SumWork::loops_around(const Stmt& sum) {
       const bool is_data = ir::has_load(node->lower) || ir::has_load(node->upper);
       const double from = is_data ? 0 : at_ends(node->lower).first;
       const double span = is_data ? trips : std::max(trips, at_ends(node->upper).second - from);
-      loops.push_back({node->iterator, trips, std::max(trips, most), span, {}, is_inner && can_share_out_(at)});
+      loops.push_back({node->iterator, trips, std::max(trips, most), span, {}});
+      if (is_inner) {
+        loops.back().is_shared_out = can_share_out_(at, Shared::Scalars);
+        loops.back().is_parallel = can_share_out_(at, Shared::AnySums);
+      }
       lowest[node->iterator] = from;
       highest[node->iterator] = from + std::max(1.0, span) - 1;
       middle[node->iterator] = (ir::has_load(node->lower) ? 0 : estimator_.value_of(node->lower, middle)) + trips / 2;
     }
     if (auto* node = at.as<ir::While>()) {
       const double trips = estimator_.value_of(node->max_trips, middle);
-      loops.push_back({node->iterator, trips, trips, trips, {}});
+      loops.push_back({node->iterator, trips, trips, trips, {}, false, false});
     }
   }
   for (std::size_t k = 0; k < loops.size(); ++k) {

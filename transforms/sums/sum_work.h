@@ -20,9 +20,11 @@ namespace loopgrad::transforms {
 /// Of sums of one nest.
 class SumWork {
  public:
-  /// Whether iterations of a loop of the nest have nothing in common but sums into scalars, so that threads of one
-  /// block can share them.
-  using CanShareOut = std::function<bool(const ir::Stmt& loop)>;
+  /// Sums that iterations of a loop may have in common all the same.
+  enum class Shared : std::uint8_t { Scalars, AnySums };
+  /// Whether iterations of a loop of the nest have nothing in common but such sums. Where these are into scalars,
+  /// threads of one block can share the loop.
+  using CanShareOut = std::function<bool(const ir::Stmt& loop, Shared sums)>;
 
   /// The references must outlive the object. `can_share_out` is only asked for machines with threads in blocks.
   SumWork(const ir::Program& program, const ir::Stmt& nest, const SizeEstimates& sizes, const Machine& machine,
@@ -50,6 +52,7 @@ class SumWork {
     double span = 1;                     // values of its iterator in all iterations of the loops around it
     std::vector<double> direction = {};  // what one step changes in the iterators as written
     bool is_shared_out = false;          // by threads of a block
+    bool is_parallel = true;             // but for sums
   };
   struct Work {
     double instances = 1, operations = 0, bytes = 0, nanoseconds = 0;

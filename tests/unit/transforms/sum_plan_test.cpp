@@ -120,7 +120,7 @@ TEST(SumPlan, ElementsThatTheProgramChoosesAreSummedInWholeNumbers) {
   EXPECT_NE(wide.text.find("rest_t["), std::string::npos) << "doubles have two";
 }
 
-TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKeyAndNoLastingOrder) {
+TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKey) {
   const Sizes sizes = {{"n", 1 << 18}, {"m", 1 << 16}, {"rows", 64}};
   const SumDecision rows = decision(planned_for(gpu_machine(), deposit(true), sizes), "t");
   EXPECT_EQ(rows.plan, "segments") << rows.reason;
@@ -129,17 +129,45 @@ TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKeyAndNoLastingOrder) {
   const SumDecision few =
       decision(planned_for(gpu_machine(), deposit(), {{"n", 1 << 24}, {"m", 500}, {"rows", 2}}), "t");
   EXPECT_EQ(few.plan, "segments") << "many terms would wait for one element: " << few.reason;
-  // The caller may say that an index array stays: then it is sorted once.
+}
+
+/// Terms by an index array, in so many steps.
+Program by_index(bool in_steps) {
   ProgramBuilder p("by_index");
-  auto n = p.size("n"), m = p.size("m");
+  auto n = p.size("n"), m = p.size("m"), steps = p.size("steps");
   auto idx = p.input<int>("idx", {n});
   p.in_range(idx, 0, m);
   auto v = p.input<float>("v", {n});
   auto t = p.inout<float>("t", {m});
-  for (auto i : p.loop("i", 0, n)) t(idx(i)) += v(i);
-  const LoweredProgram by_index = planned_for(gpu_machine(), p.build(), sizes);
-  EXPECT_EQ(decision(by_index, "t").plan, "segments");
-  EXPECT_NE(candidate(decision(by_index, "t"), "exact").note.find("sorted once"), std::string::npos);
+  const auto add = [&] {
+    for (auto i : p.loop("i", 0, n)) t(idx(i)) += v(i);
+  };
+  if (!in_steps) {
+    add();
+    return p.build();
+  }
+  for ([[maybe_unused]] auto s : p.loop("s", steps)) {
+    add();
+    for (auto k : p.loop("k", 0, m)) t(k) = sin(t(k));
+  }
+  return p.build();
+}
+
+TEST(SumPlan, WholeNumbersAreForWhatIsSortedForOneUse) {
+  const Sizes sizes = {{"n", 1 << 18}, {"m", 1 << 16}, {"steps", 10}};
+  EXPECT_EQ(decision(planned_for(gpu_machine(), by_index(false), sizes), "t").plan, "exact");
+  const SumDecision steps = decision(planned_for(gpu_machine(), by_index(true), sizes), "t");
+  EXPECT_EQ(steps.plan, "segments") << "an order is for all steps";
+  EXPECT_NE(candidate(steps, "exact").note.find("sorted once"), std::string::npos);
+  // Rows that share a key are sorted together: without sizes nobody knows how wide they are.
+  ProgramBuilder p("rows_by_index");
+  auto n = p.size("n"), m = p.size("m"), d = p.size("d");
+  auto idx = p.input<int>("idx", {n});
+  p.in_range(idx, 0, m);
+  auto v = p.input<float>("v", {n, d}), t = p.inout<float>("t", {m, d});
+  for (auto i : p.loop("i", 0, n))
+    for (auto k : p.loop("k", d)) t(idx(i), k) += v(i, k);
+  EXPECT_EQ(decision(planned_for(gpu_machine(), p.build(), {}), "t").plan, "segments");
 }
 
 TEST(SumPlan, SaysWhoHasPartialResults) {

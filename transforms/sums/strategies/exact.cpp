@@ -59,38 +59,6 @@ Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<St
   return all;
 }
 
-/// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
-/// the caller says that they stay (keep_orders.h).
-bool has_lasting_order(const SumNest& nest, const SumGroup& group, const DecidingLeaves& deciding) {
-  const std::set<ir::Array> written = stored_in(nest.original.body);
-  bool lasts = true;
-  const auto look_at = [&](const Expr& e) {
-    ir::walk(e, [&](const Expr& part) {
-      const auto* load = part.as<ir::Load>();
-      if (!load || deciding.locals().count(load->array)) return;
-      lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
-    });
-  };
-  const auto look_around = [&](const ir::StmtNode* leaf) {
-    for (const Stmt& s : deciding.around().at(leaf)) ir::for_each_child(s, ir::overloaded{look_at, [](const Stmt&) {}});
-  };
-  std::vector<Expr> indices;
-  for (const Stmt& sum : group.sums) {
-    const auto& own = sum.as<ir::Reduce>()->indices;
-    indices.insert(indices.end(), own.begin(), own.end());
-    look_around(sum.get());
-  }
-  for (const Expr& index : indices) look_at(index);
-  const auto found = deciding.of(indices);
-  if (!found) return false;
-  for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
-    ir::walk(
-        leaf, [](const Stmt&) {}, look_at);
-    look_around(leaf.get());
-  }
-  return lasts;
-}
-
 /// The nest reads the target, or changes it in another way than by adding to it.
 bool uses_result(const SumNest& nest, const SumGroup& group) {
   if (ir::aliased_arrays(nest.now.program).count(group.target)) return true;
@@ -119,8 +87,8 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
   const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
-  if (nest.context.options.keeps_orders && has_lasting_order(nest, group, deciding))
-    return "only index arrays decide: these are sorted once for all runs while they stay";
+  if (nest.context.options.keeps_orders && runs_again(nest) && has_lasting_order(nest, group))
+    return "only index arrays decide: these are sorted once for all steps";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
@@ -154,6 +122,51 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
 }
 
 }  // namespace
+
+bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
+  const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
+  const std::set<ir::Array> written = stored_in(nest.original.body);
+  bool lasts = true;
+  const auto look_at = [&](const Expr& e) {
+    ir::walk(e, [&](const Expr& part) {
+      const auto* load = part.as<ir::Load>();
+      if (!load || deciding.locals().count(load->array)) return;
+      lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
+    });
+  };
+  const auto look_around = [&](const ir::StmtNode* leaf) {
+    for (const Stmt& s : deciding.around().at(leaf)) ir::for_each_child(s, ir::overloaded{look_at, [](const Stmt&) {}});
+  };
+  std::vector<Expr> indices;
+  for (const Stmt& sum : group.sums) {
+    const auto& own = sum.as<ir::Reduce>()->indices;
+    indices.insert(indices.end(), own.begin(), own.end());
+    look_around(sum.get());
+  }
+  for (const Expr& index : indices) look_at(index);
+  const auto found = deciding.of(indices);
+  if (!found) return false;
+  for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
+    ir::walk(
+        leaf, [](const Stmt&) {}, look_at);
+    look_around(leaf.get());
+  }
+  return lasts;
+}
+
+bool finds_terms_in_loops(const SumNest& nest, const std::vector<Stmt>& sums) {
+  const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
+  const auto finding = deciding.of(sums);
+  if (!finding) return true;
+  std::set<const ir::StmtNode*> around;
+  for (const Stmt& sum : sums)
+    for (const Stmt& s : deciding.around().at(sum.get())) around.insert(s.get());
+  return std::any_of(finding->begin(), finding->end(), [&](const ir::StmtNode* leaf) {
+    const std::vector<Stmt>& own = deciding.around().at(leaf);
+    return std::any_of(own.begin(), own.end(),
+                       [&](const Stmt& s) { return s.kind() == ir::Kind::For && !around.count(s.get()); });
+  });
+}
 
 const SumStrategy exact_strategy = {
     .strategy = Strategy::Exact,

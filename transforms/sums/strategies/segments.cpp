@@ -19,6 +19,8 @@ constexpr double margin_of_few = 8;
 // Rows share what there is room for, most often: what is known of their lengths is far from what they are. Measured on
 // an H100 (pairs in rows, estimated at 1 to 16): sorting was faster by 2.8.
 constexpr double margin_of_rows = 64;
+// Whole numbers need no such room.
+constexpr double margin_of_whole = 2;
 
 /// How much faster partial results have to be than sorting where data decide how often a loop runs: within a bound that
 /// is stated, or as rows may be long. Nullopt: no data do.
@@ -77,8 +79,11 @@ std::optional<std::string> claim(const SumNest& nest, const SumGroup& group, Str
   // What is to be sorted may be counted in whole numbers in the end.
   if (exact && exact->possible) sorting = std::min(sorting, exact->microseconds);
   const auto room = margin_of_room(nest.alone(group));
+  const auto are_faster = [&](const PlanCandidate* other, double margin) {
+    return !other || !other->possible || partials->microseconds * margin < other->microseconds;
+  };
   if (nest.machine().sorts_scatters && room && partials && partials->possible &&
-      partials->microseconds * *room < sorting)
+      are_faster(group.plan.candidate(Strategy::Segments), *room) && are_faster(exact, margin_of_whole))
     return std::nullopt;
   if (nest.machine().sorts_scatters && has_few_targets(nest, group) && partials && partials->possible &&
       partials->microseconds < sorting * margin_of_few)
