@@ -98,7 +98,7 @@ TEST(LaneCopies, LargestValuesStartFromTheSmallest) {
   expect_copies(p.build(), "h");
 }
 
-TEST(LaneCopies, AreTakenForFewElementsAndSegmentsForMany) {
+TEST(LaneCopies, AreTakenForFewElementsAndWholeNumbersForMany) {
   ProgramBuilder p("lone_counts");
   auto n = p.size("n"), bins = p.size("bins");
   auto idx = p.input<std::int32_t>("idx", {n});
@@ -108,7 +108,7 @@ TEST(LaneCopies, AreTakenForFewElementsAndSegmentsForMany) {
   for (auto i : p.loop("i", 0, n)) h(idx(i)) += a(i);
   const Program program = p.build();
   expect_copies(program, "h");
-  EXPECT_NE(mapped_to_small_gpu(program).text.find("words["), std::string::npos) << "and a sort for the others";
+  EXPECT_NE(mapped_to_small_gpu(program).text.find("whole_h[bins]"), std::string::npos) << "whole numbers for others";
 }
 
 }  // namespace
