@@ -102,6 +102,25 @@ Partial partial_of(const poly::Model& model, const std::vector<Stmt>& sums) {
   return result;
 }
 
+namespace {
+
+/// With a loop around the nest, as those of a triangle do, which may be none in its last iteration: what is around them
+/// takes its time all the same.
+bool varies_around(const ir::Program& program, const poly::Statement& statement, const Expr& trips) {
+  bool found = false;
+  ir::walk(trips, [&](const Expr& e) {
+    const auto* n = e.as<ir::Var>();
+    if (!n) return;
+    const auto is = [&](const std::vector<ir::Symbol>& all) {
+      return std::find(all.begin(), all.end(), n->symbol) != all.end();
+    };
+    found |= !is(program.sizes) && !is(statement.iterators);
+  });
+  return found;
+}
+
+}  // namespace
+
 std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, const Stmt& sum) {
   auto found = std::find_if(model.statements.begin(), model.statements.end(),
                             [&](const poly::Statement& s) { return s.stmt.get() == sum.get(); });
@@ -124,6 +143,7 @@ std::vector<Expr> work_of(const ir::Program& program, const poly::Model& model, 
         if (loop->at_most) trips = smaller(trips, loop->at_most);
       }
       trips = moving.of(*loop, trips);
+      if (trips && varies_around(program, *found, trips)) trips = larger(trips, ir::int_const(1));
     }
     if (trips) work[loop->iterator] = trips;
   }

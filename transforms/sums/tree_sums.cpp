@@ -365,13 +365,16 @@ class Tree {
     const Expr exists =
         both(element_exists(model_, partial.target, element, iterators), is_touched(model_, partial, iterators));
     const bool varies = std::any_of(iterators.begin(), iterators.end(), [&](auto& z) { return mentions(exists, z); });
-    if (varies) result = ir::if_then(exists, result);
+    const std::size_t inside = rank >= 2 ? 1 : 0;
+    const bool in_blocks = inside && mentions(exists, iterators[rank - 1]);
+    if (varies && in_blocks) result = ir::if_then(exists, result);
     auto over = [&](const ir::Symbol& iterator, const Expr& extent) {
       result = ir::for_loop(iterator, ir::int_const(0), extent, result, ir::LoopMode::Forward, root_.location);
     };
-    std::size_t inside = rank >= 2 ? 1 : 0;
     if (inside) over(iterators[rank - 1], partial.shape[rank - 1]);
     over(block, blocks);
+    if (varies && !in_blocks)
+      result = ir::if_then(exists, result);  // a loop without branches: the sum stays in a register
     for (std::size_t k = rank - inside; k-- > 0;) over(iterators[k], partial.shape[k]);
     return varies ? result : ir::if_then(exists, result);
   }

@@ -202,7 +202,8 @@ class NestMapper {
 
   /// Where there is little to share in each of many iterations most threads of a block would have nothing to do.
   Stmt unless_few(const Stmt& s, const Nest& nest, const Expr& total, const Stmt& by_rows) {
-    const Expr extent = inner_extent(nest);
+    Expr extent = inner_extent(nest);
+    if (!extent) extent = average_row_in(nest.body);
     const std::int64_t most = stores_along(nest.body) ? few_to_share : few_to_read;
     const Expr few = extent ? ir::binary(BinaryOp::Lt, extent, number(most)) : ir::bool_const(false);
     if (ir::as_int(few) == 0) return by_rows;
@@ -231,7 +232,8 @@ class NestMapper {
     return found;
   }
 
-  /// The longest extent of a loop inside that threads can share; null when data decides about all of them.
+  /// The longest extent of a loop inside that threads can share, or a bound of it; null when data decides about all of
+  /// them.
   Expr inner_extent(const Nest& nest) const {
     Expr extent;
     bool some_unknown = false;
@@ -248,7 +250,12 @@ class NestMapper {
       // A block of iterations has no more than its share: block*share..min(block*share + share, n).
       const std::optional<Expr> width = ir::band_width(loop->lower, loop->upper, is_fixed);
       inside.insert(loop->iterator);
-      if (!sums_.of(s) || !host_knows(loop->lower) || !host_knows(loop->upper)) return;
+      if (!sums_.of(s)) return;
+      if (!host_knows(loop->lower) || !host_knows(loop->upper)) {
+        if (const Expr most = loop->at_most; most && is_fixed(most) && host_knows(most))
+          extent = extent ? ir::larger(extent, most) : most;
+        return;
+      }
       some_unknown |= !known && !width;
       if (!known && !width) return;
       Expr trips = known ? number(1) : *width;
