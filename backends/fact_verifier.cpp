@@ -21,7 +21,7 @@ constexpr std::size_t most_versioned = 64;
 std::set<ir::Array> stated_about(const ir::Program& program) {
   std::set<ir::Array> arrays;
   for (const ir::Fact& fact : program.facts)
-    if (fact.kind != ir::FactKind::MayAlias && fact.kind != ir::FactKind::ReadUpTo) arrays.insert(fact.array);
+    if (ir::is_about_data(fact.kind)) arrays.insert(fact.array);
   return arrays;
 }
 
@@ -235,7 +235,7 @@ void FactVerifier::verify_others(const ir::Program& program, const Binding& bind
   if (!backend_of(options_.target).interprets())
     for (const ir::Array& array : others) refuse_without_facts(bound, array);
   std::erase_if(bound.facts, [&](const ir::Fact& fact) {
-    return !others.count(fact.array) || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo;
+    return !others.count(fact.array) || !ir::is_about_data(fact.kind);
   });
   if (!bound.facts.empty()) verify_on_host(bound, binding);
 }

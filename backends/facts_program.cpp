@@ -152,7 +152,7 @@ class Builder {
 
   void add(ir::Fact fact) {
     const auto found = inputs_.find(fact.array);
-    if (found == inputs_.end() || fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo) return;
+    if (found == inputs_.end() || !ir::is_about_data(fact.kind)) return;
     const Array array = fact.array = found->second;
     stated_.push_back(fact);
     switch (fact.kind) {
@@ -162,6 +162,7 @@ class Builder {
       case ir::FactKind::Injective: return injective(array, fact);
       case ir::FactKind::MayAlias: return;  // allows, promises nothing
       case ir::FactKind::ReadUpTo: return;  // about other programs
+      case ir::FactKind::Distinct: return;  // about what the program computes
     }
   }
 
@@ -327,7 +328,7 @@ class Builder {
         });
     for (const FactsProgram::OfSizes& one : of_sizes_) note(one.broken);
     for (const ir::Fact& fact : source_.facts) {
-      if (fact.kind == ir::FactKind::ReadUpTo) continue;
+      if (fact.kind == ir::FactKind::ReadUpTo || fact.kind == ir::FactKind::Distinct) continue;
       note(fact.lower);
       note(fact.upper);
     }

@@ -8,6 +8,7 @@
 #include "dsl/ir/visit.h"
 #include "dsl/poly/unflatten.h"
 #include "dsl/symbolic/closed_counters.h"
+#include "dsl/symbolic/growing_counters.h"
 #include "dsl/symbolic/numbered_entries.h"
 #include "tape/checkpoints.h"
 #include "tape/custom_rules.h"
@@ -63,6 +64,29 @@ std::vector<ir::Fact> read_up_to(const std::vector<ir::Array>& tape, const ir::P
     const ir::Expr upper = last->base + ir::int_const(last->constant);
     facts.push_back({ir::FactKind::ReadUpTo, array, {}, upper, {}, array->location});
   }
+  return facts;
+}
+
+/// Tapes of positions that a counter gives out: no two elements of one are the same.
+std::vector<ir::Fact> distinct_positions(const std::vector<ir::Array>& tape, const ir::Program& forward,
+                                         const ir::Program& backward) {
+  const ir::GrowingCounters counters(forward.body);
+  if (counters.empty()) return {};
+  std::map<ir::Array, int> stores, positions;
+  const auto count = [&](const ir::Stmt& s) {
+    const auto* assign = s.as<ir::Assign>();
+    const auto* reduce = s.as<ir::Reduce>();
+    if (assign || reduce) ++stores[assign ? assign->array : reduce->array];
+    const auto* value = assign ? assign->value.as<ir::Load>() : nullptr;
+    if (value && counters.moves_between(s, value->array) && assign->array->type == value->array->type)
+      ++positions[assign->array];
+  };
+  ir::walk_stmts(forward.body, count);
+  ir::walk_stmts(backward.body, count);
+  std::vector<ir::Fact> facts;
+  for (const ir::Array& array : tape)
+    if (positions[array] == 1 && stores[array] == 1)
+      facts.push_back({ir::FactKind::Distinct, array, {}, {}, {}, array->location});
   return facts;
 }
 
@@ -151,6 +175,8 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     forward.arrays.insert(forward.arrays.end(), direct.tape.begin(), direct.tape.end());
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
+    for (const ir::Fact& fact : distinct_positions(direct.tape, forward, backward))
+      for (ir::Program* part : {&forward, &backward}) part->facts.push_back(fact);
     for (ir::Program* part : {&forward, &backward}) state_longest_rows(*part, direct.longest_rows);
   }
   if (!options.directions.empty())

@@ -142,7 +142,7 @@ Program joined(const Gradient& gradient, const std::string& prefix) {
   result.from_rule = forward.from_rule;
   result.arrays = arrays.of_program;
   for (const ir::Fact& fact : forward.facts)
-    if (fact.kind != ir::FactKind::ReadUpTo && fact.kind != ir::FactKind::MayAlias) result.facts.push_back(fact);
+    if (ir::is_about_data(fact.kind)) result.facts.push_back(fact);
   ir::Substitution sizes;
   for (const ir::Symbol& theirs : backward.sizes) {
     for (const ir::Symbol& ours : forward.sizes)

@@ -173,7 +173,7 @@ std::string EntryWriter::checks_of_run(Entry entry) {
 std::string EntryWriter::bad_fact() const {
   std::string stated;
   for (const ir::Fact& fact : plan_.facts) {
-    if (fact.kind == ir::FactKind::MayAlias || fact.kind == ir::FactKind::ReadUpTo) continue;
+    if (!ir::is_about_data(fact.kind)) continue;
     stated += fmt::format("{}{} of '{}'", stated.empty() ? "" : ", ", name_of(fact.kind), fact.array->name);
     if (fact.location.known()) stated += fmt::format(" ({})", fact.location.str());
   }

@@ -126,6 +126,7 @@ void AllocateAction::run() const {
   }
   const std::size_t levels = parallel->frames.size();
   slot->copied_from = {};
+  if (slot->element_of) slot->element_of->clear();
   if (slot->shadow)
     slot->shadow->reset(static_cast<std::int64_t>(elements), levels, of_block ? parallel->block : Shadow::no_level);
   body->run();

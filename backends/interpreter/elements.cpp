@@ -23,6 +23,15 @@ void Place::bad_index(std::size_t dimension, std::int64_t index) const {
        "check the bounds of the loops and the contents of index arrays");
 }
 
+void Place::check_distinct(std::int64_t offset, std::int64_t value) const {
+  const auto [seen, is_new] = slot.element_of->try_emplace(value, offset);
+  if (is_new || seen->second == offset) return;
+  fail(site, ErrorCode::BadFact,
+       fmt::format("is not distinct: {} = {} and {} = {}", slot.element(seen->second), value, slot.element(offset),
+                   value),
+       "this is a mistake in loopgrad: please report it");
+}
+
 bool Place::has_value(std::int64_t offset) const { return slot.shadow->initialised(slot.shadow_offset + offset); }
 
 Origin Place::origin(std::int64_t offset) const {

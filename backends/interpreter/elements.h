@@ -67,7 +67,15 @@ struct Place {
   }
   template <class Storage>
   void write(std::int64_t offset, typename Storage::Value value) const {
+    note_value(offset, value);
     reinterpret_cast<typename Storage::Memory*>(slot.data)[offset] = Storage::encode(value);
+  }
+
+  /// What is seen in the element: an error where a fact says that it is in no other, and it was.
+  template <class Value>
+  void note_value(std::int64_t offset, Value value) const {
+    if constexpr (std::is_integral_v<Value>)
+      if (slot.element_of) check_distinct(offset, static_cast<std::int64_t>(value));
   }
 
   // Checked mode: to be called before the access.
@@ -82,6 +90,7 @@ struct Place {
 
  private:
   [[noreturn]] void bad_index(std::size_t dimension, std::int64_t index) const;
+  void check_distinct(std::int64_t offset, std::int64_t value) const;
   bool has_value(std::int64_t offset) const;
   Origin origin(std::int64_t offset) const;
   void check_initialised(std::int64_t offset) const;
@@ -96,7 +105,9 @@ struct LoadNode final : Eval<typename Storage::Value> {
   typename Storage::Value eval() const override {
     const std::int64_t offset = place.offset();
     if constexpr (checked) place.check_read(offset);
-    return place.template read<Storage>(offset);
+    const auto value = place.template read<Storage>(offset);
+    if constexpr (checked) place.note_value(offset, value);
+    return value;
   }
 };
 

@@ -30,6 +30,7 @@ class FactCheck {
       case ir::FactKind::CsrPointer: return csr_pointer();
       case ir::FactKind::MayAlias: return;  // allows, promises nothing
       case ir::FactKind::ReadUpTo: return;  // about other programs
+      case ir::FactKind::Distinct: return;  // verified as elements are read and written
     }
   }
 

@@ -78,6 +78,7 @@ ArraySlot& Machine::add_local(const ir::Array& array) {
   ArraySlot& slot = slots_.emplace_back();
   slot.decl = array.get();
   slot.shape.resize(array->shape.size());
+  note_distinct(slot);
   if (options.checked) slot.shadow = std::make_shared<Shadow>();
   if (!slot_of_.emplace(array.get(), &slot).second) throw InternalError("array '" + array->name + "' declared twice");
   return slot;
@@ -103,7 +104,15 @@ void Machine::add_argument(const ir::Array& array, const View& view) {
     slot.shape.clear();
     for (const ir::Expr& extent : array->shape) slot.shape.push_back(evaluate(extent, sizes));
   }
+  note_distinct(slot);
   slot_of_.emplace(array.get(), &slot);
+}
+
+void Machine::note_distinct(ArraySlot& slot) const {
+  if (!options.checked) return;
+  for (const ir::Fact& fact : program.facts)
+    if (fact.kind == ir::FactKind::Distinct && fact.array.get() == slot.decl)
+      slot.element_of = std::make_unique<std::unordered_map<std::int64_t, std::int64_t>>();
 }
 
 /// One shadow for all arguments that share memory, so that an access by one name is seen by the others.

@@ -54,6 +54,8 @@ struct ArraySlot {
   std::shared_ptr<Shadow> shadow;
   std::int64_t shadow_offset = 0;
   Origin copied_from = {};  // a scalar without a value: the element that it stands for, if any
+  // Where a fact says that the values in different elements differ: the element of each that was seen.
+  std::unique_ptr<std::unordered_map<std::int64_t, std::int64_t>> element_of;
 
   /// "x[3, 4]" for the element at `offset` in row-major order.
   std::string element(std::int64_t offset) const;
@@ -80,6 +82,7 @@ class Machine {
 
  private:
   void add_argument(const ir::Array& array, const View& view);
+  void note_distinct(ArraySlot& slot) const;
   void add_shadows(const Binding& binding);
 
   ValueStack own_stack_;

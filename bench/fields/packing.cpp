@@ -132,6 +132,59 @@ Program packed_matrix() {
   return p.build();
 }
 
+/// Where a signal crosses zero, between which samples and how steeply: a list as long as there are crossings.
+Program crossings() {
+  ProgramBuilder p("crossings");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n});
+  auto place = p.inout<float>("place", {n}), slope = p.inout<float>("slope", {n}), count = p.output<float>("count", {});
+  auto k = p.scalar<std::int64_t>("k", 0);
+  for (auto i : p.loop("i", n - 1))
+    p.when(x(i) * x(i + 1) < 0.0f, [&] {
+      place(k) = cast<float>(i) + x(i) / (x(i) - x(i + 1));
+      slope(k) = x(i + 1) - x(i);
+      k += 1;
+    });
+  count() = cast<float>(k);
+  return p.build();
+}
+
+/// Particles that are in the box yet are moved to the front, the others are heat.
+Program remaining_particles() {
+  ProgramBuilder p("remaining_particles");
+  auto n = p.size("n");
+  auto x = p.input<float>("x", {n, 3}), v = p.input<float>("v", {n, 3}), mass = p.input<float>("mass", {n});
+  auto next_x = p.inout<float>("next_x", {n, 3}), next_mass = p.inout<float>("next_mass", {n});
+  auto heat = p.output<float>("heat", {});
+  auto lost = p.scalar<float>("lost", 0);
+  auto alive = p.scalar<std::int64_t>("alive", 0);
+  for (auto i : p.loop("i", n))
+    p.when(abs(x(i, 0)) < 0.7f, [&] {
+       for (auto c : p.loop("c", 3)) next_x(alive, c) = x(i, c) + 0.01f * v(i, c) * mass(i);
+       next_mass(alive) = 0.99f * mass(i) * mass(i);
+       alive += 1;
+     }).otherwise([&] { lost += mass(i) * v(i, 0) * v(i, 0); });
+  heat() = lost;
+  return p.build();
+}
+
+/// A gain for each event, in the order in which they come; between events the signal fades.
+Program gains_of_events() {
+  ProgramBuilder p("gains_of_events");
+  auto n = p.size("n");
+  auto event = p.input<int>("event", {n});
+  auto x = p.input<float>("x", {n}), gain = p.input<float>("gain", {n});
+  auto y = p.output<float>("y", {n});
+  p.in_range(event, 0, 2);
+  auto e = p.scalar<std::int64_t>("e", -1);
+  for (auto i : p.loop("i", n))
+    p.when(event(i) == 1, [&] {
+       e += 1;
+       y(i) = gain(e) * gain(e) * x(i);
+     }).otherwise([&] { y(i) = 0.9f * x(i) * x(i); });
+  return p.build();
+}
+
 /// s352 and s353: dots and sparse saxpys unrolled by five.
 Program unrolled_sums() {
   ProgramBuilder p("unrolled_sums");
@@ -279,6 +332,9 @@ std::vector<Field> packing() {
           {{"packed_positive", "", packed_positive, line}, lines},
           {{"unpacked", "", unpacked, line}, lines},
           {{"packed_matrix", "", packed_matrix, {{"n", 1501}}}, squares},
+          {{"crossings", "", crossings, line}, lines},
+          {{"remaining_particles", "", remaining_particles, {{"n", 1000003}}}, lines},
+          {{"gains_of_events", "", gains_of_events, line}, lines},
           {{"unrolled_sums", "", unrolled_sums, {{"n", 400003}}}, {{{"n", 2}}, {{"n", 1}}, {{"n", 5}}}},
           {{"overlap", "", overlap, line}, {{{"n", 7}}, {{"n", 65}}, {{"n", 130}}}},
           {{"switched", "", switched, line}, lines},

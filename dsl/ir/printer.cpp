@@ -204,6 +204,7 @@ class StmtPrinter {
       case FactKind::ReadUpTo:
         text += fmt::format("[{}, ..] is the last that is read later", exprs_.text(fact.upper));
         break;
+      case FactKind::Distinct: text += " distinct"; break;
     }
     line(1, "fact   " + text, fact.location);
   }

@@ -12,8 +12,13 @@ const char* name_of(FactKind kind) {
     case FactKind::CsrPointer: return "csr";
     case FactKind::MayAlias: return "may_alias";
     case FactKind::ReadUpTo: return "read_up_to";
+    case FactKind::Distinct: return "distinct";
   }
   return "?";
+}
+
+bool is_about_data(FactKind kind) {
+  return kind != FactKind::MayAlias && kind != FactKind::ReadUpTo && kind != FactKind::Distinct;
 }
 
 Array find_array(const Program& program, const std::string& name) {

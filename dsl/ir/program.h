@@ -7,7 +7,8 @@
 
 namespace loopgrad::ir {
 
-/// A property of an array that the user states and checked execution verifies.
+/// A property of an array that the user states and checked execution verifies. The last two are found, not stated, of
+/// arrays that programs fill.
 enum class FactKind : std::uint8_t {
   InRange,     // every element e has lower <= e < upper
   Sorted,      // rank 1, never decreasing
@@ -15,8 +16,11 @@ enum class FactKind : std::uint8_t {
   CsrPointer,  // rank 1 of extent rows+1, never decreasing, first element 0, last element `upper`
   MayAlias,    // `array` and `other` may share memory
   ReadUpTo,    // of a tape: whoever comes after this program reads no element whose first index is above `upper`
+  Distinct,    // of a tape or a local: nothing is ever read or written in two of its elements that is the same value
 };
 const char* name_of(FactKind kind);
+/// Whether it is a promise about what an array holds before the program runs, which can be verified then.
+bool is_about_data(FactKind kind);
 
 struct Fact {
   FactKind kind;

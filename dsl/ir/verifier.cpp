@@ -139,7 +139,9 @@ class Verifier {
   void check_fact(const Fact& fact) const {
     const std::string place = fmt::format("a fact '{}'", name_of(fact.kind));
     const bool alias = fact.kind == FactKind::MayAlias, range = fact.kind == FactKind::InRange;
-    if (!fact.array || !visible_.contains(fact.array->id)) fail("an unknown array", place);
+    // Locals are declared below, if they are still there.
+    const bool is_local = fact.kind == FactKind::Distinct && fact.array && fact.array->role == ArrayRole::Local;
+    if (!is_local && (!fact.array || !visible_.contains(fact.array->id))) fail("an unknown array", place);
     if (alias && (!fact.other || !visible_.contains(fact.other->id))) fail("an unknown array", place);
     if (range) check_without_loads(fact.lower, place);
     const bool bounded = range || fact.kind == FactKind::CsrPointer || fact.kind == FactKind::ReadUpTo;

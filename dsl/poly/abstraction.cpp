@@ -46,7 +46,8 @@ Facts::Facts(const ir::Program& program) {
     }
   }
   for (const ir::Fact& fact : program.facts) {
-    if (fact.kind == ir::FactKind::MayAlias || !is_constant(fact.array)) continue;
+    if (fact.kind == ir::FactKind::Distinct) distinct_.insert(fact.array->id);
+    if (!ir::is_about_data(fact.kind) || !is_constant(fact.array)) continue;
     if (fact.kind == ir::FactKind::Injective) injective_.insert(fact.array->id);
     if (fact.kind == ir::FactKind::InRange) ranges_[fact.array->id] = {fact.lower, fact.upper};
     if (fact.kind == ir::FactKind::CsrPointer) {

@@ -11,19 +11,21 @@
 namespace loopgrad::poly {
 
 /// The user's facts about arrays that the program never writes (facts are checked before the first statement, so they
-/// say nothing about arrays that change later).
+/// say nothing about arrays that change later), and what was found about arrays that it does write.
 class Facts {
  public:
   explicit Facts(const ir::Program& program);
 
   bool is_constant(const ir::Array& array) const { return !written_.count(array->id); }
   bool is_injective(const ir::Array& array) const { return injective_.count(array->id) > 0; }
+  /// As is_injective, at all times: of values that are read and written, not of those that were there.
+  bool is_distinct(const ir::Array& array) const { return distinct_.count(array->id) > 0; }
   bool is_csr_pointer(const ir::Array& array) const { return csr_.count(array->id) > 0; }
   /// Bounds lower <= element < upper of the array's values, or null.
   const std::pair<ir::Expr, ir::Expr>* range_of(const ir::Array& array) const;
 
  private:
-  std::set<std::int64_t> written_, injective_, csr_;
+  std::set<std::int64_t> written_, injective_, distinct_, csr_;
   std::map<std::int64_t, std::pair<ir::Expr, ir::Expr>> ranges_;
 };
 

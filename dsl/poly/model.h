@@ -11,7 +11,8 @@ namespace loopgrad::poly {
 
 enum class AccessKind { Read, Write, Reduce };
 
-/// An index of the form a[f(iterators)] with f affine and `a` an index array that the program never writes; or of the
+/// An index of the form a[f(iterators)] with f affine and `a` an index array that the program never writes, or whose
+/// elements are known to differ whenever they are read; or of the
 /// form a[f(iterators)] + g(iterators), where `a` points to rows of a CSR structure and g is a place in that row.
 struct Indirect {
   int dim = 0;  // which index of the access

@@ -153,14 +153,16 @@ std::vector<Expr> AccessBuilder::local_prefix(const ir::Array& array, const Stat
 
 void AccessBuilder::note_indirect(Access& access, int dim, const Statement& statement) const {
   const ir::Load* load = as_indirect(access.indices[static_cast<std::size_t>(dim)]);
-  if (!load || !facts_.is_constant(load->array) || local_depth_.count(load->array->id)) return;
+  if (!load || local_depth_.count(load->array->id)) return;
+  const bool is_distinct = facts_.is_distinct(load->array);
+  if (!is_distinct && !facts_.is_constant(load->array)) return;
   Abstraction abstraction(facts_);
   std::vector<Expr> subscript;
   for (const Expr& index : load->indices) subscript.push_back(abstraction.value(index));
   if (!abstraction.exact()) return;
   isl::map map =
       relation_of(context_, statement, subscript, ir::bool_const(true), abstraction, context_->id_of(load->array));
-  access.indirect.push_back({dim, load->array, map, facts_.is_injective(load->array)});
+  access.indirect.push_back({dim, load->array, map, is_distinct || facts_.is_injective(load->array)});
 }
 
 namespace {

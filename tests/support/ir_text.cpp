@@ -102,6 +102,8 @@ class ProgramReader {
         in.fail("', ..] is the last that is read later'");
     } else if (in.accept("injective")) {
       fact.kind = FactKind::Injective;
+    } else if (in.accept("distinct")) {
+      fact.kind = FactKind::Distinct;
     } else if (!in.accept("sorted")) {
       in.fail("a fact");
     }

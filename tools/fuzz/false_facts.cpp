@@ -21,7 +21,8 @@ bool can_break(const ir::Fact& fact, const Arrays& arrays) {
     case ir::FactKind::Injective: return count >= 2;
     case ir::FactKind::CsrPointer: return count >= 1;
     case ir::FactKind::MayAlias:
-    case ir::FactKind::ReadUpTo: return false;
+    case ir::FactKind::ReadUpTo:
+    case ir::FactKind::Distinct: return false;
   }
   return false;
 }

@@ -3,6 +3,8 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/poly/abstraction.h"
+#include "dsl/symbolic/growing_counters.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -65,6 +67,8 @@ class Bounder {
   Bounder(const ir::Program& program, bool reads, Record& record, const std::set<Array>& computed, Notes notes)
       : aliased_(ir::aliased_arrays(program)),
         scalars_(program, computed),
+        counters_(program.body),
+        facts_(program),
         recorder_(program, "indices", record, notes) {
     LeavingAccesses leaving(program);
     std::vector<OpenAccess> open = open_accesses(program, computed);
@@ -240,13 +244,19 @@ class Bounder {
       if (!open) continue;
       if (!is_noted(index, extent, when))
         notes.push_back(note({array, d, {}, {}, where.known() ? where : s->location}, index, when, scatters(s)));
-      if (inside && open->only_sizes) {
+      if (inside && (open->only_sizes || is_own_element(s, index))) {
         *inside = both(*inside, ir::unary(ir::UnaryOp::Not, outside(index, extent)));
         continue;
       }
       result.back() = ir::larger(ir::smaller(index, extent - number(1)), number(0));
     }
     return result;
+  }
+  /// Whether different iterations have different ones there, as long as the index is not clamped.
+  bool is_own_element(const Stmt& s, const Expr& index) const {
+    const ir::Load* const load = poly::as_indirect(index);
+    if (!load) return false;
+    return load->indices.empty() ? counters_.moves_around(s, load->array) : facts_.is_distinct(load->array);
   }
   /// Whether the same index and extent are noted already, by what has surely run before; if not, they are from now on.
   bool is_noted(const Expr& index, const Expr& extent, const Expr& when) {
@@ -345,6 +355,8 @@ class Bounder {
 
   const std::set<Array> aliased_;
   const ir::KnownScalars scalars_;
+  const ir::GrowingCounters counters_;
+  const poly::Facts facts_;
   Recorder recorder_;
   std::map<const ir::StmtNode*, std::vector<OpenAccess>> open_;
   struct Noted {

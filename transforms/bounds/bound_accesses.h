@@ -16,6 +16,8 @@
 //   for i in 0..n:                         for i in 0..n:
 //     if x[i] > 0: y[i + 1] = x[i]  ->       if x[i] > 0: (the note; if i + 1 < n: y[i + 1] = x[i])
 //
+// So it does where a counter that only grows is the index, or a tape of its values (growing_counters.h).
+//
 // Whoever runs the program looks at the record afterwards: an element that is not `nothing_recorded` is an error of the
 // user's. All of this is ordinary code, made before any other pass: whatever sums, sorts or inverts by such an index
 // finds one that is in range.

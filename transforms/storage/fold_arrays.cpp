@@ -26,7 +26,7 @@ constexpr unsigned long budget_per_question = 500'000;  // isl operations
 // Whether every use is one that this re-addresses.
 bool is_plain(const ir::Program& program, const ir::Array& array) {
   for (const ir::Fact& fact : program.facts)
-    if (fact.array == array || fact.other == array) return false;
+    if ((fact.array == array && fact.kind != ir::FactKind::Distinct) || fact.other == array) return false;
   bool plain = true;
   ir::walk_stmts(program.body, [&](const Stmt& s) {
     auto* product = s.as<ir::Contraction>();

@@ -206,6 +206,32 @@ ErrorInfo broken_fact(FactKind kind, std::vector<std::int32_t> data, Expr lower,
   return error;
 }
 
+TEST(Facts, DistinctIsVerifiedAsValuesAreSeen) {
+  const Symbol n = make_symbol("n"), i = make_symbol("i");
+  for (const bool written : {false, true}) {
+    const Array at = make_array("at", ScalarType::I64, {var(n)}, ArrayRole::Tape, line(2));
+    const Array from = make_array("from", ScalarType::I64, {var(n)}, ArrayRole::Input, line(3));
+    const Array y = make_array("y", ScalarType::I64, {var(n)}, ArrayRole::Output, line(4));
+    // What is not seen may be anything: element 1.
+    const Expr seen = binary(BinaryOp::Ne, var(i), c(1));
+    const Stmt body = if_then(seen, written ? assign(at, {var(i)}, load(from, {var(i)}) + c(0), line(7))
+                                            : assign(y, {var(i)}, load(at, {var(i)}, line(7)) + c(0), line(7)));
+    const ir::Program program = make_program({n}, {at, from, y}, for_loop(i, c(0), var(n), body),
+                                             {Fact{FactKind::Distinct, at, {}, {}, {}, line(2)}});
+    const auto run_with = [&](std::vector<std::int64_t> values) {
+      std::vector<std::int64_t> other = values, result(4);
+      run(program,
+          {{"at", view(values.data(), {4})}, {"from", view(other.data(), {4})}, {"y", view(result.data(), {4})}},
+          checked());
+    };
+    EXPECT_NO_THROW(run_with({5, 5, 7, 6}));
+    const ErrorInfo error = error_of<RuntimeError>([&] { run_with({5, 0, 7, 5}); });
+    EXPECT_EQ(error.code, ErrorCode::BadFact);
+    EXPECT_EQ(error.location.line, 7u);
+    EXPECT_CONTAINS(error.message, "at[0] = 5 and at[3] = 5");
+  }
+}
+
 TEST(Facts, RangeIsVerified) {
   broken_fact(FactKind::InRange, {0, 4, 2}, c(0), {}, false);
   EXPECT_CONTAINS(broken_fact(FactKind::InRange, {0, 4, 5}, c(0), {}).message,

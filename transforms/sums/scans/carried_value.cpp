@@ -292,6 +292,26 @@ bool is_more_than_a_sum(const Stmt& loop, const Array& array) {
   return more;
 }
 
+/// Whether all that stores to an integer adds to what it holds: others are no scans, which nobody need be told.
+bool is_only_added_to(const Stmt& loop, const Array& array) {
+  bool only = true;
+  const auto is_itself = [&](const Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    return load && load->array == array;
+  };
+  ir::walk_stmts(loop, [&](const Stmt& s) {
+    for_each_store(s, [&](const Array& stored, const std::vector<Expr>&) {
+      if (stored != array) return;
+      const auto* reduce = s.as<ir::Reduce>();
+      const auto* assign = s.as<ir::Assign>();
+      const auto update = assign ? update_of(assign->value, is_itself) : std::nullopt;
+      const bool adds = update && update->kind == Update::Kind::Linear && !update->factor;
+      only &= adds || (reduce && reduce->op == ir::ReduceOp::Add && !reduce->atomic);
+    });
+  });
+  return only;
+}
+
 }  // namespace
 
 std::vector<Expr> CarriedValue::before() const {
@@ -305,7 +325,8 @@ std::vector<CarriedValue> carried_values(const Stmt& s) {
   std::vector<CarriedValue> result;
   const auto consider = [&](const Stmt& leaf) {
     for_each_store(leaf, [&](const Array& array, const std::vector<Expr>& indices) {
-      const bool fits = is_float(array->type) && value_type(array->type) == array->type && !inside.count(array);
+      const bool fits =
+          array->type != ScalarType::Bool && value_type(array->type) == array->type && !inside.count(array);
       if (!fits || seen.count(array) || std::any_of(indices.begin(), indices.end(), ir::has_load)) return;
       bool moves = false, plain = true;
       for (const Expr& e : indices) {
@@ -313,7 +334,7 @@ std::vector<CarriedValue> carried_values(const Stmt& s) {
         plain &= step.has_value() && !mentions_inner(e, loop.body);
         moves |= step.value_or(0) != 0;
       }
-      if (!plain) return;
+      if (!plain || (is_integer(array->type) && !is_only_added_to(loop.body, array))) return;
       CarriedValue value{s, array, indices, moves};
       if (moves) {
         const std::vector<Expr> before = value.before();

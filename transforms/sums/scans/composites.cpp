@@ -20,7 +20,7 @@ Expr nan(ScalarType type) { return ir::float_const(std::numeric_limits<double>::
 Composing::Composing(const Recurrence& r)
     : kind_(r.update.kind),
       value_type_(r.array->type),
-      type_(kind_ == Update::Kind::Linear ? ScalarType::F64 : value_type_),
+      type_(kind_ == Update::Kind::Linear && is_float(value_type_) ? ScalarType::F64 : value_type_),
       has_factor_(static_cast<bool>(r.update.factor)),
       has_term_(static_cast<bool>(r.update.term)),
       rearranged_(r.update.rearranged),

@@ -19,7 +19,7 @@ class Composing {
 
   bool has_factor() const { return has_factor_; }
   bool has_term() const { return has_term_; }
-  /// Of composites: wider than the value where that is f32 and linear.
+  /// Of composites: wider than the value where that is f32 and linear, and the same for integers.
   ScalarType type() const { return type_; }
   /// Nothing at all.
   Composite identity() const;

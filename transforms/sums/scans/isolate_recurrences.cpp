@@ -10,7 +10,10 @@
 #include "transforms/loops/loops.h"
 #include "transforms/storage/expand_locals.h"
 #include "transforms/sums/scans/carried_value.h"
+#include "transforms/sums/scans/counter_nests.h"
+#include "transforms/sums/scans/counter_positions.h"
 #include "transforms/sums/scans/scan_recurrences.h"
+#include "transforms/sums/scans/step_uses.h"
 
 #include <fmt/format.h>
 
@@ -44,74 +47,12 @@ void collect(const Stmt& s, std::vector<Stmt>& around, std::vector<Place>& found
   if (is_loop) around.pop_back();
 }
 
-/// Whether something in `s` that decides (a branch, an index, an extremum, what is rounded to an integer) depends on
-/// elements of `array`, through scalars of the body as well.
-bool decides(const Stmt& s, const Array& array) {
-  std::set<Array> inexact = {array};
-  const auto is_inexact = [&](const Expr& e) {
-    bool found = false;
-    ir::walk(e, [&](const Expr& child) {
-      const auto* load = child.as<ir::Load>();
-      found |= load && inexact.count(load->array);
-    });
-    return found;
-  };
-  std::set<Array> own;
-  for (const LocalArray& local : locals_of(s)) own.insert(local.array);
-  for (bool more = true; more;) {
-    more = false;
-    ir::walk_stmts(s, [&](const Stmt& child) {
-      const auto* assign = child.as<ir::Assign>();
-      const auto* reduce = child.as<ir::Reduce>();
-      if (!assign && !reduce) return;
-      const Array& to = assign ? assign->array : reduce->array;
-      if (own.count(to) && is_inexact(assign ? assign->value : reduce->value)) more |= inexact.insert(to).second;
-    });
-  }
-  bool found = false;
-  ir::walk(
-      s,
-      [&](const Stmt& child) {
-        const auto* reduce = child.as<ir::Reduce>();
-        const bool extremum = reduce && (reduce->op == ir::ReduceOp::Min || reduce->op == ir::ReduceOp::Max);
-        found |= extremum && is_inexact(reduce->value);
-      },
-      [&](const Expr& e) {
-        if (const auto* n = e.as<ir::Binary>())
-          found |= (is_comparison(n->op) || n->op == BinaryOp::Min || n->op == BinaryOp::Max) && is_inexact(e);
-        if (const auto* n = e.as<ir::Unary>())
-          found |= (n->op == ir::UnaryOp::Floor || n->op == ir::UnaryOp::Ceil) && is_inexact(e);
-        if (e.kind() == ir::Kind::Cast) found |= !is_float(e.type()) && is_inexact(e);
-      });
-  return found;
-}
-
 bool declares(const Stmt& s, const Array& array) {
   const auto locals = locals_of(s);
   return std::any_of(locals.begin(), locals.end(), [&](const LocalArray& local) { return local.array == array; });
 }
 
-/// Different elements that a step reads, other than the value before.
-int elements_read(const ir::For& loop, const Update& update) {
-  std::vector<Expr> found;
-  for (const Expr& part : {update.factor, update.term}) {
-    if (!part) continue;
-    ir::walk(part, [&](const Expr& e) {
-      const auto* load = e.as<ir::Load>();
-      if (!load || !mentions(e, loop.iterator)) return;
-      if (std::none_of(found.begin(), found.end(), [&](const Expr& other) { return ir::equal(e, other); }))
-        found.push_back(e);
-    });
-  }
-  return static_cast<int>(found.size());
-}
-
-/// What is kept until some iteration takes it is a search (search_loops.h).
-bool only_resets(const Update& update) {
-  const auto* n = update.factor ? update.factor.as<ir::Select>() : nullptr;
-  const auto is_plain = [](const Expr& e) { return is_const(e, 0) || is_const(e, 1); };
-  return n && !update.term && is_plain(n->a) && is_plain(n->b);
-}
+bool is_constant(const Expr& e) { return e.kind() == ir::Kind::FloatConst || e.kind() == ir::Kind::IntConst; }
 
 /// "s", "x[i]"
 std::string name_of(const CarriedValue& value) { return ir::print(ir::load(value.array, value.indices)); }
@@ -132,8 +73,10 @@ class Isolator {
     std::vector<Stmt> around;
     collect(program_.body, around, places);
     for (const Place& place : places) {
-      if (!is_long(place)) continue;
+      const bool is_long_alone = is_long(place);
+      if (!is_long_alone && (place.around.empty() || !context_.options.machine.is_gpu())) continue;
       for (const CarriedValue& value : carried_values(place.loop)) {
+        if (!is_long_alone && !is_integer(value.array->type)) continue;
         if (aliased_.count(value.array) || !tried_.insert({place.loop->location.line, value.array->id}).second)
           continue;
         const auto result = isolated(place, value);
@@ -148,9 +91,13 @@ class Isolator {
   /// Long enough, and in too few loops that run at once.
   bool is_long(const Place& place) const {
     const auto& loop = *place.loop.as<ir::For>();
-    if (ir::has_load(loop.lower) || ir::has_load(loop.upper) || has_contraction(place.loop)) return false;
+    return !ir::has_load(loop.lower) && !ir::has_load(loop.upper) && !has_contraction(place.loop) && is_long({&loop});
+  }
+  bool is_long(const std::vector<const ir::For*>& nest) const {
     SizeEstimator sizes(program_, context_.options.expected_sizes);
-    return sizes.trips_of(loop.lower, loop.upper, {}) >= static_cast<double>(context_.options.machine.least_scanned);
+    double trips = 1;
+    for (const ir::For* loop : nest) trips *= sizes.trips_of(loop->lower, loop->upper, {});
+    return trips >= static_cast<double>(context_.options.machine.least_scanned);
   }
 
   std::optional<ir::Program> refused(const CarriedValue& value, const std::string& why) {
@@ -171,20 +118,25 @@ class Isolator {
 
   std::optional<ir::Program> separated_and_split(const Place& place, const CarriedValue& value) {
     const auto& loop = *place.loop.as<ir::For>();
+    const bool is_exact = is_integer(value.array->type);
+    if (is_exact && !context_.options.machine.is_gpu()) return std::nullopt;  // a processor adds as fast as it reads
     const std::vector<Stmt> outer = parallel_around(place);
     const Stmt root = outer.empty() ? place.loop : outer.front();
     if (recurrence_of(place.loop) && perfect_nest(root).size() == outer.size() + 1) return std::nullopt;
     if (const std::string busy = enough_at_once(place.loop, outer); !busy.empty()) return refused(value, busy);
+    if (is_exact && outer.empty() && !place.around.empty()) return counted_in_nest(place, value);
     const auto at = value.moves ? std::optional(KeptAt{}) : room_for(value, outer);
     if (!at) return refused(value, "its bounds depend on loops around it");
     if (!value.moves && value.array->role == ir::ArrayRole::Local && is_set_first(value) && !is_read_outside(value))
       return renewed(value, {});
     if (!value.moves && value.array->role != ir::ArrayRole::InOut && !is_set_before(value))
       return refused(value, "nothing gives it a value before the loop");
-    const auto body = separated(value, *at);
+    CounterPositions positions{place.loop, {}};
+    if (is_exact && place.around.empty()) positions = with_counter_positions(program_, place.loop, value.array);
+    const auto body = separated({positions.loop, value.array, value.indices, value.moves}, *at);
     if (!body) return refused(value, "what it depends on changes within an iteration");
     const Array& array = value.moves ? value.array : at->array;
-    if (const Expr& set = body->update.as<ir::Assign>()->value; set.kind() == ir::Kind::FloatConst && !value.moves) {
+    if (const Expr& set = body->update.as<ir::Assign>()->value; is_constant(set) && !value.moves) {
       if (ir::equal(set, start_of(value, outer))) return renewed(value, set);
       return std::nullopt;
     }
@@ -198,7 +150,7 @@ class Isolator {
       return refused(value, "a branch sets it, which a processor foretells: lanes would wait for both sides");
     if (!context_.options.machine.is_gpu() && elements_read(loop, update) > most_read)
       return refused(value, fmt::format("its step reads more than {} elements, which pieces read twice", most_read));
-    if (update.kind == Update::Kind::Linear && decides(next, array))
+    if (!is_exact && update.kind == Update::Kind::Linear && decides(next, array))
       return refused(value, "it decides about control, so it must be rounded in the same way everywhere");
     if (!value.moves) next = ir::block({next, last_value(value, *at, place)});
     Stmt nest = replace(root, place.loop, next);
@@ -208,7 +160,65 @@ class Isolator {
       context_.introduced.insert(at->array->id);
       nest = ir::allocate(at->array, nest, value.array->location);
     }
-    return ir::with_body(program_, replace(program_.body, root, nest));
+    const ir::Program result = with_positions(root, nest, positions);
+    if (is_exact && !leaves_parallel(result, nest, loop.iterator, body->update)) return stays(value);
+    return result;
+  }
+
+  std::optional<ir::Program> stays(const CarriedValue& value) {
+    return refused(value, "what is left would stay in order without it");
+  }
+
+  /// `nest` in place of `root`, with the positions that it keeps.
+  ir::Program with_positions(const Stmt& root, Stmt nest, const CounterPositions& positions) {
+    ir::Program result = program_;
+    for (const Array& array : positions.arrays) {
+      context_.introduced.insert(array->id);
+      nest = ir::allocate(array, nest, array->location);
+      result.facts.push_back({ir::FactKind::Distinct, array, {}, {}, {}, array->location});
+    }
+    result.body = replace(program_.body, root, nest);
+    return result;
+  }
+
+  /// A counter that all loops around carry, too: a recurrence over the iterations of their nest.
+  std::optional<ir::Program> counted_in_nest(const Place& place, const CarriedValue& value) {
+    const Stmt& root = place.around.front();
+    std::vector<const ir::For*> loops;
+    for (const Stmt& s : perfect_nest(root)) loops.push_back(s.as<ir::For>());
+    const bool is_nest = loops.size() == place.around.size() + 1 && !value.moves && CounterNest::is_box(loops);
+    if (!is_nest || !is_long(loops) || value.array->role != ir::ArrayRole::Local) return std::nullopt;
+    if (!is_set_before(value)) return refused(value, "nothing gives it a value before the loop");
+    const CounterNest counter(program_, loops, value.array, start_of(value, program_.body, root));
+    const CounterPositions positions = with_counter_positions(program_, root, value.array);
+    const Stmt inner = perfect_nest(positions.loop).back();
+    const auto body = separated({inner, value.array, {}, false}, counter.kept());
+    if (!body) return refused(value, "what it depends on changes within an iteration");
+    const Stmt whole = replace(positions.loop, inner, with_body(*inner.as<ir::For>(), body->body));
+    Stmt nest = split(whole, root, body->update);
+    if (!nest || !contains(nest, body->update))
+      return refused(value, "other statements of the loop need it and make what it depends on");
+    nest = counter.flattened(nest, body->update);
+    Stmt last;
+    if (is_read_outside({root, value.array, {}, false}))
+      last =
+          ir::if_then(counter.runs(), ir::assign(value.array, {}, counter.after(), root->location), {}, root->location);
+    nest = ir::allocate(counter.flat(), ir::block({nest, last}), value.array->location);
+    context_.introduced.insert(counter.flat()->id);
+    const ir::Program result = with_positions(root, nest, positions);
+    return leaves_parallel(result, nest, loops.front()->iterator, body->update) ? std::optional(result) : stays(value);
+  }
+
+  /// Whether what has left the loops over an iterator lets the rest of them run at once, or what else they carry may.
+  bool leaves_parallel(const ir::Program& program, const Stmt& nest, const ir::Symbol& iterator, const Stmt& update) {
+    bool parallel = true;
+    ir::walk_stmts(nest, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      if (!parallel || !loop || !(loop->iterator == iterator) || contains(s, update)) return;
+      parallel =
+          !carried_values(s).empty() || analyses(context_).carried_by(program, s, poly::Search::SkipSums).empty();
+    });
+    return parallel;
   }
 
   /// The scalar carries nothing: each iteration gets one of its own.
@@ -296,14 +306,16 @@ class Isolator {
 
   /// What the scalar holds before the loop: a constant, where the statement before says so.
   Expr start_of(const CarriedValue& value, const std::vector<Stmt>& outer) const {
+    return start_of(value, outer.empty() ? program_.body : outer.back().as<ir::For>()->body, value.loop);
+  }
+  static Expr start_of(const CarriedValue& value, const Stmt& scope, const Stmt& loop) {
     const Expr held = ir::load(value.array, value.indices, value.array->location);
-    const Stmt scope = outer.empty() ? program_.body : outer.back().as<ir::For>()->body;
     const std::vector<Stmt> items = statements_of(scope);
-    auto it = std::find_if(items.begin(), items.end(), [&](const Stmt& s) { return s.same_as(value.loop); });
+    auto it = std::find_if(items.begin(), items.end(), [&](const Stmt& s) { return s.same_as(loop); });
     while (it != items.begin() && it != items.end()) {
       if (!stored_in(*--it).count(value.array)) continue;
       const auto* assign = it->as<ir::Assign>();
-      const bool constant = assign && assign->value.kind() == ir::Kind::FloatConst;
+      const bool constant = assign && is_constant(assign->value);
       return constant && is_element(held, assign->array, assign->indices) ? assign->value : held;
     }
     return held;

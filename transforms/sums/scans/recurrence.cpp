@@ -1,6 +1,7 @@
 #include "transforms/sums/scans/recurrence.h"
 
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
@@ -80,6 +81,8 @@ class Linear {
       if (!x || !y) return std::nullopt;
       const auto chosen = [&](const Expr& a, const Expr& b) {
         if (!a && !b) return Expr();
+        // As integers are not rounded, a branch that adds or does not is a sum.
+        if (a && b && is_integer(e.type()) && ir::equal(a, b)) return a;
         return ir::select(n->condition, or_zero(a, e.type()), or_zero(b, e.type()));
       };
       return Form{chosen(x->a, y->a), chosen(x->b, y->b)};
@@ -155,7 +158,7 @@ std::optional<Update> update_of(const Expr& value, const IsPrevious& is_previous
     return Update{
         .kind = n->op == BinaryOp::Min ? Update::Kind::Min : Update::Kind::Max, .term = term, .previous_first = first};
   }
-  if (!linear.depends(value) || !is_float(value.type())) return std::nullopt;
+  if (!linear.depends(value)) return std::nullopt;
   const auto form = linear.form_of(value);
   if (!form || is_zero(form->a)) return std::nullopt;
   Update result = {.factor = is_const(form->a, 1) ? Expr() : form->a, .term = is_zero(form->b) ? Expr() : form->b};
@@ -257,7 +260,7 @@ std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   r.array = reduce ? reduce->array : assign->array;
   r.indices = reduce ? reduce->indices : assign->indices;
   r.where = loop->body->location;
-  if (value_type(r.array->type) != r.array->type || !is_float(r.array->type)) return std::nullopt;
+  if (value_type(r.array->type) != r.array->type || r.array->type == ScalarType::Bool) return std::nullopt;
   bool moves = false;
   for (const Expr& e : r.indices) {
     const auto step = coefficient_of(e, loop->iterator);
@@ -306,6 +309,8 @@ std::optional<Recurrence> recurrence_of(const ir::Stmt& written) {
   });
   const auto update = update_of(value, is_previous);
   if (!update) return std::nullopt;
+  const bool is_sum = update->kind == Update::Kind::Linear && !update->factor;
+  if (is_integer(r.array->type) && !is_sum) return std::nullopt;
   r.update = *update;
   return r;
 }

@@ -2,6 +2,8 @@
 //
 // next = factor*previous + term is linear in `previous` when neither depends on it, through select, fma and division as
 // well; then two steps are one of the same form, (a2, b2) after (a1, b1) = (a2*a1, a2*b1 + b2). So are two extrema.
+// Of integers it is what is only added to, by steps from data or none: a count under conditions. Those wrap around as
+// they do in the loop, in whatever order they are added up.
 #pragma once
 
 #include "dsl/ir/program.h"
