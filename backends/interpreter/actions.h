@@ -98,8 +98,10 @@ struct CheckedCopyAction final : Action {
   CheckedCopyAction(Place p, Place f) : place(std::move(p)), from(std::move(f)) {}
   void run() const override {
     const std::int64_t offset_from = from.offset(), offset = place.offset();
-    if (place.check_copy(from, offset_from, offset))
-      place.template write<Storage>(offset, from.template read<Storage>(offset_from));
+    if (!place.check_copy(from, offset_from, offset)) return;
+    const auto value = from.template read<Storage>(offset_from);
+    from.note_value(offset_from, value);
+    place.template write<Storage>(offset, value);
   }
 };
 

@@ -28,10 +28,11 @@ TEST(ConditionalCounters, PackedElementsAreApart) {
         j += 1;
         a(j) = a(j) * b(i) * b(i);
       });
-    const Gradient gradient = differentiate(p.build(), {});
+    const Program program = p.build();
+    const Gradient gradient = differentiate(program, {});
     EXPECT_NE(gradient.backward.str().find("j_tape distinct"), std::string::npos) << gradient.backward.str();
     for (const Sizes& sizes : lines)
-      EXPECT_TRUE(gradient_is_right(p.build(), {.sizes = sizes, .values = {}, .options = {}}));
+      EXPECT_TRUE(gradient_is_right(program, {.sizes = sizes, .values = {}, .options = {}}));
   }
 }
 

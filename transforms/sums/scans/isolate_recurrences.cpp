@@ -161,7 +161,7 @@ class Isolator {
       nest = ir::allocate(at->array, nest, value.array->location);
     }
     const ir::Program result = with_positions(root, nest, positions);
-    if (is_exact && !leaves_parallel(result, nest, loop.iterator, body->update)) return stays(value);
+    if (is_exact && !leaves_parallel(result, nest, loop, body->update)) return stays(value);
     return result;
   }
 
@@ -206,15 +206,15 @@ class Isolator {
     nest = ir::allocate(counter.flat(), ir::block({nest, last}), value.array->location);
     context_.introduced.insert(counter.flat()->id);
     const ir::Program result = with_positions(root, nest, positions);
-    return leaves_parallel(result, nest, loops.front()->iterator, body->update) ? std::optional(result) : stays(value);
+    return leaves_parallel(result, nest, *loops.front(), body->update) ? std::optional(result) : stays(value);
   }
 
-  /// Whether what has left the loops over an iterator lets the rest of them run at once, or what else they carry may.
-  bool leaves_parallel(const ir::Program& program, const Stmt& nest, const ir::Symbol& iterator, const Stmt& update) {
+  /// Whether what has left copies of a loop lets the rest of them run at once, or what else they carry may.
+  bool leaves_parallel(const ir::Program& program, const Stmt& nest, const ir::For& old, const Stmt& update) {
     bool parallel = true;
     ir::walk_stmts(nest, [&](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
-      if (!parallel || !loop || !(loop->iterator == iterator) || contains(s, update)) return;
+      if (!parallel || !loop || loop->iterator.name != old.iterator.name || contains(s, update)) return;
       parallel =
           !carried_values(s).empty() || analyses(context_).carried_by(program, s, poly::Search::SkipSums).empty();
     });
