@@ -209,16 +209,34 @@ class Isolator {
     return leaves_parallel(result, nest, *loops.front(), body->update) ? std::optional(result) : stays(value);
   }
 
-  /// Whether what has left copies of a loop lets the rest of them run at once, or what else they carry may.
+  /// Whether what has left copies of a loop lets the rest of them run at once.
   bool leaves_parallel(const ir::Program& program, const Stmt& nest, const ir::For& old, const Stmt& update) {
     bool parallel = true;
     ir::walk_stmts(nest, [&](const Stmt& s) {
       const auto* loop = s.as<ir::For>();
-      if (!parallel || !loop || loop->iterator.name != old.iterator.name || contains(s, update)) return;
-      parallel =
-          !carried_values(s).empty() || analyses(context_).carried_by(program, s, poly::Search::SkipSums).empty();
+      const bool is_copy = loop && loop->iterator.name == old.iterator.name && !contains(s, update);
+      if (parallel && is_copy) parallel = is_parallel_without_carried(program, s);
     });
     return parallel;
+  }
+
+  /// As if all that it carries were taken out, with the positions that other counters give out.
+  bool is_parallel_without_carried(ir::Program program, Stmt loop) {
+    std::set<Array> carried;
+    for (const CarriedValue& other : carried_values(loop)) {
+      carried.insert(other.array);
+      if (!is_integer(other.array->type)) continue;
+      const CounterPositions positions = with_counter_positions(program, loop, other.array);
+      for (const Array& array : positions.arrays)
+        program.facts.push_back({ir::FactKind::Distinct, array, {}, {}, {}, array->location});
+      program.body = replace(program.body, loop, positions.loop);
+      loop = positions.loop;
+    }
+    const auto search = carried.empty() ? poly::Search::SkipSums : poly::Search::All;
+    const auto& conflicts = analyses(context_).carried_by(program, loop, search);
+    return std::all_of(conflicts.begin(), conflicts.end(), [&](const poly::Conflict& conflict) {
+      return conflict.sum || (conflict.a && carried.count(conflict.a->array) > 0);
+    });
   }
 
   /// The scalar carries nothing: each iteration gets one of its own.

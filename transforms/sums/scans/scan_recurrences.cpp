@@ -55,6 +55,8 @@ class Scanner {
     }
     const auto r = recurrence_of(s);
     if (!r || !is_rectangular(*r, around) || ir::aliased_arrays(program_).count(r->array)) return {};
+    // Lanes wait for sums of floats; a processor adds integers as fast as it reads them, and pieces read them twice.
+    if (is_integer(r->array->type) && !machine().is_gpu()) return {};
     const Expr trips = trips_of(*r);
     if (const auto known = ir::as_int(trips); known && *known < least()) return {};
     Expr rows = number(1);
