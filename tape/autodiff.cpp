@@ -1,6 +1,7 @@
 #include <loopgrad/autodiff.h>
 
 #include "dsl/frontend/out_of_memory.h"
+#include "dsl/ir/extremum_searches.h"
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/own_values.h"
 #include "dsl/ir/structural_equal.h"
@@ -130,7 +131,10 @@ void note_rules(const ir::Stmt& body, Report& report) {
 /// What a tape would have to save of it, but for one that saves everything, follows from iterators and inputs.
 ir::Program with_plain_scalars(const ir::Program& program, Variant variant) {
   if (variant == Variant::NaiveTape) return program;
-  return ir::with_own_values(ir::with_closed_counters(program));
+  const ir::Program plain = ir::with_own_values(ir::with_closed_counters(program));
+  constexpr std::int64_t least_searched = 9;  // iterations: of fewer, a tape takes less than to look twice
+  return variant == Variant::Atomic ? plain
+                                    : ir::with_extremum_searches(plain, least_searched, ir::GuardedSearch::InOrder);
 }
 
 Gradient differentiate_within_memory(const Program& program, const GradientOptions& options) {

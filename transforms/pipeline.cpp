@@ -1,5 +1,6 @@
 #include "transforms/pipeline.h"
 
+#include "dsl/ir/extremum_searches.h"
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/narrow_scopes.h"
 #include "dsl/ir/own_values.h"
@@ -152,6 +153,13 @@ ir::Program matrices(const ir::Program& program, PassContext& context) {
   return result;
 }
 
+ir::Program extremum_searches(const ir::Program& program, PassContext& context) {
+  const bool stays = context.options.by_hand || !context.options.schedule.empty();
+  constexpr std::int64_t least_searched = 65;  // iterations: fewer are unrolled, in lanes of a loop around
+  const auto guarded = context.options.machine.is_gpu() ? ir::GuardedSearch::InAnyOrder : ir::GuardedSearch::None;
+  return stays ? program : ir::with_extremum_searches(program, least_searched, guarded);
+}
+
 Notes notes_on(const Machine& machine) { return machine.is_gpu() ? Notes::Atomic : Notes::AsSums; }
 
 void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
@@ -163,6 +171,8 @@ void add_bounds(std::vector<Pass>& list, const LowerOptions& options) {
     add("closed_counters", plain<ir::with_closed_counters>,
         "early: what follows from iterators is no data to any pass");
     add("own_values", plain<ir::with_own_values>, "after closed_counters: what is left is values, no indices");
+    if (options.mode == SumMode::Restructured)
+      add("extremum_searches", extremum_searches, "after closed_counters: what is stored is made of iterators");
   }
   add("number_entries", plain<ir::with_numbered_entries>,
       "after known_bounds, which shows how long loops over rows are");
