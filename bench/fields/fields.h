@@ -46,6 +46,7 @@ std::vector<Field> livermore();      // kernels of Fortran
 std::vector<Field> polyhedra();      // kernels that polyhedral compilers are measured by
 std::vector<Field> heterogeneous();  // kernels of suites for many-core machines
 std::vector<Field> miniapps();       // small parts of large applications
+std::vector<Field> extrema();        // that are kept with what belongs to them
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

@@ -339,7 +339,7 @@ std::vector<Field> all_fields() {
                     finding(),     bands(),     models(),    steps(),      routing(),       fluxes(),   rollouts(),
                     rows(),        strides(),   meetings(),  waves(),      estimates(),     contacts(), pictures(),
                     reactions(),   shapes(),    circuits(),  structures(), tables(),        scores(),   borders(),
-                    vectorisers(), packing(),   livermore(), polyhedra(),  heterogeneous(), miniapps()})
+                    vectorisers(), packing(),   livermore(), polyhedra(),  heterogeneous(), miniapps(), extrema()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
