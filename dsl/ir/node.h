@@ -4,6 +4,7 @@
 #include <loopgrad/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,6 +82,19 @@ struct ArrayDecl {
   const std::vector<Expr>& callers_shape() const { return given.empty() ? shape : given; }
 };
 using Array = std::shared_ptr<const ArrayDecl>;
+
+}  // namespace loopgrad::ir
+
+/// Sets and maps of arrays go through them in the order in which they were declared: what is generated must not depend
+/// on where memory happens to lie, or kernels would not be found in the cache, and sums might round differently.
+template <>
+struct std::less<loopgrad::ir::Array> {
+  bool operator()(const loopgrad::ir::Array& a, const loopgrad::ir::Array& b) const {
+    return (a ? a->id : 0) < (b ? b->id : 0);
+  }
+};
+
+namespace loopgrad::ir {
 
 Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
                  std::vector<Expr> given = {});

@@ -159,6 +159,7 @@ std::string fill_errors(const Problem& problem, const Options& options, const Co
   if (reference_fits(problem, naive)) {
     CompileOptions on_cpu = compile_options;
     on_cpu.target = Target::OpenMP;
+    on_cpu.threads_per_block = 0;
     Arrays reference = run_once(problem, promote_to_f64(problem.program), Variant::NaiveTape, on_cpu, true);
     for (ComparedVariant& row : rows)
       if (row.failure.empty()) row.error = largest_error(row.results, reference);
