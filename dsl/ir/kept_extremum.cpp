@@ -19,6 +19,9 @@ Array target_of(const Stmt& s) {
   return {};
 }
 
+/// What is stored to halves is rounded.
+bool keeps_all_bits(const Array& array) { return value_type(array->type) == array->type; }
+
 bool reads_any(const Expr& e, const std::set<Array>& arrays) {
   bool found = false;
   walk(e, [&](const Expr& part) {
@@ -163,7 +166,7 @@ void Finder::name(const Stmt& s) {
   walk_stmts(s, [&](const Stmt& part) {
     if (const Array array = target_of(part)) names_.erase(array);
   });
-  if (value && is_stable(value) && is_short(value)) names_[target_of(s)] = value;
+  if (value && keeps_all_bits(target_of(s)) && is_stable(value) && is_short(value)) names_[target_of(s)] = value;
 }
 
 bool Finder::decide(const If& n) {
@@ -226,7 +229,7 @@ bool Finder::sets_anew(const Stmt& s, bool is_repeated) {
   if (!n || aliased_.count(array) || array->on_tape != TapeChoice::Planned) return false;
   if (!std::all_of(n->indices.begin(), n->indices.end(), is_fixed)) return false;
   ++stores_[array];
-  if (!is_repeated) sets_.push_back({load(array, n->indices), written_out(n->value)});
+  if (!is_repeated && keeps_all_bits(array)) sets_.push_back({load(array, n->indices), written_out(n->value)});
   return true;
 }
 
