@@ -234,9 +234,8 @@ void FactVerifier::verify_others(const ir::Program& program, const Binding& bind
   }
   if (!backend_of(options_.target).interprets())
     for (const ir::Array& array : others) refuse_without_facts(bound, array);
-  std::erase_if(bound.facts, [&](const ir::Fact& fact) {
-    return !others.count(fact.array) || !ir::is_about_data(fact.kind);
-  });
+  std::erase_if(bound.facts,
+                [&](const ir::Fact& fact) { return !others.count(fact.array) || !ir::is_about_data(fact.kind); });
   if (!bound.facts.empty()) verify_on_host(bound, binding);
 }
 
