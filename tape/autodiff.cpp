@@ -180,7 +180,9 @@ Gradient differentiate_within_memory(const Program& program, const GradientOptio
     backward = tape::backward_program(prepared, direct.backward, direct.tape, direct.sizes);
     for (const ir::Fact& fact : read_up_to(direct.tape, backward)) forward.facts.push_back(fact);
     for (const ir::Fact& fact : distinct_positions(direct.tape, forward, backward))
-      for (ir::Program* part : {&forward, &backward}) part->facts.push_back(fact);
+      for (ir::Program* part : {&forward, &backward})  // a tape that no derivative needs is not the backward program's
+        if (std::find(part->arrays.begin(), part->arrays.end(), fact.array) != part->arrays.end())
+          part->facts.push_back(fact);
     for (ir::Program* part : {&forward, &backward}) state_longest_rows(*part, direct.longest_rows);
   }
   if (!options.directions.empty())

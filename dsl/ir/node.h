@@ -3,8 +3,8 @@
 
 #include <loopgrad/types.h>
 
+#include <compare>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,18 +83,11 @@ struct ArrayDecl {
 };
 using Array = std::shared_ptr<const ArrayDecl>;
 
-}  // namespace loopgrad::ir
-
-/// Sets and maps of arrays go through them in the order in which they were declared: what is generated must not depend
-/// on where memory happens to lie, or kernels would not be found in the cache, and sums might round differently.
-template <>
-struct std::less<loopgrad::ir::Array> {
-  bool operator()(const loopgrad::ir::Array& a, const loopgrad::ir::Array& b) const {
-    return (a ? a->id : 0) < (b ? b->id : 0);
-  }
-};
-
-namespace loopgrad::ir {
+/// In the order in which they were declared, whoever compares: sets, pairs, sorts. What is generated must not depend on
+/// where memory happens to lie, or kernels would not be found in the cache, and sums might round differently. (Chosen
+/// before the comparison of pointers, which is a template.)
+inline std::strong_ordering operator<=>(const Array& a, const Array& b) { return (a ? a->id : 0) <=> (b ? b->id : 0); }
+inline bool operator<(const Array& a, const Array& b) { return (a <=> b) < 0; }
 
 Array make_array(std::string name, ScalarType type, std::vector<Expr> shape, ArrayRole role, SourceLocation location,
                  std::vector<Expr> given = {});

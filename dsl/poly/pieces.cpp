@@ -45,7 +45,7 @@ const std::vector<ir::Array>& Pieces::written_by(const ir::Stmt& body) {
     if (auto* node = s.as<ir::Reduce>()) arrays.push_back(node->array);
     if (auto* node = s.as<ir::Pop>()) arrays.push_back(node->array);
   });
-  std::sort(arrays.begin(), arrays.end(), std::less<ir::Array>());
+  std::sort(arrays.begin(), arrays.end());
   arrays.erase(std::unique(arrays.begin(), arrays.end()), arrays.end());
   return arrays;
 }

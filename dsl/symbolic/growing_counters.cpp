@@ -33,9 +33,10 @@ std::optional<std::int64_t> step_of(const Stmt& s) {
     const auto* sum = n->value.as<Binary>();
     if (sum && sum->op == BinaryOp::Add && is_load_of(sum->a, n->array)) step = as_int(sum->b);
     else if (sum && sum->op == BinaryOp::Add && is_load_of(sum->b, n->array)) step = as_int(sum->a);
-    else if (sum && sum->op == BinaryOp::Sub && is_load_of(sum->a, n->array) && as_int(sum->b)) step = -*as_int(sum->b);
+    else if (sum && sum->op == BinaryOp::Sub && is_load_of(sum->a, n->array) && as_int(sum->b))
+      step = static_cast<std::int64_t>(-static_cast<std::uint64_t>(*as_int(sum->b)));
   }
-  return step && std::abs(*step) <= largest_step ? step : std::nullopt;
+  return step && *step >= -largest_step && *step <= largest_step ? step : std::nullopt;
 }
 
 bool is_loop(const Stmt& s) { return s.kind() == Kind::For || s.kind() == Kind::While; }

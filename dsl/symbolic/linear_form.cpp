@@ -181,6 +181,7 @@ std::optional<std::int64_t> coefficient_of(const Expr& e, const Symbol& symbol) 
 }
 
 std::optional<std::int64_t> distance(const Expr& a, const Expr& b) {
+  if (a.type() != b.type()) return std::nullopt;
   const LinearForm form = linear_form(a - b);
   return form.terms.empty() ? std::optional(form.constant) : std::nullopt;
 }
@@ -190,7 +191,7 @@ static bool remainders_differ(const Expr& a, const Expr& b) {
   const auto *x = a.as<Binary>(), *y = b.as<Binary>();
   if (!x || !y || x->op != BinaryOp::Mod || y->op != BinaryOp::Mod) return false;
   const auto m = as_int(x->b);
-  if (!m || *m < 1 || as_int(y->b) != m) return false;
+  if (!m || *m < 1 || as_int(y->b) != m || may_wrap(x->a) || may_wrap(y->a)) return false;
   const auto apart = distance(x->a, y->a);
   return apart && *apart % *m != 0;
 }

@@ -226,6 +226,20 @@ Program triangle_in_triangle() {
   return p.build();
 }
 
+/// Without an element of y nothing divides by their number.
+Program key_of_no_element() {
+  ProgramBuilder p("key_of_no_element");
+  auto n = p.size("n"), m = p.size("m");
+  auto x = p.input<double>("x", {n});
+  auto y = p.output<double>("y", {m});
+  for (auto k : p.loop("k", m)) y(k) = 0.0;
+  for (auto i : p.loop("i", n)) {
+    auto key = p.let("key", cast<std::int64_t>(abs(x(i)) * 7.0));
+    for (auto j : p.loop("j", m)) y(key % m) += x(i) * cast<double>(j);
+  }
+  return p.build();
+}
+
 TEST(OnceWrong, RandomNumbersOfSteps) {
   expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
 }
@@ -248,6 +262,9 @@ TEST(OnceWrong, OrderOfNoStep) {
                {{{"n", 3}, {"q", 400}, {"m", 50}, {"steps", 0}}, {{"n", 50}, {"q", 4}, {"m", 50}, {"steps", 2}}});
 }
 TEST(OnceWrong, StartThatMoves) { expect_right(start_that_moves, {{{"n", 50}, {"q", 9}}}); }
+TEST(OnceWrong, KeyOfNoElement) {
+  expect_right(key_of_no_element, {{{"n", 3}, {"m", 0}}, {{"n", 50}, {"m", 3}}, {{"n", 0}, {"m", 2}}});
+}
 TEST(OnceWrong, TriangleInTriangle) {
   expect_right(triangle_in_triangle, {{{"n", 3}, {"m", 3}}, {{"n", 2}, {"m", 1}}});
 }

@@ -9,6 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include <cmath>
 
 namespace lg = loopgrad;
@@ -210,6 +213,25 @@ TEST(RangeOf, NumbersThatAreReadHaveWideBounds) {
   ASSERT_TRUE(range);
   EXPECT_EQ(range->lowest.type(), ScalarType::I64);
   EXPECT_EQ(range->highest.type(), ScalarType::I64);
+}
+
+TEST(Arrays, GoByTheOrderOfTheirDeclarations) {
+  const auto declare = [] { return make_array("a", ScalarType::F32, {}, ArrayRole::Local, {}); };
+  // What is declared later takes the memory of what was there before.
+  std::vector<Array> gone, arrays;
+  for (int k = 0; k < 64; ++k) gone.push_back(declare());
+  for (int k = 0; k < 32; ++k) arrays.push_back(declare());
+  gone.clear();
+  for (int k = 0; k < 32; ++k) arrays.push_back(declare());
+  std::vector<std::pair<int, Array>> pairs;
+  for (const Array& array : arrays) pairs.emplace_back(0, array);
+  EXPECT_TRUE(std::is_sorted(arrays.begin(), arrays.end()));
+  EXPECT_TRUE(std::is_sorted(pairs.begin(), pairs.end()));
+  const std::set<Array> all(arrays.begin(), arrays.end());
+  EXPECT_TRUE(std::equal(all.begin(), all.end(), arrays.begin()));
+  std::vector<Array> both;
+  std::set_intersection(all.begin(), all.end(), arrays.begin(), arrays.end(), std::back_inserter(both));
+  EXPECT_EQ(both.size(), arrays.size());
 }
 
 }  // namespace

@@ -278,11 +278,15 @@ class Isolator {
     return rows < enough ? "" : fmt::format("the loops around it have {} iterations that run side by side", rows);
   }
 
-  /// In the order of the text.
+  /// In the order of the text; a counter, whose scan reads what it starts from whatever conditions are, in no branch.
   bool is_set_before(const CarriedValue& value) const {
     bool reached = false, set = false;
+    StmtSet in_branches;
     ir::walk_stmts(program_.body, [&](const Stmt& s) {
       reached |= s.same_as(value.loop);
+      if (in_branches.count(s.get())) return;
+      if (s.kind() == ir::Kind::If && is_integer(value.array->type) && !contains(s, value.loop))
+        ir::walk_stmts(s, [&](const Stmt& inside) { in_branches.insert(inside.get()); });
       const auto* assign = s.as<ir::Assign>();
       const auto* reduce = s.as<ir::Reduce>();
       set |= !reached && ((assign && assign->array == value.array) || (reduce && reduce->array == value.array));
