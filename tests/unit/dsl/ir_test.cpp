@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
-
 #include <cmath>
+#include <iterator>
+#include <set>
 
 namespace lg = loopgrad;
 using namespace loopgrad::ir;
