@@ -363,26 +363,6 @@ Stmt Scatter::for_each(const Stmt& in_place_of_sum) const {
   });
 }
 
-namespace {
-
-/// Whether an index may only be evaluated where loops that have no say in it make a trip: `state % p` in 0..p.
-bool may_divide_by_zero(const Scatter& scatter) {
-  if (scatter.outer.empty() && scatter.inner.empty() && scatter.summed.empty()) return false;
-  const std::vector<Expr> deciders = scatter.deciders();
-  return std::any_of(deciders.begin(), deciders.end(), [](const Expr& e) { return !divisors_in(e).empty(); });
-}
-
-/// Whether these loops do.
-Expr runs_all(const Scatter& scatter) {
-  Expr result;
-  for (const Loops* loops : {&scatter.outer, &scatter.inner, &scatter.summed})
-    for (const ir::For* loop : *loops)
-      result = ir::both(result, ir::binary(ir::BinaryOp::Lt, loop->lower, loop->upper));
-  return result;
-}
-
-}  // namespace
-
 std::optional<Scatter> scatter_form(const ir::Program& program, const Stmt& nest) {
   Scatter result;
   result.nest = nest;
@@ -392,7 +372,6 @@ std::optional<Scatter> scatter_form(const ir::Program& program, const Stmt& nest
   auto factors = factors_of(program, result.sequential, result.outer);
   if (!factors) return std::nullopt;
   result.factors = std::move(*factors);
-  if (may_divide_by_zero(result)) result.leaf = ir::if_then(runs_all(result), result.leaf, {}, result.leaf->location);
   return result;
 }
 
