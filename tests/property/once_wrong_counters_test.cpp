@@ -1,4 +1,4 @@
-// Counters: found at 875ed54 and 78d6fa1.
+// Counters under conditions: see dsl/symbolic/growing_counters.h.
 #include "tests/property/once_wrong.h"
 
 #include <limits>
@@ -6,8 +6,8 @@
 namespace loopgrad::fuzz {
 namespace {
 
-/// A tape within a budget: sets of arrays in two orders made it lose the counter (segment_state.cpp, set_intersection),
-/// where memory happened to lie so: hence several times. (d_a of other elements.)
+/// A tape within a budget: two orders of arrays made a segment lose the counter, where memory happened to lie so: hence
+/// several times.
 Program packed_within_budget() {
   ProgramBuilder p("packed_within_budget");
   auto n = p.size("n");
