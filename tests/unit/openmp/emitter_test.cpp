@@ -192,7 +192,8 @@ TEST(Emitter, SearchesThroughBranchesGoFromTheEnd) {
   auto y = p.output<float>("y", {n});
   for (auto i : p.loop("i", n)) {
     auto best = p.scalar<float>("best", -1e30f);
-    for (auto k : p.loop("k", m)) p.when(x(i, k) > best, [&] { best = x(i, k); });
+    // Short values are looked for without a branch (extremum_searches.h).
+    for (auto k : p.loop("k", m)) p.when(exp(x(i, k)) > best, [&] { best = exp(x(i, k)); });
     y(i) = best * best;
   }
   const lg::Gradient gradient = lg::differentiate(p.build());
