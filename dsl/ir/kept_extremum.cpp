@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
+#include "dsl/ir/target.h"
 
 #include <algorithm>
 #include <map>
@@ -11,13 +12,6 @@ namespace loopgrad::ir {
 namespace {
 
 constexpr int longest_value = 64;  // operations and loads: it is computed twice
-
-/// What a statement writes, or null.
-Array target_of(const Stmt& s) {
-  if (const auto* n = s.as<Assign>()) return n->array;
-  if (const auto* n = s.as<Reduce>()) return n->array;
-  return {};
-}
 
 /// What is stored to halves is rounded.
 bool keeps_all_bits(const Array& array) { return value_type(array->type) == array->type; }

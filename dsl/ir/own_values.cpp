@@ -3,6 +3,7 @@
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/target.h"
 #include "dsl/ir/visit.h"
 
 #include <algorithm>
@@ -12,13 +13,6 @@ namespace loopgrad::ir {
 namespace {
 
 constexpr int longest_value = 24;  // nodes: it is computed again by the next iteration
-
-/// What a statement writes, or null.
-Array target_of(const Stmt& s) {
-  if (const auto* n = s.as<Assign>()) return n->array;
-  if (const auto* n = s.as<Reduce>()) return n->array;
-  return {};
-}
 
 bool reads_itself(const Stmt& s, const Array& scalar) {
   const auto* sum = s.as<Reduce>();

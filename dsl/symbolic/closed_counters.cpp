@@ -3,6 +3,7 @@
 #include "dsl/ir/known_scalars.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
+#include "dsl/ir/target.h"
 #include "dsl/symbolic/closed_forms.h"
 #include "dsl/symbolic/linear_form.h"
 
@@ -11,13 +12,6 @@
 
 namespace loopgrad::ir {
 namespace {
-
-/// What a statement writes, or null.
-Array target_of(const Stmt& s) {
-  if (const auto* n = s.as<Assign>()) return n->array;
-  if (const auto* n = s.as<Reduce>()) return n->array;
-  return {};
-}
 
 std::set<Array> written_in(const Stmt& s) {
   std::set<Array> written;

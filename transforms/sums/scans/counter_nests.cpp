@@ -46,8 +46,7 @@ CounterNest::CounterNest(const ir::Program& program, std::vector<const ir::For*>
                          Expr start)
     : loops_(std::move(loops)), start_(std::move(start)), count_(one()) {
   for (const ir::For* n : loops_) {
-    const Expr extent = simplify_indices(n->upper - n->lower);
-    extents_.push_back(is_never_negative(program, extent) ? extent : ir::larger(extent, ir::int_const(0)));
+    extents_.push_back(extent_of(program, *n));
     count_ = simplify_indices(count_ * extents_.back());
     kept_.indices.push_back(digit_of(*n));
   }

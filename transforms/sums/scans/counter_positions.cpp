@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/sums/scans/recurrence.h"
 
 #include <algorithm>
 
@@ -89,8 +90,7 @@ class Placer {
         const auto depends = [&](const ir::For* other) { return ir::mentions(bound, other->iterator); };
         if (ir::has_load(bound) || std::any_of(loops_.begin(), loops_.end(), depends)) return {};
       }
-      const Expr extent = simplify_indices(n->upper - n->lower);
-      shape.push_back(is_never_negative(program_, extent) ? extent : ir::larger(extent, ir::int_const(0)));
+      shape.push_back(extent_of(program_, *n));
     }
     arrays.push_back(
         ir::make_array(counter_->name + "_place", counter_->type, shape, ir::ArrayRole::Local, s->location));

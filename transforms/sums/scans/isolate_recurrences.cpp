@@ -294,11 +294,6 @@ class Isolator {
     return set;
   }
 
-  Expr extent_of(const ir::For& loop) const {
-    const Expr extent = simplify_indices(loop.upper - loop.lower);
-    return is_never_negative(program_, extent) ? extent : ir::binary(BinaryOp::Max, extent, ir::int_const(0));
-  }
-
   /// An element for each iteration; nullopt where loops depend on each other.
   std::optional<KeptAt> room_for(const CarriedValue& value, const std::vector<Stmt>& outer) const {
     std::vector<Stmt> loops = outer;
@@ -310,7 +305,7 @@ class Isolator {
         const ir::Symbol& i = loops[o].as<ir::For>()->iterator;
         if (mentions(n.lower, i) || mentions(n.upper, i)) return std::nullopt;
       }
-      shape.push_back(extent_of(n));
+      shape.push_back(extent_of(program_, n));
       indices.push_back(simplify_indices(ir::var(n.iterator) - n.lower));
     }
     const auto& loop = *value.loop.as<ir::For>();

@@ -171,6 +171,11 @@ std::optional<Update> update_of(const Expr& value, const IsPrevious& is_previous
   return result;
 }
 
+Expr extent_of(const ir::Program& program, const ir::For& loop) {
+  const Expr extent = simplify_indices(loop.upper - loop.lower);
+  return is_never_negative(program, extent) ? extent : ir::larger(extent, ir::int_const(0));
+}
+
 std::vector<Expr> indices_before(const ir::For& loop, const std::vector<Expr>& indices) {
   const Expr before = ir::var(loop.iterator) + ir::int_const(loop.mode == ir::LoopMode::Backward ? 1 : -1);
   std::vector<Expr> result;

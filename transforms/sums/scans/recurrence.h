@@ -43,6 +43,8 @@ struct Recurrence {
   SourceLocation where;
 };
 
+/// How many iterations there are: what an array with an element for each has room for.
+ir::Expr extent_of(const ir::Program& program, const ir::For& loop);
 /// The indices of the iteration before.
 std::vector<ir::Expr> indices_before(const ir::For& loop, const std::vector<ir::Expr>& indices);
 /// Whether e is array[indices].
