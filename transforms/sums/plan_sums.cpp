@@ -337,26 +337,13 @@ class Planner {
       counted.insert(counted.end(), groups_[k].sums.begin(), groups_[k].sums.end());
       lasts |= has_lasting_order(nest_, groups_[k]);
     }
-    if (lasts && estimates.assumed_sizes() && !are_one_vector(counted)) return;
+    if (lasts && estimates.assumed_sizes() && !are_one_vector(nest_, counted)) return;
     const bool twice = lasts && finds_terms_in_loops(nest_, counted);
     if (exact * (twice ? margin_of_lasting : margin_of_sorting) > sorted) return;
     for (const std::size_t k : can)
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of sorting", exact, sorted),
            {});
     join_exact();
-  }
-
-  // Whatever the sizes, so many terms are as many keys: rows that share one are sorted together. Few elements, for
-  // which terms would wait, have a plan of their own then (restructure_nest.cpp).
-  bool are_one_vector(const std::vector<Stmt>& sums) const {
-    return std::all_of(groups_.begin(), groups_.end(),
-                       [&](const SumGroup& g) { return g.target == groups_[0].target; }) &&
-           std::all_of(sums.begin(), sums.end(), [&](const Stmt& sum) {
-             const auto scatter =
-                 scatter_form(nest_.now.program, without_allocations(slice(nest_.now.nest, {sum.get()})));
-             return scatter && sum.as<ir::Reduce>()->indices.size() == 1 && scatter->outer.empty() &&
-                    scatter->inner.empty() && scatter->summed.empty();
-           });
   }
 
   // What cannot be sorted, as the sum alone would have to run in another loop, may still be counted where it stands:

@@ -48,6 +48,10 @@ bool runs_again(const SumNest& nest);
 bool has_lasting_order(const SumNest& nest, const SumGroup& group);
 /// Whether what the sums add is found in loops that the sums are not in: in whole numbers these run twice.
 bool finds_terms_in_loops(const SumNest& nest, const std::vector<ir::Stmt>& sums);
+/// Whether all sums of the nest are into one vector, and each of these has a key of its own for each term. Then there
+/// are as many terms as keys whatever the sizes, while rows that share a key are sorted together. Few elements, for
+/// which terms would wait, have a plan of their own (restructure_nest.cpp).
+bool are_one_vector(const SumNest& nest, const std::vector<ir::Stmt>& sums);
 
 /// In the order in which a shape suggests them and reports name them.
 const std::vector<const SumStrategy*>& sum_strategies();

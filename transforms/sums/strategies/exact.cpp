@@ -168,6 +168,16 @@ bool finds_terms_in_loops(const SumNest& nest, const std::vector<Stmt>& sums) {
   });
 }
 
+bool are_one_vector(const SumNest& nest, const std::vector<Stmt>& sums) {
+  return std::all_of(nest.groups.begin(), nest.groups.end(),
+                     [&](const SumGroup& g) { return g.target == nest.groups[0].target; }) &&
+         std::all_of(sums.begin(), sums.end(), [&](const Stmt& sum) {
+           const auto scatter = scatter_form(nest.now.program, without_allocations(slice(nest.now.nest, {sum.get()})));
+           return scatter && sum.as<ir::Reduce>()->indices.size() == 1 && scatter->outer.empty() &&
+                  scatter->inner.empty() && scatter->summed.empty();
+         });
+}
+
 const SumStrategy exact_strategy = {
     .strategy = Strategy::Exact,
     .obstacle = obstacle,
