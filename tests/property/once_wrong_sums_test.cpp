@@ -240,6 +240,45 @@ Program key_of_no_element() {
   return p.build();
 }
 
+/// Likewise with a key for each iteration of rows that there are none of.
+Program key_of_no_row() {
+  ProgramBuilder p("key_of_no_row");
+  auto n = p.size("n"), m = p.size("m");
+  auto idx = p.input<int>("idx", {n});
+  p.in_range(idx, 0, 1000);
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.inout<double>("y", {m, m});
+  for (auto i : p.loop("i", n))
+    for (auto j : p.loop("j", m)) y(idx(i) % m, j) += x(i, j) * x(i, j);
+  return p.build();
+}
+
+/// Nothing reads the indices of rows without elements, of which there are none.
+Program indices_of_no_row() {
+  ProgramBuilder p("indices_of_no_row");
+  auto n = p.size("n"), m = p.size("m"), k = p.size("k");
+  auto idx = p.input<int>("idx", {n * m});
+  p.in_range(idx, 0, k);
+  auto x = p.input<double>("x", {n, m});
+  auto y = p.inout<double>("y", {k, m});
+  for (auto i : p.loop("i", n))
+    for (auto j : p.loop("j", m)) y(idx(i * m), j) += x(i, j) * x(i, j);
+  return p.build();
+}
+
+/// The order of all steps, of which there are none.
+Program key_of_no_step() {
+  ProgramBuilder p("key_of_no_step");
+  auto n = p.size("n"), m = p.size("m");
+  auto idx = p.input<int>("idx", {n});
+  p.in_range(idx, 0, 1000);
+  auto x = p.input<double>("x", {m, n});
+  auto y = p.inout<double>("y", {7});
+  for (auto t : p.loop("t", m))
+    for (auto i : p.loop("i", n)) y(idx(i) % m % 7) += sin(x(t, i) * y(3));
+  return p.build();
+}
+
 TEST(OnceWrong, RandomNumbersOfSteps) {
   expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
 }
@@ -265,6 +304,11 @@ TEST(OnceWrong, StartThatMoves) { expect_right(start_that_moves, {{{"n", 50}, {"
 TEST(OnceWrong, KeyOfNoElement) {
   expect_right(key_of_no_element, {{{"n", 3}, {"m", 0}}, {{"n", 50}, {"m", 3}}, {{"n", 0}, {"m", 2}}});
 }
+TEST(OnceWrong, KeyOfNoRow) { expect_right(key_of_no_row, {{{"n", 30}, {"m", 0}}, {{"n", 40}, {"m", 3}}}); }
+TEST(OnceWrong, IndicesOfNoRow) {
+  expect_right(indices_of_no_row, {{{"n", 30}, {"m", 0}, {"k", 4}}, {{"n", 40}, {"m", 3}, {"k", 5}}});
+}
+TEST(OnceWrong, KeyOfNoStep) { expect_right(key_of_no_step, {{{"n", 30}, {"m", 0}}, {{"n", 40}, {"m", 3}}}); }
 TEST(OnceWrong, TriangleInTriangle) {
   expect_right(triangle_in_triangle, {{{"n", 3}, {"m", 3}}, {{"n", 2}, {"m", 1}}});
 }

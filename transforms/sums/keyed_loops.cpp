@@ -15,6 +15,7 @@
 namespace loopgrad::transforms {
 
 using ir::Array;
+using ir::BinaryOp;
 using ir::Expr;
 using ir::LoopMode;
 using ir::Stmt;
@@ -27,15 +28,59 @@ IndexRanges ranges_in(const ir::Program& program) {
   return ranges;
 }
 
-bool can_be_asked_for(const IndexRanges& ranges, const std::vector<Expr>& list) {
+namespace {
+
+/// The divisor of integers of a division that may fail; null for others.
+Expr open_divisor(const IndexRanges& ranges, const Expr& e) {
+  const auto* division = e.as<ir::Binary>();
+  const bool divides =
+      division && is_integer(e.type()) &&
+      (division->op == BinaryOp::Div || division->op == BinaryOp::FloorDiv || division->op == BinaryOp::Mod);
+  if (!divides) return {};
+  const auto range = ranges.range_of(division->b);
+  const bool is_positive = range && ir::as_int(range->lowest).value_or(0) > 0;
+  return is_positive || ir::as_int(division->b).value_or(0) != 0 ? Expr() : division->b;
+}
+
+}  // namespace
+
+bool can_be_asked_for(const ir::Program& program, const IndexRanges& ranges, const std::vector<Expr>& list) {
   bool can = true;
   for (const Expr& index : list)
     ir::walk(index, [&](const Expr& e) {
       const auto* load = e.as<ir::Load>();
       for (std::size_t d = 0; load && d < load->indices.size(); ++d)
         can &= ranges.stays_within(load->indices[d], load->array->shape[d]);
+      const Expr divisor = open_divisor(ranges, e);
+      can &= !divisor || ir::is_of_sizes(divisor, program);
     });
   return can;
+}
+
+Expr divides_by_no_zero(const ir::Program& program, const IndexRanges& ranges, const std::vector<Expr>& list) {
+  std::vector<Expr> divisors;
+  Expr result;
+  for (const Expr& index : list)
+    ir::walk(index, [&](const Expr& e) {
+      const Expr divisor = open_divisor(ranges, e);
+      const auto is_it = [&](const Expr& other) { return ir::equal(other, divisor); };
+      if (!divisor || !ir::is_of_sizes(divisor, program) || std::any_of(divisors.begin(), divisors.end(), is_it))
+        return;
+      divisors.push_back(divisor);
+      const Expr not_zero = ir::binary(BinaryOp::Ne, divisor, ir::int_const(0, divisor.type()));
+      result = result ? ir::binary(BinaryOp::And, result, not_zero) : not_zero;
+    });
+  return result;
+}
+
+Expr all_run(const ir::Program& program, const Loops& loops) {
+  Expr all = ir::bool_const(true);
+  for (const ir::For* loop : loops) {
+    const Expr runs = ir::binary(BinaryOp::Lt, loop->lower, loop->upper);
+    if (!ir::is_of_sizes(runs, program)) return {};
+    all = loop == loops.front() ? runs : ir::binary(BinaryOp::And, all, runs);
+  }
+  return all;
 }
 
 namespace {
@@ -151,7 +196,7 @@ void classify(const ir::Program& program, KeyedPart& part) {
   for (const auto& [array, all] : accesses)
     if (stored.count(array) && !is_own_in_all(all, *part.loop) && !ir::equal(key_extents(all.front()), extents)) return;
   const IndexRanges ranges = ranges_in(program);
-  if (!can_be_asked_for(ranges, part.key)) return;
+  if (!can_be_asked_for(program, ranges, part.key)) return;
   part.has_key = is_within(ranges, part.key, extents);
   // The stream of keys, as the sorts know it: iterations that add to the elements.
   const Access& first = target->front();

@@ -34,8 +34,13 @@ struct KeyedPart {
 
 /// What bounds and facts tell about indices anywhere in the program, which it must outlive.
 IndexRanges ranges_in(const ir::Program& program);
-/// Whether these expressions may be computed where the program does not: all that they load surely exists.
-bool can_be_asked_for(const IndexRanges& ranges, const std::vector<ir::Expr>& list);
+/// Whether these expressions may be computed where the program does not: all that they load surely exists, and what
+/// they divide by is no zero, unless sizes are.
+bool can_be_asked_for(const ir::Program& program, const IndexRanges& ranges, const std::vector<ir::Expr>& list);
+/// A bool of sizes: they divide by none that is zero. Null where they divide by no size.
+ir::Expr divides_by_no_zero(const ir::Program& program, const IndexRanges& ranges, const std::vector<ir::Expr>& list);
+/// A bool of sizes: each of the loops makes trips. Null where their bounds say more than sizes do.
+ir::Expr all_run(const ir::Program& program, const Loops& loops);
 
 /// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
 /// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part

@@ -5,6 +5,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/sums/keyed_loops.h"
 #include "transforms/sums/scatters.h"
 
 #include <algorithm>
@@ -114,7 +115,7 @@ Stmt owned_in_segments(const OwnedSum& scatter, const std::vector<const ir::For*
   return owner.loop(ir::allocate(any, body, where), where);
 }
 
-Stmt owned(const Stmt& nest, const OwnedSum& scatter) {
+Stmt owned(const ir::Program& program, const Stmt& nest, const OwnedSum& scatter) {
   std::vector<const ir::For*> parallel;
   const auto* loop = nest.as<ir::For>();
   for (; loop->mode == ir::LoopMode::Parallel; loop = loop->body.as<ir::For>()) parallel.push_back(loop);
@@ -127,7 +128,14 @@ Stmt owned(const Stmt& nest, const OwnedSum& scatter) {
         same_for_all &= !mentions(f->lower, outer->iterator) && !mentions(f->upper, outer->iterator);
     });
   }
-  if (!parallel.empty() && bounds_known && same_for_all) return owned_in_segments(scatter, parallel, *loop);
+  if (!parallel.empty() && bounds_known && same_for_all) {
+    const Stmt in_segments = owned_in_segments(scatter, parallel, *loop);
+    const std::vector<Expr> index = {scatter.sum->indices[scatter.dimension]};
+    const IndexRanges ranges = ranges_in(program);
+    if (can_be_asked_for(program, ranges, index) && !divides_by_no_zero(program, ranges, index)) return in_segments;
+    // What is looked for outside of these loops need not exist where they make no trip.
+    if (const Expr run = all_run(program, parallel)) return ir::if_then(run, in_segments, {}, nest->location);
+  }
   const Owner owner(scatter);
   return owner.loop(replace(nest, scatter.leaf, owner.guarded(scatter, scatter.leaf)), nest->location);
 }
@@ -136,7 +144,7 @@ Stmt owned(const Stmt& nest, const OwnedSum& scatter) {
 
 std::optional<Stmt> owned_scatter(const ir::Program& program, const Stmt& nest) {
   const auto scatter = sum_in(program, nest);
-  return scatter ? std::optional(owned(nest, *scatter)) : std::nullopt;
+  return scatter ? std::optional(owned(program, nest, *scatter)) : std::nullopt;
 }
 
 }  // namespace loopgrad::transforms

@@ -129,7 +129,7 @@ class Sorter {
     for_each_decider(scatter, [&](const Expr& x) { deciders.push_back(x); });
     // Outside of a branch its condition need not hold, and a loop may have no trip: what decides the targets need not
     // exist.
-    const std::size_t first = can_be_asked_for(ranges_, deciders) ? 0 : entered_;
+    const std::size_t first = can_be_asked_for(program_, ranges_, deciders) ? 0 : entered_;
     for (std::size_t k = 0; k < scopes_.size(); ++k) {
       Scope& one = scopes_[k];
       if (one.iterator) known.insert(*one.iterator);
@@ -169,7 +169,7 @@ class Sorter {
     const ir::Reduce& sum = *scatter.sum;
     Scatter all = scatter;
     for (const std::size_t d : scatter.dims) {
-      if (!can_be_asked_for(ranges_, {sum.indices[d]})) return std::nullopt;
+      if (!can_be_asked_for(program_, ranges_, {sum.indices[d]})) return std::nullopt;
       all.may_miss |= !ranges_.stays_within(sum.indices[d], sum.array->shape[d]);
     }
     all.leaf = under_lasting_conditions(scatter.leaf, scatter.sum);
@@ -239,7 +239,7 @@ class Sorter {
              });
     });
     if (found != scope.sorts.end()) return *found->sorted;
-    scope.sorts.push_back({std::make_unique<SortedIterations>(scatter, ascends(scatter), shares_), loads});
+    scope.sorts.push_back({std::make_unique<SortedIterations>(order_of(scatter)), loads});
     const SortedIterations& sorted = *scope.sorts.back().sorted;
     scope.before.push_back(ir::if_then(sorted.fits(), ir::with_fresh_names(sorted.code())));
     return sorted;
@@ -263,8 +263,26 @@ class Sorter {
     return with_own_sort(scatter, f);
   }
 
+  SortedIterations order_of(const Scatter& scatter) const {
+    return {scatter, ascends(scatter), shares_, when_asked_for(scatter)};
+  }
+
+  /// A bool of sizes, under which what decides about targets may be computed outside of the loops over rows: these run,
+  /// or it can be asked for; and no size that it divides by is zero. Null: always.
+  Expr when_asked_for(const Scatter& scatter) const {
+    const std::vector<Expr> deciders = scatter.deciders();
+    const Expr divides = divides_by_no_zero(program_, ranges_, deciders);
+    if (can_be_asked_for(program_, ranges_, deciders)) return divides;
+    Loops rows = scatter.outer;
+    for (const Loops* more : {&scatter.inner, &scatter.summed}) rows.insert(rows.end(), more->begin(), more->end());
+    if (rows.empty()) return divides;
+    const Expr run = all_run(program_, rows);
+    if (!run) return ir::bool_const(false);
+    return divides ? ir::both(run, divides) : run;
+  }
+
   Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {
-    const SortedIterations sorted(scatter, ascends(scatter), shares_);
+    const SortedIterations sorted = order_of(scatter);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
 

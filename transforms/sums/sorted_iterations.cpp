@@ -28,10 +28,11 @@ Expr quotient_of(const Expr& number_of_instance, const Expr& extent) {
 
 }  // namespace
 
-SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares)
+SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares, const Expr& when)
     : OrderBuilder(scatter.leaf->location),
       s_(scatter),
       is_in_order_(in_order),
+      when_(when),
       targets(scatter.targets()),
       count(scatter.iterations()),
       shares_(shares) {
@@ -74,9 +75,9 @@ Stmt SortedIterations::code() const {
 
 Expr SortedIterations::positions() const { return positions_ ? at(positions_, number(0)) : count; }
 
-/// Whether numbers of iterations and targets have 31 bits.
 Expr SortedIterations::fits() const {
   Expr result = ir::binary(BinaryOp::And, less(count, number(most_sorted)), less(targets, number(most_key_end)));
+  if (when_) result = ir::binary(BinaryOp::And, result, when_);
   for (const ScatterFactor& factor : s_.factors)
     for (std::size_t level = 0; level < factor.csr.size(); ++level)
       result = ir::binary(BinaryOp::And, result,

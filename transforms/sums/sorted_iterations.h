@@ -26,12 +26,12 @@ class OrderBuilder : protected LoopBuilder {
 /// Sorts, or finds, the iterations of a scatter by target.
 class SortedIterations : OrderBuilder {
  public:
-  /// `in_order`: the targets are known to ascend.
-  SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares);
+  /// `in_order`: the targets are known to ascend. `when`: a bool of sizes, without which nothing may be asked for.
+  SortedIterations(const Scatter& scatter, bool in_order, const SortShares& shares, const ir::Expr& when = {});
 
   /// What computes `arrays()`.
   ir::Stmt code() const;
-  /// Whether numbers of iterations and targets have 31 bits.
+  /// Whether it can be done: numbers of iterations and targets have 31 bits.
   ir::Expr fits() const;
   std::vector<ir::Array> arrays() const;
   /// How many positions there are: instances that do not exist have none. At most `count`, which sizes tell.
@@ -60,6 +60,7 @@ class SortedIterations : OrderBuilder {
 
   const Scatter s_;
   const bool is_in_order_;
+  const ir::Expr when_;
 
  public:
   const ir::Expr targets, count;
