@@ -37,6 +37,8 @@ Orders::Turn Orders::begin(const ir::Program& program, const Binding& bound, voi
   Turn turn(*this);
   turn.capturing_ = memory_.is_capturing(stream);
   turn.key_ = key_of(program, bound);
+  for (const auto& [symbol, size] : bound.sizes) turn.sizes_.push_back(size);
+  turn.sizes_.push_back(0);  // so that there are some
   std::vector<View> views;
   for (const ir::Array& array : kept_.arrays) {
     View& view = views.emplace_back();
@@ -44,9 +46,10 @@ Orders::Turn Orders::begin(const ir::Program& program, const Binding& bound, voi
     view.type = array->type;
     view.device = memory_.device();
   }
-  turn.set_ = turn.capturing_ ? take_for_graph(turn.key_, views) : take(turn.key_);
-  turn.stale_ = turn.key_.empty() || turn.set_->key != turn.key_;
-  if (turn.stale_) turn.set_->key.clear();
+  turn.set_ = turn.capturing_ ? take_for_graph(turn, views) : take(turn);
+  const bool is_known = !turn.key_.empty() && turn.set_->key == turn.key_;
+  turn.stale_ = is_known ? 0 : kept_.compares && turn.set_->sizes == turn.sizes_ ? 2 : 1;
+  if (!is_known) turn.set_->key.clear();
   for (std::size_t k = 0; k < views.size(); ++k) {
     OwnedArray& own = turn.set_->arrays[k];
     if (!fits(own, views[k])) {
@@ -64,41 +67,50 @@ bool Orders::fits(const OwnedArray& memory, const View& view) {
   return memory.view.data && elements * static_cast<std::int64_t>(bytes_of(view.type)) <= memory.bytes;
 }
 
-std::unique_ptr<Orders::Set> Orders::taken(Sets& sets, Sets::iterator found) {
+template <class Condition>
+std::unique_ptr<Orders::Set> Orders::first_of(Sets& sets, const Condition& condition) {
+  const auto found = std::find_if(sets.begin(), sets.end(), [&](const auto& one) { return condition(*one); });
+  if (found == sets.end()) return nullptr;
   std::unique_ptr<Set> set = std::move(*found);
   sets.erase(found);
   return set;
 }
 
-Orders::Sets::iterator Orders::with_key(const Key& key) {
-  return std::find_if(free_.begin(), free_.end(), [&](const auto& one) { return one->key == key; });
-}
-
-/// The memory that holds what the key stands for; else the one that is missed least.
-std::unique_ptr<Orders::Set> Orders::take(const Key& key) {
+/// The memory that holds what the key stands for; else what may turn out to hold it; else the one that is missed least.
+std::unique_ptr<Orders::Set> Orders::take(const Turn& turn) {
   const std::lock_guard lock(mutex_);
-  for (const Key& wanted : {key, Key()})
-    if (const auto found = with_key(wanted); found != free_.end()) return taken(free_, found);
+  const auto is_known = [&](const Set& one) { return !turn.key_.empty() && one.key == turn.key_; };
+  const auto has_sizes = [&](const Set& one) { return one.key.empty() && one.sizes == turn.sizes_; };
+  const auto is_nameless = [&](const Set& one) { return one.key.empty() && !one.pinned; };
+  if (auto set = first_of(free_, is_known)) return set;
+  if (auto set = first_of(free_, has_sizes)) return set;
+  if (auto set = first_of(free_, is_nameless)) return set;
   const auto kept = std::count_if(free_.begin(), free_.end(), [](const auto& one) { return !one->pinned; });
   if (static_cast<std::size_t>(kept) >= most_kept)
     for (auto one = free_.end(); one != free_.begin();)
-      if (!(*--one)->pinned) return taken(free_, one);
+      if (!(*--one)->pinned) return first_of(free_, [&](const Set& other) { return &other == one->get(); });
   auto made = std::make_unique<Set>();
   made->arrays.resize(kept_.arrays.size());
   return made;
 }
 
 /// Nothing can be allocated: the memory that holds what the key stands for, that of an earlier graph, or of a run.
-std::unique_ptr<Orders::Set> Orders::take_for_graph(const Key& key, const std::vector<View>& views) {
+std::unique_ptr<Orders::Set> Orders::take_for_graph(const Turn& turn, const std::vector<View>& views) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = with_key(key); !key.empty() && found != free_.end()) return taken(free_, found);
-  const auto has_room = [&](const auto& one) {
-    return !one->pinned && std::equal(views.begin(), views.end(), one->arrays.begin(),
-                                      [](const View& view, const OwnedArray& own) { return fits(own, view); });
+  const auto is_known = [&](const Set& one) { return !turn.key_.empty() && one.key == turn.key_; };
+  const auto has_room = [&](const Set& one) {
+    return !one.pinned && std::equal(views.begin(), views.end(), one.arrays.begin(),
+                                     [](const View& view, const OwnedArray& own) { return fits(own, view); });
   };
-  for (Sets* sets : {&captured_, &free_})
-    if (const auto found = std::find_if(sets->begin(), sets->end(), has_room); found != sets->end())
-      return taken(*sets, found);
+  // Graphs that have one memory in common find in it what the others have left.
+  const auto is_shared = [&](const Set& one) {
+    return has_room(one) && (one.sizes.empty() || one.sizes == turn.sizes_);
+  };
+  const auto has_sizes = [&](const Set& one) { return has_room(one) && one.sizes == turn.sizes_; };
+  if (auto set = first_of(free_, is_known)) return set;
+  if (auto set = first_of(captured_, is_shared)) return set;
+  if (auto set = first_of(free_, has_sizes)) return set;
+  if (auto set = first_of(free_, has_room)) return set;
   throw UsageError({.code = ErrorCode::BadArgument,
                     .message = "this run cannot be captured into a CUDA graph: it would have to allocate memory",
                     .program = program_,
@@ -108,9 +120,12 @@ std::unique_ptr<Orders::Set> Orders::take_for_graph(const Key& key, const std::v
 void Orders::give(Turn& turn) noexcept {
   const std::lock_guard lock(mutex_);
   Set& set = *turn.set_;
-  if (!turn.succeeded_ && turn.stale_) set.key.clear();
+  // What a graph computes anew whenever it runs is not there before, and a run that failed leaves nothing.
+  const bool holds = turn.stale_ == 0 || (turn.succeeded_ && !(turn.capturing_ && turn.stale_ == 1));
+  set.sizes = holds ? turn.sizes_ : std::vector<std::int64_t>();
+  if (!holds) set.key.clear();
   else if (!turn.capturing_) set.key = turn.key_;
-  if (turn.capturing_ && turn.stale_) {
+  if (turn.capturing_ && turn.stale_ != 0) {
     captured_.push_front(std::move(turn.set_));
     return;
   }

@@ -18,7 +18,8 @@ class Orders {
   using Key =
       std::vector<std::int64_t>;  // sizes, and what identifies the deciding arrays; empty: not all are versioned
   struct Set {
-    Key key;  // of what is in it
+    Key key;                          // of what is in it
+    std::vector<std::int64_t> sizes;  // of the run that has left something in it; empty: none has
     std::vector<OwnedArray> arrays;
     bool pinned = false;  // a graph of the caller's reads it: what is in it stays
   };
@@ -36,7 +37,8 @@ class Orders {
     Turn(Turn&&) = default;
     Turn(const Turn&) = delete;
     ~Turn();
-    bool is_stale() const { return stale_; }
+    /// What the program is told: see transforms/sums/keep_orders.h.
+    int stale() const { return stale_; }
     bool holds(const ir::Array& array) const { return views_.count(array) > 0; }
     View view_of(const ir::Array& array) const { return views_.at(array); }
     /// The run has been started, or is over: later ones on the same arrays find its work done.
@@ -48,8 +50,10 @@ class Orders {
     Orders* orders_;
     std::unique_ptr<Set> set_;
     Key key_;
+    std::vector<std::int64_t> sizes_;
     std::map<ir::Array, View> views_;
-    bool stale_ = true, capturing_ = false, succeeded_ = false;
+    int stale_ = 1;
+    bool capturing_ = false, succeeded_ = false;
   };
 
   /// `bound`: sizes and the arrays of `program` in its order. While `stream` is captured nothing can be allocated:
@@ -61,10 +65,10 @@ class Orders {
  private:
   Key key_of(const ir::Program& program, const Binding& bound) const;
   static bool fits(const OwnedArray& memory, const View& view);
-  static std::unique_ptr<Set> taken(Sets& sets, Sets::iterator found);
-  Sets::iterator with_key(const Key& key);  // among `free_`
-  std::unique_ptr<Set> take(const Key& key);
-  std::unique_ptr<Set> take_for_graph(const Key& key, const std::vector<View>& views);
+  template <class Condition>
+  static std::unique_ptr<Set> first_of(Sets& sets, const Condition& condition);
+  std::unique_ptr<Set> take(const Turn& turn);
+  std::unique_ptr<Set> take_for_graph(const Turn& turn, const std::vector<View>& views);
   void give(Turn& turn) noexcept;
 
   const transforms::KeptOrders kept_;
@@ -72,7 +76,7 @@ class Orders {
   const std::string program_;
   std::mutex mutex_;
   Sets free_;      // the last used first
-  Sets captured_;  // graphs of the caller's write these whenever they run
+  Sets captured_;  // graphs of the caller's write these whenever they run, all with the sizes that it has, if any
 };
 
 }  // namespace loopgrad::backend

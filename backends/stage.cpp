@@ -101,7 +101,7 @@ void Stage::run(const Binding& bound, const std::map<std::string, View>& tape, T
   if (records_) turn = records_->turn();
   std::optional<Orders::Turn> orders;
   if (orders_) orders.emplace(orders_->begin(without_tape_, bound, stream));
-  if (orders) all.sizes[orders_->kept().stale] = orders->is_stale() ? 1 : 0;
+  if (orders) all.sizes[orders_->kept().stale] = orders->stale();
   for (const ir::Array& array : program_->arrays) {
     if (array->role == ir::ArrayRole::Tape) all.arrays.push_back(tape.at(array->name));
     else if (records_ && records_->holds(array)) all.arrays.push_back(records_->view_of(array));

@@ -243,16 +243,23 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
 
 /// Arrays that follow from indices become arguments, which the report names.
 ir::Program kept_orders(const ir::Program& program, PassContext& context) {
-  ir::Program result = keep_orders(program, context.kept);
+  const LowerOptions& options = context.options;
+  const Comparing comparing = !options.compares_inputs   ? Comparing::No
+                              : options.machine.is_gpu() ? Comparing::OnGpu
+                                                         : Comparing::OnCpu;
+  ir::Program result = keep_orders(program, context.kept, comparing);
   std::string arrays, deciding;
-  for (const ir::Array& array : context.kept.arrays) arrays += (arrays.empty() ? "" : ", ") + array->name;
-  for (const ir::Array& array : context.kept.deciding)
+  const KeptOrders& kept = context.kept;
+  const std::size_t orders = kept.arrays.size() - (kept.compares ? kept.deciding.size() : 0);
+  for (std::size_t k = 0; k < orders; ++k) arrays += (arrays.empty() ? "" : ", ") + kept.arrays[k]->name;
+  for (const ir::Array& array : kept.deciding)
     deciding += fmt::format("{}'{}'", deciding.empty() ? "" : ", ", array->name);
   if (!arrays.empty())
     context.report.remarks.push_back(
-        {fmt::format("{} follow from {}: they are kept from run to run while the caller passes these as `versioned`",
-                     arrays, deciding),
-         context.kept.arrays.front()->location});
+        {fmt::format("{} follow from {}: they are kept from run to run while the caller passes these as `versioned`{}",
+                     arrays, deciding,
+                     kept.compares ? ", or each run finds them as they were, element by element" : ""),
+         kept.arrays.front()->location});
   return result;
 }
 

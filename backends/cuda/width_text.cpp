@@ -205,7 +205,7 @@ class WidthWriter {
       if (found != known_.end()) return found->second;
       for (const std::string& size : plan_.sizes)
         if (size == v->symbol.name) return fmt::format("Interval({})", plan_.names.of(size));
-      return v->symbol == stale_ ? "Interval(Number(0), Number(1))" : "unknown()";
+      return v->symbol == stale_ ? "Interval(Number(0), Number(2))" : "unknown()";
     }
     if (const auto* n = e.as<Unary>()) {
       if (n->op == UnaryOp::Neg) return fmt::format("(Interval(0) - {})", interval(n->a));

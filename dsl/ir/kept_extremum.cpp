@@ -50,7 +50,7 @@ bool is_harmless(const Expr& e) {
   walk(e, [&](const Expr& part) {
     const auto* n = part.as<Load>();
     const auto* two = part.as<Binary>();
-    result &= !n || n->indices.empty();
+    result &= !n || (n->indices.empty() && n->array->role == ArrayRole::Input);
     result &= !two || (two->op != BinaryOp::FloorDiv && two->op != BinaryOp::Mod) || as_int(two->b).value_or(0) != 0;
   });
   return result;
@@ -89,6 +89,7 @@ class Finder {
   bool descend(const Stmt& s);
   bool enter(const For& n);
   bool decide(const If& n);
+  bool carries_locals(const Stmt& body) const;
   bool do_own(const Stmt& s);
   void name(const Stmt& s);
   // The branch.
@@ -140,12 +141,30 @@ bool Finder::enter(const For& n) {
   const bool moves = found_.mentions_iterators(n.lower) || found_.mentions_iterators(n.upper);
   const bool is_inner = !found_.loops.empty();
   if (is_inner && ((moves && n.at_most) || has_load(n.lower) || has_load(n.upper))) return false;
+  if (carries_locals(n.body)) return false;
   found_.loops.push_back(&n);
   return descend(n.body);
 }
 
+/// Whether it changes locals of the iterations around it: the next iteration of its loop finds them so.
+bool Finder::carries_locals(const Stmt& body) const {
+  std::set<Array> own;
+  walk_stmts(body, [&](const Stmt& s) {
+    if (const auto* local = s.as<Allocate>()) own.insert(local->array);
+  });
+  bool any = false;
+  walk_stmts(body, [&](const Stmt& s) {
+    const Array array = target_of(s);
+    any |= array && inside_.count(array) && !own.count(array);
+  });
+  return any;
+}
+
+/// What each iteration does for itself alone.
 bool Finder::do_own(const Stmt& s) {
-  if (reads_any(s, changed_)) return false;
+  bool changes = false;
+  walk_stmts(s, [&](const Stmt& part) { changes |= changed_.count(target_of(part)) > 0; });
+  if (changes || reads_any(s, changed_)) return false;
   name(s);
   return true;
 }

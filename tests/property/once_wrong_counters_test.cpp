@@ -85,6 +85,23 @@ Program set_and_used_under_one_condition() {
 
 const std::vector<Sizes> five = {{{"n", 5}}};
 
+/// A counter from above: iterations that store nothing have no number of their own.
+Program downwards_times_itself() {
+  ProgramBuilder p("downwards_times_itself");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto c = p.inout<double>("c", {n + 1});
+  auto j = p.scalar<std::int64_t>("j", 0);
+  j = n;
+  for (auto i : p.loop("i", n)) {
+    p.when(x(i) > 0.0, [&] {
+      c(j - 1) = c(j - 1) * x(i);
+      j -= 1;
+    });
+  }
+  return p.build();
+}
+
 TEST(OnceWrongCounters, PackedWithinBudget) {
   for (int k = 0; k < 8; ++k) expect_right(packed_within_budget, five);
 }
@@ -92,6 +109,10 @@ TEST(OnceWrongCounters, NeverPacked) { expect_right(never_packed, five); }
 TEST(OnceWrongCounters, StepsOfHalfTheRange) { expect_right(steps_of_half_the_range, five); }
 TEST(OnceWrongCounters, RemaindersThatWrap) { expect_right(remainders_that_wrap, five); }
 TEST(OnceWrongCounters, SetAndUsedUnderOneCondition) { expect_right(set_and_used_under_one_condition, five); }
+
+TEST(OnceWrongCounters, DownwardsTimesItself) {
+  expect_right(downwards_times_itself, {{{"n", 7}}, {{"n", 40}}, {{"n", 0}}});
+}
 
 }  // namespace
 }  // namespace loopgrad::fuzz

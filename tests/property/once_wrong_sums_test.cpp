@@ -279,6 +279,21 @@ Program key_of_no_step() {
   return p.build();
 }
 
+/// Bounds of trips far above them: their product is no number of 64 bits.
+Program far_bounds() {
+  ProgramBuilder p("far_bounds");
+  auto n = p.size("n"), k = p.size("k"), m = p.size("m");
+  auto x = p.input<double>("x", {n});
+  auto key = p.input<std::int64_t>("key", {n}), len = p.input<std::int64_t>("len", {n});
+  p.in_range(key, 0, 1);
+  p.in_range(len, 1, 4);
+  auto t = p.inout<double>("t", {m + 1});
+  for (auto i : p.loop("i", n))
+    for (auto e : p.loop("e", 0, len(i), {.at_most = {k * k * k}}))
+      for (auto f : p.loop("f", 0, len(e), {.at_most = {k * k * k}})) t(key((i + e) % n)) += x(i) * x(i) + cast<double>(f);
+  return p.build();
+}
+
 TEST(OnceWrong, RandomNumbersOfSteps) {
   expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
 }
@@ -309,6 +324,9 @@ TEST(OnceWrong, IndicesOfNoRow) {
   expect_right(indices_of_no_row, {{{"n", 30}, {"m", 0}, {"k", 4}}, {{"n", 40}, {"m", 3}, {"k", 5}}});
 }
 TEST(OnceWrong, KeyOfNoStep) { expect_right(key_of_no_step, {{{"n", 30}, {"m", 0}}, {{"n", 40}, {"m", 3}}}); }
+TEST(OnceWrong, FarBounds) {
+  expect_right(far_bounds, {{{"n", 16}, {"k", 1 << 20}, {"m", 301}}, {{"n", 16}, {"k", 1000}, {"m", 300}}});
+}
 TEST(OnceWrong, TriangleInTriangle) {
   expect_right(triangle_in_triangle, {{{"n", 3}, {"m", 3}}, {{"n", 2}, {"m", 1}}});
 }

@@ -287,6 +287,7 @@ TEST(Generator, CoversTheLanguage) {
                            "shape: takers",
                            "shape: masked_fill",
                            "shape: stale_elements",
+                           "shape: kept_extrema",
                            "shape: index_by_itself",
                            "shape: no_step",
                            "shape: strided_stores",

@@ -250,7 +250,7 @@ class Checker {
     for (const Form form : forms()) {
       if (form != Form::AsWritten && is_late()) return;
       tried(fmt::format("check: restructured gradient{}", label(form)));
-      gradient_run(gradient, {.variant = Variant::Restructured, .forms = {form}});
+      gradient_run(gradient, {.variant = Variant::Restructured, .forms = {form}, .kept = kept()});
     }
     if (is_late()) return;
     if (plan_.budget) gradient_in_segments();
@@ -263,6 +263,16 @@ class Checker {
     }
     if (plan_.schedule && plan_.schedule_backward && !is_late()) scheduled_gradient(gradient);
     if (plan_.twice && !is_late()) twice(gradient);
+  }
+
+  /// What lowered programs find of an earlier run.
+  GradientRun::Kept kept() {
+    using Kept = GradientRun::Kept;
+    constexpr Kept all[] = {Kept::Nothing, Kept::Same, Kept::Other, Kept::Nothing};
+    const Kept result = all[case_.seed / 2 % 4];
+    if (result != Kept::Nothing)
+      tried(fmt::format("check: kept orders of {} index arrays", result == Kept::Same ? "the same" : "other"));
+    return result;
   }
 
   /// Loops run again where their tape takes more than a few bytes; whether that fits in the end is not asked here.

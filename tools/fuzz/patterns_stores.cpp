@@ -47,6 +47,45 @@ void Writer::takers() {
   });
 }
 
+// The largest so far in scalars, with what belongs to it. An iteration may store for itself in front of that, and have
+// a sum that goes on from one inner iteration to the next.
+void Writer::kept_extrema() {
+  const bool nested = chance(65), runs = nested && chance(40), stores = chance(40), also = chance(30);
+  const Extent n{.size = some_size()}, m = nested ? Extent{.size = some_size()} : Extent{.pad = 2};
+  const ArrayInfo x = operand("x", {n, m}), w = operand("w", {n, m}), y = filled_local("y", {n});
+  const ArrayInfo top = new_scalar("top"), with = new_scalar("with"), last = new_scalar("last");
+  const ArrayHandle row = integers("row", {});
+  top.handle() = -2;
+  with.handle() = 0.25;
+  last.handle() = 0.1;
+  row() = 0;
+  const LoopOptions order = some_order();
+  const auto one = [&](const Value& i, const Value& j, const ArrayInfo& sum) {
+    if (runs) sum.handle() += 0.4 * x.handle(i, j);
+    const Value v = builder_.let(fresh("v"), runs ? Value(sum.handle()) : x.handle(i, j) * w.handle(i, j));
+    if (stores) y.handle(i) = 0.7 * v;
+    if (also) last.handle() = 0.3 * v;
+    builder_.when(chance(25) ? v > top.handle() && condition() : v > top.handle(), [&] {
+      top.handle() = v;
+      with.handle() = w.handle(i, j);
+      row() = i;
+      if (also && chance(50)) last.handle() = 0.6 * v;
+    });
+  };
+  each(
+      0, value_of(n), n,
+      [&](const Value& i) {
+        const ArrayInfo sum = new_scalar("sum");
+        sum.handle() = 0;
+        if (nested) each(m, [&](const Value& j) { one(i, j, sum); });
+        else one(i, 0, sum);
+      },
+      order);
+  sink(top.handle() * with.handle() + as_float(row() % 5) * 0.1);
+  sink(last.handle());
+  each(n, [&](const Value& i) { sink(y.handle(i)); });
+}
+
 // What is read at data-chosen elements is cleared behind it, so that who comes first has it all.
 void Writer::taken_and_cleared() {
   const Extent n{.size = some_size()}, bins{.size = some_size()}, few{.pad = 2};

@@ -149,11 +149,52 @@ void Reference::expect_derivative(const Direction& direction, double value) cons
         fmt::format("the derivative along {} is {}, not {}", direction.name, value, direction.derivative));
 }
 
+namespace {
+
+/// Runs a lowered program twice: see GradientRun. `written`: as it was before.
+void run_twice(const ir::Program& lowered, const ir::Program& written, GradientRun::Kept kept, Arrays& arrays,
+               Sizes sizes, std::uint64_t seed) {
+  const auto is_new = [&](const ir::Array& array) {
+    return array->role == ir::ArrayRole::InOut && !ir::find_array(written, array->name);
+  };
+  Arrays first = copy_of(arrays);
+  sizes["stale"] = 1;
+  run(lowered, first, sizes, {.seed = seed});
+  const auto was_seen_in = [&](const ir::Array& array) { return is_new(array) && array->name.ends_with("_seen"); };
+  const bool can_differ = std::any_of(lowered.arrays.begin(), lowered.arrays.end(), [&](const ir::Array& array) {
+    return was_seen_in(array) && first.at(array->name).size() > 0;
+  });
+  for (const ir::Array& array : lowered.arrays) {
+    if (!is_new(array)) continue;
+    HostArray& own = arrays.insert_or_assign(array->name, copy_of(first.at(array->name))).first->second;
+    if (kept == GradientRun::Kept::Same || !can_differ) continue;
+    const bool was_seen = was_seen_in(array);
+    for (std::int64_t i = 0; i < own.size(); ++i) own.set(i, was_seen ? 1 - own.get(i) : 0);
+  }
+  sizes["stale"] = 2;
+  run(lowered, arrays, sizes, {.seed = seed + 1});
+  for (const ir::Array& array : lowered.arrays)
+    if (is_new(array)) arrays.erase(array->name);  // another program has its own of that name
+}
+
+}  // namespace
+
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
                     std::string& stage) {
-  const auto lowered = [&](const Program& program, Form form, const Schedule& schedule, const Sizes& sizes) {
-    return formed(program.ir(), form, sizes,
-                  {.mode = backend::sum_mode(how.variant), .schedule = schedule, .skip = how.left_out});
+  const bool keeps = how.kept != GradientRun::Kept::Nothing;
+  const auto run_as = [&](const Program& program, Form form, const Schedule& schedule, Arrays& arrays,
+                          const Sizes& sizes, std::uint64_t own_seed, backend::ValueStack& stack) {
+    Sizes all = sizes;
+    if (keeps) all["stale"] = 2;
+    const ir::Program lowered = formed(program.ir(), form, all,
+                                       {.mode = backend::sum_mode(how.variant),
+                                        .keeps_orders = keeps,
+                                        .compares_inputs = keeps,
+                                        .schedule = schedule,
+                                        .skip = how.left_out});
+    if (lowered.sizes.size() > program.ir().sizes.size())
+      return run_twice(lowered, program.ir(), how.kept, arrays, sizes, own_seed);
+    run(lowered, arrays, sizes, {.seed = own_seed}, &stack);
   };
   const std::string variant = name_of(how.variant), before = stage;
   stage = fmt::format("{}{}: sizing", before, variant);
@@ -163,11 +204,11 @@ void check_gradient(const Reference& reference, const Gradient& gradient, const 
     backend::ValueStack stack;
     Arrays arrays = copy_of(reference.inputs());
     stage = fmt::format("{}{}: forward{}", before, variant, label);
-    run(lowered(gradient.forward, form, how.forward_schedule, sizes), arrays, sizes, {.seed = seed + 13}, &stack);
+    run_as(gradient.forward, form, how.forward_schedule, arrays, sizes, seed + 13, stack);
     reference.expect_outputs(arrays);
     stage = fmt::format("{}{}: backward{}", before, variant, label);
     for (const auto& [name, array] : reference.incoming()) arrays[name] = copy_of(array);
-    run(lowered(gradient.backward, form, how.backward_schedule, sizes), arrays, sizes, {.seed = seed + 17}, &stack);
+    run_as(gradient.backward, form, how.backward_schedule, arrays, sizes, seed + 17, stack);
     if (!stack.entries.empty()) throw Disagreement("values are left on the stack");
     reference.expect_gradient(arrays);
   }

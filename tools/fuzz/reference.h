@@ -61,6 +61,9 @@ struct GradientRun {
   std::vector<Form> forms = {Form::AsWritten};
   Schedule forward_schedule = {}, backward_schedule = {};
   std::set<std::string> left_out = {};
+  /// Lowered programs run twice, the second time with what the first one has kept of index arrays; `Other`: as if these
+  /// had been others then.
+  enum class Kept { Nothing, Same, Other } kept = Kept::Nothing;
 };
 void check_gradient(const Reference& reference, const Gradient& gradient, const GradientRun& how, std::uint64_t seed,
                     std::string& stage);

@@ -17,7 +17,7 @@ void Writer::kind_pattern() {
       SHAPE(grid_again),        SHAPE(two_graphs),         SHAPE(two_graphs),      SHAPE(rows_beyond),
       SHAPE(no_step),           SHAPE(local_by_size),      SHAPE(takers),          SHAPE(takers),
       SHAPE(taken_and_cleared), SHAPE(stale_elements),     SHAPE(masked_fill),     SHAPE(levels),
-      SHAPE(neighbours),        SHAPE(strided_stores)};
+      SHAPE(neighbours),        SHAPE(strided_stores),     SHAPE(kept_extrema),    SHAPE(kept_extrema)};
 #undef SHAPE
   write(one_of(shapes));
 }

@@ -278,6 +278,7 @@ class Writer {
 
   // ---- stores and who reads them (patterns_stores.cpp) ----
   void takers();
+  void kept_extrema();
   void taken_and_cleared();
   void stale_elements();
   void masked_fill();

@@ -37,6 +37,7 @@ struct LowerOptions {
   bool records_trips = true;                                // it is the first to run loops with a promised trip count
   std::set<ir::Array> computed = {};                        // inputs that the program before it writes
   bool keeps_orders = false;                                // whoever runs it has memory for KeptOrders
+  bool compares_inputs = false;                             // and lets the program see whether these still hold
   Schedule schedule = {};                                   // steps for this program
   bool by_hand = false;                                     // it has steps, or will have: loops stay as written
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on

@@ -26,11 +26,12 @@ struct Record {
 };
 
 /// In-out arrays of the program that the runtime owns, in which it leaves what follows from `deciding` alone, and a
-/// size that is 1 where they are to be computed again: see keep_orders.h.
+/// size that is 1 where they are to be computed again, and 2 where the program shall see whether: see keep_orders.h.
 struct KeptOrders {
   std::vector<ir::Array> arrays;  // empty: nothing is kept
   ir::Symbol stale;
   std::vector<ir::Array> deciding;
+  bool compares = false;  // 2 is possible
 };
 
 }  // namespace loopgrad::transforms

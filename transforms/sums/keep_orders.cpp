@@ -6,6 +6,7 @@
 #include "dsl/ir/visit.h"
 #include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/sums/changed_inputs.h"
 
 #include <algorithm>
 #include <functional>
@@ -49,7 +50,7 @@ Touched touched_by(const Stmt& s) {
 
 class Keeper {
  public:
-  explicit Keeper(const ir::Program& program) : program_(program) {
+  Keeper(const ir::Program& program, Comparing comparing) : program_(program), comparing_(comparing) {
     const Arrays written = touched_by(program.body).written;
     const std::set<Array> aliased = ir::aliased_arrays(program);
     for (const Array& array : program.arrays)
@@ -233,10 +234,25 @@ class Keeper {
       result.arrays.push_back(own);
       array = own;
     }
+    if (comparing_ != Comparing::No) first = only_where_changed(first, result, kept);
     const Expr is_stale = ir::binary(ir::BinaryOp::Ne, ir::var(kept.stale), ir::int_const(0));
     const Stmt all = ir::block({ir::if_then(is_stale, first), without(rest, arguments)});
     result.body = ir::replace_arrays(all, arguments);
     return result;
+  }
+
+  /// With what is noted of the arrays that decide among the arguments of `result`. Sizes alone never change.
+  Stmt only_where_changed(const Stmt& first, ir::Program& result, KeptOrders& kept) const {
+    kept.compares = true;
+    std::vector<SeenArray> seen;
+    for (const Array& array : kept.deciding) {
+      seen.push_back({array, ir::make_array_like(array, ir::free_name(result, array->name + "_seen"), array->type,
+                                                 ir::ArrayRole::InOut)});
+      result.arrays.push_back(seen.back().seen);
+      kept.arrays.push_back(seen.back().seen);
+    }
+    if (seen.empty()) return ir::if_then(ir::binary(ir::BinaryOp::Eq, ir::var(kept.stale), ir::int_const(1)), first);
+    return where_changed(first, kept.stale, seen, comparing_ == Comparing::OnGpu);
   }
 
   /// Without the allocations of arrays that are arguments now.
@@ -257,6 +273,7 @@ class Keeper {
   }
 
   const ir::Program& program_;
+  const Comparing comparing_;
   Arrays inputs_;      // of which the program only reads, integers
   Arrays candidates_;  // locals that only prepared statements write
   std::vector<Leaf> leaves_;
@@ -266,9 +283,9 @@ class Keeper {
 
 }  // namespace
 
-ir::Program keep_orders(const ir::Program& program, KeptOrders& kept) {
+ir::Program keep_orders(const ir::Program& program, KeptOrders& kept, Comparing comparing) {
   kept = {};
-  return Keeper(program).run(kept);
+  return Keeper(program, comparing).run(kept);
 }
 
 }  // namespace loopgrad::transforms

@@ -80,6 +80,7 @@ class Sorter {
   Stmt whole() { return scope(program_.body, nullptr); }
 
   std::vector<Remark> remarks;  // loops that go by their keys
+  std::set<Array> asked;        // arrays that decide about targets of what is sorted
 
  private:
   Stmt scope(const Stmt& body, const ir::Symbol* iterator) {
@@ -251,6 +252,7 @@ class Sorter {
                    const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) {
     const Scatter& scatter = together[0];
     const std::set<Array> loads = loads_of(scatter);
+    asked.insert(loads.begin(), loads.end());
     Scope* const scope = scope_of(scatter, loads);
     const auto all = targets == Targets::AtADistance ? with_more_instances(together) : std::nullopt;
     if (all) {
@@ -417,6 +419,10 @@ ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_thread
                           std::vector<Remark>* remarks) {
   Sorter sorter(program, enough_threads, threads_per_block);
   ir::Program result = without_segments(ir::with_body(program, sorter.whole()));
+  // Sorts look at what iterations that store nothing have in such an array, too.
+  std::erase_if(result.facts, [&](const ir::Fact& fact) {
+    return fact.kind == ir::FactKind::Distinct && sorter.asked.count(fact.array);
+  });
   if (remarks) remarks->insert(remarks->end(), sorter.remarks.begin(), sorter.remarks.end());
   return result;
 }

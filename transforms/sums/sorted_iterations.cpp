@@ -36,8 +36,8 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
       targets(scatter.targets()),
       count(scatter.iterations()),
       shares_(shares) {
-  words_ = local("words", {number(2), count});
-  key = local("key", {count}, ScalarType::I32);
+  words_ = local("words", {number(2), room()});
+  key = local("key", {room()}, ScalarType::I32);
   begin = local("begin", {targets}, ScalarType::I32);
   end = local("end", {targets}, ScalarType::I32);
   const bool some_miss = !s_.is_plain() || s_.may_miss ||
@@ -51,7 +51,7 @@ SortedIterations::SortedIterations(const Scatter& scatter, bool in_order, const 
   is_numbered_ = s_.factors.size() > 1 && std::none_of(s_.factors.begin(), s_.factors.end(),
                                                        [](const ScatterFactor& f) { return !f.csr.empty(); });
   if (is_numbered_) {
-    instance_ = local("instance", {count}, ScalarType::I32);
+    instance_ = local("instance", {room()}, ScalarType::I32);
     return;
   }
   for (const ScatterFactor& factor : s_.factors) {
@@ -76,7 +76,8 @@ Stmt SortedIterations::code() const {
 Expr SortedIterations::positions() const { return positions_ ? at(positions_, number(0)) : count; }
 
 Expr SortedIterations::fits() const {
-  Expr result = ir::binary(BinaryOp::And, less(count, number(most_sorted)), less(targets, number(most_key_end)));
+  const Expr few = has_far_bounds() ? product_is_below(most_sorted) : less(count, number(most_sorted));
+  Expr result = ir::binary(BinaryOp::And, few, less(targets, number(most_key_end)));
   if (when_) result = ir::binary(BinaryOp::And, result, when_);
   for (const ScatterFactor& factor : s_.factors)
     for (std::size_t level = 0; level < factor.csr.size(); ++level)
@@ -84,6 +85,22 @@ Expr SortedIterations::fits() const {
                           less(ir::cast(ScalarType::I64, end_of_rows(factor, level)), number(most_sorted)));
   return result;
 }
+
+/// Promised bounds of trips may be far above these: their product need not be a number of 64 bits.
+bool SortedIterations::has_far_bounds() const {
+  return s_.factors.size() > 1 &&
+         std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.is_ragged; });
+}
+
+Expr SortedIterations::product_is_below(std::int64_t limit) const {
+  const auto at_most = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(limit)); };
+  Expr product = number(1);
+  for (const ScatterFactor& factor : s_.factors) product = at_most(product * at_most(factor.extent));
+  return less(product, number(limit));
+}
+
+/// What arrays have of elements for all iterations: none where they are not used.
+Expr SortedIterations::room() const { return has_far_bounds() ? ir::select(fits(), count, number(0)) : count; }
 
 std::vector<Array> SortedIterations::arrays() const {
   std::vector<Array> result = {words_, key, begin, end};
@@ -184,7 +201,7 @@ Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body&
 }
 
 Array SortedIterations::iterator_array(const ir::For& loop, ScalarType type) const {
-  return local(loop.iterator.name + "_of", {count}, type);
+  return local(loop.iterator.name + "_of", {room()}, type);
 }
 
 /// How many entries of this structure are looked up: of one that has the rows of another, also one behind all.

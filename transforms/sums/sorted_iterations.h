@@ -45,6 +45,9 @@ class SortedIterations : OrderBuilder {
   ir::Stmt with_instance_at(const ir::Expr& position, const Body& body) const;
 
  private:
+  bool has_far_bounds() const;
+  ir::Expr product_is_below(std::int64_t limit) const;
+  ir::Expr room() const;
   bool has_instances_of(const Scatter& other, const ir::Substitution& names) const;
   ir::Stmt with_instance(const ir::Expr& number_of_instance, const Body& body) const;
   ir::Array iterator_array(const ir::For& loop, ScalarType type) const;

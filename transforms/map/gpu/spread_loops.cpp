@@ -407,7 +407,9 @@ bool can_spread(const Analysed& program, const Stmt& s) {
 }
 
 std::optional<std::int64_t> team_of(const Stmt& body) {
-  const auto* shared = body.as<ir::Allocate>();
+  // One may begin by asking whether there is anything to do.
+  const auto* branch = body.as<ir::If>();
+  const auto* shared = (branch && !branch->else_body ? branch->then_body : body).as<ir::Allocate>();
   if (!shared || shared->array->shape.empty()) return std::nullopt;
   std::optional<Expr> threads;
   int loops = 0;

@@ -17,29 +17,35 @@ using ir::Stmt;
 
 namespace {
 
-/// The trips of all loops of `nest` together, as far as these count: bounds may be far above them.
-Expr trips_of(const Stmt& nest) {
-  constexpr double enough = 1LL << 60;
+/// The product of numbers of trips, as far as it counts: bounds may be far above them.
+Expr product_of(const std::vector<Expr>& trips) {
+  constexpr double enough = 1LL << 50;
+  if (trips.size() == 1) return trips[0];
   Expr result = ir::float_const(1, ScalarType::F64);
-  const auto times = [&](const Expr& trips) {
-    result = result * ir::cast(ScalarType::F64, ir::larger(trips, ir::int_const(0)));
-  };
-  ir::walk_stmts(nest, [&](const Stmt& s) {
-    if (const auto* loop = s.as<ir::While>()) times(loop->max_trips);
-    if (const auto* loop = s.as<ir::For>()) times(loop->at_most ? loop->at_most : loop->upper - loop->lower);
-  });
+  for (const Expr& one : trips) result = result * ir::cast(ScalarType::F64, ir::larger(one, ir::int_const(0)));
   return ir::cast(ScalarType::I64, ir::binary(ir::BinaryOp::Min, result, ir::float_const(enough, ScalarType::F64)));
+}
+
+/// The trips of all loops of `nest`.
+std::vector<Expr> trips_of(const Stmt& nest) {
+  std::vector<Expr> result;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    if (const auto* loop = s.as<ir::While>()) result.push_back(loop->max_trips);
+    if (const auto* loop = s.as<ir::For>()) result.push_back(loop->at_most ? loop->at_most : loop->upper - loop->lower);
+  });
+  return result;
 }
 
 /// How many terms an element can get from the sum that `nest` is; null where that is not known before it.
 Expr terms_of(const ir::Program& program, const Stmt& nest) {
-  Expr result;
+  std::vector<Expr> trips;
   if (const auto scatter = scatter_form(program, without_allocations(nest))) {
-    result = scatter->iterations();
-    for (const ir::For* loop : scatter->summed) result = result * (loop->upper - loop->lower);
+    for (const ScatterFactor& factor : scatter->factors) trips.push_back(factor.extent);
+    for (const ir::For* loop : scatter->summed) trips.push_back(loop->upper - loop->lower);
   } else {
-    result = trips_of(nest);
+    trips = trips_of(nest);
   }
+  const Expr result = product_of(trips);
   bool is_known = !ir::has_load(result);
   ir::walk_stmts(nest, [&](const Stmt& s) {
     if (const auto* loop = s.as<ir::For>()) is_known &= !mentions(result, loop->iterator);
