@@ -2,8 +2,10 @@
 //
 //   bench_fields check --only ctc,lu          against differences in f64, every variant, 1, 2 and 5 threads
 //   bench_fields time --target cuda           a line of JSON for each program and variant
+//   bench_fields export --only ctc --out F    inputs and results as files, for peers
 #include "bench/fields/fields.h"
 
+#include "bench/reference/export.h"
 #include "tools/cli/buffers.h"
 #include "tools/cli/promote.h"
 #include "tools/cli/timed_gradient.h"
@@ -40,6 +42,8 @@ struct Options {
   bool interpreted = false, assumed = false, cpu = false;
   std::vector<Facts> facts = {Facts::Verify};  // to be timed
   std::vector<std::string> sizes;              // name=value
+  std::string out;                             // folder of an export
+  bool small = false;                          // export at sizes of check
 };
 
 /// One program at some sizes, with inputs and incoming gradients.
@@ -240,6 +244,12 @@ double now_ms(bool cpu = false) {
 
 double least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 /// A variant ready to be timed.
 struct Contestant {
   Variant variant;
@@ -325,6 +335,8 @@ void time(const Field& field, const Options& options, int threads) {
     line["threads"] = threads;
     line["forward_ms"] = least(contestant->forward);
     line["backward_ms"] = least(contestant->backward);
+    line["median_forward_ms"] = median(contestant->forward);
+    line["median_backward_ms"] = median(contestant->backward);
     line["primal_ms"] = primal_ms;
     line["tape_bytes"] = contestant->gradient.tape_bytes();
     line["build_ms"] = contestant->generation_ms;
@@ -336,15 +348,29 @@ void time(const Field& field, const Options& options, int threads) {
   }
 }
 
+std::vector<Field> chosen_fields(const Options& options) {
+  std::vector<Field> fields = all_fields();
+  if (options.only.empty()) return fields;
+  for (const ProgramEntry& entry : programs::all()) fields.push_back({entry, {entry.check_sizes}});
+  std::erase_if(fields, [&](const Field& field) {
+    return std::find(options.only.begin(), options.only.end(), field.entry.name) == options.only.end();
+  });
+  return fields;
+}
+
+int export_fields(const Options& options) {
+  const std::vector<Field> fields = chosen_fields(options);
+  std::vector<bench::Case> cases;
+  for (const Field& field : fields)
+    cases.push_back({&field.entry, options.small ? field.checked.front() : field.entry.sizes, {}, {}});
+  const Target target = options.interpreted ? Target::Interpreter : Target::OpenMP;
+  bench::export_data(cases, 1, options.out, {.target = target, .threads = options.threads.front()});
+  return 0;
+}
+
 int run(const Options& options) {
   int failures = 0;
-  std::vector<Field> fields = all_fields();
-  if (!options.only.empty())  // also of the built-in programs
-    for (const ProgramEntry& entry : programs::all()) fields.push_back({entry, {entry.check_sizes}});
-  for (const Field& field : fields) {
-    if (!options.only.empty() &&
-        std::find(options.only.begin(), options.only.end(), field.entry.name) == options.only.end())
-      continue;
+  for (const Field& field : chosen_fields(options)) {
     if (options.command == "time") {
       for (int threads : options.target == "cuda" ? std::vector<int>{0} : options.threads)
         time(field, options, threads);
@@ -374,8 +400,8 @@ int main(int argc, char** argv) {
   }
   loopgrad::fields::Options options;
   CLI::App app("gradients of programs from many fields");
-  app.add_option("command", options.command, "check, time, or tape: what gradients keep in memory")
-      ->check(CLI::IsMember({"check", "time", "tape"}));
+  app.add_option("command", options.command, "check, time, export, or tape: what gradients keep in memory")
+      ->check(CLI::IsMember({"check", "time", "export", "tape"}));
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
   std::vector<std::string> variants;
@@ -393,11 +419,14 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "numbers of threads")->delimiter(',');
   app.add_option("--seeds", options.seeds, "inputs of each size");
   app.add_option("--runs", options.runs, "timed runs");
-  app.add_flag("--interpreted", options.interpreted, "check without compiling");
+  app.add_flag("--interpreted", options.interpreted, "check or export without compiling");
   app.add_flag("--cpu", options.cpu, "processor time instead of time: on a busy machine, with one thread");
   app.add_flag("--assumed", options.assumed, "time code that was not told the sizes");
   app.add_option("--size", options.sizes, "other sizes, name=value");
+  app.add_option("--out", options.out, "folder of an export");
+  app.add_flag("--small", options.small, "export at sizes that are checked");
   CLI11_PARSE(app, argc, argv);
   if (options.command == "tape") return loopgrad::fields::print_tapes(options.only);
+  if (options.command == "export") return loopgrad::fields::export_fields(options);
   return loopgrad::fields::run(options);
 }

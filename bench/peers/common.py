@@ -14,6 +14,7 @@ UNARY = ("copy", "exp", "log", "negate", "relu", "transpose", "max", "sum")
 BATCH_SECONDS = 0.02
 LARGEST_BATCH = 20
 TOLERANCE = 1e-3
+TYPES = {"bool": np.bool_, "i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64}
 
 
 def arguments(description):
@@ -22,9 +23,11 @@ def arguments(description):
     parser.add_argument("--cases", default=HERE.parent / "cases.json", type=Path)
     parser.add_argument("--threads", default=2, type=int)
     parser.add_argument("--rounds", default=7, type=int)
+    parser.add_argument("--only", default="", help="contestants whose name has this in it")
+    parser.add_argument("--compile-limit", default=60, type=float, help="seconds: what takes longer to compile is left out")
     parser.add_argument("--json", type=Path, help="file for the results, for bench_reference --peers")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--data", type=Path, help="take arrays from this folder, written by bench_reference --export, and compare results")
+    parser.add_argument("--data", type=Path, help="take arrays from this folder, written by an export, and compare results")
     parser.add_argument("--check", type=Path, help="compare with this folder, and measure nothing")
     options = parser.parse_args()
     options.data = options.check or options.data
@@ -38,13 +41,20 @@ def cases(options, known):
     return [case for case in json.loads(source.read_text()) if case["program"] in wanted and case["program"] in known]
 
 
-def exported(case, folder):
-    """The arrays that bench_reference wrote."""
-    types = {"f32": np.float32, "i32": np.int32}
+def exported(arrays, folder):
+    """The arrays of a case that an export wrote."""
     return {
-        name: np.fromfile(folder / array["file"], types[array["type"]]).reshape(array["shape"])
-        for name, array in case["arrays"].items()
+        name: np.fromfile(folder / array["file"], TYPES[array["type"]]).reshape(array["shape"])
+        for name, array in arrays.items()
     }
+
+
+def with_ends(arrays):
+    """The same, and where there are row starts the row of every entry, made once as for a graph that does not change."""
+    if "ptr" not in arrays:
+        return arrays
+    degrees = np.diff(arrays["ptr"])
+    return {**arrays, "end": np.repeat(np.arange(len(degrees), dtype=np.int32), degrees)}
 
 
 def graph(sizes, random):
@@ -107,27 +117,39 @@ def make_arrays(case):
 
 
 def names(case):
-    """Inputs to differentiate by, and the output."""
+    """Inputs to differentiate by, and the outputs."""
     if "wrt" in case:
-        return case["wrt"], case["of"][0]
+        return case["wrt"], case["of"]
     inputs, outputs = shapes(case["program"], case["sizes"])
-    return list(inputs), next(iter(outputs))
+    return list(inputs), list(outputs)
 
 
-def check(case, arrays, results):
+def named(outputs, y):
+    """What a program returned, an array or a dictionary of several, by name."""
+    return y if isinstance(y, dict) else {outputs[0]: y}
+
+
+def check(expected, results):
     """Largest relative difference from what was exported."""
     worst = 0.0
-    for name, value in results.items():
-        expected = arrays[name].astype(np.float64)
-        scale = np.abs(expected).max() or 1.0
-        worst = max(worst, float(np.abs(np.asarray(value, np.float64) - expected).max() / scale))
+    for name, ours in expected.items():
+        ours, theirs = ours.astype(np.float64), np.asarray(results[name], np.float64)
+        assert ours.shape == theirs.shape, (name, ours.shape, theirs.shape)
+        scale = np.abs(ours).max(initial=0) or 1.0
+        difference = np.abs(theirs - ours).max(initial=0) / scale
+        worst = float("inf") if np.isnan(difference) else max(worst, float(difference))
     return worst
 
 
 def medians(forward, both, wait, options):
-    """Median milliseconds of `forward()` and of `both()`, and the number of runs that they are of. On a GPU one
-    wait serves several calls, so that the host's part of a call is seen only where it is the longer one."""
+    """Median milliseconds of `forward()` and of `both()`, the number of runs that they are of, and the seconds of the
+    first calls. On a GPU one wait serves several calls, so that the host's part of a call is seen only where it is the
+    longer one."""
+    start = time.perf_counter()
     wait(both()), wait(forward())  # compiled and warm
+    first_seconds = time.perf_counter() - start
+    if first_seconds > options.compile_limit:
+        raise TimeoutError(f"the first calls took {first_seconds:.0f} s")
     start = time.perf_counter()
     wait(both())
     batch = int(min(max(BATCH_SECONDS / max(time.perf_counter() - start, 1e-9), 1), LARGEST_BATCH))
@@ -144,17 +166,18 @@ def medians(forward, both, wait, options):
     for _ in range(options.rounds):
         forward_ms += [milliseconds(forward) for _ in range(repeats)]
         both_ms += [milliseconds(both) for _ in range(repeats)]
-    return statistics.median(forward_ms), statistics.median(both_ms), len(both_ms) * calls
+    return statistics.median(forward_ms), statistics.median(both_ms), len(both_ms) * calls, first_seconds
 
 
 def row(name, runs, wait, options):
     """A row of the table. Backward is the time of both less that of forward alone."""
     try:
-        forward_ms, both_ms, count = medians(*runs, wait, options)
+        forward_ms, both_ms, count, first_seconds = medians(*runs, wait, options)
     except Exception as error:  # a peer that cannot run a program is a row too
         reason = str(error).strip().split("\n")[0][:200]
         return {"name": name, "forward_ms": None, "backward_ms": None, "skipped": reason}
-    return {"name": name, "forward_ms": forward_ms, "backward_ms": both_ms - forward_ms, "runs": count}
+    times = {"forward_ms": forward_ms, "backward_ms": both_ms - forward_ms}
+    return {"name": name, **times, "runs": count, "first_seconds": first_seconds}
 
 
 def main(options, known, contestants, wait, to_numpy, peers, device):
@@ -163,15 +186,18 @@ def main(options, known, contestants, wait, to_numpy, peers, device):
     result = {"date": time.strftime("%F"), "device": device, "peers": peers, "programs": []}
     wrong = 0
     for case in cases(options, list(known)):
-        arrays = exported(case, options.data) if options.data else make_arrays(case)
+        arrays = with_ends(exported(case["arrays"], options.data) if options.data else make_arrays(case))
+        expected = exported(case["results"], options.data) if options.data else {}
         rows = []
         for name, runs in contestants(case, arrays, known[case["program"]]):
+            if options.only not in name:
+                continue
             if options.check and rows:
                 break  # compiled or not, they compute the same
             line = {"name": name} if options.check else row(name, runs, wait, options)
             if options.data and not line.get("skipped"):
                 results = {key: to_numpy(value) for key, value in runs[1]().items()}
-                line["max_rel_difference"] = check(case, arrays, results)
+                line["max_rel_difference"] = check(expected, results)
                 wrong += not line["max_rel_difference"] <= TOLERANCE
             rows.append(line)
             print(case["program"], case["sizes"], line, flush=True)

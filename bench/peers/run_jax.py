@@ -20,18 +20,20 @@ from jax_programs import PROGRAMS
 jax.config.update("jax_default_matmul_precision", "highest")  # f32 as such, no TF32
 
 
+def array(values):
+    return jnp.asarray(values.astype(np.int32) if values.dtype == np.int64 else values)  # as indices want it
+
+
 def run(case, arrays, f):
     """Functions that run forward alone, and forward and backward, and return what they computed."""
-    wrt, output = common.names(case)
-    rest = {n: jnp.asarray(array) for n, array in arrays.items() if n not in wrt and not n.startswith("d_")}
-    if "ptr" in rest:  # the end of every edge, made once
-        nodes, edges = case["sizes"]["V"], case["sizes"]["E"]
-        rest["end"] = jnp.repeat(jnp.arange(nodes), jnp.diff(rest["ptr"]), total_repeat_length=edges)
-    inputs = [jnp.asarray(arrays[name]) for name in wrt]
-    incoming = jnp.asarray(arrays["d_" + output])
+    wrt, outputs = common.names(case)
+    jax.config.update("jax_enable_x64", any(a.dtype == np.float64 for a in arrays.values()))
+    rest = {n: array(a) for n, a in arrays.items() if n not in wrt and not n.startswith("d_")}
+    inputs = [array(arrays[name]) for name in wrt]
+    incoming = {name: array(arrays["d_" + name]) for name in outputs}
 
     def primal(rest, *values):
-        return f({**rest, **dict(zip(wrt, values))}, case["sizes"])
+        return common.named(outputs, f({**rest, **dict(zip(wrt, values))}, case["sizes"]))
 
     def gradient(rest, incoming, *values):
         y, back = jax.vjp(lambda *v: primal(rest, *v), *values)
@@ -41,7 +43,7 @@ def run(case, arrays, f):
 
     def both():
         y, gradients = gradient_jit(rest, incoming, *inputs)
-        return {output: y, **{"d_" + n: g for n, g in zip(wrt, gradients)}}
+        return {**y, **{"d_" + n: g for n, g in zip(wrt, gradients)}}
 
     return lambda: primal_jit(rest, *inputs), both
 

@@ -16,27 +16,25 @@ from torch_programs import PROGRAMS
 
 def tensors(arrays):
     out = {name: torch.from_numpy(array.copy()).to(options.device) for name, array in arrays.items()}
-    if "ptr" in out:  # the end of every edge, made once
-        degrees = out["ptr"].diff().long()
-        out["end"] = torch.repeat_interleave(torch.arange(len(degrees), device=options.device), degrees)
     return {name: t.long() if t.dtype == torch.int32 else t for name, t in out.items()}  # as indices want it
 
 
 def run(case, arrays, f):
     """Functions that run forward alone, and forward and backward, and return what they computed."""
-    wrt, output = common.names(case)
+    wrt, outputs = common.names(case)
     a = tensors(arrays)
     for name in wrt:
         a[name].requires_grad_()
     inputs = [a[name] for name in wrt]
+    incoming = [a["d_" + name] for name in outputs]
 
     def forward():
-        return f(a, case["sizes"])
+        return common.named(outputs, f(a, case["sizes"]))
 
     def both():
         y = forward()
-        gradients = torch.autograd.grad(y, inputs, a["d_" + output])
-        return {output: y.detach(), **{"d_" + n: g for n, g in zip(wrt, gradients)}}
+        gradients = torch.autograd.grad([y[name] for name in outputs], inputs, incoming)
+        return {**{n: t.detach() for n, t in y.items()}, **{"d_" + n: g for n, g in zip(wrt, gradients)}}
 
     return forward, both
 

@@ -3,10 +3,14 @@
 
 #include "bench/reference/cases.h"
 
+#include <loopgrad/compile.h>
+
 namespace loopgrad::bench {
 
-/// Writes folder/cases.json, a list of {"program", "sizes", "wrt", "of", "arrays": {name: {"type", "shape", "file"}}},
-/// and the arrays as raw bytes beside it: inputs, incoming gradients, and the results of the restructured variant.
-void export_data(const std::vector<Case>& cases, std::uint64_t seed, const std::string& folder);
+/// Writes folder/cases.json, a list of {"program", "sizes", "wrt", "of", "arrays", "results"}, and the arrays as raw
+/// bytes beside it. The latter two are {name: {"type", "shape", "file"}}: inputs and incoming gradients, and what the
+/// restructured variant makes of them, outputs and gradients. An in-out is in both.
+void export_data(const std::vector<Case>& cases, std::uint64_t seed, const std::string& folder,
+                 const CompileOptions& options = {});
 
 }  // namespace loopgrad::bench
