@@ -15,7 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_programs import PROGRAMS
+import jax_grids
+import jax_meshes
+import jax_programs
+import jax_sequences
 
 jax.config.update("jax_default_matmul_precision", "highest")  # f32 as such, no TF32
 
@@ -51,7 +54,7 @@ def run(case, arrays, f):
 def main():
     return common.main(
         options,
-        PROGRAMS,
+        jax_programs.PROGRAMS | jax_sequences.PROGRAMS | jax_meshes.PROGRAMS | jax_grids.PROGRAMS,
         lambda case, arrays, f: [("jax jit", run(case, arrays, f))],
         wait=jax.block_until_ready,
         to_numpy=np.asarray,

@@ -11,7 +11,8 @@ if options.device == "cpu":
 
 import torch
 
-from torch_programs import PROGRAMS
+import torch_fields
+import torch_programs
 
 
 def tensors(arrays):
@@ -41,6 +42,8 @@ def run(case, arrays, f):
 
 def contestants(case, arrays, f):
     yield "pytorch eager", run(case, arrays, f)
+    if case["program"] in torch_fields.LONG_LOOPS:
+        return
     torch._dynamo.reset()
     yield "torch.compile", run(case, arrays, torch.compile(f, dynamic=False))
 
@@ -51,7 +54,7 @@ def main():
     on_device = options.device == "cuda"
     return common.main(
         options,
-        PROGRAMS,
+        torch_programs.PROGRAMS | torch_fields.PROGRAMS,
         contestants,
         wait=lambda _: torch.cuda.synchronize() if on_device else None,
         to_numpy=lambda t: t.cpu().numpy(),
