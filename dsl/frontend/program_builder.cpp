@@ -220,8 +220,18 @@ void Branch::otherwise(const std::function<void()>& body, SourceLocation where) 
   record_body(recorder, recorder->open_else(branch_, where), body);
 }
 
+Branch Branch::otherwise(const Value& condition, const std::function<void()>& body, SourceLocation where) const {
+  const auto recorder = ir::recorder_of(recorder_, where);
+  require_body(*recorder, body, where);
+  return {recorder_, record_body(recorder, recorder->open_else_if(branch_, condition, where), body)};
+}
+
 OpenBody Branch::open_otherwise(SourceLocation where) const {
   return {recorder_, ir::recorder_of(recorder_, where)->open_else(branch_, where)};
+}
+
+OpenBody Branch::open_otherwise(const Value& condition, SourceLocation where) const {
+  return {recorder_, ir::recorder_of(recorder_, where)->open_else_if(branch_, condition, where)};
 }
 
 // ---- OpenBody ----
@@ -270,11 +280,29 @@ ArrayHandle ProgramBuilder::local(ScalarType type, const std::string& name, std:
   return {recorder(where).declare(ArrayRole::Local, type, name, shape, where), recorder_};
 }
 
-Value ProgramBuilder::let(const std::string& name, const Operand& value) {
+Value ProgramBuilder::let_as(ScalarType type, const std::string& name, const Operand& value) {
   const SourceLocation& where = value.location;
-  const ArrayHandle made = local(recorder(where).type_of(value.value, where), name, {}, where);
+  const ArrayHandle made = local(type, name, {}, where);
   made(where) = value;
   return Value(made(where), where);
+}
+
+Value ProgramBuilder::let(const std::string& name, const Operand& value) {
+  return let_as(recorder(value.location).type_of(value.value, value.location), name, value);
+}
+
+std::vector<Value> ProgramBuilder::let(const std::vector<std::string>& names, const std::vector<Value>& values,
+                                       SourceLocation where) {
+  const ProgramRecorder& r = recorder(where);
+  if (names.size() != values.size())
+    r.fail(where, fmt::format("{} names for {} values", names.size(), values.size()), "give each value a name");
+  if (values.empty()) return {};
+  Value sum = values[0];
+  for (std::size_t k = 1; k < values.size(); ++k) sum = Operand(sum, where) + Operand(values[k], where);
+  const ScalarType type = r.type_of(sum, where);
+  std::vector<Value> made;
+  for (std::size_t k = 0; k < values.size(); ++k) made.push_back(let_as(type, names[k], Operand(values[k], where)));
+  return made;
 }
 
 ArrayView ProgramBuilder::in_turns(ArrayHandle array, std::int64_t count, const SourceLocation& where) const {

@@ -67,8 +67,10 @@ class ProgramRecorder {
   std::size_t open_while(const std::string& name, const Value& max_trips,
                          const std::function<Value(const Value&)>& condition, SourceLocation where);
   std::size_t open_if(const Value& condition, SourceLocation where);
-  /// Reopens the branch recorded last for its else body. Throws unless `branch` is that one and has none yet.
+  /// Reopens the branch recorded last for its else body. Throws unless `branch` is that one, or the last of its
+  /// else-ifs, and has none yet. `open_else_if` opens a branch that is all of the else body, and closed with it.
   std::size_t open_else(std::int64_t branch, SourceLocation where);
+  std::size_t open_else_if(std::int64_t branch, const Value& condition, SourceLocation where);
   /// Ends the scope and records its statement. Returns the identity of a branch for `open_else`, 0 for loops.
   std::int64_t close(std::size_t depth);
   /// Drops the scope and everything in it: its body was left before the end. `build` will refuse the program.
@@ -97,8 +99,10 @@ class ProgramRecorder {
     // A branch, so that an else body can be added.
     std::int64_t branch = 0;
     bool has_else = false;
+    bool is_else_if = false;
     ScopeHeader header;
     Stmt then_body;
+    std::vector<Item> else_items;  // where they end in an else-if
   };
   struct Touch {
     std::int64_t time = 0;
@@ -121,7 +125,8 @@ class ProgramRecorder {
     std::int64_t opened = 0;                                     // time
     std::map<std::int64_t, std::vector<EarlyRead>> early_reads;  // of a loop, by array
     std::int64_t branch = 0;                                     // If: its identity
-    bool in_else = false;  // If: the else body is being recorded; `then_body` is complete
+    bool in_else = false;     // If: the else body is being recorded; `then_body` is complete
+    bool is_else_if = false;  // If: ends with the else body that it is in
     Stmt then_body;
     std::map<const ExprNode*, NamedValue> named;                   // values that locals of this scope hold
     std::map<std::int64_t, std::vector<const ExprNode*>> readers;  // of arrays, among them

@@ -122,17 +122,33 @@ std::size_t ProgramRecorder::open_if(const Value& value, SourceLocation where) {
 std::size_t ProgramRecorder::open_else(std::int64_t branch, SourceLocation where) {
   require_recording(where);
   std::vector<Item>& items = scopes_.back().items;
-  if (items.empty() || items.back().branch != branch)
-    fail(where, "otherwise() does not follow its when()", "write p.when(c, ...).otherwise(...)");
-  if (items.back().has_else)
-    fail(where, "this when() already has an otherwise()", "put everything into one otherwise()");
+  const Item* found = items.empty() ? nullptr : &items.back();
+  while (found && found->branch != branch) found = found->else_items.empty() ? nullptr : &found->else_items.back();
+  if (!found) fail(where, "otherwise() does not follow its when()", "write p.when(c, ...).otherwise(...)");
+  if (found->has_else) fail(where, "this when() already has an otherwise()", "put everything into one otherwise()");
   const Item item = items.back();
   items.pop_back();
   const std::size_t depth = open(item.header);
-  scopes_.back().branch = branch;
+  scopes_.back().branch = item.branch;
   scopes_.back().in_else = true;
+  scopes_.back().is_else_if = item.is_else_if;
   scopes_.back().then_body = item.then_body;
-  return depth;
+  if (item.branch == branch) return depth;
+  scopes_.back().items = item.else_items;
+  return open_else(branch, where);
+}
+
+std::size_t ProgramRecorder::open_else_if(std::int64_t branch, const Value& value, SourceLocation where) {
+  condition(value, "the condition", where);  // refused before anything is opened
+  const std::size_t outer = open_else(branch, where);
+  try {
+    const std::size_t depth = open_if(value, where);
+    scopes_.back().is_else_if = true;
+    return depth;
+  } catch (...) {
+    abandon(outer);
+    throw;
+  }
 }
 
 Stmt ProgramRecorder::fold(const std::vector<Item>& items) {
@@ -166,6 +182,8 @@ std::int64_t ProgramRecorder::close(std::size_t depth) {
     case Kind::If:
       item.branch = scope.branch;
       item.has_else = scope.in_else;
+      item.is_else_if = scope.is_else_if;
+      if (scope.in_else && !scope.items.empty() && scope.items.back().is_else_if) item.else_items = scope.items;
       item.header = header;
       item.then_body = scope.in_else ? scope.then_body : body;
       item.stmt = if_then(header.condition, item.then_body, scope.in_else ? body : Stmt(), header.location);
@@ -174,6 +192,7 @@ std::int64_t ProgramRecorder::close(std::size_t depth) {
     default: throw InternalError("a scope of no known kind");
   }
   scopes_.back().items.push_back(item);
+  if (scope.is_else_if) close(scopes_.size());
   return item.branch;
 }
 
@@ -186,6 +205,7 @@ void ProgramRecorder::forget_names(const Scope& scope) {
 }
 
 void ProgramRecorder::abandon(std::size_t depth) {
+  while (depth > 1 && depth <= scopes_.size() && scopes_[depth - 1].is_else_if) --depth;
   while (scopes_.size() >= depth && scopes_.size() > 1) {
     forget_names(scopes_.back());
     if (!abandoned_) abandoned_ = scopes_.back().header.location;

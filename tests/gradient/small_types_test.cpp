@@ -6,6 +6,7 @@
 
 #include <loopgrad/small.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -14,10 +15,11 @@ namespace {
 
 /// The result of a program with arrays of f64 that are given, by name; one output.
 std::vector<double> run(const Program& program, std::map<std::string, std::vector<double>> arrays,
-                        const std::map<std::string, std::vector<std::int64_t>>& shapes, const std::string& output) {
+                        const std::map<std::string, std::vector<std::int64_t>>& shapes, const std::string& output,
+                        const Sizes& sizes = {}) {
   Arguments arguments;
   for (auto& [name, values] : arrays) arguments[name] = view(values.data(), shapes.at(name));
-  backend::interpret(program.ir(), backend::bind(program.ir(), arguments, {}), {});
+  backend::interpret(program.ir(), backend::bind(program.ir(), arguments, sizes), {});
   return arrays.at(output);
 }
 
@@ -50,7 +52,38 @@ TEST(SmallTypes, VectorsComputeWhatIsWrittenOut) {
   EXPECT_NEAR(f[8], -2.5 * 2.5, 1e-14);
 }
 
+/// A point that turns in place, and a number that is squared, by steps whose values have names.
+Program turning() {
+  ProgramBuilder p("turning");
+  const Value n = p.size("n"), steps = p.size("steps");
+  const ArrayHandle x = p.inout<double>("x", {n, 3}), y = p.output<double>("y", {n});
+  for (auto i : p.loop("i", n)) {
+    for (auto t : p.loop("t", steps)) {
+      const Vec<3> at = load<3>(x.row(i));
+      const Mat<3> turn = p.let("turn", Mat<3>::identity() + 0.1 * outer(at, Vec<3>(1, 0.5 * at[0], 0)));
+      store(x.row(i), p.let("at", turn * at + 0.01 * cast<double>(t) * cross(at, Vec<3>(0, 0, 1))));
+    }
+    const Complex z = p.let("z", Complex(x(i, 0), x(i, 1)));
+    y(i) = norm(p.let("square", z * z));
+  }
+  return p.build();
+}
+
+TEST(SmallTypes, ValuesThatHaveNamesComputeWhatOneWouldExpect) {
+  const std::vector<double> y =
+      run(turning(), {{"x", {0.3, 0.2, 0.1}}, {"y", {0}}}, {{"x", {1, 3}}, {"y", {1}}}, "y", {{"steps", 2}});
+  double a[3] = {0.3, 0.2, 0.1};
+  for (int t = 0; t < 2; ++t) {
+    const double along = 0.1 * (a[0] + 0.5 * a[0] * a[1]);
+    const double b[3] = {a[0] + along * a[0] + 0.01 * t * a[1], a[1] + along * a[1] - 0.01 * t * a[0],
+                         a[2] + along * a[2]};
+    std::copy(b, b + 3, a);
+  }
+  EXPECT_NEAR(y[0], (a[0] * a[0] + a[1] * a[1]) * (a[0] * a[0] + a[1] * a[1]), 1e-14);
+}
+
 TEST(SmallTypes, GradientsOfVectors) {
+  EXPECT_TRUE(gradient_is_right(turning(), {.sizes = {{"n", 2}, {"steps", 3}}, .values = {}, .options = {}}));
   EXPECT_TRUE(gradient_is_right(springs(), {.sizes = {{"n", 4}}, .values = {}, .options = {}}));
 }
 

@@ -5,6 +5,7 @@
 #include <loopgrad/value.h>
 
 #include <array>
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -220,13 +221,21 @@ struct LoopNest {
 
 class OpenBody;
 
-/// Lets `p.when(c, [&]{...}).otherwise([&]{...})` read as if/else.
+/// Lets `p.when(a, [&]{...}).otherwise(b, [&]{...}).otherwise([&]{...})` read as if, else if, else.
 class Branch {
  public:
   /// Records what is done where the condition is false. At most once, right after the branch: else a UsageError.
   void otherwise(const std::function<void()>& body, SourceLocation where = std::source_location::current()) const;
+  /// What is done where the condition is false and `condition` holds, which is asked only there. What follows it
+  /// belongs to what this returns.
+  Branch otherwise(const Value& condition, const std::function<void()>& body,
+                   SourceLocation where = std::source_location::current()) const;
   /// The same for a body that is no function, see `ProgramBuilder::open_when`.
+  /// @{
   [[nodiscard]] OpenBody open_otherwise(SourceLocation where = std::source_location::current()) const;
+  [[nodiscard]] OpenBody open_otherwise(const Value& condition,
+                                        SourceLocation where = std::source_location::current()) const;
+  /// @}
 
  private:
   friend class OpenBody;
@@ -280,6 +289,13 @@ struct CustomRule {
   /// Writes the derivatives of the outputs, from those of the inputs, which it reads. Where it is left out, forward
   /// mode differentiates `forward`.
   std::function<void(const Derivatives&)> tangent = {};
+};
+
+/// Several numbers under one name: the vectors, matrices and complex numbers of `<loopgrad/small.h>`.
+template <class T>
+concept SmallNumbers = requires(const T& numbers, const std::string& name,
+                                Value (*f)(const std::string&, const Value&)) {
+  { numbers.with_each(name, f) } -> std::same_as<T>;
 };
 
 /// Records one program. Throws UsageError at the line of the mistake.
@@ -345,6 +361,13 @@ class ProgramBuilder {
   /// A value that is computed here, once, under a name that listings show: what is returned stays what it is, whatever
   /// is written later. **Example:** `auto r2 = p.let("r2", dx*dx + dy*dy);`
   Value let(const std::string& name, const Operand& value);
+  /// Values of one type, which is that of their sum, each under its name.
+  std::vector<Value> let(const std::vector<std::string>& names, const std::vector<Value>& values,
+                         SourceLocation where = std::source_location::current());
+  /// The numbers of a vector `v` are called `v_0`, `v_1`, .., of a matrix `m_0_0`, .., of a complex number `z_re` and
+  /// `z_im`. **Example:** `auto at = p.let("at", load<3>(x.row(i)));`
+  template <SmallNumbers T>
+  T let(const std::string& name, const T& numbers, SourceLocation where = std::source_location::current());
   /// A local array that holds these numbers. **Example:** `auto w = p.table<float>("w", {0.25, 0.5, 0.25});`
   template <ElementType T>
   ArrayHandle table(const std::string& name, const std::vector<T>& numbers,
@@ -451,18 +474,23 @@ class ProgramBuilder {
   /// It is saved, and never computed again.
   void save(const ArrayHandle& local, SourceLocation where = std::source_location::current());
   void save(const Operand& value);
+  template <SmallNumbers T>
+  void save(const T& numbers, SourceLocation where = std::source_location::current());
   /// It is computed again from what is there or saved, and never saved itself. Where that is not possible, because
   /// what it is computed from is not known, or would not have the same bits and decides control, or because values that
   /// it has on the way are needed, the gradient is refused (DifferentiationError). Scalars, and arrays of at most 64
   /// elements.
   void recompute(const ArrayHandle& local, SourceLocation where = std::source_location::current());
   void recompute(const Operand& value);
+  template <SmallNumbers T>
+  void recompute(const T& numbers, SourceLocation where = std::source_location::current());
   /// @}
 
   /// Ends recording and checks the whole program. Arrays and values of the builder cannot be used afterwards.
   Program build(SourceLocation where = std::source_location::current());
 
  private:
+  Value let_as(ScalarType type, const std::string& name, const Operand& value);
   ArrayView in_turns(ArrayHandle array, std::int64_t count, const SourceLocation& where) const;
   /// Throws UsageError when the builder was moved from.
   ir::ProgramRecorder& recorder(const SourceLocation& where) const;

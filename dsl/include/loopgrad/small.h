@@ -14,7 +14,9 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace loopgrad {
 /// @addtogroup values
@@ -53,6 +55,13 @@ struct Vec : small::Components<std::make_index_sequence<N>> {
   Value& operator[](std::size_t k) { return this->at.at(k); }
   const Value& operator[](std::size_t k) const { return this->at.at(k); }
   /// @}
+  /// f(name, component) in place of each component, whose names are `name_0`, `name_1` and so on.
+  template <class F>
+  Vec with_each(const std::string& name, const F& f) const {
+    Vec v;
+    for (std::size_t k = 0; k < N; ++k) v[k] = f(name + "_" + std::to_string(k), (*this)[k]);
+    return v;
+  }
 };
 
 /// R by C numbers, `m(r, c)`.
@@ -65,6 +74,13 @@ struct Mat {
   Value& operator()(std::size_t r, std::size_t c) { return rows.at(r)[c]; }
   const Value& operator()(std::size_t r, std::size_t c) const { return rows.at(r)[c]; }
   /// @}
+  /// f(name, number) in place of each number, whose names are `name_0_0`, `name_0_1` and so on.
+  template <class F>
+  Mat with_each(const std::string& name, const F& f) const {
+    Mat m;
+    for (std::size_t r = 0; r < R; ++r) m.rows[r] = rows[r].with_each(name + "_" + std::to_string(r), f);
+    return m;
+  }
   /// 1 where r = c, else 0.
   static Mat identity() requires(R == C) {
     Mat m;
@@ -329,6 +345,14 @@ struct Complex {
   Complex() = default;
   /// re + i*im.
   Complex(const Operand& re, const Operand& im) : re(re.value), im(im.value) {}
+  /// f(name, part) in place of both parts, whose names are `name_re` and `name_im`.
+  template <class F>
+  Complex with_each(const std::string& name, const F& f) const {
+    Complex z;
+    z.re = f(name + "_re", re);
+    z.im = f(name + "_im", im);
+    return z;
+  }
 
   /// A value counts as one whose imaginary part is 0. A quotient by zero is not finite.
   /// @{
@@ -367,6 +391,31 @@ inline Complex exp(const Complex& a) {
 }
 /// The number of that magnitude and angle, in radians.
 inline Complex polar(const Operand& size, const Operand& angle) { return {size * cos(angle), size * sin(angle)}; }
+
+// ---- methods of the builder ----
+
+template <SmallNumbers T>
+T ProgramBuilder::let(const std::string& name, const T& numbers, SourceLocation where) {
+  std::vector<std::string> names;
+  std::vector<Value> values;
+  numbers.with_each(name, [&](const std::string& each, const Value& value) {
+    names.push_back(each);
+    values.push_back(value);
+    return value;
+  });
+  values = let(names, values, where);
+  std::size_t next = 0;
+  return numbers.with_each(name, [&](const std::string&, const Value&) { return values[next++]; });
+}
+template <SmallNumbers T>
+void ProgramBuilder::save(const T& numbers, SourceLocation where) {
+  numbers.with_each("", [&](const std::string&, const Value& value) { return save(Operand(value, where)), value; });
+}
+template <SmallNumbers T>
+void ProgramBuilder::recompute(const T& numbers, SourceLocation where) {
+  numbers.with_each("",
+                    [&](const std::string&, const Value& value) { return recompute(Operand(value, where)), value; });
+}
 
 /// @}
 }  // namespace loopgrad

@@ -2,8 +2,11 @@
 
 #include <loopgrad/error.h>
 #include <loopgrad/program.h>
+#include <loopgrad/small.h>
 
 #include <gtest/gtest.h>
+
+#include <optional>
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
@@ -114,6 +117,122 @@ TEST(Comfort, ALetStaysWhatItIs) {
               y(0, 1) = old;
             }),
             "local f32 old\nold = y[0, 0]\ny[0, 0] = 7\ny[0, 1] = old\n");
+}
+
+TEST(Comfort, SmallVectorsMatricesAndComplexNumbersAreNamedByComponents) {
+  EXPECT_EQ(body_of([](auto& p, auto&, auto&, auto& x, auto& y) {
+              const Vec<2> v = p.let("v", 2 * load<2>(y.row(0)));
+              store(y.row(0), Vec<2>(v[1], v[0]));
+              const Mat<2> m = p.let("m", outer(v, Vec<2>(1, 0.5)));
+              const Complex z = p.let("z", Complex(x(0), 0));
+              y(1, 0) = (m * v)[0] + norm(z);
+            }),
+            R"(local f32 v_0
+v_0 = 2*y[0, 0]
+local f32 v_1
+v_1 = 2*y[0, 1]
+y[0, 0] = v_1
+y[0, 1] = v_0
+local f32 m_0_0
+m_0_0 = v_0
+local f32 m_0_1
+m_0_1 = v_0*0.5
+local f32 m_1_0
+m_1_0 = v_1
+local f32 m_1_1
+m_1_1 = v_1*0.5
+local f32 z_re
+z_re = x[0]
+local f32 z_im
+z_im = 0
+y[1, 0] = m_0_0*v_0 + m_0_1*v_1 + (z_re*z_re + z_im*z_im)
+)");
+}
+
+TEST(Comfort, ASmallVectorIsSavedOrComputedAgainByComponents) {
+  const std::string text = body_of([](auto& p, auto&, auto&, auto& x, auto& y) {
+    const Vec<2> v = p.let("v", Vec<2>(exp(x(0)), exp(x(1))));
+    p.recompute(v);
+    const Complex z = p.let("z", exp(Complex(v[0], v[1])));
+    p.save(z);
+    y(0, 0) = norm(z);
+  });
+  for (const char* line : {"v_0 recomputed", "v_1 recomputed", "z_re saved", "z_im saved"}) EXPECT_CONTAINS(text, line);
+}
+
+TEST(Comfort, ElseIf) {
+  EXPECT_EQ(body_of([](auto& p, auto& n, auto&, auto& x, auto& y) {
+              for (auto i : p.loop("i", n)) {
+                p.when(x(i) < 0, [&] { y(i, 0) = 1; })
+                    .otherwise(x(i) < 1, [&] { y(i, 0) = 2; })
+                    .otherwise(x(i) < 2, [&] { y(i, 0) = 3; })
+                    .otherwise([&] { y(i, 0) = 4; });
+                p.when(x(i) > 5, [&] { y(i, 0) += 1; }).otherwise(x(i) > 4, [&] { y(i, 0) += 2; });
+                y(i, 0) += 3;
+              }
+            }),
+            R"(for i in 0..n:
+  if x[i] < 0:
+    y[i, 0] = 1
+  else if x[i] < 1:
+    y[i, 0] = 2
+  else if x[i] < 2:
+    y[i, 0] = 3
+  else:
+    y[i, 0] = 4
+  if x[i] > 5:
+    y[i, 0] += 1
+  else if x[i] > 4:
+    y[i, 0] += 2
+  y[i, 0] += 3
+)");
+}
+
+// Locals for what a large condition shares are in the else body, where the condition is asked.
+TEST(Comfort, AnElseIfOnALargeValue) {
+  const std::string text = body_of([](auto& p, auto&, auto&, auto& x, auto& y) {
+    p.when(x(0) < 0, [&] { y(0, 0) = 1; })
+        .otherwise(
+            [&] {
+              Value large = x(1);
+              for (int k = 0; k < 20; ++k) large = large * large;
+              return large;
+            }() < 1,
+            [&] { y(0, 0) = 2; })
+        .otherwise([&] { y(0, 0) = 3; });
+    y(0, 0) += 4;
+  });
+  EXPECT_EQ(text.find("if x[0] < 0:\n  y[0, 0] = 1\nelse:\n  local f32 value0\n"), 0u) << text;
+  EXPECT_CONTAINS(text, " < 1:\n    y[0, 0] = 2\n  else:\n    y[0, 0] = 3\ny[0, 0] += 4\n");
+}
+
+// A branch inside an else body that was written out is no else-if: its otherwise() comes right behind it.
+TEST(Comfort, MistakesInElseIfs) {
+  ProgramBuilder p("p");
+  const ArrayHandle y = p.inout<float>("y", {3});
+  const Branch first = p.when(y(0) < 0, [&] { y(0) = 1; });
+  EXPECT_CONTAINS(message_of([&] { first.otherwise(y(1), [&] {}); }), "the condition is f32, not bool");
+  EXPECT_CONTAINS(message_of([&] { first.otherwise(y(1) < 0, {}); }), "a branch has no body");
+  const Branch second = first.otherwise(y(1) < 0, [&] { y(0) = 2; });
+  EXPECT_CONTAINS(message_of([&] { first.otherwise([] {}); }), "already has an otherwise()");
+  const Branch third = second.otherwise(y(2) < 0, [&] { y(0) = 3; });
+  third.otherwise([&] { y(0) = 4; });
+  EXPECT_CONTAINS(message_of([&] { third.otherwise([] {}); }), "already has an otherwise()");
+  std::optional<Branch> inner;
+  p.when(y(0) < 0, [&] {}).otherwise([&] { inner = p.when(y(1) < 0, [&] {}); });
+  EXPECT_CONTAINS(message_of([&] { inner->otherwise([] {}); }), "does not follow its when()");
+  EXPECT_CONTAINS(p.build().str(), "y[0] = 4");
+}
+
+TEST(Comfort, AnElseIfThatIsLeftIsDroppedAsAWhole) {
+  ProgramBuilder p("p");
+  const ArrayHandle y = p.inout<float>("y", {3});
+  const auto leave = [&] {
+    p.when(y(0) < 0, [&] {}).otherwise(y(1) < 0, [&] {}).otherwise(y(2) < 0, [&] { throw 1; });
+  };
+  EXPECT_THROW(leave(), int);
+  y(0) = 1;
+  EXPECT_CONTAINS(message_of([&] { p.build(); }), "was left before its end");
 }
 
 TEST(Comfort, TablesRowsShapesAndBuffersThatTakeTurns) {
