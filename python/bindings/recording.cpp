@@ -100,11 +100,15 @@ PyBody when(const SharedRecording& r, nb::handle condition) {
           }};
 }
 
-PyBody otherwise(const SharedRecording& r) {
-  return {r, [where = caller()](Recording& recording) {
+PyBody otherwise(const SharedRecording& r, nb::handle condition) {
+  const SourceLocation where = caller();
+  std::optional<Value> value;
+  if (!condition.is_none()) value = value_of(condition, where, "the condition");
+  return {r, [value, where](Recording& recording) {
             if (!recording.last_branch)
               fail_usage("otherwise() does not follow a branch", "write it directly after `with p.when(..):`", where);
-            return recording.last_branch->open_otherwise(where);
+            return value ? recording.last_branch->open_otherwise(*value, where)
+                         : recording.last_branch->open_otherwise(where);
           }};
 }
 
@@ -217,13 +221,21 @@ void bind_builder(nb::module_& m) {
       },
       nb::arg("name"), nb::arg("value"),
       "A value that is computed here, once, under a name: it stays what it is, whatever is written later.");
+  c.def(
+      "_let_each",
+      [](SharedRecording r, const std::vector<std::string>& names, nb::sequence given) {
+        const SourceLocation where = caller();
+        return r->builder.let(names, values_of(given, where, "a component"), where);
+      },
+      nb::arg("names"), nb::arg("values"));
   c.def("loop", &loop, nb::arg("name"), nb::arg("lower_or_upper"), nb::arg("upper") = nb::none(), nb::kw_only(),
         nb::arg("at_most") = nb::none(), nb::arg("step") = 1, nb::arg("descending") = false,
         "`for i in p.loop(\"i\", n):` or `p.loop(\"i\", lower, upper)`.");
   c.def("loop_while", &loop_while, nb::arg("name"), nb::arg("most"), nb::arg("condition"),
         "At most `most` trips while `condition(i)` holds.");
   c.def("when", &when, nb::arg("condition"), "`with p.when(x[i] > 0):` records a branch.");
-  c.def("otherwise", &otherwise, "`with p.otherwise():` directly after a branch.");
+  c.def("otherwise", &otherwise, nb::arg("condition") = nb::none(),
+        "`with p.otherwise():` directly after a branch, or `with p.otherwise(x[i] > 1):` for an else if.");
   c.def(
       "build", [](SharedRecording r) { return r->builder.build(caller()); }, "Ends recording; checks the program.");
   bind_facts(c);

@@ -80,7 +80,7 @@ from .errors import (
     TransformError,
     UsageError,
 )
-from .programs import ProgramBuilder, compile, compile_gradient, explain, explain_json, program, show
+from .programs import ProgramBuilder, compile, compile_gradient, emit, explain, explain_json, program, report, show
 
 _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 

@@ -1,7 +1,10 @@
 """Recording, compiling and explaining programs."""
 
 import json as _json
+import os as _os
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
+
+import numpy as np
 
 from . import _core
 from ._operations import names_of
@@ -22,6 +25,17 @@ class ProgramBuilder(_core.ProgramBuilder):
         for k, number in enumerate(numbers):
             array[k] = number
         return array
+
+    def let(self, name: str, value: Any) -> Any:
+        """A value that is computed here, once, under a name: it stays what it is, whatever is written later. The elements
+        of an array of NumPy, a small vector or matrix, are called ``name_0`` or ``name_0_1``."""
+        if not isinstance(value, np.ndarray):
+            return super().let(name, value)
+        names = ["_".join([name, *map(str, index)]) for index in np.ndindex(value.shape)]
+        made = np.empty(value.shape, object)
+        for index, each in zip(np.ndindex(value.shape), self._let_each(names, list(value.flat))):
+            made[index] = each
+        return made
 
     def loops(self, **ranges: Any) -> Iterator[Tuple["_core.Value", ...]]:
         """Nested loops in one statement: ``for i, j in p.loops(i=n, j=(1, m - 1)):``."""
@@ -97,6 +111,40 @@ def show(
     """The program at a stage: "program", "adjoint", "summation", "loops", "schedule" or "code"."""
     words = _arguments(target, variant, ["--stage", stage])
     return _core.command("show", program, words, sizes or {}, names_of(wrt)).text
+
+
+def report(
+    program: "_core.Program",
+    out: Union[str, "_os.PathLike[str]"],
+    target: Optional[str] = None,
+    variant: str = "restructured",
+    wrt: Sequence[str] = (),
+    sizes: Optional[Dict[str, int]] = None,
+    measure: bool = False,
+    max_tape_bytes: int = 0,
+) -> str:
+    """What ``explain`` knows as one page for a browser, with code and pictures, written to the file ``out``, whose name is
+    returned. ``measure`` compiles and runs the variants on made-up inputs of these sizes, and times every loop."""
+    words = ["--out", _os.fspath(out), "--max-tape-bytes", str(max_tape_bytes), *(["--measure"] if measure else [])]
+    _core.command("report", program, _arguments(target, variant, words), sizes or {}, names_of(wrt))
+    return _os.fspath(out)
+
+
+def emit(
+    program: "_core.Program",
+    out: Union[str, "_os.PathLike[str]"],
+    target: str = "openmp",
+    variant: str = "restructured",
+    wrt: Sequence[str] = (),
+    sizes: Optional[Dict[str, int]] = None,
+    name: Optional[str] = None,
+    facts: str = "verify",
+) -> Dict[str, str]:
+    """The gradient as a header in C and a source in C++ or CUDA in the folder ``out``, to be built without loopgrad:
+    the names of both as "header" and "source", and how to compile them as "build"."""
+    words = ["--out", _os.fspath(out), "--facts", facts, *(["--name", name] if name else [])]
+    made = _core.command("emit", program, _arguments(target, variant, words), sizes or {}, names_of(wrt))
+    return _json.loads(made.json)
 
 
 def _explained(program, target, variant, wrt, sizes, more=()):

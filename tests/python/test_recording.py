@@ -134,6 +134,53 @@ def test_named_values_tables_and_strides():
     np.testing.assert_array_equal(x, [0, 2, 0, 4, 0])
 
 
+def test_small_vectors_are_named_by_components():
+    def body(p):
+        x, y = p.input("x", 3, "f64"), p.output("y", (), "f64")
+        v = p.let("v", np.array([x[k] for k in range(3)]) / 2)
+        m = p.let("m", np.outer(v[:2], [1, v[2]]))
+        p.recompute(v[0])
+        y[...] = (m @ v[:2])[0]
+
+    assert recorded(body) == (
+        "program p()\n"
+        "  input  f64 x[3]\n"
+        "  output f64 y\n"
+        "local f64 v_0 recomputed\n"
+        "v_0 = x[0]/2\n"
+        "local f64 v_1\n"
+        "v_1 = x[1]/2\n"
+        "local f64 v_2\n"
+        "v_2 = x[2]/2\n"
+        "local f64 m_0_0\n"
+        "m_0_0 = v_0\n"
+        "local f64 m_0_1\n"
+        "m_0_1 = v_0*v_2\n"
+        "local f64 m_1_0\n"
+        "m_1_0 = v_1\n"
+        "local f64 m_1_1\n"
+        "m_1_1 = v_1*v_2\n"
+        "y = m_0_0*v_0 + m_0_1*v_1\n"
+    )
+
+
+def test_else_if():
+    def body(p):
+        n = p.size("n")
+        x, y = p.input("x", n), p.output("y", n)
+        for i in p.loop("i", n):
+            with p.when(x[i] < 0):
+                y[i] = 1
+            with p.otherwise(x[i] < 1):
+                y[i] = 2
+            with p.otherwise():
+                y[i] = 3
+
+    assert recorded(body).endswith(
+        "  if x[i] < 0:\n    y[i] = 1\n  else if x[i] < 1:\n    y[i] = 2\n  else:\n    y[i] = 3\n"
+    )
+
+
 def test_a_function_with_parameters_records_when_it_is_called():
     @lg.program
     def power(p, times):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -242,6 +243,21 @@ def test_explain_and_show_are_strings_and_json():
     assert "__global__" in lg.show(program, stage="code", target="cuda")
     with pytest.raises(lg.UsageError, match="stage"):
         lg.show(program, stage="nothing")
+
+
+def test_reports_and_sources_are_files(tmp_path):
+    program, sizes = convolution(), {"n": 100, "k": 3}
+    page = lg.report(program, tmp_path / "page.html", sizes=sizes, wrt=["x"])
+    text = Path(page).read_text()
+    assert text.startswith("<!doctype html>") and "conftest.py" in text and "d_x" in text and "d_w" not in text
+    made = lg.emit(program, tmp_path / "emitted", wrt=["w"], sizes=sizes, name="smooth")
+    assert Path(made["header"]).name == "smooth.h" and "smooth_backward" in Path(made["source"]).read_text()
+    assert "-std=c++20" in made["build"]
+    assert "__global__" in Path(lg.emit(program, tmp_path, target="cuda")["source"]).read_text()
+    with pytest.raises(lg.UsageError, match="variant"):
+        lg.report(program, page, variant="fast")
+    with pytest.raises(lg.Error, match="folder"):
+        lg.emit(program, page)
 
 
 def test_a_gradient_is_programs():

@@ -23,7 +23,7 @@ def test_the_stub_has_what_the_module_has():
 
 
 def test_public_functions_have_hints():
-    for name in ("program", "compile", "compile_gradient", "show", "explain", "explain_json"):
+    for name in ("program", "compile", "compile_gradient", "show", "explain", "explain_json", "report", "emit"):
         signature = inspect.signature(getattr(lg, name))
         assert signature.return_annotation is not inspect.Signature.empty, name
         assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name
