@@ -1,5 +1,6 @@
 // The extension module of the package loopgrad.
 #include "errors.h"
+#include "ffi.h"
 #include "location.h"
 #include "programs.h"
 #include "running.h"
@@ -17,5 +18,6 @@ NB_MODULE(_core, m) {
   lp::bind_recording(m);
   lp::bind_programs(m);
   lp::bind_running(m);
+  lp::bind_ffi(m);
   m.def("_set_package_folder", [](const char* folder) { lp::set_package_folder(folder); });
 }

@@ -35,34 +35,6 @@ T value_of(const std::string& name, nb::handle value) {
                     .hint = std::string("pass ") + expected});
 }
 
-CompileOptions options_of(const nb::kwargs& given) {
-  CompileOptions options;
-  for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
-    if (name == "target")
-      options.target =
-          named(value_of<std::string>(name, value), "target", {Target::OpenMP, Target::Cuda, Target::Interpreter});
-    else if (name == "facts")
-      options.facts = named(value_of<std::string>(name, value), "way to treat facts",
-                            {Facts::Verify, Facts::Trust, Facts::CheckAccesses});
-    else if (name == "checked") options.checked = value_of<bool>(name, value);
-    else if (name == "trap_nan") options.trap_nan = value_of<bool>(name, value);
-    else if (name == "f64") options.f64 = value_of<bool>(name, value);
-    else if (name == "threads") options.threads = value_of<int>(name, value);
-    else if (name == "threads_per_block") options.threads_per_block = value_of<int>(name, value);
-    else if (name == "schedule") options.schedule = Schedule::parse(value_of<std::string>(name, value));
-    else if (name == "backward_schedule")
-      options.backward_schedule = Schedule::parse(value_of<std::string>(name, value));
-    else if (name == "expected_sizes") options.expected_sizes = sizes_of(value);
-    else
-      throw UsageError({.code = ErrorCode::BadArgument,
-                        .message = "there is no option '" + name + "'",
-                        .hint = "the options are target, threads, threads_per_block, facts, schedule, "
-                                "backward_schedule, expected_sizes, checked, trap_nan and f64"});
-  }
-  return options;
-}
-
 class PyExecutable {
  public:
   PyExecutable(const Program& program, Executable executable) : executable_(std::move(executable)), call_(program) {}
@@ -285,6 +257,34 @@ void bind_gradcheck(nb::module_& m) {
 }
 
 }  // namespace
+
+CompileOptions options_of(const nb::kwargs& given) {
+  CompileOptions options;
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "target")
+      options.target =
+          named(value_of<std::string>(name, value), "target", {Target::OpenMP, Target::Cuda, Target::Interpreter});
+    else if (name == "facts")
+      options.facts = named(value_of<std::string>(name, value), "way to treat facts",
+                            {Facts::Verify, Facts::Trust, Facts::CheckAccesses});
+    else if (name == "checked") options.checked = value_of<bool>(name, value);
+    else if (name == "trap_nan") options.trap_nan = value_of<bool>(name, value);
+    else if (name == "f64") options.f64 = value_of<bool>(name, value);
+    else if (name == "threads") options.threads = value_of<int>(name, value);
+    else if (name == "threads_per_block") options.threads_per_block = value_of<int>(name, value);
+    else if (name == "schedule") options.schedule = Schedule::parse(value_of<std::string>(name, value));
+    else if (name == "backward_schedule")
+      options.backward_schedule = Schedule::parse(value_of<std::string>(name, value));
+    else if (name == "expected_sizes") options.expected_sizes = sizes_of(value);
+    else
+      throw UsageError({.code = ErrorCode::BadArgument,
+                        .message = "there is no option '" + name + "'",
+                        .hint = "the options are target, threads, threads_per_block, facts, schedule, "
+                                "backward_schedule, expected_sizes, checked, trap_nan and f64"});
+  }
+  return options;
+}
 
 void bind_running(nb::module_& m) {
   bind_gradient(m);

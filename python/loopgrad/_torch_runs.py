@@ -45,7 +45,9 @@ class Kind:
     """The gradient of an operation by some of its inputs, compiled for one target."""
 
     def __init__(self, op, options, wrt):
-        self.gradient = _core.differentiate(op.program, list(wrt), list(op.of), op.variant)
+        self.gradient = _core.differentiate(
+            op.program, list(wrt), list(op.of), op.variant, max_tape_bytes=op.max_tape_bytes
+        )
         self.executable = _core.compile(self.gradient, **options)
         self.free = [self.executable]
         inputs = {info.name: i for i, info in enumerate(op.inputs)}

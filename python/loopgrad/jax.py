@@ -1,10 +1,13 @@
-"""Programs as differentiable functions of JAX, by host callbacks.
+"""Programs as differentiable functions of JAX.
 
-A call is a ``jax.pure_callback``: it works under ``jit``, ``grad`` and ``vmap`` (one call for each element) and on the CPU
-reads JAX's memory without a copy; results are copied once. The backward function runs the program forward again, since a
-tape between two callbacks would be state that JAX does not know of. Arrays of a GPU pass through the host.
+A call works under ``jit``, ``grad`` and ``vmap`` (one call for each element). On the CPU XLA calls the compiled program by its
+foreign function interface, on its own memory and without Python (``_core.ffi_operation``). Where JAX has a GPU, it is a
+``jax.pure_callback``, and arrays of a GPU pass through the host. The backward function runs the program forward again, since
+a tape between two calls would be state that JAX does not know of.
 """
 
+import collections
+import hashlib
 from typing import Any, Dict, Optional, Sequence
 
 import jax
@@ -22,12 +25,21 @@ _DTYPES = {"bool": jnp.bool_, "i32": jnp.int32, "i64": jnp.int64, "f16": jnp.flo
            "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64}  # fmt: skip
 
 
+_TARGET = "loopgrad"
+_names = collections.Counter()
+
+
 def _dtype(info):
     return jnp.dtype(_DTYPES[info.dtype.name])
 
 
 def _is_float(info):
     return jnp.issubdtype(_dtype(info), jnp.floating)
+
+
+def _gradient_dtype(info):
+    """Gradients of 16 bits are computed in 32."""
+    return jnp.dtype(jnp.float32) if _dtype(info).itemsize == 2 else _dtype(info)
 
 
 class _Pool:
@@ -50,8 +62,9 @@ class _Pool:
 
 
 class _Op:
-    def __init__(self, program, wrt, of, variant, order, options):
+    def __init__(self, program, wrt, of, variant, max_tape_bytes, order, options):
         self.program, self.variant, self.order, self.options = program, variant, order, options
+        self.max_tape_bytes = max_tape_bytes
         arguments = program.arguments
         self.inputs = [a for a in arguments if a.role != "output"]
         self.outputs = [a for a in arguments if a.role != "input"]
@@ -73,7 +86,9 @@ class _Op:
 
     def _differentiated(self):
         if self._gradient is None:
-            self._gradient = _core.differentiate(self.program, self.wrt, self.of, self.variant)
+            self._gradient = _core.differentiate(
+                self.program, self.wrt, self.of, self.variant, max_tape_bytes=self.max_tape_bytes
+            )
         return self._gradient
 
     def arrays(self, given):
@@ -112,6 +127,14 @@ class _Op:
         run(objects, sizes)
         return objects
 
+    def name_for_xla(self, what, sizes):
+        """Says what is run: compiled code that JAX keeps on disk has this name, and may be another process's."""
+        text = f"{self.program} {what} {self.wrt} {self.of} {self.variant} {self.max_tape_bytes} "
+        text += f"{sorted(self.options.items())} {sorted(sizes.items())}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        _names[digest] += 1
+        return f"{self.program.name}_{digest}_{_names[digest]}"
+
     def forward_callback(self, sizes):
         def callback(*given):
             executable = self._plain.take()
@@ -135,14 +158,28 @@ class _Op:
 
         return callback
 
-    def value(self, callback, arrays, sizes):
+    def value(self, site, arrays, sizes):
         results = [jax.ShapeDtypeStruct(self._shapes(arrays, sizes)[a.name], _dtype(a)) for a in self.outputs]
-        return jax.pure_callback(callback, results, *arrays, vmap_method="sequential")
+        if self._is_for_xla():
+            made = site.operation(self.program, [a.name for a in self.inputs], [a.name for a in self.outputs])
+            return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")(*arrays, operation=made)
+        return jax.pure_callback(site.value, results, *arrays, vmap_method="sequential")
 
-    def gradients(self, callback, arrays, incoming):
+    def gradients(self, site, arrays, incoming):
         """By the arrays in `wrt`, in the order of the inputs."""
-        results = [jax.ShapeDtypeStruct(x.shape, _dtype(a)) for x, a in zip(arrays, self.inputs) if a.name in self.wrt]
-        return jax.pure_callback(callback, results, list(arrays), list(incoming), vmap_method="sequential")
+        by = [(x, a) for x, a in zip(arrays, self.inputs) if a.name in self.wrt]
+        if not self._is_for_xla():
+            results = [jax.ShapeDtypeStruct(x.shape, _dtype(a)) for x, a in by]
+            return jax.pure_callback(site.gradients, results, list(arrays), list(incoming), vmap_method="sequential")
+        of = [(g.astype(_gradient_dtype(a)), a) for a, g in zip(self.outputs, incoming) if a.name in self.of]
+        names = [a.name for a in self.inputs] + ["d_" + a.name for _, a in of]
+        made = site.operation(self._differentiated(), names, ["d_" + a.name for _, a in by])
+        results = [jax.ShapeDtypeStruct(x.shape, _gradient_dtype(a)) for x, a in by]
+        found = jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")(*arrays, *(g for g, _ in of), operation=made)
+        return [g.astype(_dtype(a)) for g, (_, a) in zip(found, by)]
+
+    def _is_for_xla(self):
+        return self.options.get("target") != "cuda" and jax.default_backend() == "cpu"
 
     def _backward(self, executable, known, grads):
         by_output = {a.name: g for a, g in zip(self.outputs, grads)}
@@ -164,7 +201,7 @@ class _Op:
             prefix = "g_" if self.order == 1 else f"g{self.order}_"
             program = self._differentiated().joined(prefix)
             firsts = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
-            self._second = (prefix, _Op(program, (), firsts, self.variant, self.order + 1, self.options))
+            self._second = (prefix, _Op(program, (), firsts, self.variant, 0, self.order + 1, self.options))
         prefix, op = self._second
         known = {a.name: x for a, x in zip(self.inputs, arrays)}
         known.update({prefix + a.name: g for a, g in zip(self.outputs, incoming)})
@@ -173,17 +210,34 @@ class _Op:
         return [by_name[prefix + a.name].astype(_dtype(a)) for a in self.inputs if a.name in self.wrt]
 
 
+class _Site:
+    """What runs for an operation with these sizes, made once: JAX never forgets what it has compiled for it."""
+
+    def __init__(self, op, sizes):
+        self._op, self._sizes, self._operations = op, sizes, {}
+        self.value, self.gradients = op.forward_callback(sizes), op.gradient_callback(sizes)
+
+    def operation(self, program, arguments, results):
+        """The name by which XLA runs the program, or the gradient, as long as this site is there."""
+        what = type(program).__name__
+        if what not in self._operations:
+            name = self._op.name_for_xla(what, self._sizes)
+            made = _core.ffi_operation(name, program, arguments, results, self._sizes, **self._op.options)
+            self._operations[what] = (name, made)
+        return self._operations[what][0]
+
+
 def _function(op, sizes):
     """The function of JAX, on tuples of outputs."""
-    forward_callback, gradient_callback = op.forward_callback(sizes), op.gradient_callback(sizes)
+    site = _Site(op, sizes)
 
     @jax.custom_vjp
     def run(*arrays):
-        return tuple(op.value(forward_callback, arrays, sizes))
+        return tuple(op.value(site, arrays, sizes))
 
     @jax.custom_vjp
     def gradients(arrays, incoming):
-        return tuple(op.gradients(gradient_callback, arrays, incoming))
+        return tuple(op.gradients(site, arrays, incoming))
 
     def backward(arrays, incoming):
         found = iter(gradients(arrays, incoming))
@@ -200,14 +254,25 @@ def _function(op, sizes):
     return run
 
 
+jax.ffi.register_ffi_target(_TARGET, _core.ffi_target(), platform="cpu", api_version=1)
+
+
 def op(
-    program: "_core.Program", wrt: Sequence[str] = (), of: Sequence[str] = (), variant: str = "restructured", **options: Any
+    program: "_core.Program",
+    wrt: Sequence[str] = (),
+    of: Sequence[str] = (),
+    variant: str = "restructured",
+    max_tape_bytes: int = 0,
+    **options: Any,
 ):
     """A differentiable function of the inputs and in-outs of the program, in the order of their declaration.
 
     Sizes that no extent gives are passed as ``sizes={"T": 10}``. It returns the outputs and the new values of in-outs.
+    ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``max_tape_bytes``: loops run again in segments
+    where the tape would take more; such gradients cannot be differentiated again. Options are those of
+    ``loopgrad.compile``.
     """
-    made = _Op(program, wrt, of, variant, 1, options)
+    made = _Op(program, wrt, of, variant, max_tape_bytes, 1, options)
 
     def call(*arrays: Any, sizes: Optional[Dict[str, int]] = None):
         arrays = made.arrays(arrays)

@@ -38,9 +38,9 @@ class _Forward(torch.autograd.Function):
         tangents = None if ctx.duals is None else tangents_of(op, ctx.duals)
         is_dual = tangents is not None or tangents_of(op, gradients) is not None
         if (torch.is_grad_enabled() or is_dual) and not op.double_backward:
+            hint = "loopgrad.torch.op(program, double_backward=True)" if not op.max_tape_bytes else "leave max_tape_bytes out"
             raise DifferentiationError(
-                f"program '{op.program.name}': its operation was made without double_backward. "
-                "Hint: loopgrad.torch.op(program, double_backward=True)"
+                f"program '{op.program.name}': its operation was made without double_backward. Hint: {hint}"
             )
         if is_dual:  # the gradient has a tangent, which an operation on dual tensors gives it
             results = op._joined(kind, with_tangents(inputs, tangents), gradients, ctx.sizes)
@@ -90,9 +90,25 @@ class Op:
     """A program as an operation on tensors: see ``op``."""
 
     def __init__(
-        self, program, wrt=(), of=(), variant="restructured", double_backward=True, versioned=(), _order=1, **options
+        self,
+        program,
+        wrt=(),
+        of=(),
+        variant="restructured",
+        double_backward=None,
+        versioned=(),
+        max_tape_bytes=0,
+        _order=1,
+        **options,
     ):
-        self.program, self.variant, self.double_backward = program, variant, double_backward
+        if double_backward and max_tape_bytes:
+            raise usage_error(
+                program.name,
+                "a gradient within max_tape_bytes cannot be differentiated again",
+                "leave double_backward or max_tape_bytes out",
+            )
+        self.program, self.variant, self.max_tape_bytes = program, variant, max_tape_bytes
+        self.double_backward = not max_tape_bytes if double_backward is None else double_backward
         self._given_options, self._order = options, _order
         self.device = "cuda" if options.get("target") == "cuda" else "cpu"  # where there are no inputs
         arguments = program.arguments
@@ -268,7 +284,15 @@ class Op:
         results = [a.name for a in program.arguments if a.name.startswith(prefix) and a.role != "input"]
         options = {k: v for k, v in self._given_options.items() if "schedule" not in k and k != "expected_sizes"}
         order = self._order + 1
-        return Op(program, of=results, variant=self.variant, versioned=self._versioned_names, _order=order, **options)
+        return Op(
+            program,
+            of=results,
+            variant=self.variant,
+            versioned=self._versioned_names,
+            max_tape_bytes=self.max_tape_bytes,
+            _order=order,
+            **options,
+        )
 
     # What torch.compile sees: opaque operations with shapes and a gradient, not their Python code.
 
@@ -283,8 +307,9 @@ def op(
     wrt: Sequence[str] = (),
     of: Sequence[str] = (),
     variant: str = "restructured",
-    double_backward: bool = True,
+    double_backward: Optional[bool] = None,
     versioned: Sequence[str] = (),
+    max_tape_bytes: int = 0,
     **options: Any,
 ) -> Op:
     """A differentiable operation.
@@ -299,9 +324,10 @@ def op(
     ``wrt`` and ``of`` leave out inputs and outputs that have no gradient. ``double_backward=False`` keeps fewer tensors
     for the backward run, which cannot be differentiated then. ``versioned`` names inputs, such as the indices of a mesh or
     graph, that nothing but PyTorch changes: while such a tensor is the same and unchanged, facts about it are not verified
-    again, and what is sorted by it is kept. Options are those of ``loopgrad.compile``.
+    again, and what is sorted by it is kept. ``max_tape_bytes``: loops run again in segments where the tape of a call would
+    take more; such gradients cannot be differentiated again. Options are those of ``loopgrad.compile``.
     """
-    made = Op(program, wrt, of, variant, double_backward, versioned, **options)
+    made = Op(program, wrt, of, variant, double_backward, versioned, max_tape_bytes, **options)
     from ._torch_library import register
 
     made._custom = register(made)

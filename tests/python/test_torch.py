@@ -235,6 +235,37 @@ def test_what_cannot_be_differentiated_twice_says_so():
         torch.autograd.grad(op(x, w).sum(), x, create_graph=True)
 
 
+@lg.program
+def steps(p):
+    n, count = p.sizes("n count")
+    x = p.inout("x", n, lg.f64)
+    for _ in p.loop("t", count):
+        for i in p.loop("i", n):
+            x[i] = x[i] + 0.1 * lg.sin(x[i])
+
+
+def test_a_budget_for_the_tape():
+    all_saved, in_segments = lg.torch.op(steps), lg.torch.op(steps, max_tape_bytes=1000)
+    x = tensors(4)[0]
+
+    def gradient(op):
+        return torch.autograd.grad(op(x, count=100).sum(), x)[0]
+
+    assert torch.equal(gradient(all_saved), gradient(in_segments))
+    compiled = torch.compile(in_segments, backend="aot_eager", fullgraph=True)
+    assert torch.equal(gradient(all_saved), gradient(compiled))
+    (kind,) = in_segments._kinds.values()
+    assert 0 < kind.executable.tape_bytes <= 1000
+    with pytest.raises(lg.RuntimeError, match="max_tape_bytes = 100"):
+        gradient(lg.torch.op(steps, max_tape_bytes=100))
+    with pytest.raises(lg.DifferentiationError, match="leave max_tape_bytes out"):
+        torch.autograd.grad(in_segments(x, count=100).sum(), x, create_graph=True)
+    with pytest.raises(lg.DifferentiationError, match="leave max_tape_bytes out"):
+        torch.func.grad(lambda x: in_segments(x, count=100).sum())(x)
+    with pytest.raises(lg.UsageError, match="leave double_backward or max_tape_bytes out"):
+        lg.torch.op(steps, double_backward=True, max_tape_bytes=1000)
+
+
 def test_mistakes(op):
     x, w = tensors(9, 3)
     with pytest.raises(lg.UsageError, match="'x'.*f32, expected f64"):
