@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The page of `report` in a real browser: every section is shown, nothing is wider than the window (390 px: a phone),
-# light and dark differ, a line can be chosen, and nothing is fetched. Usage: report_page.sh PATH_OF_LOOPGRAD
-# Skips (77) where there is no Chromium (Debian: apt install chromium). LOOPGRAD_SCREENSHOTS=FOLDER keeps pictures.
+# light and dark differ, a line can be chosen, nothing is fetched, and nothing is said in the console (errors are).
+# Usage: report_page.sh PATH_OF_LOOPGRAD
+# Skips (77) where there is no Chromium (Debian: apt install chromium), or fails where LOOPGRAD_REQUIRE_CHROMIUM is set.
+# LOOPGRAD_SCREENSHOTS=FOLDER keeps pictures.
 set -uo pipefail
 loopgrad=$1
 browser=""
@@ -9,8 +11,9 @@ for name in chromium chromium-headless-shell chromium-browser google-chrome; do
   [ -z "$browser" ] && browser=$(command -v "$name" || true)
 done
 if [ -z "$browser" ]; then
-  echo "skipped: no Chromium here (Debian: apt install chromium)"
-  exit 77
+  echo "no Chromium here (Debian: apt install chromium)"
+  [ -z "${LOOPGRAD_REQUIRE_CHROMIUM:-}" ] && exit 77
+  exit 1
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -27,7 +30,9 @@ visit() {
 FRAME
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$folder/profile" \
     --no-first-run --disable-background-networking --blink-settings=preferredColorScheme="$scheme" \
-    --virtual-time-budget=5000 --window-size="$width",2400 "$@" "file://$folder/frame.html" 2> "$folder/log"
+    --virtual-time-budget=5000 --window-size="$width",2400 --enable-logging=stderr "$@" "file://$folder/frame.html" \
+    2> "$folder/log"
+  grep ':CONSOLE' "$folder/log" > "$folder/console"
 }
 
 # A probe at the end of the page.
@@ -63,6 +68,12 @@ expect() {
   fi
 }
 
+# What the console says is seen at all.
+program="a page with a mistake"
+echo '<!doctype html><script>nothing.there();</script>' > "$folder/wrong.html"
+visit 390 0 "$folder/wrong.html" --dump-dom > /dev/null
+expect "what the console says" "$(grep -c 'nothing is not defined' "$folder/console")" -eq 1
+
 for program in gmm heat2d rsbench; do
   "$loopgrad" report $program --out "$folder/$program.html" > /dev/null || exit 1
   sed "/<\/body>/{
@@ -82,6 +93,7 @@ for program in gmm heat2d rsbench; do
       expect "lines marked" "$(value marked)" -ge 2
       expect "lines marked after the second click" "$(value unmarked)" -eq 0
       expect "what was fetched" "$(value fetched)" -eq 0
+      expect "what the console says" "$(cat "$folder/console")" = ""
       if [ -n "${LOOPGRAD_SCREENSHOTS:-}" ]; then
         mkdir -p "$LOOPGRAD_SCREENSHOTS"
         visit $width $scheme "$folder/$program.html" --screenshot="$LOOPGRAD_SCREENSHOTS/$program.$width.$scheme.png"
