@@ -11,6 +11,7 @@
 namespace lp = loopgrad::python;
 
 NB_MODULE(_core, m) {
+  m.attr("__version__") = LOOPGRAD_VERSION;
   m.doc() = "Gradients of loop programs: what the package loopgrad is made of.";
   nanobind::set_leak_warnings(false);  // modules that are never unloaded hold on to programs
   lp::bind_errors();

@@ -87,7 +87,7 @@ _core._set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep
 bool_ = DType.bool
 i32, i64, f16, bf16, f32, f64 = DType.i32, DType.i64, DType.f16, DType.bf16, DType.f32, DType.f64
 
-__version__ = "0.1.0"
+__version__ = _core.__version__
 __all__ = [name for name in dir() if not name.startswith("_")]
 
 

@@ -143,6 +143,9 @@ TEST(CommandLine, HelpIsNoMistake) {
   const CliResult result = run_cli(programs::all(), {"--help"});
   EXPECT_EQ(result.status, 0);
   EXPECT_NE(result.out.find("compare"), std::string::npos);
+  const CliResult version = run_cli(programs::all(), {"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out.substr(0, 9), "loopgrad ") << version.out;
 }
 
 }  // namespace

@@ -278,6 +278,7 @@ Sizes sizes_of(const Options& options, const Sizes& defaults) {
 std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEntry>& programs) {
   CLI::App app{"Gradients of loop programs without stack tapes and atomics"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "loopgrad " LOOPGRAD_VERSION);
   Raw raw;
   for (const CommandRow& row : kCommands) {
     CLI::App& sub = *app.add_subcommand(row.name, row.help);
@@ -358,6 +359,9 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
     return std::nullopt;
   } catch (const CLI::CallForAllHelp& help) {
     app.exit(help);
+    return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    app.exit(version);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     bad_input(error.what(), "--help lists commands and options");
