@@ -127,10 +127,18 @@ class _Op:
         run(objects, sizes)
         return objects
 
-    def name_for_xla(self, what, sizes):
+    def options_for(self, arrays, sizes):
+        """Of a compilation for arrays like these, whose sizes plans are made for, unless they are symbols."""
+        if not all(isinstance(extent, int) for x in arrays for extent in x.shape):
+            return self.options
+        shapes = {a.name: list(x.shape) for a, x in zip(self.inputs, arrays)}
+        expected = {**_core.extents(self.program, shapes, sizes)[0], **sizes}
+        return {"expected_sizes": expected, **self.options}
+
+    def name_for_xla(self, what, sizes, options):
         """Says what is run: compiled code that JAX keeps on disk has this name, and may be another process's."""
         text = f"{self.program} {what} {self.wrt} {self.of} {self.variant} {self.max_tape_bytes} "
-        text += f"{sorted(self.options.items())} {sorted(sizes.items())}"
+        text += f"{sorted(options.items())} {sorted(sizes.items())}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         _names[digest] += 1
         return f"{self.program.name}_{digest}_{_names[digest]}"
@@ -161,7 +169,7 @@ class _Op:
     def value(self, site, arrays, sizes):
         results = [jax.ShapeDtypeStruct(self._shapes(arrays, sizes)[a.name], _dtype(a)) for a in self.outputs]
         if self._is_for_xla():
-            made = site.operation(self.program, [a.name for a in self.inputs], [a.name for a in self.outputs])
+            made = site.operation(self.program, [a.name for a in self.inputs], [a.name for a in self.outputs], arrays)
             return jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")(*arrays, operation=made)
         return jax.pure_callback(site.value, results, *arrays, vmap_method="sequential")
 
@@ -173,7 +181,7 @@ class _Op:
             return jax.pure_callback(site.gradients, results, list(arrays), list(incoming), vmap_method="sequential")
         of = [(g.astype(_gradient_dtype(a)), a) for a, g in zip(self.outputs, incoming) if a.name in self.of]
         names = [a.name for a in self.inputs] + ["d_" + a.name for _, a in of]
-        made = site.operation(self._differentiated(), names, ["d_" + a.name for _, a in by])
+        made = site.operation(self._differentiated(), names, ["d_" + a.name for _, a in by], arrays)
         results = [jax.ShapeDtypeStruct(x.shape, _gradient_dtype(a)) for x, a in by]
         found = jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")(*arrays, *(g for g, _ in of), operation=made)
         return [g.astype(_dtype(a)) for g, (_, a) in zip(found, by)]
@@ -217,12 +225,13 @@ class _Site:
         self._op, self._sizes, self._operations = op, sizes, {}
         self.value, self.gradients = op.forward_callback(sizes), op.gradient_callback(sizes)
 
-    def operation(self, program, arguments, results):
+    def operation(self, program, arguments, results, arrays):
         """The name by which XLA runs the program, or the gradient, as long as this site is there."""
         what = type(program).__name__
         if what not in self._operations:
-            name = self._op.name_for_xla(what, self._sizes)
-            made = _core.ffi_operation(name, program, arguments, results, self._sizes, **self._op.options)
+            options = self._op.options_for(arrays, self._sizes)
+            name = self._op.name_for_xla(what, self._sizes, options)
+            made = _core.ffi_operation(name, program, arguments, results, self._sizes, **options)
             self._operations[what] = (name, made)
         return self._operations[what][0]
 
