@@ -74,6 +74,8 @@ function(loopgrad_warnings name)
   set(gnu $<STREQUAL:${CMAKE_CXX_COMPILER_ID},GNU>)
   target_compile_options(${name} PRIVATE
     -Wall -Wextra $<${gnu}:-Wshadow=local> -Wnon-virtual-dtor $<${gnu}:-Wno-restrict>)
+  # What std::stable_sort of libstdc++ 12 calls itself, which clang 17 and newer warn of at whoever calls it.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
   # In a unity build the main file includes the sources, so that g++ takes what is local to one for a header's.
   target_compile_options(${name} PRIVATE $<$<AND:${gnu},$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>)
   if(LOOPGRAD_WERROR)

@@ -1,5 +1,6 @@
 #include "tape/value_plan.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "tape/min_cut.h"

@@ -111,6 +111,19 @@ class StmtCompiler {
     return counted(std::move(action), {.loads = is_copy && is_counted(from->array), .stores = is_counted(node.array)});
   }
 
+  template <class Storage>
+  ActionPtr make_fused(const ir::Reduce& node, Place place) {
+    using Value = typename Storage::Value;
+    const auto factors = *ir::product_of(node.value);
+    auto a = exprs_.compile<Value>(factors.a, scope(node)), b = exprs_.compile<Value>(factors.b, scope(node));
+    const bool traps = machine_.options.trap_nan;
+    if (machine_.options.checked)
+      return std::make_unique<FusedReduceAction<Storage, true>>(std::move(place), std::move(a), std::move(b), node,
+                                                                traps);
+    return std::make_unique<FusedReduceAction<Storage, false>>(std::move(place), std::move(a), std::move(b), node,
+                                                               traps);
+  }
+
   ActionPtr make(const ir::Reduce& node) {
     Place place = exprs_.place(node.array, node.indices, scope(node));
     auto action = with_storage(machine_.run_type(node.array->type), [&]<class Storage>() -> ActionPtr {
@@ -130,19 +143,6 @@ class StmtCompiler {
     const std::int64_t memory = is_counted(node.array);
     return counted(std::move(action),
                    {.flops = is_float(node.array->type) + node.fused, .loads = memory, .stores = memory});
-  }
-
-  template <class Storage>
-  ActionPtr make_fused(const ir::Reduce& node, Place place) {
-    using Value = typename Storage::Value;
-    const auto factors = *ir::product_of(node.value);
-    auto a = exprs_.compile<Value>(factors.a, scope(node)), b = exprs_.compile<Value>(factors.b, scope(node));
-    const bool traps = machine_.options.trap_nan;
-    if (machine_.options.checked)
-      return std::make_unique<FusedReduceAction<Storage, true>>(std::move(place), std::move(a), std::move(b), node,
-                                                                traps);
-    return std::make_unique<FusedReduceAction<Storage, false>>(std::move(place), std::move(a), std::move(b), node,
-                                                               traps);
   }
 
   ActionPtr make(const ir::Push& node) {

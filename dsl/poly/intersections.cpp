@@ -39,7 +39,8 @@ template <class A, class B, class Combined, class General>
 A combination(const A& a, const B& b, Combined combined, General general) {
   if (pieces_of(a) * pieces_of(b) > most_pieces) return general();
   const isl::space parameters = isl::manage(isl_space_align_params(parameters_of(a), parameters_of(b)));
-  const auto of_a = conjunctions_of(a, parameters), of_b = conjunctions_of(b, parameters);
+  const auto of_a = conjunctions_of(a, parameters);
+  const auto of_b = conjunctions_of(b, parameters);
   // Also of one conjunction none may be left: aligning drops those that are plainly empty.
   if (of_a.empty() || of_b.empty()) return general();
   A result;

@@ -1,6 +1,7 @@
 #include "transforms/analysis/nest.h"
 
 #include "dsl/ir/printer.h"
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 
 namespace loopgrad::transforms {

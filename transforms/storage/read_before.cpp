@@ -1,5 +1,6 @@
 #include "transforms/storage/read_before.h"
 
+#include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"

@@ -1,5 +1,6 @@
 #include "transforms/sums/sum_cost.h"
 
+#include "dsl/ir/queries.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/storage/invariant_locals.h"
 #include "transforms/sums/invert_scatters.h"

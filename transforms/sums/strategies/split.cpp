@@ -12,6 +12,7 @@
 // which the loops over elements are outermost: what a thread sums up stays in a register. In a nest with other
 // statements the threads of a block would meet after each of these, in every iteration, with the partial results in
 // memory. Known as split-K where the sum is a product of matrices.
+#include "dsl/ir/queries.h"
 #include "dsl/ir/rewriter.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/sums/strategies.h"
