@@ -33,7 +33,6 @@
 #include "transforms/map/gpu/map_to_gpu.h"
 #include "transforms/map/gpu/name_constants.h"
 #include "transforms/map/gpu/narrow_bands.h"
-#include "transforms/map/gpu/peel_last_steps.h"
 #include "transforms/map/gpu/place_barriers.h"
 #include "transforms/map/gpu/place_locals.h"
 #include "transforms/map/gpu/reserve_locals.h"
@@ -315,8 +314,6 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("unroll_short_loops", plain<unroll_short_loops>, "copies of an iteration fuse like other nests");
   add("fuse_nests", fuse_nests, "fewer kernels, and values stay in registers between them");
   add("keep_last_elements", plain<keep_last_elements>, "fused nests write and read one element");
-  add("peel_last_steps", peel_last_steps, "of steps in which only the last one stores all");
-  add("keep_last_elements_again", plain<keep_last_elements>, "the peeled step writes and reads one element");
   add("repeat_scalars", repeat, "scalars that are cheaper to compute in each block than in a kernel");
   add("forward_elements", plain<forward_elements>, "what a repeated kernel has stored is read from registers");
   add("unswitch_kernels", plain<unswitch_kernels>, "the host asks for conditions that hold for a whole launch");

@@ -321,60 +321,6 @@ TEST(KeepLastElements, StoresWhatTheCallerGets) {
     )");
 }
 
-TEST(PeelLastSteps, FusesTheLastStepWithTheNestAfterIt) {
-  expect_pass("peel_last_steps", R"(
-    program p(T, n)
-      input  f32 x[n]
-      output f32 y[n]
-    )",
-              R"(
-    local f32 v[2, n]
-    parallel for i in 0..n:
-      v[0, i] = x[i]
-      v[1, i] = x[i]*2
-    for t in 1..T + 1 reversed:
-      parallel for i in 0..n:
-        v[t%2, i] = v[(t + 1)%2, i]*0.5
-    parallel for i in 0..n:
-      y[i] = v[0, i] + v[1, i]
-    )",
-              R"(
-    local f32 v[2, n]
-    parallel for i in 0..n:
-      v[0, i] = x[i]
-      v[1, i] = x[i]*2
-    if 1 < T + 1:
-      for t in 2..T + 1 reversed:
-        parallel for i in 0..n:
-          v[t%2, i] = v[(t + 1)%2, i]*0.5
-      parallel for i in 0..n:
-        v[1, i] = v[0, i]*0.5
-        y[i] = v[0, i] + v[1, i]
-    else:
-      parallel for i in 0..n:
-        y[i] = v[0, i] + v[1, i]
-    )");
-}
-
-TEST(PeelLastSteps, KeepsANestThatReadsWhatOtherIterationsChanged) {
-  expect_kept("peel_last_steps", R"(
-    program p(T, n)
-      input  f32 x[n]
-      output f32 y[n]
-    )",
-              R"(
-    local f32 v[2, n]
-    parallel for i in 0..n:
-      v[0, i] = x[i]
-      v[1, i] = x[i]*2
-    for t in 1..T + 1 reversed:
-      parallel for i in 0..n:
-        v[t%2, i] = v[(t + 1)%2, i]*0.5
-    parallel for i in 0..n:
-      y[i] = v[1, n - 1 - i]
-    )");
-}
-
 TEST(ForwardElements, KeepsWhatLoopsReadInAScalar) {
   expect_pass("forward_elements", R"(
     program p(n)

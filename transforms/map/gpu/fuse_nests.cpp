@@ -9,6 +9,7 @@
 #include "transforms/analysis/contiguous.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/strides.h"
+#include "transforms/loops/fuse.h"
 
 #include <algorithm>
 #include <set>
@@ -112,6 +113,27 @@ bool pays(const Nest& a, const Nest& b) {
   return shares && loads <= most_loads && a.best_loop() == b.best_loop() && !a.has_tiles() && !b.has_tiles();
 }
 
+/// Two nests that follow each other, and the one to make of them if that is legal.
+struct NestsToFuse {
+  Stmt first, second;
+  Fusion fusion;
+  Stmt nest;
+};
+
+/// nullopt where fusing them would not pay.
+std::optional<NestsToFuse> nests_to_fuse(const Stmt& first, const Stmt& second) {
+  const auto a = nest_of(first), b = nest_of(second);
+  if (!a || !b || a->loops.size() != b->loops.size()) return std::nullopt;
+  const auto fusion = fusion_of(first, second, a->loops.size());
+  if (!fusion) return std::nullopt;
+  const Stmt nest = fused(*fusion);
+  Nest renamed = *b;
+  renamed.loops = a->loops;
+  renamed.body = second_body(*fusion);
+  if (!pays(*a, renamed)) return std::nullopt;
+  return NestsToFuse{first, second, *fusion, nest};
+}
+
 class Fuser {
  public:
   Fuser(const ir::Program& program, Analyses& analyses) : program_(program), analyses_(analyses) {}
@@ -170,19 +192,6 @@ class Fuser {
 };
 
 }  // namespace
-
-std::optional<NestsToFuse> nests_to_fuse(const Stmt& first, const Stmt& second) {
-  const auto a = nest_of(first), b = nest_of(second);
-  if (!a || !b || a->loops.size() != b->loops.size()) return std::nullopt;
-  const auto fusion = fusion_of(first, second, a->loops.size());
-  if (!fusion) return std::nullopt;
-  const Stmt nest = fused(*fusion);
-  Nest renamed = *b;
-  renamed.loops = a->loops;
-  renamed.body = second_body(*fusion);
-  if (!pays(*a, renamed)) return std::nullopt;
-  return NestsToFuse{first, second, *fusion, nest};
-}
 
 ir::Program fuse_nests(const ir::Program& program, PassContext& context) {
   return Fuser(program, analyses(context)).run();

@@ -13,21 +13,10 @@
 // inside, when the second one changes that element.
 #pragma once
 
-#include "transforms/loops/fuse.h"
 #include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
 ir::Program fuse_nests(const ir::Program& program, PassContext& context);
-
-/// Two nests that follow each other, and the one to make of them if that is legal.
-struct NestsToFuse {
-  ir::Stmt first, second;
-  Fusion fusion;
-  ir::Stmt nest;
-};
-
-/// nullopt where fusing them would not pay.
-std::optional<NestsToFuse> nests_to_fuse(const ir::Stmt& first, const ir::Stmt& second);
 
 }  // namespace loopgrad::transforms
