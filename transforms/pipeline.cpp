@@ -306,7 +306,6 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto constants = [](const ir::Program& program, PassContext&) {
     return ir::with_body(program, name_constants(program.body));
   };
-  add("isolate_searches", plain<isolate_searches>, "a search in a loop of its own can be shared by threads");
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("hoist_parallel_loops", hoist_parallel_loops, "kernels are nests of parallel loops, outermost");
   add("split_kernels", split_kernels, "what should not be one kernel, before nests are fused");

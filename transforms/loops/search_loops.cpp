@@ -182,41 +182,24 @@ bool can_come_first(const ir::Symbol& iterator, const Stmt& branch, const std::v
   return can;
 }
 
-/// A search among other statements in a loop of its own before them.
-std::optional<Stmt> search_first(const ir::Program& program, const Stmt& s) {
-  const auto* loop = s.as<ir::For>();
-  if (!loop || ir::is_parallel(loop->mode) || has_load_of_stored(*loop)) return std::nullopt;
-  const std::vector<Stmt> statements = statements_of(loop->body);
-  if (statements.size() < 2) return std::nullopt;
-  for (std::size_t k = 0; k < statements.size(); ++k) {
-    const Stmt search = with_body(*loop, statements[k]);
-    if (!as_search(program, search)) continue;
-    std::vector<Stmt> others = statements;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
-    const StmtSet after = set_of({others.begin() + static_cast<std::ptrdiff_t>(k), others.end()});
-    if (uses_locals_of(loop->body, statements[k]) ||
-        !can_come_first(loop->iterator, statements[k], others, after, ir::aliased_arrays(program)))
-      continue;
-    const Stmt rest = with_body(*loop, replace(loop->body, statements[k], ir::block({})));
-    return ir::block({ir::with_fresh_names(search), search_first(program, rest).value_or(rest)});
-  }
-  return std::nullopt;
-}
+struct Found {
+  Stmt search;
+  Stmt rest;  // of the loop; null: nothing
+};
 
-/// Rewrites the searches whose sums go to elements that iterations of a loop around them have in common.
-class SharedSearches final : public ir::Rewriter {
+/// Rewrites searches, those among other statements of a loop first.
+class Searches final : public ir::Rewriter {
  public:
-  explicit SharedSearches(const ir::Program& program) : program_(program) {}
+  enum class Which { All, Shared };
+  Searches(const ir::Program& program, Which which)
+      : program_(program), aliases_(ir::aliased_arrays(program)), which_(which) {}
   using Rewriter::rewrite;
 
   Stmt rewrite(const Stmt& s) override {
     if (s.kind() == ir::Kind::Contraction) return s;
-    const auto* loop = s.as<ir::For>();
-    if (loop && are_shared(*loop)) {
-      if (std::optional<Stmt> search = as_search(program_, s)) return *search;
-      // What is left of the loop may have another one.
-      if (std::optional<Stmt> apart = search_first(program_, s)) return rewrite(*apart);
-    }
+    // What is left of a loop may have another one.
+    if (const auto found = find(s))
+      return found->rest ? ir::block({found->search, rewrite(found->rest)}) : found->search;
     around_.push_back(s);
     Stmt result = rewrite_children(s);
     around_.pop_back();
@@ -224,6 +207,31 @@ class SharedSearches final : public ir::Rewriter {
   }
 
  private:
+  std::optional<Found> find(const Stmt& s) const {
+    const auto* loop = s.as<ir::For>();
+    if (!loop) return std::nullopt;
+    if (const auto search = chosen(s)) return Found{*search, {}};
+    const std::vector<Stmt> statements = statements_of(loop->body);
+    if (ir::is_parallel(loop->mode) || statements.size() < 2 || has_load_of_stored(*loop)) return std::nullopt;
+    for (std::size_t k = 0; k < statements.size(); ++k) {
+      const auto search = chosen(with_body(*loop, statements[k]));
+      if (!search) continue;
+      std::vector<Stmt> others = statements;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+      const StmtSet after = set_of({others.begin() + static_cast<std::ptrdiff_t>(k), others.end()});
+      if (uses_locals_of(loop->body, statements[k]) ||
+          !can_come_first(loop->iterator, statements[k], others, after, aliases_))
+        continue;
+      return Found{ir::with_fresh_names(*search), with_body(*loop, replace(loop->body, statements[k], ir::block({})))};
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Stmt> chosen(const Stmt& loop) const {
+    if (which_ == Which::Shared && !are_shared(*loop.as<ir::For>())) return std::nullopt;
+    return as_search(program_, loop);
+  }
+
   // Whether some sum in the loop is into an element that does not depend on a loop around, which the array outlives.
   bool are_shared(const ir::For& loop) const {
     bool shared = false;
@@ -241,6 +249,8 @@ class SharedSearches final : public ir::Rewriter {
   }
 
   const ir::Program& program_;
+  const std::set<ir::Array> aliases_;
+  const Which which_;
   std::vector<Stmt> around_;
 };
 
@@ -249,15 +259,11 @@ class SharedSearches final : public ir::Rewriter {
 bool is_search(const ir::Program& program, const Stmt& loop) { return as_search(program, loop).has_value(); }
 
 ir::Program search_loops(const ir::Program& program) {
-  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return as_search(program, s); }));
-}
-
-ir::Program isolate_searches(const ir::Program& program) {
-  return ir::with_body(program, ir::rewrite(program.body, {}, [&](const Stmt& s) { return search_first(program, s); }));
+  return ir::with_body(program, Searches(program, Searches::Which::All).rewrite(program.body));
 }
 
 ir::Program search_shared_loops(const ir::Program& program) {
-  return ir::with_body(program, SharedSearches(program).rewrite(program.body));
+  return ir::with_body(program, Searches(program, Searches::Which::Shared).rewrite(program.body));
 }
 
 }  // namespace loopgrad::transforms

@@ -11,6 +11,15 @@
 // This is what the gradient of a minimum or maximum looks like: the first iteration that fits takes all, those after it
 // add what vanishes with the adjoint, a multiple of zero.
 //
+// A search among other statements of a loop comes first, where the others neither change what it uses nor read what it
+// changes in another iteration:
+//
+//   for e in p..q reversed:                ..
+//     if s[e] == largest:                  for e in p..q: match max= select(s[e] == largest, e, p - 1)
+//       d_s[e] += d_largest           ->   if match >= p: ..
+//       d_largest = 0                      for e in p..q reversed:
+//     d_t += d_s[e]                          d_t += d_s[e]
+//
 // Requires: nothing. Guarantees: the same values, but that -0 stays -0 where zero would have been added to it, and that
 // no iteration after the first adds 0*inf. Leaves alone: loops in which a later iteration does more than to add what is
 // zero by then, or in which the condition depends on what the loop changes.
@@ -29,20 +38,7 @@ bool is_search(const ir::Program& program, const ir::Stmt& loop);
 /// after the first iteration that fits belongs to nobody.
 bool vanishes_with(const ir::Expr& e, const ir::Assign& element);
 
-/// A search among other statements of a loop comes first, in a loop of its own, where the others neither change what it
-/// uses nor read what it changes in another iteration:
-///
-///   for e in p..q reversed:                for e in p..q reversed:
-///     if s[e] == largest:                    if s[e] == largest:
-///       d_s[e] += d_largest           ->       d_s[e] += d_largest
-///       d_largest = 0                          d_largest = 0
-///     d_t += d_s[e]                        for e in p..q reversed:
-///                                            d_t += d_s[e]
-///
-/// Guarantees: every element gets the same operations in the same order.
-ir::Program isolate_searches(const ir::Program& program);
-
-/// Both, for searches whose sums go to elements that iterations of a loop around them have in common: the nearest of
+/// The same for searches whose sums go to elements that iterations of a loop around them have in common: the nearest of
 /// all points, for each of many. The sums of a search are one term for each iteration of that loop, at a target that
 /// is read from `match`, instead of one for every candidate.
 ir::Program search_shared_loops(const ir::Program& program);

@@ -144,11 +144,11 @@ Program taken_among_others(bool other) {
   return p.build();
 }
 
-TEST(IsolateSearches, ASearchComesBeforeWhatFollowsIt) {
-  const LoweredProgram result = passed(taken_among_others(false), isolate_searches);
+TEST(SearchLoops, ASearchComesBeforeWhatFollowsIt) {
+  const LoweredProgram result = passed(taken_among_others(false), search_loops);
   EXPECT_EQ(count_of(result.text, "for i in"), 2u) << result.text;
   for (const std::int64_t n : {0, 1, 9}) expect_same_results(result, {{"n", n}});
-  EXPECT_EQ(count_of(passed(taken_among_others(true), isolate_searches).text, "for i in"), 1u);
+  EXPECT_EQ(count_of(passed(taken_among_others(true), search_loops).text, "for i in"), 1u);
 }
 
 }  // namespace

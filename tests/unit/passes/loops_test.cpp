@@ -233,8 +233,8 @@ TEST(SearchLoops, KeepsALoopInWhichTheNextOneAddsMore) {
     )");
 }
 
-TEST(IsolateSearches, PutsASearchInALoopOfItsOwn) {
-  expect_pass("isolate_searches", R"(
+TEST(SearchLoops, PutsASearchFirst) {
+  expect_pass("search_loops", R"(
     program p(n)
       input  f32 s[n]
       input  f32 largest
@@ -250,9 +250,12 @@ TEST(IsolateSearches, PutsASearchInALoopOfItsOwn) {
       d_t += d_s[e]
     )",
               R"(
-    for e in 0..n reversed:
-      if s[e] == largest:
-        d_s[e] += d_largest
+    local i64 match:
+      match = -1
+      for e in 0..n:
+        match max= select(s[e] == largest, e, -1)
+      if match >= 0:
+        d_s[match] += d_largest
         d_largest = 0
     for e in 0..n reversed:
       d_t += d_s[e]
@@ -260,8 +263,8 @@ TEST(IsolateSearches, PutsASearchInALoopOfItsOwn) {
 }
 
 // The scores of an attention are scaled before their maximum is taken, so their adjoints are after it.
-TEST(IsolateSearches, PutsASearchBeforeWhatChangesItsElements) {
-  expect_pass("isolate_searches", R"(
+TEST(SearchLoops, PutsASearchBeforeWhatChangesItsElements) {
+  expect_pass("search_loops", R"(
     program p(n)
       input  f32 s[n]
       input  f32 largest
@@ -276,17 +279,20 @@ TEST(IsolateSearches, PutsASearchBeforeWhatChangesItsElements) {
       d_s[e] = d_s[e]*0.125
     )",
               R"(
-    for e in 0..n reversed:
-      if s[e] == largest:
-        d_s[e] += d_largest
+    local i64 match:
+      match = -1
+      for e in 0..n:
+        match max= select(s[e] == largest, e, -1)
+      if match >= 0:
+        d_s[match] += d_largest
         d_largest = 0
     for e in 0..n reversed:
       d_s[e] = d_s[e]*0.125
     )");
 }
 
-TEST(IsolateSearches, KeepsASearchWhoseElementsOtherIterationsChange) {
-  expect_kept("isolate_searches", R"(
+TEST(SearchLoops, KeepsASearchWhoseElementsOtherIterationsChange) {
+  expect_kept("search_loops", R"(
     program p(n)
       input  f32 s[n]
       input  f32 largest
@@ -302,8 +308,8 @@ TEST(IsolateSearches, KeepsASearchWhoseElementsOtherIterationsChange) {
     )");
 }
 
-TEST(IsolateSearches, KeepsASearchWhoseResultTheOthersRead) {
-  expect_kept("isolate_searches", R"(
+TEST(SearchLoops, KeepsASearchWhoseResultTheOthersRead) {
+  expect_kept("search_loops", R"(
     program p(n)
       input  f32 s[n]
       input  f32 largest
