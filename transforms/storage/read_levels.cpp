@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/accesses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/storage/level_uses.h"
 #include "transforms/storage/storage_plan.h"
@@ -34,6 +35,68 @@ std::vector<Expr> without_dimension(std::vector<Expr> list, std::size_t dimensio
   return list;
 }
 
+// `A[e] += v; tape[t, e] = A[e]`, one after the other.
+struct Saved {
+  Stmt update, save;
+  ir::Array array, tape;
+  std::vector<Expr> element, level;  // their indices
+};
+
+std::vector<Saved> saved_updates(const Stmt& nest) {
+  std::vector<Saved> found;
+  ir::walk_stmts(nest, [&](const Stmt& s) {
+    auto* block = s.as<ir::Block>();
+    for (std::size_t k = 1; block && k < block->body.size(); ++k) {
+      const Stmt &update = block->body[k - 1], &save = block->body[k];
+      auto* assign = save.as<ir::Assign>();
+      auto* source = assign && assign->array->role == ir::ArrayRole::Tape ? assign->value.as<ir::Load>() : nullptr;
+      auto* sum = update.as<ir::Reduce>();
+      if (!source || source->indices.empty() || (sum ? sum->atomic : !update.as<ir::Assign>())) continue;
+      for_each_store(update, [&](const ir::Array& array, const std::vector<Expr>& element) {
+        if (array == source->array && ir::equal(element, source->indices))
+          found.push_back({update, save, array, assign->array, element, assign->indices});
+      });
+    }
+  });
+  return found;
+}
+
+// Whether nothing else in the nest touches other elements of the array, changes that one, or touches the level.
+bool is_own(const Saved& saved, const Stmt& nest) {
+  int stores = 0;
+  bool own = !ir::uses_stack(nest) && !has_contraction(nest);
+  for (const Access& x : accesses_of(nest)) {
+    own &= x.array != saved.array || ir::equal(x.indices, saved.element);
+    own &= x.array != saved.tape || (x.writes && ir::equal(x.indices, saved.level));
+  }
+  for (const Stmt& leaf : leaves(nest))
+    for_each_store(leaf, [&](const ir::Array& array, const std::vector<Expr>&) { stores += array == saved.array; });
+  return own && stores == 1;
+}
+
+// The nest with new values on the tape alone, and one that copies them to the array, as merge_copies leaves it. Each
+// iteration has an element of its own, or `Levels` refuses.
+std::pair<Stmt, Stmt> with_copy_apart(const Stmt& nest, const Saved& saved) {
+  const auto on_tape = [&](const ir::Array& array, const std::vector<Expr>&) -> std::optional<ir::ElementPlace> {
+    return array == saved.array ? std::optional(ir::ElementPlace{saved.tape, saved.level}) : std::nullopt;
+  };
+  bool updated = false;
+  const Stmt first = ir::rewrite(nest, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+    if (s.same_as(saved.save)) return ir::block({});
+    if (updated) return ir::move_elements(s, on_tape);
+    if (!s.same_as(saved.update)) return std::nullopt;
+    updated = true;
+    auto* sum = s.as<ir::Reduce>();
+    const Expr value = sum ? ir::combined(*sum, ir::load(saved.array, saved.element)) : Expr(s.as<ir::Assign>()->value);
+    return ir::assign(saved.tape, saved.level, value, s->location);
+  });
+  std::vector<const ir::For*> loops;
+  for (Stmt at = nest; at.as<ir::For>(); at = at.as<ir::For>()->body) loops.push_back(at.as<ir::For>());
+  Stmt copy = ir::assign(saved.array, saved.element, ir::load(saved.tape, saved.level), saved.save->location);
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) copy = with_body(**loop, copy);
+  return std::pair(first, ir::with_fresh_names(copy));
+}
+
 // One loop over steps, and the nest in it that copies a level back.
 class Levels {
  public:
@@ -44,10 +107,15 @@ class Levels {
 
   ir::Program build() {
     find_origin();
-    return ir::with_body(program_, ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
-                           if (s.same_as(loop_)) return with_levels();
-                           if (origin_ && s.same_as(setting_)) return ir::block({});
-                           return std::nullopt;
+    const Stmt body = ir::rewrite(program_.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+      if (s.same_as(loop_)) return with_levels();
+      if (origin_ && s.same_as(setting_)) return ir::block({});
+      return std::nullopt;
+    });
+    if (uses(body, array_)) return ir::with_body(program_, body);
+    return ir::with_body(program_, ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
+                           const auto* scope = s.as<ir::Allocate>();
+                           return scope && scope->array == array_ ? std::optional(scope->body) : std::nullopt;
                          }));
   }
 
@@ -67,6 +135,8 @@ class Levels {
       return false;
     if (!source || source->array->role != ir::ArrayRole::Tape) return false;
     tape_ = source->array, array_ = nest->assign->array;
+    for (const LocalArray& local : locals_of(loop_))
+      if (local.array == array_) return false;  // of one step
     const auto range = range_of(nest->loops, nest->assign->indices);
     if (!range || range->empty() || array_->type != tape_->type) return false;
     range_ = *range;
@@ -110,8 +180,10 @@ class Levels {
   bool array_changes_by_the_copy_alone() {
     const auto uses = level_uses(program_.body, array_, 0);
     if (!uses) return false;
-    for (const LevelUse& use : *uses)
-      if (use.stores && in_loop(use) && !use.path.back().same_as(innermost(copy_))) return false;
+    for (const LevelUse& use : *uses) {
+      if (!in_loop(use)) continue;
+      if (use.stores ? !use.path.back().same_as(innermost(copy_)) : is_read_often(use)) return false;
+    }
     find_setting();
     return setting_ || array_->role == ir::ArrayRole::InOut || is_whole(range_, array_->shape);
   }
@@ -157,6 +229,11 @@ class Levels {
     return std::any_of(use.path.begin(), use.path.end(), [&](const Stmt& around) { return around.same_as(s); });
   }
   bool in_loop(const LevelUse& use) const { return in(use, loop_); }
+  // In loops around which the step has one for each dimension already: a choice there costs more than a store saves.
+  bool is_read_often(const LevelUse& use) const {
+    const auto loops = std::count_if(use.path.begin(), use.path.end(), [](const Stmt& s) { return s.as<ir::For>(); });
+    return loops > 1 + std::ssize(array_->shape);
+  }
   static Stmt innermost(Stmt nest) {
     while (nest.as<ir::For>()) nest = nest.as<ir::For>()->body;
     return nest;
@@ -213,7 +290,14 @@ class Levels {
       if (s.same_as(copy_)) return copied = true, ir::block({});
       return with_levels_read(s, copied);
     });
-    return ir::block({borders(), with_body(steps(), body), last_state()});
+    return ir::block({borders(), with_body(steps(), body), is_wanted_later() ? last_state() : ir::block({})});
+  }
+
+  bool is_wanted_later() const {
+    const auto loop =
+        std::find_if(statements_.begin(), statements_.end(), [&](const Stmt& s) { return s.same_as(loop_); });
+    return array_->role != ir::ArrayRole::Local ||
+           std::any_of(loop + 1, statements_.end(), [&](const Stmt& s) { return uses(s, array_); });
   }
 
   // for t: tape[t, border] = array[border], dimension by dimension, opposite elements together.
@@ -281,16 +365,28 @@ class Levels {
   Stmt setting_;
 };
 
-std::optional<ir::Program> read_once(const ir::Program& program, PassContext& context) {
+std::optional<ir::Program> read_from(const ir::Program& program, const Stmt& loop, const Stmt& copy,
+                                     PassContext& context) {
   const std::vector<Stmt> statements = top_level(program.body);
-  for (const Stmt& loop : statements) {
+  Levels levels(program, statements, loop, copy);
+  if (!levels.is_legal()) return std::nullopt;
+  levels.note(context);
+  return levels.build();
+}
+
+std::optional<ir::Program> read_once(const ir::Program& program, PassContext& context) {
+  for (const Stmt& loop : top_level(program.body)) {
     if (!loop.as<ir::For>()) continue;
-    for (const Stmt& copy : top_level(loop.as<ir::For>()->body)) {
-      if (!copy.as<ir::For>()) continue;
-      Levels levels(program, statements, loop, copy);
-      if (!levels.is_legal()) continue;
-      levels.note(context);
-      return levels.build();
+    for (const Stmt& nest : top_level(loop.as<ir::For>()->body)) {
+      if (!nest.as<ir::For>()) continue;
+      if (auto result = read_from(program, loop, nest, context)) return result;
+      for (const Saved& saved : saved_updates(nest)) {
+        if (!is_own(saved, nest)) continue;
+        const auto [first, copy] = with_copy_apart(nest, saved);
+        const Stmt steps = replace(loop, nest, ir::block({first, copy}));
+        const ir::Program apart = ir::with_body(program, replace(program.body, loop, steps));
+        if (auto result = read_from(apart, steps, copy, context)) return result;
+      }
     }
   }
   return std::nullopt;

@@ -241,6 +241,164 @@ TEST(ReadLevels, KeepsAnArrayThatTheStepChangesElsewhere) {
     )");
 }
 
+TEST(ReadLevels, ReadsWhatANestUpdatesInPlaceFromTheTape) {
+  expect_pass("read_levels", R"(
+    program p(T, n)
+      inout  f32 u[n]
+      inout  f32 w[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for t in 0..T:
+      local f32 around[n]
+      for i in 0..n:
+        around[i] = u[(i + 1)%n]
+      for i in 0..n:
+        u[i] += around[i]*u[i]
+        u_tape[t, i] = u[i]
+        w[i] += u[i]
+    )",
+              R"(
+    for t in 0..T:
+      local f32 around[n]
+      for i in 0..n:
+        around[i] = select(t > 0, u_tape[t - 1, (i + 1)%n], u[(i + 1)%n])
+      for i in 0..n:
+        u_tape[t, i] = fma(around[i], select(t > 0, u_tape[t - 1, i], u[i]), select(t > 0, u_tape[t - 1, i], u[i]))
+        w[i] += u_tape[t, i]
+    if 0 < T:
+      for i in 0..n:
+        u[i] = u_tape[T - 1, i]
+    )");
+}
+
+TEST(ReadLevels, CompletesLevelsThatANestUpdatesInsideOfABorder) {
+  expect_pass("read_levels", R"(
+    program p(T, n)
+      input  f32 u0[n]
+      output f32 u[n]
+      inout  f32 w[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for i in 0..n:
+      u[i] = u0[i]
+    for t in 0..T:
+      for i in 1..n - 1:
+        w[i] += u[i - 1] - u[i + 1]
+      for i in 1..n - 1:
+        u[i] += w[i]
+        u_tape[t, i] = u[i]
+    )",
+              R"(
+    if 0 < n:
+      for t in 0..T:
+        u_tape[t, 0] = u0[0]
+        u_tape[t, n - 1] = u0[n - 1]
+    for t in 0..T:
+      for i in 1..n - 1:
+        w[i] += select(t > 0, u_tape[t - 1, i - 1], u0[i - 1]) - select(t > 0, u_tape[t - 1, i + 1], u0[i + 1])
+      for i in 1..n - 1:
+        u_tape[t, i] = select(t > 0, u_tape[t - 1, i], u0[i]) + w[i]
+    for i in 0..n:
+      u[i] = select(0 < T, u_tape[T - 1, i], u0[i])
+    )");
+}
+
+TEST(ReadLevels, LeavesNothingInALocalThatNobodyReadsLater) {
+  expect_pass("read_levels", R"(
+    program p(T, n)
+      input  f32 x[n]
+      inout  f32 w[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    local f32 u[n]
+    for i in 0..n:
+      u[i] = x[i]
+    for t in 0..T:
+      for i in 0..n:
+        u[i] = u[i]*u[i]
+        u_tape[t, i] = u[i]
+      for i in 1..n:
+        w[i] += u[i - 1]
+    )",
+              R"(
+    for t in 0..T:
+      for i in 0..n:
+        u_tape[t, i] = select(t > 0, u_tape[t - 1, i], x[i])*select(t > 0, u_tape[t - 1, i], x[i])
+      for i in 1..n:
+        w[i] += u_tape[t, i - 1]
+    )");
+}
+
+TEST(ReadLevels, KeepsAnArrayOfWhichAnIterationReadsTheNext) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      inout  f32 u[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for t in 0..T:
+      for i in 0..n:
+        u[i] += u[(i + 1)%n]
+        u_tape[t, i] = u[i]
+    )");
+}
+
+TEST(ReadLevels, KeepsAnArrayThatIsOfOneStep) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      input  f32 x[n]
+      inout  f32 w[n]
+      tape   f32 h_tape[T, n]
+    )",
+              R"(
+    for t in 0..T:
+      local f32 h[n]
+      for i in 0..n:
+        h[i] = x[i]*w[i]
+        h_tape[t, i] = h[i]
+      for i in 0..n:
+        w[i] += h[(i + 1)%n]
+    )");
+}
+
+TEST(ReadLevels, KeepsAnArrayThatASumReadsInEachOfItsTerms) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      input  f32 a[n, n]
+      inout  f32 u[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for t in 0..T:
+      local f32 next[n]
+      for i in 0..n:
+        next[i] = 0
+        for j in 0..n:
+          next[i] += a[i, j]*u[j]
+      for i in 0..n:
+        u[i] = next[i]*u[i]
+        u_tape[t, i] = u[i]
+    )");
+}
+
+TEST(ReadLevels, KeepsAnArrayThatANestUpdatesTwice) {
+  expect_kept("read_levels", R"(
+    program p(T, n)
+      inout  f32 u[n]
+      tape   f32 u_tape[T, n]
+    )",
+              R"(
+    for t in 0..T:
+      for i in 0..n:
+        u[i] = u[i]*u[i]
+        u_tape[t, i] = u[i]
+        u[i] += 1
+    )");
+}
+
 TEST(StoreLastLevel, PutsTheLastStateWhereItIsCopied) {
   expect_pass("store_last_level", R"(
     program p(T, n)
