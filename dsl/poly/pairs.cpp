@@ -1,4 +1,7 @@
 // Relations between instances of two statements: see model.h.
+#include "dsl/ir/queries.h"
+#include "dsl/ir/structural_equal.h"
+#include "dsl/ir/visit.h"
 #include "dsl/poly/model.h"
 #include "dsl/symbolic/linear_form.h"
 
@@ -37,6 +40,86 @@ bool may_alias(const Model& model, const ir::Array& a, const ir::Array& b) {
   return std::any_of(model.aliases.begin(), model.aliases.end(), [&](const ir::Fact& fact) {
     return (fact.array == a && fact.other == b) || (fact.array == b && fact.other == a);
   });
+}
+
+// An index as a sum of what is known in the iterators and of numbers that the region reads, but never writes.
+struct Offset {
+  ir::LinearForm known, read;
+};
+
+Offset offset_of(const ir::Expr& index) {
+  Offset result;
+  const ir::LinearForm form = ir::linear_form(ir::cast(ScalarType::I64, index));
+  result.known.constant = form.constant;
+  for (const ir::LinearForm::Term& term : form.terms)
+    (ir::has_load(term.atom) ? result.read : result.known).terms.push_back(term);
+  return result;
+}
+
+bool are_equal(const ir::LinearForm& a, const ir::LinearForm& b) {
+  return std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), [](const auto& x, const auto& y) {
+    return x.coefficient == y.coefficient && ir::equal(x.atom, y.atom);
+  });
+}
+
+bool changes(const Model& model, const ir::Expr& e) {
+  bool any = false;
+  ir::walk(e, [&](const ir::Expr& part) {
+    const auto* load = part.as<ir::Load>();
+    if (!load) return;
+    any |= !model.aliases.empty();
+    for (const Statement& statement : model.statements)
+      for (const Access& access : statement.accesses)
+        any |= access.array == load->array && access.kind != AccessKind::Read;
+  });
+  return any;
+}
+
+// Which iterators, of loops around both, the numbers that are read depend on; nullopt: on others, too.
+std::optional<std::vector<unsigned>> common_iterators(const Statement& a, const Statement& b,
+                                                      const ir::LinearForm& read) {
+  std::size_t common = 0;
+  while (common < std::min(a.loops.size(), b.loops.size()) && a.loops[common].same_as(b.loops[common]) &&
+         a.iterators[common] == b.iterators[common])
+    ++common;
+  const auto is_mentioned = [&](const ir::Symbol& iterator) {
+    return std::any_of(read.terms.begin(), read.terms.end(),
+                       [&](const auto& term) { return ir::mentions(term.atom, iterator); });
+  };
+  std::vector<unsigned> result;
+  for (std::size_t k = 0; k < common; ++k)
+    if (is_mentioned(a.iterators[k])) result.push_back(static_cast<unsigned>(k));
+  for (const Statement* one : {&a, &b})
+    for (std::size_t k = common; k < one->iterators.size(); ++k)
+      if (is_mentioned(one->iterators[k])) return std::nullopt;
+  return result;
+}
+
+// Pairs that one index leaves where both have a number in common that is read, as `ptr[from[k]]` in
+// `row[j - ptr[from[k]]]`: in one iteration of the loops that it depends on, what is known besides tells elements
+// apart. nullopt for other indices.
+std::optional<isl::map> pairs_at_one_offset(const Model& model, const Statement& sa, const ir::Expr& a,
+                                            const Statement& sb, const ir::Expr& b) {
+  if (!ir::has_load(a) || !ir::has_load(b)) return std::nullopt;
+  const Offset one = offset_of(a), other = offset_of(b);
+  if (one.known.terms.empty() || !are_equal(one.read, other.read)) return std::nullopt;
+  for (const ir::LinearForm::Term& term : one.read.terms)
+    if (changes(model, term.atom)) return std::nullopt;
+  const auto iterators = common_iterators(sa, sb, one.read);
+  if (!iterators) return std::nullopt;
+  const auto known = [&](const Statement& s, const ir::LinearForm& form) {
+    return to_pw_aff(ir::to_expr(form), {model.context, s.iterators, s.name});
+  };
+  std::optional<isl::pw_aff> x = known(sa, one.known), y = known(sb, other.known);
+  if (!x || !y) return std::nullopt;
+  const isl::map values = checked(*model.context, isl_map_from_pw_aff(x->release()));
+  const isl::map places = checked(*model.context, isl_map_from_pw_aff(y->release()));
+  isl_map* together = unrelated_pairs(sa, sb, true).release();
+  for (const unsigned k : *iterators)
+    together = isl_map_equate(together, isl_dim_in, static_cast<int>(k), isl_dim_out, static_cast<int>(k));
+  return unrelated_pairs(sa, sb, true)
+      .subtract(checked(*model.context, together))
+      .unite(values.apply_range(places.reverse()));
 }
 
 }  // namespace
@@ -96,6 +179,9 @@ isl::map touching_pairs(const Model& model, const Statement& sa, const Access& a
         result = result.intersect(x.subscript.apply_range(y.subscript.reverse()));
       }
     }
+    for (std::size_t d = 0; d < a.indices.size(); ++d)
+      if (const auto pairs = pairs_at_one_offset(model, sa, a.indices[d], sb, b.indices[d]))
+        result = result.intersect(*pairs);
     return result;
   });
 }

@@ -79,11 +79,47 @@ struct Caller {
                      d_x = std::vector<float>(m * width);
 };
 
-TEST_P(Versions, NothingIsKeptOfArraysWithoutOne) {
+TEST_P(Versions, ArraysWithoutOneAreCompared) {
   Caller run(GetParam());
   for (int factor = 1; factor < 5; ++factor) {
     run.choose(factor);
+    for (int repetition = 0; repetition < 2; ++repetition) run.expect_right(0);
+  }
+  // The first element, the last one, one of the last piece.
+  for (const std::int64_t i : {std::int64_t{0}, n - 1, n - 3}) {
+    int& one = run.idx[static_cast<std::size_t>(i)];
+    one = static_cast<int>((one + 1) % m);
     run.expect_right(0);
+  }
+  // Others between: with a version, that fails, the same ones in other memory.
+  run.choose(7);
+  run.expect_right(3);
+  run.choose(4);
+  run.expect_right(0);
+  run.idx[100] = static_cast<int>(m);
+  EXPECT_THROW(run.run(0), RuntimeError);
+  run.choose(4);
+  run.expect_right(0);
+  std::vector<int> copy = run.idx;
+  run.idx.swap(copy);
+  run.expect_right(0);
+}
+
+TEST_P(Versions, TheirMemoryIsOfOneSize) {
+  if (GetParam().variant != Variant::Restructured) GTEST_SKIP() << "keeps nothing";
+  const Executable executable = compile(rows(), GetParam().options());
+  std::vector<int> idx(n);
+  std::vector<float> x(m * width, 1.0f), w(n, 1.0f), y(n * width);
+  for (std::size_t i = 0; i < m; ++i) x[i * width] = static_cast<float>(i);
+  for (const std::int64_t count : {n, n / 2, n, std::int64_t{0}, n}) {
+    for (std::size_t i = 0; i < n; ++i) idx[i] = static_cast<int>((i * static_cast<std::size_t>(count + 3)) % m);
+    executable.run({{"idx", view(idx.data(), {count})},
+                    {"x", view(x.data(), {m, width})},
+                    {"w", view(w.data(), {count})},
+                    {"y", view(y.data(), {count, width})}},
+                   {{"steps", 1}});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      ASSERT_EQ(y[i * width], static_cast<float>(idx[i])) << i << " of " << count;
   }
 }
 
@@ -215,6 +251,40 @@ TEST(Orders, AreCapturedWithMemoryOfARunHoweverSmallGraphsBeforeWere) {
     EXPECT_NE(after, small);
     EXPECT_NE(after, large);
   }
+}
+
+/// One program's `stale` in a sequence of runs.
+TEST(Orders, AreComparedWithARunOfTheSameSizes) {
+  const ir::Symbol size = ir::make_symbol("n");
+  const ir::Array idx = ir::make_array("idx", ScalarType::I32, {ir::var(size)}, ir::ArrayRole::Input, {});
+  const ir::Array order = ir::make_array("order", ScalarType::I32, {ir::var(size)}, ir::ArrayRole::InOut, {});
+  ir::Program program;
+  program.arrays = {idx};
+  std::vector<int> indices(1000);
+  Recording memory;
+  backend::Orders orders({{order}, ir::make_symbol("stale"), {idx}, true}, memory, "p");
+  const auto run = [&](std::int64_t n, std::uint64_t version, bool succeeds = true, bool capturing = false) {
+    memory.capturing = capturing;
+    const View view = versioned(loopgrad::view(indices.data(), {n}), version);
+    backend::Orders::Turn turn = orders.begin(program, {{{size, n}}, {view}}, nullptr);
+    if (succeeds) turn.succeed();
+    return turn.stale();
+  };
+  EXPECT_EQ(run(10, 0), 1) << "nothing is there yet";
+  EXPECT_EQ(run(10, 0), 2);
+  EXPECT_EQ(run(20, 0), 1) << "of another size";
+  EXPECT_EQ(run(20, 0), 2);
+  EXPECT_EQ(run(20, 0, false), 2);
+  EXPECT_EQ(run(20, 0), 1) << "the run before failed";
+  EXPECT_EQ(run(20, 5), 2) << "a version that nobody knows may still be what was seen";
+  EXPECT_EQ(run(20, 5), 0);
+  EXPECT_EQ(run(20, 0), 1) << "what has a version stays";
+  EXPECT_EQ(run(20, 5), 0);
+  EXPECT_EQ(run(20, 0, true, true), 2) << "a graph, with the memory of the run before";
+  EXPECT_EQ(run(20, 0), 1) << "which is the graph's now";
+  EXPECT_EQ(run(20, 0, true, true), 2) << "two graphs share memory of one size";
+  EXPECT_EQ(run(30, 0), 1);
+  EXPECT_EQ(run(30, 0, true, true), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Versions,

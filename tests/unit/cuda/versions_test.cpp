@@ -94,6 +94,30 @@ TEST_F(CudaVersions, AreSortedOnce) {
   expect_right(11, "without a version");
 }
 
+TEST_F(CudaVersions, WithoutOneTheyAreCompared) {
+  for (const int factor : {3, 3, 7, 11, 3}) {
+    choose(first, factor);
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      run(first, 0);
+      expect_right(factor, "compared");
+    }
+  }
+}
+
+TEST_F(CudaVersions, AGraphFindsOutWhetherTheyChanged) {
+  choose(first, 3);
+  run(first, 0);
+  const cudaGraphExec_t graph = captured(first, 0);
+  for (const int factor : {3, 3, 7, 7, 3}) {
+    choose(first, factor);
+    replay(graph);
+    expect_right(factor, "in the graph");
+    run(first, 0);
+    expect_right(factor, "beside it");
+  }
+  cudaGraphExecDestroy(graph);
+}
+
 TEST_F(CudaVersions, AGraphKeepsTheOrderItWasCapturedWith) {
   choose(first, 3);
   choose(second, 7);

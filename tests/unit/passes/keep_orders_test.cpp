@@ -15,10 +15,10 @@ struct Kept {
   KeptOrders orders;
 };
 
-Kept kept_in(const std::string& declarations, const std::string& body) {
+Kept kept_in(const std::string& declarations, const std::string& body, Comparing comparing = Comparing::No) {
   Kept result;
   result.before = program_of(declarations, body);
-  result.after = keep_orders(result.before, result.orders);
+  result.after = keep_orders(result.before, result.orders, comparing);
   ir::verify(result.after, "keep_orders");
   return result;
 }
@@ -158,6 +158,112 @@ TEST(KeepOrders, NotWhatChangesFromCallToCall) {
       count[k] += 1
     for k in 0..m:
       y[k] += f32(count[k])
+  )");
+}
+
+const char* const counted = R"(
+    program p(n, m)
+      input  i32 idx[n]
+      inout  f32 y[m]
+      fact   idx in 0..m
+  )";
+const char* const counts = R"(
+    local i32 count[m]
+    parallel for k in 0..m:
+      count[k] = 0
+    for i in 0..n:
+      count[idx[i]] += 1
+    parallel for k in 0..m:
+      y[k] += f32(count[k])
+  )";
+const char* const counted_and_seen = R"(
+    program p(n, m, stale)
+      input  i32 idx[n]
+      inout  f32 y[m]
+      inout  i32 count[m]
+      inout  i32 idx_seen[n]
+      fact   idx in 0..m
+  )";
+
+TEST(KeepOrders, EachKernelOfAGpuLooksWhetherInputsChanged) {
+  const Kept kept = kept_in(counted, counts, Comparing::OnGpu);
+  EXPECT_TRUE(kept.orders.compares);
+  EXPECT_EQ(names_of(kept.orders.arrays), "count idx_seen ");
+  expect_text(kept, counted_and_seen, R"(
+    if stale != 0:
+      local i32 changed[1]
+      changed[0] = i32(stale == 1)
+      if stale == 2:
+        parallel for e in 0..n:
+          if idx[e] != idx_seen[e]:
+            changed[0] max= (atomic) 1
+      parallel for e in 0..n:
+        if changed[0] != 0:
+          idx_seen[e] = idx[e]
+      parallel for k in 0..m:
+        if changed[0] != 0:
+          count[k] = 0
+      if changed[0] != 0:
+        for i in 0..n:
+          count[idx[i]] += 1
+    parallel for k in 0..m:
+      y[k] += f32(count[k])
+  )");
+}
+
+TEST(KeepOrders, ACpuLooksOnce) {
+  const Kept kept = kept_in(counted, counts, Comparing::OnCpu);
+  expect_text(kept, counted_and_seen, R"(
+    if stale != 0:
+      local i32 changed[1]
+      changed[0] = i32(stale == 1)
+      if stale == 2:
+        parallel for piece in 0..(n + 4095)//4096:
+          local i32 differs
+          differs = 0
+          for e in piece*4096..min(piece*4096 + 4096, n):
+            differs max= i32(idx[e] != idx_seen[e])
+          if differs != 0:
+            changed[0] max= (atomic) differs
+      if changed[0] != 0:
+        parallel for e in 0..n:
+          idx_seen[e] = idx[e]
+        parallel for k in 0..m:
+          count[k] = 0
+        for i in 0..n:
+          count[idx[i]] += 1
+    parallel for k in 0..m:
+      y[k] += f32(count[k])
+  )");
+}
+
+TEST(KeepOrders, WhatSizesDecideIsComputedOnce) {
+  const Kept kept = kept_in(R"(
+    program p(n, m)
+      input  i32 idx[n]
+      inout  f32 y[m]
+  )",
+                            R"(
+    local i32 place[m]
+    parallel for k in 0..m:
+      place[k] = i32(n)
+    parallel for k in 0..m:
+      y[k] += f32(place[k])
+  )",
+                            Comparing::OnGpu);
+  expect_text(kept, R"(
+    program p(n, m, stale)
+      input  i32 idx[n]
+      inout  f32 y[m]
+      inout  i32 place[m]
+  )",
+              R"(
+    if stale != 0:
+      if stale == 1:
+        parallel for k in 0..m:
+          place[k] = i32(n)
+    parallel for k in 0..m:
+      y[k] += f32(place[k])
   )");
 }
 

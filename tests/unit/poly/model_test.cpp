@@ -77,6 +77,32 @@ TEST(Model, CsrLoopsKnowTheirRows) {
   EXPECT_TRUE(possible.is_subset(isl::manage(isl_set_identity(write.domain.copy()))));
 }
 
+TEST(Model, ElementsAtOneOffsetThatIsReadAreApart) {
+  const auto touching = [](bool moves) {
+    ProgramBuilder p("offsets");
+    auto n = p.size("n"), m = p.size("m"), k = p.size("k");
+    auto from = p.input<int>("from", {n}), place = p.input<int>("place", {k, m});
+    p.in_range(from, 0, k);
+    auto y = p.output<float>("y", {1000});
+    for (auto i : p.loop("i", 0, n))
+      for (auto j : p.loop("j", 0, m)) y(j + place(from(i), moves ? Value(j) : Value(0)) * 2) = 1.0f;
+    Model model = model_of(p.build());
+    const Statement& write = model.statements.back();
+    return touching_pairs(model, write, write.accesses.back(), write, write.accesses.back());
+  };
+  const auto of_one_row = [](isl::map pairs) {
+    return isl::manage(isl_map_equate(pairs.release(), isl_dim_in, 0, isl_dim_out, 0));
+  };
+  const isl::map fixed = of_one_row(touching(false)), moving = of_one_row(touching(true));
+  const auto is_identity = [](const isl::map& pairs) {
+    return isl_map_is_subset(pairs.get(), isl::manage(isl_set_identity(pairs.domain().release())).get()) ==
+           isl_bool_true;
+  };
+  EXPECT_TRUE(is_identity(fixed));
+  EXPECT_FALSE(is_identity(moving)) << "the offset is another one for each j";
+  EXPECT_FALSE(is_identity(touching(false))) << "rows may meet";
+}
+
 TEST(Model, LocalsAreOneEntryPerIteration) {
   ProgramBuilder p("locals");
   auto n = p.size("n");
