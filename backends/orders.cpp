@@ -106,7 +106,7 @@ std::unique_ptr<Orders::Set> Orders::take_for_graph(const Turn& turn, const std:
   const auto is_shared = [&](const Set& one) {
     return has_room(one) && (one.sizes.empty() || one.sizes == turn.sizes_);
   };
-  const auto has_sizes = [&](const Set& one) { return has_room(one) && one.sizes == turn.sizes_; };
+  const auto has_sizes = [&](const Set& one) { return has_room(one) && one.key.empty() && one.sizes == turn.sizes_; };
   if (auto set = first_of(free_, is_known)) return set;
   if (auto set = first_of(captured_, is_shared)) return set;
   if (auto set = first_of(free_, has_sizes)) return set;

@@ -12,28 +12,30 @@
 namespace loopgrad::test {
 namespace {
 
-/// y[i] = x[idx[i]]: its gradient sorts the iterations by idx, and finds them again while that is versioned.
+/// y[i, j] = x[idx[i], j]: its gradient sorts the iterations by idx, and finds them again while that is versioned.
 class CudaVersions : public testing::Test {
  protected:
-  static constexpr std::int64_t n = 50000, m = 2000;
+  static constexpr std::int64_t n = 50000, m = 2000, width = 3;
 
   void SetUp() override {
     setenv("LOOPGRAD_CACHE_DIR", LOOPGRAD_TEST_CACHE, 1);
     std::string why;
     if (!has_cuda(&why)) GTEST_SKIP() << why;
     for (DeviceArray* idx : {&first, &second}) *idx = {ScalarType::I32, {n}};
-    for (DeviceArray* row : {&x, &d_x}) *row = {ScalarType::F32, {m}};
-    for (DeviceArray* terms : {&y, &d_y}) *terms = {ScalarType::F32, {n}};
+    for (DeviceArray* row : {&x, &d_x}) *row = {ScalarType::F32, {m, width}};
+    for (DeviceArray* terms : {&y, &d_y}) *terms = {ScalarType::F32, {n, width}};
     ProgramBuilder p("gather");
-    auto count = p.size("n"), extent = p.size("m");
+    auto count = p.size("n"), extent = p.size("m"), columns = p.size("width");
     auto idx = p.input<int>("idx", {count});
-    auto x = p.input<float>("x", {extent});
-    auto y = p.output<float>("y", {count});
+    auto x = p.input<float>("x", {extent, columns});
+    auto y = p.output<float>("y", {count, columns});
     p.in_range(idx, 0, extent);
-    for (auto i : p.loop("i", 0, count)) y(i) = x(idx(i));
+    for (auto i : p.loop("i", 0, count))
+      for (auto j : p.loop("j", 0, columns)) y(i, j) = x(idx(i), j);
     gradient.emplace(compile_gradient(p.build(), {.wrt = {"x"}}, {.target = Target::Cuda}));
-    std::vector<float> incoming(n);
-    for (std::size_t i = 0; i < n; ++i) incoming[i] = static_cast<float>(i % 7);
+    ASSERT_NE(gradient->source().find("idx_seen"), std::string::npos) << "nothing is kept";
+    std::vector<float> incoming(n * width);
+    for (std::size_t i = 0; i < incoming.size(); ++i) incoming[i] = static_cast<float>(i / width % 7);
     d_y.upload(incoming.data());
   }
 
@@ -51,8 +53,9 @@ class CudaVersions : public testing::Test {
     gradient->backward(backward, {}, {stream});
   }
   void expect_right(int factor, const char* what) {
-    std::vector<float> due(m), found(m);
-    for (std::size_t i = 0; i < n; ++i) due[i * static_cast<std::size_t>(factor) % m] += static_cast<float>(i % 7);
+    std::vector<float> due(m * width), found(m * width);
+    for (std::size_t i = 0; i < n * width; ++i)
+      due[i / width * static_cast<std::size_t>(factor) % m * width + i % width] += static_cast<float>(i / width % 7);
     d_x.download(found.data());
     EXPECT_EQ(found, due) << what;
   }
@@ -67,7 +70,7 @@ class CudaVersions : public testing::Test {
     return result;
   }
   void replay(cudaGraphExec_t graph) {
-    const std::vector<float> none(m, -1);
+    const std::vector<float> none(m * width, -1);
     d_x.upload(none.data());
     EXPECT_EQ(cudaGraphLaunch(graph, own.stream), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);

@@ -195,15 +195,15 @@ TEST(KeepOrders, EachKernelOfAGpuLooksWhetherInputsChanged) {
       changed[0] = i32(stale == 1)
       if stale == 2:
         parallel for e in 0..n:
-          if idx[e] != idx_seen[e]:
+          if i32(idx[e]) != idx_seen[e]:
             changed[0] max= (atomic) 1
       parallel for e in 0..n:
-        if changed[0] != 0:
+        if i32(changed[0]) != 0:
           idx_seen[e] = idx[e]
       parallel for k in 0..m:
-        if changed[0] != 0:
+        if i32(changed[0]) != 0:
           count[k] = 0
-      if changed[0] != 0:
+      if i32(changed[0]) != 0:
         for i in 0..n:
           count[idx[i]] += 1
     parallel for k in 0..m:
@@ -222,10 +222,10 @@ TEST(KeepOrders, ACpuLooksOnce) {
           local i32 differs
           differs = 0
           for e in piece*4096..min(piece*4096 + 4096, n):
-            differs max= i32(idx[e] != idx_seen[e])
-          if differs != 0:
+            differs max= i32(i32(idx[e]) != idx_seen[e])
+          if i32(differs) != 0:
             changed[0] max= (atomic) differs
-      if changed[0] != 0:
+      if i32(changed[0]) != 0:
         parallel for e in 0..n:
           idx_seen[e] = idx[e]
         parallel for k in 0..m:
