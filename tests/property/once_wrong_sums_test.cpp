@@ -290,7 +290,8 @@ Program far_bounds() {
   auto t = p.inout<double>("t", {m + 1});
   for (auto i : p.loop("i", n))
     for (auto e : p.loop("e", 0, len(i), {.at_most = {k * k * k}}))
-      for (auto f : p.loop("f", 0, len(e), {.at_most = {k * k * k}})) t(key((i + e) % n)) += x(i) * x(i) + cast<double>(f);
+      for (auto f : p.loop("f", 0, len(e), {.at_most = {k * k * k}}))
+        t(key((i + e) % n)) += x(i) * x(i) + cast<double>(f);
   return p.build();
 }
 
