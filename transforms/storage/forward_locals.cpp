@@ -75,7 +75,7 @@ bool find_path(const Stmt& s, const Stmt& target, std::vector<const ir::StmtNode
 
 class Forwarder {
  public:
-  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum, bool for_memory)
+  Forwarder(const poly::Model& model, const Stmt& nest, const Stmt& sum)
       : model_(model), nest_(nest), sum_(sum), around_(surroundings(nest)) {
     find_path(nest, sum, path_);
     const std::vector<Stmt>& around = around_.at(sum.get());
@@ -86,7 +86,7 @@ class Forwarder {
     const auto loops = static_cast<std::size_t>(
         std::count_if(around.begin(), around.end(), [](const Stmt& s) { return s.kind() == ir::Kind::For; }));
     const std::vector<Expr>& indices = sum.as<ir::Reduce>()->indices;
-    costly_too_ = for_memory && std::all_of(indices.begin(), indices.end(), is_linear) && loops > largest_rank() + 1;
+    costly_too_ = std::all_of(indices.begin(), indices.end(), is_linear) && loops > largest_rank() + 1;
     if (costly_too_ || rows > 1) most_ = cheaper_than_pairs;
     for (const LocalArray& local : locals_of(nest)) {
       // A 16-bit local rounds what it is given.
@@ -271,8 +271,8 @@ class Forwarder {
 
 }  // namespace
 
-Stmt forward_locals(const poly::Model& model, const Stmt& nest, const Stmt& sum, bool for_memory) {
-  return Forwarder(model, nest, sum, for_memory).run();
+Stmt forward_locals(const poly::Model& model, const Stmt& nest, const Stmt& sum) {
+  return Forwarder(model, nest, sum).run();
 }
 
 }  // namespace loopgrad::transforms

@@ -15,9 +15,9 @@ namespace loopgrad::transforms {
 /// replaced by what they hold, so that it can be executed apart from the statement that sets them. A local is replaced
 /// when it is set once, unconditionally, in the same iteration, from values that are still the same where `sum` reads
 /// it; or when a branch adds one term to that, which makes it a choice. `sum` itself when nothing could be replaced.
-/// `model` is the nest's. `for_memory`: functions, and what is summed up in two steps, are computed again, too, where
+/// `model` is the nest's. Functions, and what is summed up in two steps, are computed again, too, where
 /// they would be kept for so many terms that no array of the nest is as large, as for pairs of neighbours, and where
 /// neither data nor remainders choose the element.
-ir::Stmt forward_locals(const poly::Model& model, const ir::Stmt& nest, const ir::Stmt& sum, bool for_memory = false);
+ir::Stmt forward_locals(const poly::Model& model, const ir::Stmt& nest, const ir::Stmt& sum);
 
 }  // namespace loopgrad::transforms

@@ -92,7 +92,7 @@ void SumNest::forward_locals_into_sums() {
   std::map<const ir::StmtNode*, Stmt> changed;
   for (const SumGroup& group : groups) {
     for (const Stmt& sum : group.sums) {
-      Stmt next = forward_locals(now.model, now.nest, sum, !machine().is_gpu());
+      Stmt next = forward_locals(now.model, now.nest, sum);
       if (next.same_as(sum)) continue;
       changed[sum.get()] = next;
       before_forwarding_[next.get()] = sum;

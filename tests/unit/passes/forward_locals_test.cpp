@@ -30,9 +30,9 @@ TEST(ForwardLocals, ReplacesAScalarByWhatItHolds) {
   EXPECT_EQ(ir::print(sum), "d_x[i + 1] += d_y[i]*w[i]*w[i]\n");
 }
 
-// What would be kept for all pairs of neighbours is computed again on a CPU: functions, and sums of two steps.
+// What would be kept for all pairs of neighbours is computed again: functions, and sums of two steps.
 TEST(ForwardLocals, ComputesAgainWhatWouldBeKeptForPairs) {
-  const auto forwarded = [](const char* arrays, const char* at, const char* other, bool for_memory) {
+  const auto forwarded = [](const char* arrays, const char* at, const char* other) {
     const ir::Program program = program_of(std::string("program p(n, m)\n") + arrays, fmt::format(R"(
 for i in 0..n:
   for j in 0..n:
@@ -47,14 +47,12 @@ for i in 0..n:
 )",
                                                                                                   at, other));
     const auto sums = leaves(program.body);
-    return ir::print(forward_locals(model_of(program), program.body, sums.back(), for_memory));
+    return ir::print(forward_locals(model_of(program), program.body, sums.back()));
   };
   const char* const planes = "  input  f32 x[n, n]\n  input  f32 d_y[n, n]\n  inout  f32 d_x[n, n]\n";
-  EXPECT_EQ(forwarded(planes, "i, j", "a, b", true),
-            "d_x[a, b] += (d_y[i, j]*x[a, b] + d_y[i, j])*exp(x[a, b] - x[i, j])\n");
-  EXPECT_EQ(forwarded(planes, "i, j", "a, b", false), "d_x[a, b] += d_e*e\n");
+  EXPECT_EQ(forwarded(planes, "i, j", "a, b"), "d_x[a, b] += (d_y[i, j]*x[a, b] + d_y[i, j])*exp(x[a, b] - x[i, j])\n");
   const char* const all = "  input  f32 x[n, n, m, m]\n  input  f32 d_y[n, n, m, m]\n  inout  f32 d_x[n, n, m, m]\n";
-  EXPECT_EQ(forwarded(all, "i, j, a, b", "i, j, b, a", true), "d_x[i, j, b, a] += d_e*e\n")
+  EXPECT_EQ(forwarded(all, "i, j, a, b", "i, j, b, a"), "d_x[i, j, b, a] += d_e*e\n")
       << "no more than the arrays that are there";
 }
 
@@ -80,7 +78,7 @@ for i in 0..n:
         d_x[i + a, j + b] += d_e*w[a, b]
 )",
                                                        value));
-    return ir::print(forward_locals(model_of(program), program.body, leaves(program.body).back(), true));
+    return ir::print(forward_locals(model_of(program), program.body, leaves(program.body).back()));
   };
   EXPECT_EQ(forwarded("sqrt(x[i, j])"), "d_x[i + a, j + b] += d_e*w[a, b]\n");
   EXPECT_EQ(forwarded("x[i, j] + 1"), "d_x[i + a, j + b] += d_y[i, j]/(x[i, j] + 1)*w[a, b]\n");
@@ -115,8 +113,7 @@ TEST(ForwardLocals, KeepsWhatALoopSumsUp) {
   for (const char* body : {always, sometimes}) {
     const ir::Program program = program_of(declarations, body);
     const Stmt sum = leaves(program.body).back();
-    for (const bool for_memory : {false, true})
-      EXPECT_TRUE(forward_locals(model_of(program), program.body, sum, for_memory).same_as(sum)) << body << for_memory;
+    EXPECT_TRUE(forward_locals(model_of(program), program.body, sum).same_as(sum)) << body;
   }
 }
 
