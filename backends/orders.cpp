@@ -81,10 +81,10 @@ std::unique_ptr<Orders::Set> Orders::take(const Turn& turn) {
   const std::lock_guard lock(mutex_);
   const auto is_known = [&](const Set& one) { return !turn.key_.empty() && one.key == turn.key_; };
   const auto has_sizes = [&](const Set& one) { return one.key.empty() && one.sizes == turn.sizes_; };
-  const auto is_nameless = [&](const Set& one) { return one.key.empty() && !one.pinned; };
+  const auto is_empty = [&](const Set& one) { return one.key.empty() && one.sizes.empty() && !one.pinned; };
   if (auto set = first_of(free_, is_known)) return set;
   if (auto set = first_of(free_, has_sizes)) return set;
-  if (auto set = first_of(free_, is_nameless)) return set;
+  if (auto set = first_of(free_, is_empty)) return set;
   const auto kept = std::count_if(free_.begin(), free_.end(), [](const auto& one) { return !one->pinned; });
   if (static_cast<std::size_t>(kept) >= most_kept)
     for (auto one = free_.end(); one != free_.begin();)

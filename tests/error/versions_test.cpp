@@ -274,6 +274,8 @@ TEST(Orders, AreComparedWithARunOfTheSameSizes) {
   EXPECT_EQ(run(10, 0), 2);
   EXPECT_EQ(run(20, 0), 1) << "of another size";
   EXPECT_EQ(run(20, 0), 2);
+  EXPECT_EQ(run(10, 0), 2) << "sizes take turns";
+  EXPECT_EQ(run(20, 0), 2);
   EXPECT_EQ(run(20, 0, false), 2);
   EXPECT_EQ(run(20, 0), 1) << "the run before failed";
   EXPECT_EQ(run(20, 5), 2) << "a version that nobody knows may still be what was seen";
