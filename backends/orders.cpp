@@ -47,7 +47,7 @@ Orders::Turn Orders::begin(const ir::Program& program, const Binding& bound, voi
     view.device = memory_.device();
   }
   turn.set_ = turn.capturing_ ? take_for_graph(turn, views) : take(turn);
-  const bool is_known = !turn.key_.empty() && turn.set_->key == turn.key_;
+  const bool is_known = turn.knows(*turn.set_);
   turn.stale_ = is_known ? 0 : kept_.compares && turn.set_->sizes == turn.sizes_ ? 2 : 1;
   if (!is_known) turn.set_->key.clear();
   for (std::size_t k = 0; k < views.size(); ++k) {
@@ -79,7 +79,7 @@ std::unique_ptr<Orders::Set> Orders::first_of(Sets& sets, const Condition& condi
 /// The memory that holds what the key stands for; else what may turn out to hold it; else the one that is missed least.
 std::unique_ptr<Orders::Set> Orders::take(const Turn& turn) {
   const std::lock_guard lock(mutex_);
-  const auto is_known = [&](const Set& one) { return !turn.key_.empty() && one.key == turn.key_; };
+  const auto is_known = [&](const Set& one) { return turn.knows(one); };
   const auto has_sizes = [&](const Set& one) { return one.key.empty() && one.sizes == turn.sizes_; };
   const auto is_empty = [&](const Set& one) { return one.key.empty() && one.sizes.empty() && !one.pinned; };
   if (auto set = first_of(free_, is_known)) return set;
@@ -97,7 +97,7 @@ std::unique_ptr<Orders::Set> Orders::take(const Turn& turn) {
 /// Nothing can be allocated: the memory that holds what the key stands for, that of an earlier graph, or of a run.
 std::unique_ptr<Orders::Set> Orders::take_for_graph(const Turn& turn, const std::vector<View>& views) {
   const std::lock_guard lock(mutex_);
-  const auto is_known = [&](const Set& one) { return !turn.key_.empty() && one.key == turn.key_; };
+  const auto is_known = [&](const Set& one) { return turn.knows(one); };
   const auto has_room = [&](const Set& one) {
     return !one.pinned && std::equal(views.begin(), views.end(), one.arrays.begin(),
                                      [](const View& view, const OwnedArray& own) { return fits(own, view); });

@@ -47,6 +47,7 @@ class Orders {
    private:
     friend class Orders;
     explicit Turn(Orders& orders) : orders_(&orders) {}
+    bool knows(const Set& set) const { return !key_.empty() && set.key == key_; }
     Orders* orders_;
     std::unique_ptr<Set> set_;
     Key key_;

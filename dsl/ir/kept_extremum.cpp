@@ -90,6 +90,7 @@ class Finder {
   bool enter(const For& n);
   bool decide(const If& n);
   bool carries_locals(const Stmt& body) const;
+  bool changes(const Stmt& s) const;
   bool do_own(const Stmt& s);
   void name(const Stmt& s);
   // The branch.
@@ -128,9 +129,7 @@ bool Finder::descend(const Stmt& s) {
   if (!list) return do_own(s);
   for (const Stmt& child : list->body) {
     if (found_.branch) return false;
-    bool is_own = true;
-    walk_stmts(child, [&](const Stmt& part) { is_own &= !changed_.count(target_of(part)); });
-    if (!(is_own ? do_own(child) : descend(child))) return false;
+    if (!(changes(child) ? descend(child) : do_own(child))) return false;
   }
   return true;
 }
@@ -160,11 +159,16 @@ bool Finder::carries_locals(const Stmt& body) const {
   return any;
 }
 
+/// Whether it stores to what outlives an iteration.
+bool Finder::changes(const Stmt& s) const {
+  bool any = false;
+  walk_stmts(s, [&](const Stmt& part) { any |= changed_.count(target_of(part)) > 0; });
+  return any;
+}
+
 /// What each iteration does for itself alone.
 bool Finder::do_own(const Stmt& s) {
-  bool changes = false;
-  walk_stmts(s, [&](const Stmt& part) { changes |= changed_.count(target_of(part)) > 0; });
-  if (changes || reads_any(s, changed_)) return false;
+  if (changes(s) || reads_any(s, changed_)) return false;
   name(s);
   return true;
 }
