@@ -56,7 +56,7 @@ class Changes : LoopBuilder {
   }
 
   Stmt compare(const SeenArray& one) const {
-    if (!is_for_gpu_) return compare_in_pieces(one);
+    if (!is_for_gpu_ && !one.seen->shape.empty()) return compare_in_pieces(one);
     return over(one.seen->shape, [&](const std::vector<Expr>& at) {
       return ir::if_then(differs(one, at), raise(ir::int_const(1, ScalarType::I32)), {}, where_);
     });

@@ -237,6 +237,26 @@ TEST(KeepOrders, ACpuLooksOnce) {
   )");
 }
 
+TEST(KeepOrders, ANumberIsComparedLikeAnArray) {
+  for (const Comparing comparing : {Comparing::OnCpu, Comparing::OnGpu}) {
+    const Kept kept = kept_in(R"(
+    program p(n)
+      input  i32 shift
+      inout  f32 y[n]
+  )",
+                              R"(
+    local i32 place[n]
+    parallel for k in 0..n:
+      place[k] = i32(k) + shift
+    parallel for k in 0..n:
+      y[k] += f32(place[k])
+  )",
+                              comparing);
+    EXPECT_EQ(names_of(kept.orders.arrays), "place shift_seen ");
+    EXPECT_NE(ir::print(kept.after).find("if i32(shift) != shift_seen:\n"), std::string::npos) << ir::print(kept.after);
+  }
+}
+
 TEST(KeepOrders, WhatSizesDecideIsComputedOnce) {
   const Kept kept = kept_in(R"(
     program p(n, m)
