@@ -295,6 +295,70 @@ Program far_bounds() {
   return p.build();
 }
 
+/// An instance beyond the end of its row has no row of its own to begin.
+Program rows_of_no_entry() {
+  ProgramBuilder p("rows_of_no_entry");
+  auto n = p.size("n"), m = p.size("m"), l = p.size("l");
+  auto len = p.input<int>("len", {n}), at = p.input<int>("at", {n}), idx = p.input<int>("idx", {2 * l});
+  p.in_range(len, 0, 3);
+  p.in_range(at, 0, l);
+  p.in_range(idx, 0, m);
+  auto x = p.input<double>("x", {2 * l});
+  auto y = p.inout<double>("y", {m});
+  for (auto v : p.loop("v", n - 3))
+    for (auto e : p.loop("e", v, v + len(v), {.at_most = {l}}))
+      for (auto f : p.loop("f", at(e), at(e) + len(e), {.at_most = {l}})) y(idx(f)) += sin(x(f)) * x(f);
+  return p.build();
+}
+
+/// Data say which rows there are, in a loop around that makes no trip.
+Program rows_from_data() {
+  ProgramBuilder p("rows_from_data");
+  auto n = p.size("n"), r = p.size("r"), ne = p.size("ne"), m = p.size("m"), d = p.size("d"), c = p.size("c");
+  auto ptr = p.input<int>("ptr", {r + 1}), from = p.input<int>("from", {c}), idx = p.input<int>("idx", {ne});
+  p.csr(ptr, ne);
+  p.in_range(from, 0, r);
+  p.in_range(idx, 0, m);
+  auto x = p.input<double>("x", {ne, d});
+  auto y = p.inout<double>("y", {m, d});
+  for (auto k : p.loop("k", d))
+    for (auto v : p.loop("v", from(0), n))
+      for (auto e : p.loop("e", ptr(v), ptr(v + 1))) y(idx(e), k) += sin(x(e, k)) * x(e, k);
+  return p.build();
+}
+
+/// More rows than there are, of no iteration. On a GPU they are found by their entries, on a CPU in front of the sums.
+Program entries_of_no_row() {
+  ProgramBuilder p("entries_of_no_row");
+  auto n = p.size("n"), r = p.size("r"), ne = p.size("ne"), m = p.size("m"), d = p.size("d"), w = p.size("w");
+  auto ptr = p.input<int>("ptr", {r + 1}), idx = p.input<int>("idx", {ne});
+  p.csr(ptr, ne);
+  p.in_range(idx, 0, m);
+  auto x = p.input<double>("x", {ne, d});
+  auto y = p.inout<double>("y", {m, d, w});
+  for (auto k : p.loop("k", d))
+    for (auto v : p.loop("v", n))
+      for (auto e : p.loop("e", ptr(v), ptr(v + 1)))
+        for (auto j : p.loop("j", w)) y(idx(e), k, j) += sin(x(e, k)) * x(e, k);
+  return p.build();
+}
+
+/// Likewise where nothing says that they are rows.
+Program bounds_of_no_row() {
+  ProgramBuilder p("bounds_of_no_row");
+  auto n = p.size("n"), r = p.size("r"), ne = p.size("ne"), m = p.size("m"), d = p.size("d");
+  auto first = p.input<int>("first", {r}), end = p.input<int>("end", {r}), idx = p.input<int>("idx", {ne});
+  p.in_range(first, 0, ne);
+  p.in_range(end, 0, ne);
+  p.in_range(idx, 0, m);
+  auto x = p.input<double>("x", {ne, d});
+  auto y = p.inout<double>("y", {m, d});
+  for (auto k : p.loop("k", d))
+    for (auto v : p.loop("v", n))
+      for (auto e : p.loop("e", first(v), end(v))) y(idx(e), k) += sin(x(e, k)) * x(e, k);
+  return p.build();
+}
+
 TEST(OnceWrong, RandomNumbersOfSteps) {
   expect_right(random_numbers_of_steps, {{{"n", 5}, {"steps", 3}}, {{"n", 40}, {"steps", 4}}});
 }
@@ -327,6 +391,21 @@ TEST(OnceWrong, IndicesOfNoRow) {
 TEST(OnceWrong, KeyOfNoStep) { expect_right(key_of_no_step, {{{"n", 30}, {"m", 0}}, {{"n", 40}, {"m", 3}}}); }
 TEST(OnceWrong, FarBounds) {
   expect_right(far_bounds, {{{"n", 16}, {"k", 1 << 20}, {"m", 301}}, {{"n", 16}, {"k", 1000}, {"m", 300}}});
+}
+TEST(OnceWrong, RowsOfNoEntry) {
+  expect_right(rows_of_no_entry, {{{"n", 9}, {"m", 6}, {"l", 12}}, {{"n", 4}, {"m", 6}, {"l", 9}}});
+}
+TEST(OnceWrong, RowsFromData) {
+  expect_right(rows_from_data, {{{"n", 3}, {"r", 4}, {"ne", 9}, {"m", 6}, {"d", 0}, {"c", 0}},
+                                {{"n", 3}, {"r", 4}, {"ne", 9}, {"m", 6}, {"d", 2}, {"c", 3}}});
+}
+TEST(OnceWrong, EntriesOfNoRow) {
+  expect_right(entries_of_no_row, {{{"n", 13}, {"r", 4}, {"ne", 9}, {"m", 6}, {"d", 0}, {"w", 2}},
+                                   {{"n", 13}, {"r", 4}, {"ne", 2100}, {"m", 6}, {"d", 0}, {"w", 8}},
+                                   {{"n", 4}, {"r", 4}, {"ne", 9}, {"m", 6}, {"d", 2}, {"w", 3}}});
+}
+TEST(OnceWrong, BoundsOfNoRow) {
+  expect_right(bounds_of_no_row, {{{"n", 9}, {"r", 4}, {"ne", 9}, {"m", 6}, {"d", 0}}});
 }
 TEST(OnceWrong, TriangleInTriangle) {
   expect_right(triangle_in_triangle, {{{"n", 3}, {"m", 3}}, {{"n", 2}, {"m", 1}}});

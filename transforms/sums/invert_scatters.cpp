@@ -7,6 +7,7 @@
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/fuse.h"
+#include "transforms/sums/keyed_loops.h"
 #include "transforms/sums/scatters.h"
 
 #include <algorithm>
@@ -126,8 +127,9 @@ class Inverse {
 
 /// Whether threads or lanes can share rows, and what the blocks of instances are is known before the nest.
 bool has_rows(const Scatter& scatter) {
+  const ir::For& instances = *scatter.sequential.front();
   return !(scatter.outer.empty() && scatter.inner.empty()) && !scatter.is_shared_out &&
-         !scatter.factors.front().is_ragged;
+         !scatter.factors.front().is_ragged && !ir::has_load(instances.lower) && !ir::has_load(instances.upper);
 }
 
 /// An expression within the loops as it is in their first iteration: an inner loop may start where outer ones say.
@@ -138,13 +140,14 @@ Expr in_first_iteration(Expr e, const Loops& around) {
 }
 
 /// By the inverse where the iterations are many and the rows wide.
-Stmt inverted(const Stmt& nest, const Scatter& scatter) {
+Stmt inverted(const ir::Program& program, const IndexRanges& ranges, const Stmt& nest, const Scatter& scatter) {
   const ir::For& widest = scatter.inner.empty() ? *scatter.outer.back() : *scatter.inner.back();
   const Expr width = in_first_iteration(in_first_iteration(widest.upper - widest.lower, scatter.inner), scatter.outer);
   const Expr pays =
       ir::binary(BinaryOp::And, ir::binary(BinaryOp::Ge, scatter.iterations(), ir::int_const(least_iterations)),
                  ir::binary(BinaryOp::Ge, simplify_indices(width), ir::int_const(least_inverted_width)));
-  return ir::if_then(pays, Inverse(scatter).code(), nest, nest->location);
+  return ir::if_then(ir::both(when_asked_for(program, ranges, scatter), pays), Inverse(scatter).code(), nest,
+                     nest->location);
 }
 
 /// Nests that no inverse serves, one after the other: they were one nest, and read the same locals of each iteration.
@@ -205,11 +208,12 @@ class Joined {
 
 ir::Program invert_scatters(const ir::Program& before) {
   const ir::Program program = ir::with_body(before, Joined(before).inside(before.body));
+  const IndexRanges ranges = ranges_in(program);
   const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (s.kind() == ir::Kind::Contraction) return s;
     if (s.kind() != ir::Kind::For) return std::nullopt;
     const auto scatter = scatter_in(program, s);
-    if (scatter && has_rows(*scatter)) return inverted(s, *scatter);
+    if (scatter && has_rows(*scatter)) return inverted(program, ranges, s, *scatter);
     return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
   });
   return without_segments(ir::with_body(program, body));

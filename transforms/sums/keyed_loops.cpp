@@ -85,6 +85,42 @@ Expr all_run(const ir::Program& program, const Loops& loops) {
 
 namespace {
 
+/// What an order looks at: what decides about targets, and how far the loops over instances go.
+std::vector<Expr> asked_for(const Scatter& scatter) {
+  std::vector<Expr> result = scatter.deciders();
+  for (const ir::For* loop : scatter.sequential) result.insert(result.end(), {loop->lower, loop->upper});
+  return result;
+}
+
+/// Whether bounds of rows are looked up whatever another loop over instances finds in data.
+bool looks_up_rows_first(const Scatter& scatter) {
+  std::size_t structures = 0, by_data = 0;
+  for (const ScatterFactor& factor : scatter.factors) {
+    structures += factor.csr.size();
+    by_data += factor.is_ragged;
+  }
+  return structures > 1 || (structures > 0 && by_data > 0);
+}
+
+}  // namespace
+
+Expr when_asked_for(const ir::Program& program, const IndexRanges& ranges, const Scatter& scatter) {
+  const std::vector<Expr> asked = asked_for(scatter);
+  const Expr divides = divides_by_no_zero(program, ranges, asked);
+  if (can_be_asked_for(program, ranges, asked)) return divides;
+  if (looks_up_rows_first(scatter)) return ir::bool_const(false);
+  Loops around = scatter.outer;
+  for (const Loops* more : {&scatter.inner, &scatter.summed}) around.insert(around.end(), more->begin(), more->end());
+  for (const ir::For* loop : scatter.sequential)
+    if (all_run(program, {loop})) around.push_back(loop);
+  if (around.empty()) return divides;
+  const Expr run = all_run(program, around);
+  if (!run) return ir::bool_const(false);
+  return divides ? ir::both(run, divides) : run;
+}
+
+namespace {
+
 /// Whether all iterations have a place of their own in an array with these accesses: in one index the same distance
 /// from the iterator.
 bool is_own_in_all(const std::vector<Access>& accesses, const ir::For& loop) {

@@ -41,6 +41,9 @@ bool can_be_asked_for(const ir::Program& program, const IndexRanges& ranges, con
 ir::Expr divides_by_no_zero(const ir::Program& program, const IndexRanges& ranges, const std::vector<ir::Expr>& list);
 /// A bool of sizes: each of the loops makes trips. Null where their bounds say more than sizes do.
 ir::Expr all_run(const ir::Program& program, const Loops& loops);
+/// A bool of sizes, under which what decides about targets and instances of a scatter may be looked at outside of the
+/// loops over rows: these run, or it can be asked for; and no size that it divides by is zero. Null: always.
+ir::Expr when_asked_for(const ir::Program& program, const IndexRanges& ranges, const Scatter& scatter);
 
 /// The parts of a nest of parallel loops around one in order, which run one after another: they share nothing that one
 /// of them changes, but for places of the iteration's own. Nullopt for other nests, and where no part has keys. A part

@@ -130,9 +130,12 @@ Stmt owned(const ir::Program& program, const Stmt& nest, const OwnedSum& scatter
   }
   if (!parallel.empty() && bounds_known && same_for_all) {
     const Stmt in_segments = owned_in_segments(scatter, parallel, *loop);
-    const std::vector<Expr> index = {scatter.sum->indices[scatter.dimension]};
+    std::vector<Expr> asked = {scatter.sum->indices[scatter.dimension]};
+    ir::walk_stmts(loop->body, [&](const Stmt& s) {
+      if (const auto* inner = s.as<ir::For>()) asked.insert(asked.end(), {inner->lower, inner->upper});
+    });
     const IndexRanges ranges = ranges_in(program);
-    if (can_be_asked_for(program, ranges, index) && !divides_by_no_zero(program, ranges, index)) return in_segments;
+    if (can_be_asked_for(program, ranges, asked) && !divides_by_no_zero(program, ranges, asked)) return in_segments;
     // What is looked for outside of these loops need not exist where they make no trip.
     if (const Expr run = all_run(program, parallel)) return ir::if_then(run, in_segments, {}, nest->location);
   }

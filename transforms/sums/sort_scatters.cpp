@@ -266,21 +266,7 @@ class Sorter {
   }
 
   SortedIterations order_of(const Scatter& scatter) const {
-    return {scatter, ascends(scatter), shares_, when_asked_for(scatter)};
-  }
-
-  /// A bool of sizes, under which what decides about targets may be computed outside of the loops over rows: these run,
-  /// or it can be asked for; and no size that it divides by is zero. Null: always.
-  Expr when_asked_for(const Scatter& scatter) const {
-    const std::vector<Expr> deciders = scatter.deciders();
-    const Expr divides = divides_by_no_zero(program_, ranges_, deciders);
-    if (can_be_asked_for(program_, ranges_, deciders)) return divides;
-    Loops rows = scatter.outer;
-    for (const Loops* more : {&scatter.inner, &scatter.summed}) rows.insert(rows.end(), more->begin(), more->end());
-    if (rows.empty()) return divides;
-    const Expr run = all_run(program_, rows);
-    if (!run) return ir::bool_const(false);
-    return divides ? ir::both(run, divides) : run;
+    return {scatter, ascends(scatter), shares_, when_asked_for(program_, ranges_, scatter)};
   }
 
   Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {

@@ -152,14 +152,22 @@ bool SortedIterations::has_instances_of(const Scatter& other, const ir::Substitu
 }
 
 Stmt SortedIterations::with_instance_at(const Expr& position, const Body& body) const {
-  if (is_numbered_) return with_instance(at(instance_, position), body);
+  if (is_numbered_) return with_instance(at(instance_, position), true, body);
   std::vector<Expr> values;
   for (const Array& iterator : iterators) values.push_back(at(iterator, position));
   return body(values);
 }
 
-/// body(the values of the iterators of the instance with this number); rows of a CSR structure are looked up.
-Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body& body) const {
+/// Whether the loop gets to it, given the iterators up to its own; null: always.
+Expr SortedIterations::has_trip(const ScatterFactor& factor, const ir::Substitution& known) {
+  if (factor.csr.empty() && !factor.is_ragged) return {};
+  const ir::For& loop = factor.csr.empty() ? *factor.loop : *factor.csr[0].rows;
+  return less(known.at(loop.iterator), ir::substitute(loop.upper, known));
+}
+
+/// body(the values of the iterators of the instance with this number); rows of a CSR structure are looked up. An
+/// instance that may not exist reads no bound that only a trip of the loops around has.
+Stmt SortedIterations::with_instance(const Expr& number_of_instance, bool exists, const Body& body) const {
   const std::size_t n = s_.factors.size();
   std::vector<std::pair<Array, Expr>> kept;
   const auto keep = [&](const std::string& name, const Expr& value) {
@@ -177,10 +185,12 @@ Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body&
   }
   std::vector<Expr> values;
   ir::Substitution known;
+  Expr has_trips;  // of the loops so far
   for (std::size_t k = 0; k < n; ++k) {
     const ScatterFactor& factor = s_.factors[k];
     if (factor.csr.empty()) {
-      const Expr lower = ir::substitute(factor.loop->lower, known);
+      Expr lower = ir::substitute(factor.loop->lower, known);
+      if (has_trips && ir::has_load(lower)) lower = ir::select(has_trips, lower, ir::int_const(0, lower.type()));
       values.push_back(ir::as_int(lower) == 0 ? offsets[k] : keep(factor.loop->iterator.name, lower + offsets[k]));
     } else {
       std::vector<Expr> levels = {offsets[k]};  // from the innermost entry outwards
@@ -191,6 +201,7 @@ Stmt SortedIterations::with_instance(const Expr& number_of_instance, const Body&
       values.insert(values.end(), levels.rbegin(), levels.rend());
     }
     known[factor.loop->iterator] = values.back();
+    if (!exists) has_trips = ir::both(has_trips, has_trip(factor, known));
   }
   std::vector<Stmt> all;
   for (const auto& [array, value] : kept) all.push_back(set(array, {}, value));
@@ -254,7 +265,8 @@ Stmt SortedIterations::words() const {
 }
 
 Stmt SortedIterations::word_of(const Expr& place) const {
-  const Stmt word = with_instance(place, [&](const std::vector<Expr>& values) { return word_of(place, values); });
+  const Stmt word =
+      with_instance(place, false, [&](const std::vector<Expr>& values) { return word_of(place, values); });
   if (!left_) return word;
   const Expr is_first = ir::binary(BinaryOp::Eq, place, number(0));
   return ir::block({ir::if_then(is_first, put(left_, number(0), count)), word});
@@ -264,13 +276,7 @@ Stmt SortedIterations::word_of(const Expr& place, const std::vector<Expr>& value
   ir::Substitution known;
   for (std::size_t k = 0; k < values.size(); ++k) known[s_.sequential[k]->iterator] = values[k];
   Expr exists;
-  for (std::size_t k = 0; k < s_.factors.size(); ++k) {
-    const ScatterFactor& factor = s_.factors[k];
-    if (factor.csr.empty() && !factor.is_ragged) continue;
-    const ir::For& loop = factor.csr.empty() ? *factor.loop : *factor.csr[0].rows;
-    const Expr own = less(known.at(loop.iterator), ir::substitute(loop.upper, known));
-    exists = ir::both(exists, own);
-  }
+  for (const ScatterFactor& factor : s_.factors) exists = ir::both(exists, has_trip(factor, known));
   const auto word = [&](const Expr& key) { return set(words_, {number(0), place}, sort_word(key, place)); };
   Expr has_target;
   for (std::size_t k = 0; s_.may_miss && k < s_.dims.size(); ++k) {
@@ -318,7 +324,7 @@ Stmt SortedIterations::in_order(const Expr& side) const {
 /// What is known of the instance with this number, at position p.
 Stmt SortedIterations::iterators_of(const Expr& item, const Expr& p) const {
   if (is_numbered_) return put(instance_, p, item);
-  return with_instance(item, [&](const std::vector<Expr>& values) {
+  return with_instance(item, true, [&](const std::vector<Expr>& values) {
     std::vector<Stmt> body;
     for (std::size_t k = 0; k < values.size(); ++k) body.push_back(put(iterators[k], p, values[k]));
     return ir::block(std::move(body));

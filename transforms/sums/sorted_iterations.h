@@ -49,7 +49,8 @@ class SortedIterations : OrderBuilder {
   ir::Expr product_is_below(std::int64_t limit) const;
   ir::Expr room() const;
   bool has_instances_of(const Scatter& other, const ir::Substitution& names) const;
-  ir::Stmt with_instance(const ir::Expr& number_of_instance, const Body& body) const;
+  static ir::Expr has_trip(const ScatterFactor& factor, const ir::Substitution& known);
+  ir::Stmt with_instance(const ir::Expr& number_of_instance, bool exists, const Body& body) const;
   ir::Array iterator_array(const ir::For& loop, ScalarType type) const;
   static ir::Expr entries_of(const ScatterFactor& factor, std::size_t level);
   static ir::Expr end_of_rows(const ScatterFactor& factor, std::size_t level);
