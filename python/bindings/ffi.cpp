@@ -52,24 +52,19 @@ class Arrays {
   }
 
   /// The array of an argument: a result's where it is written and there is such a result, else of this call alone.
-  /// `shape` is asked for then.
+  /// `shape` is asked for then. An in-out has the shape that is passed: the run sees whether that fits.
   template <class Shape>
   View of(const ArgumentInfo& info, const Shape& shape) {
     const auto given = given_.find(info.name), made = made_.find(info.name);
     if (info.role != Role::Output && given == given_.end())
       throw InternalError(fmt::format("XLA does not pass '{}'", info.name));
-    if (info.role == Role::Input) return typed(*given->second, info);
-    View view;
-    if (made != made_.end()) {
-      view = typed(*made->second, info);
-    } else {
-      own_.emplace_back(info.type, shape(info.name));
-      view = own_.back().view();
-    }
-    if (info.role == Role::InOut) {
-      if (const std::size_t bytes = bytes_of(view); bytes != 0)
-        std::memcpy(view.data, typed(*given->second, info).data, bytes);
-    }
+    if (info.role == Role::Output)
+      return made != made_.end() ? typed(*made->second, info) : own(info, shape(info.name));
+    const View from = typed(*given->second, info);
+    if (info.role == Role::Input) return from;
+    View view = made != made_.end() ? typed(*made->second, info) : View();
+    if (!view.data || view.shape != from.shape) view = own(info, from.shape);
+    if (const std::size_t bytes = bytes_of(view); bytes != 0) std::memcpy(view.data, from.data, bytes);
     return view;
   }
   Shapes shapes() const {
@@ -84,6 +79,10 @@ class Arrays {
     if (buffers.size != static_cast<std::int64_t>(names.size()))
       throw InternalError(fmt::format("XLA passes {} buffers for {}", buffers.size, names.size()));
     for (std::size_t k = 0; k < names.size(); ++k) by_name[names[k]] = buffers.buffers[k];
+  }
+  View own(const ArgumentInfo& info, const std::vector<std::int64_t>& shape) {
+    own_.emplace_back(info.type, shape);
+    return own_.back().view();
   }
   static View typed(const xla::Buffer& buffer, const ArgumentInfo& info) {
     if (buffer.type != type_of(info.type))

@@ -96,6 +96,10 @@ def test_what_a_run_finds_is_an_error_of_jax():
     for f in (run, jax.jit(run)):
         with pytest.raises(Exception, match=r"array 'at': at\[1\] = 3 is not in the stated range"):
             jax.block_until_ready(f(jnp.array([0, 3], jnp.int32), x, a))
+    for f in (run, jax.grad(lambda *arrays: lg.jax.op(gathered, wrt="x", of="y")(*arrays, sizes={"times": 1})[2].sum(), 1)):
+        for a in (jnp.ones(1), jnp.ones(3)):
+            with pytest.raises(Exception, match=rf"array 'a': the argument has extent {a.size} in dimension 0, expected m = 2"):
+                jax.block_until_ready(f(jnp.zeros(2, jnp.int32), x, a))
     count, powers, y = op(jnp.zeros(0, jnp.int32), x, jnp.zeros(0), sizes={"times": 1})
     assert count == 0 and powers.shape == y.shape == (0,)
 
