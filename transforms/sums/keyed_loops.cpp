@@ -74,20 +74,23 @@ Expr divides_by_no_zero(const ir::Program& program, const IndexRanges& ranges, c
 }
 
 Expr all_run(const ir::Program& program, const Loops& loops) {
-  Expr all = ir::bool_const(true);
+  Expr all;
+  ir::Substitution first;
   for (const ir::For* loop : loops) {
-    const Expr runs = ir::binary(BinaryOp::Lt, loop->lower, loop->upper);
+    const Expr lower = ir::substitute(loop->lower, first), upper = ir::substitute(loop->upper, first);
+    const Expr runs = ir::binary(BinaryOp::Lt, lower, upper);
     if (!ir::is_of_sizes(runs, program)) return {};
-    all = loop == loops.front() ? runs : ir::binary(BinaryOp::And, all, runs);
+    all = ir::both(all, runs);
+    first[loop->iterator] = lower;
   }
-  return all;
+  return all ? all : ir::bool_const(true);
 }
 
 namespace {
 
-/// What an order looks at: what decides about targets, and how far the loops over instances go.
-std::vector<Expr> asked_for(const Scatter& scatter) {
-  std::vector<Expr> result = scatter.deciders();
+/// How far the loops over instances go.
+std::vector<Expr> bounds_of(const Scatter& scatter) {
+  std::vector<Expr> result;
   for (const ir::For* loop : scatter.sequential) result.insert(result.end(), {loop->lower, loop->upper});
   return result;
 }
@@ -105,14 +108,15 @@ bool looks_up_rows_first(const Scatter& scatter) {
 }  // namespace
 
 Expr when_asked_for(const ir::Program& program, const IndexRanges& ranges, const Scatter& scatter) {
-  const std::vector<Expr> asked = asked_for(scatter);
-  const Expr divides = divides_by_no_zero(program, ranges, asked);
-  if (can_be_asked_for(program, ranges, asked)) return divides;
-  if (looks_up_rows_first(scatter)) return ir::bool_const(false);
+  const std::vector<Expr> deciders = scatter.deciders(), bounds = bounds_of(scatter);
+  const bool has_bounds = can_be_asked_for(program, ranges, bounds);
+  const Expr divides = divides_by_no_zero(program, ranges, deciders);
+  if (has_bounds && can_be_asked_for(program, ranges, deciders)) return divides;
+  if (!has_bounds && looks_up_rows_first(scatter)) return ir::bool_const(false);
   Loops around = scatter.outer;
   for (const Loops* more : {&scatter.inner, &scatter.summed}) around.insert(around.end(), more->begin(), more->end());
   for (const ir::For* loop : scatter.sequential)
-    if (all_run(program, {loop})) around.push_back(loop);
+    if (!has_bounds && all_run(program, {loop})) around.push_back(loop);
   if (around.empty()) return divides;
   const Expr run = all_run(program, around);
   if (!run) return ir::bool_const(false);

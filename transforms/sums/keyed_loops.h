@@ -39,7 +39,8 @@ IndexRanges ranges_in(const ir::Program& program);
 bool can_be_asked_for(const ir::Program& program, const IndexRanges& ranges, const std::vector<ir::Expr>& list);
 /// A bool of sizes: they divide by none that is zero. Null where they divide by no size.
 ir::Expr divides_by_no_zero(const ir::Program& program, const IndexRanges& ranges, const std::vector<ir::Expr>& list);
-/// A bool of sizes: each of the loops makes trips. Null where their bounds say more than sizes do.
+/// A bool of sizes: each of the loops makes trips, in the first iteration of those in front of it. Null where their
+/// bounds say more than sizes do.
 ir::Expr all_run(const ir::Program& program, const Loops& loops);
 /// A bool of sizes, under which what decides about targets and instances of a scatter may be looked at outside of the
 /// loops over rows: these run, or it can be asked for; and no size that it divides by is zero. Null: always.
