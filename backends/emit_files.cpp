@@ -124,7 +124,8 @@ EmitPlan emit_plan(const Gradient& gradient, const CompileOptions& options, cons
     plan.leaving.push_back({one.broken, one.access.array, one.access.dimension, one.access.location});
   plan.bounds = WrittenBounds(gradient.verified().ir()).bounds();
   Report ignored;
-  LoweredGradient lowered = lower_gradient(gradient, options, ignored, ignored, Until::Emitted, false);
+  LoweredGradient lowered =
+      lower_gradient(gradient, options, ignored, ignored, Until::Emitted, transforms::Orders::Kept);
   plan.sizing = part_of(std::move(lowered.sizing));
   plan.forward = part_of(std::move(lowered.forward));
   plan.backward = part_of(std::move(lowered.backward));

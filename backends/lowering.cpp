@@ -48,7 +48,7 @@ LowerOptions lowering_of(const CompileOptions& options, SumMode mode, const Sche
   result.machine = backend_of(options.target).machine(options);
   if (!runs_as_written(options) && options.facts != Facts::Trust)
     result.bounded = options.facts == Facts::CheckAccesses ? Bounded::Accesses : Bounded::Writes;
-  result.keeps_orders = result.compares_inputs = true;
+  result.orders = transforms::Orders::Compared;
   result.schedule = schedule;
   result.expected_sizes = options.expected_sizes;
   result.threads_per_block = options.threads_per_block;
@@ -79,13 +79,13 @@ ir::Program with_arguments_of(ir::Program sizing, const ir::Program& forward) {
 }  // namespace
 
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,
-                               Report& backward, Until until, bool compares_inputs) {
+                               Report& backward, Until until, transforms::Orders orders) {
   Report ignored;  // how the sizing program runs interests nobody
   const SumMode mode = sum_mode(gradient.variant);
   LowerOptions sizing = lowering_of(options, mode), first = lowering_of(options, mode, options.schedule),
                second = lowering_of(options, mode, options.backward_schedule);
   sizing.records_trips = second.records_trips = false;
-  sizing.keeps_orders = sizing.compares_inputs = false;
+  sizing.orders = transforms::Orders::Computed;
   // It follows data alone, and so is where a list that leads out of its array is noticed before anything is computed.
   if (sizing.bounded == Bounded::Writes) sizing.bounded = Bounded::Accesses;
   if (until == Until::Summed) {
@@ -98,7 +98,7 @@ LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& o
   if (until == Until::BeforeSchedule) {
     for (LowerOptions* own : {&first, &second}) *own = transforms::up_to_schedule(*own);
   }
-  first.compares_inputs = second.compares_inputs = compares_inputs;
+  first.orders = second.orders = orders;
   second.computed = inputs_computed_by(gradient.forward.ir(), gradient.backward.ir());
   using transforms::lower_for;
   return {lower_for(with_arguments_of(gradient.sizing.ir(), gradient.forward.ir()), sizing, ignored),
@@ -109,7 +109,7 @@ ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& option
   Report ignored;  // nobody is interested in how facts are verified
   LowerOptions own = lowering_of(options, SumMode::Restructured);
   own.bounded = Bounded::Nothing;
-  own.keeps_orders = own.compares_inputs = false;
+  own.orders = transforms::Orders::Computed;
   return transforms::lower_for(facts, own, ignored).program;
 }
 

@@ -22,10 +22,11 @@ struct LoweredGradient {
 /// How far: to what is emitted, or only until it is decided how sums are done.
 enum class Until { Emitted, Summed, BeforeSchedule };
 
-/// What was decided about the forward and the backward program goes to a report each. `compares_inputs`: the library
-/// runs them, and has memory for what they have seen.
+/// What was decided about the forward and the backward program goes to a report each. `orders`: Compared where
+/// the library runs them, which has memory for what they have seen.
 LoweredGradient lower_gradient(const Gradient& gradient, const CompileOptions& options, Report& forward,
-                               Report& backward, Until until = Until::Emitted, bool compares_inputs = true);
+                               Report& backward, Until until = Until::Emitted,
+                               transforms::Orders orders = transforms::Orders::Compared);
 
 /// The program that verifies facts (see facts_program.h), lowered for the target like any other one.
 ir::Program lowered_facts(const ir::Program& facts, const CompileOptions& options);

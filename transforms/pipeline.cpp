@@ -240,11 +240,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
 
 /// Arrays that follow from indices become arguments, which the report names.
 ir::Program kept_orders(const ir::Program& program, PassContext& context) {
-  const LowerOptions& options = context.options;
-  const Comparing comparing = !options.compares_inputs   ? Comparing::No
-                              : options.machine.is_gpu() ? Comparing::OnGpu
-                                                         : Comparing::OnCpu;
-  ir::Program result = keep_orders(program, context.kept, comparing);
+  ir::Program result = keep_orders(program, context.kept, context.options);
   std::string arrays, deciding;
   const KeptOrders& kept = context.kept;
   const std::size_t orders = kept.arrays.size() - (kept.compares ? kept.deciding.size() : 0);
@@ -268,7 +264,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("scan_recurrences", scan_recurrences, "before nests that follow each other are joined again");
   add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
-  if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
+  if (options.orders != Orders::Computed) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
   add("sink_sum_loops", sink_sum_loops, "sums outermost in a row become loops around it");
   add("split_loops_at_guards", plain<split_loops_at_guards>, "lanes want loops without conditions");
@@ -317,7 +313,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
   add("scan_recurrences", scan_recurrences, "whole nests, before they are cut into blocks: its own are blocks already");
   add("join_scatters", plain<join_scatters>, "what is one stream is sorted once");
   add("sort_scatters", sort, "targets from data: on whole nests, before they are cut into blocks");
-  if (options.keeps_orders) add("keep_orders", kept_orders, why_keep_orders);
+  if (options.orders != Orders::Computed) add("keep_orders", kept_orders, why_keep_orders);
   add("lane_copies", lane_copies, "few targets: copies for lanes, on whole nests too");
   add("flatten_rows", plain<flatten_rows>, "rows are as long as they are: what looks for rows in nests has found them");
   add("narrow_bands", plain<narrow_bands>, "a grid is a box: nests are as they become one");
@@ -361,7 +357,7 @@ std::string dumped_pass(const std::string& program) {
 void check_names(const std::set<std::string>& names, const std::string& program) {
   std::set<std::string> known;
   for (const Machine& machine : {cpu_machine(), gpu_machine()}) {
-    const LowerOptions all = {.machine = machine, .bounded = Bounded::Accesses, .keeps_orders = true};
+    const LowerOptions all = {.machine = machine, .bounded = Bounded::Accesses, .orders = Orders::Kept};
     for (const Pass& pass : passes(all)) known.insert(pass.name);
   }
   for (const std::string& name : names) {

@@ -188,8 +188,7 @@ void check_gradient(const Reference& reference, const Gradient& gradient, const 
     if (keeps) all["stale"] = 2;
     const ir::Program lowered = formed(program.ir(), form, all,
                                        {.mode = backend::sum_mode(how.variant),
-                                        .keeps_orders = keeps,
-                                        .compares_inputs = keeps,
+                                        .orders = keeps ? transforms::Orders::Compared : transforms::Orders::Computed,
                                         .schedule = schedule,
                                         .skip = how.left_out});
     if (lowered.sizes.size() > program.ir().sizes.size())

@@ -29,15 +29,21 @@ enum class Part {
 /// Accesses that `Part::Bounds` looks after: see bound_accesses.h.
 enum class Bounded { Nothing, Writes, Accesses };
 
+/// What becomes of arrays that follow from index arrays alone: see keep_orders.h.
+enum class Orders {
+  Computed,  // in each run
+  Kept,      // whoever runs it has memory for KeptOrders, and says whether they still hold
+  Compared,  // the program itself can also see whether they do
+};
+
 /// What a program is lowered for.
 struct LowerOptions {
   SumMode mode = SumMode::Restructured;
   Machine machine = cpu_machine();
   Bounded bounded = Bounded::Nothing;
-  bool records_trips = true;                                // it is the first to run loops with a promised trip count
-  std::set<ir::Array> computed = {};                        // inputs that the program before it writes
-  bool keeps_orders = false;                                // whoever runs it has memory for KeptOrders
-  bool compares_inputs = false;                             // and lets the program see whether these still hold
+  bool records_trips = true;          // it is the first to run loops with a promised trip count
+  std::set<ir::Array> computed = {};  // inputs that the program before it writes
+  Orders orders = Orders::Computed;
   Schedule schedule = {};                                   // steps for this program
   bool by_hand = false;                                     // it has steps, or will have: loops stay as written
   std::map<std::string, std::int64_t> expected_sizes = {};  // what estimates of costs are based on

@@ -50,7 +50,7 @@ Touched touched_by(const Stmt& s) {
 
 class Keeper {
  public:
-  Keeper(const ir::Program& program, Comparing comparing) : program_(program), comparing_(comparing) {
+  Keeper(const ir::Program& program, const LowerOptions& options) : program_(program), options_(options) {
     const Arrays written = touched_by(program.body).written;
     const std::set<Array> aliased = ir::aliased_arrays(program);
     for (const Array& array : program.arrays)
@@ -234,7 +234,7 @@ class Keeper {
       result.arrays.push_back(own);
       array = own;
     }
-    if (comparing_ != Comparing::No) first = only_where_changed(first, result, kept);
+    if (options_.orders == Orders::Compared) first = only_where_changed(first, result, kept);
     const Expr is_stale = ir::binary(ir::BinaryOp::Ne, ir::var(kept.stale), ir::int_const(0));
     const Stmt all = ir::block({ir::if_then(is_stale, first), without(rest, arguments)});
     result.body = ir::replace_arrays(all, arguments);
@@ -252,7 +252,7 @@ class Keeper {
       kept.arrays.push_back(seen.back().seen);
     }
     if (seen.empty()) return ir::if_then(ir::binary(ir::BinaryOp::Eq, ir::var(kept.stale), ir::int_const(1)), first);
-    return where_changed(first, kept.stale, seen, comparing_ == Comparing::OnGpu);
+    return where_changed(first, kept.stale, seen, options_.machine.is_gpu());
   }
 
   /// Without the allocations of arrays that are arguments now.
@@ -273,7 +273,7 @@ class Keeper {
   }
 
   const ir::Program& program_;
-  const Comparing comparing_;
+  const LowerOptions& options_;
   Arrays inputs_;      // of which the program only reads, integers
   Arrays candidates_;  // locals that only prepared statements write
   std::vector<Leaf> leaves_;
@@ -283,9 +283,9 @@ class Keeper {
 
 }  // namespace
 
-ir::Program keep_orders(const ir::Program& program, KeptOrders& kept, Comparing comparing) {
+ir::Program keep_orders(const ir::Program& program, KeptOrders& kept, const LowerOptions& options) {
   kept = {};
-  return Keeper(program, comparing).run(kept);
+  return Keeper(program, options).run(kept);
 }
 
 }  // namespace loopgrad::transforms

@@ -23,14 +23,12 @@
 #pragma once
 
 #include "dsl/ir/program.h"
+#include "transforms/pass/options.h"
 #include "transforms/pass/record.h"
 
 namespace loopgrad::transforms {
 
-/// Whether runs compare the arrays that decide; on what they run.
-enum class Comparing { No, OnCpu, OnGpu };
-
-/// `kept.arrays` is empty where there is nothing to keep.
-ir::Program keep_orders(const ir::Program& program, KeptOrders& kept, Comparing comparing = Comparing::No);
+/// As `options.orders` says, which is Kept or Compared. `kept.arrays` is empty where there is nothing to keep.
+ir::Program keep_orders(const ir::Program& program, KeptOrders& kept, const LowerOptions& options);
 
 }  // namespace loopgrad::transforms

@@ -10,15 +10,18 @@
 namespace loopgrad::transforms {
 namespace {
 
+const LowerOptions compared_on_gpu{.machine = gpu_machine(), .orders = Orders::Compared};
+
 struct Kept {
   ir::Program before, after;
   KeptOrders orders;
 };
 
-Kept kept_in(const std::string& declarations, const std::string& body, Comparing comparing = Comparing::No) {
+Kept kept_in(const std::string& declarations, const std::string& body,
+             const LowerOptions& options = {.orders = Orders::Kept}) {
   Kept result;
   result.before = program_of(declarations, body);
-  result.after = keep_orders(result.before, result.orders, comparing);
+  result.after = keep_orders(result.before, result.orders, options);
   ir::verify(result.after, "keep_orders");
   return result;
 }
@@ -186,7 +189,7 @@ const char* const counted_and_seen = R"(
   )";
 
 TEST(KeepOrders, EachKernelOfAGpuLooksWhetherInputsChanged) {
-  const Kept kept = kept_in(counted, counts, Comparing::OnGpu);
+  const Kept kept = kept_in(counted, counts, compared_on_gpu);
   EXPECT_TRUE(kept.orders.compares);
   EXPECT_EQ(names_of(kept.orders.arrays), "count idx_seen ");
   expect_text(kept, counted_and_seen, R"(
@@ -212,7 +215,7 @@ TEST(KeepOrders, EachKernelOfAGpuLooksWhetherInputsChanged) {
 }
 
 TEST(KeepOrders, ACpuLooksOnce) {
-  const Kept kept = kept_in(counted, counts, Comparing::OnCpu);
+  const Kept kept = kept_in(counted, counts, {.orders = Orders::Compared});
   expect_text(kept, counted_and_seen, R"(
     if stale != 0:
       local i32 changed[1]
@@ -270,7 +273,7 @@ TEST(KeepOrders, WhatSizesDecideIsComputedOnce) {
     parallel for k in 0..m:
       y[k] += f32(place[k])
   )",
-                            Comparing::OnGpu);
+                            compared_on_gpu);
   expect_text(kept, R"(
     program p(n, m, stale)
       input  i32 idx[n]

@@ -12,7 +12,7 @@ LoweredProgram planned_for(const Machine& machine, const Program& program, const
                            Part last = Part::Shared) {
   LoweredProgram result;
   result.before = program.ir();
-  const LowerOptions options{.machine = machine, .keeps_orders = true, .expected_sizes = sizes, .last = last};
+  const LowerOptions options{.machine = machine, .orders = Orders::Kept, .expected_sizes = sizes, .last = last};
   result.after = lower_for(program.ir(), options, result.report).program;
   ir::verify(result.after, "lower");
   result.text = ir::print(result.after.body);

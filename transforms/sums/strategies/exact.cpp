@@ -93,7 +93,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
                                 [](const Stmt& sum) { return sum.as<ir::Reduce>()->op == ir::ReduceOp::Add; });
   if (!adds) return "it does not add";
   const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
-  if (nest.context.options.keeps_orders && runs_again(nest) && has_lasting_order(nest, group))
+  if (nest.context.options.orders != Orders::Computed && runs_again(nest) && has_lasting_order(nest, group))
     return "only index arrays decide: these are sorted once for all steps";
   if (uses_result(nest, group)) return "the loop also uses its result";
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
