@@ -1,6 +1,7 @@
 #include "bench/experiments/timing.h"
 
 #include "backends/cuda/device.h"
+#include "bench/median.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,11 +11,6 @@ namespace {
 
 constexpr double kLongMilliseconds = 300, kEnoughMilliseconds = 200, kBatchMilliseconds = 2;
 constexpr int kFewestRuns = 3, kMostRuns = 15, kLargestBatch = 50;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 double on_host(const std::function<void()>& start) {
   const auto begin = std::chrono::steady_clock::now();
@@ -60,7 +56,7 @@ double milliseconds(const Place& place, const std::function<void()>& start) {
     times.push_back(batch(count));
     total += times.back() * count;
   }
-  return median(times);
+  return lg::bench::median(times);
 }
 
 Bound::Bound(const lg::cli::Buffers& buffers, const Place& place, std::size_t programs) : buffers_(buffers) {

@@ -5,6 +5,7 @@
 //   bench_fields export --only ctc --out F    inputs and results as files, for peers
 #include "bench/fields/fields.h"
 
+#include "bench/median.h"
 #include "bench/reference/export.h"
 #include "tools/cli/buffers.h"
 #include "tools/cli/promote.h"
@@ -244,12 +245,6 @@ double now_ms(bool cpu = false) {
 
 double least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// A variant ready to be timed.
 struct Contestant {
   Variant variant;
@@ -335,8 +330,8 @@ void time(const Field& field, const Options& options, int threads) {
     line["threads"] = threads;
     line["forward_ms"] = least(contestant->forward);
     line["backward_ms"] = least(contestant->backward);
-    line["median_forward_ms"] = median(contestant->forward);
-    line["median_backward_ms"] = median(contestant->backward);
+    line["median_forward_ms"] = bench::median(contestant->forward);
+    line["median_backward_ms"] = bench::median(contestant->backward);
     line["primal_ms"] = primal_ms;
     line["tape_bytes"] = contestant->gradient.tape_bytes();
     line["build_ms"] = contestant->generation_ms;

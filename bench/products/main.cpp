@@ -5,6 +5,7 @@
 // Medians of the device's times, in milliseconds; the inputs of one case stay where they are. A case without the
 // library or without a GPU is refused with the reason.
 #include "backends/cuda/matrix_library.h"
+#include "bench/median.h"
 #include "tools/cli/timed_gradient.h"
 #include "tools/programs/programs.h"
 
@@ -33,8 +34,7 @@ double median_of(F&& once) {
     const double time = once();
     if (k >= warm_up) times.push_back(time);
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return bench::median(std::move(times));
 }
 
 struct Times {

@@ -1,5 +1,6 @@
 #include "bench/reference/measure.h"
 
+#include "bench/median.h"
 #include "tools/cli/ceilings.h"
 #include "tools/cli/work.h"
 
@@ -24,12 +25,6 @@ double milliseconds(const std::function<void()>& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 struct Runner {

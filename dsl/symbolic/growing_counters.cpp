@@ -1,5 +1,6 @@
 #include "dsl/symbolic/growing_counters.h"
 
+#include "dsl/ir/target.h"
 #include "dsl/ir/visit.h"
 
 #include <cstdlib>
@@ -13,11 +14,10 @@ namespace {
 // So small that no loop adds up to 2^64 with them.
 constexpr std::int64_t largest_step = std::int64_t{1} << 20;
 
-const Array* target_of(const Stmt& s) {
-  if (const auto* n = s.as<Assign>()) return &n->array;
-  if (const auto* n = s.as<Reduce>()) return &n->array;
-  if (const auto* n = s.as<Pop>()) return &n->array;
-  return nullptr;
+/// What a statement changes.
+Array changed_by(const Stmt& s) {
+  const auto* pop = s.as<Pop>();
+  return pop ? pop->array : target_of(s);
 }
 
 bool is_load_of(const Expr& e, const Array& scalar) {
@@ -49,7 +49,7 @@ class Signs {
     walk_stmts(loop, [&](const Stmt& s) {
       if (const auto* n = s.as<Allocate>()) inside.insert(n->array);
       regular_ &= s.kind() != Kind::CustomGradient && s.kind() != Kind::Push && s.kind() != Kind::Pop;
-      if (const Array* target = target_of(s)) add(*target, step_of(s));
+      if (const Array array = changed_by(s)) add(array, step_of(s));
     });
     for (const Array& array : inside) signs_[array] = 0;
   }
@@ -83,10 +83,7 @@ void append_row(const Stmt& s, std::vector<Stmt>& row) {
 
 bool writes(const Stmt& s, const Array& array) {
   bool found = false;
-  walk_stmts(s, [&](const Stmt& child) {
-    const Array* target = target_of(child);
-    found = found || (target && *target == array);
-  });
+  walk_stmts(s, [&](const Stmt& child) { found |= changed_by(child) == array; });
   return found;
 }
 
@@ -116,10 +113,10 @@ class Finder {
 
   void note(const std::vector<Stmt>& row, const Signs& signs) {
     for (const Stmt& update : row) {
-      const Array* counter = target_of(update);
-      if (!counter || !signs.is_one_way(*counter) || step_of(update).value_or(0) == 0) continue;
+      const Array counter = changed_by(update);
+      if (!counter || !signs.is_one_way(counter) || step_of(update).value_or(0) == 0) continue;
       for (const Stmt& item : row)
-        if (!writes(item, *counter)) note_below(item, *counter, true);
+        if (!writes(item, counter)) note_below(item, counter, true);
     }
   }
 
