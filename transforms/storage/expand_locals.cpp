@@ -200,7 +200,7 @@ void keep_band(Dimension& dimension, const IndexRanges& ranges, const std::vecto
   dimension.room = room_from(n->lower, *width, dimension, ranges);
 }
 
-/// Where data decide where the loop begins, and a promise how long it is at most (bound_trips.h).
+/// Where data decide where the loop begins, and a promise how long it is at most (bound_accesses.h).
 void keep_trips(Dimension& dimension, const IndexRanges& ranges, const std::vector<Stmt>& loops, std::size_t depth) {
   const auto* n = loops[depth].as<ir::For>();
   if (!n || !n->at_most || !ir::has_load(n->lower) || ir::has_load(n->at_most)) return;
