@@ -3,7 +3,7 @@
 namespace loopgrad::ir {
 
 Stmt over_elements(const std::vector<Expr>& shape, const SourceLocation& where,
-                   const std::function<Stmt(const std::vector<Expr>&)>& body, const std::string& name) {
+                   const std::function<Stmt(const std::vector<Expr>&)>& body, const std::string& name, LoopMode mode) {
   std::vector<Symbol> iterators;
   std::vector<Expr> indices;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -12,7 +12,7 @@ Stmt over_elements(const std::vector<Expr>& shape, const SourceLocation& where,
   }
   Stmt result = body(indices);
   for (std::size_t d = shape.size(); d-- > 0;)
-    result = for_loop(iterators[d], int_const(0), shape[d], result, LoopMode::Forward, where);
+    result = for_loop(iterators[d], int_const(0), shape[d], result, mode, where);
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "transforms/sums/changed_inputs.h"
 
+#include "dsl/ir/element_loops.h"
 #include "dsl/ir/queries.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/loops/loop_builder.h"
@@ -65,16 +66,7 @@ class Changes : LoopBuilder {
   /// Parallel loops over all elements.
   template <class Body>
   Stmt over(const std::vector<Expr>& shape, const Body& body) const {
-    std::vector<ir::Symbol> iterators;
-    std::vector<Expr> at;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      iterators.push_back(ir::make_symbol("e"));
-      at.push_back(ir::var(iterators.back()));
-    }
-    Stmt result = body(at);
-    for (std::size_t d = shape.size(); d-- > 0;)
-      result = ir::for_loop(iterators[d], number(0), shape[d], result, ir::LoopMode::Parallel, where_);
-    return result;
+    return ir::over_elements(shape, where_, body, "e", ir::LoopMode::Parallel);
   }
 
   /// A thread goes through many elements, and has something to say at most once.

@@ -197,12 +197,12 @@ TEST(KeepOrders, EachKernelOfAGpuLooksWhetherInputsChanged) {
       local i32 changed[1]
       changed[0] = i32(stale == 1)
       if stale == 2:
-        parallel for e in 0..n:
-          if i32(idx[e]) != idx_seen[e]:
+        parallel for e0 in 0..n:
+          if i32(idx[e0]) != idx_seen[e0]:
             changed[0] max= (atomic) 1
-      parallel for e in 0..n:
+      parallel for e0 in 0..n:
         if i32(changed[0]) != 0:
-          idx_seen[e] = idx[e]
+          idx_seen[e0] = idx[e0]
       parallel for k in 0..m:
         if i32(changed[0]) != 0:
           count[k] = 0
@@ -229,8 +229,8 @@ TEST(KeepOrders, ACpuLooksOnce) {
           if i32(differs) != 0:
             changed[0] max= (atomic) differs
       if i32(changed[0]) != 0:
-        parallel for e in 0..n:
-          idx_seen[e] = idx[e]
+        parallel for e0 in 0..n:
+          idx_seen[e0] = idx[e0]
         parallel for k in 0..m:
           count[k] = 0
         for i in 0..n:
