@@ -10,7 +10,7 @@ namespace {
 
 constexpr int largest_value = 64;  // nodes: a longer computation is no name for a value
 
-bool is_short(const Expr& e) {
+bool is_small(const Expr& e) {
   int nodes = 0;
   walk(e, [&](const Expr&) { return ++nodes <= largest_value; });
   return nodes <= largest_value;
@@ -63,9 +63,9 @@ KnownScalars::KnownScalars(const Program& program, const std::set<Array>& comput
   for (const Array& array : program.arrays)
     if (array->role == ArrayRole::Input && !aliased.count(array) && !computed.count(array)) constant_.insert(array);
   for (const Assign* n : AssignedOnce(program.body).take()) {
-    if (!is_short(n->value)) continue;
+    if (!is_small(n->value)) continue;
     const Expr value = look_through(n->value);
-    if (is_known(value) && is_short(value)) values_[n->array] = value;
+    if (is_known(value) && is_small(value)) values_[n->array] = value;
   }
 }
 

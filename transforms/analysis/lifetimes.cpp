@@ -12,14 +12,13 @@
 
 namespace loopgrad::transforms {
 
-using poly::Access;
 using poly::AccessKind;
 using poly::Statement;
 
 namespace {
 
-bool stores(const Access& access) { return access.kind != AccessKind::Read; }
-bool reads(const Access& access) { return access.kind != AccessKind::Write; }
+bool stores(const poly::Access& access) { return access.kind != AccessKind::Read; }
+bool reads(const poly::Access& access) { return access.kind != AccessKind::Write; }
 
 bool is_in_order(const ir::Stmt& loop) {
   auto* node = loop.as<ir::For>();
@@ -85,13 +84,13 @@ class Lifetimes {
   template <class F>
   void for_each_access(F&& f) const {
     for (std::size_t k = 0; k < model_.statements.size(); ++k)
-      for (const Access& access : model_.statements[k].accesses)
+      for (const poly::Access& access : model_.statements[k].accesses)
         if (access.array == array_) f(static_cast<int>(k), access);
   }
   const Statement& statement(int k) const { return model_.statements[static_cast<std::size_t>(k)]; }
 
   void find_loops() {
-    for_each_access([&](int k, const Access& access) {
+    for_each_access([&](int k, const poly::Access& access) {
       const Statement& s = statement(k);
       for (std::size_t d = 0; d < s.loops.size() && is_in_order(s.loops[d]); ++d)
         if (ir::mentions(access.indices[dimension_], s.iterators[d]))
@@ -107,7 +106,7 @@ class Lifetimes {
 
   void find_nests() {
     const ir::StmtNode* last = nullptr;
-    for_each_access([&](int k, const Access& access) {
+    for_each_access([&](int k, const poly::Access& access) {
       const Statement& s = statement(k);
       const std::size_t depth = depth_of(s);
       const ir::Stmt& outermost = depth < s.loops.size() ? s.loops[depth] : s.stmt;
@@ -127,7 +126,7 @@ class Lifetimes {
     else if (!some.is_subset(*all)) all = poly::coalesced(all->unite(some));
   }
 
-  const isl::map& elements(const Statement& s, const Access& access) {
+  const isl::map& elements(const Statement& s, const poly::Access& access) {
     isl::map& known = elements_[&access];
     if (known.is_null())
       known = poly::with_parameters(poly::with_domain(access.relation, s.domain), model_.assumptions);
@@ -146,7 +145,7 @@ class Lifetimes {
     return isl::manage(isl_map_reset_tuple_id(map, isl_dim_out));
   }
 
-  isl::map index_by_time(const Statement& s, const Access& access, std::size_t depth) {
+  isl::map index_by_time(const Statement& s, const poly::Access& access, std::size_t depth) {
     isl_map* map = index_of(elements(s, access)).release();
     const auto inner = static_cast<unsigned>(s.iterators.size() - depth);
     map = isl_map_project_out(map, isl_dim_in, static_cast<unsigned>(depth), inner);
@@ -191,10 +190,10 @@ class Lifetimes {
   bool add_same_nest(const Nest& nest) {
     bool few = true;
     for (const int c : nest.statements) {
-      for (const Access& store : statement(c).accesses) {
+      for (const poly::Access& store : statement(c).accesses) {
         if (store.array != array_ || !stores(store)) continue;
         for (const int r : nest.statements)
-          for (const Access& other : statement(r).accesses) {
+          for (const poly::Access& other : statement(r).accesses) {
             if (other.array != array_) continue;
             if (reads(other)) few = few && add_pair(c, store, r, other, nest.loops.size());
             if (stores(other)) few = few && add_stores(c, store, r, other, nest.loops.size());
@@ -204,7 +203,7 @@ class Lifetimes {
     return few;
   }
 
-  bool add_pair(int c, const Access& store, int r, const Access& read, std::size_t depth) {
+  bool add_pair(int c, const poly::Access& store, int r, const poly::Access& read, std::size_t depth) {
     const auto known = ir::distance(read.indices[dimension_], store.indices[dimension_]);
     const bool stand = stands_still(c, store, depth) && stands_still(r, read, depth);
     if (stand && known && in_place_.has(*known)) return true;
@@ -221,7 +220,7 @@ class Lifetimes {
   }
 
   // Iterations at once store to places of their own, also what nobody reads.
-  bool add_stores(int c, const Access& store, int r, const Access& other, std::size_t depth) {
+  bool add_stores(int c, const poly::Access& store, int r, const poly::Access& other, std::size_t depth) {
     if (c == r && stands_still(c, store, depth)) return true;
     const isl::map &stored = elements(statement(c), store), &others = elements(statement(r), other);
     const isl::map in_line =
@@ -237,7 +236,7 @@ class Lifetimes {
   }
 
   // Whether the index is the same for all that happens at once.
-  bool stands_still(int k, const Access& access, std::size_t depth) const {
+  bool stands_still(int k, const poly::Access& access, std::size_t depth) const {
     const Statement& s = statement(k);
     return std::none_of(s.iterators.begin() + static_cast<std::ptrdiff_t>(depth), s.iterators.end(),
                         [&](const ir::Symbol& i) { return ir::mentions(access.indices[dimension_], i); });
@@ -262,7 +261,7 @@ class Lifetimes {
   const std::size_t dimension_;
   std::set<const ir::StmtNode*> through_;  // the loops that time goes by
   std::vector<Nest> nests_;                // in textual order
-  std::map<const Access*, isl::map> elements_;
+  std::map<const poly::Access*, isl::map> elements_;
   Distances in_place_, apart_;
 };
 

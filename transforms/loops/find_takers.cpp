@@ -40,9 +40,9 @@ bool is_chosen_by_loops(const Stmt& loop, const ir::Assign& assign) {
   return true;
 }
 
-class Finder {
+class TakerFinder {
  public:
-  Finder(const ir::Program& program, PassContext& context)
+  TakerFinder(const ir::Program& program, PassContext& context)
       : program_(program), context_(context), aliased_(ir::aliased_arrays(program)) {}
 
   ir::Program run() {
@@ -252,6 +252,6 @@ class Finder {
 
 }  // namespace
 
-ir::Program find_takers(const ir::Program& program, PassContext& context) { return Finder(program, context).run(); }
+ir::Program find_takers(const ir::Program& program, PassContext& context) { return TakerFinder(program, context).run(); }
 
 }  // namespace loopgrad::transforms

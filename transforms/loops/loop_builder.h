@@ -11,6 +11,7 @@ inline ir::Expr ceil_div(const ir::Expr& a, const ir::Expr& b) {
   return ir::binary(ir::BinaryOp::FloorDiv, a + (b - number(1)), b);
 }
 
+inline ir::Expr less(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::Lt, a, b); }
 inline ir::Expr at_least(const ir::Expr& a, std::int64_t b) { return ir::binary(ir::BinaryOp::Ge, a, number(b)); }
 inline ir::Expr div(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::FloorDiv, a, b); }
 inline ir::Expr mod(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::Mod, a, b); }

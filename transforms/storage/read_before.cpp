@@ -25,7 +25,7 @@ namespace {
 constexpr int most_rounds = 64;                    // loops of one program
 constexpr std::size_t most_leaves = 48;            // of a nest that is taken apart: quadratic in them
 constexpr std::size_t most_leaves_of_copies = 16;  // where that is tried with copies that no iteration needs of another
-constexpr unsigned long budget_per_question = 100'000;
+constexpr unsigned long budget_per_read = 100'000;
 
 /// Reads of a model, by the number of the statement and their place among its accesses.
 using Reads = std::map<std::pair<int, const poly::Access*>, ReadOfNest>;
@@ -35,7 +35,7 @@ bool sees_before(const poly::Model& model, int reader, const poly::Access& read)
   for (int w = 0; w < static_cast<int>(model.statements.size()); ++w)
     for (const poly::Access& write : model.statements[static_cast<std::size_t>(w)].accesses) {
       if (write.kind == poly::AccessKind::Read || write.array != read.array) continue;
-      model.context->restart_budget(budget_per_question);
+      model.context->restart_budget(budget_per_read);
       if (poly::may_follow(model, w, write, reader, read)) return false;
     }
   return true;

@@ -19,7 +19,7 @@ using poly::Statement;
 namespace {
 
 // isl operations for one question: a plain yes takes a few thousand.
-constexpr unsigned long budget_per_question = 25'000;
+constexpr unsigned long budget_per_sum = 25'000;
 
 bool is_neutral(const Stmt& s, ir::ReduceOp op) {
   auto* node = s.as<ir::Assign>();
@@ -245,7 +245,7 @@ StmtSet successful(const Model& model, const StmtSet& probes) {
     const Statement& s = model.statements[k];
     if (!probes.count(s.stmt.get())) continue;
     try {
-      model.context->restart_budget(budget_per_question);
+      model.context->restart_budget(budget_per_sum);
       if (!poly::guarded(*model.context, [&] { return adds_to_neutral(model, static_cast<int>(k)); })) continue;
       result.insert(s.stmt.get());
     } catch (const poly::BudgetError&) {
@@ -281,7 +281,7 @@ StmtSet worth_it(const Model& model, const Probes& probes, StmtSet good) {
     const auto [found, is_new] = known.try_emplace(array->id, true);
     if (is_new) {
       try {
-        model.context->restart_budget(budget_per_question);
+        model.context->restart_budget(budget_per_sum);
         found->second = poly::guarded(*model.context, [&] { return is_read_as_cleared(model, array, probes.all); });
       } catch (const poly::BudgetError&) {
       }

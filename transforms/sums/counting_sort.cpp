@@ -22,7 +22,6 @@ constexpr std::int64_t items = std::int64_t{1} << 32;  // that a word has room f
 constexpr std::int64_t scale = std::int64_t{1} << 20;  // every radix divides it
 constexpr std::int64_t memory_banks = 32;              // of a multiprocessor
 
-Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 /// The same for what is never negative: it divides without looking at a sign.
 Expr natural(const Expr& e) { return ir::binary(BinaryOp::Max, e, ir::int_const(0, e.type())); }
 

@@ -140,9 +140,9 @@ bool share_rows_only(const ir::Program& program, FilledSums& sums, PassContext& 
   }
 }
 
-class Copies : LoopBuilder {
+class LaneCopies : LoopBuilder {
  public:
-  Copies(const FilledSums& sums, std::int64_t lanes) : LoopBuilder(sums.loop->location), sums_(sums), lanes_(lanes) {
+  LaneCopies(const FilledSums& sums, std::int64_t lanes) : LoopBuilder(sums.loop->location), sums_(sums), lanes_(lanes) {
     for (const Row& row : sums.rows)
       copies_.push_back(
           local(row.array()->name + "_copy", {row.extent(), number(lanes + 1)}, value_type(row.array()->type)));
@@ -234,7 +234,7 @@ ir::Program lane_copies(const ir::Program& program, PassContext& context) {
                          if (!is_parallel_loop(s)) return std::nullopt;
                          auto sums = filled_sums(s);
                          if (!sums || !share_rows_only(program, *sums, context)) return s;
-                         return Copies(*sums, lanes_for(*sums, context.options.threads_per_block)).code(s);
+                         return LaneCopies(*sums, lanes_for(*sums, context.options.threads_per_block)).code(s);
                        }));
 }
 

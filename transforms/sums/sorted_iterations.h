@@ -9,8 +9,6 @@
 
 namespace loopgrad::transforms {
 
-inline ir::Expr less(const ir::Expr& a, const ir::Expr& b) { return ir::binary(ir::BinaryOp::Lt, a, b); }
-
 /// With loads of one index, of numbers that are kept with 32 bits or 64.
 class OrderBuilder : protected LoopBuilder {
  protected:

@@ -13,6 +13,7 @@ namespace loopgrad::transforms {
 namespace {
 
 using namespace ir;
+using ir::Program;
 
 constexpr std::int64_t unknown_trips = 8;
 

@@ -21,7 +21,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::size_t most_sums = 2;           // at once: a thread has 32 of each in registers
+constexpr std::size_t most_dense_sums = 2;           // at once: a thread has 32 of each in registers
 constexpr std::size_t most_elements = 4;       // for a step: of f64 they take 35 KiB
 constexpr double most_trips_that_count = 128;  // of rows and columns: no block takes more
 
@@ -355,7 +355,7 @@ DenseSum dense_sum(const ir::Program& program, const ParallelNest& nest, const S
         changes |= load && !load->indices.empty() && (stored.count(load->array) > 0 || aliased.count(load->array) > 0);
       });
   if (changes) return refused("it may change what it loads");
-  if (result.sums.size() > most_sums) return refused("it has more sums than registers");
+  if (result.sums.size() > most_dense_sums) return refused("it has more sums than registers");
   return Chooser(program, nest, parts.loops, result, sizes).choose();
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 /// Parallel loops over rows directly inside of each other, the loop over the entries of a row, and the loops directly
 /// inside that data have no part in.
-struct Rows {
+struct RaggedRows {
   std::vector<const ir::For*> rows;
   const ir::For* entries = nullptr;
   std::vector<const ir::For*> inside;
@@ -50,7 +50,7 @@ bool visit_all(const std::vector<const ir::For*>& loops, const Expr& row, const 
 
 /// Whether data decide how long an iteration takes: of pairs of entries of a row, say, where a row of twice the length
 /// is four times the work.
-bool takes_as_long_as_data_say(const Rows& rows) {
+bool takes_as_long_as_data_say(const RaggedRows& rows) {
   bool found = false;
   ir::walk_stmts(rows.body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::For>();
@@ -61,8 +61,8 @@ bool takes_as_long_as_data_say(const Rows& rows) {
   return found;
 }
 
-std::optional<Rows> rows_at(const ir::Program& program, const Stmt& s) {
-  Rows found;
+std::optional<RaggedRows> rows_at(const ir::Program& program, const Stmt& s) {
+  RaggedRows found;
   Stmt at = s;
   for (; is_parallel_loop(at); at = at.as<ir::For>()->body) {
     const auto& loop = *at.as<ir::For>();
@@ -123,7 +123,7 @@ class Flattener {
     Stmt fill;
   };
 
-  const Known& known_for(const Rows& rows) {
+  const Known& known_for(const RaggedRows& rows) {
     const auto same = [&](const Known& known) {
       return known.pointer == rows.pointer &&
              std::equal(known.extents.begin(), known.extents.end(), rows.rows.begin(), rows.rows.end(),
@@ -154,7 +154,7 @@ class Flattener {
     return name;
   }
 
-  Stmt flattened(const Rows& rows) {
+  Stmt flattened(const RaggedRows& rows) {
     const std::vector<Array> row_of = known_for(rows).row_of;
     ir::Substitution now;
     std::vector<Stmt> all;

@@ -14,6 +14,7 @@ namespace loopgrad::transforms {
 namespace {
 
 using namespace ir;
+using ir::Program;
 
 /// One access to memory that threads share.
 struct Touch {

@@ -12,6 +12,7 @@ namespace loopgrad::transforms {
 namespace {
 
 using namespace ir;
+using ir::Program;
 
 constexpr std::int64_t most_private_elements = 64;  // of one thread
 

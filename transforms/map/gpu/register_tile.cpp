@@ -18,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int most_sums = 2;          // in a trip: more take too many registers
+constexpr int most_sums_in_trip = 2;          // in a trip: more take too many registers
 constexpr double worth_it = 0.55;     // cost of the loads that are left, of those without a tile
 constexpr double cost_along_x = 1.5;  // of a load that neighbouring threads do at neighbouring places, not all at one
 
@@ -129,7 +129,7 @@ std::vector<std::vector<TiledLoop>> tiles_of(const std::vector<const ir::For*>& 
 
 std::vector<TiledLoop> register_tile(const Stmt& body, const TileCandidates& loops) {
   const InnerLoads inner(body);
-  if (inner.stores || inner.scalars == 0 || inner.scalars > most_sums || inner.accesses.size() < 2) return {};
+  if (inner.stores || inner.scalars == 0 || inner.scalars > most_sums_in_trip || inner.accesses.size() < 2) return {};
   for (const auto& access : inner.accesses) {
     // An element that only one iteration of the nest loads comes from memory.
     const bool shared = std::any_of(loops.all.begin(), loops.all.end(),

@@ -15,7 +15,7 @@ using ir::Stmt;
 namespace {
 
 constexpr std::int64_t most_trips = 4;
-constexpr std::size_t most_statements = 8;  // of the copies together
+constexpr std::size_t most_copies = 8;  // of the copies together
 
 const ir::For* parallel_loop(const Stmt& s) {
   const auto* loop = s.as<ir::For>();
@@ -69,7 +69,7 @@ Stmt with_innermost(const Stmt& s, const Stmt& body) {
 Stmt in_a_row(const ir::For& loop, const Stmt& body) {
   const auto trips = distance(loop.upper, loop.lower);
   if (!trips || *trips < 2 || *trips > most_trips || !body || !is_plain(body)) return {};
-  if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_statements) return {};
+  if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_copies) return {};
   return ir::block(*iterations_of(loop, body));
 }
 

@@ -14,6 +14,7 @@ namespace loopgrad::transforms {
 namespace {
 
 using namespace ir;
+using ir::Program;
 
 constexpr std::int64_t most_unrolled_trips = 16;
 constexpr std::size_t many_sums = 4;

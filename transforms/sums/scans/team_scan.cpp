@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::int64_t memory_banks = 32;  // of a multiprocessor
 
-Expr less(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Lt, a, b); }
 Expr equals(const Expr& a, const Expr& b) { return ir::binary(BinaryOp::Eq, a, b); }
 
 /// Arrays with a factor, a term, or both.
