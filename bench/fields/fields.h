@@ -47,6 +47,9 @@ std::vector<Field> polyhedra();      // kernels that polyhedral compilers are me
 std::vector<Field> heterogeneous();  // kernels of suites for many-core machines
 std::vector<Field> miniapps();       // small parts of large applications
 std::vector<Field> extrema();        // that are kept with what belongs to them
+std::vector<Field> signals();        // sound, radio, ultrasound
+std::vector<Field> trades();         // power, water, money, stocks
+std::vector<Field> molecules();      // crystals, proteins, reactions
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its
