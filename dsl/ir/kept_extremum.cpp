@@ -11,7 +11,7 @@
 namespace loopgrad::ir {
 namespace {
 
-constexpr int longest_value = 64;  // operations and loads: it is computed twice
+constexpr int longest_kept_value = 64;  // operations and loads: it is computed twice
 
 /// What is stored to halves is rounded.
 bool keeps_all_bits(const Array& array) { return value_type(array->type) == array->type; }
@@ -39,9 +39,9 @@ bool is_short(const Expr& e) {
     simple &= !one || one->op <= UnaryOp::Sqrt || one->op >= UnaryOp::Floor;
     simple &= !two || (two->op != BinaryOp::Pow && two->op != BinaryOp::Atan2);
     work += part.kind() != Kind::Var && part.kind() != Kind::IntConst && part.kind() != Kind::FloatConst;
-    return simple && work <= longest_value;
+    return simple && work <= longest_kept_value;
   });
-  return simple && work <= longest_value;
+  return simple && work <= longest_kept_value;
 }
 
 /// Whether evaluating it does no harm where the program would not have done so.

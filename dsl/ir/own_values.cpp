@@ -12,7 +12,7 @@
 namespace loopgrad::ir {
 namespace {
 
-constexpr int longest_value = 24;  // nodes: it is computed again by the next iteration
+constexpr int longest_own_value = 24;  // nodes: it is computed again by the next iteration
 
 bool reads_itself(const Stmt& s, const Array& scalar) {
   const auto* sum = s.as<Reduce>();
@@ -61,9 +61,9 @@ bool is_cheap(const Expr& e) {
     const auto* two = part.as<Binary>();
     cheap &= !one || one->op <= UnaryOp::Abs || one->op >= UnaryOp::Floor;
     cheap &= !two || (two->op != BinaryOp::Div && two->op != BinaryOp::Pow && two->op != BinaryOp::Atan2);
-    return cheap && nodes <= longest_value;
+    return cheap && nodes <= longest_own_value;
   });
-  return cheap && nodes <= longest_value;
+  return cheap && nodes <= longest_own_value;
 }
 
 /// What a loop does, as far as it is asked here.

@@ -15,7 +15,7 @@ using ir::Stmt;
 namespace {
 
 // A statement that changes one element.
-struct Update {
+struct MergedUpdate {
   ir::Array array;
   std::vector<Expr> indices;
   Expr value;
@@ -32,12 +32,12 @@ std::optional<ir::BinaryOp> merged_op(ir::ReduceOp op) {
   return std::nullopt;
 }
 
-std::optional<Update> update_of(const Stmt& s) {
+std::optional<MergedUpdate> merged_update(const Stmt& s) {
   if (auto* node = s.as<ir::Assign>())
-    return Update{node->array, node->indices, node->value, {}, nullptr, node->location};
+    return MergedUpdate{node->array, node->indices, node->value, {}, nullptr, node->location};
   auto* node = s.as<ir::Reduce>();
   if (!node || node->atomic || !merged_op(node->op)) return std::nullopt;
-  return Update{node->array, node->indices, node->value, merged_op(node->op), node, node->location};
+  return MergedUpdate{node->array, node->indices, node->value, merged_op(node->op), node, node->location};
 }
 
 bool is_neutral(const Expr& e, ir::BinaryOp op) { return ir::is_const(e, op == ir::BinaryOp::Mul ? 1 : 0); }
@@ -67,7 +67,7 @@ class Merger final : public ir::Rewriter {
  private:
   // The two as one statement, or null.
   Stmt merge(const Stmt& first, const Stmt& second) const {
-    std::optional<Update> a = update_of(first), b = update_of(second);
+    std::optional<MergedUpdate> a = merged_update(first), b = merged_update(second);
     if (!a || !b || !b->op || a->array != b->array || !ir::equal(a->indices, b->indices)) return {};
     if (aliased_.count(a->array) || value_type(a->array->type) != a->array->type) return {};
     // The first store may change which element the second one is.

@@ -241,7 +241,7 @@ TEST(KeepOrders, ACpuLooksOnce) {
 }
 
 TEST(KeepOrders, ANumberIsComparedLikeAnArray) {
-  for (const Comparing comparing : {Comparing::OnCpu, Comparing::OnGpu}) {
+  for (const LowerOptions& options : {LowerOptions{.orders = Orders::Compared}, compared_on_gpu}) {
     const Kept kept = kept_in(R"(
     program p(n)
       input  i32 shift
@@ -254,7 +254,7 @@ TEST(KeepOrders, ANumberIsComparedLikeAnArray) {
     parallel for k in 0..n:
       y[k] += f32(place[k])
   )",
-                              comparing);
+                              options);
     EXPECT_EQ(names_of(kept.orders.arrays), "place shift_seen ");
     EXPECT_NE(ir::print(kept.after).find("if i32(shift) != shift_seen:\n"), std::string::npos) << ir::print(kept.after);
   }
