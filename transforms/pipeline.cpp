@@ -52,6 +52,7 @@
 #include "transforms/storage/read_before.h"
 #include "transforms/storage/read_levels.h"
 #include "transforms/storage/repeat_scalars.h"
+#include "transforms/storage/store_last_level.h"
 #include "transforms/storage/unread_stores.h"
 #include "transforms/sums/assign_first_sums.h"
 #include "transforms/sums/contractions/recognize_contractions.h"
@@ -232,6 +233,7 @@ void add_shared(std::vector<Pass>& list, const LowerOptions& options) {
     add("unread_stores", drop_unread_stores, "again: also locals whose values were forwarded, zeros of the next step");
     add("merge_copies", merge_copies, "once every local has the writers that it keeps");
     add("read_levels", read_levels, "new states are on the tape before they are copied to their array");
+    add("store_last_level", store_last_level, "what read_levels copies after the loop is one case");
   }
   if (options.mode == SumMode::Serial) return;
   add("parallelize_loops", parallelize_loops, "late: loops are final, so what is proved stays true");

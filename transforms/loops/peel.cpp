@@ -21,4 +21,15 @@ Stmt in_pieces(const ir::For& loop, const std::vector<Piece>& pieces) {
   return ir::block(std::move(result));
 }
 
+std::optional<Peeled> peel_last(const ir::For& loop) {
+  const bool backward = loop.mode == ir::LoopMode::Backward;
+  if (!backward && loop.mode != ir::LoopMode::Forward) return std::nullopt;
+  if (ir::has_load(loop.lower) || ir::has_load(loop.upper)) return std::nullopt;
+  const Expr one = ir::int_const(1);
+  const Expr last = backward ? loop.lower : simplify_indices(loop.upper - one);
+  return Peeled{ir::for_loop(loop.iterator, backward ? simplify_indices(loop.lower + one) : loop.lower,
+                             backward ? loop.upper : last, loop.body, loop.mode, loop.location),
+                simplify_indices(ir::substitute(ir::with_fresh_names(loop.body), {{loop.iterator, last}}))};
+}
+
 }  // namespace loopgrad::transforms

@@ -21,4 +21,11 @@ struct Piece {
 /// Pieces that cover a loop, of rising iterators, in the order in which it runs.
 ir::Stmt in_pieces(const ir::For& loop, const std::vector<Piece>& pieces);
 
+/// The last iteration that a loop runs, if it runs, and the loop before that.
+struct Peeled {
+  ir::Stmt before, last;
+};
+/// nullopt for parallel loops, and where the bounds are data.
+std::optional<Peeled> peel_last(const ir::For& loop);
+
 }  // namespace loopgrad::transforms

@@ -3,7 +3,7 @@
 // A decision has its legality in one place and its action in another. Which elements are alive at once, or meet, is
 // asked of lifetimes.h and of isl; what is legal is re-addressed by ir::move_elements.
 //
-//   alias     merge_copies, read_levels: another array has the same values
+//   alias     merge_copies, read_levels, store_last_level: another array has the same values
 //   folded    fold_arrays: an index modulo the number of places that are alive at once
 //   windowed  row_windows: the rows that strips of rows still need
 //   register  accumulate_in_registers (CPU), forward_elements, update_once, keep_last_elements (GPU): a scalar has the

@@ -47,6 +47,18 @@ TEST(Peel, ALoopInPiecesRunsInItsOrder) {
   }
 }
 
+TEST(Peel, TheLastIterationIsTheOneThatRunsLast) {
+  const auto peeled = [](const std::string& mode) {
+    const ir::Program program = program_of(vectors, mode + ":\n  s += x[i]\n");
+    const auto result = peel_last(*program.body.as<ir::For>());
+    return result ? ir::print(result->before) + ir::print(result->last) : "none";
+  };
+  EXPECT_EQ(peeled("for i in 0..n"), "for i in 0..n - 1:\n  s += x[i]\ns += x[n - 1]\n");
+  EXPECT_EQ(peeled("for i in 0..n reversed"), "for i in 1..n reversed:\n  s += x[i]\ns += x[0]\n");
+  EXPECT_EQ(peeled("parallel for i in 0..n"), "none") << "none is the last one";
+  EXPECT_EQ(peeled("for i in 0..ptr[n]"), "none") << "the body may change what the bounds are";
+}
+
 // ---- legality ----
 
 TEST(Legality, NamesTwoIterationsThatConflict) {

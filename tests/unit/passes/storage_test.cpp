@@ -399,6 +399,57 @@ TEST(ReadLevels, KeepsAnArrayThatANestUpdatesTwice) {
     )");
 }
 
+TEST(StoreLastLevel, PutsTheLastStateWhereItIsCopied) {
+  expect_pass("store_last_level", R"(
+    program p(T, n)
+      input  f32 u[n]
+      output f32 y[n]
+      tape   f32 v[T + 1, n]
+      fact   v[T - 1, ..] is the last that is read later
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    for i in 0..n:
+      y[i] = v[T, i]
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T - 1:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    if 0 < T:
+      for i in 0..n:
+        y[i] = v[T - 1, i]*0.5
+    if T <= 0:
+      for i in 0..n:
+        y[i] = v[T, i]
+    )",
+              "v: alias, last level in y");
+}
+
+TEST(StoreLastLevel, KeepsATapeThatIsReadToItsEnd) {
+  expect_kept("store_last_level", R"(
+    program p(T, n)
+      input  f32 u[n]
+      output f32 y[n]
+      tape   f32 v[T + 1, n]
+    )",
+              R"(
+    for i in 0..n:
+      v[0, i] = u[i]
+    for t in 0..T:
+      for i in 0..n:
+        v[t + 1, i] = v[t, i]*0.5
+    for i in 0..n:
+      y[i] = v[T, i]
+    )");
+}
+
 TEST(UnreadStores, DropsClearedAdjointsThatNobodyReadsAgain) {
   expect_pass("unread_stores", R"(
     program p(T, n)
