@@ -188,13 +188,12 @@ std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) 
 std::optional<Expr> LoopExtents::most_by_longest(const Expr& bound, const SourceLocation& location) {
   bool found = false;
   const Expr longest = ir::rewrite(bound, [&](const Expr& e) -> std::optional<Expr> {
-    const auto* cast = e.as<ir::Cast>();
-    const Expr& length = cast && cast->type == ScalarType::I64 && cast->a.type() == ScalarType::I32 ? cast->a : e;
-    const ir::Load* const first = e.type() == ScalarType::I64 ? ir::row_length(length).first : nullptr;
+    const ir::Load* const first = is_integer(e.type()) ? ir::row_length(e).first : nullptr;
     if (!first || first->array->role != ir::ArrayRole::Input || !is_csr(first->array)) return std::nullopt;
     found = true;
-    return longest_row_of(first->array, ir::cast(ScalarType::I64, ir::csr_fact(program_, first->array)->upper),
-                          location);
+    const Expr all = ir::cast(ScalarType::I64, ir::csr_fact(program_, first->array)->upper);
+    const Expr row = longest_row_of(first->array, all, location);
+    return e.type() == ScalarType::I64 ? row : ir::cast(e.type(), row);
   });
   const auto range = found ? range_of(longest, ranges_, program_) : std::nullopt;
   return range ? std::optional(range->highest) : std::nullopt;
