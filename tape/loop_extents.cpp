@@ -187,15 +187,15 @@ std::optional<Expr> LoopExtents::longest_row(const ir::For& n, const Expr& all) 
 /// A bound of what has lengths of rows in it, as if they were the longest; nullopt where it has none.
 std::optional<Expr> LoopExtents::most_by_longest(const Expr& bound, const SourceLocation& location) {
   bool found = false;
-  const Expr longest = ir::rewrite(bound, [&](const Expr& e) -> std::optional<Expr> {
-    const ir::Load* const first = is_integer(e.type()) ? ir::row_length(e).first : nullptr;
-    if (!first || first->array->role != ir::ArrayRole::Input || !is_csr(first->array)) return std::nullopt;
+  ir::RangeContext context = range_context(program_, ranges_);
+  context.row_length = [&](const ir::Load& first) -> std::optional<Range> {
+    if (first.array->role != ir::ArrayRole::Input || !is_csr(first.array)) return std::nullopt;
     found = true;
-    const Expr all = ir::cast(ScalarType::I64, ir::csr_fact(program_, first->array)->upper);
-    const Expr row = longest_row_of(first->array, all, location);
-    return e.type() == ScalarType::I64 ? row : ir::cast(e.type(), row);
-  });
-  const auto range = found ? range_of(longest, ranges_, program_) : std::nullopt;
+    const Expr all = ir::cast(ScalarType::I64, ir::csr_fact(program_, first.array)->upper);
+    return Range{ir::int_const(0), longest_row_of(first.array, all, location)};
+  };
+  const auto range = ir::range_of(bound, context);
+  if (!found) return std::nullopt;
   return range ? std::optional(range->highest) : std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include "dsl/ir/structural_equal.h"
 #include "dsl/ir/visit.h"
 #include "dsl/ir/wrapping.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 
 #include <algorithm>
@@ -164,6 +165,12 @@ Ends ends_of_leaf(const Expr& e, const RangeContext& context) {
   return {wide(found->lowest), wide(found->highest)};
 }
 
+Ends ends_of_row_length(const Expr& e, const RangeContext& context) {
+  const Load* const first = context.row_length ? row_length(e).first : nullptr;
+  const auto known = first ? context.row_length(*first) : std::nullopt;
+  return known ? Ends{known->lowest, known->highest} : Ends();
+}
+
 Ends ends_of_cast(const Cast& n, const RangeContext& context) {
   if (!is_integer(n.a.type())) return {};
   const Ends a = ends_of(n.a, context);
@@ -187,7 +194,10 @@ Ends ends_of(const Expr& e, const RangeContext& context) {
                         const auto a = n.op == UnaryOp::Neg ? range_of(n.a, context) : std::nullopt;
                         return a ? Ends{-a->highest, -a->lowest} : Ends();
                       },
-                      [&](const Binary& n) { return may_wrap(e) ? Ends() : ends_of_binary(n, context); },
+                      [&](const Binary& n) {
+                        if (const Ends row = ends_of_row_length(e, context); row.lowest) return row;
+                        return may_wrap(e) ? Ends() : ends_of_binary(n, context);
+                      },
                       [&](const Select& n) {
                         const Ends a = ends_of(n.a, context), b = ends_of(n.b, context);
                         return Ends{of_both(a.lowest, b.lowest, smaller), of_both(a.highest, b.highest, larger)};

@@ -19,6 +19,9 @@ struct RangeContext {
   std::map<Symbol, Expr> highest = {};  // of variables that are not listed, where no more is known: see highest_of
   /// The range of a variable that is not listed, or of a load; nullopt where nothing is known.
   std::function<std::optional<Range>(const Expr& leaf)> leaf;
+  /// The range of `pointer[row + 1] - pointer[row]`, by the load of pointer[row]; nullopt where no more is known of it
+  /// than of the two.
+  std::function<std::optional<Range>(const Load& first)> row_length;
   /// Whether a variable that bounds may contain is never negative (sizes are).
   std::function<bool(const Symbol&)> non_negative;
 };

@@ -2,6 +2,7 @@
 
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
 
@@ -19,6 +20,7 @@ using ir::Stmt;
 IndexRanges::IndexRanges(const ir::Program& program) : program_(program) {
   context_.non_negative = [](const ir::Symbol&) { return true; };  // bounds are made of sizes
   context_.leaf = [this](const Expr& leaf) { return range_of_leaf(leaf); };
+  context_.row_length = [this](const ir::Load& first) { return range_of_row(first); };
   written_ = stored_in(program.body);
   find_names(program);
 }
@@ -79,6 +81,12 @@ std::optional<ir::Range> IndexRanges::range_of_leaf(const Expr& leaf) const {
     if (fact.kind == ir::FactKind::CsrPointer) return ir::Range{ir::int_const(0), fact.upper};
   }
   return std::nullopt;
+}
+
+std::optional<ir::Range> IndexRanges::range_of_row(const ir::Load& first) const {
+  const ir::Fact* const csr = written_.count(first.array) ? nullptr : ir::csr_fact(program_, first.array);
+  if (!csr) return std::nullopt;
+  return ir::Range{ir::int_const(0), csr->longest ? csr->longest : ir::cast(ScalarType::I64, csr->upper)};
 }
 
 bool IndexRanges::is_from_data(const Expr& index) const {

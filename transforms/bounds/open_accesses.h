@@ -46,6 +46,7 @@ class IndexRanges {
 
  private:
   std::optional<ir::Range> range_of_leaf(const ir::Expr& leaf) const;
+  std::optional<ir::Range> range_of_row(const ir::Load& first) const;
   void find_names(const ir::Program& program);
   bool is_surely_not_negative(const ir::Expr& e) const;
   bool is_not_negative_here(const ir::Expr& e) const;
