@@ -246,6 +246,19 @@ void keep_row(const ir::Program& program, Dimension& dimension, const std::vecto
   dimension.room = fact->longest;
 }
 
+/// Where trips follow from the length of a row of a CSR structure: the longest one says more than all of them.
+void keep_longest(const ir::Program& program, Dimension& dimension, const IndexRanges& ranges, const Stmt& loop) {
+  const auto by_facts = dimension_of(ranges, loop);
+  if (!by_facts) return;
+  const bool follows = std::any_of(program.facts.begin(), program.facts.end(), [&](const ir::Fact& fact) {
+    const auto* longest = fact.longest ? fact.longest.as<ir::Var>() : nullptr;
+    return longest && mentions(by_facts->extent, longest->symbol);
+  });
+  if (!follows) return;
+  dimension.origin = by_facts->lowest;
+  dimension.room = by_facts->extent;
+}
+
 std::optional<Expanded> expand(const ir::Program& program, const poly::Model& model, Dimensions& bounds,
                                IndexRanges& ranges, const LocalArray& local, const std::set<ir::Symbol>& innermost) {
   std::vector<Stmt> loops = loops_of(local.around);
@@ -263,6 +276,7 @@ std::optional<Expanded> expand(const ir::Program& program, const poly::Model& mo
     if (!dimension) return std::nullopt;
     keep_band(*dimension, ranges, loops, depth);
     if (!row) {  // else entries stand for their rows, too, so that they are counted through
+      keep_longest(program, *dimension, ranges, loops[depth]);
       keep_trips(*dimension, ranges, loops, depth);
       if (loops[depth].kind() == ir::Kind::For) keep_row(program, *dimension, loops, depth);
     }
