@@ -22,10 +22,16 @@ struct PassContext {
   KeptOrders kept = {};                      // and arrays that it finds again
   std::vector<SumPlan> plans = {};           // of its sums; see add_plan
   std::set<std::int64_t> introduced = {};    // arrays that the user's program does not have
+  std::set<std::int64_t> partials = {};      // those of them that hold partial results of sums
   std::set<std::int64_t> started_sums = {};  // arrays in which assign_first_sums let a sum start by an assignment
   unsigned long isl_budget = 0;              // isl operations per question; 0: the default
   std::shared_ptr<Analyses> analyses = {};   // see analyses.h
 };
+
+inline void note_partials(PassContext& context, const ir::Array& array) {
+  context.introduced.insert(array->id);
+  context.partials.insert(array->id);
+}
 
 /// Decides about sums, in the report as well. For a sum that a library may do, `plan` is what its loops do.
 void add_plan(PassContext& context, SumPlan plan);

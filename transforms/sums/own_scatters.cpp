@@ -97,6 +97,11 @@ Stmt owned_in_segments(const OwnedSum& scatter, const std::vector<const ir::For*
   const SourceLocation& where = loop.location;
   const Expr zero = ir::int_const(0), one = ir::int_const(1), all = ir::int_const(segments);
   const std::int64_t width = loop.body.same_as(scatter.leaf) ? segment_width : 1;
+  const Expr trips = loop.upper - loop.lower;
+  const auto pieces = [&](std::int64_t size) {
+    return ir::binary(BinaryOp::FloorDiv, trips + ir::int_const(size - 1), ir::int_const(size));
+  };
+  const Expr used = ir::binary(BinaryOp::Min, pieces(width), all);
   const ir::Array any = ir::make_array("any", ScalarType::I64, {all}, ir::ArrayRole::Local, where);
   const ir::Symbol round = ir::make_symbol("round"), look = ir::make_symbol("segment"), s = ir::make_symbol("segment");
   auto segment = [&](const ir::Symbol& place, const Stmt& then) {
@@ -104,14 +109,13 @@ Stmt owned_in_segments(const OwnedSum& scatter, const std::vector<const ir::For*
     return ir::with_fresh_names(segment_of(loop, ir::var(round) * all + ir::var(place), width, body));
   };
   const Stmt found = segment(look, ir::assign(any, {ir::var(look)}, one, where));
-  const Stmt search = ir::for_loop(look, zero, all, ir::block({ir::assign(any, {ir::var(look)}, zero, where), found}),
+  const Stmt search = ir::for_loop(look, zero, used, ir::block({ir::assign(any, {ir::var(look)}, zero, where), found}),
                                    ir::LoopMode::Parallel, where);
   const Expr has = ir::binary(BinaryOp::Ne, ir::load(any, {ir::var(s)}), zero);
-  Stmt sums = ir::for_loop(s, zero, all, ir::if_then(has, segment(s, scatter.leaf)), ir::LoopMode::Forward, where);
+  Stmt sums = ir::for_loop(s, zero, used, ir::if_then(has, segment(s, scatter.leaf)), ir::LoopMode::Forward, where);
   for (auto it = parallel.rbegin(); it != parallel.rend(); ++it) sums = with_body(**it, sums);
-  const Expr trips = loop.upper - loop.lower, stride = ir::int_const(segments * width);
-  const Expr rounds = ir::binary(BinaryOp::FloorDiv, trips + (stride - one), stride);
-  const Stmt body = ir::for_loop(round, zero, rounds, ir::block({search, sums}), ir::LoopMode::Forward, where);
+  const Stmt body =
+      ir::for_loop(round, zero, pieces(segments * width), ir::block({search, sums}), ir::LoopMode::Forward, where);
   return owner.loop(ir::allocate(any, body, where), where);
 }
 

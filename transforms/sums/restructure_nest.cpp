@@ -27,7 +27,8 @@ Stmt copied(const Stmt& code, PassContext& context) {
   const Stmt copy = ir::with_fresh_names(code);
   const std::vector<LocalArray> before = locals_of(code), after = locals_of(copy);
   for (std::size_t k = 0; k < before.size(); ++k)
-    if (context.introduced.count(before[k].array->id)) context.introduced.insert(after[k].array->id);
+    for (std::set<std::int64_t>* noted : {&context.introduced, &context.partials})
+      if (noted->count(before[k].array->id)) noted->insert(after[k].array->id);
   return copy;
 }
 

@@ -238,7 +238,7 @@ class Visitor {
 }  // namespace
 
 ir::Program restructure_sums(const ir::Program& program, PassContext& context) {
-  return ir::with_body(program, plan_segments(Visitor(program, context).visit(program.body), context.introduced));
+  return ir::with_body(program, plan_segments(Visitor(program, context).visit(program.body), context.partials));
 }
 
 }  // namespace loopgrad::transforms

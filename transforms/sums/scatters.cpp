@@ -441,9 +441,9 @@ Stmt with_plan(const Stmt& body, bool by_segments, const Condition& condition) {
 
 }  // namespace
 
-Stmt plan_segments(const Stmt& body, const std::set<std::int64_t>& made) {
+Stmt plan_segments(const Stmt& body, const std::set<std::int64_t>& partials) {
   return with_plan(body, true, [&](const ir::Reduce& sum) {
-    return !sum.atomic && !made.count(sum.array->id) &&
+    return !sum.atomic && !partials.count(sum.array->id) &&
            std::any_of(sum.indices.begin(), sum.indices.end(), ir::has_load);
   });
 }

@@ -100,9 +100,9 @@ bool have_same_targets(const Scatter& a, const Scatter& b, const ir::Substitutio
 /// Whether two scatters may be done in any order: none reads what the other one adds to, nor adds to it in another way.
 bool are_independent(const Scatter& a, const Scatter& b);
 
-/// Sums into elements that data choose, but those into arrays that restructure_sums has made (partial results): what
-/// the plan tells the mapping.
-ir::Stmt plan_segments(const ir::Stmt& body, const std::set<std::int64_t>& made);
+/// Sums into elements that data choose, but those into `partials` (results of parts of sums): what the plan tells the
+/// mapping.
+ir::Stmt plan_segments(const ir::Stmt& body, const std::set<std::int64_t>& partials);
 /// Without that, once the mapping has done what there is to do.
 ir::Program without_segments(const ir::Program& program);
 

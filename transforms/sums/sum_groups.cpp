@@ -306,7 +306,7 @@ void SumNest::note_new_arrays(const Stmt& piece, const Stmt& code) {
   std::set<ir::Array> known;
   for (const LocalArray& local : locals_of(piece)) known.insert(local.array);
   for (const LocalArray& local : locals_of(code))
-    if (!known.count(local.array)) context.introduced.insert(local.array->id);
+    if (!known.count(local.array)) note_partials(context, local.array);
 }
 
 bool SumNest::can_expand(const ir::Array& local) {

@@ -123,7 +123,7 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
   if (!finding) return std::nullopt;
   finding->merge(set_of(all));
   ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets, &nest.now.model);
-  for (const ir::Array& array : result.arrays) nest.context.introduced.insert(array->id);
+  for (const ir::Array& array : result.arrays) note_partials(nest.context, array);
   return result;
 }
 
