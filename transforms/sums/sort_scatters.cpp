@@ -240,7 +240,7 @@ class Sorter {
              });
     });
     if (found != scope.sorts.end()) return *found->sorted;
-    scope.sorts.push_back({std::make_unique<SortedIterations>(order_of(scatter)), loads});
+    scope.sorts.push_back({std::make_unique<SortedIterations>(order_of(scatter, &scope)), loads});
     const SortedIterations& sorted = *scope.sorts.back().sorted;
     scope.before.push_back(ir::if_then(sorted.fits(), ir::with_fresh_names(sorted.code())));
     return sorted;
@@ -265,12 +265,23 @@ class Sorter {
     return with_own_sort(scatter, f);
   }
 
-  SortedIterations order_of(const Scatter& scatter) const {
-    return {scatter, ascends(scatter), shares_, when_asked_for(program_, ranges_, scatter)};
+  /// That `scope` has, null: the nest itself.
+  SortedIterations order_of(const Scatter& scatter, const Scope* scope) const {
+    Expr when = when_asked_for(program_, ranges_, scatter);
+    if (is_loop_between(&scopes_.front(), scope)) when = ir::both(when, is_long(scatter));
+    return {scatter, ascends(scatter), shares_, when};
+  }
+
+  /// Whether a sort in each of many steps takes less time than threads that go through all iterations.
+  Expr is_long(const Scatter& scatter) const {
+    const auto bounded = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(shortest_row_)); };
+    Expr product = number(1);
+    for (const ScatterFactor& factor : scatter.factors) product = bounded(product * bounded(factor.extent));
+    return at_least(product, shortest_row_);
   }
 
   Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {
-    const SortedIterations sorted = order_of(scatter);
+    const SortedIterations sorted = order_of(scatter, nullptr);
     return ir::with_fresh_names(with_arrays(sorted, f(sorted, sorted.code())));
   }
 
