@@ -43,8 +43,8 @@ extern const SumStrategy gather_strategy, split_strategy, partials_strategy, seg
 /// Whether the nest is in a loop, all of whose iterations meet it: those that are looked at below a loop have one
 /// around them that runs in order.
 bool runs_again(const SumNest& nest);
-/// Whether only integers that the program does not change decide about the elements, in all steps of a loop around
-/// alike: their order is kept for as long as the caller says that they stay (keep_orders.h).
+/// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
+/// the caller says that they stay (keep_orders.h), and in all steps of a loop around.
 bool has_lasting_order(const SumNest& nest, const SumGroup& group);
 /// Whether what the sums add is found in loops that the sums are not in: in whole numbers these run twice.
 bool finds_terms_in_loops(const SumNest& nest, const std::vector<ir::Stmt>& sums);

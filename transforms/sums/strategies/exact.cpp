@@ -9,7 +9,6 @@
 #include "transforms/sums/strategies.h"
 
 #include <algorithm>
-#include <set>
 
 namespace loopgrad::transforms {
 
@@ -133,15 +132,9 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
 bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
   const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
   const std::set<ir::Array> written = stored_in(nest.original.body);
-  std::set<ir::Symbol> steps;
-  for (const Stmt& around : loops_around(nest.original.body, nest.original_nest).value_or(std::vector<Stmt>())) {
-    const auto* loop = around.as<ir::For>();
-    steps.insert(loop ? loop->iterator : around.as<ir::While>()->iterator);
-  }
   bool lasts = true;
   const auto look_at = [&](const Expr& e) {
     ir::walk(e, [&](const Expr& part) {
-      if (const auto* variable = part.as<ir::Var>()) lasts &= !steps.count(variable->symbol);
       const auto* load = part.as<ir::Load>();
       if (!load || deciding.locals().count(load->array)) return;
       lasts &= load->array->role == ir::ArrayRole::Input && !is_float(load->array->type) && !written.count(load->array);
@@ -156,8 +149,7 @@ bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
     indices.insert(indices.end(), own.begin(), own.end());
     look_around(sum.get());
   }
-  for (const Expr& index : indices)
-    if (ir::has_load(index)) look_at(index);  // others are rows, of which each step may have its own
+  for (const Expr& index : indices) look_at(index);
   const auto found = deciding.of(indices);
   if (!found) return false;
   for (const Stmt& leaf : leaves(slice(nest.now.nest, *found))) {
