@@ -31,7 +31,8 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t least_pieces = 8;  // of iterations in order, below which one thread has done them sooner
+constexpr std::int64_t most_looked_through = 64;  // iterations that threads look through sooner than they are sorted
+constexpr std::int64_t least_pieces = 8;          // of iterations in order, below which one thread has done them sooner
 
 /// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
 /// as nothing changes the targets.
@@ -272,12 +273,14 @@ class Sorter {
     return {scatter, ascends(scatter), shares_, when};
   }
 
-  /// Whether a sort in each of many steps takes less time than threads that go through all iterations.
+  /// Whether a sort in each of many steps, ten kernels and more, takes less time than threads that go through all
+  /// iterations.
   Expr is_long(const Scatter& scatter) const {
-    const auto bounded = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(shortest_row_)); };
+    const std::int64_t least = std::min(shortest_row_, most_looked_through);
+    const auto bounded = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(least)); };
     Expr product = number(1);
     for (const ScatterFactor& factor : scatter.factors) product = bounded(product * bounded(factor.extent));
-    return at_least(product, shortest_row_);
+    return at_least(product, least);
   }
 
   Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {
