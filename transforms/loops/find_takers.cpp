@@ -252,6 +252,8 @@ class TakerFinder {
 
 }  // namespace
 
-ir::Program find_takers(const ir::Program& program, PassContext& context) { return TakerFinder(program, context).run(); }
+ir::Program find_takers(const ir::Program& program, PassContext& context) {
+  return TakerFinder(program, context).run();
+}
 
 }  // namespace loopgrad::transforms

@@ -142,7 +142,8 @@ bool share_rows_only(const ir::Program& program, FilledSums& sums, PassContext& 
 
 class LaneCopies : LoopBuilder {
  public:
-  LaneCopies(const FilledSums& sums, std::int64_t lanes) : LoopBuilder(sums.loop->location), sums_(sums), lanes_(lanes) {
+  LaneCopies(const FilledSums& sums, std::int64_t lanes)
+      : LoopBuilder(sums.loop->location), sums_(sums), lanes_(lanes) {
     for (const Row& row : sums.rows)
       copies_.push_back(
           local(row.array()->name + "_copy", {row.extent(), number(lanes + 1)}, value_type(row.array()->type)));
