@@ -21,7 +21,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::size_t most_dense_sums = 2;           // at once: a thread has 32 of each in registers
+constexpr std::size_t most_dense_sums = 2;     // at once: a thread has 32 of each in registers
 constexpr std::size_t most_elements = 4;       // for a step: of f64 they take 35 KiB
 constexpr double most_trips_that_count = 128;  // of rows and columns: no block takes more
 
