@@ -18,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int most_sums_in_trip = 2;          // in a trip: more take too many registers
+constexpr int most_sums_in_trip = 2;  // in a trip: more take too many registers
 constexpr double worth_it = 0.55;     // cost of the loads that are left, of those without a tile
 constexpr double cost_along_x = 1.5;  // of a load that neighbouring threads do at neighbouring places, not all at one
 
