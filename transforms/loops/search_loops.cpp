@@ -4,7 +4,10 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/ir/structural_equal.h"
 #include "dsl/symbolic/linear_form.h"
+#include "transforms/analysis/deciding_leaves.h"
 #include "transforms/analysis/nest.h"
+
+#include <algorithm>
 
 namespace loopgrad::transforms {
 
@@ -14,11 +17,6 @@ using ir::LoopMode;
 using ir::Stmt;
 
 namespace {
-
-bool is_element(const Expr& e, const ir::Assign& element) {
-  const auto* load = e.as<ir::Load>();
-  return load && load->array == element.array && ir::equal(load->indices, element.indices);
-}
 
 bool mentions_any(const std::vector<Expr>& indices, const ir::Symbol& symbol) {
   for (const Expr& index : indices)
@@ -32,24 +30,73 @@ bool uses_any(const std::vector<Expr>& indices, const ir::Array& array) {
   return false;
 }
 
+using IsZero = std::function<bool(const ir::Load&)>;
+
+bool vanishes(const Expr& e, const IsZero& is_zero) {
+  if (const auto* load = e.as<ir::Load>()) return is_zero(*load);
+  if (const auto* negated = e.as<ir::Unary>()) return negated->op == ir::UnaryOp::Neg && vanishes(negated->a, is_zero);
+  if (const auto* cast = e.as<ir::Cast>()) return vanishes(cast->a, is_zero);
+  if (const auto* chosen = e.as<ir::Select>()) return vanishes(chosen->a, is_zero) && vanishes(chosen->b, is_zero);
+  const auto* both = e.as<ir::Binary>();
+  if (!both) return ir::is_const(e, 0);
+  const bool a = vanishes(both->a, is_zero);
+  if (both->op == BinaryOp::Mul) return a || vanishes(both->b, is_zero);
+  if (both->op == BinaryOp::Div) return a;
+  return (both->op == BinaryOp::Add || both->op == BinaryOp::Sub) && a && vanishes(both->b, is_zero);
+}
+
+bool is_element(const ir::Load& load, const ir::Assign& element) {
+  return load.array == element.array && ir::equal(load.indices, element.indices);
+}
+
+/// A store of a value that vanishes, so that zeros stay zeros.
+bool stores_zero(const Stmt& leaf, const IsZero& is_zero) {
+  if (const auto* assign = leaf.as<ir::Assign>()) return vanishes(assign->value, is_zero);
+  const auto* sum = leaf.as<ir::Reduce>();
+  return sum && sum->op == ir::ReduceOp::Add && vanishes(sum->value, is_zero);
+}
+
+const ir::Array* stored(const Stmt& leaf) {
+  const auto* assign = leaf.as<ir::Assign>();
+  const auto* sum = leaf.as<ir::Reduce>();
+  return assign ? &assign->array : sum ? &sum->array : nullptr;
+}
+
 }  // namespace
 
 bool vanishes_with(const Expr& e, const ir::Assign& element) {
-  if (is_element(e, element)) return true;
-  if (const auto* negated = e.as<ir::Unary>()) {
-    return negated->op == ir::UnaryOp::Neg && vanishes_with(negated->a, element);
-  }
-  if (const auto* chosen = e.as<ir::Select>())
-    return vanishes_with(chosen->a, element) && vanishes_with(chosen->b, element);
-  const auto* both = e.as<ir::Binary>();
-  if (!both) return ir::is_const(e, 0);
-  const bool a = vanishes_with(both->a, element);
-  if (both->op == BinaryOp::Mul) return a || vanishes_with(both->b, element);
-  if (both->op == BinaryOp::Div) return a;
-  return (both->op == BinaryOp::Add || both->op == BinaryOp::Sub) && a && vanishes_with(both->b, element);
+  return vanishes(e, [&](const ir::Load& load) { return is_element(load, element); });
 }
 
 namespace {
+
+/// Whether all that outlives an iteration is made by what its `branch`, which clears `element` in the end, takes from
+/// there: other statements add values that vanish with it, or with locals of the body that do, as far as they reach
+/// beyond the iteration, and do not touch the element.
+bool does_nothing_without(const Stmt& body, const Stmt& branch, const ir::Assign& element,
+                          const std::set<ir::Array>& aliases) {
+  if (uses(replace(body, branch, ir::block({})), element.array)) return false;
+  const std::vector<Stmt> all = leaves(body);
+  std::set<ir::Array> own, zero;  // locals of the body; those of them that hold nothing but zeros
+  for (const LocalArray& local : locals_of(body)) {
+    own.insert(local.array);
+    if (is_float(local.array->type)) zero.insert(local.array);
+  }
+  const IsZero is_zero = [&](const ir::Load& load) { return zero.count(load.array) || is_element(load, element); };
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (const Stmt& leaf : all)
+      if (const ir::Array* array = stored(leaf); array && !stores_zero(leaf, is_zero))
+        changes |= zero.erase(*array) != 0;
+  }
+  return std::all_of(all.begin(), all.end(), [&](const Stmt& leaf) {
+    const ir::Array* array = stored(leaf);
+    if (!array || aliases.count(*array)) return false;
+    if (own.count(*array) || *array == element.array) return true;
+    const auto* sum = leaf.as<ir::Reduce>();
+    return sum && !sum->atomic && stores_zero(leaf, is_zero);
+  });
+}
 
 /// The statements of the body when all but the last add what vanishes with the element that the last one sets to zero.
 const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, const ir::If& branch) {
@@ -74,30 +121,6 @@ const ir::Assign* taken_once(const ir::Program& program, const ir::For& loop, co
   return taken;
 }
 
-std::optional<Stmt> as_search(const ir::Program& program, const Stmt& s) {
-  const auto* loop = s.as<ir::For>();
-  if (!loop || ir::is_parallel(loop->mode)) return std::nullopt;
-  const auto* branch = loop->body.as<ir::If>();
-  if (!branch || !ir::is_empty(branch->else_body) || ir::is_empty(branch->then_body)) return std::nullopt;
-  if (!taken_once(program, *loop, *branch)) return std::nullopt;
-
-  const bool last = loop->mode == LoopMode::Backward;
-  const ir::Array match = ir::make_array("match", ScalarType::I64, {}, ir::ArrayRole::Local, loop->location);
-  const Expr found = ir::load(match, {});
-  const Expr none = last ? loop->lower - ir::int_const(1) : loop->upper;
-  const Stmt search =
-      ir::for_loop(loop->iterator, loop->lower, loop->upper,
-                   ir::reduce(match, {}, last ? ir::ReduceOp::Max : ir::ReduceOp::Min,
-                              ir::select(branch->condition, ir::var(loop->iterator), none), branch->location),
-                   LoopMode::Forward, loop->location, loop->at_most);
-  const Expr any = last ? ir::binary(BinaryOp::Ge, found, loop->lower) : ir::binary(BinaryOp::Lt, found, loop->upper);
-  const Stmt once = ir::substitute(branch->then_body, {{loop->iterator, found}});
-  return ir::allocate(
-      match,
-      ir::block({ir::assign(match, {}, none, loop->location), search, ir::if_then(any, once, {}, branch->location)}),
-      loop->location);
-}
-
 /// The statements that a loop's body executes in a row, inside the scopes of its locals.
 std::vector<Stmt> statements_of(const Stmt& body) {
   if (const auto* local = body.as<ir::Allocate>()) return statements_of(local->body);
@@ -107,6 +130,62 @@ std::vector<Stmt> statements_of(const Stmt& body) {
   for (const Stmt& child : block->body)
     for (const Stmt& s : statements_of(child)) all.push_back(s);
   return all;
+}
+
+/// The branch of the loop's body that takes what all of an iteration is a multiple of.
+Stmt taking_branch(const ir::Program& program, const ir::For& loop) {
+  for (const Stmt& s : statements_of(loop.body)) {
+    const auto* branch = s.as<ir::If>();
+    if (!branch || !ir::is_empty(branch->else_body) || ir::is_empty(branch->then_body)) continue;
+    const ir::Assign* taken = taken_once(program, loop, *branch);
+    if (!taken) continue;
+    if (loop.body.same_as(s)) return s;
+    bool moves = false;
+    for (const Stmt& leaf : leaves(loop.body))
+      for_each_store(
+          leaf, [&](const ir::Array& array, const std::vector<Expr>&) { moves |= uses_any(taken->indices, array); });
+    const bool is_all = does_nothing_without(loop.body, s, *taken, ir::aliased_arrays(program));
+    return !moves && is_all ? s : Stmt();
+  }
+  return {};
+}
+
+/// `in_each`, with what the condition of the branch needs of other statements in the loop's body before it; nullopt
+/// where that is changed by the loop.
+std::optional<Stmt> in_place_of(const ir::Program& program, const Stmt& loop, const Stmt& branch, const Stmt& in_each) {
+  const Stmt& body = loop.as<ir::For>()->body;
+  if (body.same_as(branch)) return in_each;
+  auto needed = DecidingLeaves(program, loop).of(std::vector<Expr>{branch.as<ir::If>()->condition});
+  if (!needed) return std::nullopt;
+  needed->insert(in_each.get());
+  return ir::with_fresh_names(slice(replace(body, branch, in_each), *needed));
+}
+
+std::optional<Stmt> as_search(const ir::Program& program, const Stmt& s) {
+  const auto* loop = s.as<ir::For>();
+  if (!loop || ir::is_parallel(loop->mode) || ir::uses_stack(loop->body) || has_contraction(loop->body))
+    return std::nullopt;
+  const Stmt taking = taking_branch(program, *loop);
+  if (!taking) return std::nullopt;
+
+  const auto& branch = *taking.as<ir::If>();
+  const bool last = loop->mode == LoopMode::Backward;
+  const ir::Array match = ir::make_array("match", ScalarType::I64, {}, ir::ArrayRole::Local, loop->location);
+  const Expr found = ir::load(match, {});
+  const Expr none = last ? loop->lower - ir::int_const(1) : loop->upper;
+  const auto look =
+      in_place_of(program, s, taking,
+                  ir::reduce(match, {}, last ? ir::ReduceOp::Max : ir::ReduceOp::Min,
+                             ir::select(branch.condition, ir::var(loop->iterator), none), branch.location));
+  if (!look) return std::nullopt;
+  const Stmt search =
+      ir::for_loop(loop->iterator, loop->lower, loop->upper, *look, LoopMode::Forward, loop->location, loop->at_most);
+  const Expr any = last ? ir::binary(BinaryOp::Ge, found, loop->lower) : ir::binary(BinaryOp::Lt, found, loop->upper);
+  const Stmt once = ir::substitute(replace(loop->body, taking, branch.then_body), {{loop->iterator, found}});
+  return ir::allocate(
+      match,
+      ir::block({ir::assign(match, {}, none, loop->location), search, ir::if_then(any, once, {}, branch.location)}),
+      loop->location);
 }
 
 /// Whether the bounds are loaded from something that the loop stores.

@@ -11,6 +11,19 @@
 // This is what the gradient of a minimum or maximum looks like: the first iteration that fits takes all, those after it
 // add what vanishes with the adjoint, a multiple of zero.
 //
+// So it is of values that are computed in the loop, where all else that an iteration does is a multiple of what it
+// takes: the search computes what the condition needs, and one iteration the rest.
+//
+//   for m in 0..n reversed:                for m in 0..n:
+//     local f32 v                            local f32 v
+//     v = f(x[m])                            v = f(x[m])
+//     local f32 d_v                          match max= select(v == largest, m, -1)
+//     d_v = 0                       ->     if match >= 0: ..
+//     if v == largest:
+//       d_v += d_largest
+//       d_largest = 0
+//     d_x[m] += d_v*g(x[m])
+//
 // A search among other statements of a loop comes first, where the others neither change what it uses nor read what it
 // changes in another iteration:
 //
@@ -21,7 +34,7 @@
 //     d_t += d_s[e]                          d_t += d_s[e]
 //
 // Requires: nothing. Guarantees: the same values, but that -0 stays -0 where zero would have been added to it, and that
-// no iteration after the first adds 0*inf. Leaves alone: loops in which a later iteration does more than to add what is
+// no other iteration adds 0*inf. Leaves alone: loops in which a later iteration does more than to add what is
 // zero by then, or in which the condition depends on what the loop changes.
 #pragma once
 

@@ -1,6 +1,7 @@
 // Passes on bounds, parallel loops, searches and choices, each alone.
 #include "tests/unit/passes/expect_pass.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace loopgrad::transforms {
@@ -153,6 +154,89 @@ TEST(SearchLoops, FindsTheIterationThatTakesAll) {
     if match >= 1:
       d_x[match] += d_largest
       d_largest = 0
+    )");
+}
+
+// What is computed in the loop decides, and all else that an iteration does is a multiple of what it takes.
+constexpr const char* computed = R"(
+    program p(n)
+      input  f32 x[n]
+      input  f32 largest
+      inout  f32 d_x[n]
+      inout  f32 d_s
+      inout  f32 d_largest
+    )";
+
+TEST(SearchLoops, LeavesOneIterationOfALoopThatComputes) {
+  expect_pass("search_loops", computed, R"(
+    for e in 0..n reversed:
+      local f32 v
+      v = exp(x[e])
+      local f32 d_v
+      local f32 d_w
+      d_v = 0
+      if v == largest:
+        d_v += d_largest
+        d_largest = 0
+      d_w = -d_v
+      for k in 0..2:
+        d_w += d_v*x[e]
+      d_s += d_w/v
+      d_x[e] += d_w*v
+    )",
+              R"(
+    local i64 match
+    match = -1
+    for e in 0..n:
+      local f32 v
+      v = exp(x[e])
+      match max= select(v == largest, e, -1)
+    if match >= 0:
+      local f32 v
+      v = exp(x[match])
+      local f32 d_v
+      local f32 d_w
+      d_v = 0
+      d_v += d_largest
+      d_largest = 0
+      d_w = -d_v
+      for k in 0..2:
+        d_w += d_v*x[match]
+      d_s += d_w/v
+      d_x[match] += d_w*v
+    )");
+}
+
+TEST(SearchLoops, KeepsALoopThatAddsWithoutTaking) {
+  for (const char* more : {"d_x[e] += d_v + v", "d_x[e] = d_v", "d_x[e] += d_v*d_largest", "d_v += v\n      d_s += d_v",
+                           "d_v = 1 + d_v\n      d_s += d_v", "d_s max= d_v"})
+    expect_kept("search_loops", computed,
+                fmt::format(R"(
+    for e in 0..n reversed:
+      local f32 v
+      v = exp(x[e])
+      local f32 d_v
+      d_v = 0
+      if v == largest:
+        d_v += d_largest
+        d_largest = 0
+      {}
+    )",
+                            more)
+                    .c_str());
+}
+
+TEST(SearchLoops, KeepsALoopThatChangesWhatDecides) {
+  expect_kept("search_loops", computed, R"(
+    for e in 0..n reversed:
+      local f32 v
+      v = exp(x[e]) + d_s
+      local f32 d_v
+      d_v = 0
+      if v == largest:
+        d_v += d_largest
+        d_largest = 0
+      d_s += d_v*x[e]
     )");
 }
 
