@@ -189,6 +189,7 @@ class StmtWriter {
 
   void emit_loop_text(const For& n, const LoopHeader& header) {
     if (in_lanes(n)) pragma("omp simd" + lane_clauses(n, state_));
+    else if (n.run.unroll > 1) pragma(fmt::format("GCC unroll {}", n.run.unroll));
     line("{} {{", header.open);
     emit_body(n.body);
     line("}}");

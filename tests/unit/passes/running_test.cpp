@@ -36,6 +36,31 @@ TEST(VectorizeLoops, SumsOfLanesInASequentialLoop) {
               "j: lanes: iterations share nothing but a scalar that they sum into");
 }
 
+// A compiler finds no lanes around a loop that stays one.
+TEST(VectorizeLoops, ShortLoopsInsideOfLanesAreWrittenInARow) {
+  expect_pass("vectorize_loops", R"(
+    program p(n)
+      input  f32 x[n]
+      output f32 y[n, 3]
+    )",
+              R"(
+    parallel for i in 0..n:
+      local f32 s
+      s = x[i]
+      for k in 0..3:
+        s = s*x[i]
+        y[i, k] = s
+    )",
+              R"(
+    parallel for i in 0..n (lanes):
+      local f32 s
+      s = x[i]
+      for k in 0..3 (unroll 3):
+        s = s*x[i]
+        y[i, k] = s
+    )");
+}
+
 TEST(VectorizeLoops, ManySumsTakeFewLanes) {
   expect_pass("vectorize_loops", R"(
     program p(n)

@@ -103,7 +103,7 @@ class Sharer final : public Rewriter {
 
  private:
   Stmt loop(const Stmt& s, const For& n) {
-    LoopRun run{.lanes = n.run.lanes, .lane_sums = n.run.lane_sums};
+    LoopRun run{.lanes = n.run.lanes, .lane_sums = n.run.lane_sums, .unroll = n.run.unroll};
     Expr work;
     const bool takes = is_parallel(n.mode) && !in_threads_ && !in_lanes_ && !has_one_trip_at_most(n);
     if (takes) {

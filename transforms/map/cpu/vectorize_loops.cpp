@@ -38,6 +38,22 @@ Stmt with_lane_sums(const Stmt& body, const std::vector<Array>& sums) {
   });
 }
 
+/// Loops inside of lanes have few trips. A compiler that does not write these in a row by itself finds no lanes. Those
+/// with lanes of their own stay loops, and so do loops around them.
+Stmt in_a_row(const Stmt& body) {
+  return rewrite(body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+    const auto* n = s.as<For>();
+    if (!n) return std::nullopt;
+    bool has_lanes = false;
+    walk_stmts(s, [&](const Stmt& inner) { has_lanes |= inner.as<For>() && inner.as<For>()->run.lanes != 1; });
+    if (has_lanes) return s;
+    return with_mapping(s, [&](For& copy) {
+      copy.body = in_a_row(n->body);
+      copy.run.unroll = std::max<std::int64_t>(*as_int(n->upper) - *as_int(n->lower), 0);
+    });
+  });
+}
+
 /// Whether it has one trip at most, as the shares of blocks have that are as many as iterations.
 bool has_single_trip(const For& loop) {
   const auto trips = distance(loop.upper, loop.lower);
@@ -72,7 +88,7 @@ class Vectorizer final : public Rewriter {
     run.lane_sums = !plan.sums.empty() && is_eight_sums(*n);
     say(*n, run.lanes ? fmt::format("{} lanes", run.lanes) : "lanes", reason(*n, plan, run));
     For copy = *n;
-    copy.body = with_lane_sums(n->body, plan.sums);
+    copy.body = with_lane_sums(in_a_row(n->body), plan.sums);
     return with_run({std::make_shared<For>(std::move(copy))}, run);
   }
 

@@ -12,8 +12,10 @@
 // the bounds alone. How many lanes is left to the compiler, but for four sums or more, which keep the processor busy in
 // narrow registers too: those take fewer steps to be added up at the end. Left to itself, a compiler adds up the lanes
 // of each sum apart, which for short loops takes longer than the sums; eight that are all that a loop does are added up
-// all at once. Leaves alone, with a reason for innermost loops: what plan_lanes (vector_lanes.h) does not accept, and
-// loops of a single trip, which fill no lanes and would keep the loops inside from threads.
+// all at once. Loops of a few trips inside of lanes are written in a row (`run.unroll`): a compiler does that on its
+// own for small bodies only, and uses no lanes else. Leaves alone, with a reason for innermost loops: what plan_lanes
+// (vector_lanes.h) does not accept, and loops of a single trip, which fill no lanes and would keep the loops inside
+// from threads.
 #pragma once
 
 #include "transforms/pass/pass.h"
