@@ -1,6 +1,7 @@
 #include "transforms/bounds/open_accesses.h"
 
 #include "dsl/ir/queries.h"
+#include "dsl/ir/rewriter.h"
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/csr_rows.h"
 #include "dsl/symbolic/linear_form.h"
@@ -140,13 +141,29 @@ std::optional<Polynomial> polynomial(const Expr& e) {
 bool IndexRanges::is_surely_not_negative(const Expr& e) const {
   if (is_never_negative(program_, e)) return true;
   const auto sum = polynomial(e);
-  return sum && std::all_of(sum->begin(), sum->end(), [&](const auto& term) {
-           const auto is_size = [&](std::int64_t id) {
-             return std::any_of(program_.sizes.begin(), program_.sizes.end(),
-                                [&](const ir::Symbol& size) { return size.id == id; });
-           };
-           return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), is_size);
-         });
+  const auto is_size = [&](std::int64_t id) {
+    return std::any_of(program_.sizes.begin(), program_.sizes.end(),
+                       [&](const ir::Symbol& size) { return size.id == id; });
+  };
+  const bool is_sum = sum && std::all_of(sum->begin(), sum->end(), [&](const auto& term) {
+                        return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), is_size);
+                      });
+  return is_sum || is_not_negative_for_all_rows(e);
+}
+
+/// No row is longer than all of them: what gets less with a longer row is no less than with that.
+bool IndexRanges::is_not_negative_for_all_rows(const Expr& e) const {
+  return std::any_of(program_.facts.begin(), program_.facts.end(), [&](const ir::Fact& fact) {
+    const auto* longest = fact.longest ? fact.longest.as<ir::Var>() : nullptr;
+    if (!longest || !mentions(e, longest->symbol)) return false;
+    const auto sum = polynomial(e);
+    const bool falls =
+        sum && std::all_of(sum->begin(), sum->end(), [&](const auto& term) {
+          return term.second <= 0 || std::count(term.first.begin(), term.first.end(), longest->symbol.id) == 0;
+        });
+    const Expr all = ir::cast(ScalarType::I64, fact.upper);
+    return falls && is_surely_not_negative(ir::substitute(e, {{longest->symbol, all}}));
+  });
 }
 
 /// Without a minimum where it is clear which side is smaller, as in min(n, n + m).

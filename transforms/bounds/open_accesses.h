@@ -49,6 +49,7 @@ class IndexRanges {
   std::optional<ir::Range> range_of_row(const ir::Load& first) const;
   void find_names(const ir::Program& program);
   bool is_surely_not_negative(const ir::Expr& e) const;
+  bool is_not_negative_for_all_rows(const ir::Expr& e) const;
   bool is_not_negative_here(const ir::Expr& e) const;
   ir::Expr least(const ir::Expr& e) const;
 

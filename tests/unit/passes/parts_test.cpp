@@ -103,6 +103,27 @@ TEST(LeavingAccesses, AreConditionsOnSizes) {
   EXPECT_TRUE(when.is_sure);
 }
 
+/// Entries of a row that are counted from 0 have a place wherever all entries have one.
+TEST(OpenAccesses, NoRowIsLongerThanAllOfThem) {
+  const ir::Program program = program_of(R"(
+    program p(n, nnz, longest)
+      input  i32 ptr[n + 1]
+      input  f32 x[nnz]
+      inout  f32 y[nnz]
+      inout  f32 z[2*nnz]
+      fact   ptr csr pointer of nnz, at most longest a row
+  )",
+                                         R"(
+    for i in 0..n:
+      for e in 0..i64(ptr[i + 1] - ptr[i]):
+        y[e] = x[nnz - longest + e]
+        z[2*e + 1] = x[longest - e]
+  )");
+  std::string open;
+  for (const OpenAccess& one : open_accesses(program)) open += one.array->name + "[" + ir::print(one.index) + "] ";
+  EXPECT_EQ(open, "x[longest - e] ") << "longest - 0 may be nnz";
+}
+
 TEST(BoundAccesses, BringsAnIndexIntoItsExtentAndNotesIt) {
   const ir::Program program = program_of(R"(
     program p(n, m)
