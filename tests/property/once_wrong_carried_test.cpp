@@ -130,6 +130,27 @@ Program quotient_of_hash() {
   return p.build();
 }
 
+/// On a GPU the element was loaded before the loop and stored after it, without the branch: there may be none.
+Program element_of_branch() {
+  ProgramBuilder p("element_of_branch");
+  auto n = p.size("n");
+  auto f = p.input<double>("f", {3, n});
+  auto v = p.inout<double>("v", {n});
+  for (auto t : p.loop("t", 3)) p.when(n > 0, [&] { v(n / 2) = v(n / 2) * 0.5 + f(t, n / 2); });
+  return p.build();
+}
+
+/// Likewise in loops around: one row has no next one.
+Program next_row_of_branch() {
+  ProgramBuilder p("next_row_of_branch");
+  auto n = p.size("n");
+  auto f = p.input<double>("f", {4, n});
+  auto v = p.inout<double>("v", {n});
+  for (auto i : p.loop("i", n))
+    for (auto t : p.loop("t", 4)) p.when(i + 1 < n, [&] { v(i + 1) = v(i + 1) * 0.5 + f(t, i); });
+  return p.build();
+}
+
 const std::vector<Sizes> small = {{{"n", 1}}, {{"n", 2}}, {{"n", 5}}};
 
 TEST(OnceWrongCarried, LargestOfChangedBound) { expect_right(largest_of_changed_bound, small); }
@@ -139,6 +160,8 @@ TEST(OnceWrongCarried, NamedByRegion) { expect_right(named_by_region, small); }
 TEST(OnceWrongCarried, QuotientOfState) { expect_right(quotient_of_state, small); }
 TEST(OnceWrongCarried, QuotientOfHash) { expect_right(quotient_of_hash, small); }
 TEST(OnceWrongCarried, SignOfState) { expect_right(sign_of_state, small); }
+TEST(OnceWrongCarried, ElementOfBranch) { expect_right(element_of_branch, {{{"n", 0}}, {{"n", 1}}, {{"n", 5}}}); }
+TEST(OnceWrongCarried, NextRowOfBranch) { expect_right(next_row_of_branch, small); }
 
 }  // namespace
 }  // namespace loopgrad::fuzz

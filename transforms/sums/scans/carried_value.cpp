@@ -312,6 +312,19 @@ bool is_only_added_to(const Stmt& loop, const Array& array) {
   return only;
 }
 
+/// Whether it stores to the array whatever conditions are.
+bool is_stored_in_each(const Stmt& s, const Array& array) {
+  if (const auto* n = s.as<ir::Allocate>()) return is_stored_in_each(n->body, array);
+  if (const auto* n = s.as<ir::If>())
+    return n->else_body && is_stored_in_each(n->then_body, array) && is_stored_in_each(n->else_body, array);
+  if (const auto* n = s.as<ir::Block>())
+    return std::any_of(n->body.begin(), n->body.end(),
+                       [&](const Stmt& child) { return is_stored_in_each(child, array); });
+  const auto* assign = s.as<ir::Assign>();
+  const auto* reduce = s.as<ir::Reduce>();
+  return (assign && assign->array == array) || (reduce && reduce->array == array);
+}
+
 }  // namespace
 
 std::vector<Expr> CarriedValue::before() const {
@@ -363,6 +376,10 @@ bool is_set_first(const CarriedValue& value) {
     return assign && assign->array == value.array && !uses(assign->value, value.array);
   }
   return false;
+}
+
+bool is_set_in_each(const CarriedValue& value) {
+  return is_stored_in_each(value.loop.as<ir::For>()->body, value.array);
 }
 
 Stmt with_own_scalar(const CarriedValue& value, const Expr& first) {

@@ -38,6 +38,8 @@ std::optional<Separated> separated(const CarriedValue& value, const KeptAt& at);
 
 /// Whether every iteration assigns the scalar before anything reads it, so that it carries nothing.
 bool is_set_first(const CarriedValue& value);
+/// Whether every iteration stores to the value, whatever conditions are: then there is such an element.
+bool is_set_in_each(const CarriedValue& value);
 /// The loop with a scalar of its own in each iteration, in place of the value; `first` is what it holds then, if not
 /// null.
 ir::Stmt with_own_scalar(const CarriedValue& value, const ir::Expr& first);

@@ -6,6 +6,7 @@
 #include "transforms/analysis/analyses.h"
 #include "transforms/analysis/nest.h"
 #include "transforms/analysis/size_estimates.h"
+#include "transforms/bounds/open_accesses.h"
 #include "transforms/loops/fission.h"
 #include "transforms/loops/loops.h"
 #include "transforms/storage/expand_locals.h"
@@ -127,6 +128,8 @@ class Isolator {
     if (is_exact && outer.empty() && !place.around.empty()) return counted_in_nest(place, value);
     const auto at = value.moves ? std::optional(KeptAt{}) : room_for(value, outer);
     if (!at) return refused(value, "its bounds depend on loops around it");
+    if (!value.moves && !is_set_in_each(value) && !surely_exists(place, value))
+      return refused(value, "there may be no such element, where branches leave it out");
     if (!value.moves && value.array->role == ir::ArrayRole::Local && is_set_first(value) && !is_read_outside(value))
       return renewed(value, {});
     if (!value.moves && value.array->role != ir::ArrayRole::InOut && !is_set_before(value))
@@ -163,6 +166,21 @@ class Isolator {
     const ir::Program result = with_positions(root, nest, positions);
     if (is_exact && !leaves_parallel(result, nest, loop, body->update)) return stays(value);
     return result;
+  }
+
+  /// Wherever the loop makes a trip: what is kept is loaded before it, and stored after it.
+  bool surely_exists(const Place& place, const CarriedValue& value) const {
+    IndexRanges ranges(program_);
+    std::vector<Stmt> loops = place.around;
+    loops.push_back(place.loop);
+    for (const Stmt& around : loops) {
+      ranges.enter(around);
+      ranges.begin_trip(around);
+    }
+    bool within = true;
+    for (std::size_t d = 0; d < value.indices.size(); ++d)
+      within &= ranges.stays_within(value.indices[d], value.array->shape[d]);
+    return within;
   }
 
   std::optional<ir::Program> stays(const CarriedValue& value) {
