@@ -182,20 +182,23 @@ class Composer {
     ir::Program& sizing = result.sizing;
     std::vector<Stmt> all;
     for (const Unit& unit : units_) {
-      if (unit.loop) {
-        loops.push_back(unit.loop->to_decide());
-        const LoopLengths& l = unit.loop->lengths();
-        result.sizes.insert(result.sizes.end(), {l.taped, l.blocks, l.leaves, l.leaf});
-        for (const Array& tape : unit.loop->tape()) of_loops.insert(tape);
-        continue;
-      }
-      result.sizes.insert(result.sizes.end(), unit.gradient.sizes.begin(), unit.gradient.sizes.end());
-      add_sizing(unit.gradient.sizing, sizing, all);
+      const std::vector<ir::Symbol>& own = unit.loop ? unit.loop->measured() : unit.gradient.sizes;
+      result.sizes.insert(result.sizes.end(), own.begin(), own.end());
+      add_sizing(unit.loop ? unit.loop->sizing() : unit.gradient.sizing, sizing, all);
+      if (!unit.loop) continue;
+      loops.push_back(unit.loop->to_decide());
+      const LoopLengths& l = unit.loop->lengths();
+      result.sizes.insert(result.sizes.end(), {l.taped, l.blocks, l.leaves, l.leaf});
+      for (const Array& tape : unit.loop->tape()) of_loops.insert(tape);
     }
     ir::Substitution measured;  // sizes that come from data are results of this very program
     for (const Array& array : sizing.arrays)
       for (const ir::Symbol& size : result.sizes)
         if (array->name == size.name) measured[size] = ir::load(array, {});
+    for (LoopToDecide& loop : loops)
+      loop.bytes_of_tape = [of_measured = loop.bytes_of_tape, measured](const Expr& iterations) {
+        return ir::substitute(of_measured(iterations), measured);
+      };
     Expr fixed = ir::int_const(0);
     for (const Array& tape : tape_)
       if (!of_loops.count(tape)) fixed = fixed + bytes_of_array(tape->type, tape->shape);

@@ -9,6 +9,8 @@
 #include "tape/segment_state.h"
 #include "tape/stores.h"
 
+#include <algorithm>
+
 namespace loopgrad::tape {
 
 using ir::Array;
@@ -77,7 +79,7 @@ std::optional<SegmentedLoop> SegmentedLoop::of(const Prepared& whole, const Stmt
   std::string why;
   if (const Array array = inexact_control(loop))
     why = "'" + array->name + "', on which control depends, might be rounded in another way when it runs again";
-  else if (!result.gradient_.sizes.empty() || !result.place_tapes(whole.program, names))
+  else if (!result.measures_inputs(whole.program) || !result.place_tapes(whole.program, names))
     why = "extents of its tape depend on data";
   if (why.empty()) result.find_state(whole.program, names);
   for (const auto& [array, checkpoint] : result.checkpoints_)
@@ -99,9 +101,27 @@ std::optional<SegmentedLoop> SegmentedLoop::of(const Prepared& whole, const Stmt
   return result;
 }
 
+/// Whether what its tapes are sized by is the same for all segments, and known before the program runs.
+bool SegmentedLoop::measures_inputs(const ir::Program& program) const {
+  const ir::Program& sizing = gradient_.sizing;
+  const auto is_input = [&](const Array& array) {
+    const Array own = ir::find_array(program, array->name);
+    return array->role == ArrayRole::Output || (own && own->role == ArrayRole::Input);
+  };
+  bool same = std::all_of(sizing.arrays.begin(), sizing.arrays.end(), is_input);
+  const auto on_expr = [&](const Expr& e) {
+    const auto* n = e.as<ir::Var>();
+    same &= !n || (n->symbol != first_ && n->symbol != length_);
+  };
+  ir::walk(
+      sizing.body, [](const Stmt&) {}, on_expr);
+  return same;
+}
+
 /// Tapes of all iterations, and those of a segment; false where there is no bound for an extent.
 bool SegmentedLoop::place_tapes(const ir::Program& program, std::set<std::string>& taken) {
-  const Ranges longest = {{first_, {number(0), trips()}}, {length_, {number(0), ir::var(lengths_.leaf)}}};
+  Ranges longest = {{first_, {number(0), trips()}}, {length_, {number(0), ir::var(lengths_.leaf)}}};
+  for (const ir::Symbol& size : gradient_.sizes) longest[size] = {ir::var(size), ir::var(size)};
   for (const Array& tape : gradient_.tape) {
     std::vector<Expr> all, segment;
     for (const Expr& written : tape->shape) {

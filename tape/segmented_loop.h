@@ -14,7 +14,8 @@
 //
 // Where the tape of all iterations fits, both run as without checkpoints (see checkpoint_sizes.h). What runs again are
 // the same statements on the same values. A loop is left as it is, with a remark, where control depends on sums or
-// recurrences, which programs may round in different ways, and where extents of its tape depend on data.
+// recurrences, which programs may round in different ways, and where extents of its tape depend on data that change or
+// differ between segments.
 #pragma once
 
 #include "tape/checkpoint_sizes.h"
@@ -38,6 +39,9 @@ class SegmentedLoop {
   /// To be saved by the forward run: the tape of all iterations and the checkpoints of blocks.
   std::vector<ir::Array> tape() const;
   LoopToDecide to_decide() const;
+  /// Sizes of tapes that data decide, and what finds them: see DirectGradient.
+  const std::vector<ir::Symbol>& measured() const { return gradient_.sizes; }
+  const ir::Program& sizing() const { return gradient_.sizing; }
   /// Whether checkpoints are copies of the array.
   bool saves(const ir::Array& array) const { return checkpoints_.count(array) != 0; }
 
@@ -48,6 +52,7 @@ class SegmentedLoop {
 
  private:
   SegmentedLoop(const Prepared& whole, const ir::Stmt& loop, std::set<std::string>& taken);
+  bool measures_inputs(const ir::Program& program) const;
   bool place_tapes(const ir::Program& program, std::set<std::string>& taken);
   void find_state(const ir::Program& program, std::set<std::string>& taken);
   ir::Stmt needed_of(const ir::Stmt& s) const;

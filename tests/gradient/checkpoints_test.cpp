@@ -115,6 +115,40 @@ TEST(Checkpoints, TapesOfASegmentHaveLoopsOfTheirOwn) {
   EXPECT_TRUE(gradient_is_right(program, {.sizes = {{"n", 6}}, .values = {}, .options = {}}));
 }
 
+/// How long the longest row is, is measured once for all segments.
+TEST(Checkpoints, TapesOfASegmentHaveRoomForWhatInputsSay) {
+  ProgramBuilder p("rows");
+  auto n = p.size("n"), entries = p.size("entries"), steps = p.size("steps");
+  auto ptr = p.input<int>("ptr", {n + 1});
+  p.csr(ptr, entries);
+  auto x = p.input<double>("x", {entries});
+  auto y = p.inout<double>("y", {n});
+  for ([[maybe_unused]] auto t : p.loop("t", 0, steps))
+    for (auto v : p.loop("v", 0, n)) {
+      auto s = p.scalar<double>("s", 0.2);
+      for (auto k : p.loop("k", (ptr(v + 1) - ptr(v)) / 2)) s = 0.5 * s + 0.3 * sin(x(ptr(v) + 2 * k) + s) * y(v);
+      y(v) = y(v) * 0.5 + s;
+    }
+  const Program program = p.build();
+  EXPECT_TRUE(is_checkpointed(program, "t")) << remark_on(program, "t");
+  for (const std::int64_t trips : {0, 1, 4, 9})
+    EXPECT_TRUE(gradient_is_right(
+        program,
+        {.sizes = {{"n", 3}, {"entries", 6}, {"steps", trips}}, .values = {{"ptr", {0, 5, 5, 6}}}, .options = {}}))
+        << trips;
+}
+
+/// Where each step has a number of its own that decides, segments would have tapes of their own sizes.
+TEST(Checkpoints, ALoopThatChangesHowLongItsTapeIsIsLeftAsItIs) {
+  ProgramBuilder p("changed");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto until = p.input<int>("until", {steps});
+  auto y = p.inout<double>("y", {n});
+  for (auto t : p.loop("t", 0, steps))
+    for ([[maybe_unused]] auto k : p.loop("k", cast<std::int64_t>(until(t)))) y(0) = 0.5 * y(0) + sin(y(0));
+  EXPECT_EQ(remark_on(p.build(), "t"), "loop 't' is not checkpointed: extents of its tape depend on data");
+}
+
 /// What a sum comes to may differ by a last bit between two programs, and then another branch would be taken.
 TEST(Checkpoints, ALoopWhoseControlDependsOnASumIsLeftAsItIs) {
   ProgramBuilder p("norms");
