@@ -72,7 +72,10 @@ DirectGradient gradient_of_part(const Prepared& whole, const Stmt& part, const s
   std::map<Array, Array> inside, outside;
   for (const Array& array : used) {
     const ArrayRole role = outer.written.count(array) ? ArrayRole::InOut : ArrayRole::Input;
-    const Array argument = ir::make_array_like(array, array->name, array->type, role);
+    // Arguments are known by name, and a local may be called like one.
+    const bool is_called_like_another = array->role == ArrayRole::Local && ir::find_array(whole.program, array->name);
+    const std::string name = is_called_like_another ? unique_name(array->name, taken) : array->name;
+    const Array argument = ir::make_array_like(array, name, array->type, role);
     own.program.arrays.push_back(argument);
     inside[array] = argument;
     outside[argument] = array;

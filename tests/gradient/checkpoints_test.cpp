@@ -138,6 +138,21 @@ TEST(Checkpoints, TapesOfASegmentHaveRoomForWhatInputsSay) {
         << trips;
 }
 
+/// The tape of the last loop was as long as the input of that name says.
+TEST(Checkpoints, ALocalMayBeCalledLikeAnInput) {
+  ProgramBuilder p("same_name");
+  auto n = p.size("n"), steps = p.size("steps");
+  auto count = p.input<int>("count", {n});
+  auto y = p.inout<double>("y", {n});
+  auto own = p.local<int>("count", {n});
+  for (auto i : p.loop("i", n)) own(i) = count(i) + 3;
+  for ([[maybe_unused]] auto t : p.loop("t", steps))
+    for (auto v : p.loop("v", n)) y(v) = y(v) * y(v) * 0.5;
+  for (auto v : p.loop("w", n))
+    for ([[maybe_unused]] auto k : p.loop("k", cast<std::int64_t>(own(v)))) y(v) = 0.5 * y(v) + sin(y(v));
+  EXPECT_THROW(differentiate(p.build(), {.max_tape_bytes = 1}), DifferentiationError);
+}
+
 /// Where each step has a number of its own that decides, segments would have tapes of their own sizes.
 TEST(Checkpoints, ALoopThatChangesHowLongItsTapeIsIsLeftAsItIs) {
   ProgramBuilder p("changed");
