@@ -47,9 +47,10 @@ Stmt in_a_row(const Stmt& body) {
     bool has_lanes = false;
     walk_stmts(s, [&](const Stmt& inner) { has_lanes |= inner.as<For>() && inner.as<For>()->run.lanes != 1; });
     if (has_lanes) return s;
+    const auto trips = distance(n->upper, n->lower);
     return with_mapping(s, [&](For& copy) {
       copy.body = in_a_row(n->body);
-      copy.run.unroll = std::max<std::int64_t>(*as_int(n->upper) - *as_int(n->lower), 0);
+      copy.run.unroll = std::max<std::int64_t>(trips.value_or(0), 0);
     });
   });
 }
