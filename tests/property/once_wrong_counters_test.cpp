@@ -102,6 +102,32 @@ Program downwards_times_itself() {
   return p.build();
 }
 
+/// Places from a counter that each iteration around sets back: its elements meet those of other iterations.
+Program counter_that_goes_back() {
+  ProgramBuilder p("counter_that_goes_back");
+  auto n = p.size("n");
+  auto x = p.input<double>("x", {n});
+  auto total = p.output<double>("total", {});
+  total() = 0.5;
+  for (auto i : p.loop("i", 4)) {
+    (void)i;
+    auto y = p.local<double>("y", {n + 8});
+    for (auto j : p.loop("j", n + 8)) y(j) = 0.0;
+    auto position = p.scalar<std::int64_t>("position", 0);
+    for (auto j : p.loop("j1", n)) {
+      for (auto k : p.loop("k", position, position + 3)) {
+        y(k) = 0.6 * y(k) + 0.4 * (x(j) * x(j));
+        position += 1;
+      }
+      p.when(position >= n, [&] { position = position % n; });
+    }
+    for (auto j : p.loop("j2", n + 8)) total() += y(j) / (1.0 + y(j) * y(j));
+  }
+  return p.build();
+}
+
+TEST(OnceWrongCounters, CounterThatGoesBack) { expect_right(counter_that_goes_back, {{{"n", 2}}, {{"n", 5}}}); }
+
 TEST(OnceWrongCounters, PackedWithinBudget) {
   for (int k = 0; k < 8; ++k) expect_right(packed_within_budget, five);
 }

@@ -70,7 +70,8 @@ Stmt in_a_row(const ir::For& loop, const Stmt& body) {
   const auto trips = distance(loop.upper, loop.lower);
   if (!trips || *trips < 2 || *trips > most_trips || !body || !is_plain(body)) return {};
   if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_copies) return {};
-  return ir::block(*iterations_of(loop, body));
+  const auto iterations = iterations_of(loop, body);
+  return iterations ? ir::block(*iterations) : Stmt();
 }
 
 /// A body of parallel loops without its sequential loops of few iterations.
