@@ -71,7 +71,7 @@ struct LoopRun {
   bool many_blocks = false;       // registers are left for many of its blocks on a multiprocessor
   bool teams = false;             // For::block is threads by teams; each team has iterations along x of its own
   bool barriers = false;          // threads of a block wait for each other at Barriers, and nowhere else
-  std::int64_t unroll = 0;        // so many iterations are written in a row, a CPU has such in lanes; 0: as it likes
+  std::int64_t unroll = 0;        // so many iterations are written in a row; 0: as the compiler likes
   bool wide_trips = false;        // whether the chunk that is its body has wide accesses is asked once, for all trips
   bool operator==(const LoopRun&) const = default;
 };
