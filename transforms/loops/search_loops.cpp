@@ -6,6 +6,7 @@
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 
 #include <algorithm>
 
@@ -188,17 +189,6 @@ std::optional<Stmt> as_search(const ir::Program& program, const Stmt& s) {
       loop->location);
 }
 
-/// Whether the bounds are loaded from something that the loop stores.
-bool has_load_of_stored(const ir::For& loop) {
-  bool found = false;
-  ir::walk_stmts(loop.body, [&](const Stmt& s) {
-    for_each_store(s, [&](const ir::Array& array, const std::vector<Expr>&) {
-      found |= uses(loop.lower, array) || uses(loop.upper, array);
-    });
-  });
-  return found;
-}
-
 /// Whether `s` uses an array that is declared in `body`.
 bool uses_locals_of(const Stmt& body, const Stmt& s) {
   bool found = false;
@@ -291,7 +281,7 @@ class Searches final : public ir::Rewriter {
     if (!loop) return std::nullopt;
     if (const auto search = chosen(s)) return Found{*search, {}};
     const std::vector<Stmt> statements = statements_of(loop->body);
-    if (ir::is_parallel(loop->mode) || statements.size() < 2 || has_load_of_stored(*loop)) return std::nullopt;
+    if (ir::is_parallel(loop->mode) || statements.size() < 2 || !bounds_stay(program_, s).ok) return std::nullopt;
     for (std::size_t k = 0; k < statements.size(); ++k) {
       const auto search = chosen(with_body(*loop, statements[k]));
       if (!search) continue;

@@ -7,10 +7,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
 namespace loopgrad::transforms {
 
@@ -137,20 +135,9 @@ class JammedTimes {
 
 }  // namespace
 
-namespace {
-
-/// Whether the body changes what the bounds were read from: iterations follow from what that was before the first one.
-bool moves_bounds(const ir::For& loop, const Stmt& body) {
-  const std::set<ir::Array> stored = stored_in(body);
-  return std::any_of(stored.begin(), stored.end(),
-                     [&](const ir::Array& array) { return uses(loop.lower, array) || uses(loop.upper, array); });
-}
-
-}  // namespace
-
 std::optional<std::vector<Stmt>> iterations_of(const ir::For& loop, const Stmt& body) {
   const auto trips = distance(loop.upper, loop.lower);
-  if (!trips || *trips > most_copies || moves_bounds(loop, body)) return std::nullopt;
+  if (!trips || *trips > most_copies) return std::nullopt;
   const bool backward = loop.mode == ir::LoopMode::Backward;
   std::vector<Stmt> copies;
   for (std::int64_t k = 0; k < *trips; ++k) {

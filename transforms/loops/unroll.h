@@ -25,8 +25,8 @@ Scheduled unroll_loop(const Analysed& program, const LoopName& loop, std::int64_
 Scheduled unroll_and_jam(const Analysed& program, const LoopName& loop, std::int64_t factor);
 inline constexpr std::int64_t most_copies = 64;
 
-/// The body for each iteration of a loop that runs a constant number of times, in their order; nullopt for others, for
-/// more than `most_copies`, and where the body changes what the bounds are read from.
+/// The body for each iteration of a loop that runs a constant number of times, in their order; nullopt for others, and
+/// for more than `most_copies`. One after another, these are the loop, where its bounds stay (legality.h).
 std::optional<std::vector<ir::Stmt>> iterations_of(const ir::For& loop, const ir::Stmt& body);
 
 /// Whether a loop may be unrolled and jammed: parallel ones may if their bounds stay.

@@ -329,6 +329,13 @@ Expr Scatter::iterations() const {
   return product;
 }
 
+Expr Scatter::iterations_up_to(std::int64_t limit) const {
+  const auto bounded = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, ir::int_const(limit)); };
+  Expr product = ir::int_const(1);
+  for (const ScatterFactor& factor : factors) product = bounded(product * bounded(factor.extent));
+  return product;
+}
+
 Stmt Scatter::sum_into(const std::vector<Expr>& places, const std::vector<Expr>& instance) const {
   const Stmt one = ir::rewrite(leaf, [&](const Expr& e) -> std::optional<Expr> {
     for (std::size_t k = 0; k < places.size(); ++k) {

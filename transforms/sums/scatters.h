@@ -62,6 +62,8 @@ struct Scatter {
   ir::Stmt over_targets(const std::function<ir::Stmt(const std::vector<ir::Expr>&, const ir::Expr&)>& body) const;
   /// All that the loops over instances have: a bound.
   ir::Expr iterations() const;
+  /// The same up to `limit`: bounds of trips may be far above these, and their product no number of 64 bits.
+  ir::Expr iterations_up_to(std::int64_t limit) const;
   /// The leaf for one target, given as its places, and one instance, given as values of the iterators. Without places
   /// indices are what the instance says.
   ir::Stmt sum_into(const std::vector<ir::Expr>& places, const std::vector<ir::Expr>& instance) const;

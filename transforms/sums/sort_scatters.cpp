@@ -31,8 +31,8 @@ using ir::Stmt;
 
 namespace {
 
-constexpr std::int64_t most_looked_through = 64;  // iterations that threads look through sooner than they are sorted
-constexpr std::int64_t least_pieces = 8;          // of iterations in order, below which one thread has done them sooner
+constexpr std::int64_t least_sorted = 64;  // iterations in each step, below which threads have looked through them
+constexpr std::int64_t least_pieces = 8;   // of iterations in order, below which one thread has done them sooner
 
 /// A body whose statements run one after another: what is sorted before one of them serves those that follow, as long
 /// as nothing changes the targets.
@@ -269,18 +269,11 @@ class Sorter {
   /// That `scope` has, null: the nest itself.
   SortedIterations order_of(const Scatter& scatter, const Scope* scope) const {
     Expr when = when_asked_for(program_, ranges_, scatter);
-    if (is_loop_between(&scopes_.front(), scope)) when = ir::both(when, is_long(scatter));
+    // In each of many steps a sort, ten kernels and more, takes longer than threads that go through few iterations.
+    const std::int64_t least = std::min(shortest_row_, least_sorted);
+    if (is_loop_between(&scopes_.front(), scope))
+      when = ir::both(when, at_least(scatter.iterations_up_to(least), least));
     return {scatter, ascends(scatter), shares_, when};
-  }
-
-  /// Whether a sort in each of many steps, ten kernels and more, takes less time than threads that go through all
-  /// iterations.
-  Expr is_long(const Scatter& scatter) const {
-    const std::int64_t least = std::min(shortest_row_, most_looked_through);
-    const auto bounded = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(least)); };
-    Expr product = number(1);
-    for (const ScatterFactor& factor : scatter.factors) product = bounded(product * bounded(factor.extent));
-    return at_least(product, least);
   }
 
   Stmt with_own_sort(const Scatter& scatter, const std::function<Stmt(const SortedIterations&, const Stmt&)>& f) const {

@@ -76,7 +76,7 @@ Stmt SortedIterations::code() const {
 Expr SortedIterations::positions() const { return positions_ ? at(positions_, number(0)) : count; }
 
 Expr SortedIterations::fits() const {
-  const Expr few = has_far_bounds() ? product_is_below(most_sorted) : less(count, number(most_sorted));
+  const Expr few = less(has_far_bounds() ? s_.iterations_up_to(most_sorted) : count, number(most_sorted));
   Expr result = ir::binary(BinaryOp::And, few, less(targets, number(most_key_end)));
   if (when_) result = ir::binary(BinaryOp::And, result, when_);
   for (const ScatterFactor& factor : s_.factors)
@@ -90,13 +90,6 @@ Expr SortedIterations::fits() const {
 bool SortedIterations::has_far_bounds() const {
   return s_.factors.size() > 1 &&
          std::any_of(s_.factors.begin(), s_.factors.end(), [](const ScatterFactor& f) { return f.is_ragged; });
-}
-
-Expr SortedIterations::product_is_below(std::int64_t limit) const {
-  const auto at_most = [&](const Expr& e) { return ir::binary(BinaryOp::Min, e, number(limit)); };
-  Expr product = number(1);
-  for (const ScatterFactor& factor : s_.factors) product = at_most(product * at_most(factor.extent));
-  return less(product, number(limit));
 }
 
 /// What arrays have of elements for all iterations: none where they are not used.

@@ -44,7 +44,6 @@ class SortedIterations : OrderBuilder {
 
  private:
   bool has_far_bounds() const;
-  ir::Expr product_is_below(std::int64_t limit) const;
   ir::Expr room() const;
   bool has_instances_of(const Scatter& other, const ir::Substitution& names) const;
   static ir::Expr has_trip(const ScatterFactor& factor, const ir::Substitution& known);

@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "dsl/symbolic/linear_form.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/loops/legality.h"
 #include "transforms/loops/unroll.h"
 #include "transforms/sums/scatters.h"
 
@@ -65,32 +66,32 @@ Stmt with_innermost(const Stmt& s, const Stmt& body) {
   return loop ? with_body(*loop, with_innermost(loop->body, body)) : body;
 }
 
-/// The iterations of a loop around `body` as statements in a row; null where they are too many.
-Stmt in_a_row(const ir::For& loop, const Stmt& body) {
+/// The iterations of a loop around `body` as statements in a row; null where they are too many, or change the bounds.
+Stmt in_a_row(const ir::Program& program, const Stmt& s, const Stmt& body) {
+  const ir::For& loop = *s.as<ir::For>();
   const auto trips = distance(loop.upper, loop.lower);
   if (!trips || *trips < 2 || *trips > most_trips || !body || !is_plain(body)) return {};
   if (leaves(body).size() * static_cast<std::size_t>(*trips) > most_copies) return {};
-  const auto iterations = iterations_of(loop, body);
-  return iterations ? ir::block(*iterations) : Stmt();
+  return bounds_stay(program, s).ok ? ir::block(*iterations_of(loop, body)) : Stmt();
 }
 
 /// A body of parallel loops without its sequential loops of few iterations.
-Stmt without_short_loops(const Stmt& body) {
-  return ir::rewrite(body, {}, [](const Stmt& s) -> std::optional<Stmt> {
+Stmt without_short_loops(const ir::Program& program, const Stmt& body) {
+  return ir::rewrite(body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto* loop = s.as<ir::For>();
-    const Stmt row = loop && !parallel_loop(s) ? in_a_row(*loop, loop->body) : Stmt();
+    const Stmt row = loop && !parallel_loop(s) ? in_a_row(program, s, loop->body) : Stmt();
     return row ? std::optional(row) : std::nullopt;
   });
 }
 
 /// The loops at and inside of `s` less the first parallel one that is short.
-Stmt unrolled(const Stmt& s) {
+Stmt unrolled(const ir::Program& program, const Stmt& s) {
   const ir::For* loop = parallel_loop(s);
-  if (!loop) return without_short_loops(s);
+  if (!loop) return without_short_loops(program, s);
   const Stmt body = parallel_loop(loop->body) ? innermost(loop->body, loop->iterator) : Stmt();
   if (body && shares_loads(body, loop->iterator))
-    if (const Stmt row = in_a_row(*loop, body)) return with_innermost(loop->body, row);
-  return with_body(*loop, unrolled(loop->body));
+    if (const Stmt row = in_a_row(program, s, body)) return with_innermost(loop->body, row);
+  return with_body(*loop, unrolled(program, loop->body));
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ ir::Program unroll_short_loops(const ir::Program& program) {
                          // Instances of one sum are sorted together.
                          if (s.kind() == ir::Kind::For && scatter_in(program, s)) return s;
                          if (!parallel_loop(s)) return std::nullopt;
-                         return unrolled(s);
+                         return unrolled(program, s);
                        }));
 }
 
