@@ -144,8 +144,12 @@ inline void atomic_update(T& target, Update update) {
 )";
 
 constexpr const char* order_free_text = R"(
-// Atomic operations whose order does not matter. Where several threads of a warp have one target, the first of them acts
-// for all: each would wait for the others. together: for whom, 0 where each acts for itself.
+// Atomic operations whose order does not matter.
+inline void add_whole(int64_t& target, int64_t value) {
+  if (value != 0) atomicAdd(reinterpret_cast<unsigned long long*>(&target), static_cast<unsigned long long>(value));
+}
+// Where several threads of a warp raise one element, the first of them acts for all: each would wait for the others.
+// together: for whom, 0 where each acts for itself.
 template <class T>
 inline bool acts(const T& target, unsigned& together) {
   together = __match_any_sync(__activemask(), reinterpret_cast<unsigned long long>(&target));
@@ -153,21 +157,6 @@ inline bool acts(const T& target, unsigned& together) {
   unsigned lane;
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
   return together == 0 || static_cast<int>(lane) == __ffs(together) - 1;
-}
-inline void add_whole(int64_t& target, int64_t value) {
-  if (value == 0) return;
-#if __CUDA_ARCH__ >= 800
-  unsigned together;
-  const bool is_first = acts(target, together);
-  if (together != 0) {  // parts whose sums have 32 bits
-    const int low = __reduce_add_sync(together, int(value & 0xffffff)),
-              middle = __reduce_add_sync(together, int(value >> 24 & 0xffffff)),
-              high = __reduce_add_sync(together, int(value >> 48));
-    value = low + (static_cast<int64_t>(middle) << 24) + (static_cast<int64_t>(high) << 48);
-  }
-  if (!is_first) return;
-#endif
-  atomicAdd(reinterpret_cast<unsigned long long*>(&target), static_cast<unsigned long long>(value));
 }
 // Bits of floats ascend as integers do, of negative ones the other way round. Elements only grow, so that one which was
 // as large a while ago needs no operation.

@@ -330,7 +330,11 @@ class Planner {
     SumCosts estimates = costs();
     double sorted = estimates.segments(all, kept).microseconds, exact = 0;
     if (!others.empty()) sorted -= estimates.segments(others, kept).microseconds;
-    for (const auto& [target, sums] : by_target) exact += estimates.exact(sums).microseconds;
+    std::map<ir::Array, ExactForm> forms;
+    for (const auto& [target, sums] : by_target) {
+      exact += estimates.exact(sums).microseconds;
+      forms[target] = estimates.form_of_exact(sums);
+    }
     std::vector<Stmt> counted;
     bool lasts = false;
     for (const std::size_t k : can) {
@@ -340,9 +344,11 @@ class Planner {
     if (lasts && estimates.assumed_sizes() && !are_one_vector(nest_, counted)) return;
     const bool twice = lasts && finds_terms_in_loops(nest_, counted);
     if (exact * (twice ? margin_of_lasting : margin_of_sorting) > sorted) return;
-    for (const std::size_t k : can)
+    for (const std::size_t k : can) {
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of sorting", exact, sorted),
            {});
+      groups_[k].exact = forms.at(groups_[k].target);
+    }
     join_exact();
   }
 
@@ -372,10 +378,13 @@ class Planner {
       sums.insert(sums.end(), group.sums.begin(), group.sums.end());
       now += group.plan.candidate(group.plan.strategy)->microseconds;
     }
-    const double exact = costs().exact(sums).microseconds;
+    SumCosts estimates = costs();
+    const double exact = estimates.exact(sums).microseconds;
     if (exact * margin_of_copies > now) return false;
-    for (const std::size_t k : own)
+    for (const std::size_t k : own) {
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of copies", exact, now), {});
+      groups_[k].exact = estimates.form_of_exact(sums);
+    }
     return true;
   }
 

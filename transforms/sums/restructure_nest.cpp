@@ -73,10 +73,7 @@ class Restructured {
       around.push_back(std::move(*sums));
     }
     Stmt all = parts();
-    for (const ExactSums& sums : around) {
-      all = ir::block({sums.before, all, sums.after});
-      for (const ir::Array& array : sums.arrays) all = ir::allocate(array, all, nest_.original_nest->location);
-    }
+    for (const ExactSums& sums : around) all = sums.around(all, nest_.original_nest->location);
     return all;
   }
 

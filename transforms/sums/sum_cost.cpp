@@ -3,6 +3,7 @@
 #include "dsl/ir/queries.h"
 #include "transforms/analysis/deciding_leaves.h"
 #include "transforms/storage/invariant_locals.h"
+#include "transforms/sums/exact_sums.h"
 #include "transforms/sums/invert_scatters.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/tree_sums.h"
@@ -18,8 +19,10 @@ namespace {
 
 // Of iterations in the order of their targets: counted, summed up and moved, each time read and written.
 constexpr double bytes_of_words = 16, passes_of_keys = 4, bytes_per_key = passes_of_keys * bytes_of_words;
-constexpr double bytes_of_whole = 12, bytes_of_two = 24;  // of an element: its largest term, and the sum of all
-constexpr double work_of_two = 1.8;  // of doubles, which have two whole numbers, for that of floats
+constexpr double bytes_of_bins_in_use = 16;  // of an element: those that most terms are in
+constexpr double lines_of_bins = 6;          // times as many are there for threads to add to, of few elements
+constexpr double work_of_two = 1.8;          // of doubles, which have two whole numbers, for that of floats
+constexpr double operations_of_bins = 25;    // that find the bin of a term
 // Times as long for what is in memory, not in the cache of all threads: an atomic operation, and a key to be sorted.
 constexpr double whole_beyond_shared_cache = 6, sort_beyond_shared_cache = 4;
 constexpr double kernels_of_exact = 4;
@@ -253,29 +256,45 @@ PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double
   return result;
 }
 
-// The terms are made twice, the first time with all that the nest finds them by.
-PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums) {
+ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
+  const ExactForm twice = {.in_bins = false}, bins = {.few = elements_of(sums[0]) <= few_with_bins};
+  if (!can_have_bins(sums[0].as<ir::Reduce>()->array)) return twice;
+  return exact(sums, bins).microseconds <= exact(sums, twice).microseconds ? bins : twice;
+}
+
+// Where there are no bins the terms are made twice, the first time with all that the nest finds them by.
+PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums, const ExactForm& form) {
   PlanCandidate result{Strategy::Exact};
-  const bool in_two = sums[0].as<ir::Reduce>()->array->type == ScalarType::F64;
-  const double elements = elements_of(sums[0]), whole_bytes = elements * (in_two ? bytes_of_two : bytes_of_whole);
-  const double per_sum = (in_two ? work_of_two : 1) *
-                         std::max(machine_.ns_per_whole_sum * in_memory(whole_bytes, whole_beyond_shared_cache),
-                                  machine_.ns_per_contended_whole_sum / std::max(1.0, elements));
-  double nanoseconds = 0;
+  const ir::Array& target = sums[0].as<ir::Reduce>()->array;
+  const bool bins = form.in_bins, in_two = target->type == ScalarType::F64;
+  const double elements = elements_of(sums[0]), times = bins ? 1 : 2;
+  const double in_use = elements * (bins ? bytes_of_bins_in_use : bytes_of_exact(target, form, 1));
+  const double contended =
+      machine_.ns_per_contended_whole_sum / (std::max(1.0, elements) * (bins && form.few ? lines_of_bins : 1));
+  const double per_sum =
+      (in_two ? work_of_two : 1) * std::max((bins ? machine_.ns_per_atomic : machine_.ns_per_whole_sum) *
+                                                in_memory(in_use, whole_beyond_shared_cache),
+                                            contended);
+  double nanoseconds = 0, terms = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
     double at_once = work.instances;
     for (const Loop& loop : written) at_once /= loop.is_parallel ? 1 : std::max(1.0, loop.trips);
     result.parallel = std::max(result.parallel, at_once);
-    result.operations += 2 * work.operations;
-    result.bytes += 2 * work.bytes;
-    nanoseconds += 2 * work.nanoseconds + work.instances * per_sum;
+    result.operations += times * work.operations + (bins ? operations_of_bins * work.instances : 0);
+    result.bytes += times * work.bytes;
+    nanoseconds += times * work.nanoseconds + work.instances * per_sum;
+    if (bins) nanoseconds += work.instances * operations_of_bins * machine_.ns_per_operation;
+    terms += work.instances;
   }
   // What finds them, loops that the sums are not in among it, each iteration of the nest does in order.
-  const auto finding = DecidingLeaves(program_, nest_).of(sums);
-  const double in_order = nanoseconds_of(finding ? *finding : set_of(leaves_));
-  const double extra = 2 * whole_bytes;
+  double in_order = 0;
+  if (!bins) {
+    const auto finding = DecidingLeaves(program_, nest_).of(sums);
+    in_order = nanoseconds_of(finding ? *finding : set_of(leaves_));
+  }
+  const double extra = 2 * elements * bytes_of_exact(target, form, terms);
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
                         microseconds(waits_in_order * in_order, result.parallel, machine_) +

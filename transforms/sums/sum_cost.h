@@ -2,6 +2,7 @@
 #pragma once
 
 #include "transforms/pass/sum_plan.h"
+#include "transforms/sums/exact_sums.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/scatters.h"
 #include "transforms/sums/sum_work.h"
@@ -28,8 +29,9 @@ class SumCosts : SumWork {
                       const std::vector<ir::Array>& kept, const ir::Expr& blocks);
   /// The iterations in the order of their targets, which sums may have in common.
   PlanCandidate segments(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
-  /// In whole numbers: see exact_sums.h.
-  PlanCandidate exact(const std::vector<ir::Stmt>& sums);
+  /// In whole numbers (exact_sums.h), in the form that takes less time.
+  PlanCandidate exact(const std::vector<ir::Stmt>& sums) { return exact(sums, form_of_exact(sums)); }
+  ExactForm form_of_exact(const std::vector<ir::Stmt>& sums);
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
   PlanCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// Whether what gathering keeps for all iterations takes more room than partial results would.
@@ -40,6 +42,7 @@ class SumCosts : SumWork {
   PlanCandidate as_written(const std::vector<ir::Stmt>& sums);
 
  private:
+  PlanCandidate exact(const std::vector<ir::Stmt>& sums, const ExactForm& form);
   struct InverseSizes {
     double keys, targets, rows;  // rows: of the widest sum
   };

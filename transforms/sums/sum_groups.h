@@ -4,6 +4,7 @@
 #include "dsl/ir/rewriter.h"
 #include "transforms/loops/fission.h"
 #include "transforms/storage/invariant_locals.h"
+#include "transforms/sums/exact_sums.h"
 #include "transforms/sums/gather_sums.h"
 #include "transforms/sums/restructure_nest.h"
 
@@ -23,6 +24,7 @@ struct SumGroup {
   ir::Expr blocks = {};              // that would have partial results of them
   std::vector<ir::Array> kept = {};  // locals that a nest of its own would keep for all iterations
   SumPlan plan = {};
+  ExactForm exact = {};  // of Strategy::Exact
 
   /// The plan gives it a nest of its own.
   bool is_apart() const;

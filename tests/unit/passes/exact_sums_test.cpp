@@ -4,6 +4,8 @@
 #include "tests/unit/transforms/same_bits.h"
 #include "transforms/analysis/deciding_leaves.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace loopgrad::transforms {
@@ -39,18 +41,17 @@ std::vector<Stmt> sums_into(const Program& program, const std::string& target) {
   return result;
 }
 
-Stmt with_exact_sums(const Program& program, const ir::Expr& terms) {
+Stmt with_exact_sums(const Program& program, const ir::Expr& terms, std::optional<ExactForm> form = {}) {
   const std::vector<Stmt> sums = sums_into(program, "t");
+  if (!form) form = ExactForm{.in_bins = can_have_bins(sums[0].as<ir::Reduce>()->array)};
   StmtSet finding = DecidingLeaves(program, program.body).of(sums).value();
   finding.merge(set_of(sums));
-  const ExactSums exact = exact_sums(slice(program.body, finding), {{sums, terms}});
+  const ExactSums exact = exact_sums(program.body, slice(program.body, finding), {{sums, terms, form.value()}});
   const Stmt now = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     const auto found = exact.in_place.find(s.get());
     return found == exact.in_place.end() ? std::nullopt : std::optional(found->second);
   });
-  Stmt result = ir::block({exact.before, now, exact.after});
-  for (const ir::Array& array : exact.arrays) result = ir::allocate(array, result);
-  return result;
+  return exact.around(now, {});
 }
 
 ir::Expr size(const Program& program, const std::string& name) {
@@ -59,11 +60,28 @@ ir::Expr size(const Program& program, const std::string& name) {
   throw std::out_of_range(name);
 }
 
-TEST(ExactSums, TheNestFindsTheLargestTermsAndThenAddsWholeNumbers) {
-  const ir::Program program = program_of(points, nest);
-  const std::string text = ir::print(with_exact_sums(program, size(program, "n")));
-  // The first pass does what the terms need and nothing else; `step` is one for all terms, and has no place.
-  for (const char* part : {"local i64 whole_t[m]", "local f32 largest_t[m]", "largest_t[to] max= (atomic)",
+std::string exact_text(const std::string& arrays, const std::string& body) {
+  const ir::Program program = program_of(arrays.c_str(), body.c_str());
+  return ir::print(with_exact_sums(program, size(program, "n")));
+}
+
+std::string in_doubles(std::string text) {
+  for (std::size_t at; (at = text.find("f32")) != std::string::npos;) text.replace(at, 3, "f64");
+  return text;
+}
+
+// `step` is one for all terms, and has no place.
+TEST(ExactSums, TheNestAddsWholeNumbersToTheBinsOfAnElement) {
+  const std::string text = exact_text(points, nest);
+  for (const char* part : {"local i64 bins_t[", "*m + to] += (atomic)", "t[step, e0] += "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_EQ(text.find("w = v[i]*2"), text.rfind("w = v[i]*2")) << "terms are made once\n" << text;
+}
+
+TEST(ExactSums, OfDoublesTheNestFindsTheLargestTermsAndThenAddsWholeNumbers) {
+  const std::string text = exact_text(in_doubles(points), in_doubles(nest));
+  // The first pass does what the terms need and nothing else.
+  for (const char* part : {"local i64 whole_t[m]", "local f64 largest_t[m]", "largest_t[to] max= (atomic)",
                            "whole_t[to] += (atomic)", "t[step, e0] += ", "y[i] = w"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   EXPECT_EQ(text.find("y[i] = w"), text.rfind("y[i] = w")) << text;
@@ -100,22 +118,22 @@ std::vector<T> summed(const Program& program, const std::vector<T>& at, const st
 /// The nest with numbers of that type.
 template <class T>
 Program program_in() {
-  const auto typed = [](std::string text) {
-    for (std::size_t at; type_of<T> == ScalarType::F64 && (at = text.find("f32")) != std::string::npos;)
-      text.replace(at, 3, "f64");
-    return text;
+  const auto typed = [](const char* text) {
+    return type_of<T> == ScalarType::F64 ? in_doubles(text) : std::string(text);
   };
-  return program_of(typed(points), typed(nest));
+  return program_of(typed(points).c_str(), typed(nest).c_str());
 }
 
 template <class T = float>
-Program exact_program() {
+Program exact_program(std::optional<ExactForm> form = {}) {
   const ir::Program program = program_in<T>();
-  return ir::with_body(program, with_exact_sums(program, size(program, "n")));
+  return ir::with_body(program, with_exact_sums(program, size(program, "n"), form));
 }
 
+const std::vector<ExactForm> forms_of_floats = {{.in_bins = true}, {.in_bins = true, .few = true}, {.in_bins = false}};
+
 template <class T>
-void expect_the_same_bits_in_any_order(T tolerance) {
+void expect_the_same_bits_in_any_order(T tolerance, std::optional<ExactForm> form = {}) {
   std::mt19937 random(5);
   std::uniform_real_distribution<T> uniform(-1, 1);
   std::vector<std::pair<T, T>> terms;
@@ -129,20 +147,22 @@ void expect_the_same_bits_in_any_order(T tolerance) {
     }
     return summed<T>(program, at, v, 7);
   };
-  const std::vector<T> once = run_in_this_order(exact_program<T>()), plain = run_in_this_order(program_in<T>());
+  const std::vector<T> once = run_in_this_order(exact_program<T>(form)), plain = run_in_this_order(program_in<T>());
   std::vector<long double> wanted(7, 0.25), sizes(7, 0.25);
   for (const auto& [cell, value] : terms) {
     wanted[static_cast<std::size_t>(cell)] += 2.0L * value;
     sizes[static_cast<std::size_t>(cell)] += 2.0L * std::abs(value);
   }
   std::shuffle(terms.begin(), terms.end(), random);
-  EXPECT_EQ(once, run_in_this_order(exact_program<T>()));
+  EXPECT_EQ(once, run_in_this_order(exact_program<T>(form)));
   EXPECT_NE(plain, run_in_this_order(program_in<T>())) << "these terms show their order";
   for (std::size_t k = 0; k < 7; ++k)
     EXPECT_NEAR(once[k], static_cast<T>(wanted[k]), tolerance * static_cast<T>(sizes[k])) << k;
 }
 
-TEST(ExactSums, HaveTheSameBitsInAnyOrder) { expect_the_same_bits_in_any_order<float>(6e-8f); }
+TEST(ExactSums, HaveTheSameBitsInAnyOrder) {
+  for (const ExactForm& form : forms_of_floats) expect_the_same_bits_in_any_order<float>(6e-8f, form);
+}
 TEST(ExactSums, OfDoublesHaveTheSameBitsInAnyOrderAndAllDigits) { expect_the_same_bits_in_any_order<double>(2.3e-16); }
 
 TEST(ExactSums, OfDoublesHaveNumbersOfAllSizes) {
@@ -161,37 +181,88 @@ TEST(ExactSums, OfDoublesHaveNumbersOfAllSizes) {
 }
 
 TEST(ExactSums, SmallElementsAreAsPreciseAsLargeOnes) {
-  const std::vector<float> t = summed<float>(exact_program(), {0, 1, 1, 2}, {1e30f, 1e-30f, 2e-30f, 0}, 4);
-  EXPECT_FLOAT_EQ(t[0], 2e30f);
-  EXPECT_FLOAT_EQ(t[1] - 0.25f, 0);
-  EXPECT_EQ(t[2], 0.25f);
-  EXPECT_EQ(t[3], 0.25f);
-  // Alone in its element, the smallest number there is.
-  const float least = std::numeric_limits<float>::denorm_min();
-  Program from_zero = exact_program();
-  const std::vector<float> tiny = summed<float>(from_zero, {0, 0}, {least, -least}, 1);
-  EXPECT_EQ(tiny[0], 0.25f);
+  for (const ExactForm& form : forms_of_floats) {
+    SCOPED_TRACE(fmt::format("{} {}", form.in_bins, form.few));
+    const std::vector<float> t = summed<float>(exact_program(form), {0, 1, 1, 2}, {1e30f, 1e-30f, 2e-30f, 0}, 4);
+    EXPECT_FLOAT_EQ(t[0], 2e30f);
+    EXPECT_FLOAT_EQ(t[1] - 0.25f, 0);
+    EXPECT_EQ(t[2], 0.25f);
+    EXPECT_EQ(t[3], 0.25f);
+    // Alone in its element, the smallest number there is.
+    const float least = std::numeric_limits<float>::denorm_min();
+    Program from_zero = exact_program(form);
+    const std::vector<float> tiny = summed<float>(from_zero, {0, 0}, {least, -least}, 1);
+    EXPECT_EQ(tiny[0], 0.25f);
+  }
 }
 
 TEST(ExactSums, TermsThatAreNotFiniteGiveWhatTheyWouldInAnyOrder) {
-  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> t =
-      summed<float>(exact_program(), {0, 0, 1, 1, 2, 2, 3, 3, 3, 4},
-                    {infinity, 1, -infinity, 1, infinity, -infinity, nan, 1, infinity, 3e38f}, 6);
-  EXPECT_EQ(t[0], infinity);
-  EXPECT_EQ(t[1], -infinity);
-  EXPECT_TRUE(std::isnan(t[2]));
-  EXPECT_TRUE(std::isnan(t[3]));
-  EXPECT_EQ(t[4], infinity);  // 2*3e38
-  EXPECT_EQ(t[5], 0.25f);
+  for (const ExactForm& form : forms_of_floats) {
+    SCOPED_TRACE(fmt::format("{} {}", form.in_bins, form.few));
+    const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> t =
+        summed<float>(exact_program(form), {0, 0, 1, 1, 2, 2, 3, 3, 3, 4},
+                      {infinity, 1, -infinity, 1, infinity, -infinity, nan, 1, infinity, 3e38f}, 6);
+    EXPECT_EQ(t[0], infinity);
+    EXPECT_EQ(t[1], -infinity);
+    EXPECT_TRUE(std::isnan(t[2]));
+    EXPECT_TRUE(std::isnan(t[3]));
+    EXPECT_EQ(t[4], infinity);  // 2*3e38
+    EXPECT_EQ(t[5], 0.25f);
+  }
 }
 
 TEST(ExactSums, ABoundFarAboveTheTermsCostsNoDigits) {
-  const ir::Program program = program_of(points, nest);
-  const ir::Expr bound = size(program, "n") * ir::int_const(std::int64_t{1} << 58);
-  const std::vector<float> t =
-      summed<float>(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0}, {0.1f, 0.2f, 0.3f, 0.4f}, 1);
-  EXPECT_FLOAT_EQ(t[0], 2.25f);
+  const auto check = [](auto zero, std::int64_t factor) {
+    using T = decltype(zero);
+    const Program program = program_in<T>();
+    const ir::Expr bound = factor ? size(program, "n") * ir::int_const(factor) : ir::Expr();
+    const std::vector<T> t = summed<T>(ir::with_body(program, with_exact_sums(program, bound)), {0, 0, 0, 0, 1, 1, 1},
+                                       {T(0.1), T(0.2), T(0.3), T(0.4), T(1e30), T(-1e30), T(1e-30)}, 2);
+    EXPECT_FLOAT_EQ(t[0], 2.25);
+    EXPECT_FLOAT_EQ(t[1], 0.25);
+  };
+  for (const int digits : {24, 30, 32, 50}) {
+    SCOPED_TRACE(digits);
+    check(0.0F, std::int64_t{1} << digits);
+    check(0.0, std::int64_t{1} << digits);
+  }
+  check(0.0F, 0);
+}
+
+TEST(ExactSums, MoreTermsHaveMoreBinsOfFewerDigits) {
+  const ir::Program program = program_in<float>();
+  const auto bins_for = [&](std::int64_t terms, const ExactForm& form) {
+    const std::string text = ir::print(with_exact_sums(program, ir::int_const(terms), form));
+    const std::size_t at = text.find("bins_t[") + 7;
+    return text.substr(at, text.find(']', at) - at);
+  };
+  const std::int64_t room = 1 << 23, room_of_half = std::int64_t{1} << 31;
+  EXPECT_EQ(bins_for(room, {}), "17*m");
+  EXPECT_EQ(bins_for(room + 1, {}), "34*m");
+  EXPECT_EQ(bins_for(room_of_half, {}), "34*m");
+  EXPECT_EQ(bins_for(room_of_half + 1, {}), "68*m");
+  EXPECT_EQ(bins_for(1, {.few = true}), "68*m") << "few elements have one number of bins, whatever the terms";
+}
+
+TEST(ExactSums, OfFloatsLoseNothingThatCancels) {
+  const std::vector<float> v = {1e30F, 1e10F, 1, 1e-20F, 1e-38F, -1e10F, -1e30F, -1};
+  const std::vector<float> t = summed<float>(exact_program(), std::vector<float>(v.size(), 0), v, 1);
+  EXPECT_EQ(t[0], 0.25F + 2e-20F);
+  const std::vector<float> halves = summed<float>(exact_program(), {0, 0, 0}, {3e30F, -0.125F, -3e30F}, 1);
+  EXPECT_EQ(halves[0], 0) << "0.25 is there before";
+}
+
+// As many of the largest terms that a bin has as there is room for.
+TEST(ExactSums, HaveRoomForAllTerms) {
+  for (const int exponent : {-126, -103, 0, 18, 19, 20, 33, 125}) {
+    SCOPED_TRACE(exponent);
+    const float most = std::ldexp(2 - std::ldexp(1.0F, -23), exponent - 1);
+    const std::size_t n = 3001;
+    const std::vector<float> t =
+        summed<float>(exact_program(), std::vector<float>(n, 0), std::vector<float>(n, most), 1);
+    EXPECT_EQ(t[0], 0.25F + static_cast<float>(2.0 * static_cast<double>(most) * static_cast<double>(n)));
+  }
 }
 
 TEST(DecidingLeaves, AreAllThatATermNeedsAndNothingElse) {

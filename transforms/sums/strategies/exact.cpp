@@ -19,11 +19,11 @@ namespace {
 
 /// The product of numbers of trips, as far as it counts: bounds may be far above them.
 Expr product_of(const std::vector<Expr>& trips) {
-  constexpr double enough = 1LL << 50;
   if (trips.size() == 1) return trips[0];
-  Expr result = ir::float_const(1, ScalarType::F64);
-  for (const Expr& one : trips) result = result * ir::cast(ScalarType::F64, ir::larger(one, ir::int_const(0)));
-  return ir::cast(ScalarType::I64, ir::binary(ir::BinaryOp::Min, result, ir::float_const(enough, ScalarType::F64)));
+  const auto limited = [](const Expr& e) { return ir::smaller(e, ir::int_const(many_terms)); };
+  Expr result = ir::int_const(1);
+  for (const Expr& one : trips) result = limited(result) * limited(ir::larger(one, ir::int_const(0)));
+  return result;
 }
 
 /// The trips of all loops of `nest`.
@@ -96,6 +96,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   if (nest.context.options.orders != Orders::Computed && runs_again(nest) && has_lasting_order(nest, group))
     return "only index arrays decide: these are sorted once for all steps";
   if (uses_result(nest, group)) return "the loop also uses its result";
+  if (can_have_bins(group.target)) return std::nullopt;
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
   if (!terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
@@ -110,19 +111,33 @@ std::string reason(const SumGroup&, const std::string& why) {
 
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.exact(group.sums); }
 
-/// Of all groups, so that what their terms need is found once.
+/// The leaves that find the terms; nullopt where these cannot be made twice.
+std::optional<StmtSet> finding_terms(const SumNest& nest, const std::vector<Stmt>& sums) {
+  if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return std::nullopt;
+  return DecidingLeaves(nest.now.program, nest.now.nest, &nest.now.model).of(sums);
+}
+
+/// Of all groups, so that what terms need that are made twice is found once.
 std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGroup*>& groups) {
   std::vector<WholeSums> targets;
-  std::vector<Stmt> all;
+  std::vector<Stmt> twice;
   for (const SumGroup* group : groups) {
-    targets.push_back({group->sums, terms_of(nest.now.program, nest.now.nest, group->sums)});
-    if (!targets.back().terms) return std::nullopt;
-    all.insert(all.end(), group->sums.begin(), group->sums.end());
+    const Expr terms = terms_of(nest.now.program, nest.now.nest, group->sums);
+    ExactForm form = group->exact;
+    if (!form.in_bins && can_have_bins(group->target)) form.in_bins = !terms || !finding_terms(nest, group->sums);
+    targets.push_back({group->sums, terms, form});
+    if (form.in_bins) continue;
+    if (!terms) return std::nullopt;
+    twice.insert(twice.end(), group->sums.begin(), group->sums.end());
   }
-  auto finding = DecidingLeaves(nest.now.program, nest.now.nest, &nest.now.model).of(all);
-  if (!finding) return std::nullopt;
-  finding->merge(set_of(all));
-  ExactSums result = exact_sums(slice(nest.now.nest, *finding), targets, &nest.now.model);
+  Stmt finding_nest;
+  if (!twice.empty()) {
+    auto finding = finding_terms(nest, twice);
+    if (!finding) return std::nullopt;
+    finding->merge(set_of(twice));
+    finding_nest = slice(nest.now.nest, *finding);
+  }
+  ExactSums result = exact_sums(nest.now.nest, finding_nest, targets, &nest.now.model);
   for (const ir::Array& array : result.arrays) note_partials(nest.context, array);
   return result;
 }
@@ -161,6 +176,8 @@ bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
 }
 
 bool finds_terms_in_loops(const SumNest& nest, const std::vector<Stmt>& sums) {
+  if (std::all_of(sums.begin(), sums.end(), [](const Stmt& sum) { return can_have_bins(sum.as<ir::Reduce>()->array); }))
+    return false;
   const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
   const auto finding = deciding.of(sums);
   if (!finding) return true;
