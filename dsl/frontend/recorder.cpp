@@ -211,8 +211,11 @@ std::shared_ptr<ElementName> ProgramRecorder::element(const Array& array, const 
                                                       const std::weak_ptr<ProgramRecorder>& self,
                                                       SourceLocation where) {
   if (operands.size() != array->shape.size())
-    fail(where, fmt::format("{} indices for an array of rank {}", operands.size(), array->shape.size()),
-         "give one index per dimension", array->name);
+    fail(
+        where,
+        fmt::format("{} for an array of rank {}",
+                    operands.size() == 1 ? "1 index" : fmt::format("{} indices", operands.size()), array->shape.size()),
+        "give one index per dimension", array->name);
   std::vector<Expr> indices;
   for (const Operand& operand : operands) {
     if (!is_integer(operand.value.type()))

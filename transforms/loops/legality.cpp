@@ -32,6 +32,7 @@ Legality refused(const std::shared_ptr<const poly::Model>& model, const poly::Co
   bool inexact = !conflict.a->exact || !conflict.b->exact;
   if (conflict.sum) result.hint = sums_hint;
   else if (inexact) result.hint = "indices read from data may be equal: state what is known of them (injective, csr)";
+  else result.hint = "leave the step out, or give each iteration elements of its own";
   return result;
 }
 

@@ -195,7 +195,7 @@ Scheduled parallelize_loop(const Analysed& program, const LoopName& name) {
   Stmt s = find_loop(program, name);
   const ir::For& loop = *s.as<ir::For>();
   if (ir::is_parallel(loop.mode)) return {program, {}};
-  require(can_run_in_parallel(program, s), program, s, act("run in parallel", name));
+  require(can_run_in_parallel(program, s), program, s, "run '" + name.name() + "' in parallel");
   return {with_replaced(program, s, with_mode(loop, ir::LoopMode::Parallel)), {}};
 }
 

@@ -39,6 +39,8 @@ TEST_F(UsageErrors, NamesProgramLoopArrayAndLine) {
 TEST_F(UsageErrors, Indices) {
   expect_usage_error([&] { y(0, 1) = 1; }, "2 indices for an array of rank 1");
   expect_usage_error([&] { y() = 1; }, "0 indices for an array of rank 1");
+  auto table = p.local<float>("table", {n, n});
+  expect_usage_error([&] { table(0) = 1; }, "1 index for an array of rank 2");
   expect_usage_error([&] { y(x(0)) = 1; }, "an index is f32");
   expect_usage_error([&] { y(flag(0)) = 1; }, "an index is bool");
   expect_usage_error([&] { y(0.5) = 1; }, "an index is f64");

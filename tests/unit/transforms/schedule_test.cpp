@@ -135,7 +135,7 @@ TEST(Schedule, SumsCommute) {
   EXPECT_HAS(moved.report.remarks[0].text, "reverse(k) changes the order of sums into 'c'");
   EXPECT_TRUE(scheduled(program, Schedule::parse("interchange(i, j)"), SumMode::Serial).report.remarks.empty());
   std::string text = refusal(program, "parallelize(k)");
-  EXPECT_HAS(text, "cannot run in parallel 'k': c[i, j] is added to at");
+  EXPECT_HAS(text, "cannot run 'k' in parallel: c[i, j] is added to at");
   EXPECT_HAS(text, "Hint: leave a shared sum to the summation plan");
 }
 
@@ -223,6 +223,7 @@ TEST(Schedule, Vectorizes) {
 TEST(Schedule, Reverses) {
   EXPECT_HAS(after(transposed(), "reverse(i)"), "for i in 0..n reversed:");
   EXPECT_HAS(refusal(recurrence(), "reverse(i)"), "cannot reverse 'i': x[i] is written at");
+  EXPECT_HAS(refusal(recurrence(), "parallelize(i)"), "Hint: leave the step out, or give each iteration elements");
 }
 
 TEST(Schedule, WhatIsReadFromDataIsRefusedConservatively) {
