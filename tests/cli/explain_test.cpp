@@ -52,7 +52,32 @@ TEST(Explain, TapesWhoseLengthDataDecide) {
         run_cli({{"windows", "", windows, {{"n", 100}}}}, {"explain", "windows", "--details=tape", "--target", target});
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_NE(result.out.find("most_j"), std::string::npos) << result.out;
+    const std::size_t memory = result.out.find("Memory: ");
+    ASSERT_NE(memory, std::string::npos);
+    const std::string said = result.out.substr(memory, result.out.find("\n\n", memory) - memory);
+    EXPECT_EQ(said.find("at most"), std::string::npos) << said;
+    EXPECT_NE(said.find("4*n*most_j bytes of tapes as data decide"), std::string::npos) << said;
   }
+}
+
+/// What bounds a `while` is often the length of an array.
+TEST(Explain, WhilesAreNotExpectedToReachTheirBound) {
+  const auto window = [] {
+    ProgramBuilder p("window");
+    auto n = p.size("n");
+    auto time = p.input<float>("time", {n}), y = p.output<float>("y", {n});
+    auto first = p.scalar<std::int64_t>("first", 0);
+    for (auto i : p.loop("i", n)) {
+      for (auto s : p.loop_while("s", n, [&](auto) { return first < i && time(first) + 1.0f < time(i); })) {
+        (void)s;
+        first += 1;
+      }
+      y(i) = time(i) - time(first);
+    }
+    return p.build();
+  };
+  const CliResult json = run_cli({{"window", "", window, {{"n", 500000}}}}, {"explain", "window", "--json", "-"});
+  EXPECT_LT(ordered_json::parse(json.out)["programs"][0]["microseconds"].get<double>(), 1e6) << json.err;
 }
 
 TEST(Explain, NamesTheUsersLines) {

@@ -31,6 +31,20 @@ TEST(CountWork, TriangularLoops) {
   EXPECT_EQ(work.bytes, 2 * 4 * n * n);
 }
 
+TEST(CountWork, RowsThatAnIndexChooses) {
+  ProgramBuilder p("chosen_rows");
+  const auto n = p.size("n"), e = p.size("e"), m = p.size("m");
+  const auto ptr = p.input<int>("ptr", {n + 1}), row = p.input<int>("row", {m}), skip = p.input<int>("skip", {m});
+  const auto x = p.input<float>("x", {e}), y = p.output<float>("y", {m});
+  p.csr(ptr, e), p.in_range(row, 0, n);
+  for (auto k : p.loop("k", m)) {
+    y(k) = 0.0f;
+    for (auto i : p.loop("i", ptr(row(k)), ptr(row(k) + 1) - skip(k))) y(k) += x(i);
+  }
+  const Work work = count_work(p.build(), {{"n", 10}, {"e", 500}, {"m", 7}}, {}, WorkCounter::Unknown::Likely);
+  EXPECT_DOUBLE_EQ(work.flops, 7.0 * 500 / 10);
+}
+
 TEST(CountWork, RowsOfAGraph) {
   const double v = 11, e = 40, d = 5;
   const Work work = work_of(programs::gat(), {{"V", 11}, {"E", 40}, {"D", 5}});

@@ -136,6 +136,11 @@ Json json_of(const Explanation& e) {
             {"flops_per_second", e.machine.threads / e.machine.ns_per_operation * 1e9},
             {"bytes_per_second", e.machine.threads / e.machine.ns_per_byte * 1e9}}},
           {"tape_bytes", tape_bytes(e.tape)},
+          {"memory",
+           {{"arrays", e.memory.arrays},
+            {"tapes", e.memory.tapes},
+            {"work", e.memory.work},
+            {"by_data", e.memory.by_data}}},
           {"advice", advice(e)}};
 }
 

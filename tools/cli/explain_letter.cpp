@@ -82,15 +82,14 @@ std::string tape(const Explanation& e) {
 }
 
 std::string memory(const Explanation& e) {
-  double arrays = 0, work = 0;
-  for (const ExplainedProgram& program : e.programs) {
-    arrays = std::max(arrays, program.work.bytes);
-    work = std::max(work, program.work_bytes);
-  }
-  const double all = arrays + tape_bytes(e.tape) + work;
-  return wrapped(fmt::format("Memory: {} at most, of which arrays are {} and work arrays {}.", human_bytes(all),
-                             human_bytes(arrays), human_bytes(work)),
-                 "", "");
+  const ExplainedMemory& m = e.memory;
+  std::string text = fmt::format("Memory: {}", human_bytes(m.arrays + m.tapes + m.work));
+  if (m.by_data.empty()) text += " at most";
+  else text += fmt::format(", and {} bytes of tapes as data decide", fmt::join(m.by_data, " + "));
+  text += fmt::format("; arrays are {}, the tape {}, work arrays {}.", human_bytes(m.arrays), human_bytes(m.tapes),
+                      human_bytes(m.work));
+  if (e.variant == Variant::NaiveTape) text += " The stack comes to that.";
+  return wrapped(text, "", "");
 }
 
 std::string slowest(const Explanation& e) {

@@ -12,15 +12,36 @@ namespace {
 
 const Arrays no_inputs;
 
-/// Local arrays that live in memory of the call or the device; those that follow each other count both.
-double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes) {
+/// Local arrays that live in memory of the call, of its threads or the device; those that follow each other count both.
+double bytes_of_locals(const ir::Program& lowered, const Sizes& sizes, double threads) {
   const WorkCounter counter(lowered, sizes, no_inputs, WorkCounter::Unknown::Likely);
   double bytes = 0;
   ir::walk_stmts(lowered.body, [&](const ir::Stmt& s) {
     const auto* n = s.as<ir::Allocate>();
-    if (n && (n->home == ir::Home::Call || n->home == ir::Home::Grid)) bytes += counter.bytes_of(n->array);
+    if (!n) return;
+    if (n->home == ir::Home::Call || n->home == ir::Home::Grid) bytes += counter.bytes_of(n->array);
+    if (n->home == ir::Home::PerThread || n->home == ir::Home::Iteration) bytes += threads * counter.bytes_of(n->array);
   });
   return bytes;
+}
+
+/// Of arrays and tapes of both programs, which share what has one name.
+ExplainedMemory memory_of(const Gradient& gradient, const Sizes& sizes, const std::vector<TapeRow>& tape) {
+  ExplainedMemory memory;
+  std::map<std::string, double> arrays;
+  std::set<std::string> tapes;
+  for (const Program* program : {&gradient.forward, &gradient.backward}) {
+    const WorkCounter counter(program->ir(), sizes, no_inputs, WorkCounter::Unknown::Likely);
+    for (const ir::Array& array : program->ir().arrays) {
+      if (array->role == ir::ArrayRole::Tape) tapes.insert(array->name);
+      else arrays[array->name] = std::max(arrays[array->name], counter.bytes_of(array));
+    }
+  }
+  for (const auto& [name, bytes] : arrays) memory.arrays += bytes;
+  memory.tapes = tape_bytes(tape);
+  for (const TapeRow& row : tape)
+    if (row.how == "saved" && !row.bytes && tapes.erase(row.array) > 0) memory.by_data.push_back(row.formula);
+  return memory;
 }
 
 /// What estimates of time are made for. The loops of a GPU's threads say in many nested loops what the parallel loops
@@ -89,13 +110,15 @@ Explanation explain(const Options& options, Variant variant) {
     part.work = count_work(program, all, no_inputs, WorkCounter::Unknown::Likely);
     part.decisions = is_forward ? forward : backward;
     part.parts = parts_of(estimated(program.ir(), emitted, compiling, variant), all, e.machine);
-    part.work_bytes = bytes_of_locals(emitted, all);
+    part.work_bytes = bytes_of_locals(emitted, all, e.machine.is_gpu() ? 1 : e.machine.threads);
     part.atomics = count_atomics(emitted);
     part.parallel_loops = count_parallel_loops(emitted);
     e.remarks.insert(e.remarks.end(), part.decisions.remarks.begin(), part.decisions.remarks.end());
     e.programs.push_back(std::move(part));
   }
   e.tape = tape_table(gradient, all);
+  e.memory = memory_of(gradient, all, e.tape);
+  for (const ExplainedProgram& part : e.programs) e.memory.work = std::max(e.memory.work, part.work_bytes);
   return e;
 }
 

@@ -21,6 +21,14 @@ struct ExplainedProgram {
   double microseconds() const { return parts.microseconds(); }
 };
 
+/// What both sweeps need together.
+struct ExplainedMemory {
+  double arrays = 0;                 // of the caller's, read or written or not
+  double tapes = 0;                  // as far as sizes decide
+  double work = 0;                   // of the program that needs more, outside of threads' stacks
+  std::vector<std::string> by_data;  // bytes of the tapes whose extents data decide, as formulas
+};
+
 struct Explanation {
   std::string program;
   Variant variant = Variant::Restructured;
@@ -28,6 +36,7 @@ struct Explanation {
   Sizes sizes;
   transforms::Machine machine;
   std::vector<TapeRow> tape;
+  ExplainedMemory memory;
   std::vector<ExplainedProgram> programs;  // forward, backward
   std::vector<Remark> remarks;
 };

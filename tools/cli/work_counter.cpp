@@ -4,6 +4,7 @@
 #include "dsl/ir/visit.h"
 #include "dsl/symbolic/csr_rows.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace loopgrad::cli {
@@ -15,6 +16,8 @@ using Integer = std::optional<std::int64_t>;
 namespace {
 
 constexpr double kUnknownTrips = 16;  // of loops that nothing is known about, as plans have it
+// Of a `while`: what bounds it is often the length of an array, which nobody expects it to reach.
+constexpr double kMostLikelyTrips = 64;
 
 double weight(ScalarType type) { return !is_float(type) ? 0 : type == ScalarType::F64 ? 2 : 1; }
 
@@ -46,13 +49,13 @@ Integer value_of_binary(const Binary& n, std::int64_t a, std::int64_t b) {
   }
 }
 
-/// The array that a bound reads, if any.
-Array array_in(const Expr& bound) {
-  Array array;
+/// The arrays that a bound reads, from the outermost on.
+std::vector<Array> arrays_in(const Expr& bound) {
+  std::vector<Array> arrays;
   ir::walk(bound, [&](const Expr& e) {
-    if (const auto* n = e.as<Load>()) array = n->array;
+    if (const auto* n = e.as<Load>()) arrays.push_back(n->array);
   });
-  return array;
+  return arrays;
 }
 
 }  // namespace
@@ -273,13 +276,15 @@ double WorkCounter::estimate_of(const Expr& e) const {
   }
 }
 
-/// Rows of a CSR structure have the average length.
+/// Rows of a CSR structure have the average length, whatever says which row it is, and which part of it.
 std::optional<double> WorkCounter::row_length(const For& loop) const {
-  const Array pointer = array_in(loop.upper);
-  if (!pointer || array_in(loop.lower) != pointer) return std::nullopt;
-  const ir::Fact* const fact = ir::csr_fact(program_, pointer);
-  if (!fact) return std::nullopt;
-  return estimate_of(fact->upper) / std::max(1.0, estimate_of(pointer->shape[0]) - 1);
+  const std::vector<Array> in_lower = arrays_in(loop.lower);
+  for (const Array& pointer : arrays_in(loop.upper)) {
+    const ir::Fact* const fact = ir::csr_fact(program_, pointer);
+    if (!fact || std::find(in_lower.begin(), in_lower.end(), pointer) == in_lower.end()) continue;
+    return estimate_of(fact->upper) / std::max(1.0, estimate_of(pointer->shape[0]) - 1);
+  }
+  return std::nullopt;
 }
 
 double WorkCounter::trips_of(const For& n) {
@@ -292,6 +297,10 @@ double WorkCounter::trips_of(const For& n) {
   // How far it is from where data let a loop begin to where sizes let it end says nothing of its length.
   if (ir::has_load(n.lower)) at_most = std::min<double>(at_most, kUnknownTrips);
   return std::clamp(estimate_of(n.upper) - estimate_of(n.lower), std::min(1.0, at_most), at_most);
+}
+
+double WorkCounter::trips_of(const While& n) const {
+  return unknown_ == Unknown::Likely ? std::min(estimate_of(n.max_trips), kMostLikelyTrips) : 0;
 }
 
 double WorkCounter::bytes_of(const Array& array) const {

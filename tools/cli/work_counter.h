@@ -45,7 +45,7 @@ class WorkCounter {
   /// The same, else what facts say on average.
   double estimate_of(const ir::Expr& e) const;
   double trips_of(const ir::For& loop);
-  double trips_of(const ir::While& loop) const { return unknown_ == Unknown::Likely ? estimate_of(loop.max_trips) : 0; }
+  double trips_of(const ir::While& loop) const;
   double bytes_of(const ir::Array& array) const;
 
   /// Sums up what `body` returns for each iteration. Value: as for LoopSum.
