@@ -60,6 +60,35 @@ TEST(Explain, TapesWhoseLengthDataDecide) {
   }
 }
 
+/// A few rows, each of which takes steps that need each other: a block for each, or a thread.
+Program rows_of_steps() {
+  ProgramBuilder p("rows_of_steps");
+  auto b = p.size("b"), t = p.size("t"), m = p.size("m");
+  auto x = p.input<float>("x", {b, t, m}), y = p.output<float>("y", {b, m});
+  for (auto r : p.loop("r", b)) {
+    auto now = p.local<float>("now", {m}), next = p.local<float>("next", {m});
+    for (auto k : p.loop("k", m)) now(k) = x(r, 0, k);
+    for (auto i : p.loop("i", 1, t)) {
+      for (auto k : p.loop("k1", m)) next(k) = now(max(k - 1, 0)) * tanh(now(k)) + x(r, i, k);
+      for (auto k : p.loop("k2", m)) now(k) = next(k);
+    }
+    for (auto k : p.loop("k3", m)) y(r, k) = now(k);
+  }
+  return p.build();
+}
+
+TEST(Explain, StepsInABlockAreNotParallel) {
+  const std::vector<ProgramEntry> entries = {{"rows_of_steps", "", rows_of_steps, {{"b", 32}, {"t", 500}, {"m", 80}}}};
+  const CliResult text = run_cli(entries, {"explain", "rows_of_steps", "--target", "cuda"});
+  EXPECT_EQ(text.out.find("All loops that take time are parallel"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("'i' (explain_test.cpp:"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("499 iterations one after the other in one block"), std::string::npos) << text.out;
+  const CliResult json = run_cli(entries, {"explain", "rows_of_steps", "--target", "cuda", "--json", "-"});
+  const auto forward = ordered_json::parse(json.out)["programs"][0];
+  EXPECT_GT(forward["microseconds"].get<double>(), 200) << "threads meet in each of 499 steps";
+  EXPECT_EQ(forward["in_order"][0]["in_block"], true);
+}
+
 /// What bounds a `while` is often the length of an array.
 TEST(Explain, WhilesAreNotExpectedToReachTheirBound) {
   const auto window = [] {

@@ -54,7 +54,8 @@ Json json_of_ordered(const ProgramParts& parts) {
                     {"where", cli::json_of(l.where)},
                     {"trips", l.trips},
                     {"microseconds", l.microseconds},
-                    {"has_parallel", l.has_shared}});
+                    {"has_parallel", l.has_shared},
+                    {"in_block", l.in_block}});
   return list;
 }
 

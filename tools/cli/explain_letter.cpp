@@ -16,6 +16,7 @@ constexpr std::size_t kWidth = 100;      // of a line
 constexpr std::size_t kMostParts = 8;    // listed by time
 constexpr std::size_t kMostOrdered = 6;  // loops in order
 constexpr double kLittle = 0.01;         // of a program's time: not worth a line
+constexpr double kFewShare = 0.2;        // worth a word where few iterations run at once
 
 /// Broken into lines, the later ones indented.
 std::string wrapped(const std::string& text, const std::string& first, const std::string& margin) {
@@ -123,6 +124,28 @@ std::string why_in_order(const Report& decisions, const std::string& loop, const
   return {};
 }
 
+std::string waits(const OrderedLoop& loop) {
+  if (!loop.in_block) return "";
+  return loop.has_shared ? " in one block, of which there are too few to fill the device"
+                         : " in one thread, of which there are too few to fill the device";
+}
+
+/// Parallel loops that leave most of the machine idle, for no other reason.
+std::string few_at_once(const Explanation& e) {
+  const double enough = e.machine.is_gpu() ? e.machine.threads / 8 : e.machine.threads;
+  std::string text;
+  for (const ExplainedProgram& program : e.programs)
+    for (const PartWork& part : program.parts.parts) {
+      const double own = part.microseconds - part.runs * e.machine.start_us;
+      const double share = own / std::max(1e-9, program.microseconds());
+      if (!part.is_shared || part.waits_for_steps || part.parallel >= enough || share < kFewShare) continue;
+      text += wrapped(fmt::format("'{}' ({}, {}): no more than {:.0f} iterations at once, {:.0f} % of the time.",
+                                  part.loops, part.where.str(), program.name, part.parallel, 100 * share),
+                      "  ", "    ");
+    }
+  return text;
+}
+
 std::string in_order(const Explanation& e) {
   std::string text;
   std::size_t listed = 0, left_out = 0;
@@ -137,12 +160,13 @@ std::string in_order(const Explanation& e) {
         continue;
       }
       text += wrapped(
-          fmt::format("'{}' ({}, {}): {:.0f} iterations one after the other, {:.0f} % of the time{}{}", loop.loop,
-                      loop.where.str(), program.name, loop.trips, 100 * share,
+          fmt::format("'{}' ({}, {}): {:.0f} iterations one after the other{}, {:.0f} % of the time{}{}", loop.loop,
+                      loop.where.str(), program.name, loop.trips, waits(loop), 100 * share,
                       loop.has_shared ? "; what is in each is parallel" : "", why.empty() ? "." : ". " + why + "."),
           "  ", "    ");
     }
   }
+  text += few_at_once(e);
   if (left_out > 0) text += fmt::format("  and {} more (--details=loops)\n", left_out);
   return text.empty() ? "\nAll loops that take time are parallel.\n" : "\nWhat is not parallel, and why:\n" + text;
 }

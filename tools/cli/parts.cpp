@@ -3,6 +3,7 @@
 #include "backends/c_text/parts.h"
 #include "dsl/ir/queries.h"
 #include "dsl/ir/visit.h"
+#include "tools/cli/critical_path.h"
 #include "transforms/analysis/analyses.h"
 #include "transforms/map/gpu/shared_sums.h"
 
@@ -58,7 +59,8 @@ class PartFinder {
       : program_(program),
         machine_(machine),
         found_(program),
-        counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely) {
+        counter_(program, sizes, no_inputs, WorkCounter::Unknown::Likely),
+        path_(counter_, machine, [this](const Stmt& s) { return only_sums(s); }) {
     const PartCosts costs = costs_of(program.body);
     list(program.body, costs);
     result_.exact = counter_.exact();
@@ -73,6 +75,13 @@ class PartFinder {
   bool is_long_sum(const Stmt& s) {
     const auto* loop = s.as<For>();
     if (!machine_.is_gpu() || !loop || !found_.is_part(s) || found_.is_rest(s) || found_.is_shared(s)) return false;
+    return only_sums(s);
+  }
+
+  /// Whether iterations of a loop in order share sums, and nothing else: threads of a block can share it.
+  bool only_sums(const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || ir::is_parallel(loop->mode)) return false;
     const auto [known, is_new] = long_sums_.try_emplace(s.get());
     if (is_new) {
       const auto sums = transforms::shared_sums({program_, analyses_}, s);
@@ -144,15 +153,22 @@ class PartFinder {
     };
     move(cost.loads);
     move(cost.stores);
-    // Threads of a GPU's block share what is inside where there are not iterations enough.
-    if (machine_.is_gpu() && is_shared(s) && part.parallel < machine_.threads / 8)
-      part.parallel *= std::clamp(cost.accesses() / part.parallel, 1.0, machine_.block_threads);
     const double threads = std::clamp(part.parallel, 1.0, machine_.threads);
     const double compute = cost.operations * machine_.ns_per_operation + cost.accesses() * machine_.ns_per_access;
     const double alone = 1e-3 * std::max(compute, part.bytes * machine_.ns_per_byte);
     part.microseconds = alone / threads + (is_shared(s) || s.as<Contraction>() ? machine_.start_us : 0);
+    if (machine_.is_gpu() && is_shared(s)) wait_for_steps(s, part);
     if (!machine_.is_gpu()) part.microseconds = std::min(part.microseconds, alone);  // small loops start no threads
     return part;
+  }
+
+  /// A kernel takes no less than the steps of one of its blocks.
+  void wait_for_steps(const Stmt& s, PartCost& part) {
+    const double least = 1e-3 * path_.ns_of(s) + machine_.start_us;
+    if (part.microseconds >= least) return;
+    part.microseconds = least;
+    const std::vector<BlockSteps> steps = path_.steps();
+    if (!steps.empty()) waited_for_[s.get()] = steps.front();
   }
 
   /// Iterations that may run at once.
@@ -160,7 +176,7 @@ class PartFinder {
     if (!s) return 1;
     if (is_long_sum(s)) return std::max(1.0, counter_.trips_of(*s.as<For>()));
     if (const auto* n = s.as<For>()) {
-      const bool counts = n->mode == LoopMode::Grid || n->mode == LoopMode::Threads || n->mode == LoopMode::Parallel;
+      const bool counts = ir::is_parallel(n->mode) || (machine_.is_gpu() && only_sums(s));
       const double trips = counts ? std::max(1.0, counter_.trips_of(*n)) : 1;
       if (is_shared(s) && !machine_.is_gpu() && n->run.together <= 1) return trips;
       return trips * counter_.in_the_middle(*n, [&] { return parallel_of(n->body); });
@@ -232,7 +248,13 @@ class PartFinder {
     part.bytes = cost.bytes;
     part.parallel = cost.runs > 0 ? cost.parallel / cost.runs : 1;
     part.microseconds = cost.microseconds;
-    result_.parts.push_back(std::move(part));
+    const auto steps = waited_for_.find(s.get());
+    part.waits_for_steps = steps != waited_for_.end() && cost.runs > 0;
+    result_.parts.push_back(part);
+    if (!part.waits_for_steps) return;
+    const BlockSteps& own = steps->second;
+    const std::string name = own.loop ? own.loop->iterator.name : own.statement.as<While>()->iterator.name;
+    result_.ordered.push_back({name, location_of(own.statement), own.trips, cost.microseconds, own.has_shared, true});
   }
 
   /// The first one known.
@@ -272,7 +294,9 @@ class PartFinder {
   std::map<const ir::StmtNode*, bool> long_sums_;
   const backend::Parts found_;
   WorkCounter counter_;
-  const ir::StmtNode* rest_ = nullptr;  // the loop whose statements count now
+  CriticalPath path_;
+  std::map<const ir::StmtNode*, BlockSteps> waited_for_;  // by kernels that take as long as the steps of a block
+  const ir::StmtNode* rest_ = nullptr;                    // the loop whose statements count now
   std::map<const ir::StmtNode*, std::vector<Array>> outside_;
   ProgramParts result_;
 };

@@ -14,9 +14,10 @@ namespace loopgrad::cli {
 struct PartWork {
   std::string loops;  // "i, j"
   SourceLocation where;
-  bool is_shared = false;   // by threads, or the blocks of a kernel
-  bool is_product = false;  // of matrices: by a library where there is one
-  double runs = 0;          // how often, as loops around it say
+  bool is_shared = false;        // by threads, or the blocks of a kernel
+  bool is_product = false;       // of matrices: by a library where there is one
+  bool waits_for_steps = false;  // a kernel that takes as long as the steps of one of its blocks
+  double runs = 0;               // how often, as loops around it say
   double flops = 0, operations = 0;
   double bytes = 0;     // of arrays from outside: what a run reads and what it writes, no more than there is of each
   double parallel = 1;  // iterations that may run at once
@@ -30,6 +31,7 @@ struct OrderedLoop {
   double trips = 0;         // of one run
   double microseconds = 0;  // of the parts in it
   bool has_shared = false;  // some of them are
+  bool in_block = false;    // of each iteration of a kernel: what its threads, or one of them, wait for
 };
 
 struct ProgramParts {
