@@ -219,9 +219,14 @@ std::size_t common_loops(const Statement& a, const Statement& b) {
 std::string describe(const Model& model, const Conflict& conflict) {
   std::string a = access_text(model.statements[static_cast<std::size_t>(conflict.first)], conflict.a);
   std::string b = access_text(model.statements[static_cast<std::size_t>(conflict.second)], conflict.b);
-  std::string where = witness(model, conflict);
-  if (a == b) return fmt::format("{} may be one element in several iterations, as for {}", a, where);
-  return fmt::format("{} and {} may be the same element, as for {}", a, b, where);
+  // Where data or divisions bound a loop, an example could be of iterations that there are not.
+  const auto is_known = [&](int statement) {
+    return model.statements[static_cast<std::size_t>(statement)].exact_bounds;
+  };
+  const bool known = is_known(conflict.first) && is_known(conflict.second);
+  const std::string where = known ? ", as for " + witness(model, conflict) : "";
+  if (a == b) return fmt::format("{} may be one element in several iterations{}", a, where);
+  return fmt::format("{} and {} may be the same element{}{}", a, b, known ? "" : " in different iterations", where);
 }
 
 }  // namespace loopgrad::poly

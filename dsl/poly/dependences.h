@@ -55,7 +55,7 @@ std::vector<Conflict> carried_by(const Model& model, const ir::Stmt& loop, Searc
 std::string witness(const Model& model, const Conflict& conflict);
 
 /// The conflict in words, e.g. "y[i] at f.cpp:12 and y[i - 1] at f.cpp:13 may be the same element, as for i = 0 and
-/// i = 1 (n = 2)".
+/// i = 1 (n = 2)"; without an example where it is not known which iterations there are.
 std::string describe(const Model& model, const Conflict& conflict);
 
 }  // namespace loopgrad::poly

@@ -60,6 +60,18 @@ TEST(Explain, TapesWhoseLengthDataDecide) {
   }
 }
 
+/// Of loops whose bounds data choose nobody knows which iterations there are.
+TEST(Explain, GivesNoExampleOfIterationsThatMayNotExist) {
+  const CliResult json = run_cli({{"windows", "", windows, {{"n", 100}}}}, {"explain", "windows", "--json", "-"});
+  const auto forward = ordered_json::parse(json.out)["programs"][0];
+  for (const auto& loop : forward["loops"]) {
+    if (loop["loop"] != "j") continue;
+    const std::string reason = loop["reason"];
+    EXPECT_NE(reason.find("may be"), std::string::npos) << reason;
+    EXPECT_EQ(reason.find("as for"), std::string::npos) << reason;
+  }
+}
+
 /// A few rows, each of which takes steps that need each other: a block for each, or a thread.
 Program rows_of_steps() {
   ProgramBuilder p("rows_of_steps");
