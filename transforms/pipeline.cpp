@@ -265,7 +265,7 @@ void add_cpu(std::vector<Pass>& list, const LowerOptions& options) {
   const auto merge_all = [](const ir::Program& program, PassContext&) { return merge_updates(program, Updates::All); };
   add("search_loops", plain<search_loops>, "a search is a maximum, which the passes on sums know");
   add("scan_recurrences", scan_recurrences, "before nests that follow each other are joined again");
-  add("invert_scatters", plain<invert_scatters>, "before rows are fused, which takes the loop over iterations apart");
+  add("invert_scatters", invert_scatters, "before rows are fused, which takes the loop over iterations apart");
   if (options.orders != Orders::Computed) add("keep_orders", kept_orders, why_keep_orders);
   add("fuse_rows", fuse_rows, "whole nests, before loops in them are changed one by one");
   add("sink_sum_loops", sink_sum_loops, "sums outermost in a row become loops around it");
@@ -296,8 +296,7 @@ void add_gpu(std::vector<Pass>& list, const LowerOptions& options) {
     return repeat_scalars(program, most_repeating(context.options.machine));
   };
   const auto sort = [](const ir::Program& program, PassContext& context) {
-    return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block,
-                         &context.report.remarks);
+    return sort_scatters(program, context.options.machine.enough_threads, context.options.threads_per_block, &context);
   };
   const auto constants = [](const ir::Program& program, PassContext&) {
     return ir::with_body(program, name_constants(program.body));
@@ -402,6 +401,7 @@ Lowered lower_for(const ir::Program& program, const LowerOptions& options, Repor
   }
   // In every build: a pass that is wrong is an error here, not a kernel whose threads wait for each other for ever.
   if (!verifies()) ir::verify(result, "the passes");
+  report_plans(context);
   return {std::move(result),
           std::move(context.records),
           {report.kernels.begin() + known, report.kernels.end()},

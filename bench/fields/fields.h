@@ -56,4 +56,7 @@ std::vector<Field> all_fields();
 /// gradient keeps between its two sweeps.
 int print_tapes(const std::vector<std::string>& only);
 
+/// Of these programs, lowered for every target: whether the loops do sums as reports say. 1 where some do not.
+int check_explained(const std::vector<std::string>& only);
+
 }  // namespace loopgrad::fields

@@ -398,8 +398,9 @@ int main(int argc, char** argv) {
   }
   loopgrad::fields::Options options;
   CLI::App app("gradients of programs from many fields");
-  app.add_option("command", options.command, "check, time, export, or tape: what gradients keep in memory")
-      ->check(CLI::IsMember({"check", "time", "export", "tape"}));
+  app.add_option("command", options.command,
+                 "check, time, export, tape: what gradients keep in memory, or sums: whether reports of them are true")
+      ->check(CLI::IsMember({"check", "time", "export", "tape", "sums"}));
   app.add_option("--target", options.target, "openmp or cuda")->check(CLI::IsMember({"openmp", "cuda"}));
   app.add_option("--only", options.only, "programs")->delimiter(',');
   std::vector<std::string> variants;
@@ -425,6 +426,7 @@ int main(int argc, char** argv) {
   app.add_flag("--small", options.small, "export at sizes that are checked");
   CLI11_PARSE(app, argc, argv);
   if (options.command == "tape") return loopgrad::fields::print_tapes(options.only);
+  if (options.command == "sums") return loopgrad::fields::check_explained(options.only);
   if (options.command == "export") return loopgrad::fields::export_fields(options);
   return loopgrad::fields::run(options);
 }

@@ -101,6 +101,29 @@ TEST(Explain, StepsInABlockAreNotParallel) {
   EXPECT_EQ(forward["in_order"][0]["in_block"], true);
 }
 
+/// What passes do in the end for a sum of the user's is no sum of the user's.
+TEST(Explain, NamesNoSumsOfPasses) {
+  for (const char* target : {"openmp", "cuda"}) {
+    const std::string text = said({"histogram", "--target", target, "--details=sums"});
+    EXPECT_EQ(text.find("h_part["), std::string::npos) << text;
+    for (const char* program : {"softras_render", "rsbench"})
+      for (const auto& part : explained({program, "--target", target})["programs"])
+        for (const auto& sum : part["sums"])
+          EXPECT_FALSE(sum["sum"].get<std::string>().starts_with("indices[")) << program << sum;
+  }
+}
+
+/// Each thread, or block, has a total of its own, which several iterations add to.
+TEST(Explain, NamesSumsIntoLocals) {
+  for (const char* target : {"openmp", "cuda"}) {
+    const auto json = explained({"gmm", "--target", target});
+    const auto& sums = json["programs"][0]["sums"];
+    EXPECT_TRUE(std::any_of(sums.begin(), sums.end(), [](const auto& sum) {
+      return sum["sum"].template get<std::string>().starts_with("z += ");
+    })) << sums;
+  }
+}
+
 /// What bounds a `while` is often the length of an array.
 TEST(Explain, WhilesAreNotExpectedToReachTheirBound) {
   const auto window = [] {

@@ -119,19 +119,55 @@ class Parallelizer {
     return parallel;
   }
 
+  // Whether there is a plan for some sum of that line.
+  bool is_planned(const SourceLocation& line) const {
+    return std::any_of(context_.plans.begin(), context_.plans.end(), [&](const SumPlan& plan) {
+      return std::any_of(plan.sums.begin(), plan.sums.end(),
+                         [&](const PlannedSum& sum) { return sum.where.str() == line.str(); });
+    });
+  }
+
+  // What the plan for another sum does in the end.
+  bool combines_partials(const ir::Reduce& sum) const {
+    bool found = false;
+    ir::walk(sum.value, [&](const ir::Expr& e) {
+      const auto* load = e.as<ir::Load>();
+      found |= load && context_.partials.count(load->array->id);
+    });
+    return found;
+  }
+
+  // Whether a sum into a local of an iteration has several terms: some loop inside of its scope, which is within
+  // `outside` loops and conditions, goes on with the same element.
+  static bool has_several_terms(const ir::Reduce& sum, const std::vector<Stmt>& around, std::size_t outside) {
+    return std::any_of(around.begin() + static_cast<std::ptrdiff_t>(outside), around.end(), [&](const Stmt& s) {
+      const auto* loop = s.as<ir::For>();
+      return s.kind() == ir::Kind::While ||
+             (loop && std::none_of(sum.indices.begin(), sum.indices.end(),
+                                   [&](const ir::Expr& index) { return mentions(index, loop->iterator); }));
+    });
+  }
+
   // Sums in a parallel loop that no plan was needed for.
   void note_sums_without_plan(const Stmt& loop, const std::string& name) {
-    std::set<ir::Array> own;
-    for (const LocalArray& local : locals_of(loop)) own.insert(local.array);
+    std::map<ir::Array, std::size_t> own;  // how many loops and conditions are around a local
+    for (const LocalArray& local : locals_of(loop)) own[local.array] = local.around.size();
+    const auto around = surroundings(loop);
     for (const Stmt& leaf : leaves(loop)) {
       auto* sum = leaf.as<ir::Reduce>();
-      if (!sum || own.count(sum->array) || atomic_.count(leaf.get())) continue;
-      if (context_.introduced.count(sum->array->id)) continue;
+      if (!sum || atomic_.count(leaf.get())) continue;
+      const bool is_own = own.count(sum->array) > 0;
+      if (is_own && !has_several_terms(*sum, around.at(leaf.get()), own.at(sum->array))) continue;
+      // Copies of nests have copies of the program's locals; partial results are of sums on the same line.
+      const bool is_new = context_.introduced.count(sum->array->id) > 0;
+      if (is_new && (!is_own || is_planned(sum->location))) continue;
+      if (combines_partials(*sum)) continue;
       if (has_plan(context_, *sum)) continue;
       add_plan(context_, {{planned(*sum)},
                           Strategy::None,
                           Level::None,
-                          "each element is summed in one iteration of the parallel loop '" + name + "'"});
+                          is_own ? "each iteration of the parallel loop '" + name + "' has its own"
+                                 : "each element is summed in one iteration of the parallel loop '" + name + "'"});
     }
   }
 

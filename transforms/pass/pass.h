@@ -8,6 +8,7 @@
 
 #include <loopgrad/report.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -33,10 +34,15 @@ inline void note_partials(PassContext& context, const ir::Array& array) {
   context.partials.insert(array->id);
 }
 
-/// Decides about sums, in the report as well. For a sum that a library may do, `plan` is what its loops do.
+/// Decides about sums. For a sum that a library may do, `plan` is what its loops do.
 void add_plan(PassContext& context, SumPlan plan);
 /// Whether there is a plan for a sum of that line into that array, whose loops may be others by now.
 bool has_plan(const PassContext& context, const ir::Reduce& sum);
+/// The sums of that line into that array are done in another way than their plans say: `change` makes these say it.
+using PlanChange = std::function<void(SumPlan&)>;
+void replan(PassContext& context, const ir::Reduce& sum, const PlanChange& change);
+/// All plans, as they are now, go to the report, but for those of what the program notes for whoever runs it.
+void report_plans(PassContext& context);
 
 /// A pass: a function from program to program that adds its decisions to the report.
 using PassFunction = ir::Program (*)(const ir::Program&, PassContext&);

@@ -45,8 +45,9 @@ namespace {
 bool is_of(const PlannedSum& planned, std::int64_t array, const SourceLocation& where) {
   return planned.array == array && planned.where.line == where.line;
 }
+bool is_of(const PlannedSum& planned, const ir::Reduce& sum) { return is_of(planned, sum.array->id, sum.location); }
 
-/// What the loops of a product do goes into its plan, and into what the report says of it.
+/// What the loops of a product do goes into its plan.
 bool add_to_product(PassContext& context, const SumPlan& loops) {
   if (loops.strategy == Strategy::Library || loops.sums.size() != 1) return false;
   const PlannedSum& sum = loops.sums[0];
@@ -55,31 +56,52 @@ bool add_to_product(PassContext& context, const SumPlan& loops) {
            is_of(plan.sums[0], sum.array, sum.where);
   });
   if (product == context.plans.end()) return false;
-  const std::string also = "; loops: ";
-  if (product->reason.find(also) != std::string::npos) return true;  // copies of the loops do the same
+  if (!product->loops.empty()) return true;  // copies of the loops do the same
   product->candidates.insert(product->candidates.end(), loops.candidates.begin(), loops.candidates.end());
   product->basis = loops.basis;
   product->assumed = loops.assumed;
-  product->reason += also + name_of(loops.strategy, loops.level) + ", " + loops.reason;
-  for (SumDecision& row : context.report.sums)
-    if (row.sum == sum.text && row.where.str() == sum.where.str() && row.plan == "library")
-      row = decisions_of(*product)[0];
+  product->reason += "; loops: " + name_of(loops.strategy, loops.level) + ", " + loops.reason;
+  product->loops = {loops};
   return true;
 }
 
 }  // namespace
 
 void add_plan(PassContext& context, SumPlan plan) {
-  if (add_to_product(context, plan)) return;
-  const std::vector<SumDecision> decisions = decisions_of(plan);
-  context.report.sums.insert(context.report.sums.end(), decisions.begin(), decisions.end());
-  context.plans.push_back(std::move(plan));
+  if (!add_to_product(context, plan)) context.plans.push_back(std::move(plan));
 }
 
 bool has_plan(const PassContext& context, const ir::Reduce& sum) {
-  const auto is_it = [&](const PlannedSum& s) { return is_of(s, sum.array->id, sum.location); };
+  const auto is_it = [&](const PlannedSum& s) { return is_of(s, sum); };
   return std::any_of(context.plans.begin(), context.plans.end(),
                      [&](const SumPlan& plan) { return std::any_of(plan.sums.begin(), plan.sums.end(), is_it); });
+}
+
+void replan(PassContext& context, const ir::Reduce& sum, const PlanChange& change) {
+  std::vector<SumPlan> result;
+  for (SumPlan& plan : context.plans) {
+    const auto own =
+        std::stable_partition(plan.sums.begin(), plan.sums.end(), [&](const PlannedSum& s) { return !is_of(s, sum); });
+    SumPlan changed = plan;
+    changed.sums.assign(own, plan.sums.end());
+    plan.sums.erase(own, plan.sums.end());
+    if (!changed.sums.empty()) change(changed);
+    if (!plan.sums.empty()) result.push_back(std::move(plan));
+    if (!changed.sums.empty()) result.push_back(std::move(changed));
+  }
+  context.plans = std::move(result);
+}
+
+void report_plans(PassContext& context) {
+  const auto is_record = [&](const PlannedSum& sum) {
+    return std::any_of(context.records.begin(), context.records.end(),
+                       [&](const Record& record) { return record.array && record.array->id == sum.array; });
+  };
+  for (SumPlan plan : context.plans) {
+    std::erase_if(plan.sums, is_record);
+    const std::vector<SumDecision> decisions = decisions_of(plan);
+    context.report.sums.insert(context.report.sums.end(), decisions.begin(), decisions.end());
+  }
 }
 
 }  // namespace loopgrad::transforms

@@ -3,8 +3,9 @@
 // A plan is a value. `recognize_contractions` makes those of products of matrices, `plan_sums`
 // (transforms/sums/plan_sums.h) those of sums that iterations share, once; parallelize_loops adds those for which loops
 // as they stand are enough, or atomic operations. A sum has one: what the loops of a product do where there is no
-// library goes into the product's (see add_plan). Passes act by it, the
-// report is printed from it, and what the mapping to a machine has to know of it is an attribute of the Reduce.
+// library goes into the product's (see add_plan). Passes act by it, and what the mapping to a machine has to know of it
+// is an attribute of the Reduce. A pass that does a sum in another way says so (see replan): the report is printed from
+// the plans as they are after all passes.
 #pragma once
 
 #include "dsl/ir/program.h"
@@ -63,8 +64,9 @@ struct SumPlan {
   Level level = Level::None;
   std::string reason = {};
   std::vector<PlanCandidate> candidates = {};
-  std::string basis = {};  // sizes that the estimates used
-  bool assumed = false;    // and nobody stated some of them
+  std::string basis = {};           // sizes that the estimates used
+  bool assumed = false;             // and nobody stated some of them
+  std::vector<SumPlan> loops = {};  // of a product: what its loops do, where they are planned
 
   /// Null where it was none.
   const PlanCandidate* candidate(Strategy which) const;

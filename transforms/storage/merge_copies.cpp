@@ -240,6 +240,13 @@ bool is_legal(const ir::Program& program, const Copy& copy, PassContext& context
   }
 }
 
+/// Sums into the copied array are sums into the other one from now on.
+void follow(const ir::Array& copied, const ir::Array& target, std::vector<SumPlan>& plans) {
+  for (SumPlan& plan : plans)
+    for (PlannedSum& sum : plan.sums)
+      if (sum.array == copied->id) sum.array = target->id;
+}
+
 }  // namespace
 
 ir::Program merge_copies(const ir::Program& program, PassContext& context) {
@@ -258,6 +265,7 @@ ir::Program merge_copies(const ir::Program& program, PassContext& context) {
       const Expr target = ir::load(copy.assign().array, copy.assign().indices);
       note_storage(context, copy.source->array, Storage::Alias, ir::print(target), "it is only on its way there",
                    copy.stmt->location);
+      follow(copy.source->array, copy.assign().array, context.plans);
       result = ir::with_body(result, merged(result.body, copy));
       break;
     }

@@ -6,9 +6,11 @@
 #include "dsl/symbolic/linear_form.h"
 #include "dsl/symbolic/ranges.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/analysis/size_estimates.h"
 #include "transforms/loops/fuse.h"
 #include "transforms/sums/keyed_loops.h"
 #include "transforms/sums/scatters.h"
+#include "transforms/sums/settle_plans.h"
 
 #include <algorithm>
 
@@ -139,16 +141,24 @@ Expr in_first_iteration(Expr e, const Loops& around) {
   return e;
 }
 
-/// By the inverse where the iterations are many and the rows wide.
-Stmt inverted(const ir::Program& program, const IndexRanges& ranges, const Stmt& nest, const Scatter& scatter) {
-  const ir::For& widest = scatter.inner.empty() ? *scatter.outer.back() : *scatter.inner.back();
-  const Expr width = in_first_iteration(in_first_iteration(widest.upper - widest.lower, scatter.inner), scatter.outer);
-  const Expr pays =
-      ir::binary(BinaryOp::And, ir::binary(BinaryOp::Ge, scatter.iterations(), ir::int_const(least_iterations)),
-                 ir::binary(BinaryOp::Ge, simplify_indices(width), ir::int_const(least_inverted_width)));
-  return ir::if_then(ir::both(when_asked_for(program, ranges, scatter), pays), Inverse(scatter).code(), nest,
-                     nest->location);
-}
+/// What decides whether the inverse pays.
+struct Extent {
+  Expr iterations, width;
+
+  explicit Extent(const Scatter& scatter) : iterations(scatter.iterations()) {
+    const ir::For& widest = scatter.inner.empty() ? *scatter.outer.back() : *scatter.inner.back();
+    width = simplify_indices(
+        in_first_iteration(in_first_iteration(widest.upper - widest.lower, scatter.inner), scatter.outer));
+  }
+  Expr pays() const {
+    return ir::binary(BinaryOp::And, ir::binary(BinaryOp::Ge, iterations, ir::int_const(least_iterations)),
+                      ir::binary(BinaryOp::Ge, width, ir::int_const(least_inverted_width)));
+  }
+  bool is_expected_to_pay(SizeEstimator& sizes) const {
+    return sizes.value_of(iterations, {}) >= static_cast<double>(least_iterations) &&
+           sizes.value_of(width, {}) >= static_cast<double>(least_inverted_width);
+  }
+};
 
 /// Nests that no inverse serves, one after the other: they were one nest, and read the same locals of each iteration.
 class Joined {
@@ -206,16 +216,26 @@ class Joined {
 
 }  // namespace
 
-ir::Program invert_scatters(const ir::Program& before) {
+ir::Program invert_scatters(const ir::Program& before, PassContext& context) {
   const ir::Program program = ir::with_body(before, Joined(before).inside(before.body));
   const IndexRanges ranges = ranges_in(program);
+  SizeEstimator sizes(program, context.options.expected_sizes);
+  MadeOrders made;
   const Stmt body = ir::rewrite(program.body, {}, [&](const Stmt& s) -> std::optional<Stmt> {
     if (s.kind() == ir::Kind::Contraction) return s;
     if (s.kind() != ir::Kind::For) return std::nullopt;
     const auto scatter = scatter_in(program, s);
-    if (scatter && has_rows(*scatter)) return inverted(program, ranges, s, *scatter);
+    if (scatter && has_rows(*scatter)) {
+      const Extent extent(*scatter);
+      made.note(*scatter->sum, extent.is_expected_to_pay(sizes) ? DataOrder::Made : DataOrder::MadeElsewhere);
+      return ir::if_then(ir::both(when_asked_for(program, ranges, *scatter), extent.pays()), Inverse(*scatter).code(),
+                         s, s->location);
+    }
     return is_parallel_loop(s) ? std::optional(s) : std::nullopt;
   });
+  constexpr OrderTexts how = {"by an inverse of the indices, where there are 2048 iterations and rows of 8",
+                              "there are no rows for which an inverse of the indices pays"};
+  settle_segments(program, made, how, context);
   return without_segments(ir::with_body(program, body));
 }
 

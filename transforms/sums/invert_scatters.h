@@ -27,7 +27,7 @@
 // known to have all its entries together).
 #pragma once
 
-#include "dsl/ir/program.h"
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
@@ -37,6 +37,6 @@ inline constexpr std::int64_t least_inverted_width = 8;
 /// iterations.
 inline constexpr std::int64_t most_inverted_blocks = 16;
 
-ir::Program invert_scatters(const ir::Program& program);
+ir::Program invert_scatters(const ir::Program& program, PassContext& context);
 
 }  // namespace loopgrad::transforms

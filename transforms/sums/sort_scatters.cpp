@@ -12,6 +12,7 @@
 #include "transforms/sums/own_scatters.h"
 #include "transforms/sums/scatter_batches.h"
 #include "transforms/sums/segment_sums.h"
+#include "transforms/sums/settle_plans.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -82,6 +83,7 @@ class Sorter {
 
   std::vector<Remark> remarks;  // loops that go by their keys
   std::set<Array> asked;        // arrays that decide about targets of what is sorted
+  MadeOrders made;
 
  private:
   Stmt scope(const Stmt& body, const ir::Symbol* iterator) {
@@ -299,7 +301,10 @@ class Sorter {
       if (const auto* branch = s.as<ir::If>()) return in_branch(*branch);
       if (s.kind() != ir::Kind::For) return std::nullopt;
       if (const auto scatter = scatter_in(program_, s)) return by_segments({{{{s}, {*scatter}}}});
-      if (const auto owned = owned_scatter(program_, s)) return owned;
+      if (const auto owned = owned_scatter(program_, s)) {
+        note_sums(s, DataOrder::Owned);
+        return owned;
+      }
       if (auto parts = keyed_parts(program_, s)) return by_keys_of(*parts);
       // Inside a parallel loop there are owners enough.
       if (is_parallel_loop(s)) return s;
@@ -337,6 +342,8 @@ class Sorter {
   Stmt by_orders(const Batch& batch, const std::vector<SortedSums>& found, const std::vector<Stmt>& before,
                  const Expr& fits) {
     if (found.size() == batch.runs.size()) {
+      for (const Run& run : batch.runs)
+        for (const Scatter& scatter : run.scatters) made.note(*scatter.sum, DataOrder::Made);
       std::vector<Stmt> all = before;
       all.push_back(segment_sums(found, piece_, ranges_));
       return where_it_fits(batch, fits, ir::block(std::move(all)));
@@ -352,6 +359,12 @@ class Sorter {
     });
   }
 
+  void note_sums(const Stmt& code, DataOrder order) {
+    ir::walk_stmts(code, [&](const Stmt& s) {
+      if (const auto* sum = s.as<ir::Reduce>()) made.note(*sum, order);
+    });
+  }
+
   /// Parts with keys by these, where the numbers fit, the sort pays, and the rows are not parallel enough.
   Stmt by_keys_of(std::vector<KeyedPart>& parts) {
     std::vector<Stmt> all;
@@ -362,6 +375,7 @@ class Sorter {
         continue;
       }
       streams_.push_back(part.stream);
+      note_sums(as_it_is, DataOrder::Made);
       remarks.push_back({fmt::format("loop '{}': iterations with one {} stay in order, others run side by side",
                                      part.loop->iterator.name, fmt::join(texts_of(part.key), ", ")),
                          part.loop->location});
@@ -409,14 +423,19 @@ class Sorter {
 }  // namespace
 
 ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block,
-                          std::vector<Remark>* remarks) {
+                          PassContext* context) {
   Sorter sorter(program, enough_threads, threads_per_block);
   ir::Program result = without_segments(ir::with_body(program, sorter.whole()));
   // Sorts look at what iterations that store nothing have in such an array, too.
   std::erase_if(result.facts, [&](const ir::Fact& fact) {
     return fact.kind == ir::FactKind::Distinct && sorter.asked.count(fact.array);
   });
-  if (remarks) remarks->insert(remarks->end(), sorter.remarks.begin(), sorter.remarks.end());
+  if (!context) return result;
+  constexpr OrderTexts how = {"iterations are sorted by them, where there are enough",
+                              "their order cannot be made here"};
+  settle_segments(program, sorter.made, how, *context);
+  std::vector<Remark>& remarks = context->report.remarks;
+  remarks.insert(remarks.end(), sorter.remarks.begin(), sorter.remarks.end());
   return result;
 }
 

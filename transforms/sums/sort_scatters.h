@@ -25,15 +25,13 @@
 // targets are left to `owned_scatter` by the host.
 #pragma once
 
-#include "dsl/ir/program.h"
-
-#include <loopgrad/report.h>
+#include "transforms/pass/pass.h"
 
 namespace loopgrad::transforms {
 
 /// Both as in LowerOptions and its machine; a device that is full with few threads gets short pieces and small tiles.
-/// `remarks`: gets the loops that go by their keys.
+/// `context`: its plans say what is sorted, its remarks which loops go by their keys.
 ir::Program sort_scatters(const ir::Program& program, std::int64_t enough_threads, int threads_per_block = 0,
-                          std::vector<Remark>* remarks = nullptr);
+                          PassContext* context = nullptr);
 
 }  // namespace loopgrad::transforms

@@ -91,6 +91,7 @@ PassResult run_passes(const std::string& passes_text, const std::string& declara
     else result.after = run_pass(*pass, result.after, context);
   }
   ir::verify(result.after, passes_text.c_str());
+  report_plans(context);
   return result;
 }
 

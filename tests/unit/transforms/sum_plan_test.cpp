@@ -85,6 +85,17 @@ TEST(SumPlan, EveryStrategyForSharedSumsHasOneRow) {
   EXPECT_THROW(strategy(Strategy::None), InternalError);
 }
 
+TEST(SumPlan, SaysWhatTheMappingMakesOfIt) {
+  const Sizes wide = {{"n", 1 << 20}, {"rows", 1 << 20}, {"m", 64}},
+              narrow = {{"n", 1 << 20}, {"rows", 1 << 20}, {"m", 4}};
+  const LoweredProgram by_inverse = planned_for(cpu_machine(), lookups(), wide, Part::Running);
+  EXPECT_EQ(decision(by_inverse, "t").plan, "segments") << decision(by_inverse, "t").reason;
+  EXPECT_NE(decision(by_inverse, "t").reason.find("by an inverse of the indices"), std::string::npos);
+  const LoweredProgram by_columns = planned_for(cpu_machine(), lookups(), narrow, Part::Running);
+  EXPECT_EQ(decision(by_columns, "t").plan, "gather") << decision(by_columns, "t").reason;
+  EXPECT_NE(decision(by_columns, "t").reason.find("by an inverse of the indices, where"), std::string::npos);
+}
+
 /// Each value to the cell that its position lies in: two of the numbers of a row, or in f64.
 template <class T = float>
 Program deposit(bool by_row = false) {

@@ -11,6 +11,7 @@
 #include "transforms/map/gpu/long_sums.h"
 #include "transforms/map/gpu/map_nest.h"
 #include "transforms/map/gpu/spread_loops.h"
+#include "transforms/sums/settle_plans.h"
 
 #include <fmt/format.h>
 
@@ -239,7 +240,9 @@ class Mapper {
 
 ir::Program map_to_gpu(const ir::Program& program, PassContext& context) {
   if (ir::uses_stack(program.body)) return program;
-  return ir::with_body(program, Mapper({program, analyses(context)}, context).host(program.body));
+  const ir::Program result = ir::with_body(program, Mapper({program, analyses(context)}, context).host(program.body));
+  settle_products(program, result, context);
+  return result;
 }
 
 }  // namespace loopgrad::transforms
