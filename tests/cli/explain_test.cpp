@@ -101,6 +101,13 @@ TEST(Explain, StepsInABlockAreNotParallel) {
   EXPECT_EQ(forward["in_order"][0]["in_block"], true);
 }
 
+TEST(Explain, ThreeIterationsAreTooFewForAMachine) {
+  const std::vector<ProgramEntry> entries = {{"rows_of_steps", "", rows_of_steps, {{"b", 3}, {"t", 5000}, {"m", 800}}}};
+  const CliResult text = run_cli(entries, {"explain", "rows_of_steps"});
+  EXPECT_EQ(text.out.find("All loops that take time are parallel"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("no more than 3 iterations at once"), std::string::npos) << text.out;
+}
+
 /// What passes do in the end for a sum of the user's is no sum of the user's.
 TEST(Explain, NamesNoSumsOfPasses) {
   for (const char* target : {"openmp", "cuda"}) {
